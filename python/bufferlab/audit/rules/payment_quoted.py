@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bufferlab.audit.case import Case
-from bufferlab.audit.finding import Finding, Rule
-from bufferlab.importers.tables import Table, TableRow
-from bufferlab.importers.text import Place
-from bufferlab.importers.tpcc_mysql import Interval
+from bufferlab.audit.case import Case, Finding
+from bufferlab.audit.parsers.tables import Table, TableRow
+from bufferlab.audit.parsers.text import Place
+from bufferlab.audit.parsers.tpcc_mysql import Interval
 
-NAME = "payment-quoted"
 _ENOUGH = 3
 _COUNT = re.compile(r"\d{1,9}")
 _TIME = re.compile(r"(\d{1,7})\s*s(?:ec(?:onds)?)?\.?")
 
 
-def check(case: Case) -> Iterator[Finding]:
+def payment_quoted(case: Case) -> Iterator[Finding]:
     """Yield one finding for each row of a table that repeats Payment's counts."""
     logs = _Logs(case)
     for evidence in case.files:
@@ -83,7 +81,6 @@ def _finding(
     wrong = " ".join(map(str, quoted))
     right = " ".join(map(str, new_orders))
     return Finding(
-        NAME,
         Place(table.place.file, row.line, name),
         f"the throughputs {wrong} are the Payment counts of the interval lines at"
         f" {', '.join(str(interval.elapsed_s) for interval in intervals)} s, not New-Order's",
@@ -91,6 +88,3 @@ def _finding(
         f"New-Order (the field trx): {right}",
         {"quoted": quoted, "new_orders": new_orders, "at_s": [interval.elapsed_s for interval in intervals]},
     )
-
-
-RULE = Rule(NAME, "Are quoted throughputs New-Order's?", check)

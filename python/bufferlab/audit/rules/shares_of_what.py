@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from bufferlab.audit.case import Case
-from bufferlab.audit.finding import Finding, Rule
-from bufferlab.importers.result_rows import Number, ResultRow, ResultTable
+from bufferlab.audit.case import Case, Finding
+from bufferlab.audit.parsers.result_rows import Number, ResultRow, ResultTable
 
-NAME = "shares-of-what"
 PATHS = ("free_list", "lru_scan", "single_page")
 _WORDS = {"free_list": "free list", "lru_scan": "LRU scan", "single_page": "single page"}
 #: Percentages rounded to two places add up to within this much of 100.
 _ROUNDING_PERCENT = 0.5
 
 
-def check(case: Case) -> Iterator[Finding]:
+def shares_of_what(case: Case) -> Iterator[Finding]:
     """Yield one finding for each table of paths whose shares do not add up to 100 %."""
-    for _, table in case.results():
+    for table in case.tables():
         if not adds_up(table):
             rows, sums = _rows(table)
             yield _finding(table, rows, sums)
@@ -92,7 +90,6 @@ def _finding(table: ResultTable, rows: list[_Row], sums: list[float]) -> Finding
     else:
         corrected = "give each share of the sum of the counts"
     return Finding(
-        NAME,
         table.place,
         f"the shares of a row add up to {min(sums):.1f} to {max(sums):.1f} %, not 100: they are taken of {why}"
         f" ({of} times the sum of the counts)",
@@ -104,6 +101,3 @@ def _finding(table: ResultTable, rows: list[_Row], sums: list[float]) -> Finding
             "exclusive_percent": {name: [100 * share for share in shares] for name, shares in only},
         },
     )
-
-
-RULE = Rule(NAME, "Do shares add up to one whole?", check)

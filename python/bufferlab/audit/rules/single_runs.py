@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import mean, stdev, variance
 
-from bufferlab.audit.case import Case, RunEvidence, name_of
-from bufferlab.audit.finding import Finding, Rule
-from bufferlab.importers.result_rows import ResultTable
-from bufferlab.importers.text import Place
+from bufferlab.audit.case import Case, Finding, RunEvidence
+from bufferlab.audit.parsers.result_rows import ResultTable
+from bufferlab.audit.parsers.text import Place
 from bufferlab.stats.student import quantile_of_t
 from bufferlab.units import format_percent
 
-NAME = "single-runs"
 #: Interval lines of the same run scatter by 4 to 12 % on ordinary machines; runs differ by more than their intervals'
 #: means.
 USUAL_SCATTER = 0.05
@@ -38,15 +36,15 @@ class Throughputs:
         return mean(self.tpmc)
 
 
-def check(case: Case) -> Iterator[Finding]:
+def single_runs(case: Case) -> Iterator[Finding]:
     """Yield one finding for each file of runs, and for each table, whose best is not resolved from the next."""
     for runs in case.runs_by_file.values():
         closed = [(run, log.tpmc) for run in runs for log in run.logs if log.tpmc]
-        settings = _grouped([(name_of(run), tpmc) for run, tpmc in closed])
+        settings = _grouped([(run.name, tpmc) for run, tpmc in closed])
         place = next((log.tpmc_place for run in runs for log in run.logs if log.tpmc_place), None)
         if place:
             yield from _judge(settings, place, scatter_of([run for run, _ in closed]))
-    for _, table in case.results():
+    for table in case.tables():
         # A table with a column of spreads or counts of runs already has what this rule asks for.
         if not {"spread", "n"} & table.roles:
             yield from _judge(_grouped(_rows(table)), table.place, None)
@@ -89,7 +87,6 @@ def _judge(settings: list[Throughputs], place: Place, scatter: float | None) -> 
     alike = ", ".join(setting.name for setting in settings if setting is best or setting in near)
     listed = ", ".join(f"{other.name} {100 * (other.mean / best.mean - 1):+.1f} %".replace("-", "−") for other in near)
     yield Finding(
-        NAME,
         place,
         f"{best.name} has the highest TpmC, {best.mean:.10g} from {kind}; as near as runs scatter: {listed} ({known})",
         f"that {best.name} is best, or that a value came out wrong, is not shown",
@@ -115,6 +112,3 @@ def _alike(best: Throughputs, other: Throughputs, scatter: float | None) -> bool
         )
         return best.mean - other.mean <= quantile_of_t(0.975, df) * sqrt(sum(errors))
     return 1 - other.mean / best.mean <= (scatter if scatter is not None else USUAL_SCATTER)
-
-
-RULE = Rule(NAME, "Is the best setting resolved from the next?", check)

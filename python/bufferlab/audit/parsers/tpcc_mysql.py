@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from statistics import median_low
 
-from bufferlab.importers.text import Place
+from bufferlab.audit.parsers.text import Place
 
 TYPES = ("New-Order", "Payment", "Order-Status", "Delivery", "Stock-Level")
 #: The most intervals that are kept: more than a week of one-second lines.
@@ -24,12 +25,10 @@ _NEW = re.compile(
     rf"((?:,\s*\d{{1,12}}\|{_NUMBER}){{4}})"
 )
 _PAIR = re.compile(rf"(\d{{1,12}})\|{_NUMBER}")
-_OLD = re.compile(
-    rf"(?:^|\s)(\d{{1,9}})((?:,\s*\d{{1,12}}\(\d{{1,12}}\):{_NUMBER}\|{_NUMBER}){{5}})",
-)
+_OLD = re.compile(rf"(?:^|\s)(\d{{1,9}})((?:,\s*\d{{1,12}}\(\d{{1,12}}\):{_NUMBER}\|{_NUMBER}){{5}})")
 _OLD_PART = re.compile(rf"(\d{{1,12}})\((\d{{1,12}})\):{_NUMBER}\|{_NUMBER}")
 _COUNTS = re.compile(
-    r"\[([0-4])\]\s*sc:\s*(\d{1,12})\s+lt:\s*(\d{1,12})\s+rt:\s*(\d{1,12})\s+fl:\s*(\d{1,12})"
+    r"\[([0-4])\]\s*sc:\s*(\d{1,12})\s+lt:\s*(\d{1,12})\s+rt:\s*\d{1,12}\s+fl:\s*\d{1,12}"
     r"(?:\s+avg_rt:\s*(-?[\w.]+)\s*\((\d{1,9})\))?"
 )
 _SECONDS = re.compile(r"^\s*in (\d{1,9}) sec\.\s*$")
@@ -65,12 +64,10 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The line of raw results of one type: on time, late, retries, failures."""
+    """The line of raw results of one type: on time, and late."""
 
     success: int
     late: int
-    retries: int
-    failures: int
     mean_ms: float | None = None
     limit: int | None = None
 
@@ -82,6 +79,23 @@ class Check:
     place: Place
     percent: float
     ok: bool
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A number of New-Orders and the seconds in which they ended."""
+
+    new_orders: int
+    seconds: int
+
+    @property
+    def tpmc(self) -> float:
+        """New-Orders per minute."""
+        return 60 * self.new_orders / self.seconds
+
+    def seconds_behind(self, tpmc: float) -> float:
+        """Return the seconds over which these New-Orders give this TpmC."""
+        return 60 * self.new_orders / tpmc
 
 
 @dataclass
@@ -105,6 +119,55 @@ class TpccLog:
     def ended(self) -> bool:
         """Whether the last line of the closing block has been read."""
         return self.tpmc is not None
+
+    @property
+    def name(self) -> str:
+        """The name of the log for a sentence."""
+        return f"the log of {self.label}" if self.label else "the log"
+
+    @property
+    def spacing_s(self) -> int | None:
+        """The seconds per interval line: the smallest step between neighbours; None with fewer than two lines."""
+        times = sorted({interval.elapsed_s for interval in self.intervals})
+        return min((b - a for a, b in pairwise(times)), default=None)
+
+    @property
+    def covered_s(self) -> int | None:
+        """The seconds that the interval lines cover without a gap from the start, or None when one is missing."""
+        step = self.spacing_s
+        if not step:
+            return None
+        times = sorted(interval.elapsed_s for interval in self.intervals)
+        return times[-1] if times == list(range(step, times[-1] + 1, step)) else None
+
+    @property
+    def complete_s(self) -> int | None:
+        """The seconds that the interval lines cover, or None when they end before the window does: an excerpt."""
+        asked, step, covered = self.parameters.get("measure"), self.spacing_s, self.covered_s
+        window = self.measured_s or (asked // step * step if asked and step else None)
+        return covered if covered == window else None
+
+    def slack(self, total: int) -> float:
+        """Return the difference that two counts of the same transactions may have.
+
+        The program adds to its totals without a lock, and goes on counting for a moment after the last line.
+        """
+        return max(0.005 * total, 2 * self.parameters.get("connection", 8))
+
+    @property
+    def counted(self) -> Counted | None:
+        """The New-Orders and seconds by raw results, sums or complete lines; None when the log has none of them."""
+        covered, lines = self.covered_s, sum(interval.counts[0] for interval in self.intervals)
+        totals = [counts.success + counts.late for counts in (self.raw.get(0), self.summed.get(0)) if counts]
+        if self.complete_s:
+            totals.append(lines)
+        if not totals:
+            return None
+        # Of three, take the one in the middle, which leaves out a single wrong one.
+        total = median_low(totals) if len(totals) > 2 else totals[0]
+        if covered and abs(lines - total) <= self.slack(total):
+            return Counted(total, covered)
+        return Counted(total, self.measured_s) if self.measured_s else None
 
 
 class TpccParser:
@@ -158,8 +221,8 @@ class TpccParser:
             log.parameters[match[1]] = int(match[2])
             return True
         if match := _COUNTS.search(text):
-            success, late, retries, failures = (int(match[group]) for group in range(2, 6))
-            counts = Counts(success, late, retries, failures, _mean(match[6]), _whole(match[7]))
+            limit = int(match[5]) if match[5] else None
+            counts = Counts(int(match[2]), int(match[3]), _mean(match[4]), limit)
             log = self._log(place)
             (log.summed if self._section == "summed" else log.raw)[int(match[1])] = counts
             return True
@@ -226,19 +289,9 @@ def _interval(text: str, place: Place) -> Interval | None:
     return None
 
 
-def spacing_s(log: TpccLog) -> int | None:
-    """Return the seconds per interval line: the smallest step between neighbours; None with fewer than two lines."""
-    times = sorted({interval.elapsed_s for interval in log.intervals})
-    return min((b - a for a, b in pairwise(times)), default=None)
-
-
 def _mean(text: str | None) -> float | None:
     try:
         value = float(text) if text else None
     except ValueError:
         return None
     return value if value is not None and value == value and abs(value) < 1e12 else None
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text else None

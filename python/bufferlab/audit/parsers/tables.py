@@ -1,7 +1,7 @@
 """Finds tables in text: Markdown, tabs, CSV, or columns separated by spaces; joins the cells of several header rows.
 
 A row whose first cell is empty continues the row above it when it only adds parts ("(26.35%)"), and repeats the first
-cell otherwise. `columns` decides what a column means.
+cell otherwise. A column's header tells its role: throughput, requests per second, hit ratio, victim path.
 """
 
 from __future__ import annotations
@@ -9,15 +9,34 @@ from __future__ import annotations
 import csv
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from bufferlab.importers.columns import may_be_header, role_of
-from bufferlab.importers.text import Place
+from bufferlab.audit.parsers.text import Place
 
 MAX_TABLES, MAX_ROWS, MAX_CELLS = 2000, 10_000, 64
 _PART = re.compile(r"\(.*\)|±.*|\+/-.*|\d+(?:\.\d+)?\s*%")
 _PLAIN = re.compile(r"[-+~≈]?\$?\d[\d,]*(?:\.\d+)?%?")
 _WITH_UNIT = re.compile(r"\d[\d,.]*\s*[A-Za-z%]{0,8}(?:\s*\(.*\))?")
 _RULE = re.compile(r"[|+:=\-\s]+")
+_ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (role, re.compile(pattern, re.IGNORECASE))
+    for role, pattern in (
+        ("reads_per_tx", r"\b(?:reads?|r)\s*(?:per|/)\s*(?:new[- ]?orders?|tx|trx|transactions?|NO)\b"),
+        ("writes_per_tx", r"\b(?:writes?|w)\s*(?:per|/)\s*(?:new[- ]?orders?|tx|trx|transactions?|NO)\b"),
+        ("tpmc", r"\btpm-?c\b"),
+        ("reads_per_s", r"\br\s?/\s?s\b|\breads?\s?(?:/|per)\s?s(?:ec)?\b"),
+        ("writes_per_s", r"\bw\s?/\s?s\b|\bwrites?\s?(?:/|per)\s?s(?:ec)?\b"),
+        ("iops", r"\bIOPS\b"),
+        ("mb_per_s", r"\bMBPS\b|\bMB/s\b"),
+        ("hit", r"\bhit\b"),
+        ("free_list", r"\bfree[\s_-]*list\b|\bstep\s*1\b"),
+        ("lru_scan", r"\blru[\s_-]*scan\b(?![\s_-]*depth)|\bstep\s*2\b"),
+        ("single_page", r"\bsingle[\s_-]*page\b|\bstep\s*3\b"),
+        ("spread", r"±|\b(?:sd|std|stdev|stddev|ci|cv|95\s?%|interval|min|max)\b"),
+        ("n", r"\b(?:n|runs|reps|repetitions)\b$"),
+    )
+)
+_ANY = re.compile("|".join(pattern.pattern for _, pattern in _ROLES), re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -72,6 +91,23 @@ class TableParser:
         table = _table(block, self.file, self._label)
         if table is not None:
             self.tables.append(table)
+
+
+def may_be_header(line: str) -> bool:
+    """Return whether some column of a line could have a role. Called for every line, so it must be quick."""
+    return _ANY.search(line) is not None
+
+
+@lru_cache(maxsize=4096)
+def role_of(header: str) -> str | None:
+    """Return the role of a header cell; None when it has none.
+
+    >>> role_of("I/O r/s"), role_of("Hit Ratio Start"), role_of("Buffer Size")
+    ('reads_per_s', 'hit', None)
+    """
+    if len(header) > 80:
+        return None
+    return next((role for role, pattern in _ROLES if pattern.search(header)), None)
 
 
 def _split(text: str, kind: str, begun: bool) -> tuple[str, list[str]] | None:

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from bufferlab.importers.text import Place
+from bufferlab.audit.parsers.text import Place
 
 MAX_TRACES = 1_000
 MAX_DEVICES = 64
@@ -19,7 +19,7 @@ SECTOR_BYTES = 512
 PAGE_SECTORS = 8
 
 _EVENT = re.compile(
-    r"^\s*(\d{1,4}),(\d{1,7})\s+(\d{1,5})\s+(\d{1,15})\s+(\d{1,10})\.(\d{9})\s+(\d{1,10})\s+([A-Z]{1,2}|m)\s+([A-Z]{1,10})(?:\s+(.*))?$"
+    r"^\s*(\d{1,4}),(\d{1,7})\s+\d{1,5}\s+\d{1,15}\s+\d{1,10}\.\d{9}\s+(\d{1,10})\s+([A-Z]{1,2}|m)\s+([A-Z]{1,10})(?:\s+(.*))?$"
 )
 #: Lines that begin like an event or a counter but cannot be read, because a scan broke columns or digits.
 _LIKE_EVENT = re.compile(r"^\s*\d{1,4},\d{1,7}\s.{0,200}\s(?:[QGIDCMFUXA]|UT)\s+[RWDNFS]{1,4}\s")
@@ -32,9 +32,9 @@ _EXTENT = re.compile(r"^(\d{1,20}) \+ (\d{1,10})(?:\s|$)")
 _REMAP = re.compile(r"<- \(\s*(\d{1,4}),\s*(\d{1,7})\) (\d{1,20})")
 _SPLIT = re.compile(r"^(\d{1,20}) / (\d{1,20})")
 _HELD = re.compile(r"\] (\d{1,9})\s*$")
-_SECTION = re.compile(r"^(?:CPU(\d{1,5})|(Total)) \(([^()]{1,64})\):\s*$")
+_SECTION = re.compile(r"^(?:CPU\d{1,5}|(Total)) \(([^()]{1,64})\):\s*$")
 _EVENTS = re.compile(r"^Events \(([^()]{1,64})\): ([\d,.']{1,24}) entries")
-_SKIPS = re.compile(r"^Skips: ([\d,.']{1,24}) forward \(([\d,.']{1,24})")
+_SKIPS = re.compile(r"^Skips: [\d,.']{1,24} forward \([\d,.']{1,24}")
 _NUMBER = r"\d{1,3}(?:[,.']\d{3})+|\d{1,20}"
 _COUNTER = re.compile(
     rf"(Reads? [A-Z][a-z]+|Writes? [A-Z][a-z]+|Read depth|Write depth|IO unplugs|Timer unplugs):\s+({_NUMBER})([KMGP]?)"
@@ -98,8 +98,6 @@ class Seen:
     """The sector at which the rest of the last read that was split begins."""
     remapped_from: Counter[str] = field(default_factory=Counter)
     unplugged_requests: int = 0
-    first_s: float | None = None
-    last_s: float = 0.0
 
     def count(self, action: str) -> int:
         """Return the number of events of an action in both directions."""
@@ -146,7 +144,6 @@ class BlockTraceText:
     summaries: dict[str, dict[str, Range]] = field(default_factory=dict)
     """The counters' ranges by device's name and by counter as printed: "Reads Queued", or "Reads Queued KiB"."""
     events: dict[str, Range] = field(default_factory=dict)
-    skipped: int = 0
     operations: int | None = None
     """The program's number of operations, if the text around the trace states it."""
     io_bytes: int | None = None
@@ -166,7 +163,8 @@ class BlkparseParser:
         self._open: BlockTraceText | None = None
         self._summed = False
         """Whether counters have been printed, so that another event begins another trace."""
-        self._section: tuple[str, bool] | None = None
+        self._section: str | None = None
+        """The device whose counters are being read."""
         self._operations: int | None = None
         self._io_bytes: int | None = None
         self._label = ""
@@ -217,19 +215,15 @@ class BlkparseParser:
             self._open.io_bytes = self._open.io_bytes or self._io_bytes
 
     def _event(self, trace: BlockTraceText, found: re.Match[str]) -> None:
-        major, minor, _cpu, _sequence, seconds, nanoseconds, process, action, flags, rest = found.groups()
+        major, minor, process, action, flags, rest = found.groups()
         device = f"{int(major)},{int(minor)}"
         if device not in trace.seen and len(trace.seen) >= MAX_DEVICES:
             return
         seen = trace.seen.setdefault(device, Seen())
-        time_s = int(seconds) + int(nanoseconds) / 1e9
-        seen.first_s = time_s if seen.first_s is None else min(seen.first_s, time_s)
-        seen.last_s = max(seen.last_s, time_s)
         # A plug has no direction: blkparse writes N.
         way = "read" if "R" in flags else "write" if set(flags) & set("WDF") else "none"
         seen.events[f"{action} {way}"] += 1
-        rest = rest or ""
-        if extent := _EXTENT.match(rest):
+        if extent := _EXTENT.match(rest := rest or ""):
             sector, sectors = int(extent[1]), int(extent[2])
             seen.sectors[f"{action} {way}"] += sectors
             if action == "Q" and way == "read" and sectors:
@@ -247,14 +241,14 @@ class BlkparseParser:
         if found := _SECTION.match(text):
             trace = self._trace(number)
             self._summed = True
-            device, is_total = found[3], found[2] is not None
+            device = found[2]
             if device not in trace.summaries and len(trace.summaries) >= MAX_DEVICES:
                 self._section = None
                 return True
-            if is_total:
+            if found[1]:
                 trace.summaries[device] = {}  # The total replaces the processors' counters, which it adds up.
             trace.summaries.setdefault(device, {})
-            self._section = (device, is_total)
+            self._section = device
             return True
         trace = self._trace(number)
         if found := _EVENTS.match(text):
@@ -262,14 +256,11 @@ class BlkparseParser:
                 whole = _whole(found[2])
                 trace.events[found[1]] = Range(whole, whole)
             return True
-        if found := _SKIPS.match(text):
-            trace.skipped += _whole(found[2])
-            return True
-        if text.startswith("Throughput (R/W):"):
+        if text.startswith("Throughput (R/W):") or _SKIPS.match(text):
             return True
         if self._section is None:
             return False
-        if not self._row(trace, self._section[0], text):
+        if not self._row(trace, self._section, text):
             if not _LIKE_COUNTER.match(text):
                 return False
             self._miss(number)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from bufferlab.importers.columns import role_of
-from bufferlab.importers.tables import Table
-from bufferlab.importers.text import Place
+from bufferlab.audit.parsers.tables import Table, role_of
+from bufferlab.audit.parsers.text import Place
 
 _NUMBER = re.compile(r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)\s*(%?)")
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bufferlab.audit.parsers.blkparse import BlkparseParser, BlockTraceText
+from bufferlab.audit.parsers.innodb_status import StatusDump, StatusParser
+from bufferlab.audit.parsers.iostat import IostatParser, IostatReport
+from bufferlab.audit.parsers.result_rows import ResultTable, results_of
+from bufferlab.audit.parsers.stated import Stated, StatedParser
+from bufferlab.audit.parsers.tables import Table, TableParser
+from bufferlab.audit.parsers.text import Caption, Line, Place, file_lines, read_caption
+from bufferlab.audit.parsers.tpcc_mysql import TpccLog, TpccParser
+from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError
-from bufferlab.importers.blkparse import BlkparseParser, BlockTraceText
-from bufferlab.importers.caption import Caption, read_caption
-from bufferlab.importers.innodb_status import StatusDump, StatusParser
-from bufferlab.importers.iostat import IostatParser, IostatReport
-from bufferlab.importers.result_rows import ResultTable, results_of
-from bufferlab.importers.stated import Stated, StatedParser
-from bufferlab.importers.tables import Table, TableParser
-from bufferlab.importers.text import Line, Place, file_lines
-from bufferlab.importers.tpcc_mysql import TpccLog, TpccParser
 
 _HINT = (
     "give tpcc-mysql's output, SHOW ENGINE INNODB STATUS, `iostat -x`, blkparse's output, or a table with columns such "
@@ -47,17 +47,16 @@ class FileEvidence:
 
 def read_file(path: Path) -> FileEvidence:
     """Return everything recognised in a file; raise DataFileError, with its name and first words, if it is nothing."""
-    seen = _Seen()
-    evidence = read_lines(seen.over(file_lines(path)), str(path))
-    if not evidence.recognised:
-        what = (
-            f"nothing recognised in {seen.last} line{'' if seen.last == 1 else 's'}"
-            if seen.last
-            else "the file is empty"
-        )
-        where = f"{path}:{seen.first_number}" if seen.first else str(path)
-        raise DataFileError(f"{what}{f', which begin {seen.first!r}' if seen.first else ''}", where, _HINT)
-    return evidence
+    evidence = read_lines(file_lines(path), str(path))
+    if evidence.recognised:
+        return evidence
+    first, last = None, 0
+    for line in file_lines(path):
+        first, last = first or (line if line.text.strip() else None), line.number
+    what, where = f"nothing recognised in {plural(last, 'line')}" if last else "the file is empty", str(path)
+    if first:
+        what, where = f"{what}, which begin {first.text.strip()[:40]!r}", f"{path}:{first.number}"
+    raise DataFileError(what, where, _HINT)
 
 
 def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
@@ -69,42 +68,19 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
         text, number = line.text, line.number
         label = caption.label if caption else ""
         stated.take(number, text)
-        if blkparse.take(number, text, label):
+        if (
+            blkparse.take(number, text, label)
+            or tpcc.take(number, text, label)
+            or status.take(number, text, caption)
+            or iostat.take(number, text, caption)
+        ):
             tables.close()
-            continue
-        if tpcc.take(number, text, label) or status.take(number, text, caption) or iostat.take(number, text, caption):
-            tables.close()
-            continue
-        found = read_caption(text)
-        if found is not None:
+        elif found := read_caption(text):
             caption = found
             tables.close()
-            continue
-        tables.take(number, text, label)
+        else:
+            tables.take(number, text, label)
     tables.close()
     results = [made for table in tables.tables if (made := results_of(table)) is not None]
-    return FileEvidence(
-        file,
-        tpcc.logs,
-        status.dumps,
-        iostat.reports,
-        tables.tables,
-        results,
-        stated.stated,
-        blkparse.traces,
-        blkparse.unread,
-    )
-
-
-class _Seen:
-    """The facts that an error tells of a file with nothing recognised: its first words and number of lines."""
-
-    def __init__(self) -> None:
-        self.first, self.first_number, self.last = "", 0, 0
-
-    def over(self, lines: Iterable[Line]) -> Iterable[Line]:
-        for line in lines:
-            self.last = line.number
-            if not self.first and line.text.strip():
-                self.first, self.first_number = line.text.strip()[:40], line.number
-            yield line
+    log_pieces = (tpcc.logs, status.dumps, iostat.reports)
+    return FileEvidence(file, *log_pieces, tables.tables, results, stated.stated, blkparse.traces, blkparse.unread)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
-from bufferlab.importers.text import Place
+from bufferlab.audit.parsers.text import Place
 from bufferlab.units import GIB, KIB, MIB
 
 _SIZE = r"\d{1,12}(?:\.\d+)?\s?(?:[KMG]i?B?|bytes)?"
@@ -54,7 +54,6 @@ class Stated:
     page_size_bytes: int | None = None
     page_size_place: Place | None = None
     runtime_s: float | None = None
-    runtime_place: Place | None = None
     chunk_bytes: int | None = None
     instances: int | None = None
     instances_place: Place | None = None
@@ -65,17 +64,7 @@ class Stated:
     @property
     def anything(self) -> bool:
         """Whether anything was recognised."""
-        return any(
-            (
-                self.pools,
-                self.page_size_bytes,
-                self.runtime_s,
-                self.chunk_bytes,
-                self.instances,
-                self.shared_buffers_bytes,
-                self.version,
-            )
-        )
+        return self != Stated()
 
 
 def stated_together(files: Sequence[Stated]) -> Stated:
@@ -130,7 +119,6 @@ class StatedParser:
             stated.page_size_bytes, stated.page_size_place = parse_lenient_bytes(match["size"]), place
         if (match := _RUNTIME.search(text)) and stated.runtime_s is None:
             stated.runtime_s = float(match[1]) * (60 if match[2].lower().startswith("m") else 1)
-            stated.runtime_place = place
         if (match := _VERSION.search(text)) and stated.version is None:
             stated.version = (match["name"].lower(), tuple(int(part) for part in match["version"].split(".")))
 

@@ -10,8 +10,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from bufferlab.importers.caption import Caption
-from bufferlab.importers.text import Place
+from bufferlab.audit.parsers.text import Caption, Place
 
 #: The least number of fields of a printout; fewer are recognised by chance.
 _ENOUGH_FIELDS = 3
@@ -64,26 +63,7 @@ _LINES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
     )
 )
 #: The beginnings of lines that the patterns are tried on; the parser skips every other line.
-_STARTS = (
-    *(
-        "Total",
-        "Dict",
-        "Buff",
-        "Free",
-        "Data",
-        "Old",
-        "Modi",
-        "Perc",
-        "Max",
-        "Pend",
-        "Page",
-        "LRU",
-        "I/O",
-        "Log",
-        "Last",
-    ),
-    *("Per", *"0123456789"),
-)
+_START = re.compile(r"Total|Dict|Buff|Free|Data|Old|Modi|Perc|Max|Pend|Page|LRU|I/O|Log|Last|Per|[0-9]")
 #: The fields of which a dump has one: a second one belongs to the next dump.
 _ONCE = ("memory_bytes", "pool_pages", "free_buffers", "database_pages", "pages_read")
 _BEGIN = re.compile(r"^(\d{4}-\d\d-\d\d|\d{6})\s+(\d{1,2}:\d\d:\d\d) .*INNODB MONITOR OUTPUT")
@@ -133,7 +113,7 @@ class StatusParser:
         if match := _INSTANCE.match(bare):
             self._instance = int(match[1])
             return True
-        if not bare.startswith(_STARTS):
+        if not _START.match(bare):
             return False
         for pattern, names in _LINES:
             if match := pattern.match(bare):

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from bufferlab.importers.caption import Caption
-from bufferlab.importers.text import Place
+from bufferlab.audit.parsers.text import Caption, Place
 
 MAX_REPORTS = 100_000
 MAX_DEVICES = 256
