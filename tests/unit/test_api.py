@@ -18,8 +18,8 @@ import pytest
 import bufferlab as bl
 from bufferlab.cli.progress import PlainProgress
 from bufferlab.report.build import build
-from bufferlab.report.compare_json import as_json
 from bufferlab.report.compare_metrics import compare_sides
+from bufferlab.report.compare_page import as_json
 from bufferlab.report.compare_sides import of_two_folders
 from bufferlab.results.store import SweepFolder
 from bufferlab.traces import runs

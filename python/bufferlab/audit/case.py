@@ -16,8 +16,8 @@ from bufferlab.audit.parsers.blkparse import BlockTraceText
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
 from bufferlab.audit.parsers.read import FileEvidence
-from bufferlab.audit.parsers.result_rows import ResultRow, ResultTable
 from bufferlab.audit.parsers.stated import Stated, parse_lenient_bytes, stated_together
+from bufferlab.audit.parsers.tables import ResultRow, ResultTable
 from bufferlab.audit.parsers.text import Place
 from bufferlab.audit.parsers.tpcc_mysql import TpccLog
 

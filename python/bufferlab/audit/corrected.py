@@ -9,12 +9,12 @@ from statistics import mean
 
 from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, RunEvidence
 from bufferlab.audit.parsers.read import FileEvidence
-from bufferlab.audit.parsers.result_rows import ResultRow, ResultTable
 from bufferlab.audit.parsers.stated import parse_lenient_bytes
+from bufferlab.audit.parsers.tables import ResultRow, ResultTable
 from bufferlab.audit.rules.block_trace import DeviceCounts, device_counts, span
 from bufferlab.audit.rules.per_new_order import gets_of
 from bufferlab.audit.rules.set_up import rounds, sizes_run
-from bufferlab.audit.rules.shares_of_what import adds_up, exclusive
+from bufferlab.audit.rules.tables import adds_up, exclusive
 from bufferlab.audit.rules.tpmc import right_tpmc
 from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.chapter.words import NOTHING

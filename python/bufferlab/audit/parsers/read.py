@@ -9,9 +9,8 @@ from pathlib import Path
 from bufferlab.audit.parsers.blkparse import BlkparseParser, BlockTraceText
 from bufferlab.audit.parsers.innodb_status import StatusDump, StatusParser
 from bufferlab.audit.parsers.iostat import IostatParser, IostatReport
-from bufferlab.audit.parsers.result_rows import ResultTable, results_of
 from bufferlab.audit.parsers.stated import Stated, StatedParser
-from bufferlab.audit.parsers.tables import Table, TableParser
+from bufferlab.audit.parsers.tables import ResultTable, Table, TableParser, results_of
 from bufferlab.audit.parsers.text import Caption, Line, Place, file_lines, read_caption
 from bufferlab.audit.parsers.tpcc_mysql import TpccLog, TpccParser
 from bufferlab.chapter.words import plural

@@ -9,7 +9,7 @@ from statistics import mean, stdev
 
 from bufferlab.audit.case import Case, Finding, Rates, RunEvidence
 from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
-from bufferlab.stats.student import quantile_of_t
+from bufferlab.stats.estimate import quantile_of_t
 from bufferlab.units import format_percent
 
 #: Samples this near the counters lead nobody astray.

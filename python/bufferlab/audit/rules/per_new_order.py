@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, Finding
-from bufferlab.audit.parsers.result_rows import Number, ResultRow, ResultTable
+from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
 from bufferlab.audit.parsers.text import Place
 from bufferlab.units import format_percent
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from bufferlab.audit.case import Case, Finding, Rates, RunEvidence
 from bufferlab.audit.parsers.innodb_status import StatusDump
-from bufferlab.audit.parsers.result_rows import Number, ResultRow, ResultTable
+from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
 from bufferlab.audit.parsers.text import Place
 
 _RATES = ("reads_per_s", "creates_per_s", "writes_per_s")

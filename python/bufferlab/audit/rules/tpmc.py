@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from bufferlab.audit.case import Case, Finding
 from bufferlab.audit.parsers.read import FileEvidence
-from bufferlab.audit.parsers.result_rows import Number, ResultRow, ResultTable
+from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
 from bufferlab.audit.parsers.text import Place
 from bufferlab.audit.parsers.tpcc_mysql import Counted, TpccLog
 
