@@ -28,7 +28,7 @@ def command(measured: Path, predicted: Path, html: Path | None, svg: Path | None
     """
     # Reading a run needs the families' metrics, which the registry hands to `results`.
     import bufferlab.engines.registry  # noqa: F401
-    from bufferlab.report import accuracy_page, plain
+    from bufferlab.report import accuracy_page, terminal
     from bufferlab.report.accuracy import accuracy
     from bufferlab.results.store import SweepFolder
 
@@ -45,5 +45,5 @@ def command(measured: Path, predicted: Path, html: Path | None, svg: Path | None
     if as_json:
         print_json(accuracy_page.as_json(found))
     else:
-        put(plain.text(report))
+        put(terminal.text(report))
     return 0

@@ -62,7 +62,7 @@ def command(
     """
     # Reading a run needs the families' metrics, which the registry hands to `results`.
     import bufferlab.engines.registry  # noqa: F401
-    from bufferlab.report import curve_page, plain
+    from bufferlab.report import curve_page, terminal
     from bufferlab.traces import files, runs
     from bufferlab.traces.curve import curve, misses_of_objects
 
@@ -100,7 +100,7 @@ def command(
     if as_json:
         print_json(curve_page.as_json(accesses, found, pools, objects))
         return 0
-    put(plain.text(report))
+    put(terminal.text(report))
     return 0
 
 

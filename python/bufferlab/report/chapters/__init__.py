@@ -1,4 +1,4 @@
-"""Chapters of a report, one file each: the findings of a sweep beyond its table of numbers.
+"""Chapters of a report: the findings of a sweep beyond its table of numbers.
 
 A chapter takes the analysis and returns a section, or None where the sweep has no such data.
 """
