@@ -28,7 +28,7 @@ _PAIR = re.compile(rf"(\d{{1,12}})\|{_NUMBER}")
 _OLD = re.compile(rf"(?:^|\s)(\d{{1,9}})((?:,\s*\d{{1,12}}\(\d{{1,12}}\):{_NUMBER}\|{_NUMBER}){{5}})")
 _OLD_PART = re.compile(rf"(\d{{1,12}})\((\d{{1,12}})\):{_NUMBER}\|{_NUMBER}")
 _COUNTS = re.compile(
-    r"\[([0-4])\]\s*sc:\s*(\d{1,12})\s+lt:\s*(\d{1,12})\s+rt:\s*\d{1,12}\s+fl:\s*\d{1,12}"
+    r"\[([0-4])\]\s*sc:\s*(\d{1,12})\s+lt:\s*(\d{1,12})\s+rt:\s*(\d{1,12})\s+fl:\s*(\d{1,12})"
     r"(?:\s+avg_rt:\s*(-?[\w.]+)\s*\((\d{1,9})\))?"
 )
 _SECONDS = re.compile(r"^\s*in (\d{1,9}) sec\.\s*$")
@@ -64,10 +64,12 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The line of raw results of one type: on time, and late."""
+    """The line of raw results of one type: on time, late, retries, failures."""
 
     success: int
     late: int
+    retries: int
+    failures: int
     mean_ms: float | None = None
     limit: int | None = None
 
@@ -221,8 +223,8 @@ class TpccParser:
             log.parameters[match[1]] = int(match[2])
             return True
         if match := _COUNTS.search(text):
-            limit = int(match[5]) if match[5] else None
-            counts = Counts(int(match[2]), int(match[3]), _mean(match[4]), limit)
+            success, late, retries, failures = (int(match[group]) for group in range(2, 6))
+            counts = Counts(success, late, retries, failures, _mean(match[6]), int(match[7]) if match[7] else None)
             log = self._log(place)
             (log.summed if self._section == "summed" else log.raw)[int(match[1])] = counts
             return True
