@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.engines.native import native
-from bufferlab.stats.student import quantile_of_t
+from bufferlab.stats.estimate import quantile_of_t
 
 SIZES = {"4k": 4096, "8k": 8192, "16k": 16384}
 DEPTHS = (1, 16)

@@ -20,7 +20,7 @@ from bufferlab.plan import estimated_facts, make
 from bufferlab.registry import registry
 from bufferlab.spec import Overrides
 from bufferlab.spec.catalog import find_experiment
-from bufferlab.spec.overrides import PROFILES
+from bufferlab.spec.merge import PROFILES
 from bufferlab.units import UnitError
 from bufferlab.versions import in_words
 from bufferlab.workloads import registry as workloads

@@ -134,6 +134,17 @@ def _reached(imports: Mapping[str, Collection[str]], start: str) -> set[str]:
     return found
 
 
+def test_every_answer_to_where_is_it_names_a_path_that_exists() -> None:
+    """tests/docs/where-is.md is the sheet of answers for readers who look for things by the names of files."""
+    sheet = (ROOT / "tests/docs/where-is.md").read_text(encoding="utf-8")
+    answers = dict(re.findall(r"^\| (\d+) \| (.*) \|$", sheet, re.MULTILINE))
+    assert len(answers) == 20
+    named = {number: re.findall(r"`([^`]*/[^`]*|[^`]*\.py)`", answer) for number, answer in answers.items()}
+    assert all(named.values())
+    paths = [path for found in named.values() for path in found]
+    assert [path for path in paths if not (ROOT / path).exists() and not (PACKAGE / path).exists()] == []
+
+
 def _methods() -> Iterator[tuple[str, str | None, str | None]]:
     """(name, its own docstring, the one of the method it overrides) of every public method of the package."""
     for module in pkgutil.walk_packages(bufferlab.__path__, "bufferlab."):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bufferlab.audit.audit import Audit, audit_evidence
-from bufferlab.audit.finding import Finding
-from bufferlab.importers.read import FileEvidence, read_lines
-from bufferlab.importers.text import Line
+from bufferlab.audit.case import Finding
+from bufferlab.audit.parsers.read import FileEvidence, read_lines
+from bufferlab.audit.parsers.text import Line
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "audit"
 

@@ -19,8 +19,8 @@ import bufferlab as bl
 from bufferlab.cli.progress import PlainProgress
 from bufferlab.registry import registry
 from bufferlab.report.build import build
-from bufferlab.report.compare_json import as_json
 from bufferlab.report.compare_metrics import compare_sides
+from bufferlab.report.compare_page import as_json
 from bufferlab.report.compare_sides import of_two_folders
 from bufferlab.results.store import SweepFolder
 from bufferlab.traces import page_trace

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.audit.audit import Audit, audit_evidence, audit_files
-from bufferlab.audit.page import as_json, as_report, terminal
+from bufferlab.audit.audit import Audit, as_json, as_report, audit_evidence, audit_files, terminal
 from bufferlab.audit.rules import RULES
 from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from bufferlab.audit.rules import RULES, counters_as_rates, floored_hit_ratio, response_limits
+from bufferlab.audit.rules import RULES, per_new_order, status, tpcc_log
 from support.audit_files import audit_of, found, text_of
 
 PAGE, BUFFER, DEPTH, CLEAN = "page-size.txt", "buffer-size.txt", "scan-depth.txt", "clean.txt"
@@ -104,9 +104,9 @@ def test_the_share_within_a_limit_is_the_least_that_the_percentiles_allow() -> N
     log: Any = SimpleNamespace(
         intervals=[line(4999, 6000, 6000), line(5000, 4999, 6000), line(9000, 5000, 4999), line(9000, None, 5000)]
     )
-    assert response_limits._share_within(log, 0) == pytest.approx((100 + 99 + 95) / 4)
-    assert response_limits._share_within(log, 1) == pytest.approx(100 / 4), "percentiles are of New-Orders"
-    assert response_limits._share_within(cast(Any, SimpleNamespace(intervals=[])), 0) is None
+    assert tpcc_log._share_within(log, 0) == pytest.approx((100 + 99 + 95) / 4)
+    assert tpcc_log._share_within(log, 1) == pytest.approx(100 / 4), "percentiles are of New-Orders"
+    assert tpcc_log._share_within(cast(Any, SimpleNamespace(intervals=[])), 0) is None
 
 
 def test_reads_per_new_order_are_sixty_times_what_was_said() -> None:
@@ -408,12 +408,12 @@ def test_lines_that_a_scan_broke_are_named() -> None:
 def test_a_single_printout_without_a_log_is_not_compared_with_anything(printouts: int, count: int) -> None:
     dumps = [SimpleNamespace(fields={"hit_permille": 997 + k}, place=f"line {k}") for k in range(printouts)]
     case = SimpleNamespace(files=[SimpleNamespace(dumps=dumps, logs=[], results=[])])
-    assert len(list(floored_hit_ratio.check(cast(Any, case)))) == count
+    assert len(list(per_new_order.floored_hit_ratio(cast(Any, case)))) == count
 
 
 @pytest.mark.parametrize(("matches", "said"), [(1, "at line 9"), (3, "at line 9, and 2 more")])
 def test_a_copied_counter_tells_how_many_others_there_are(matches: int, said: str) -> None:
     row, run = SimpleNamespace(place="line 1", setting="16K"), SimpleNamespace(rates=lambda: None)
     match = (row, SimpleNamespace(value=20_000.0), run, SimpleNamespace(place="line 9"), "pages_read")
-    finding = counters_as_rates._copied(cast(Any, None), cast(Any, [match] * matches))
+    finding = status._copied(cast(Any, None), cast(Any, [match] * matches))
     assert finding.what.endswith(said)

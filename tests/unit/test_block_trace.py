@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bufferlab.audit.parsers.blkparse import Range
 from bufferlab.cli import run
 from bufferlab.engines.file import behaviour
 from bufferlab.errors import SpecError
 from bufferlab.execute import block_trace_probe, block_trace_table, tracefs_clean
 from bufferlab.execute.block_trace_probe import BlockTraceAsked, keep
-from bufferlab.importers.blkparse import Range
 from bufferlab.report.blkparse import render
 from bufferlab.results.block_requests import Span, counters, match, spans
 from support.audit_files import evidence_of

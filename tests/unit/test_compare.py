@@ -12,9 +12,8 @@ import pytest
 
 from bufferlab.chapter.blocks import PointsPlot
 from bufferlab.errors import SpecError
-from bufferlab.report.compare_json import as_json
 from bufferlab.report.compare_metrics import SidesCompared, compare_sides
-from bufferlab.report.compare_page import as_report, terminal
+from bufferlab.report.compare_page import as_json, as_report, terminal
 from bufferlab.report.compare_sides import of_one_folder, of_two_folders
 from bufferlab.report.compare_words import answer
 from bufferlab.report.html import render_html

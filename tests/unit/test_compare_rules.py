@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from bufferlab.errors import SpecError
-from bufferlab.report.compare_json import as_json
 from bufferlab.report.compare_metrics import SidesCompared, compare_sides
-from bufferlab.report.compare_page import as_report
+from bufferlab.report.compare_page import as_json, as_report
 from bufferlab.report.compare_rules import RuleAtPoint, judge, parse, sentences
 from bufferlab.report.compare_sides import MatchedPoint, of_two_folders
 from bufferlab.report.compare_words import table

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from bufferlab.audit.parsers.iostat import busiest
+from bufferlab.audit.parsers.read import read_file
+from bufferlab.audit.parsers.tables import TableParser
+from bufferlab.audit.parsers.text import MAX_LINE_BYTES, file_lines
 from bufferlab.errors import DataFileError
-from bufferlab.importers.iostat import busiest
-from bufferlab.importers.read import read_file
-from bufferlab.importers.tables import TableParser
-from bufferlab.importers.text import MAX_LINE_BYTES, file_lines
 from support.audit_files import FIXTURES, evidence_of, text_of
 
 OLD_LINES = """\

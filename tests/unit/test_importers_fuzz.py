@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bufferlab.audit.page import as_json, as_report
+from bufferlab.audit import as_json, as_report
 from support.audit_files import FIXTURES, audit_of
 
 _FILES = sorted(FIXTURES.rglob("*.txt"))
@@ -70,7 +70,7 @@ def test_a_huge_file_takes_little_memory(tmp_path: Path) -> None:
     code = f"""
 import resource
 from pathlib import Path
-from bufferlab.importers.read import read_file
+from bufferlab.audit.parsers.read import read_file
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 assert read_file(Path({str(path)!r})).logs
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from bufferlab.stats.fit import fit
-from bufferlab.stats.turn import Turn, turn
+from bufferlab.stats.trend import Turn, turn
 
 SWEEPS = 300
 NOISE = 0.01

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bufferlab.theory.free_list import frames_of_data
 from bufferlab.theory.hot_rows import (
     EDGE_ROWS,
     Layout,
     distinct_pages,
     estimated_tree,
     fit_effective_frames,
+    frames_of_data,
     miss_ratio,
     predicted_knee,
     touched_pages,

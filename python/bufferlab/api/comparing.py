@@ -12,8 +12,8 @@ import polars as pl
 from bufferlab.api.sweep import Sweep
 from bufferlab.errors import SpecError
 from bufferlab.registry import declared, open_sweep
-from bufferlab.report.compare_json import as_json
 from bufferlab.report.compare_metrics import SidesCompared, compare_sides
+from bufferlab.report.compare_page import as_json
 from bufferlab.report.compare_rules import parse
 from bufferlab.report.compare_sides import of_one_folder, of_two_folders
 from bufferlab.results.store import SweepFolder

@@ -1,1 +1,10 @@
-"""Judges other people's files: compares their numbers with the meaning they are given. Reads no database."""
+"""Judges other people's files: compares their numbers with the meaning they are given. Reads no database.
+
+This is the door: outside of the package nothing imports a module inside it.
+"""
+
+from __future__ import annotations
+
+from bufferlab.audit.audit import RULE_NAMES, as_json, as_report, audit_files, terminal
+
+__all__ = ["RULE_NAMES", "as_json", "as_report", "audit_files", "terminal"]

@@ -1,18 +1,37 @@
-"""Does an audit from files to findings: reads the files, asks every rule, makes the corrected tables."""
+"""Does an audit from files to findings, and shows it: lines for a terminal, a report for pages, one JSON object."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from bufferlab.audit.case import Case
+from bufferlab.audit.case import Case, Finding
 from bufferlab.audit.corrected import corrected_tables
-from bufferlab.audit.finding import Finding
+from bufferlab.audit.parsers.read import FileEvidence, read_file
 from bufferlab.audit.rules import RULES
-from bufferlab.chapter.blocks import Table
+from bufferlab.chapter.blocks import Banner, Column, Row, Section, Table
+from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, Problem
-from bufferlab.importers.read import FileEvidence, read_file
+from bufferlab.report.document import Report
+from bufferlab.results.integrity import Check
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+
+RULE_NAMES = tuple(rule.name for rule in RULES)
+#: The most files that a page names above its answer; its last line names all.
+_MOST_NAMED = 6
+_MOST_BANNERS = 3
+#: The most findings that stand open on a page; a fold has the others.
+_MOST_OPEN = 20
+_LIMITS = (
+    "A rule that finds nothing has found nothing in what was given: a number that is not in the files is not judged.",
+    "Corrected values follow from the numbers given, as they are given: they are not measured again.",
+    "What a text concludes in words is not read; the numbers it concludes from are.",
+)
 
 
 @dataclass(frozen=True)
@@ -46,5 +65,170 @@ def audit_files(paths: Sequence[Path]) -> Audit:
 def audit_evidence(files: Sequence[FileEvidence], unrecognised: tuple[Problem, ...] = ()) -> Audit:
     """Ask every rule about the evidence that was read; return the audit."""
     case = Case.of(files)
-    findings = tuple(finding for rule in RULES for finding in rule.check(case))
+    findings = tuple(finding for rule in RULES for finding in rule.findings(case))
     return Audit(case, findings, corrected_tables(case), unrecognised)
+
+
+def summary(audit: Audit) -> str:
+    """Return the audit in a sentence."""
+    if not audit.findings:
+        return f"Nothing found by {len(RULES)} rules in {_given(audit)}."
+    rules = len({finding.rule for finding in audit.findings})
+    return f"{plural(len(audit.findings), 'finding')} by {rules} of {len(RULES)} rules in {_given(audit)}."
+
+
+def _given(audit: Audit) -> str:
+    files = audit.case.files
+    counts = (
+        (sum(len(log.intervals) for one in files for log in one.logs), "interval line"),
+        (sum(len(one.dumps) for one in files), "status printout"),
+        (sum(len(one.reports) for one in files), "iostat report"),
+        (sum(len(one.results) for one in files), "table"),
+        (sum(len(one.traces) for one in files), "block trace"),
+    )
+    parts = [plural(count, noun) for count, noun in counts if count]
+    return f"{plural(len(files), 'file')}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def as_json(audit: Audit) -> dict[str, Any]:
+    """Return the audit for programs; infinite and missing numbers are null."""
+    return {
+        "status": "ok",
+        "files": [one.file for one in audit.case.files],
+        "unrecognised": [problem.as_dict() for problem in audit.unrecognised],
+        "findings": [
+            {
+                "rule": finding.rule,
+                "file": finding.where.file,
+                "line": finding.where.line,
+                "label": finding.where.label,
+                "what": finding.what,
+                "consequence": finding.consequence,
+                "corrected": finding.corrected,
+                "numbers": _plain(finding.numbers),
+            }
+            for finding in audit.findings
+        ],
+        "corrected": [
+            {
+                "title": table.title,
+                "rows": [
+                    dict(zip((column.title for column in table.columns), row.cells, strict=True)) for row in table.rows
+                ],
+            }
+            for table in audit.tables
+        ],
+    }
+
+
+def as_report(audit: Audit) -> Report:
+    """Return the audit in the form that every writer of reports takes."""
+    found = {finding.rule for finding in audit.findings}
+    files = [one.file for one in audit.case.files]
+    sections = [Section("findings", "Findings", "", _findings_tables(audit))]
+    if audit.tables:
+        first, *rest = audit.tables
+        tables = (first, *(replace(table, folded=True) for table in rest))
+        sections.append(Section("corrected", "The tables, corrected", "", tables))
+    sections.append(Section("checks", "What was asked", "", (_rules_table(audit),)))
+    return Report(
+        title="audit",
+        question="Do these numbers mean what they are said to mean?",
+        answer=summary(audit),
+        facts=tuple(files) if len(files) <= _MOST_NAMED else (plural(len(files), "file"),),
+        banners=tuple(_banners(audit)),
+        headline=None,
+        steps=None,
+        limits=_LIMITS,
+        sections=tuple(sections),
+        lead="findings",
+        checks=tuple(
+            Check(rule.name, rule.question, "failed" if rule.name in found else "passed", _detail(audit, rule.name))
+            for rule in RULES
+        ),
+        status="ok",
+    )
+
+
+def _banners(audit: Audit) -> Iterator[Banner]:
+    """Yield what was not recognised: a banner each, or one for all where they would fill the screen."""
+    told = [f"{problem.where}: {problem.what}" for problem in audit.unrecognised]
+    for text in told if len(told) <= _MOST_BANNERS else ["; ".join(told)]:
+        yield Banner("warning", text)
+
+
+def terminal(audit: Audit) -> Group:
+    """Return the audit for rich to print: the sentence, each finding, the corrected tables."""
+    from rich.console import Group
+    from rich.text import Text
+
+    lines: list[RenderableType] = [Text(summary(audit), style="bold"), Text("")]
+    for finding in audit.findings:
+        lines += [*_finding_lines(finding), Text("")]
+    for table in audit.tables:
+        lines.append(_drawn(table))
+    if audit.tables:
+        lines.append(Text(audit.tables[0].caption, style="dim"))
+    return Group(*lines)
+
+
+def _finding_lines(finding: Finding) -> Iterator[RenderableType]:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    yield Text.assemble((finding.rule, "bold yellow"), f"  {finding.where}")
+    yield Padding(Text(finding.what), (0, 0, 0, 2))
+    yield Padding(Text(f"so: {finding.consequence}", style="dim"), (0, 0, 0, 2))
+    yield Padding(Text.assemble(("corrected: ", "green"), finding.corrected), (0, 0, 0, 2))
+
+
+def _drawn(table: Table) -> RenderableType:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=table.title, title_justify="left", title_style="")
+    for place, column in enumerate(table.columns):
+        cells = [column.title, *(row.cells[place] for row in table.rows)]
+        widest = max(len(part) for cell in cells for part in cell.split())
+        drawn.add_column(Text(column.title), justify="right" if column.numeric else "left", min_width=widest)
+    for row in table.rows:
+        drawn.add_row(*(Text(cell) for cell in row.cells))
+    return drawn
+
+
+def _findings_tables(audit: Audit) -> tuple[Table, ...]:
+    columns = tuple(Column(head, numeric=False) for head in ("Where", "What", "Consequence", "Corrected"))
+    rows = [Row((str(one.where), one.what, one.consequence, one.corrected), "differs") for one in audit.findings]
+    first, rest = tuple(rows[:_MOST_OPEN]), tuple(rows[_MOST_OPEN:])
+    tables = [Table("findings", "One row for each finding", columns, first)]
+    if rest:
+        tables.append(Table("more-findings", plural(len(rest), "more finding"), columns, rest, folded=True))
+    return tuple(tables)
+
+
+def _rules_table(audit: Audit) -> Table:
+    found = {finding.rule for finding in audit.findings}
+    return Table(
+        "rules",
+        "Every rule",
+        (Column("Question", numeric=False), Column("Found", numeric=False)),
+        tuple(
+            Row((rule.question, _detail(audit, rule.name)), "failed" if rule.name in found else "") for rule in RULES
+        ),
+    )
+
+
+def _detail(audit: Audit, rule: str) -> str:
+    count = sum(finding.rule == rule for finding in audit.findings)
+    return plural(count, "finding") if count else "nothing"
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

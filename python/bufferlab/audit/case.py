@@ -1,4 +1,4 @@
-"""The case of one audit: its files, and the runs they are about. The pieces of a run may lie in several files.
+"""The case of one audit: its files, and the runs they are about; and the form of a rule, and of its finding.
 
 Pieces under the same caption of one file are one run. Files without captions are one run when their names agree up to
 the first dot, such as 4k.tpcc.log and 4k.iostat.txt.
@@ -6,25 +6,53 @@ the first dot, such as 4k.tpcc.log and 4k.iostat.txt.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from bufferlab.audit.throughput import counted
-from bufferlab.importers.innodb_status import StatusDump
-from bufferlab.importers.iostat import DeviceRow, IostatReport, busiest
-from bufferlab.importers.read import FileEvidence
-from bufferlab.importers.result_rows import ResultRow, ResultTable
-from bufferlab.importers.stated import Stated, parse_lenient_bytes, stated_together
-from bufferlab.importers.tpcc_mysql import TpccLog, spacing_s
+from bufferlab.audit.parsers.blkparse import BlockTraceText
+from bufferlab.audit.parsers.innodb_status import StatusDump
+from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
+from bufferlab.audit.parsers.read import FileEvidence
+from bufferlab.audit.parsers.stated import Stated, parse_lenient_bytes, stated_together
+from bufferlab.audit.parsers.tables import ResultRow, ResultTable
+from bufferlab.audit.parsers.text import Place
+from bufferlab.audit.parsers.tpcc_mysql import TpccLog
 
 #: tpcc-mysql's mix is a deck of 23 transactions, 10 of them New-Orders.
 TRANSACTIONS_PER_NEW_ORDER = 2.3
 DEFAULT_PAGE_BYTES = 16384
 _PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
 _ENOUGH_READS_PER_S = 20
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One statement of a file that does not hold: the fact with its numbers, why it matters, and the right value."""
+
+    where: Place
+    what: str
+    consequence: str
+    corrected: str
+    numbers: dict[str, object] = field(default_factory=dict)
+    """The finding's numbers for programs: plain numbers, lists and texts."""
+    rule: str = ""
+    """The name of the rule that found it; the rule itself fills it in."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A question that the audit asks of every case: its name, its words, and the function that answers it."""
+
+    name: str
+    question: str
+    check: Callable[[Case], Iterator[Finding]]
+
+    def findings(self, case: Case) -> Iterator[Finding]:
+        """Yield the answers about a case, under the rule's name."""
+        return (replace(finding, rule=self.name) for finding in self.check(case))
 
 
 @dataclass(frozen=True)
@@ -35,8 +63,11 @@ class Rates:
     end: StatusDump
     seconds: float
     read_per_s: float
-    created_per_s: float | None
-    written_per_s: float | None
+
+    def per_s(self, counter: str) -> float | None:
+        """Return the rate of another counter; None when it is not shown or went backwards."""
+        change = _change(self.start, self.end, counter)
+        return change / self.seconds if change is not None else None
 
 
 @dataclass
@@ -51,6 +82,17 @@ class RunEvidence:
     reports: list[IostatReport] = field(default_factory=list)
 
     @property
+    def name(self) -> str:
+        """The name of the run in a table: its caption, or its file."""
+        return self.label or Path(self.file).name
+
+    @property
+    def setting(self) -> tuple[str, str]:
+        """The caption's name and value; both are empty without a caption."""
+        name, _, value = self.label.partition(" = ")
+        return name, value
+
+    @property
     def page_bytes(self) -> int:
         """Return the page size that printouts and samples show, else the stated one, else InnoDB's default."""
         shown = next(iter(self.page_bytes_shown.values()), None)
@@ -59,7 +101,7 @@ class RunEvidence:
     @property
     def page_bytes_said(self) -> int | None:
         """Return the page size of the caption, else of the set-up."""
-        name, _, value = self.label.partition(" = ")
+        name, value = self.setting
         labelled = parse_lenient_bytes(value) if name.endswith("page size") and value else None
         return labelled or self.stated.page_size_bytes
 
@@ -115,12 +157,12 @@ class RunEvidence:
     def new_orders_per_s(self) -> float | None:
         """The New-Orders per second: by the log's counts, else the closing block's TpmC, else the interval lines."""
         for log in self.logs:
-            if found := counted(log):
+            if found := log.counted:
                 return found.tpmc / 60
             if log.tpmc:
                 return log.tpmc / 60
         for log in self.logs:
-            step = spacing_s(log)
+            step = log.spacing_s
             if step and len(log.intervals) > 1:
                 counts = [interval.counts[0] for interval in log.intervals]
                 return sum(counts) / len(counts) / step
@@ -169,11 +211,17 @@ class Case:
                 run(evidence, report.place.label).reports.append(report)
         return cls(tuple(files), tuple(runs.values()))
 
-    def results(self) -> Iterator[tuple[FileEvidence, ResultTable]]:
-        """Yield every table of results with its file."""
-        for evidence in self.files:
-            for table in evidence.results:
-                yield evidence, table
+    def logs(self) -> Iterator[TpccLog]:
+        """Yield the logs of every run."""
+        return (log for run in self.runs for log in run.logs)
+
+    def traces(self) -> Iterator[BlockTraceText]:
+        """Yield the block traces of every file."""
+        return (trace for evidence in self.files for trace in evidence.traces)
+
+    def tables(self) -> Iterator[ResultTable]:
+        """Yield the tables of results of every file."""
+        return (table for evidence in self.files for table in evidence.results)
 
     @cached_property
     def runs_by_file(self) -> dict[str, list[RunEvidence]]:
@@ -190,7 +238,7 @@ class Case:
         for run in self.runs:
             if run.logs:
                 folder, stem = _pieces_key(run.file)
-                value = run.label.partition(" = ")[2]
+                _, value = run.setting
                 key = (run.file, _setting(value)) if value else (folder, _setting(stem))
                 found.setdefault(key, []).append(run)
         return found
@@ -218,25 +266,12 @@ def _page_size(size_bytes: float) -> int | None:
     return next((size for size in _PAGE_SIZES if abs(size_bytes / size - 1) <= 0.01), None)
 
 
-def name_of(run: RunEvidence) -> str:
-    """Return the name of a run in a table: its caption, or its file."""
-    return run.label or Path(run.file).name
-
-
 def _rates(a: tuple[float, StatusDump], b: tuple[float, StatusDump]) -> Rates | None:
     seconds = b[0] - a[0]
     read = _change(a[1], b[1], "pages_read")
     if seconds <= 0 or read is None:
         return None
-    created, written = (_change(a[1], b[1], name) for name in ("pages_created", "pages_written"))
-    return Rates(
-        a[1],
-        b[1],
-        seconds,
-        read / seconds,
-        created / seconds if created is not None else None,
-        written / seconds if written is not None else None,
-    )
+    return Rates(a[1], b[1], seconds, read / seconds)
 
 
 def _change(a: StatusDump, b: StatusDump, name: str) -> float | None:

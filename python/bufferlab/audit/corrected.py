@@ -5,38 +5,34 @@ A cell holds only what follows from the numbers given, else a dash.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from statistics import mean
 
-from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, RunEvidence, name_of
-from bufferlab.audit.device_counts import DeviceCounts, device_counts, device_name
-from bufferlab.audit.rules.gets_per_new_order import gets_of
-from bufferlab.audit.rules.rounded_sizes import rounds, sizes_run
-from bufferlab.audit.rules.shares_of_what import adds_up, exclusive
-from bufferlab.audit.rules.tpmc_counts import right_tpmc
+from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, RunEvidence
+from bufferlab.audit.parsers.read import FileEvidence
+from bufferlab.audit.parsers.stated import parse_lenient_bytes
+from bufferlab.audit.parsers.tables import ResultRow, ResultTable
+from bufferlab.audit.rules.block_trace import DeviceCounts, device_counts, span
+from bufferlab.audit.rules.per_new_order import gets_of
+from bufferlab.audit.rules.set_up import rounds, sizes_run
+from bufferlab.audit.rules.tables import adds_up, exclusive
+from bufferlab.audit.rules.tpmc import right_tpmc
 from bufferlab.chapter.blocks import Column, Row, Table
-from bufferlab.importers.read import FileEvidence
-from bufferlab.importers.result_rows import ResultRow, ResultTable
-from bufferlab.importers.stated import parse_lenient_bytes
+from bufferlab.chapter.words import NOTHING
 from bufferlab.units import MIB, format_bytes
 
-_NOTHING = "–"
 _CAPTION = "NO = New-Order; per transaction = of any type; iostat r/s is the mean of the samples given."
 _Cells = list[tuple[str, str]]
 
 
 def corrected_tables(case: Case) -> tuple[Table, ...]:
     """Return every table that can be made from this case, except those without a single derived figure."""
-    found = [*filter(None, [_runs(case), _traces(case)])]
-    for place, (evidence, table) in enumerate(case.results(), start=1):
-        made = _results(case, evidence, table, place)
-        if made is not None:
-            found.append(made)
-    return tuple(found)
+    results = [(evidence, table) for evidence in case.files for table in evidence.results]
+    made = [_results(case, evidence, table, place) for place, (evidence, table) in enumerate(results, start=1)]
+    return tuple(filter(None, [_runs(case), _traces(case), *made]))
 
 
 def _runs(case: Case) -> Table | None:
-    rows = [(name_of(run), _run_cells(run)) for run in case.runs if run.rates() is not None]
+    rows = [(run.name, _run_cells(run)) for run in case.runs if run.rates() is not None]
     return _table("runs", "Runs, from the counters between the first printout and the last", rows) if rows else None
 
 
@@ -45,14 +41,15 @@ def _run_cells(run: RunEvidence) -> _Cells:
     assert rates is not None
     spots = [row.reads_per_s for row in run.spots() if row.reads_per_s is not None]
     reads = rates.read_per_s / new_orders if new_orders else None
-    written = rates.written_per_s / new_orders if new_orders and rates.written_per_s is not None else None
+    written_per_s = rates.per_s("pages_written")
+    written = written_per_s / new_orders if new_orders and written_per_s is not None else None
     return [
-        ("Pool run", format_bytes(run.pool_bytes) if run.pool_bytes else _NOTHING),
+        ("Pool run", format_bytes(run.pool_bytes) if run.pool_bytes else NOTHING),
         ("NO/s", _number(new_orders, 1)),
         ("Pages read/s", _number(rates.read_per_s, 1)),
-        ("Created/s", _number(rates.created_per_s, 1)),
-        ("Written/s", _number(rates.written_per_s, 1)),
-        ("iostat r/s", f"{mean(spots):.0f}" if spots else _NOTHING),
+        ("Created/s", _number(rates.per_s("pages_created"), 1)),
+        ("Written/s", _number(written_per_s, 1)),
+        ("iostat r/s", f"{mean(spots):.0f}" if spots else NOTHING),
         ("Reads per NO", _number(reads, 2)),
         ("KiB read per NO", _number(reads * run.page_bytes / 1024 if reads is not None else None, 1)),
         ("Writes per NO", _number(written, 2)),
@@ -60,22 +57,22 @@ def _run_cells(run: RunEvidence) -> _Cells:
 
 
 def _traces(case: Case) -> Table | None:
-    rows = [(device_name(counts), _trace_cells(counts)) for counts in device_counts(case.files)]
+    rows = [(counts.name, _trace_cells(counts)) for counts in device_counts(case)]
     return _table("block-traces", "Block traces, as counted", rows) if rows else None
 
 
 def _trace_cells(counts: DeviceCounts) -> _Cells:
     operations = counts.trace.operations
     return [
-        ("Operations", f"{operations:,}" if operations else _NOTHING),
+        ("Operations", f"{operations:,}" if operations else NOTHING),
         ("Requests", str(counts.requests)),
         ("Requests per operation", _span(counts.per_operation(counts.requests), 3)),
         ("Bytes", format_bytes(counts.bytes.low)),
         ("KiB per request", _span(counts.request_bytes, 2, 1024)),
         ("KiB per operation", _span(counts.per_operation(counts.bytes), 2, 1024)),
         ("Amplification", _span(counts.amplification, 3)),
-        ("Splits", str(counts.splits) if counts.splits is not None else _NOTHING),
-        ("Remaps", f"{counts.remaps:,}" if counts.remaps is not None else _NOTHING),
+        ("Splits", str(counts.splits) if counts.splits is not None else NOTHING),
+        ("Remaps", f"{counts.remaps:,}" if counts.remaps is not None else NOTHING),
         ("Merges", str(counts.merges)),
         ("Completed", str(counts.completed)),
         ("Unplugs", f"{counts.unplugs:,}"),
@@ -83,10 +80,7 @@ def _trace_cells(counts: DeviceCounts) -> _Cells:
 
 
 def _span(bounds: tuple[float, float] | None, decimals: int, unit: float = 1) -> str:
-    if bounds is None:
-        return _NOTHING
-    low, high = (f"{bound / unit:,.{decimals}f}" for bound in bounds)
-    return low if low == high else f"{low} to {high}"
+    return span(bounds, decimals, unit) if bounds else NOTHING
 
 
 def _results(case: Case, evidence: FileEvidence, table: ResultTable, place: int) -> Table | None:
@@ -140,21 +134,11 @@ def _table(name: str, title: str, rows: list[tuple[str, _Cells]]) -> Table:
         f"corrected-{name}",
         title,
         (Column("Setting", numeric=False), *(Column(head) for head in heads)),
-        tuple(Row((setting, *(dict(cells).get(head, _NOTHING) for head in heads))) for setting, cells in rows),
+        tuple(Row((setting, *(dict(cells).get(head, NOTHING) for head in heads))) for setting, cells in rows),
         caption=_CAPTION,
         brief=("Setting", *heads),
     )
 
 
 def _number(value: float | None, decimals: int) -> str:
-    return _NOTHING if value is None else f"{value:,.{decimals}f}"
-
-
-def as_documents(tables: tuple[Table, ...]) -> Iterator[dict[str, object]]:
-    """Yield the tables for programs: a text by column, row by row."""
-    for table in tables:
-        titles = [column.title for column in table.columns]
-        yield {
-            "title": table.title,
-            "rows": [dict(zip(titles, row.cells, strict=True)) for row in table.rows],
-        }
+    return NOTHING if value is None else f"{value:,.{decimals}f}"

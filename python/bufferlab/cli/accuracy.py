@@ -27,7 +27,7 @@ def command(measured: Path, predicted: Path, html: Path | None, svg: Path | None
     \b
       bufferlab accuracy runs/buffer-size-20260101-120000 runs/buffer-size-20260101-130000
     """
-    from bufferlab.report import accuracy_page, plain
+    from bufferlab.report import accuracy_page, terminal
     from bufferlab.report.accuracy import accuracy
 
     found = accuracy(open_sweep(measured), open_sweep(predicted))
@@ -43,5 +43,5 @@ def command(measured: Path, predicted: Path, html: Path | None, svg: Path | None
     if as_json:
         print_json(accuracy_page.as_json(found))
     else:
-        put(plain.text(report))
+        put(terminal.text(report))
     return 0

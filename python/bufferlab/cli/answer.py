@@ -47,7 +47,7 @@ def write_reports(folder: SweepFolder, as_json: bool, *, html: bool, markdown: b
 
 def _print(built: Report, folder: SweepFolder, as_json: bool) -> None:
     if as_json:
-        from bufferlab.report.machine import as_json as document
+        from bufferlab.report.document import as_json as document
 
         print_json(document(built, folder))
         return

@@ -48,37 +48,32 @@ def command(
       bufferlab audit tpcc.log
       bufferlab audit 4k.tpcc.log 4k.status.txt 4k.iostat.txt --html audit.html
     """
-    from bufferlab.audit.audit import audit_files
-    from bufferlab.audit.page import as_json as document
-    from bufferlab.audit.page import as_report, terminal
+    from bufferlab import audit as door
 
-    wanted = _rules(failing)
-    audit = audit_files(files)
+    wanted = _rules(failing, door.RULE_NAMES)
+    audit = door.audit_files(files)
     for problem in audit.unrecognised:
         say(f"{problem.where}: {problem.what}")
     if html:
         from bufferlab.report.html import render_html
 
-        write(html, "--html", render_html(as_report(audit), ", ".join(map(str, files)), "bufferlab audit"))
+        write(html, "--html", render_html(door.as_report(audit), ", ".join(map(str, files)), "bufferlab audit"))
     if markdown:
         from bufferlab.report.markdown import render_markdown
 
-        write(markdown, "--markdown", render_markdown(as_report(audit)))
+        write(markdown, "--markdown", render_markdown(door.as_report(audit)))
     if as_json:
-        print_json(document(audit))
+        print_json(door.as_json(audit))
     else:
-        draw(terminal(audit), _WIDTH_WITHOUT_TERMINAL)
+        draw(door.terminal(audit), _WIDTH_WITHOUT_TERMINAL)
     return EXIT_RULE_BROKEN if any(finding.rule in wanted for finding in audit.findings) else 0
 
 
-def _rules(failing: tuple[str, ...]) -> set[str]:
+def _rules(failing: tuple[str, ...], names: tuple[str, ...]) -> set[str]:
     """Return the names of the rules that --fail-if asks for. Raises SpecError for a name that no rule has."""
-    from bufferlab.audit.rules import RULES
-
-    names = {rule.name for rule in RULES}
     for name in failing:
         if name not in (_ANY, *names):
             close = get_close_matches(name, [_ANY, *names], n=1)
             hint = f"did you mean {close[0]}?" if close else f"the rules: {', '.join(sorted(names))}; or {_ANY}"
             raise SpecError(f'no rule "{name}"', f"--fail-if {name}", hint)
-    return names if _ANY in failing else set(failing)
+    return set(names if _ANY in failing else failing)

@@ -89,7 +89,7 @@ def command(
         if md:
             write(md, "--md", render_markdown(as_report(compared, figure=False)))
     if as_json:
-        from bufferlab.report.compare_json import as_json as document
+        from bufferlab.report.compare_page import as_json as document
 
         print_json(document(compared))
         return code

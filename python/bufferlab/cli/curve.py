@@ -60,7 +60,7 @@ def command(
       bufferlab curve accesses.csv --page-size 16KiB --sizes 10%,64MiB
       bufferlab curve accesses.csv --html curve.html --to oraclegeneral accesses.oracleGeneral
     """
-    from bufferlab.report import curve_page, plain
+    from bufferlab.report import curve_page, terminal
     from bufferlab.traces import files, page_trace
     from bufferlab.traces.curve import curve, misses_of_objects
 
@@ -99,7 +99,7 @@ def command(
     if as_json:
         print_json(curve_page.as_json(accesses, found, pools, objects))
         return 0
-    put(plain.text(report))
+    put(terminal.text(report))
     return 0
 
 

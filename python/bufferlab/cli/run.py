@@ -13,7 +13,7 @@ from bufferlab.cli.output import say
 from bufferlab.cli.tpcc_format import TPCC_MYSQL, require_printable, tpcc_options
 from bufferlab.errors import SpecError, interrupted_exit_code
 from bufferlab.spec import Experiment, Overrides, load
-from bufferlab.spec.overrides import Profile
+from bufferlab.spec.merge import Profile
 
 if TYPE_CHECKING:
     from bufferlab.execute.asked_probe import AskedProbe

@@ -44,7 +44,7 @@ from bufferlab.plan import (
     needed_data,
 )
 from bufferlab.plan.estimate import declared_rates
-from bufferlab.plan.versions import lacking
+from bufferlab.plan.make import lacking
 from bufferlab.registry import registry
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml

@@ -3,8 +3,7 @@
 from bufferlab.plan.estimate import Cost, estimate
 from bufferlab.plan.facts import DataFacts, DataKnobs, Facts, estimated_facts, known_facts
 from bufferlab.plan.grid import Point, needed_data, points_of
-from bufferlab.plan.make import Plan, PlannedRun, make
-from bufferlab.plan.order import block_order, run_seed
+from bufferlab.plan.make import Plan, PlannedRun, block_order, make, run_seed
 
 __all__ = [
     "Cost",

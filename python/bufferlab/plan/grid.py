@@ -1,6 +1,6 @@
 """Makes the points of a sweep: every combination of the swept settings, in the order written.
 
-Percentages become bytes of whole frames, or counts. order.py orders the runs, make.py repeats them.
+Percentages become bytes of whole frames, or counts. make.py repeats and orders the runs.
 """
 
 from __future__ import annotations

@@ -1,15 +1,26 @@
-"""Makes the plan: every run with its point, block, order and seed. It is pure and touches no file."""
+"""Makes the plan: every run with its point, block, order and seed. It is pure, touches no file and asks no server.
+
+The order within each block and the seed of each block come from one number by `random.Random(int).random()` alone:
+Python promises to keep its sequence for a given seed. `shuffle` and `randrange` carry no such promise. Ten years from
+now the same experiment gives the same plan. `lacking` finds settings that a server's version does not have.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.errors import Problem
+from bufferlab.knob import AUTO
 from bufferlab.plan.facts import Facts
 from bufferlab.plan.grid import Point, points_of
-from bufferlab.plan.order import block_order, run_seed
 from bufferlab.spec import Experiment
 from bufferlab.spec.experiment import OWN
+from bufferlab.versions import has, in_words
 
 FORMAT_VERSION = 1
 
@@ -77,3 +88,58 @@ def make(experiment: Experiment, facts: Facts) -> Plan:
                 PlannedRun(point=point, block=block, repetition=block, order=len(runs), seed=run_seed(seed, block))
             )
     return Plan(experiment, max(point.database_bytes for point in points), tuple(points), tuple(runs))
+
+
+_SEED_BITS = 53
+"""Seeds pass through JSON, whose readers keep 53 bits."""
+
+
+def derived_seed(purpose: str, seed: int, block: int) -> int:
+    """Return a seed for one purpose and block: SHA-256 of all three, so that neighbouring blocks share nothing."""
+    digest = hashlib.sha256(f"bufferlab/1/{purpose}/{seed}/{block}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> (64 - _SEED_BITS)
+
+
+def run_seed(seed: int, block: int) -> int:
+    """Return the workload's seed, the same for all runs of a block, so that differences between points are paired."""
+    return derived_seed("run", seed, block)
+
+
+def block_order(points: int, seed: int, block: int) -> list[int]:
+    """Return the points' indexes in the order in which this block runs them.
+
+    >>> sorted(block_order(5, seed=1, block=0))
+    [0, 1, 2, 3, 4]
+    """
+    generator = random.Random(derived_seed("order", seed, block))
+    keys = [generator.random() for _ in range(points)]
+    return sorted(range(points), key=keys.__getitem__)
+
+
+VersionOf = Callable[[Mapping[str, int | str]], str]
+"""A function that returns the server's version at a point, from the point's native knobs."""
+
+
+def lacking(engine: EngineDeclaration, points: Sequence[Point], version_of: VersionOf) -> list[Problem]:
+    """Return a problem for each setting, or value of one, that a point's server version does not have; each once.
+
+    "auto" is never refused: it means "where the version has the setting".
+    """
+    problems: dict[tuple[str, str], Problem] = {}
+    for point in points:
+        version = version_of(point.native_knobs)
+        for knob in engine.knobs:
+            asked = point.settings[knob.name].asked
+            versions = dict(knob.value_versions).get(asked, knob.versions)
+            if asked == AUTO or has(versions, engine.name, version):
+                continue
+            what = knob.name if versions == knob.versions else f"{knob.name} = {asked}"
+            problem = Problem(
+                f"{engine.name} {version} has no {what}; {in_words(versions)} has",
+                f"point {point.label}"
+                if knob.name in point.swept or "server" in point.swept
+                else f"{knob.name} = {asked}",
+                f"leave {knob.name} out, or choose another server with --server",
+            )
+            problems.setdefault((what, version), problem)
+    return list(problems.values())

@@ -18,10 +18,8 @@ from bufferlab.knob import KnobKind
 from bufferlab.spec.catalog import find_experiment
 from bufferlab.spec.experiment import Experiment, Phase
 from bufferlab.spec.lines import KeyPath, key_lines
-from bufferlab.spec.merge import ENGINES, NOT_PARAMETERS, Merged, merge
-from bufferlab.spec.overrides import PROFILES, Overrides
-from bufferlab.spec.phases import gather_phases
-from bufferlab.spec.scripts import check_script, read_script
+from bufferlab.spec.merge import ENGINES, NOT_PARAMETERS, PROFILES, Merged, Overrides, merge
+from bufferlab.spec.scripts import check_script, gather_phases, read_script
 from bufferlab.spec.settings import Judged, judge_connections, judge_settings, on_its_data
 from bufferlab.texts import parse_toml
 from bufferlab.workloads import registry as workloads

@@ -4,21 +4,46 @@
 and its sweep replace [knobs] and [sweep], because another engine has other knobs. Its other tables change single
 values. The profiles [quick], [full] and [smoke] are applied after it, and [engines.NAME.quick] after those.
 
-This file judges no value: experiment.py and settings.py do, and ask here for the origin of a value that they refuse.
+`Overrides` holds the flags. This file judges no value: experiment.py and settings.py do, and ask here for the origin of
+a value that they refuse.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bufferlab.engines import registry
 from bufferlab.errors import Problem
 from bufferlab.load_knobs import CONNECTIONS
 from bufferlab.spec.lines import KeyPath, line_of
-from bufferlab.spec.overrides import PROFILES, Overrides
 from bufferlab.units import brief
+
+Profile = Literal["quick", "full", "smoke"]
+PROFILES: tuple[Profile, ...] = ("quick", "full", "smoke")
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """The values of flags. None or empty means that the flag was not given.
+
+    `set_knobs` and `sweep` hold settings of engine, workload and load alike.
+    """
+
+    profile: Profile | None = None
+    engine: str | None = None
+    script: str | None = None
+    """The script given in place of an experiment."""
+    set_knobs: tuple[tuple[str, str], ...] = ()
+    sweep: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    repetitions: int | None = None
+    transactions: int | None = None
+    duration: str | None = None
+    warehouses: int | None = None
+    connections: int | None = None
+    seed: int | None = None
+
 
 NOT_PARAMETERS = ("name", CONNECTIONS.name)
 """The keys of [workload] that are not parameters of the workload."""

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bufferlab.stats.estimate import Estimate
-from bufferlab.stats.student import quantile_of_t
+from bufferlab.stats.estimate import Estimate, quantile_of_t
 
 _ONE_BLOCK = "one block: nothing says how much another would differ"
 _NO_NOISE = "every block gave the same ratio: no noise to compute an interval from"

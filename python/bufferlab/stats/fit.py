@@ -31,9 +31,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.estimate import Estimate, quantile_of_t
 from bufferlab.stats.spread import Spread, spread
-from bufferlab.stats.student import quantile_of_t
 
 Array = npt.NDArray[np.float64]
 Scale = Literal["log", "linear"]

@@ -14,9 +14,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.estimate import Estimate, quantile_of_t
 from bufferlab.stats.fit import Fit
-from bufferlab.stats.student import quantile_of_t
 
 Array = npt.NDArray[np.float64]
 

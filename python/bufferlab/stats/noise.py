@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bufferlab.stats.estimate import quantile_of_t
 from bufferlab.stats.fit import Cell, fit
-from bufferlab.stats.student import quantile_of_t
 
 #: "Clearly more" means this many times the floor, with a p-value below CLEARLY_P.
 CLEARLY_TIMES = 1.5

@@ -7,10 +7,15 @@ Journal 300, 1990). One far point alone can make a slope. So Page's L (JASA 58, 
 each block, must reject too before a trend is claimed. Its distribution is exact, ties included, by all permutations of
 each block's ranks, and normal beyond eight points. Knows neither files nor metrics. The caller decides how many trends
 hold together, by the level it gives a single one.
+
+A figure may also turn inside the axis: one way up to some point, and the other way from there on. A mean slope over
+such an axis is true and misleading. The turning point is chosen after looking at the data. So both of its comparisons
+(with the first point and with the last) are made at Sidak's level for all points that might have been chosen.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,9 +25,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from bufferlab.stats.estimate import Estimate
-from bufferlab.stats.student import quantile_of_t
-from bufferlab.stats.verdict import Direction
+from bufferlab.stats.comparison import single_level
+from bufferlab.stats.estimate import Estimate, quantile_of_t
+from bufferlab.stats.fit import Fit
+from bufferlab.stats.verdict import Direction, Verdict, direction_of
 
 Array = npt.NDArray[np.float64]
 #: (place on the axis, block, value)
@@ -175,3 +181,41 @@ def _without(value: float, n: int, note: str) -> Estimate:
 
 def _back(number: float, log: bool) -> float:
     return float(np.exp(number)) if log else number
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The lowest or highest point of a figure inside the axis, and its two sides, both resolved and opposite."""
+
+    point: Hashable
+    before: Verdict
+    """The comparison of this point with the first one."""
+    after: Verdict
+    """The comparison of the last point with this one."""
+
+
+def turn(fit: Fit, points: Sequence[Hashable], level: float) -> Turn | None:
+    """Return the turn of the figure over these points in order; None when no turn is resolved."""
+    inner = points[1:-1]
+    if not inner:
+        return None
+    single = single_level(level, 2 * len(inner))
+    ends = (min(inner, key=lambda point: fit.mean(point).value), max(inner, key=lambda point: fit.mean(point).value))
+    found = [_at(fit, points[0], point, points[-1], single) for point in ends]
+    turns = [one for one in found if {one.before.direction, one.after.direction} == {"falls", "rises"}]
+    return max(turns, key=_lesser_side, default=None)
+
+
+def _at(fit: Fit, first: Hashable, point: Hashable, last: Hashable, level: float) -> Turn:
+    return Turn(point, _side(fit, first, point, level), _side(fit, point, last, level))
+
+
+def _side(fit: Fit, a: Hashable, b: Hashable, level: float) -> Verdict:
+    found = fit.compare(a, b, level)
+    return Verdict(a, b, direction_of(found, fit.contrast), found, fit.contrast, None)
+
+
+def _lesser_side(found: Turn) -> float:
+    """Return the smaller of a turn's two changes; of two turns, `turn` takes the one where it is larger."""
+    sides = (found.before, found.after)
+    return min(abs(math.log(s.estimate.value) if s.contrast == "ratio" else s.estimate.value) for s in sides)

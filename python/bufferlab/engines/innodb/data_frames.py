@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from bufferlab.knob import Value
-from bufferlab.theory.free_list import frames_of_data
+from bufferlab.theory.hot_rows import frames_of_data
 
 #: MariaDB's own LRU scan depth from 10.11 on, where none was asked for. The value that a server tells replaces it.
 _DEPTH = 1536

@@ -1,4 +1,4 @@
-"""Chapters of a report, one file each: the findings of a sweep beyond its table of numbers.
+"""Chapters of a report: the findings of a sweep beyond its table of numbers.
 
 A chapter takes the analysis and returns a section, or None where the sweep has no such data.
 """
@@ -11,13 +11,11 @@ from bufferlab.chapter.time_series import time_series
 from bufferlab.report.analyse import own_chapters
 from bufferlab.report.chapters.best import best
 from bufferlab.report.chapters.block_trace import block_trace
-from bufferlab.report.chapters.cost_of_pages import cost_of_pages
+from bufferlab.report.chapters.cost_of_pages import cost_of_pages, query_cost
 from bufferlab.report.chapters.knee import knee
 from bufferlab.report.chapters.latency_rate import latency_rate
 from bufferlab.report.chapters.noise_floor import noise_floor
-from bufferlab.report.chapters.predicted import predicted
-from bufferlab.report.chapters.query_cost import query_cost
-from bufferlab.report.predicted import predictions
+from bufferlab.report.predicted import predicted, predictions
 
 
 def chapters_of(analysis: Analysis) -> tuple[Chapter, ...]:

@@ -2,12 +2,15 @@
 
 Text stays text, so it can be read aloud and searched. Colours are Okabe and Ito's (2008), told apart by any eye, and
 series differ by marker too. matplotlib is imported on first use, because it costs half a second.
+
+Bars, dots, histograms and rates over time are drawn here; points and effects have files of their own.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from functools import lru_cache
 from html import escape
 from io import StringIO
@@ -21,17 +24,30 @@ from bufferlab.chapter.blocks import (
     PointsPlot,
     ScatterPlot,
     StackedPlot,
+    Steps,
     TimePlot,
 )
-from bufferlab.report.figures.canvas import FAINT, FONT_SIZE, INK, QUIET, SERIES_COLOURS, SMALL_SIZE
-from bufferlab.report.figures.clouds import draw_histograms, draw_scatter
+from bufferlab.report.figures.canvas import (
+    FAINT,
+    FONT_SIZE,
+    INK,
+    QUIET,
+    SERIES_COLOURS,
+    SMALL_SIZE,
+    canvas,
+    colour_of,
+    legend,
+    series_id,
+    tick,
+    wrapped,
+)
 from bufferlab.report.figures.effects import draw_effects
 from bufferlab.report.figures.points import draw_panels, draw_points
-from bufferlab.report.figures.stacked import draw_stacked
-from bufferlab.report.figures.times import draw_times
 from bufferlab.texts import printable
+from bufferlab.units import format_bytes
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
 _STYLE: dict[str, Any] = {
@@ -143,3 +159,120 @@ def _on_white(svg: str) -> str:
     """Put a white ground behind the SVG: Markdown viewers have dark modes too, where dark text needs it."""
     place = svg.index(">", svg.index("<svg")) + 1
     return svg[:place] + "\n " + _GROUND + svg[place:]
+
+
+def draw_stacked(plot: StackedPlot) -> Canvas:
+    """Draw one bar for each point, in per cent."""
+    figure = canvas(3.6)
+    axes = figure.subplots()
+    places = range(len(plot.bars))
+    below = [0.0] * len(plot.bars)
+    for part, name in enumerate(plot.parts):
+        heights = [100 * shares[part] for shares in plot.shares]
+        # Hatching tells the parts apart where colours do not.
+        style: Any = {
+            "color": colour_of(part),
+            "edgecolor": INK,
+            "hatch": ("", "///", "...")[part % 3],
+            "linewidth": 0.6,
+        }
+        axes.bar(places, heights, 0.62, bottom=below, label=name, **style)
+        below = [low + height for low, height in zip(below, heights, strict=True)]
+    axes.set_xticks(list(places), labels=list(plot.bars))
+    axes.set_ylim(0, 100)
+    axes.set_xlabel(plot.x_label)
+    axes.set_ylabel(plot.y_label)
+    axes.grid(visible=False, axis="x")
+    legend(figure, *axes.get_legend_handles_labels())
+    return figure
+
+
+def draw_scatter(plot: ScatterPlot) -> Canvas:
+    """Draw small dots; those of different clouds differ in colour and form."""
+    figure = canvas(4.4)
+    axes = figure.subplots()
+    for place, cloud in enumerate(plot.clouds):
+        marker = (".", "+", "x")[place % 3]
+        axes.plot(cloud.xs, cloud.ys, marker, markersize=3, color=colour_of(place), alpha=0.7, label=cloud.label)
+    axes.set_xlabel(plot.x_label)
+    axes.set_ylabel(plot.y_label)
+    axes.yaxis.set_major_formatter(lambda value, _: tick(value))
+    if len(plot.clouds) > 1:
+        legend(figure, *axes.get_legend_handles_labels())
+    return figure
+
+
+def draw_histograms(plot: HistogramPlot) -> Canvas:
+    """Draw panels side by side, each with a logarithmic axis and its own unit."""
+    count = len(plot.panels)
+    figure = canvas(3.6)
+    grid = figure.subplots(1, count, squeeze=False)
+    for place, (axes, steps) in enumerate(zip(grid[0], plot.panels, strict=True)):
+        _draw_steps(axes, steps)
+        axes.set_xlabel(plot.x_labels[place])
+        if plot.x_in_bytes[place]:
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
+        else:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter(lambda value, _: tick(value))
+        axes.tick_params(axis="x", labelrotation=30)
+        axes.minorticks_off()
+        if len(steps) > 1:
+            axes.legend(fontsize=SMALL_SIZE)
+    grid[0][0].set_ylabel("Requests (%)")
+    return figure
+
+
+def _draw_steps(axes: Axes, all_steps: tuple[Steps, ...]) -> None:
+    for place, steps in enumerate(all_steps):
+        heights = [100 * share for share in steps.shares]
+        style = ("-", "--", ":")[place % 3]
+        axes.stairs(heights, steps.edges, color=colour_of(place), label=steps.label, linewidth=1.6, linestyle=style)
+        if len(all_steps) == 1:
+            axes.stairs(heights, steps.edges, color=colour_of(place), fill=True, alpha=0.25)
+    axes.set_ylim(0, None)
+    axes.spines["bottom"].set_color(INK)
+
+
+#: The characters of a panel's title where three stand in a row.
+_SHORT_TITLE = 14
+
+
+def draw_times(plot: TimePlot) -> Canvas:
+    """Draw every run as a line, the warm-up as a grey ground, and means of stretches as black lines."""
+    columns = min(_most_in_a_row(plot.panels), len(plot.panels))
+    rows = -(-len(plot.panels) // columns)
+    lines = max(title.count("\n") + 1 for title in plot.panels)
+    figure = canvas(0.8 + (1.2 + 0.17 * lines) * rows if rows > 1 else 2.6)
+    grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    for place in range(rows * columns):
+        axes = grid[place // columns][place % columns]
+        if place >= len(plot.panels):
+            axes.set_visible(False)
+            continue
+        traces = plot.traces[place]
+        for run, trace in enumerate(traces):
+            ys = [float("nan") if value is None else value for value in trace.values]
+            style = "." if sum(value is not None for value in trace.values) < 2 else ""
+            axes.plot(
+                trace.t_s, ys, color=SERIES_COLOURS[run % 6], linewidth=1.2, marker=style, gid=series_id(axes, run)
+            )
+            for level in trace.levels:
+                axes.hlines(level.mean, level.start_s, level.end_s, color=INK, linewidth=1.6, zorder=4)
+        starts = [trace.window_start_s for trace in traces if trace.window_start_s is not None]
+        if starts:
+            axes.axvspan(0, min(starts), color=FAINT, alpha=0.6, linewidth=0)
+        axes.yaxis.set_major_formatter(lambda value, _: tick(value))
+        axes.set_title(plot.panels[place], fontsize=SMALL_SIZE)
+        if place + columns >= len(plot.panels):
+            axes.set_xlabel("Time (s)")
+        axes.locator_params(axis="x", nbins=4)
+    values = [value for traces in plot.traces for trace in traces for value in trace.values if value]
+    grid[0][0].set_ylim(0, 1.08 * max(values, default=1.0))
+    figure.supylabel(wrapped(plot.y_label, 28 if rows == 1 else 60), fontsize=FONT_SIZE)
+    return figure
+
+
+def _most_in_a_row(titles: Sequence[str]) -> int:
+    return 3 if max(len(line) for title in titles for line in title.split("\n")) <= _SHORT_TITLE else 2

@@ -22,8 +22,7 @@ from bufferlab.chapter.points_figure import points_figure
 from bufferlab.results.metrics import Metric
 from bufferlab.stats.best import equivalence_set
 from bufferlab.stats.comparison import single_level
-from bufferlab.stats.trend import MIN_POINTS, Trend, trend
-from bufferlab.stats.turn import Turn, turn
+from bufferlab.stats.trend import MIN_POINTS, Trend, Turn, trend, turn
 from bufferlab.stats.verdict import Verdict
 
 DEPTH = "lru_scan_depth"

@@ -1,0 +1,297 @@
+"""Parses blkparse(1)'s text: a line for each event of the block layer, then counters. Takes a bounded memory.
+
+Counters are printed short: `1,172K` is anything from 1,172,000 to 1,172,999, and `7,882MiB` from 7,882,000 to 7,882,999
+*KiB*, since blkparse divides by 1,000 when it goes from K to M (`size_cnv` in blkparse.c). So every number is a range.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from bufferlab.audit.parsers.text import Place
+
+MAX_TRACES = 1_000
+MAX_DEVICES = 64
+MAX_UNREAD = 100_000
+SECTOR_BYTES = 512
+PAGE_SECTORS = 8
+
+_EVENT = re.compile(
+    r"^\s*(\d{1,4}),(\d{1,7})\s+\d{1,5}\s+\d{1,15}\s+\d{1,10}\.\d{9}\s+(\d{1,10})\s+([A-Z]{1,2}|m)\s+([A-Z]{1,10})(?:\s+(.*))?$"
+)
+#: Lines that begin like an event or a counter but cannot be read, because a scan broke columns or digits.
+_LIKE_EVENT = re.compile(r"^\s*\d{1,4},\d{1,7}\s.{0,200}\s(?:[QGIDCMFUXA]|UT)\s+[RWDNFS]{1,4}\s")
+_PIECES = re.compile(
+    r"^\s*\d{1,10}\.\d{9}\s+\d{1,10}\s+[A-Z]{1,2}\s*$"
+    r"|^\s*[RWDNFS]{1,4}\s+(?:\d{1,20} \+ \d{1,10} )?\[[^\]]{1,40}\](?: \d{1,9})?\s*$"
+)
+_LIKE_COUNTER = re.compile(r"^\s*(?:Reads?|IO)\s[A-Za-z\s]{1,20}:\s")
+_EXTENT = re.compile(r"^(\d{1,20}) \+ (\d{1,10})(?:\s|$)")
+_REMAP = re.compile(r"<- \(\s*(\d{1,4}),\s*(\d{1,7})\) (\d{1,20})")
+_SPLIT = re.compile(r"^(\d{1,20}) / (\d{1,20})")
+_HELD = re.compile(r"\] (\d{1,9})\s*$")
+_SECTION = re.compile(r"^(?:CPU\d{1,5}|(Total)) \(([^()]{1,64})\):\s*$")
+_EVENTS = re.compile(r"^Events \(([^()]{1,64})\): ([\d,.']{1,24}) entries")
+_SKIPS = re.compile(r"^Skips: [\d,.']{1,24} forward \([\d,.']{1,24}")
+_NUMBER = r"\d{1,3}(?:[,.']\d{3})+|\d{1,20}"
+_COUNTER = re.compile(
+    rf"(Reads? [A-Z][a-z]+|Writes? [A-Z][a-z]+|Read depth|Write depth|IO unplugs|Timer unplugs):\s+({_NUMBER})([KMGP]?)"
+    rf"(?:,\s+({_NUMBER})([KMGP])iB)?"
+)
+_OPERATIONS = re.compile(
+    rf"\b(?:operations?|ops)\s*[:=]\s*({_NUMBER})\b|\b({_NUMBER})\s+(?:operations|ops|random reads)\b", re.I
+)
+_IO_SIZE = re.compile(r"\bi/?o[ _-]?size\s*[:=]?\s*(\d{1,9})\s*(KiB|KB|K|MiB|MB|M|B|bytes)?\b", re.I)
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "P": 4}
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number of which only the leading digits were printed."""
+
+    low: int
+    high: int
+
+    @property
+    def exact(self) -> bool:
+        """Whether all digits were printed."""
+        return self.low == self.high
+
+    def __add__(self, other: Range) -> Range:
+        return Range(self.low + other.low, self.high + other.high)
+
+    def __str__(self) -> str:
+        return f"{self.low:,}" if self.exact else f"{self.low:,} to {self.high:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    sector: int
+    sectors: int
+    process: str
+
+    @property
+    def end(self) -> int:
+        return self.sector + self.sectors
+
+
+@dataclass
+class Seen:
+    """The events of one device, counted from its lines."""
+
+    events: Counter[str] = field(default_factory=Counter)
+    """The number of events by letter and direction, such as "Q read"."""
+    sectors: Counter[str] = field(default_factory=Counter)
+    """The number of sectors by the same."""
+    reads: int = 0
+    """The reads queued; the parts of a split read count as one."""
+    read_sectors: int = 0
+    off_page: int = 0
+    """The reads that do not begin at a page's first sector."""
+    pages: int = 0
+    """The pages that the reads touch."""
+    latest: tuple[_Read, ...] = ()
+    """The last two reads, the later one last."""
+    split_at: int | None = None
+    """The sector at which the rest of the last read that was split begins."""
+    remapped_from: Counter[str] = field(default_factory=Counter)
+    unplugged_requests: int = 0
+
+    def count(self, action: str) -> int:
+        """Return the number of events of an action in both directions."""
+        return self.events[f"{action} read"] + self.events[f"{action} write"]
+
+    def queued(self, read: _Read) -> None:
+        """Count a read, unless it is the rest of a split read."""
+        if read.sector == self.split_at:
+            self.split_at = None
+            return
+        self._count(read, 1)
+        self.latest = (*self.latest[-1:], read)
+
+    def split(self, sector: int, rest: int) -> None:
+        """Note that the read at this sector is split before the sector `rest`.
+
+        The block layer may have cut the read in two before; then its later part is split.
+        """
+        self.split_at = rest
+        if len(self.latest) < 2:
+            return
+        first, second = self.latest
+        if second.sector == sector == first.end and first.process == second.process:
+            whole = _Read(first.sector, first.sectors + second.sectors, first.process)
+            self._count(first, -1)
+            self._count(second, -1)
+            self._count(whole, 1)
+            self.latest = (whole,)
+
+    def _count(self, read: _Read, times: int) -> None:
+        self.reads += times
+        self.read_sectors += times * read.sectors
+        self.off_page += times * (read.sector % PAGE_SECTORS != 0)
+        self.pages += times * ((read.end - 1) // PAGE_SECTORS - read.sector // PAGE_SECTORS + 1)
+
+
+@dataclass
+class BlockTraceText:
+    """The output of one blkparse run: events counted from its lines, and its own counters by device."""
+
+    place: Place
+    seen: dict[str, Seen] = field(default_factory=dict)
+    """The events by device ("major,minor")."""
+    summaries: dict[str, dict[str, Range]] = field(default_factory=dict)
+    """The counters' ranges by device's name and by counter as printed: "Reads Queued", or "Reads Queued KiB"."""
+    events: dict[str, Range] = field(default_factory=dict)
+    operations: int | None = None
+    """The program's number of operations, if the text around the trace states it."""
+    io_bytes: int | None = None
+    """The bytes of each operation, if the text around the trace states them."""
+    shortened: str = ""
+    """The first size that was printed in MiB or more."""
+
+
+class BlkparseParser:
+    """A parser that takes lines one after another; `traces` are those found so far."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.traces: list[BlockTraceText] = []
+        self.unread: list[Place] = []
+        """The lines of blkparse that cannot be read."""
+        self._open: BlockTraceText | None = None
+        self._summed = False
+        """Whether counters have been printed, so that another event begins another trace."""
+        self._section: str | None = None
+        """The device whose counters are being read."""
+        self._operations: int | None = None
+        self._io_bytes: int | None = None
+        self._label = ""
+
+    def take(self, number: int, text: str, label: str) -> bool:
+        """Parse a line under a caption; return whether it is blkparse's."""
+        if label != self._label:
+            # Another caption begins another trace.
+            self._label, self._open, self._section = label, None, None
+        found = _EVENT.match(text)
+        if found:
+            if self._summed:
+                self._open = None
+            self._event(self._trace(number), found)
+            self._section = None
+            return True
+        if _LIKE_EVENT.match(text) or _PIECES.match(text):
+            self._miss(number)
+            return True
+        if (self._open is not None or _SECTION.match(text)) and self._counters(number, text):
+            return True
+        self._state(text)
+        return False
+
+    def _miss(self, number: int) -> None:
+        if len(self.unread) < MAX_UNREAD:
+            self.unread.append(Place(self.file, number, self._label))
+
+    def _trace(self, number: int) -> BlockTraceText:
+        if self._open is None:
+            self._open, self._summed = BlockTraceText(Place(self.file, number, self._label)), False
+            self._open.operations, self._open.io_bytes = self._operations, self._io_bytes
+            if len(self.traces) < MAX_TRACES:
+                self.traces.append(self._open)
+        return self._open
+
+    def _state(self, text: str) -> None:
+        """Look in a line of prose for the number of operations and their size."""
+        if len(text) > 400:
+            return
+        if found := _OPERATIONS.search(text):
+            self._operations = _whole(found[1] or found[2])
+        if found := _IO_SIZE.search(text):
+            unit = (found[2] or "B").upper()[0]
+            self._io_bytes = int(found[1]) << {"B": 0, "K": 10, "M": 20}[unit]
+        if self._open is not None and not self._summed:
+            self._open.operations = self._open.operations or self._operations
+            self._open.io_bytes = self._open.io_bytes or self._io_bytes
+
+    def _event(self, trace: BlockTraceText, found: re.Match[str]) -> None:
+        major, minor, process, action, flags, rest = found.groups()
+        device = f"{int(major)},{int(minor)}"
+        if device not in trace.seen and len(trace.seen) >= MAX_DEVICES:
+            return
+        seen = trace.seen.setdefault(device, Seen())
+        # A plug has no direction: blkparse writes N.
+        way = "read" if "R" in flags else "write" if set(flags) & set("WDF") else "none"
+        seen.events[f"{action} {way}"] += 1
+        if extent := _EXTENT.match(rest := rest or ""):
+            sector, sectors = int(extent[1]), int(extent[2])
+            seen.sectors[f"{action} {way}"] += sectors
+            if action == "Q" and way == "read" and sectors:
+                seen.queued(_Read(sector, sectors, process))
+        if action == "X" and way == "read" and (parts := _SPLIT.match(rest)):
+            seen.split(int(parts[1]), int(parts[2]))
+        if action == "A" and (remap := _REMAP.search(rest)):
+            source = f"{int(remap[1])},{int(remap[2])}"
+            if source in seen.remapped_from or len(seen.remapped_from) < MAX_DEVICES:
+                seen.remapped_from[source] += 1
+        if action in ("U", "UT") and (held := _HELD.search(rest)):
+            seen.unplugged_requests += int(held[1])
+
+    def _counters(self, number: int, text: str) -> bool:
+        if found := _SECTION.match(text):
+            trace = self._trace(number)
+            self._summed = True
+            device = found[2]
+            if device not in trace.summaries and len(trace.summaries) >= MAX_DEVICES:
+                self._section = None
+                return True
+            if found[1]:
+                trace.summaries[device] = {}  # The total replaces the processors' counters, which it adds up.
+            trace.summaries.setdefault(device, {})
+            self._section = device
+            return True
+        trace = self._trace(number)
+        if found := _EVENTS.match(text):
+            if len(trace.events) < MAX_DEVICES:
+                whole = _whole(found[2])
+                trace.events[found[1]] = Range(whole, whole)
+            return True
+        if text.startswith("Throughput (R/W):") or _SKIPS.match(text):
+            return True
+        if self._section is None:
+            return False
+        if not self._row(trace, self._section, text):
+            if not _LIKE_COUNTER.match(text):
+                return False
+            self._miss(number)
+        return True
+
+    def _row(self, trace: BlockTraceText, device: str, text: str) -> bool:
+        taken = False
+        for name, number, suffix, size, unit in _COUNTER.findall(text):
+            taken = True
+            self._add(trace, device, name, _range(number, suffix, 0))
+            if size:
+                self._add(trace, device, f"{name} KiB", _range(size, unit, 1))
+                if unit != "K" and not trace.shortened:
+                    trace.shortened = f"{size}{unit}iB"
+        return taken
+
+    def _add(self, trace: BlockTraceText, device: str, name: str, value: Range) -> None:
+        counters = trace.summaries[device]
+        if name.endswith("depth"):
+            counters[name] = max(counters.get(name, value), value, key=lambda one: one.high)
+        else:
+            counters[name] = counters[name] + value if name in counters else value
+
+
+def _whole(text: str) -> int:
+    digits = re.sub(r"\D", "", text)
+    return int(digits) if digits else 0
+
+
+def _range(number: str, suffix: str, printed_in: int) -> Range:
+    """Return the range of a shortened number; `printed_in` is the power in which whole numbers are printed (KiB: 1)."""
+    factor = 1000 ** max(0, _POWERS[suffix] - printed_in)
+    low = _whole(number) * factor
+    return Range(low, low + factor - 1)

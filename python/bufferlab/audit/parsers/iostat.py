@@ -1,0 +1,149 @@
+"""Parses `iostat -x`, plain, `-k` or `-m`, of sysstat 9 to 12: one object per report, columns by their printed names.
+
+Column names changed over the years (await, avgrq-sz, svctm; then r_await, rareq-sz, aqu-sz): the properties of
+`DeviceRow` know both. The report after the banner is, without `-y`, an average since the system was started
+(iostat(1)).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from bufferlab.audit.parsers.text import Caption, Place
+
+MAX_REPORTS = 100_000
+MAX_DEVICES = 256
+_BANNER = re.compile(r"^Linux \S+ \(.*\)\s.*\(\d+ CPU\)\s*$")
+_HEADER = re.compile(r"^Device:?\s")
+_DEVICE = re.compile(r"[A-Za-z][\w!/.:-]{0,60}")
+_NUMBER = re.compile(r"\d{1,15}(?:[.,]\d{1,6})?")
+
+
+@dataclass(frozen=True)
+class DeviceRow:
+    """A device in one report: its numbers by the column's name as printed."""
+
+    columns: dict[str, float]
+
+    @property
+    def reads_per_s(self) -> float | None:
+        """The read requests completed per second."""
+        return self.columns.get("r/s")
+
+    @property
+    def writes_per_s(self) -> float | None:
+        """The write requests completed per second."""
+        return self.columns.get("w/s")
+
+    @property
+    def read_request_bytes(self) -> float | None:
+        """The mean size of a read request."""
+        if "rareq-sz" in self.columns:
+            return self.columns["rareq-sz"] * 1024
+        read, requests = self.read_bytes_per_s, self.reads_per_s
+        return read / requests if read is not None and requests else None
+
+    @property
+    def read_bytes_per_s(self) -> float | None:
+        """The bytes read per second."""
+        for name, factor in (("rkB/s", 1024), ("rMB/s", 1 << 20), ("rsec/s", 512)):
+            if name in self.columns:
+                return self.columns[name] * factor
+        return None
+
+
+@dataclass
+class IostatReport:
+    """One report: its devices, whether it is the first after the banner, and the caption's time if there is one."""
+
+    place: Place
+    since_boot: bool
+    """Whether it is the first after the banner: an average since the system's start, unless iostat was given -y."""
+    stream: int
+    """The number of the banner that it follows; reports of one stream share it."""
+    t_s: float | None = None
+    devices: dict[str, DeviceRow] = field(default_factory=dict)
+
+    def total(self) -> float:
+        """Return the requests per second of the busiest device."""
+        return max((_requests(row) for row in self.devices.values()), default=0.0)
+
+
+class IostatParser:
+    """A parser that takes lines one after another; `reports` are those found so far."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.reports: list[IostatReport] = []
+        self._header: list[str] = []
+        self._after_banner = False
+        self._stream = 0
+        self._wrapped = ""
+
+    def take(self, number: int, text: str, caption: Caption | None) -> bool:
+        """Parse a line under a caption; return whether it is iostat's."""
+        if _BANNER.match(text):
+            self._after_banner, self._header = True, []
+            self._stream += 1
+            return True
+        if _HEADER.match(text) and "/s" in text:
+            cells = _cells(text)
+            self._header = cells[1:]
+            report = IostatReport(
+                Place(self.file, number, caption.label if caption else ""),
+                self._after_banner,
+                self._stream,
+                caption.t_s if caption else None,
+            )
+            self._after_banner = False
+            if len(self.reports) < MAX_REPORTS:
+                self.reports.append(report)
+            return True
+        if not self._header:
+            return False
+        taken = self._row(text)
+        if not taken:
+            self._header, self._wrapped = [], ""
+        return taken
+
+    def _row(self, text: str) -> bool:
+        cells = _cells(text)
+        if self._wrapped and cells and _NUMBER.fullmatch(cells[0]):
+            # sysstat 9 breaks the line after a long name.
+            cells, self._wrapped = [self._wrapped, *cells], ""
+        if len(cells) == 1 and _DEVICE.fullmatch(cells[0]):
+            self._wrapped = cells[0]
+            return True
+        if len(cells) < 2 or not _DEVICE.fullmatch(cells[0]) or not _NUMBER.fullmatch(cells[1]):
+            return False
+        devices = self.reports[-1].devices
+        if len(devices) < MAX_DEVICES:
+            devices[cells[0]] = DeviceRow(
+                {
+                    name: float(cell.replace(",", "."))
+                    for name, cell in zip(self._header, cells[1:], strict=False)
+                    if _NUMBER.fullmatch(cell)
+                }
+            )
+        return True
+
+
+def busiest(reports: list[IostatReport]) -> str | None:
+    """Return the device with the most requests over these reports, a loop device only when there is no other."""
+    totals: dict[str, float] = {}
+    for report in reports:
+        for name, row in report.devices.items():
+            totals[name] = totals.get(name, 0.0) + _requests(row)
+    if not totals:
+        return None
+    return max(totals, key=lambda name: (not name.startswith("loop"), totals[name]))
+
+
+def _requests(row: DeviceRow) -> float:
+    return (row.reads_per_s or 0.0) + (row.writes_per_s or 0.0)
+
+
+def _cells(text: str) -> list[str]:
+    parts = text.split("\t") if "\t" in text.strip() else text.split()
+    return [part.strip() for part in parts]

@@ -1,0 +1,85 @@
+"""Reads whole files into evidence: offers every line to each parser in turn, and to the table parser last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bufferlab.audit.parsers.blkparse import BlkparseParser, BlockTraceText
+from bufferlab.audit.parsers.innodb_status import StatusDump, StatusParser
+from bufferlab.audit.parsers.iostat import IostatParser, IostatReport
+from bufferlab.audit.parsers.stated import Stated, StatedParser
+from bufferlab.audit.parsers.tables import ResultTable, Table, TableParser, results_of
+from bufferlab.audit.parsers.text import Caption, Line, Place, file_lines, read_caption
+from bufferlab.audit.parsers.tpcc_mysql import TpccLog, TpccParser
+from bufferlab.chapter.words import plural
+from bufferlab.errors import DataFileError
+
+_HINT = (
+    "give tpcc-mysql's output, SHOW ENGINE INNODB STATUS, `iostat -x`, blkparse's output, or a table with columns such "
+    "as TpmC and r/s"
+)
+
+
+@dataclass(frozen=True)
+class FileEvidence:
+    """The evidence found in one file."""
+
+    file: str
+    logs: list[TpccLog] = field(default_factory=list)
+    dumps: list[StatusDump] = field(default_factory=list)
+    reports: list[IostatReport] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    results: list[ResultTable] = field(default_factory=list)
+    stated: Stated = field(default_factory=Stated)
+    traces: list[BlockTraceText] = field(default_factory=list)
+    unread: list[Place] = field(default_factory=list)
+    """The lines of a known kind that cannot be read."""
+
+    @property
+    def recognised(self) -> bool:
+        """Whether the file has anything that can be judged."""
+        pieces = (self.logs, self.dumps, self.reports, self.results, self.traces, self.unread)
+        return any(pieces) or self.stated.anything
+
+
+def read_file(path: Path) -> FileEvidence:
+    """Return everything recognised in a file; raise DataFileError, with its name and first words, if it is nothing."""
+    evidence = read_lines(file_lines(path), str(path))
+    if evidence.recognised:
+        return evidence
+    first, last = None, 0
+    for line in file_lines(path):
+        first, last = first or (line if line.text.strip() else None), line.number
+    what, where = f"nothing recognised in {plural(last, 'line')}" if last else "the file is empty", str(path)
+    if first:
+        what, where = f"{what}, which begin {first.text.strip()[:40]!r}", f"{path}:{first.number}"
+    raise DataFileError(what, where, _HINT)
+
+
+def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
+    """Return everything recognised in these lines."""
+    tpcc, status, iostat = TpccParser(file), StatusParser(file), IostatParser(file)
+    tables, stated, blkparse = TableParser(file), StatedParser(file), BlkparseParser(file)
+    caption: Caption | None = None
+    for line in lines:
+        text, number = line.text, line.number
+        label = caption.label if caption else ""
+        stated.take(number, text)
+        if (
+            blkparse.take(number, text, label)
+            or tpcc.take(number, text, label)
+            or status.take(number, text, caption)
+            or iostat.take(number, text, caption)
+        ):
+            tables.close()
+        elif found := read_caption(text):
+            caption = found
+            tables.close()
+        else:
+            tables.take(number, text, label)
+    tables.close()
+    results = [made for table in tables.tables if (made := results_of(table)) is not None]
+    log_pieces = (tpcc.logs, status.dumps, iostat.reports)
+    return FileEvidence(file, *log_pieces, tables.tables, results, stated.stated, blkparse.traces, blkparse.unread)

@@ -1,0 +1,134 @@
+"""Finds what a text states about its set-up: pool size, page size, length of a run, server version.
+
+The run itself may have had another set-up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+
+from bufferlab.audit.parsers.text import Place
+from bufferlab.units import GIB, KIB, MIB
+
+_SIZE = r"\d{1,12}(?:\.\d+)?\s?(?:[KMG]i?B?|bytes)?"
+_GAP = r"[\s|:=*`]+"
+_POOL = re.compile(
+    rf"(?:innodb[_-])?buffer[_\s-]?pool(?:[_\s-]size)?{_GAP}(?P<sizes>{_SIZE}(?:\s*,\s*{_SIZE})*)"
+    rf"\s*(?P<shares>\(\s*\d[\d.,\s%]*(?:of [^)]*)?\))?",
+    re.IGNORECASE,
+)
+_POOL_BEHIND = re.compile(r"\b(?P<size>\d{1,6}\s?[MG](?:i?B)?)\s+buffer[\s-]pool\b", re.IGNORECASE)
+_SHARED_BUFFERS = re.compile(rf"shared[_\s-]buffers?{_GAP}(?P<size>{_SIZE})", re.IGNORECASE)
+_PAGE = re.compile(rf"innodb[_-]page[_-]size{_GAP}(?P<size>\d{{1,6}}\s?[Kk]?)", re.IGNORECASE)
+_RUNTIME = re.compile(
+    rf"\b(?:run\s?time|measure(?:ment)?(?: time)?|duration){_GAP}(\d{{1,7}})\s*(s|secs?|seconds?|min|minutes?)\b",
+    re.IGNORECASE,
+)
+_CHUNK = re.compile(rf"innodb[_-]buffer[_-]pool[_-]chunk[_-]size{_GAP}({_SIZE})", re.IGNORECASE)
+_INSTANCES = re.compile(rf"(?:innodb[_-])?buffer[_\s-]?pool[_\s-]instances{_GAP}(\d{{1,3}})", re.IGNORECASE)
+_VERSION = re.compile(
+    r"\b(?P<name>MySQL|MariaDB)(?:\s+(?:server\s+)?version)?\s+(?P<version>\d{1,2}\.\d{1,2}(?:\.\d{1,3})?)", re.I
+)
+_ONE_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s?([KMG]?)", re.IGNORECASE)
+_FACTORS = {"": 1, "K": KIB, "M": MIB, "G": GIB}
+
+
+@dataclass(frozen=True)
+class PoolStated:
+    """The buffer pool sizes asked for, and the share of the database stated with each (None: not stated)."""
+
+    place: Place
+    sizes_bytes: tuple[int, ...]
+    shares: tuple[float | None, ...]
+    listed: bool
+    """Whether it is a list of several settings, and not the one setting of all runs."""
+
+
+@dataclass
+class Stated:
+    """Everything that one file states about its set-up."""
+
+    pools: list[PoolStated] = field(default_factory=list)
+    page_size_bytes: int | None = None
+    page_size_place: Place | None = None
+    runtime_s: float | None = None
+    chunk_bytes: int | None = None
+    instances: int | None = None
+    instances_place: Place | None = None
+    shared_buffers_bytes: int | None = None
+    """The size of PostgreSQL's pool."""
+    version: tuple[str, tuple[int, ...]] | None = None
+
+    @property
+    def anything(self) -> bool:
+        """Whether anything was recognised."""
+        return self != Stated()
+
+
+def stated_together(files: Sequence[Stated]) -> Stated:
+    """Return the statements of several files as one; the first file that says a thing counts, pools excepted."""
+    together = Stated()
+    for one in files:
+        for name in (member.name for member in fields(Stated)):
+            if name == "pools":
+                together.pools += one.pools
+            elif getattr(together, name) is None:
+                setattr(together, name, getattr(one, name))
+    return together
+
+
+def parse_lenient_bytes(text: str) -> int | None:
+    """Return the bytes of a size as people write it, None when it is none; MB and M mean MiB, as for InnoDB.
+
+    >>> parse_lenient_bytes("210MB"), parse_lenient_bytes("1G"), parse_lenient_bytes("soon")
+    (220200960, 1073741824, None)
+    """
+    match = _ONE_SIZE.match(text.strip())
+    if match is None:
+        return None
+    value = float(match[1]) * _FACTORS[match[2].upper()]
+    return int(value) if value < 1 << 60 else None
+
+
+class StatedParser:
+    """A parser that takes every line of a text; a line may state several things."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.stated = Stated()
+
+    def take(self, number: int, text: str) -> None:
+        """Look for the set-up in one line; the first line that states a thing counts, pools excepted."""
+        if len(text) > 1000 or not any(character.isdigit() for character in text):
+            return
+        place, stated = Place(self.file, number), self.stated
+        if (match := _CHUNK.search(text)) and stated.chunk_bytes is None:
+            stated.chunk_bytes = parse_lenient_bytes(match[1])
+        elif (match := _INSTANCES.search(text)) and stated.instances is None:
+            stated.instances, stated.instances_place = int(match[1]), place
+        elif (match := _POOL.search(text)) and len(stated.pools) < 100:
+            self._pool(place, match)
+        elif (match := _POOL_BEHIND.search(text)) and not stated.pools:
+            size = parse_lenient_bytes(match["size"])
+            stated.pools.append(PoolStated(place, (size or 0,), (None,), False))
+        if (match := _SHARED_BUFFERS.search(text)) and stated.shared_buffers_bytes is None:
+            stated.shared_buffers_bytes = parse_lenient_bytes(match["size"])
+        if (match := _PAGE.search(text)) and stated.page_size_bytes is None:
+            stated.page_size_bytes, stated.page_size_place = parse_lenient_bytes(match["size"]), place
+        if (match := _RUNTIME.search(text)) and stated.runtime_s is None:
+            stated.runtime_s = float(match[1]) * (60 if match[2].lower().startswith("m") else 1)
+        if (match := _VERSION.search(text)) and stated.version is None:
+            stated.version = (match["name"].lower(), tuple(int(part) for part in match["version"].split(".")))
+
+    def _pool(self, place: Place, match: re.Match[str]) -> None:
+        sizes = [parse_lenient_bytes(part) for part in match["sizes"].split(",")]
+        whole = tuple(size for size in sizes if size and size >= 5 * MIB)
+        # A status dump says "Buffer pool size 65536": pages, without a unit. A setting without a unit is in bytes.
+        if not whole:
+            return
+        text = match["shares"] or ""
+        found = [float(share) / 100 for share in re.findall(r"\d+(?:\.\d+)?", text)] if "%" in text else []
+        shares: tuple[float | None, ...] = tuple(found) if len(found) == len(whole) else (None,) * len(whole)
+        self.stated.pools.append(PoolStated(place, whole, shares, len(whole) > 1))

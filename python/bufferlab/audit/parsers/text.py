@@ -1,0 +1,110 @@
+"""Reads the lines of any file one at a time, and captions: lines that name the setting and time of the next piece.
+
+Takes a bounded memory, because it cuts long lines when it reads them. A caption is a short separate line,
+"page size = 4KB" or "depth: 128, after 100 seconds / 1200 seconds"; a Markdown heading may be one. Settings of a
+configuration file (innodb_...=...) are not captions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from errno import EINVAL
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+
+from bufferlab.errors import DataFileError
+
+#: No line that we recognise is longer; a binary file has "lines" of any length.
+MAX_LINE_BYTES = 8192
+
+_CAPTION = re.compile(
+    r"[#*\s>]*(?P<name>[A-Za-z][A-Za-z _-]{1,30}?)\s*(?:=|:)\s*"
+    r"(?P<value>\d+(?:\.\d+)?\s?[A-Za-z%]{0,4})\s*(?:[,;(].*)?\**"
+)
+_NOT_SWEPT = re.compile(
+    r"innodb_|.*(rate|memory|runtime|duration|seed|version|scale|bits|total|revision|time|cores?|port)$", re.IGNORECASE
+)
+_TIME = re.compile(
+    r"(?:^|[\s,;(=:@])(?P<t>\d{1,7}(?:\.\d+)?)\s*(?:s|secs?|seconds?)\b(?:\s*(?:/|of)\s*\d{1,7}\s*(?:s|secs?|seconds?)?)?",
+    re.IGNORECASE,
+)
+_LONGEST_CAPTION = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: its number from 1, and its text without the line's end."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a file: the file's name as given, the line, and the caption above it (empty when there is none)."""
+
+    file: str
+    line: int
+    label: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" + (f" ({self.label})" if self.label else "")
+
+
+def file_lines(path: Path) -> Iterator[Line]:
+    """Yield the lines of a file, with bytes that are not UTF-8 replaced; raise DataFileError if it cannot be read.
+
+    Refuse devices and pipes before opening them: they may have no end, or no writer.
+    """
+    try:
+        mode = path.stat().st_mode
+        if not S_ISREG(mode) and not S_ISDIR(mode):
+            raise OSError(EINVAL, "a device or a pipe, not a regular file")
+        with path.open("rb") as file:
+            number = 0
+            while piece := file.readline(MAX_LINE_BYTES):
+                number += 1
+                rest = piece
+                while rest and not rest.endswith(b"\n"):
+                    rest = file.readline(MAX_LINE_BYTES)
+                yield Line(number, _plain(piece))
+    except OSError as error:
+        raise DataFileError(
+            f"the file cannot be read: {error.strerror or error}", str(path), "give text files: logs, status dumps"
+        ) from error
+
+
+def _plain(piece: bytes) -> str:
+    """Return the text of a line, with a space for each carriage return inside and without NULs."""
+    return piece.decode("utf-8", errors="replace").rstrip("\r\n").replace("\r", " ").replace("\0", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """A setting's label ("page size = 4KB") and, if stated, the seconds since the start."""
+
+    label: str
+    t_s: float | None = None
+
+
+def read_caption(text: str) -> Caption | None:
+    """Return the caption in a line; None when the line is not one.
+
+    >>> read_caption("Page size = 4KB, progress: 100 seconds / 1200 seconds")
+    Caption(label='page size = 4KB', t_s=100.0)
+    >>> read_caption("Free buffers          40")
+    """
+    if len(text) > _LONGEST_CAPTION or "|" in text or "\t" in text:
+        return None
+    match = _CAPTION.fullmatch(text.strip())
+    if match is None or _NOT_SWEPT.match(match["name"]):
+        return None
+    label = f"{' '.join(match['name'].lower().split())} = {match['value'].replace(' ', '')}"
+    rest = text.strip()[match.end("value") :]
+    time = _TIME.search(rest)
+    if time is None:
+        # "ibuf aio reads: 0, log i/o's: 0" is a list of counters, not a heading.
+        return None if rest.lstrip().startswith((",", ";")) else Caption(label)
+    return Caption(label, float(time["t"]))

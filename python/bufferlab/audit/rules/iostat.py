@@ -1,0 +1,227 @@
+"""Rules about iostat: samples against counters, the average since the boot, sectors taken for KiB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import sqrt
+from statistics import mean, stdev
+
+from bufferlab.audit.case import Case, Finding, Rates, RunEvidence
+from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
+from bufferlab.stats.estimate import quantile_of_t
+from bufferlab.units import format_percent
+
+#: Samples this near the counters lead nobody astray.
+_NEAR = 0.10
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A run that has both samples and counters."""
+
+    run: RunEvidence
+    rates: Rates
+    spots: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean of the samples."""
+        return mean(self.spots)
+
+    @property
+    def off(self) -> float:
+        """The relative deviation of the samples' mean from the counters': their ratio less one."""
+        return self.mean / self.rates.read_per_s - 1
+
+
+def spot_samples(case: Case) -> Iterator[Finding]:
+    """Compare one-second samples of iostat with the cumulative counters of the status text between the same times.
+
+    Counters hold every read of the run, a few samples only a few seconds. Where both are given, the counters decide.
+
+    Yield one finding for each file whose samples miss the counters, or show a trend that the counters do not.
+    """
+    for runs in case.runs_by_file.values():
+        sampled = [found for run in runs if (found := sampled_of(run))]
+        if not sampled:
+            continue
+        contradicted = len(sampled) > 1 and abs(_trend([one.mean for one in sampled]) - _counted(sampled)) > _NEAR
+        if contradicted or any(abs(one.off) > _NEAR for one in sampled):
+            yield _spot_samples_finding(sampled, contradicted)
+
+
+def sampled_of(run: RunEvidence) -> Sampled | None:
+    """Return the samples of a run with its counters; None when it lacks one of them."""
+    rates = run.rates()
+    spots = tuple(row.reads_per_s for row in run.spots() if row.reads_per_s is not None)
+    return Sampled(run, rates, spots) if rates and rates.read_per_s and len(spots) > 1 else None
+
+
+def _trend(values: list[float]) -> float:
+    return values[-1] / values[0] - 1 if values[0] else 0.0
+
+
+def _counted(sampled: list[Sampled]) -> float:
+    return _trend([one.rates.read_per_s for one in sampled])
+
+
+def _spot_samples_finding(sampled: list[Sampled], contradicted: bool) -> Finding:
+    spots = " / ".join(f"{one.mean:.0f}" for one in sampled)
+    counters = " / ".join(f"{one.rates.read_per_s:.1f}" for one in sampled)
+    names = " / ".join(one.run.name for one in sampled)
+    scatter = max(stdev(one.spots) for one in sampled)
+    n = " / ".join(str(len(one.spots)) for one in sampled)
+    seconds = sampled[0].rates.seconds
+    what = (
+        f"the mean of {n} iostat samples is {spots} reads/s ({names}; samples of one setting scatter by up to"
+        f" ±{scatter:.0f}),"
+        f" the counters between {seconds:.0f} s say {counters} pages read/s"
+    )
+    if contradicted:
+        by_spots = _trend([one.mean for one in sampled])
+        consequence = (
+            f"from the first setting to the last the samples change by {_signed(by_spots)}, the counters by"
+            f" {_signed(_counted(sampled))}: a conclusion drawn from the samples is contradicted"
+        )
+    else:
+        worst = max(sampled, key=lambda one: abs(one.off))
+        consequence = (
+            f"the samples are off by up to {_signed(worst.off)} ({worst.run.name}): they are noise, not a trend"
+        )
+    parts = [f"{one.run.name}: {', '.join(f'{part.read_per_s:.0f}' for part in one.run.segments())}" for one in sampled]
+    return Finding(
+        sampled[0].rates.start.place,
+        what,
+        consequence,
+        f"{counters} pages read/s; between the printouts {'; '.join(parts)}",
+        {
+            "runs": [one.run.name for one in sampled],
+            "samples_reads_per_s": [list(one.spots) for one in sampled],
+            "samples_mean": [one.mean for one in sampled],
+            "counters_reads_per_s": [one.rates.read_per_s for one in sampled],
+            "segments_reads_per_s": [[part.read_per_s for part in one.run.segments()] for one in sampled],
+        },
+    )
+
+
+def _signed(ratio: float) -> str:
+    return f"{'−' if ratio < 0 else '+'}{format_percent(abs(ratio))}"
+
+
+#: A mean that moves by less than this with the first report left out misleads nobody.
+_MATTERS = 0.02
+#: With one other report, nothing says which of the two is odd.
+_ENOUGH_REPORTS = 2
+
+
+def boot_average(case: Case) -> Iterator[Finding]:
+    """Find first reports of iostat that are averages since the system was started (iostat(1)).
+
+    With -y iostat leaves that report out, which the text does not show. So a first report is suspected when it is the
+    only one, or far outside the scatter of the others in its stream.
+
+    Yield one finding for each stream whose first report is not like the others.
+    """
+    for evidence in case.files:
+        streams: dict[int, list[IostatReport]] = {}
+        for report in evidence.reports:
+            streams.setdefault(report.stream, []).append(report)
+        for reports in streams.values():
+            if reports[0].since_boot:
+                yield from _of_stream(reports)
+
+
+def _of_stream(reports: list[IostatReport]) -> Iterator[Finding]:
+    device = busiest(reports[1:] or reports)
+    if device is None or device not in reports[0].devices:
+        return
+    first = reports[0].devices[device].reads_per_s
+    rest = [
+        reads
+        for report in reports[1:]
+        if device in report.devices and (reads := report.devices[device].reads_per_s) is not None
+    ]
+    if first is None:
+        return
+    if not rest:
+        yield Finding(
+            reports[0].place,
+            f"the only report ({device}: {first:g} r/s) is the first after iostat's banner",
+            "without -y it is an average since the system was started, and says nothing about the run",
+            "none: run `iostat -x -y INTERVAL COUNT`",
+            {"device": device, "first_reads_per_s": first, "others_mean": None},
+        )
+        return
+    if len(rest) < _ENOUGH_REPORTS:
+        return
+    with_it, without = mean([first, *rest]), mean(rest)
+    moved = with_it / without - 1 if without else float(bool(first))
+    # A prediction interval, in which one more report of the same kind would be 99 times of 100.
+    reach = quantile_of_t(0.995, len(rest) - 1) * stdev(rest) * sqrt(1 + 1 / len(rest))
+    if abs(first - without) <= reach or abs(moved) < _MATTERS:
+        return
+    yield Finding(
+        reports[0].place,
+        f"the first report after iostat's banner says {first:g} r/s of {device}, the {len(rest)} others"
+        f" {min(rest):g} to {max(rest):g}",
+        "without -y the first is an average since the system was started; taken along, it moves the mean by"
+        f" {format_percent(abs(moved))}, to {with_it:.4g}",
+        f"{without:.4g} r/s without it",
+        {"device": device, "first_reads_per_s": first, "others_mean": without, "mean_with_first": with_it},
+    )
+
+
+#: A sector is half a KiB.
+_RATIO = 2.0
+#: Rows whose rounding allows more say nothing.
+_KNOWN = 0.03
+_HALF_DIGIT = 0.005
+
+_Seen = tuple[IostatReport, str, str, float, float]
+"""The report, the device, the column, the number printed and the right one, in kB/s."""
+
+
+def sectors_as_kib(case: Case) -> Iterator[Finding]:
+    """Find sectors of 512 bytes in a column of kilobytes: twice the requests per second times their size.
+
+    iostat computes r/s, rkB/s and rareq-sz from the same counters; older ones print sizes (avgrq-sz) in sectors.
+
+    Yield a finding for each column with rows that are twice the product of the other two.
+    """
+    for evidence in case.files:
+        columns: dict[str, list[_Seen]] = {}
+        for report in evidence.reports:
+            for device, row in report.devices.items():
+                for name, said, should in _products(row):
+                    columns.setdefault(name, []).append((report, device, name, said, should))
+        for seen in columns.values():
+            found = [one for one in seen if abs(one[3] / one[4] / _RATIO - 1) <= _KNOWN]
+            if found:
+                yield _sectors_as_kib_finding(found, len(seen))
+
+
+def _products(row: DeviceRow) -> Iterator[tuple[str, float, float]]:
+    """Yield each column of kB/s, its number and the product of requests and size, where rounding leaves no doubt."""
+    columns = row.columns
+    for letter in "rw":
+        said, rate, size = (columns.get(name) for name in (f"{letter}kB/s", f"{letter}/s", f"{letter}areq-sz"))
+        if said and rate and size and _HALF_DIGIT / rate + _HALF_DIGIT / size <= _KNOWN:
+            yield f"{letter}kB/s", said, rate * size
+    both = [columns.get(name) for name in ("rkB/s", "wkB/s", "r/s", "w/s", "avgrq-sz")]
+    if all(value is not None for value in both):
+        read, written, reads, writes, sectors = (value or 0.0 for value in both)
+        if (read + written) and sectors and (reads + writes) >= 1:
+            yield "rkB/s and wkB/s", read + written, (reads + writes) * sectors / 2
+
+
+def _sectors_as_kib_finding(found: list[_Seen], rows: int) -> Finding:
+    report, device, name, said, should = max(found, key=lambda one: one[3])
+    return Finding(
+        report.place,
+        f"{name} of {device} is {said:.10g}, and requests per second times their size make {should:.6g}"
+        f" ({len(found)} of {rows} rows)",
+        "these are sectors of 512 bytes, not kilobytes: bytes per second and per transaction come out twice too large",
+        f"{name} {should:.6g}",
+        {"device": device, "column": name, "said": said, "kib_per_s": should, "rows": len(found)},
+    )

@@ -1,0 +1,218 @@
+"""Rules about reads, writes and page gets of one New-Order, and about the hit ratio they are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import mean
+
+from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, Finding
+from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
+from bufferlab.audit.parsers.text import Place
+from bufferlab.units import format_percent
+
+_KINDS = (
+    ("reads", "reads_per_s", ("reads_per_tx", "reads_per_s")),
+    ("writes", "writes_per_s", ("writes_per_tx", "writes_per_s")),
+)
+
+
+def minute_by_second(case: Case) -> Iterator[Finding]:
+    """Find I/O per transaction that is a rate per second divided by TpmC, which is per minute: sixty times too small.
+
+    Yield one finding for each table whose every value is rate / TpmC.
+    """
+    for evidence in case.files:
+        rated = [table for table in evidence.results if {"tpmc"} < table.roles]
+        for stated in evidence.results:
+            for source in rated:
+                found = [one for kind in _KINDS if (one := _pairs(source, stated, *kind))]
+                if found:
+                    yield _minute_by_second_finding(stated, found)
+                    break
+
+
+_Pairs = tuple[str, list[tuple[ResultRow, Number, float]]]
+
+
+def _pairs(source: ResultTable, stated: ResultTable, noun: str, rate: str, roles: tuple[str, ...]) -> _Pairs | None:
+    """Return (noun, [(row of the rates, number stated, the right number)]) when all of at least two rows agree."""
+    by_setting = {_plain(row.setting): row for row in stated.rows}
+    found = []
+    for row in source.rows:
+        other, tpmc, per_s = by_setting.get(_plain(row.setting)), row.first("tpmc"), row.first(rate)
+        if other is None or tpmc is None or per_s is None or not tpmc.value:
+            continue
+        number = next(
+            (number for role in roles if (number := other.first(role)) is not None and other is not row), None
+        )
+        if number is None and other is row:
+            number = row.first(roles[0])
+        if number is None:
+            continue
+        if abs(number.value - per_s.value / tpmc.value) > number.last_digit:
+            return None
+        found.append((row, number, 60 * per_s.value / tpmc.value))
+    return (noun, found) if len(found) > 1 and any(number.value for _, number, _ in found) else None
+
+
+def _plain(setting: str) -> str:
+    return setting.lower().replace(" ", "").removesuffix("b").removesuffix("i")
+
+
+def _minute_by_second_finding(stated: ResultTable, found: list[_Pairs]) -> Finding:
+    said, right = [], []
+    for noun, pairs in found:
+        said.append(f"{noun} {' '.join(str(number) for _, number, _ in pairs)}")
+        right.append(f"{noun} per New-Order {' '.join(f'{value:.2f}' for _, _, value in pairs)}")
+    settings = " ".join(row.setting for row, _, _ in found[0][1])
+    row, number, value = found[0][1][0]
+    tpmc, rate = row.first("tpmc"), row.first({kind[0]: kind[1] for kind in _KINDS}[found[0][0]])
+    assert tpmc is not None
+    assert rate is not None
+    return Finding(
+        stated.place,
+        f"I/O per transaction ({'; '.join(said)} at {settings}) is the rate per second divided by TpmC, which"
+        " is per minute:"
+        f" {rate} / {tpmc} = {number}",
+        f"every value is 60 times too small; one New-Order of {row.setting} needs {value:.2f} {found[0][0]},"
+        f" not {number}",
+        f"{'; '.join(right)} (per transaction of any type, divide by {TRANSACTIONS_PER_NEW_ORDER:g})",
+        {
+            "settings": [row.setting for row, _, _ in found[0][1]],
+            "factor": 60,
+            **{f"{noun}_stated": [number.value for _, number, _ in pairs] for noun, pairs in found},
+            **{f"{noun}_per_new_order": [value for _, _, value in pairs] for noun, pairs in found},
+        },
+    )
+
+
+#: Rounding of the other two, and a little: intervals this near each other still agree.
+_SLACK = 0.05
+
+
+@dataclass(frozen=True)
+class Gets:
+    """The page gets per New-Order that a row implies: as read, and the interval by its hit ratio's last digit."""
+
+    setting: str
+    value: float | None
+    low: float
+    high: float | None
+
+
+def gets_per_new_order(case: Case) -> Iterator[Finding]:
+    """Find rows whose hit ratio, reads per second and TpmC give different page gets of one New-Order.
+
+    gets = (r/s * 60 / TpmC) / (1 - hit) does not depend on the pool's size. Where rows disagree, one of the three was
+    taken at another time, or has a wrong name.
+
+    Yield one finding for each table whose rows cannot have the same gets per New-Order.
+    """
+    for table in case.tables():
+        rows = [found for row in table.rows if (found := gets_of(row))]
+        highs = [row.high for row in rows if row.high is not None]
+        if len(rows) > 1 and highs and max(row.low for row in rows) > (1 + _SLACK) * min(highs):
+            yield _gets_per_new_order_finding(table, rows)
+
+
+def gets_of(row: ResultRow) -> Gets | None:
+    """Return the page gets of one New-Order, by a row's own numbers."""
+    tpmc, reads, hits = row.first("tpmc"), row.first("reads_per_s"), row.values.get("hit", ())
+    if tpmc is None or reads is None or not hits or not tpmc.value or not all(1 < hit.value <= 100 for hit in hits):
+        return None
+    per_new_order = 60 * reads.value / tpmc.value
+    miss = 1 - mean(hit.value for hit in hits) / 100
+    # The status text cuts the misses off, by up to one digit. A ratio rounded by hand may be half a digit off.
+    digit = max(hit.last_digit for hit in hits) / 100 if max(hit.decimals for hit in hits) <= 1 else 0.0
+    digit = min(digit, 0.001) or max(hit.last_digit for hit in hits) / 100
+    least = miss - digit / 2
+    return Gets(
+        row.setting,
+        per_new_order / miss if miss > 1e-9 else None,
+        per_new_order / (miss + digit),
+        per_new_order / least if least > 1e-9 else None,
+    )
+
+
+def _gets_per_new_order_finding(table: ResultTable, rows: list[Gets]) -> Finding:
+    known = [row for row in rows if row.value is not None]
+    listed = ", ".join(f"{row.setting} {row.value:.0f}" for row in known)
+    low = min(rows, key=lambda row: row.high or float("inf"))
+    high = max(rows, key=lambda row: row.low)
+    return Finding(
+        table.place,
+        f"hit ratio, r/s and TpmC imply these page gets per New-Order: {listed}; they should be equal",
+        f"{high.setting} needs at least {high.low:.0f} and {low.setting} at most {low.high:.0f}: hit ratio, reads and"
+        " throughput are not of the same stretch of time, or device requests are not page reads",
+        "compare reads per New-Order (r/s * 60 / TpmC), which need no hit ratio",
+        {
+            "settings": [row.setting for row in rows],
+            "gets_per_new_order": [row.value for row in rows],
+            "low": [row.low for row in rows],
+            "high": [row.high for row in rows],
+        },
+    )
+
+
+#: Misses known to better than this are good enough to be called known.
+_WELL_KNOWN = 0.12
+
+
+def floored_hit_ratio(case: Case) -> Iterator[Finding]:
+    """Find hit rates of the status text that say little, because they have three digits and are near 1000.
+
+    The status text rounds the misses down. Source: `buf_print_io_instance`, which prints 1000 - (1000 * pages read /
+    page gets) in whole numbers.
+
+    Yield one finding for each file with printouts, and for each table with hit ratios, at its coarsest value.
+    """
+    for evidence in case.files:
+        shown = [
+            (int(hit), dump.place) for dump in evidence.dumps if (hit := dump.fields.get("hit_permille")) is not None
+        ]
+        # A single printout is not compared with anything.
+        if len(shown) > 1 or evidence.logs:
+            yield from _coarsest(shown)
+        for table in evidence.results:
+            ratios = [
+                (hit, row.place)
+                for row in table.rows
+                for number in row.values.get("hit", ())
+                if number.decimals <= 1 and (hit := _permille(number.value)) is not None
+            ]
+            yield from _coarsest(ratios)
+
+
+def misses_permille(hit_permille: int) -> tuple[float, float]:
+    """Return the misses of 1000 page gets that a printed hit rate may mean: from the first to below the second.
+
+    >>> misses_permille(993)
+    (7.0, 8.0)
+    """
+    return float(1000 - hit_permille), float(1000 - hit_permille + 1)
+
+
+def _permille(percent: float) -> int | None:
+    return round(10 * percent) if 50 <= percent <= 100 else None
+
+
+def _coarsest(shown: list[tuple[int, Place]]) -> Iterator[Finding]:
+    if not shown:
+        return
+    hit, place = max(shown, key=lambda one: one[0])
+    low, high = misses_permille(hit)
+    width = high / low - 1 if low else float("inf")
+    if width <= _WELL_KNOWN:
+        return
+    lowest = min(hit for hit, _ in shown)
+    known = f"by up to {format_percent(width)}" if low else "by any factor"
+    values = f"{lowest} to {hit}" if lowest < hit else f"{hit}"
+    yield Finding(
+        place,
+        f"hit rates of {values} of 1000: {hit} means {low:.0f} to {high:.0f} misses in 1000 page gets, the"
+        " fraction is cut off",
+        f"reads that differ {known} show the same hit rate",
+        f"misses between {low / 10:.1f} and {high / 10:.1f} %; count reads per transaction, from Pages read, instead",
+        {"hit_permille": hit, "misses_permille_low": low, "misses_permille_high": high},
+    )

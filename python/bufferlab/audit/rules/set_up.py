@@ -1,0 +1,240 @@
+"""Rules about the set-up: whether pool, page size and instances ran as they are stated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bufferlab.audit.case import Case, Finding, RunEvidence
+from bufferlab.audit.parsers.innodb_status import StatusDump
+from bufferlab.audit.parsers.read import FileEvidence
+from bufferlab.audit.parsers.stated import PoolStated, Stated, parse_lenient_bytes
+from bufferlab.audit.parsers.text import Place
+from bufferlab.chapter.words import plural
+from bufferlab.units import GIB, MIB, format_bytes, format_percent
+
+#: MariaDB takes the pages' descriptors out of the pool: it runs up to this much less than asked, and says so rightly.
+_TOLERANCE = 0.03
+
+
+def pool_asked(case: Case) -> Iterator[Finding]:
+    """Find pools that ran with another size than was asked for: the status text shows the size in pages.
+
+    InnoDB rounds up to whole chunks (128 MiB unless set) times instances: `buf_pool_size_align`, MySQL 5.7.5 and later.
+
+    Yield one finding for each size asked for, with every run whose pool is another.
+    """
+    for runs in case.runs_by_file.values():
+        stated = next((pool for pool in runs[0].stated.pools if not pool.listed), None)
+        differing: dict[int, list[RunEvidence]] = {}
+        for run in runs:
+            asked, run_bytes = _asked(run, stated), run.pool_bytes
+            if asked and run_bytes and abs(run_bytes / asked - 1) > _TOLERANCE:
+                differing.setdefault(asked, []).append(run)
+        for asked, found in differing.items():
+            yield _pool_asked_finding(asked, stated, found)
+
+
+def _asked(run: RunEvidence, stated: PoolStated | None) -> int | None:
+    name, _, value = run.label.partition(" = ")
+    if name.endswith(("pool size", "buffer size", "buffer pool")):
+        return parse_lenient_bytes(value)
+    return stated.sizes_bytes[0] if stated else None
+
+
+def _pool_asked_finding(asked: int, stated: PoolStated | None, runs: list[RunEvidence]) -> Finding:
+    shown = {}
+    for run in runs:
+        pages = next(dump for dump in run.dumps if "pool_pages" in dump.fields)
+        shown[run.name] = (int(pages.fields["pool_pages"]), run.page_bytes, run.pool_bytes or 0, pages.place)
+    run_bytes = next(iter(shown.values()))[2]
+    products = ", ".join(f"{pages} x {page // 1024} KiB ({name})" for name, (pages, page, _, _) in shown.items())
+    corrected = f"{format_bytes(run_bytes)}"
+    share = stated.shares[0] if stated and stated.sizes_bytes[0] == asked else None
+    if share:
+        corrected += f" = {format_percent(share * run_bytes / asked)} of the database, not {format_percent(share)}"
+    return Finding(
+        stated.place if stated else next(iter(shown.values()))[3],
+        f"the pool asked for is {format_bytes(asked)}, the status text shows {products} = {format_bytes(run_bytes)}",
+        f"the pool was {format_percent(abs(run_bytes / asked - 1))}"
+        f" {'larger' if run_bytes > asked else 'smaller'} than said;"
+        " every share of the database is wrong by as much",
+        corrected,
+        {
+            "asked_mib": asked / MIB,
+            "run_mib": run_bytes / MIB,
+            "pages": {name: pages for name, (pages, _, _, _) in shown.items()},
+            "share_asked": share,
+            "share_run": share * run_bytes / asked if share else None,
+        },
+    )
+
+
+def page_size_ran(case: Case) -> Iterator[Finding]:
+    """Compare the stated page size with memory per page, bytes per read and the size of iostat's reads.
+
+    Yield a finding for each run whose evidence agrees on another page size than is stated.
+    """
+    for run in case.runs:
+        said, shown = run.page_bytes_said, run.page_bytes_shown
+        if said and shown and said not in shown.values() and len(set(shown.values())) == 1:
+            yield _page_size_ran_finding(run, said, shown)
+
+
+def _page_size_ran_finding(run: RunEvidence, said: int, shown: dict[str, int]) -> Finding:
+    ran = next(iter(shown.values()))
+    pages = next((int(dump.fields["pool_pages"]) for dump in run.dumps if "pool_pages" in dump.fields), None)
+    places = [*(dump.place for dump in run.dumps), *(report.place for report in run.reports)]
+    place = (run.stated.page_size_place if not run.label else None) or places[0]
+    pool = f": a pool of {pages:,} pages is {format_bytes(pages * ran)}" if pages else ""
+    return Finding(
+        place,
+        f"pages of {said // 1024} KiB said, and {' and '.join(shown)} of {run.name} show {ran // 1024} KiB",
+        f"sizes made from pages are {_times(said, ran)}; the setting that is named did not run",
+        f"innodb_page_size = {ran}{pool}",
+        {"page_bytes_said": said, "page_bytes_run": ran, "shown_by": list(shown), "pool_pages": pages},
+    )
+
+
+def _times(said: int, ran: int) -> str:
+    return f"{said / ran:g} times too large" if said > ran else f"{ran / said:g} times too small"
+
+
+def instances_ran(case: Case) -> Iterator[Finding]:
+    """Compare the stated number of buffer pool instances with the sections of the status text.
+
+    MySQL has one instance below 1 GiB, even if more are asked for, and by default eight from there on. MariaDB has one
+    since 10.5.
+
+    Yield a finding for each run whose status text has another number of instances than is stated.
+    """
+    for run in case.runs:
+        said = _said(run)
+        shown = [(count, dump) for dump in run.dumps if (count := _shown(dump, said)) is not None]
+        if said and shown and all(count != said for count, _ in shown):
+            yield _instances_ran_finding(run, said, *shown[0])
+
+
+def _said(run: RunEvidence) -> int | None:
+    name, _, value = run.label.partition(" = ")
+    if name.endswith("instances") and value.isdigit():
+        return int(value)
+    return run.stated.instances
+
+
+def _shown(dump: StatusDump, said: int | None) -> int | None:
+    """Return the instances of a printout, or None when a cut printout leaves them open."""
+    sections = len(dump.instances)
+    if dump.whole and "pool_pages" in dump.fields:
+        return max(sections, 1)
+    return sections if said is not None and sections > said else None
+
+
+def _instances_ran_finding(run: RunEvidence, said: int, ran: int, dump: StatusDump) -> Finding:
+    pages = int(dump.fields.get("pool_pages", 0))
+    each = f", {pages // ran:,} of {pages:,} pages each" if pages else ""
+    return Finding(
+        run.stated.instances_place or dump.place,
+        f"{plural(said, 'buffer pool instance')} said, the status text of {run.name} shows {ran}{each}",
+        f"scan depth and page cleaning work on each instance: the server cleaned {ran / said:.3g} times the pages said",
+        f"innodb_buffer_pool_instances = {ran}",
+        {"instances_said": said, "instances_run": ran, "pages": pages},
+    )
+
+
+CHUNK_BYTES = 128 * MIB
+_INSTANCES_FROM_1_GIB = 8
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A pool's size as asked for, and as the rule of rounding gives it."""
+
+    asked_bytes: int
+    run_bytes: int
+    instances: int
+    share: float | None
+    """The share of the database at the size that ran."""
+
+
+def rounded_sizes(case: Case) -> Iterator[Finding]:
+    """Find pool sizes in a table that a server with chunks rounds up: rows ran at other sizes than they are named.
+
+    Source: `buf_pool_size_align` and `innodb_buffer_pool_instances` in MySQL 5.7 to 8.0 (MariaDB 10.2 to 10.7): a
+    multiple of chunk size (128 MiB) x instances; below 1 GiB there is one instance, from 1 GiB on eight by default, and
+    a page cleaner and scan depth for each.
+
+    Yield one finding for each list of asked sizes of which some are rounded.
+    """
+    for evidence in case.files:
+        for place, ran in _lists(evidence):
+            if any(one.run_bytes != one.asked_bytes for one in ran):
+                yield _rounded_sizes_finding(place, ran)
+
+
+def _lists(evidence: FileEvidence) -> Iterator[tuple[Place, list[Ran]]]:
+    """Yield the sizes that rows are named by, or the set-up's list; none when the status text shows the real sizes."""
+    if not rounds(evidence.stated) or any("pool_pages" in dump.fields for dump in evidence.dumps):
+        return
+    stated = next(iter(evidence.stated.pools), None)
+    for table in evidence.results:
+        name = table.setting_name.lower()
+        if "pool" in name or "buffer" in name:
+            sizes = [parse_lenient_bytes(row.setting) for row in table.rows]
+            whole = tuple(size for size in sizes if size and size >= 5 * MIB)
+            if whole:
+                yield table.place, sizes_run(whole, stated, evidence.stated)
+                return
+    if stated is not None:
+        yield stated.place, sizes_run(stated.sizes_bytes, stated, evidence.stated)
+
+
+def rounds(stated: Stated) -> bool:
+    """Return whether this is a server that rounds to chunks; one that is not named is taken for one."""
+    if stated.shared_buffers_bytes and not stated.pools:
+        return False
+    if stated.version is None:
+        return True
+    name, version = stated.version
+    return version >= (5, 7) if name == "mysql" else (10, 2) <= version < (10, 8)
+
+
+def sizes_run(asked: tuple[int, ...], stated: PoolStated | None, setup: Stated) -> list[Ran]:
+    """Return each size as the server would run it."""
+    shares = dict(zip(stated.sizes_bytes, stated.shares, strict=True)) if stated else {}
+    found = []
+    for size in asked:
+        instances = (setup.instances or _INSTANCES_FROM_1_GIB) if size >= GIB else 1
+        # A pool smaller than a chunk is a single chunk of that size.
+        unit = min(setup.chunk_bytes or CHUNK_BYTES, max(size // instances, MIB)) * instances
+        run = -(-size // unit) * unit
+        share = shares.get(size)
+        found.append(Ran(size, run, instances, share * run / size if share else None))
+    return found
+
+
+def _rounded_sizes_finding(place: Place, ran: list[Ran]) -> Finding:
+    changed = [one for one in ran if one.run_bytes != one.asked_bytes]
+    said = ", ".join(format_bytes(one.asked_bytes) for one in changed)
+    right = ", ".join(
+        format_bytes(one.run_bytes) + (f" ({format_percent(one.share)})" if one.share else "") for one in ran
+    )
+    consequence = "rows are named by pools that did not run; shares of the database are wrong"
+    counts = sorted({one.instances for one in ran})
+    if len(counts) > 1:
+        consequence += (
+            f"; the pools of 1 GiB and more had {counts[-1]} instances, each with its own page cleaning and scan depth,"
+            " the smaller ones 1: comparing them mixes two settings"
+        )
+    return Finding(
+        place,
+        f"a server with chunks of 128 MiB (MySQL 5.7 and 8.0, MariaDB 10.2 to 10.7) rounds up {said}",
+        consequence,
+        f"{right}; the server's innodb_buffer_pool_size says what ran",
+        {
+            "asked_mib": [one.asked_bytes / MIB for one in ran],
+            "run_mib": [one.run_bytes / MIB for one in ran],
+            "instances": [one.instances for one in ran],
+            "share_run": [one.share for one in ran],
+        },
+    )

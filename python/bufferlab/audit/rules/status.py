@@ -1,0 +1,224 @@
+"""Rules about the status text: its rates, its counters in other tables, and the order of printouts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from bufferlab.audit.case import Case, Finding, Rates, RunEvidence
+from bufferlab.audit.parsers.innodb_status import StatusDump
+from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
+from bufferlab.audit.parsers.text import Place
+
+_RATES = ("reads_per_s", "creates_per_s", "writes_per_s")
+
+
+def idle_rates(case: Case) -> Iterator[Finding]:
+    """Find "0.00 reads/s" in the status text while its counters moved: such rates cannot be used.
+
+    The rates cover the time since anybody's previous printout (`buf_refresh_io_stats`); the counters are totals.
+
+    Yield one finding for each file with such a printout.
+    """
+    for runs in case.runs_by_file.values():
+        found = [(run, segment) for run in runs for segment in run.segments() if _idle(segment)]
+        if not found:
+            continue
+        run, segment = max(found, key=lambda one: one[1].read_per_s)
+        change = segment.end.fields["pages_read"] - segment.start.fields["pages_read"]
+        n = "1 printout says" if len(found) == 1 else f"{len(found)} printouts say"
+        yield Finding(
+            found[0][1].end.place,
+            f'{n} "0.00 reads/s" while Pages read went on, by {change:,.0f} in {segment.seconds:.0f} s at most'
+            f" ({run.name})",
+            "the rates on these lines, and the hit rate below them, are of another stretch of time, or of none",
+            "; ".join(f"{run.name} until {_until(one)}: {one.read_per_s:.1f} reads/s" for run, one in found),
+            {
+                "printouts": len(found),
+                "reads_per_s": [one.read_per_s for _, one in found],
+                "pages_read_change": change,
+                "seconds": segment.seconds,
+            },
+        )
+
+
+def _idle(segment: Rates) -> bool:
+    """Return whether the later printout claims that nothing was read, created and written, while pages were read."""
+    fields = segment.end.fields
+    printed = [fields[name] for name in _RATES if name in fields]
+    return segment.read_per_s > 0.005 and "reads_per_s" in fields and not any(printed)
+
+
+def _until(segment: Rates) -> str:
+    return f"{segment.end.t_s:.0f} s" if segment.end.t_s is not None else f"{segment.end.at}"
+
+
+_COUNTERS = {
+    "pages_read": "Pages read",
+    "pages_written": "written",
+    "pages_created": "created",
+    "os_reads": "OS file reads",
+    "os_writes": "OS file writes",
+}
+_ROLES = ("reads_per_s", "writes_per_s", "iops")
+#: A smaller number agrees with a counter by chance.
+_BY_CHANCE = 10_000
+_ENOUGH_ROWS = 3
+#: A New-Order and the 1.3 other transactions for each touch 600 to 900 pages.
+_MOST_READS_PER_NEW_ORDER = 2_000
+#: Steps of a counter at a level rate are alike.
+_ALIKE = 2.0
+_TIME = re.compile(r"(\d{1,7})\s*(s|secs?|seconds?)?\.?", re.IGNORECASE)
+_TIME_NAME = re.compile(r"\b(time|seconds?|secs?|elapsed|progress|s)\b", re.IGNORECASE)
+
+_Match = tuple[ResultRow, Number, RunEvidence, StatusDump, str]
+
+
+def counters_as_rates(case: Case) -> Iterator[Finding]:
+    """Find counters since the start of the server in a column of rates.
+
+    Yield a finding for each table with a printout's counter, a number that grows with time, or impossible reads.
+    """
+    counters = _counters(case)
+    for table in case.tables():
+        beside = list(_beside(table, counters))
+        if beside:
+            yield _copied(table, beside)
+        elif found := _growing(table) or _beyond(table):
+            yield found
+
+
+def _counters(case: Case) -> dict[float, tuple[RunEvidence, StatusDump, str]]:
+    """Return the large values of cumulative counters, each with its run, printout and field."""
+    return {
+        value: (run, dump, field)
+        for run in case.runs
+        for dump in run.dumps
+        for field in _COUNTERS
+        if (value := dump.fields.get(field, 0.0)) >= _BY_CHANCE
+    }
+
+
+def _beside(table: ResultTable, counters: dict[float, tuple[RunEvidence, StatusDump, str]]) -> Iterator[_Match]:
+    for row in table.rows:
+        for number in (number for role in _ROLES for number in row.values.get(role, ())):
+            if number.decimals == 0 and number.value in counters:
+                yield row, number, *counters[number.value]
+
+
+def _copied(table: ResultTable, found: list[_Match]) -> Finding:
+    row, number, run, dump, field = found[0]
+    others = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    rates = run.rates()
+    change = None
+    if rates is not None:
+        change = (rates.end.fields.get(field, 0.0) - rates.start.fields.get(field, 0.0)) / rates.seconds
+    corrected = (
+        f"{change:.1f} per second of {_COUNTERS[field]}, between the printouts of {run.name}"
+        if change is not None
+        else "the change between two printouts, divided by the seconds between them"
+    )
+    return Finding(
+        row.place,
+        f'{number} of {row.setting} stands in a column of rates per second, and is the counter "{_COUNTERS[field]}" of'
+        f" the status text at {dump.place}{others}",
+        "a counter since the start of the server is no rate: it grows with the length of the run",
+        corrected,
+        {"values": [one.value for _, one, *_ in found], "counter": _COUNTERS[field], "per_s": change},
+    )
+
+
+def _growing(table: ResultTable) -> Finding | None:
+    """Return a finding for whole numbers that grow by like steps from one time to the next."""
+    for role in _ROLES:
+        rows = [(_seconds(table, row), number) for row in table.rows if (number := row.first(role)) is not None]
+        known = [(at, number) for at, number in rows if at is not None]
+        if len(known) < _ENOUGH_ROWS or len(known) < len(rows) or any(number.decimals for _, number in known):
+            continue
+        if any(b <= a for (a, _), (b, _) in pairwise(known)) or known[-1][1].value < _BY_CHANCE:
+            continue
+        steps = [(y.value - x.value) / (b - a) for (a, x), (b, y) in pairwise(known)]
+        if max(steps) > _ALIKE * min(steps) or known[-1][1].value < _ALIKE * known[0][1].value:
+            continue
+        values = " ".join(str(number) for _, number in known)
+        rate = (known[-1][1].value - known[0][1].value) / (known[-1][0] - known[0][0])
+        return Finding(
+            table.place,
+            f"{values} grow by {min(steps):.1f} to {max(steps):.1f} in every second, row by row, in a column of rates",
+            "a counter since a start grows so; a rate does not follow the time",
+            f"{rate:.1f} per second from {known[0][0]} s to {known[-1][0]} s",
+            {"values": [number.value for _, number in known], "per_s": rate, "steps_per_s": steps},
+        )
+    return None
+
+
+def _seconds(table: ResultTable, row: ResultRow) -> int | None:
+    match = _TIME.fullmatch(row.setting.strip())
+    return int(match[1]) if match and (match[2] or _TIME_NAME.search(table.setting_name)) else None
+
+
+def _beyond(table: ResultTable) -> Finding | None:
+    """Return a finding for the first row with more reads per New-Order than it touches pages."""
+    for row in table.rows:
+        tpmc, reads = row.first("tpmc"), row.first("reads_per_s")
+        if tpmc is None or reads is None or not tpmc.value:
+            continue
+        per_new_order = 60 * reads.value / tpmc.value
+        if per_new_order > _MOST_READS_PER_NEW_ORDER:
+            return Finding(
+                row.place,
+                f"{reads} reads per second at {tpmc} TpmC ({row.setting}) are {per_new_order:,.0f} reads per New-Order;"
+                " with the transactions beside it, it touches 600 to 900 pages",
+                "this is no rate per second: a counter of the whole run, or requests of another load",
+                "the change of the counter, divided by the seconds it was counted in",
+                {"values": [reads.value], "reads_per_new_order": per_new_order, "per_s": None},
+            )
+    return None
+
+
+_Back = tuple[Place, str, str, int]
+"""The line that is out of order, its time, the time above it, and their difference in seconds."""
+
+
+def time_order(case: Case) -> Iterator[Finding]:
+    """Find interval lines and status printouts that stand below later ones.
+
+    Yield a finding for each log, and for each run's printouts, in which time runs backwards.
+    """
+    for run in case.runs:
+        for log in run.logs:
+            back = [
+                (b.place, f"{b.elapsed_s} s", f"{a.elapsed_s} s", b.elapsed_s - a.elapsed_s)
+                for a, b in pairwise(log.intervals)
+                if b.elapsed_s <= a.elapsed_s
+            ]
+            if back:
+                order = " ".join(str(at) for at in sorted(interval.elapsed_s for interval in log.intervals))
+                yield _time_order_finding("interval line", back, f"in order: {order} s")
+        if back := list(_printouts(run)):
+            yield _time_order_finding(
+                f"status printout of {run.name}", back, "rates are taken in the order of the times"
+            )
+
+
+def _printouts(run: RunEvidence) -> Iterator[_Back]:
+    for a, b in pairwise(run.dumps):
+        if a.place.file != b.place.file:
+            continue
+        if a.t_s is not None and b.t_s is not None:
+            if b.t_s < a.t_s:
+                yield b.place, f"{b.t_s:g} s", f"{a.t_s:g} s", round(b.t_s - a.t_s)
+        elif a.at is not None and b.at is not None and b.at < a.at:
+            yield b.place, f"{b.at}", f"{a.at}", round((b.at - a.at).total_seconds())
+
+
+def _time_order_finding(kind: str, back: list[_Back], corrected: str) -> Finding:
+    (place, time, above, seconds), *more = back
+    return Finding(
+        place,
+        f"the {kind} of {time} stands below that of {above}" + (f", and {len(more)} more like it" if more else ""),
+        "time runs backwards between them, so no rate can be taken: lines were moved, or a clock was set",
+        corrected,
+        {"time": time, "above": above, "seconds_back": -seconds, "times": len(back)},
+    )

@@ -1,0 +1,298 @@
+"""Rules about tables of results: shares of different wholes, quoted throughputs of Payment, best of single runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import sqrt
+from statistics import mean, median, stdev, variance
+
+from bufferlab.audit.case import Case, Finding, RunEvidence
+from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable, Table, TableRow
+from bufferlab.audit.parsers.text import Place
+from bufferlab.audit.parsers.tpcc_mysql import Interval
+from bufferlab.stats.estimate import quantile_of_t
+from bufferlab.units import format_percent
+
+PATHS = ("free_list", "lru_scan", "single_page")
+_WORDS = {"free_list": "free list", "lru_scan": "LRU scan", "single_page": "single page"}
+#: Percentages rounded to two places add up to within this much of 100.
+_ROUNDING_PERCENT = 0.5
+
+
+def shares_of_what(case: Case) -> Iterator[Finding]:
+    """Find shares that do not add up: percentages of different wholes, and counts that contain each other.
+
+    `buf_LRU_get_free_block()` (storage/innobase/buf/buf0lru.cc) loops after a successful LRU scan or single-page flush
+    and then takes the block from the free list: a line printed there counts every allocation, so F includes L and P.
+
+    Yield one finding for each table of paths whose shares do not add up to 100 %.
+    """
+    for table in case.tables():
+        if not adds_up(table):
+            rows, sums = _rows(table)
+            yield _shares_finding(table, rows, sums)
+
+
+def adds_up(table: ResultTable) -> bool:
+    """Return whether every row's shares add up to 100 %; counts without shares contradict nothing."""
+    _, sums = _rows(table)
+    return all(abs(found - 100) <= _ROUNDING_PERCENT for found in sums)
+
+
+_Row = tuple[ResultRow, dict[str, tuple[float, float]]]
+
+
+def _rows(table: ResultTable) -> tuple[list[_Row], list[float]]:
+    """Return the rows with counts and shares, and the sum of each row's shares."""
+    rows = [(row, both) for row in table.rows if (both := _counts_and_shares(row)) and len(both) > 1]
+    return rows, [sum(share for _, share in both.values()) for _, both in rows]
+
+
+def exclusive(row: ResultRow) -> tuple[float, float, float] | None:
+    """Return the shares of all allocations by path, (F - L - P, L, P) / F; None when the counts do not allow it."""
+    counts = [_count(row.values.get(path, ())) for path in PATHS]
+    f, lru, single = counts
+    if f is None or lru is None or single is None or not f.value or lru.value + single.value > f.value:
+        return None
+    return (f.value - lru.value - single.value) / f.value, lru.value / f.value, single.value / f.value
+
+
+def _count(numbers: tuple[Number, ...]) -> Number | None:
+    return next((number for number in numbers if not number.percent), None)
+
+
+def _counts_and_shares(row: ResultRow) -> dict[str, tuple[float, float]]:
+    """Return (count, share in per cent) by path, where both are given."""
+    found = {}
+    for path in PATHS:
+        numbers = row.values.get(path, ())
+        count, share = _count(numbers), next((number for number in numbers if number.percent), None)
+        if count is not None and share is not None:
+            found[path] = (count.value, share.value)
+    return found
+
+
+def _wholes(rows: list[_Row]) -> dict[str, float]:
+    """Return, by path, the whole of its percentages as a multiple of the sum of the counts (the median of the rows)."""
+    ratios: dict[str, list[float]] = {}
+    for _, both in rows:
+        total = sum(count for count, _ in both.values())
+        for path, (count, share) in both.items():
+            # The rounding of the share decides how well the whole is known: small shares say nothing, nor does a
+            # count of zero.
+            if share >= 1 and min(count, total) > 0:
+                ratios.setdefault(path, []).append(100 * count / share / total)
+    return {path: median(found) for path, found in ratios.items()}
+
+
+def _shares_finding(table: ResultTable, rows: list[_Row], sums: list[float]) -> Finding:
+    wholes = _wholes(rows)
+    of = ", ".join(f"{_WORDS[path]} of {ratio:.3f}" for path, ratio in wholes.items())
+    spread = max(wholes.values(), default=1.0) / min(wholes.values(), default=1.0) - 1
+    why = "different wholes" if spread > 0.01 else "a whole that is not their sum"
+    only = [(row.setting, shares) for row, _ in rows if (shares := exclusive(row))]
+    listed = "; ".join(f"{name}: {' / '.join(f'{100 * share:.3g}' for share in shares)}" for name, shares in only)
+    if only:
+        corrected = f"of all allocations, in % (F-L-P / L / P over F, if F counts every allocation): {listed}"
+    else:
+        corrected = "give each share of the sum of the counts"
+    return Finding(
+        table.place,
+        f"the shares of a row add up to {min(sums):.1f} to {max(sums):.1f} %, not 100: they are taken of {why}"
+        f" ({of} times the sum of the counts)",
+        "columns cannot be compared with each other; 100 minus them is nothing",
+        corrected,
+        {
+            "sums_percent": sums,
+            "wholes_by_sum": wholes,
+            "exclusive_percent": {name: [100 * share for share in shares] for name, shares in only},
+        },
+    )
+
+
+_ENOUGH = 3
+_COUNT = re.compile(r"\d{1,9}")
+_TIME = re.compile(r"(\d{1,7})\s*s(?:ec(?:onds)?)?\.?")
+
+
+def payment_quoted(case: Case) -> Iterator[Finding]:
+    """Find lists of throughputs that repeat Payment's counts, the first pair of the interval lines, not New-Order's.
+
+    Yield one finding for each row of a table that repeats Payment's counts.
+    """
+    logs = _Logs(case)
+    for evidence in case.files:
+        for table in evidence.tables:
+            if "payment" in " ".join(table.header).lower():
+                continue
+            for row in table.rows:
+                yield from _of_row(logs, table, row)
+
+
+def _of_row(logs: _Logs, table: Table, row: TableRow) -> Iterator[Finding]:
+    quoted = [(at, int(cell)) for at, cell in enumerate(row.cells) if at and _COUNT.fullmatch(cell)]
+    if len(quoted) < _ENOUGH or "payment" in row.cells[0].lower():
+        return
+    numbers = [number for _, number in quoted]
+    for intervals in logs.quoted(_header_times(table, [at for at, _ in quoted]), numbers):
+        payments, new_orders = ([interval.counts[kind] for interval in intervals] for kind in (1, 0))
+        if numbers == payments and numbers != new_orders:
+            yield _payment_finding(table, row, numbers, new_orders, intervals)
+            return
+
+
+def _header_times(table: Table, columns: list[int]) -> list[int] | None:
+    """Return the times in a header, or None when a column has none."""
+    found = [_TIME.fullmatch(table.header[at].split(" ")[-1]) if at < len(table.header) else None for at in columns]
+    return [int(time[1]) for time in found if time] if all(found) else None
+
+
+class _Logs:
+    """An index of a case's logs by the Payments of their lines, so that a row is not compared with every log."""
+
+    def __init__(self, case: Case) -> None:
+        self._first: dict[int, list[dict[int, Interval]]] = {}
+        self._at: dict[tuple[int, int], list[dict[int, Interval]]] = {}
+        seen: set[tuple[tuple[int, ...], ...]] = set()
+        for run in case.runs:
+            for log in run.logs:
+                lines = {interval.elapsed_s: interval for interval in log.intervals}
+                same = tuple((interval.elapsed_s, *interval.counts) for interval in log.intervals)
+                if same in seen or not lines:
+                    continue
+                seen.add(same)
+                self._first.setdefault(log.intervals[0].counts[1], []).append(lines)
+                for at, interval in lines.items():
+                    self._at.setdefault((at, interval.counts[1]), []).append(lines)
+
+    def quoted(self, times: list[int] | None, payments: list[int]) -> Iterator[list[Interval]]:
+        """Yield the interval lines that a row may quote: at its header's times, or all of a log in order."""
+        if times is not None:
+            for lines in self._at.get((times[0], payments[0]), ()):
+                if all(at in lines for at in times):
+                    yield [lines[at] for at in times]
+        else:
+            for lines in self._first.get(payments[0], ()):
+                if len(lines) == len(payments):
+                    yield list(lines.values())
+
+
+def _payment_finding(
+    table: Table, row: TableRow, quoted: list[int], new_orders: list[int], intervals: list[Interval]
+) -> Finding:
+    name = " ".join(cell for cell in row.cells if cell and not _COUNT.fullmatch(cell))
+    wrong = " ".join(map(str, quoted))
+    right = " ".join(map(str, new_orders))
+    return Finding(
+        Place(table.place.file, row.line, name),
+        f"the throughputs {wrong} are the Payment counts of the interval lines at"
+        f" {', '.join(str(interval.elapsed_s) for interval in intervals)} s, not New-Order's",
+        "throughput (TpmC) counts New-Orders; the two differ by chance only, so nobody notices",
+        f"New-Order (the field trx): {right}",
+        {"quoted": quoted, "new_orders": new_orders, "at_s": [interval.elapsed_s for interval in intervals]},
+    )
+
+
+#: Interval lines of the same run scatter by 4 to 12 % on ordinary machines; runs differ by more than their intervals'
+#: means.
+USUAL_SCATTER = 0.05
+_ENOUGH_INTERVALS = 3
+
+
+@dataclass(frozen=True)
+class Throughputs:
+    """The throughputs of one setting, a value for each run."""
+
+    name: str
+    tpmc: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean of its runs."""
+        return mean(self.tpmc)
+
+
+def single_runs(case: Case) -> Iterator[Finding]:
+    """Find best settings picked from one run each, where the next ones are as near as runs scatter.
+
+    The measure is the scatter of the runs' interval lines or, without them, the usual scatter of tpcc-mysql's. Repeated
+    rows of one setting are compared by Welch's test.
+
+    Yield one finding for each file of runs, and for each table, whose best is not resolved from the next.
+    """
+    for runs in case.runs_by_file.values():
+        closed = [(run, log.tpmc) for run in runs for log in run.logs if log.tpmc]
+        settings = _grouped([(run.name, tpmc) for run, tpmc in closed])
+        place = next((log.tpmc_place for run in runs for log in run.logs if log.tpmc_place), None)
+        if place:
+            yield from _best(settings, place, scatter_of([run for run, _ in closed]))
+    for table in case.tables():
+        # A table with a column of spreads or counts of runs already has what this rule asks for.
+        if not {"spread", "n"} & table.roles:
+            yield from _best(_grouped(_throughputs(table)), table.place, None)
+
+
+def scatter_of(runs: list[RunEvidence]) -> float | None:
+    """Return the largest coefficient of variation of New-Orders per interval line among these runs."""
+    series = [[interval.counts[0] for interval in log.intervals] for run in runs for log in run.logs]
+    known = [stdev(counts) / mean(counts) for counts in series if len(counts) >= _ENOUGH_INTERVALS and mean(counts)]
+    return max(known, default=None)
+
+
+def _throughputs(table: ResultTable) -> list[tuple[str, float]]:
+    return [(row.setting, number.value) for row in table.rows if (number := row.first("tpmc")) is not None]
+
+
+def _grouped(rows: list[tuple[str, float]]) -> list[Throughputs]:
+    found: dict[str, list[float]] = {}
+    for name, tpmc in rows:
+        found.setdefault(name, []).append(tpmc)
+    return [Throughputs(name, tuple(values)) for name, values in found.items()]
+
+
+def _best(settings: list[Throughputs], place: Place, scatter: float | None) -> Iterator[Finding]:
+    if len(settings) < 2:
+        return
+    best = max(settings, key=lambda setting: setting.mean)
+    if not best.mean:
+        return
+    near = [other for other in settings if other is not best and _alike(best, other, scatter)]
+    if not near:
+        return
+    runs = max(len(setting.tpmc) for setting in (best, *near))
+    kind = "one run each" if runs == 1 else f"{min(len(s.tpmc) for s in (best, *near))} to {runs} runs each"
+    known = (
+        f"interval lines scatter by {format_percent(scatter)}"
+        if scatter
+        else (f"no scatter is given; interval lines alone usually scatter by {format_percent(USUAL_SCATTER)} or more")
+    )
+    alike = ", ".join(setting.name for setting in settings if setting is best or setting in near)
+    listed = ", ".join(f"{other.name} {100 * (other.mean / best.mean - 1):+.1f} %".replace("-", "−") for other in near)
+    yield Finding(
+        place,
+        f"{best.name} has the highest TpmC, {best.mean:.10g} from {kind}; as near as runs scatter: {listed} ({known})",
+        f"that {best.name} is best, or that a value came out wrong, is not shown",
+        f"not distinguishable: {alike}; repeat each setting 5 times in random order",
+        {
+            "best": best.name,
+            "best_tpmc": best.mean,
+            "near": {other.name: other.mean / best.mean - 1 for other in near},
+            "scatter": scatter,
+            "runs": runs,
+        },
+    )
+
+
+def _alike(best: Throughputs, other: Throughputs, scatter: float | None) -> bool:
+    """Return whether two settings cannot be told apart: by Welch's test if both were repeated, else by the scatter."""
+    if len(best.tpmc) > 1 and len(other.tpmc) > 1:
+        errors = [variance(setting.tpmc) / len(setting.tpmc) for setting in (best, other)]
+        if not sum(errors):
+            return best.mean == other.mean
+        df = sum(errors) ** 2 / sum(
+            error**2 / (len(setting.tpmc) - 1) for error, setting in zip(errors, (best, other), strict=True)
+        )
+        return best.mean - other.mean <= quantile_of_t(0.975, df) * sqrt(sum(errors))
+    return 1 - other.mean / best.mean <= (scatter if scatter is not None else USUAL_SCATTER)

@@ -1,0 +1,274 @@
+"""Rules about one log of tpcc-mysql: its limits, totals, percentiles and first lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+from statistics import mean, median, stdev
+
+from bufferlab.audit.case import Case, Finding
+from bufferlab.audit.parsers.text import Place
+from bufferlab.audit.parsers.tpcc_mysql import TYPES, Check, Counts, Interval, TpccLog
+from bufferlab.units import format_percent
+
+#: Seconds as the specification means them, milliseconds as tpcc-mysql compares them.
+LIMITS = (5, 5, 5, 80, 20)
+_NEEDED = 90.0
+
+
+def response_limits(case: Case) -> Iterator[Finding]:
+    """Find NG lines of tpcc-mysql's response-time check that come from comparing its limits in milliseconds.
+
+    Source: src/main.c, `rt_limit[5] = {5, 5, 5, 80, 20}`, and src/driver.c, which compares them with a time in ms;
+    TPC-C 5.2.5.4 sets 5, 5, 5, 80 and 20 seconds. The options -0 to -4 give other limits, which the raw results then
+    show.
+
+    Yield one finding for each closing block with NG lines that would pass in seconds, or cannot be judged.
+    """
+    for log in case.logs():
+        refused = {
+            at: log.response[name]
+            for at, name in enumerate(TYPES)
+            if name in log.response and not log.response[name].ok and _default_limit(log, at)
+        }
+        judged = {at: _share_within(log, at) for at in refused}
+        wrong = {at: found for at, found in refused.items() if judged[at] is None or (judged[at] or 0) >= _NEEDED}
+        if wrong:
+            yield _response_limits_finding(log, wrong, judged)
+
+
+def _default_limit(log: TpccLog, at: int) -> bool:
+    """Return whether the limit is tpcc-mysql's own; a log that does not print it has no other."""
+    shown = [counts.limit for counts in (log.raw.get(at), log.summed.get(at)) if counts and counts.limit is not None]
+    return all(limit == LIMITS[at] for limit in shown)
+
+
+def _share_within(log: TpccLog, at: int) -> float | None:
+    """Return the least share (per cent) answered within the limit in seconds; None when no interval line tells it."""
+    if not log.intervals:
+        return None
+    limit_ms = 1000 * LIMITS[at]
+    total = sum(interval.counts[at] for interval in log.intervals)
+    within = 0.0
+    for interval in log.intervals:
+        if interval.max_ms[at] < limit_ms:
+            within += interval.counts[at]
+        elif at == 0 and interval.p99_ms is not None and interval.p99_ms < limit_ms:
+            within += 0.99 * interval.counts[at]
+        elif at == 0 and interval.p95_ms is not None and interval.p95_ms < limit_ms:
+            within += 0.95 * interval.counts[at]
+    return 100 * within / total if total else None
+
+
+def _response_limits_finding(log: TpccLog, wrong: dict[int, Check], judged: dict[int, float | None]) -> Finding:
+    said = ", ".join(f"{TYPES[at]} {found.percent:g} %" for at, found in wrong.items())
+    limits = "/".join(str(LIMITS[at]) for at in wrong)
+    n = len(log.intervals)
+    if n:
+        parts = [_within(log, at, judged[at]) for at in wrong]
+        corrected = f"[OK]: within {limits} s at least: {', '.join(parts)}, by the {n} interval lines given"
+    else:
+        corrected = f"not known here: no interval line tells the slowest; run it again with limits of {limits} s in ms"
+    return Finding(
+        next(iter(wrong.values())).place,
+        f"[NG] for {said}: the limits {limits} were compared in milliseconds, and are meant in seconds",
+        "the check says nothing about whether the system was slow",
+        corrected,
+        {
+            "percent_said": {TYPES[at]: found.percent for at, found in wrong.items()},
+            "percent_within_seconds": {TYPES[at]: judged[at] for at in wrong},
+            "slowest_ms": {TYPES[at]: max((i.max_ms[at] for i in log.intervals), default=None) for at in wrong},
+        },
+    )
+
+
+def _within(log: TpccLog, at: int, share: float | None) -> str:
+    """Return what the interval lines tell of one type; there may be lines that count none of it."""
+    if share is None:
+        return f"{TYPES[at]} not known, the lines count none"
+    return f"{TYPES[at]} {share:.4g} % (slowest {max(i.max_ms[at] for i in log.intervals):.0f} ms)"
+
+
+#: Percentages are printed with two decimals; by hand, with one.
+_PERCENT = 0.06
+
+
+def totals_agree(case: Case) -> Iterator[Finding]:
+    """Compare interval lines, raw results, sums and printed percentages: all count the same transactions.
+
+    Yield a finding for each log with counts that disagree.
+    """
+    for log in case.logs():
+        found = [*_counts(log), *_percentages(log)]
+        if found:
+            yield _totals_agree_finding(log, found)
+
+
+_Contradiction = tuple[str, float, float, float | None, Place | None]
+"""The two things, their two numbers, the right one and the line of the second where they are known."""
+
+
+def _totals(log: TpccLog, at: int) -> list[tuple[str, int]]:
+    """Return the counts of one type, each with the name of its place in the log."""
+    found = []
+    if log.complete_s:
+        found.append(("interval lines", sum(interval.counts[at] for interval in log.intervals)))
+    for name, block in (("raw results", log.raw), ("sums", log.summed)):
+        if counts := block.get(at):
+            found.append((name, counts.success + counts.late))
+    return found
+
+
+def _counts(log: TpccLog) -> Iterator[_Contradiction]:
+    for at, kind in enumerate(TYPES):
+        totals = _totals(log, at)
+        numbers = [number for _, number in totals]
+        for (one, a), (other, b) in pairwise(totals):
+            if abs(a - b) > log.slack(max(a, b)):
+                # Two of three that agree are right.
+                right = next((x for x, y in combinations(numbers, 2) if abs(x - y) <= log.slack(max(x, y))), None)
+                yield f"{kind} in {one} and {other}", a, b, right, None
+                break
+
+
+def _percentages(log: TpccLog) -> Iterator[_Contradiction]:
+    blocks = [block for block in (log.raw, log.summed) if len(block) == len(TYPES)]
+    for shown, share, words in ((log.mix, _share_of_all, "of all"), (log.response, _share_in_time, "within the limit")):
+        for at, kind in enumerate(TYPES):
+            found = shown.get(kind)
+            shares = [value for block in blocks if (value := share(block, at)) is not None]
+            if found and shares and all(abs(found.percent - value) > _PERCENT for value in shares):
+                name = f"per cent {words}, {kind}, by counts and printed"
+                yield name, shares[0], found.percent, shares[0], found.place
+
+
+def _share_of_all(block: dict[int, Counts], at: int) -> float | None:
+    total = sum(counts.success + counts.late for counts in block.values())
+    return 100 * (block[at].success + block[at].late) / total if total else None
+
+
+def _share_in_time(block: dict[int, Counts], at: int) -> float | None:
+    total = block[at].success + block[at].late
+    return 100 * block[at].success / total if total else None
+
+
+def _totals_agree_finding(log: TpccLog, found: list[_Contradiction]) -> Finding:
+    listed = "; ".join(f"{name}: {a:,.10g} against {b:,.10g}" for name, a, b, *_ in found)
+    where = found[0][-1]
+    known = "; ".join(f"{name}: {value:,.6g}" for name, _, _, value, _ in found if value is not None)
+    return Finding(
+        where or log.tpmc_place or log.place,
+        f"{log.name} counts the same transactions differently: {listed}",
+        "one of the numbers is not of this run, or was changed; TpmC follows from one of them",
+        known or "neither can be told to be right: find the log that each is of, or run it again",
+        {
+            "what": [one for one, *_ in found],
+            "first": [first for _, first, *_ in found],
+            "second": [second for _, _, second, *_ in found],
+            "right": [value for *_, value, _ in found],
+        },
+    )
+
+
+_BIN = 0.0005
+#: Everything faster is printed as this.
+_LEAST_MS = 1.001
+
+_Above = tuple[Interval, str, float, str, float]
+
+
+def above_maximum(case: Case) -> Iterator[Finding]:
+    """Find percentiles above the maximum of their line, or above a higher percentile.
+
+    Source: tpcc-mysql, src/sb_percentile.c: bins 0.03 % wide from 1 ms on, the nearest one is printed.
+
+    Yield a finding for each log with such lines.
+    """
+    for log in case.logs():
+        found = [one for interval in log.intervals for one in _above(interval)]
+        if found:
+            yield _above_maximum_finding(log, found)
+
+
+def _above(interval: Interval) -> Iterator[_Above]:
+    p95, p99 = interval.p95_ms, interval.p99_ms
+    if p95 is None or p99 is None:
+        return
+    most = interval.max_ms[0]
+    for lower, low, higher, high in (
+        ("95 %", p95, "max", most),
+        ("99 %", p99, "max", most),
+        ("95 %", p95, "99 %", p99),
+    ):
+        if low > max(high * (1 + _BIN), _LEAST_MS):
+            yield interval, lower, low, higher, high
+            return
+
+
+def _above_maximum_finding(log: TpccLog, found: list[_Above]) -> Finding:
+    interval, lower, low, higher, high = found[0]
+    lines = len(found)
+    more = f", and in {lines - 1} more of {len(log.intervals)} lines" if lines > 1 else ""
+    return Finding(
+        interval.place,
+        f"at {interval.elapsed_s} s {lower} of the New-Orders took up to {low:g} ms, and {higher} is {high:g} ms{more}",
+        "no percentile can be above the maximum, or above a higher one: one of the two is wrong",
+        f"{lower}: at most {high:g} ms, if {higher} is right",
+        {
+            "at_s": interval.elapsed_s,
+            "lower": lower,
+            "lower_ms": low,
+            "higher": higher,
+            "higher_ms": high,
+            "lines": lines,
+        },
+    )
+
+
+_ENOUGH_LINES = 6
+#: Lines this far below the later ones, and outside their scatter, are slow; one line alone must be further.
+_FAR, _FAR_ALONE, _DEVIATIONS = 0.3, 0.5, 2.5
+#: A throughput that moves by less misleads nobody.
+_MATTERS = 0.02
+
+
+def cold_start(case: Case) -> Iterator[Finding]:
+    """Find windows whose first part is far below the rest: counting began while the pool was cold.
+
+    Yield a finding for each log that begins far below its later level.
+    """
+    for log in case.logs():
+        if len(log.intervals) >= _ENOUGH_LINES and log.covered_s:
+            yield from _judge(log)
+
+
+def _judge(log: TpccLog) -> Iterator[Finding]:
+    lines = sorted(log.intervals, key=lambda interval: interval.elapsed_s)
+    counts = [interval.counts[0] for interval in lines]
+    later = counts[len(counts) // 2 :]
+    settled, scatter = median(later), stdev(later)
+    bar = settled - max(_FAR * settled, _DEVIATIONS * scatter)
+    slow = next((at for at, count in enumerate(counts) if count >= bar), len(counts))
+    if not 0 < slow <= len(counts) // 2 or (slow == 1 and counts[0] >= _FAR_ALONE * settled):
+        return
+    whole, rest = mean(counts), mean(counts[slow:])
+    if 1 - whole / rest < _MATTERS:
+        return
+    per_minute = 60 / (log.spacing_s or 1)
+    ramp = log.parameters.get("rampup")
+    said = f" after a ramp-up of {ramp} s" if ramp is not None else ""
+    yield Finding(
+        lines[0].place,
+        f"until {lines[slow - 1].elapsed_s} s{said} {min(counts[:slow])} to {max(counts[:slow])} New-Orders a line,"
+        f" later {min(counts[slow:])} to {max(counts[slow:])}",
+        f"the pool was filling: TpmC mixes two states, and is {format_percent(1 - whole / rest)} below the second",
+        f"{rest * per_minute:.1f} TpmC after {lines[slow - 1].elapsed_s} s, not {whole * per_minute:.1f}; a ramp-up"
+        " must last until throughput is level",
+        {
+            "rampup_s": ramp,
+            "cold_s": lines[slow - 1].elapsed_s,
+            "cold_counts": counts[:slow],
+            "tpmc": whole * per_minute,
+            "tpmc_settled": rest * per_minute,
+        },
+    )

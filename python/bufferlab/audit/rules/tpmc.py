@@ -1,0 +1,211 @@
+"""Rules about TpmC: whether it follows from counts and seconds, and whether one run can give it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from bufferlab.audit.case import Case, Finding
+from bufferlab.audit.parsers.read import FileEvidence
+from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
+from bufferlab.audit.parsers.text import Place
+from bufferlab.audit.parsers.tpcc_mysql import Counted, TpccLog
+
+#: Two counts of the same run may differ by as much, and a table may be rounded.
+_NEAR = 0.005
+#: Times whose TpmC are this many last digits apart are not hit by the mean of other runs.
+_CHANCE = 200
+
+
+def tpmc_counts(case: Case) -> Iterator[Finding]:
+    """Find a TpmC that does not follow from the New-Orders and the seconds of its log.
+
+    Source: tpcc-mysql, src/main.c: (success + late) * 60 / seconds; the ramp-up is in neither.
+
+    Yield a finding for each closing block and each row of a table whose TpmC is over another duration.
+    """
+    for log in case.logs():
+        if log.tpmc and log.tpmc_place and (found := contradicted(log)):
+            yield _tpmc_counts_finding(log.tpmc_place, log.tpmc, found, log)
+    for table in case.tables():
+        for row in table.rows:
+            tpmc = row.first("tpmc")
+            if tpmc and (both := _over_another_time(case, table, row)):
+                yield _tpmc_counts_finding(row.place, tpmc.value, *both)
+
+
+def contradicted(log: TpccLog) -> Counted | None:
+    """Return the counts of a log that its TpmC contradicts, or None."""
+    found = log.counted
+    return found if log.tpmc and found and found.new_orders and not _near(log.tpmc, found.tpmc) else None
+
+
+def right_tpmc(case: Case, table: ResultTable, row: ResultRow) -> float | None:
+    """Return a row's TpmC: the given one, or its log's when the given one is over another duration."""
+    tpmc = row.first("tpmc")
+    if tpmc is None:
+        return None
+    both = _over_another_time(case, table, row)
+    return both[0].tpmc if both else tpmc.value
+
+
+def _near(one: float, other: float) -> bool:
+    return abs(one - other) <= _NEAR * other
+
+
+def _over_another_time(case: Case, table: ResultTable, row: ResultRow) -> tuple[Counted, TpccLog] | None:
+    """Return the log of a row and its counts, when the row's TpmC is these counts over another time."""
+    tpmc = row.first("tpmc")
+    if tpmc is None or not tpmc.value:
+        return None
+    found = None
+    for log in _logs_of(case, table, row):
+        counts = log.counted
+        if counts is None or not counts.new_orders:
+            continue
+        if _near(tpmc.value, counts.tpmc):
+            return None
+        seconds = [counts.seconds + log.parameters.get("rampup", 0)]
+        if log.tpmc and not _near(log.tpmc, counts.tpmc):
+            seconds.append(round(counts.seconds_behind(log.tpmc)))
+        if not {"n", "spread"} & table.roles:
+            seconds += _round_time(counts, tpmc)
+        wrong = [60 * counts.new_orders / length for length in seconds if length and length != counts.seconds]
+        if any(abs(tpmc.value - value) <= tpmc.last_digit for value in wrong):
+            found = counts, log
+    return found
+
+
+def _round_time(counts: Counted, tpmc: Number) -> list[int]:
+    """Return the multiple of ten seconds that gives this TpmC, unless chance could hit one."""
+    near = max(1, round(counts.seconds_behind(tpmc.value) / 10)) * 10
+    step = 60 * counts.new_orders * (1 / near - 1 / (near + 10))
+    return [near] if step >= _CHANCE * tpmc.last_digit else []
+
+
+def _logs_of(case: Case, table: ResultTable, row: ResultRow) -> list[TpccLog]:
+    """Return the logs of the run that the row names, or of the only run that has any."""
+    runs = case.runs_of(row)
+    if not runs and len(table.rows) == 1 and len(case.runs_by_setting) == 1:
+        (runs,) = case.runs_by_setting.values()
+    return [log for run in runs for log in run.logs]
+
+
+def _tpmc_counts_finding(place: Place, tpmc: float, found: Counted, log: TpccLog) -> Finding:
+    behind = found.seconds_behind(tpmc)
+    rampup = log.parameters.get("rampup", 0)
+    what = (
+        f"TpmC {tpmc:.10g} is {found.new_orders:,} New-Orders over {behind:.4g} s;"
+        f" the log counts them in {found.seconds} s"
+    )
+    if rampup and round(behind) == found.seconds + rampup:
+        what += f", and the ramp-up of {rampup} s is not counted"
+    return Finding(
+        place,
+        what,
+        f"throughput is given {found.tpmc / tpmc:.3g} times too {'small' if tpmc < found.tpmc else 'large'},"
+        " and I/O per transaction by as much the other way",
+        f"{found.tpmc:.3f} TpmC = {found.new_orders:,} * 60 / {found.seconds}",
+        {
+            "tpmc": tpmc,
+            "new_orders": found.new_orders,
+            "seconds": found.seconds,
+            "seconds_behind": behind,
+            "tpmc_counted": found.tpmc,
+        },
+    )
+
+
+#: Seconds of one interval line unless -i says otherwise.
+_INTERVAL_S = 10
+_SINGLE_PRECISION = 2.0**-23
+_MOST_RUNS = 20
+#: One value that fits by chance proves nothing, one that does not is a slip of the pen: of a table more must be off.
+_OFF = 0.5
+
+
+def tpmc_grid(case: Case) -> Iterator[Finding]:
+    """Find TpmCs that no single run of the stated length gives.
+
+    Counts are whole, so TpmC is a multiple of 60 / seconds. Source: tpcc-mysql, src/main.c: (success + late) * 60 /
+    (floor(l / i) * i), computed in single precision.
+
+    Yield one finding for each closing block, and each table, with values that are off the grid.
+    """
+    for evidence in case.files:
+        for log in evidence.logs:
+            # If the log's counts contradict the TpmC, another rule tells more.
+            if log.tpmc is not None and log.tpmc_place is not None and not contradicted(log):
+                yield from _judge([(log.tpmc_text, log.tpmc_place)], _seconds(log, evidence), log.tpmc_place)
+        for table in evidence.results:
+            shown = [
+                (f"{number.value:.{number.decimals}f}", row.place)
+                for row in table.rows
+                if (number := row.first("tpmc")) is not None
+            ]
+            if shown:
+                yield from _judge(shown, counted_seconds(_stated(evidence)), table.place)
+
+
+def _seconds(log: TpccLog, evidence: FileEvidence) -> int:
+    """Return the seconds that a log's TpmC is divided by: the closing block's, or those asked, in whole intervals."""
+    return log.measured_s or counted_seconds(log.parameters.get("measure") or _stated(evidence), log.spacing_s)
+
+
+def _stated(evidence: FileEvidence) -> float | None:
+    return evidence.stated.runtime_s
+
+
+def counted_seconds(seconds: float | None, interval_s: int | None = None) -> int:
+    """Return the seconds that tpcc-mysql divides by when asked for these: whole intervals.
+
+    >>> counted_seconds(1205), counted_seconds(1205, 1)
+    (1200, 1205)
+    """
+    interval = interval_s if interval_s is not None and interval_s <= _INTERVAL_S else _INTERVAL_S
+    return int((seconds or 0) // interval * interval)
+
+
+def _judge(shown: list[tuple[str, Place]], whole: int, place: Place) -> Iterator[Finding]:
+    if not whole:
+        return
+    # A text that is coarser than the grid fits any length.
+    told = [(text, Decimal(text)) for text, _ in shown if 60 / whole >= 2 * _digit(text)]
+    off = [text for text, value in told if not _fits(text, value, whole)]
+    if not off or len(off) <= _OFF * len(told):
+        return
+    step = 60 / whole
+    digit = max(_digit(text) for text, _ in told)
+    runs = next(
+        (n for n in range(2, _MOST_RUNS + 1) if all(_fits(text, value, n * whole) for text, value in told)), None
+    )
+    if runs is None:
+        fits = f"not even means of up to {_MOST_RUNS} such runs give all of them"
+    elif step / runs >= 2 * digit:
+        fits = f"means of {runs} such runs would give all of them"
+    else:
+        fits = f"means of {runs} such runs or more could give all of them, as they could any number"
+    nearest = ", ".join(f"{round(float(text) / step) * step:.{_decimals(text) + 1}f}" for text in off[:1])
+    yield Finding(
+        place,
+        f"TpmC {', '.join(off)}: one run of {whole} s gives multiples of {step:g} only ({len(off)} of"
+        f" {len(told)} are none)",
+        "these are means of several runs, or of runs of another length: neither their number nor their scatter is said",
+        f"{fits}; one run would give {nearest} instead of the first",
+        {"off_grid": [float(text) for text in off], "step": step, "seconds": whole, "runs_that_fit": runs},
+    )
+
+
+def _fits(text: str, value: Decimal, seconds: int) -> bool:
+    """Return whether a whole count of New-Orders in so many seconds can be shown as this text."""
+    tolerance = _digit(text) / 2 + abs(float(value)) * _SINGLE_PRECISION + 1e-9
+    step = 60 / seconds
+    return abs(float(value) - round(float(value) / step) * step) <= tolerance
+
+
+def _decimals(text: str) -> int:
+    return len(text.partition(".")[2])
+
+
+def _digit(text: str) -> float:
+    return float(10 ** -_decimals(text))
