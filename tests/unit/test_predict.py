@@ -407,8 +407,8 @@ def test_a_scan_in_its_ring_warms_no_pool(bench: Bench, tmp_path: Path) -> None:
     look_ups = [(page, GET) for page in range(100, 200)] * 2
     folder = build(tmp_path, SCAN * 3, look_ups, **POSTGRES, sweep='pool_size = ["1MiB"]', latch=9)
     point = told(bench, folder.path)["points"][0]
-    assert "short_trace" in names(point["verdicts"]), "three scans of 100 pages have 16 of 128 frames"
-    assert point["turnovers_before"] == 16 / 128
+    assert "short_trace" in names(point["verdicts"]), "each of three scans has 16 of 128 frames"
+    assert point["turnovers_before"] == 3 * 16 / 128
 
 
 def test_guessed_scans_tell_how_many_gets_were_guessed(bench: Bench, tmp_path: Path) -> None:
