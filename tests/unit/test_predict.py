@@ -537,7 +537,7 @@ def test_every_model_obeys_settings_of_its_engines_and_the_core_knows_it() -> No
             server = Server(engine, "10.2")
             traced = seen(server, 600, [PagesOfObject(name="stock", first_page=0, pages=600)])
             settings = json.dumps(manager.settings(traced, Pool(600, manager.defaults)))
-            answer = json.loads(native().replay(manager.name, settings, 600, 0, 3, page, kind, latch, thread, delta_us))
+            answer = json.loads(native().replay(manager.name, settings, 600, 0, 0, 3, page, kind, latch, thread, delta_us))
             assert (answer["gets"], answer["misses"]) == (3, 1)
 
 
@@ -639,8 +639,9 @@ def test_threads_of_mysql_5_6_do_not_wake_the_cleaner() -> None:
         ({"frames": 2**32 - 1}, "a pool has 1 to"),
         ({"kind": np.zeros(2, np.uint8)}, "differ in length"),
         ({"page": np.array([0, 1, 2**32 - 1], np.uint32)}, "too many pages"),
-        ({"first_row": 3, "end_row": 2}, "rows 3 to 2"),
-        ({"end_row": 4}, "rows 0 to 4"),
+        ({"first_row": 3, "end_row": 2}, "rows 0, 3 and 2"),
+        ({"load_row": 1}, "rows 1, 0 and 3"),
+        ({"end_row": 4}, "rows 0, 0 and 4"),
     ],
 )
 def test_the_core_refuses_what_it_cannot_replay(change: dict[str, Any], why: str) -> None:
@@ -653,6 +654,7 @@ def test_the_core_refuses_what_it_cannot_replay(change: dict[str, Any], why: str
         "thread": np.zeros(3, np.uint16),
         "delta_us": np.zeros(3, np.uint32),
         "latch": np.zeros(3, np.uint8),
+        "load_row": 0,
         "first_row": 0,
         "end_row": 3,
     }
@@ -666,4 +668,4 @@ def test_the_core_refuses_a_share_of_old_pages_that_innodb_does_not_take() -> No
     for share in (4, 96, 2**32 - 1):
         settings = {"old_blocks_pct": share, "old_blocks_time": 0, "lru_scan_depth": 100}
         with pytest.raises(ValueError, match="old_blocks_pct is 5 to 95"):
-            native().replay("innodb1011", json.dumps(settings), 9, 0, 1, *columns)
+            native().replay("innodb1011", json.dumps(settings), 9, 0, 0, 1, *columns)

@@ -63,6 +63,7 @@ pub(crate) fn replay(
     manager: &str,
     settings_json: &str,
     frames: u32,
+    load_row: usize,
     first_row: usize,
     end_row: usize,
     page: PyBuffer<u32>,
@@ -80,7 +81,7 @@ pub(crate) fn replay(
     };
     let model = MODELS.iter().find(|model| model.name == manager);
     let replay = model.ok_or_else(|| refused(format!("there is no manager {manager}")))?.replay;
-    json_text(&guarded(|| Ok(replay(settings_json, frames, &columns, first_row..end_row)))?.map_err(refused)?)
+    json_text(&guarded(|| Ok(replay(settings_json, frames, &columns, load_row, first_row..end_row)))?.map_err(refused)?)
 }
 
 /// Returns the settings of servers that each model obeys, with the servers' defaults, as JSON by the models' names.

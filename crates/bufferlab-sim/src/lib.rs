@@ -24,7 +24,7 @@
 //! let columns = Columns { page: &page, kind: &[0; 2000], latch: &[1; 2000], thread: &[0; 2000], delta_us: &[1000; 2000] };
 //! let settings = Innodb57Settings { lru_scan_depth: 100, ..Innodb57Settings::default() };
 //! let frames = NonZeroU32::new(900).expect("a size");
-//! let second_scan = replay(&mut Innodb57::new(frames, 1000, &settings), &columns, 1000..2000);
+//! let second_scan = replay(&mut Innodb57::new(frames, 1000, &settings), &columns, 0, 1000..2000);
 //! // Least recently used would miss all 1000: pages are read into the old sublist, and the young ones stay.
 //! assert_eq!(second_scan.counts.misses, 451);
 //! # assert_eq!(second_scan.gets, 1000);

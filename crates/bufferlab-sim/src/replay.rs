@@ -130,29 +130,33 @@ pub struct Replayed {
     pub counts: Counts,
     /// Frames that hold a page at the window's end.
     pub frames_used: u32,
-    /// Pages that got a frame since the first event, but for a scan's in its own ring: those do not fill the pool.
+    /// Pages that got a frame since the load began, but for a scan's in its own ring: those do not fill the pool.
     pub brought_in_since_start: u64,
 }
 
 /// Plays the events before the window and in it. Events before it fill the pool and do not count; it skips events after
-/// it. `window` has the indices of its first event and of the first behind it.
+/// it. `window` has the indices of its first event and of the first behind it; `load` is the index of the first event of
+/// the load, before which somebody may have read all tables to check them.
 ///
 /// # Panics
-/// If the columns differ in length, the window is not within them, or a page is not one of the manager's.
-pub fn replay<M: Manager>(manager: &mut M, columns: &Columns, window: Range<usize>) -> Replayed {
+/// If the columns differ in length, the window is not within them or begins before the load, or a page is not one of the
+/// manager's.
+pub fn replay<M: Manager>(manager: &mut M, columns: &Columns, load: usize, window: Range<usize>) -> Replayed {
     assert!(columns.rows().is_some(), "{UNLIKE}");
     manager.foresee(columns);
-    let before_us = play(manager, columns, 0..window.start, 0);
+    let load_us = play(manager, columns, 0..load, 0);
+    let idle = manager.counts();
+    let before_us = play(manager, columns, load..window.start, load_us);
     let before = manager.counts();
     play(manager, columns, window.clone(), before_us);
     let of_kind = |wanted| columns.kind[window.clone()].iter().filter(|&&kind| kind == wanted as u8).count() as u64;
-    let after = manager.counts();
+    let (after, loaded) = (manager.counts(), manager.counts() - idle);
     Replayed {
         gets: of_kind(Kind::Get),
         gets_if_in_pool: of_kind(Kind::GetIfInPool),
         counts: after - before,
         frames_used: manager.frames_used(),
-        brought_in_since_start: after.misses + after.prefetch_reads + after.creates - after.ring_reuses,
+        brought_in_since_start: loaded.misses + loaded.prefetch_reads + loaded.creates - loaded.ring_reuses,
     }
 }
 
@@ -175,20 +179,22 @@ const MOST: u32 = 1 << 28;
 #[error("{0}")]
 pub struct Refused(String);
 
-/// A replay with a new pool: takes the JSON of its settings, its frames, a trace and the rows of the window.
-pub type Replay = fn(&str, u32, &Columns, Range<usize>) -> Result<Replayed, Refused>;
+/// A replay with a new pool: takes the JSON of its settings, its frames, a trace, the load's first row and the rows of
+/// the window.
+pub type Replay = fn(&str, u32, &Columns, usize, Range<usize>) -> Result<Replayed, Refused>;
 
 /// See [`Replay`]. No replay that is not refused panics.
 pub(crate) fn replay_new<M: Model>(
     settings: &str,
     frames: u32,
     columns: &Columns,
+    load: usize,
     window: Range<usize>,
 ) -> Result<Replayed, Refused> {
     let refused = |why: String| Err(Refused(why));
     let Some(rows) = columns.rows() else { return refused(UNLIKE.into()) };
-    if window.start > window.end || window.end > rows {
-        return refused(format!("rows {} to {} are not among {rows}", window.start, window.end));
+    if load > window.start || window.start > window.end || window.end > rows {
+        return refused(format!("rows {load}, {} and {} are not in order among {rows}", window.start, window.end));
     }
     let pages = columns.page.iter().max().map_or(0, |&page| page.saturating_add(1));
     if pages > MOST || rows >= u32::MAX as usize {
@@ -199,7 +205,7 @@ pub(crate) fn replay_new<M: Model>(
     };
     let settings = serde_json::from_str(settings).map_err(|error| error.to_string());
     match settings.and_then(|settings| M::check(&settings, frames).map(|()| settings)) {
-        Ok(settings) => Ok(replay(&mut M::new(frames, pages, &settings), columns, window)),
+        Ok(settings) => Ok(replay(&mut M::new(frames, pages, &settings), columns, load, window)),
         Err(why) => refused(format!("settings of the manager: {why}")),
     }
 }

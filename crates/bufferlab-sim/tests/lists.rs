@@ -107,7 +107,7 @@ fn a_pool_of_nine_frames_is_a_stock_cache_of_size_ten() {
         page,
     };
     let misses =
-        |window| replay(&mut Sqlite::new(frames(9), 40, &NoSettings {}), &events.columns(), window).counts.misses;
+        |window| replay(&mut Sqlite::new(frames(9), 40, &NoSettings {}), &events.columns(), 0, window).counts.misses;
     assert_eq!([misses(0..20), misses(20..29), misses(29..79)], [20, 0, 50]);
 }
 
@@ -141,7 +141,8 @@ fn events_before_the_window_fill_the_pool_and_do_not_count() {
         thread: vec![0; 6],
         delta_us: vec![0; 6],
     };
-    let seen = replay(&mut Sqlite::new(frames(2), 3, &NoSettings {}), &events.columns(), 2..5);
+    let seen = replay(&mut Sqlite::new(frames(2), 3, &NoSettings {}), &events.columns(), 1, 2..5);
     assert_eq!((seen.gets, seen.gets_if_in_pool, seen.frames_used), (2, 1, 2));
     assert_eq!(seen.counts, Counts { misses: 2, evictions: 2, ..Counts::default() });
+    assert_eq!(seen.brought_in_since_start, 3, "the first of four came before the load");
 }

@@ -108,11 +108,11 @@ class Source:
         With a clock the run takes other times than it took.
         """
         columns = {**self.columns, "delta_us": self._deltas(clock)}
-        return self._replay(manager, settings, frames, columns, self.trace.window)
+        return self._replay(manager, settings, frames, columns, (self.trace.load_row, *self.trace.window))
 
     def require(self, manager: str, settings: Settings, frames: int) -> None:
         """Refuse, at once, settings that this run cannot have had. Raises DataFileError."""
-        self._replay(manager, settings, frames, {name: column[:0] for name, column in self.columns.items()}, (0, 0))
+        self._replay(manager, settings, frames, {name: column[:0] for name, column in self.columns.items()}, (0, 0, 0))
 
     def _deltas(self, clock: Clock) -> NDArray[np.uint32]:
         """Return microseconds since the row before, by a clock."""
@@ -129,10 +129,10 @@ class Source:
         return np.minimum(deltas, np.iinfo(np.uint32).max).astype(np.uint32)
 
     def _replay(
-        self, manager: str, settings: Settings, frames: int, columns: Columns, rows: tuple[int, int]
+        self, manager: str, settings: Settings, frames: int, columns: Columns, rows: tuple[int, int, int]
     ) -> Replayed:
         try:
-            told = native().replay(manager, json.dumps(dict(settings)), frames, rows[0], rows[1], **columns)
+            told = native().replay(manager, json.dumps(dict(settings)), frames, *rows, **columns)
         except ValueError as error:
             raise DataFileError(f"the run cannot be replayed: {error}", str(self.folder.path), _HINT) from error
         return Replayed.model_validate_json(told)

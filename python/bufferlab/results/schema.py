@@ -391,7 +391,7 @@ class Replayed(_Strict):
     frames_used: int = Field(ge=0)
     """Frames that hold a page at the window's end."""
     brought_in_since_start: int = Field(ge=0)
-    """Pages that got a frame since the trace's first row, but for those of a scan in its own ring."""
+    """Pages that got a frame since the load began, but for those of a scan in its own ring."""
 
     @property
     def reads(self) -> int:

@@ -102,6 +102,30 @@ class RunTrace:
         return rows_within(times_us, (self.window_ns[0] / 1e3, self.window_ns[1] / 1e3))
 
     @cached_property
+    def load_row(self) -> int:
+        """Return the first row of the load, about: before it somebody may have read all tables, to check them.
+
+        Samples of each second tell how many transactions had ended by then.
+        """
+        times_us, began_us = self.table["delta_us"].to_numpy().cumsum(dtype=np.uint64), 1e6 * self._load_began_s()
+        return min(int(np.searchsorted(times_us, began_us)), self.window[0])
+
+    def _load_began_s(self) -> float:
+        """Return the second, since the first access, at which transactions began."""
+        counted = self.samples.filter(pl.col("metric") == "transactions_committed").sort("t_s")
+        told = counted.group_by("t_s", maintain_order=True).agg(pl.col("count").sum(), pl.col("edge").first())
+        rows = told.select("t_s", "count", (pl.col("edge") == "start").fill_null(False)).rows()
+        edge_s = next((t_s for t_s, _, is_start in rows if is_start), None)
+        if edge_s is None:
+            return 0.0
+        idle_s = max((t_s for t_s, count, _ in rows if not count), default=-np.inf)
+        some = [(t_s, count) for t_s, count, _ in rows if count][:2]
+        if len(some) == 2 and some[1][1] > some[0][1]:
+            (first_s, first), (second_s, second) = some
+            idle_s = max(idle_s, first_s - first * (second_s - first_s) / (second - first))
+        return max(0.0, self.window_s[0] - (edge_s - min(idle_s, edge_s)))
+
+    @cached_property
     def pages(self) -> int:
         """Return the number of pages in the trace."""
         return int(self.table["page"].n_unique())

@@ -74,7 +74,7 @@ impl Events {
 
     /// Returns the counts of a manager over all events.
     pub fn counts(&self, mut manager: impl Manager) -> Counts {
-        bufferlab_sim::replay(&mut manager, &self.columns(), 0..self.page.len()).counts
+        bufferlab_sim::replay(&mut manager, &self.columns(), 0, 0..self.page.len()).counts
     }
 }
 
