@@ -1,15 +1,13 @@
 //! Records every access to a page of the pool, from the opening of the database to its end.
 //!
 //! The recorder lives in the pool, on the connection's thread; SQLite may make the pool anew (a page size is read from
-//! the file), so a pool that ends hands the recorder to the next. The caller that samples the edges of the window tells
-//! them.
+//! the file), so a pool that ends hands the recorder to the next. The probe of the window's edges is that of servers.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bufferlab_probe::page_trace::{Access, Kind, NAME, PageTraceAsked, Spool, Spooled, Window};
-use bufferlab_probe::{Probe, Reading, Table, clock};
-use serde::Serialize;
+use bufferlab_probe::clock;
+use bufferlab_probe::page_trace::{Access, Kind, PageTraceAsked, Spool, Spooled};
 
 use super::vfs::VfsCounters;
 use crate::failure::Failure;
@@ -93,53 +91,11 @@ impl Recorder {
     }
 }
 
-/// The probe of the run: it notes the edges, and returns the table once the engine has closed the database.
-pub struct PageTrace {
-    holder: Holder,
-    spool: PathBuf,
-    window: Window,
-}
-
-#[derive(Serialize)]
-struct Told {
-    #[serde(flatten)]
-    window: Window,
-    #[serde(flatten)]
-    spooled: Spooled,
-}
-
-impl PageTrace {
-    /// Makes the probe of a recorder.
-    #[must_use]
-    pub fn of(holder: Holder, spool: &Path) -> Self {
-        PageTrace { holder, spool: spool.to_owned(), window: Window::default() }
-    }
-}
-
-impl Probe for PageTrace {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn sample(&mut self, _out: &mut Vec<Reading>) {}
-
-    fn begin(&mut self) {
-        self.window.begin();
-    }
-
-    fn end(&mut self) {
-        self.window.end();
-    }
-
-    fn finish(self: Box<Self>) -> Option<Table> {
-        let spooled = taken(&self.holder).map_or_else(
-            || Spooled {
-                spool: self.spool.clone(),
-                problem: Some("the pool was not closed".into()),
-                ..Spooled::default()
-            },
-            |recorder| recorder.spool.finish(),
-        );
-        Some(Table::new(NAME, &Told { window: self.window, spooled }))
-    }
+/// Ends a recorder's trace. Call it once the engine has closed the database.
+pub fn finish(holder: &Holder, spool: &Path) -> Spooled {
+    let unclosed = || {
+        let problem = Some("the pool was not closed".into());
+        Spooled { spool: spool.to_owned(), problem, ..Spooled::default() }
+    };
+    taken(holder).map_or_else(unclosed, |recorder| recorder.spool.finish())
 }
