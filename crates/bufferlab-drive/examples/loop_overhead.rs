@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use bufferlab_drive::arrivals::{Arrivals, OpenLoop, Spacing};
 use bufferlab_drive::driver::Driver;
+use bufferlab_drive::merge::Merged;
 use bufferlab_drive::pacing::wake_on_time;
 use bufferlab_workload::client::{Batch, Client, ClientError, Outcome, Planned, StatementId, Value, Workload};
 use bufferlab_workload::script::{Script, ScriptWorkload};
@@ -150,7 +151,7 @@ fn paced() -> Result<(), Box<dyn Error>> {
         }
         driver.step()?;
     }
-    driver.sample(&mut Vec::new());
+    driver.hand_over(0, &mut Merged::new(driver.subjects(), 1, true));
     for (_, tally) in driver.tallies() {
         let us = |share| tally.queue.quantile_ns(share).unwrap_or(0) as f64 / 1000.0;
         println!(

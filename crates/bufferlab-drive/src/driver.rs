@@ -8,11 +8,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bufferlab_probe::Reading;
 use bufferlab_workload::client::{Client, ClientError, Outcome, Workload};
 
 use crate::arrivals::{Arrivals, LATE_AFTER_NS};
-use crate::merge::{Counts, Merged, PROBE, rows};
+use crate::merge::{Counts, Merged};
 use crate::pacing::{Clock, Monotonic};
 use crate::recorder::Latency;
 
@@ -121,7 +120,6 @@ pub struct Driver<C: Client, K: Clock = Monotonic> {
     open: Option<OpenLoop>,
     tallies: Vec<Tally>,
     subjects: Vec<Arc<str>>,
-    no_subject: Arc<str>,
     /// The moment at which each terminal ended its last transaction; zero before its first in this window.
     ended_ns: Vec<u64>,
     /// Service time of the last transaction of any terminal.
@@ -146,7 +144,6 @@ impl<C: Client, K: Clock> Driver<C, K> {
             open: None,
             tallies: vec![Tally::default(); types.len()],
             subjects: types.iter().map(|name| Arc::from(name.as_str())).collect(),
-            no_subject: Arc::from(""),
             ended_ns: vec![0; terminals],
             last_service_ns: 0,
             workload,
@@ -321,18 +318,6 @@ impl<C: Client, K: Clock> Driver<C, K> {
         }
     }
 
-    /// Appends the counters of every type, and service and response times since the previous call.
-    pub fn sample(&mut self, out: &mut Vec<Reading>) {
-        let is_open = self.is_open();
-        for (tally, subject) in self.tallies.iter_mut().zip(&self.subjects) {
-            rows(&tally.counts(), &tally.service_interval, &tally.response_interval, subject, is_open, out);
-            tally.end_interval();
-        }
-        if let Some(lag_ns) = self.lag_ns() {
-            out.push(Reading::gauge(PROBE, "arrival_lag_us", &self.no_subject, lag_ns as f64 / 1000.0));
-        }
-    }
-
     /// Returns the time since which the next arrival has been due; none before the schedule has started.
     fn lag_ns(&self) -> Option<u64> {
         self.next_arrival_ns().map(|next_ns| self.clock.now_ns().saturating_sub(next_ns))
@@ -353,7 +338,7 @@ impl<C: Client, K: Clock> Driver<C, K> {
         &self.subjects
     }
 
-    /// Returns the tallies, by transaction type. Latencies are complete after a [`Driver::sample`].
+    /// Returns the tallies, by transaction type. Latencies are complete after a [`Driver::hand_over`].
     pub fn tallies(&self) -> impl Iterator<Item = (&str, &Tally)> {
         self.subjects.iter().map(AsRef::as_ref).zip(&self.tallies)
     }
@@ -364,6 +349,7 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
+    use bufferlab_probe::Reading;
     use bufferlab_workload::client::{Batch, Planned};
 
     use super::*;
@@ -473,7 +459,16 @@ mod tests {
             }
             driver.step().expect("the server never fails");
         }
-        driver.sample(&mut Vec::new());
+        sampled(driver);
+    }
+
+    /// Returns the rows of a sample, of this driver alone.
+    fn sampled(driver: &mut TestDriver) -> Vec<Reading> {
+        let mut merged = Merged::new(driver.subjects(), 1, driver.is_open());
+        driver.hand_over(0, &mut merged);
+        let mut readings = Vec::new();
+        merged.sample(&mut readings);
+        readings
     }
 
     /// Returns the sum of all types.
@@ -578,11 +573,6 @@ mod tests {
 
     #[test]
     fn samples_tell_arrivals_only_in_an_open_loop_and_how_far_it_lags_behind() {
-        let sampled = |driver: &mut TestDriver| {
-            let mut readings = Vec::new();
-            driver.sample(&mut readings);
-            readings
-        };
         let mut closed = closed(None);
         closed.step().expect("served");
         let readings = sampled(&mut closed);

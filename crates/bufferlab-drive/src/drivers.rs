@@ -3,7 +3,10 @@
 //! A stretch begins and ends with every driver between two transactions. It starts its threads and waits until they
 //! have ended, so that nothing moves at the edges of a window. While it lasts the drivers share three things: the quota
 //! from which they claim transactions, a flag that ends the stretch, and the board to which they write their tallies
-//! when asked. The first failure ends the stretch for all.
+//! when asked. The first failure ends the stretch for all. The only driver of an engine that runs inside its thread needs
+//! no other thread: see `inline`.
+
+mod inline;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,7 +21,7 @@ use crate::failure::Failure;
 use crate::merge::Merged;
 use crate::pacing::{Clock, Monotonic, wake_on_time};
 use crate::quota::Quota;
-use crate::watch::Telling;
+use crate::watch::{Inside, Telling};
 
 /// Time that drivers get to end their transaction after a request to stop. Then the stretch interrupts their
 /// statements.
@@ -42,6 +45,9 @@ struct Told {
     merged: Merged,
     /// For each driver the last question it has answered; none while it stands still.
     answered: Vec<Option<u64>>,
+    /// The whole answer of a driver inside its engine to the last question: the engine's counters and its tallies, of
+    /// one moment. Other drivers leave it empty.
+    answer: Vec<Reading>,
 }
 
 impl Board {
@@ -52,7 +58,7 @@ impl Board {
             asked: AtomicU64::new(0),
             steps: counters(),
             transactions: counters(),
-            told: Mutex::new(Told { merged, answered: vec![None; drivers] }),
+            told: Mutex::new(Told { merged, answered: vec![None; drivers], answer: Vec::new() }),
             changed: Condvar::new(),
             cpu_ns,
         }
@@ -64,10 +70,36 @@ impl Board {
         self.transactions.iter().map(Counter::get).sum()
     }
 
-    fn tell<C: Client, K: Clock>(&self, index: usize, question: Option<u64>, driver: &mut Driver<C, K>) {
+    /// Puts all drivers on the board; returns the last question, which they need not answer.
+    fn enter(&self) -> u64 {
+        let mut told = lock(&self.told);
+        let asked = self.asked.load(Ordering::Relaxed);
+        told.answered.fill(Some(asked));
+        asked
+    }
+
+    /// Shows how far a driver is, to threads that poll it.
+    fn count<C: Client, K: Clock>(&self, index: usize, driver: &Driver<C, K>) {
+        self.steps[index].set(driver.steps());
+        self.transactions[index].set(driver.transactions());
+    }
+
+    /// Hands the driver's tallies over. With the counters of the engine around it they are an answer.
+    fn tell<C: Client, K: Clock>(
+        &self,
+        index: usize,
+        question: Option<u64>,
+        driver: &mut Driver<C, K>,
+        mut engine: Vec<Reading>,
+    ) {
+        self.count(index, driver);
         let mut told = lock(&self.told);
         driver.hand_over(index, &mut told.merged);
         told.answered[index] = question;
+        if !engine.is_empty() {
+            told.merged.sample(&mut engine);
+            told.answer = engine;
+        }
         drop(told);
         self.changed.notify_all();
     }
@@ -79,15 +111,21 @@ impl Telling for Board {
     }
 
     fn sample(&self, deadline: Instant, out: &mut Vec<Reading>) {
-        let question = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let mut told = lock(&self.told);
+        // The answer to an earlier question came too late.
+        told.answer.clear();
+        let question = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         while told.answered.iter().flatten().any(|&answer| answer < question) {
             let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
                 break;
             };
             told = self.changed.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        told.merged.sample(out);
+        if told.answer.is_empty() {
+            told.merged.sample(out);
+        } else {
+            out.append(&mut told.answer);
+        }
     }
 }
 
@@ -216,24 +254,19 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         }
     }
 
-    /// Executes the reading that the workload does before the warm-up, piece by piece. The drivers take turns.
+    /// Executes the reading that the workload does before the warm-up, piece by piece. The drivers take turns; a driver
+    /// inside its engine answers the sampler after each piece.
     ///
     /// # Errors
     /// The client's.
-    pub fn prefill(&mut self, cancelled: &AtomicBool) -> Result<Stretched, Failure> {
-        for driver in &mut self.drivers {
-            loop {
-                if cancelled.load(Ordering::Relaxed) {
-                    return Ok(Stretched::Cancelled);
-                }
-                match driver.prefill_step() {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(error) => return Err(self.failure(&error)),
-                }
-            }
+    pub fn prefill(&mut self, cancelled: &AtomicBool, inside: Option<&mut dyn Inside>) -> Result<Stretched, Failure> {
+        if let Some(inside) = inside {
+            return self.inline(cancelled, inside, |driver, answers| {
+                prefill(driver, cancelled, &mut |driver| answers.give(driver))
+            });
         }
-        Ok(Stretched::Whole)
+        let outcome = self.drivers.iter_mut().try_for_each(|driver| prefill(driver, cancelled, &mut |_| {}));
+        self.stretched(outcome.err(), cancelled)
     }
 
     /// Runs all drivers until the stretch is over. Every `interval` the calling thread passes the number of ended
@@ -249,7 +282,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     ) -> Result<Stretched, Failure> {
         let board = Arc::clone(&self.board);
         let shared = Shared { stretch, board: &board, halt: AtomicBool::new(false), failed: Mutex::new(None) };
-        lock(&board.told).answered.fill(Some(board.asked.load(Ordering::Relaxed)));
+        board.enter();
         let (watched, panicked) = std::thread::scope(|scope| {
             let threads: Vec<_> = self
                 .drivers
@@ -269,15 +302,34 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         if let Some(panic) = panicked {
             std::panic::resume_unwind(panic);
         }
-        let cancelled = stretch.cancelled.load(Ordering::Relaxed);
-        match lock(&shared.failed).take() {
-            // The request to stop interrupted a stuck statement: the engine has not failed.
-            Some(_) if cancelled => return Ok(Stretched::Cancelled),
-            Some(error) => return Err(self.failure(&error)),
-            None => watched?,
+        let failed = lock(&shared.failed).take();
+        if failed.is_none() {
+            watched?;
         }
-        Ok(if cancelled { Stretched::Cancelled } else { Stretched::Whole })
+        self.stretched(failed, stretch.cancelled)
     }
+
+    /// Returns the ending of a stretch in which a driver may have failed.
+    fn stretched(&self, failed: Option<ClientError>, cancelled: &AtomicBool) -> Result<Stretched, Failure> {
+        match failed {
+            // The request to stop interrupted a statement: the engine has not failed.
+            _ if cancelled.load(Ordering::Relaxed) => Ok(Stretched::Cancelled),
+            Some(error) => Err(self.failure(&error)),
+            None => Ok(Stretched::Whole),
+        }
+    }
+}
+
+/// Lets a driver read until there is no more; calls `after` after each piece.
+fn prefill<C: Client, K: Clock>(
+    driver: &mut Driver<C, K>,
+    cancelled: &AtomicBool,
+    after: &mut dyn FnMut(&mut Driver<C, K>),
+) -> Result<(), ClientError> {
+    while !cancelled.load(Ordering::Relaxed) && driver.prefill_step()? {
+        after(driver);
+    }
+    Ok(())
 }
 
 /// Asks `enough` until it returns true, then makes sure that every driver ends. Runs on the calling thread.
@@ -358,7 +410,7 @@ fn drive<C: Client, K: Clock>(index: usize, driver: &mut Driver<C, K>, shared: &
         if question != answered {
             answered = question;
             add_cpu();
-            board.tell(index, Some(question), driver);
+            board.tell(index, Some(question), driver, Vec::new());
         }
         if Instant::now() >= shared.stretch.deadline {
             break;
@@ -380,11 +432,10 @@ fn drive<C: Client, K: Clock>(index: usize, driver: &mut Driver<C, K>, shared: &
             driver.abandon();
             break;
         }
-        board.steps[index].set(driver.steps());
-        board.transactions[index].set(driver.transactions());
+        board.count(index, driver);
     }
     add_cpu();
-    board.tell(index, Some(answered), driver);
+    board.tell(index, Some(answered), driver, Vec::new());
     drop(leaving);
 }
 

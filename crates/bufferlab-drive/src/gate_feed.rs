@@ -1,7 +1,7 @@
 //! Turns polls of the transactions and misses so far into the windows of equally many transactions that the gate needs.
 //!
 //! It spreads the misses between two polls evenly. The gate compares sums over many windows, to which a poll's place
-//! inside one of them means little. Pure: no clock, no engine.
+//! inside one of them means little. Polls at the end of every window are exact. Pure: no clock, no engine.
 
 use crate::gate::{Gate, GateEnd, Window};
 
@@ -15,14 +15,19 @@ pub struct GateFeed {
     last: (u64, u64),
     /// Misses up to the end of the last whole window.
     fed: u64,
+    /// Pages that the pool had dropped at the last whole window.
+    dropped: u64,
+    end: Option<GateEnd>,
 }
 
 impl GateFeed {
-    /// Makes a gate for a pool of `frames`, shut for `at_least` transactions; none has ended, and `misses` were counted
-    /// before.
+    /// Makes a gate for a pool of `frames`, shut for `at_least` transactions; none has ended, and the engine had
+    /// `counted` so much before.
     #[must_use]
-    pub fn new(frames: u64, at_least: u64, misses: u64) -> Self {
-        GateFeed { gate: Gate::new(frames, GATE_WINDOW, at_least), last: (0, misses), fed: misses }
+    pub fn new(frames: u64, at_least: u64, counted: Window) -> Self {
+        let Window { misses, dropped } = counted;
+        let gate = Gate::new(frames, GATE_WINDOW, at_least);
+        GateFeed { gate, last: (0, misses), fed: misses, dropped, end: None }
     }
 
     /// Takes the misses of filling the pool, which the engine counted before the first poll.
@@ -36,24 +41,29 @@ impl GateFeed {
         transactions / GATE_WINDOW > self.last.0 / GATE_WINDOW
     }
 
-    /// Takes a poll: `transactions` have ended since the beginning, with `misses` in all.
-    pub fn look(&mut self, transactions: u64, misses: u64) -> Option<GateEnd> {
+    /// Takes a poll: `transactions` have ended since the beginning, and the engine has `counted` so much in all. Returns
+    /// the ending of the warm-up if it has ended.
+    pub fn look(&mut self, transactions: u64, counted: Window) -> Option<GateEnd> {
         let (from, from_misses) = self.last;
         let (steps, grown) =
-            (u128::from(transactions.saturating_sub(from)), u128::from(misses.saturating_sub(from_misses)));
+            (u128::from(transactions.saturating_sub(from)), u128::from(counted.misses.saturating_sub(from_misses)));
         let mut end = (from / GATE_WINDOW + 1) * GATE_WINDOW;
-        while end <= transactions {
+        while self.end.is_none() && end <= transactions {
             let until = from_misses + (grown * u128::from(end - from) / steps) as u64;
-            // Servers keep the pages of a transaction that rolls back: none is dropped.
-            let window = Window::of(until - self.fed);
-            self.fed = until;
-            if let Some(ended) = self.gate.window(window) {
-                return Some(ended);
-            }
+            // Not spread: an engine that drops pages is polled at the end of every window.
+            let dropped = counted.dropped.saturating_sub(self.dropped);
+            self.end = self.gate.window(Window { misses: until - self.fed, dropped });
+            (self.fed, self.dropped) = (until, counted.dropped);
             end += GATE_WINDOW;
         }
-        self.last = (from.max(transactions), from_misses.max(misses));
-        None
+        self.last = (from.max(transactions), from_misses.max(counted.misses));
+        self.end
+    }
+
+    /// Returns the ending of the warm-up, if a poll has ended it.
+    #[must_use]
+    pub fn end(&self) -> Option<GateEnd> {
+        self.end
     }
 
     /// Returns the number of misses so far that count towards filling and turnover.
@@ -70,8 +80,11 @@ mod tests {
     /// Returns the transactions after which the gate opens, and its ending, for a run with `misses(transactions)` and a
     /// poll every `step` transactions.
     fn opens(frames: u64, step: u64, misses: impl Fn(u64) -> u64) -> (u64, GateEnd) {
-        let mut feed = GateFeed::new(frames, 0, misses(0));
-        (1..100_000).map(|look| look * step).find_map(|at| Some((at, feed.look(at, misses(at))?))).expect("it opens")
+        let mut feed = GateFeed::new(frames, 0, Window::of(misses(0)));
+        (1..100_000)
+            .map(|look| look * step)
+            .find_map(|at| Some((at, feed.look(at, Window::of(misses(at)))?)))
+            .expect("it opens")
     }
 
     #[test]
@@ -87,9 +100,9 @@ mod tests {
 
     #[test]
     fn no_miss_is_lost_or_counted_twice() {
-        let mut feed = GateFeed::new(1_000_000, 0, 50);
+        let mut feed = GateFeed::new(1_000_000, 0, Window::of(50));
         for (transactions, misses) in [(3, 60), (499, 61), (500, 90), (4_700, 1_050), (4_700, 1_050), (5_000, 1_100)] {
-            assert_eq!(feed.look(transactions, misses), None);
+            assert_eq!(feed.look(transactions, Window::of(misses)), None);
         }
         assert_eq!(feed.misses(), 1_050);
     }
@@ -107,9 +120,9 @@ mod tests {
 
     #[test]
     fn filling_and_turning_over_counts_what_was_prefilled() {
-        let mut feed = GateFeed::new(1_000, 0, 5_000);
+        let mut feed = GateFeed::new(1_000, 0, Window::of(5_000));
         feed.prefill(4_000);
-        assert_eq!(feed.look(400, 5_999), None);
-        assert_eq!(feed.look(500, 6_000), Some(GateEnd::PoolTurnover));
+        assert_eq!(feed.look(400, Window::of(5_999)), None);
+        assert_eq!(feed.look(500, Window::of(6_000)), Some(GateEnd::PoolTurnover));
     }
 }

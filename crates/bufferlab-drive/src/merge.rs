@@ -10,7 +10,7 @@ use bufferlab_probe::Reading;
 
 use crate::recorder::Latency;
 
-pub(crate) const PROBE: &str = "workload";
+const PROBE: &str = "workload";
 
 /// Counters of one transaction type; `Tally` says what they mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,7 +122,7 @@ const RESPONSE_TIMES: TimeNames =
     ["response_mean_us", "response_p50_us", "response_p95_us", "response_p99_us", "response_max_us"];
 
 /// Appends the rows of one transaction type.
-pub(crate) fn rows(
+fn rows(
     counts: &Counts,
     service: &Latency,
     response: &Latency,

@@ -45,6 +45,12 @@ impl Quota {
             }
         }
     }
+
+    /// Claims all transactions, for the only driver.
+    #[must_use]
+    pub fn claim_all(&self) -> u64 {
+        self.left.swap(0, Ordering::Relaxed)
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! Samples a run of several drivers: the sampler's thread once a second, and the run itself at the edges.
+//! Samples a run: the sampler's thread once a second, and the run itself at the edges.
 //!
 //! A sample asks the drivers for their tallies, reads the engine's counters over a separate connection, and reads the
-//! host's probes. Only one thread samples at a time: samples are whole, and leave in the order of their times.
+//! host's probes. An engine inside the driver's own thread has no such connection: its driver answers with the counters
+//! too. Only one thread samples at a time: samples are whole, and leave in the order of their times.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,6 +12,7 @@ use bufferlab_probe::{Reading, Table};
 
 use crate::event::{Edge, Event, Phase, Sink};
 use crate::failure::Failure;
+use crate::gate::Window;
 use crate::probes::Probes;
 
 /// A reader of the engine's own counters.
@@ -27,10 +29,38 @@ pub trait Telling: Send + Sync {
     /// Returns the steps of all drivers so far: transactions ended, and arrivals dropped.
     fn steps(&self) -> u64;
 
-    /// Asks all drivers and appends their rows. A driver that has not answered by `deadline` appears with its last
-    /// tallies.
+    /// Asks all drivers and appends their rows, those of an engine inside a driver first. A driver that has not answered
+    /// by `deadline` appears with its last tallies.
     fn sample(&self, deadline: Instant, out: &mut Vec<Reading>);
 }
+
+/// An engine that runs inside the thread of its only driver: no other thread can read its counters.
+pub trait Inside {
+    /// Appends the engine's counters. Reading them may get pages.
+    fn counters(&mut self, out: &mut Vec<Reading>);
+
+    /// Returns the counts for the gate, since the engine opened its database.
+    fn counted(&mut self) -> Window;
+}
+
+/// The engine as the edges of windows ask it, on the thread of the run.
+pub trait AtEdge {
+    /// Returns the engine, if it runs inside the thread that drives it.
+    fn inside(&mut self) -> Option<&mut dyn Inside> {
+        None
+    }
+
+    /// Returns the engine's status text at an edge, if it has one.
+    ///
+    /// # Errors
+    /// When the engine does not answer.
+    fn status_text(&mut self) -> Result<Option<String>, Failure> {
+        Ok(None)
+    }
+}
+
+/// An engine that edges ask nothing.
+impl AtEdge for () {}
 
 /// The part of the run that goes on now.
 #[derive(Clone, Default)]
@@ -45,7 +75,7 @@ struct Stage {
 /// The drivers' board, the engine's counters and the host's probes, with the receiver of samples.
 pub struct Watch<'a> {
     stage: Mutex<Stage>,
-    engine: Mutex<Box<dyn EngineCounters>>,
+    engine: Mutex<Option<Box<dyn EngineCounters>>>,
     probes: Probes,
     sink: &'a dyn Sink,
     seconds_now: &'a (dyn Fn() -> f64 + Sync),
@@ -53,14 +83,22 @@ pub struct Watch<'a> {
     wake: Condvar,
 }
 
+/// The name under which engines' counters stand in samples.
+const ENGINE: &str = "engine";
+
+/// Returns the row of a sample that has no counters of the engine.
+fn unread(reason: &str) -> Reading {
+    Reading::missing(ENGINE, "page_gets", &Arc::from(""), &Arc::from(reason))
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a> Watch<'a> {
-    /// Makes a watch of these.
+    /// Makes a watch of these; without `engine`, the driver tells the engine's counters with its tallies.
     pub fn new(
-        engine: Box<dyn EngineCounters>,
+        engine: Option<Box<dyn EngineCounters>>,
         probes: Probes,
         sink: &'a dyn Sink,
         seconds_now: &'a (dyn Fn() -> f64 + Sync),
@@ -85,12 +123,19 @@ impl<'a> Watch<'a> {
         self.sink.send(Event::Phase { phase, t_s: (self.seconds_now)() });
     }
 
-    /// Samples everything at one moment while the drivers stand still, then sends the engine's status text that `text`
-    /// returns.
+    /// Gives the present part its drivers, which were not there when it began.
+    pub fn drive(&self, board: Arc<dyn Telling>) {
+        let _turn = lock(&self.engine);
+        let mut stage = lock(&self.stage);
+        stage.first = board.steps();
+        stage.board = Some(board);
+    }
+
+    /// Samples everything at one moment while the drivers stand still, then sends the status text that `asked` returns.
     ///
     /// # Errors
     /// When the engine does not answer: an edge without its counters is no edge.
-    pub fn edge(&self, edge: Edge, text: &mut dyn FnMut() -> Result<Option<String>, Failure>) -> Result<(), Failure> {
+    pub fn edge(&self, edge: Edge, asked: &mut dyn AtEdge) -> Result<(), Failure> {
         let mut engine = lock(&self.engine);
         let stage = lock(&self.stage).clone();
         if edge == Edge::End {
@@ -99,13 +144,18 @@ impl<'a> Watch<'a> {
         let t_s = (self.seconds_now)();
         let mut values = Vec::with_capacity(512);
         self.probes.before_edge();
-        engine.read(&mut values)?;
+        if let Some(engine) = &mut *engine {
+            engine.read(&mut values)?;
+        }
+        if let Some(inside) = asked.inside() {
+            inside.counters(&mut values);
+        }
         if let Some(board) = &stage.board {
             board.sample(Instant::now(), &mut values);
         }
         self.probes.sample(&mut values);
         self.sink.send(Event::Sample { t_s, phase: stage.phase.clone(), edge: Some(edge), values });
-        if let Some(text) = text()? {
+        if let Some(text) = asked.status_text()? {
             self.sink.send(Event::StatusText { t_s, phase: stage.phase.clone(), edge: Some(edge), text });
         }
         if edge == Edge::Start {
@@ -118,7 +168,7 @@ impl<'a> Watch<'a> {
     pub fn sample_until_stopped(&self, interval: Duration) {
         let mut tick = Instant::now() + interval;
         while !self.sleep_until(tick) {
-            self.sample(tick + interval / 2);
+            self.sample(tick, interval);
             tick += interval;
             while tick <= Instant::now() {
                 tick += interval;
@@ -126,24 +176,30 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn sample(&self, deadline: Instant) {
+    fn sample(&self, tick: Instant, interval: Duration) {
         let mut engine = lock(&self.engine);
         let stage = lock(&self.stage).clone();
         let t_s = (self.seconds_now)();
         let mut values = Vec::with_capacity(512);
-        let read = engine.read(&mut values);
-        if let Err(failure) = read {
+        if let Some(Err(failure)) = engine.as_mut().map(|engine| engine.read(&mut values)) {
             // The run itself finds the error; this sample says why it has no counters.
             values.clear();
-            values.push(Reading::missing("engine", "page_gets", &Arc::from(""), &failure.to_string().into()));
+            values.push(unread(&failure.to_string()));
         }
         // Read the probes before asking the drivers. A driver inside a long statement answers late or not at all, and
         // the host's counters belong to the same moment as the engine's.
         self.probes.sample(&mut values);
-        let mut done = 0;
+        let (first, mut done) = (values.len(), 0);
         if let Some(board) = &stage.board {
-            board.sample(deadline, &mut values);
+            // Where the driver tells the engine's counters too, its answer is all of the sample, and worth a longer wait.
+            let patience = if engine.is_some() { 0.5 } else { 0.9 };
+            board.sample(tick + interval.mul_f64(patience), &mut values);
             done = board.steps() - stage.first;
+        }
+        if engine.is_none() && !values[first..].iter().any(|row| row.probe == ENGINE) {
+            // A transaction can hold the driver for long; the row then says so instead of waiting for ever.
+            values.truncate(first);
+            values.push(unread("the driver was inside one statement or transaction for the whole interval"));
         }
         self.sink.send(Event::Progress { phase: stage.phase.clone(), done, total: stage.total, t_s });
         self.sink.send(Event::Sample { t_s, phase: stage.phase, edge: None, values });
@@ -202,6 +258,14 @@ mod tests {
         }
     }
 
+    struct Words;
+
+    impl AtEdge for Words {
+        fn status_text(&mut self) -> Result<Option<String>, Failure> {
+            Ok(Some("words".to_owned()))
+        }
+    }
+
     #[test]
     fn samples_leave_in_order_and_one_without_counters_says_why() {
         let seen = Mutex::new(Vec::new());
@@ -213,9 +277,9 @@ mod tests {
             Event::StatusText { .. } => *lock(&texts) += 1,
             _ => {}
         };
-        let watch = Watch::new(Box::new(Counting(0)), Probes::default(), &sink, &|| 0.0);
+        let watch = Watch::new(Some(Box::new(Counting(0))), Probes::default(), &sink, &|| 0.0);
         watch.enter(Phase::Measure, None, 10);
-        watch.edge(Edge::Start, &mut || Ok(Some("words".to_owned()))).expect("it answers");
+        watch.edge(Edge::Start, &mut Words).expect("it answers");
         std::thread::scope(|scope| {
             let _stop = StopOnDrop(&watch);
             scope.spawn(|| watch.sample_until_stopped(Duration::from_millis(10)));
@@ -233,7 +297,7 @@ mod tests {
 
     #[test]
     fn an_edge_without_counters_is_a_failure() {
-        let watch = Watch::new(Box::new(Counting(2)), Probes::default(), &|_| {}, &|| 0.0);
-        watch.edge(Edge::Start, &mut || Ok(None)).expect_err("the engine does not answer");
+        let watch = Watch::new(Some(Box::new(Counting(2))), Probes::default(), &|_| {}, &|| 0.0);
+        watch.edge(Edge::Start, &mut ()).expect_err("the engine does not answer");
     }
 }

@@ -54,6 +54,13 @@ impl Table {
     pub fn new(probe: &'static str, told: &impl Serialize) -> Self {
         Self { probe, told: serde_json::to_value(told).unwrap_or_else(|error| Value::String(error.to_string())) }
     }
+
+    /// Adds the fields of `more`, which were not known when the probe ended.
+    pub fn add(&mut self, more: &impl Serialize) {
+        if let (Value::Object(told), Value::Object(more)) = (&mut self.told, Self::new(self.probe, more).told) {
+            told.extend(more);
+        }
+    }
 }
 
 /// A probe. A sample never fails: a value that it cannot read is a reading with a reason.

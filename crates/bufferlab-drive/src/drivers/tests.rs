@@ -6,6 +6,11 @@ use bufferlab_workload::client::{Batch, Outcome, Planned, Workload};
 
 use super::*;
 use crate::arrivals::{Arrivals, OpenLoop, Spacing};
+use crate::event::{Edge, Event, Phase};
+use crate::gate::{GateEnd, Window};
+use crate::gate_feed::GateFeed;
+use crate::probes::Probes;
+use crate::watch::{StopOnDrop, Watch};
 
 /// A test's engine: it counts commits of all connections, fails at one of them, or holds one until the test frees it.
 #[derive(Default)]
@@ -234,4 +239,124 @@ fn constant_arrivals_of_several_drivers_are_evenly_spaced_together() {
     assert!(begun.elapsed() >= Duration::from_millis(199), "{:?}", begun.elapsed());
     let tallies = drivers.tallies();
     assert_eq!((tallies[0].1.arrivals, tallies[0].1.response.count()), (400, 400));
+}
+
+/// An engine inside its driver: it counts each reading of its counters, and each look at the gate as twenty misses.
+struct Embedded {
+    engine: Arc<Engine>,
+    looks: u64,
+    reads: u64,
+}
+
+impl Embedded {
+    fn of(engine: &Arc<Engine>) -> Self {
+        Embedded { engine: Arc::clone(engine), looks: 0, reads: 0 }
+    }
+}
+
+impl Inside for Embedded {
+    fn counters(&mut self, out: &mut Vec<Reading>) {
+        self.reads += 1;
+        let commits = self.engine.commits.load(Ordering::Relaxed);
+        out.push(Reading::counter("engine", "page_gets", &Arc::from(""), commits as i64));
+    }
+
+    fn counted(&mut self) -> Window {
+        self.looks += 1;
+        Window::of(20 * self.looks)
+    }
+}
+
+fn stretch(total: u64) -> Stretch<'static> {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    Stretch { quota: Quota::new(total, 1), deadline, cancelled: &NOT_CANCELLED, unstick: &|| {} }
+}
+
+#[test]
+fn a_driver_inside_its_engine_looks_at_the_gate_after_each_of_its_windows_but_not_at_the_cap() {
+    for (total, frames, ended, looks, end) in [
+        (10_000, 30, 1_500, 3, Some(GateEnd::PoolTurnover)),
+        (1_500, 30, 1_500, 2, None),
+        (1_501, 1_000, 1_501, 3, None),
+        (0, 30, 0, 0, None),
+    ] {
+        let engine = Arc::new(Engine::default());
+        let (mut drivers, mut embedded) = (drivers(&engine, 1), Embedded::of(&engine));
+        let mut feed = GateFeed::new(frames, 0, Window::default());
+        let outcome = drivers.run_inline(&stretch(total), &mut embedded, Some(&mut feed));
+        assert_eq!(outcome, Ok(Stretched::Whole));
+        assert_eq!((drivers.board.transactions(), committed(&drivers)), (ended, ended));
+        assert_eq!((embedded.looks, feed.end()), (looks, end));
+        assert_eq!(embedded.reads, 0, "nobody asked for the engine's counters, and reading them gets pages");
+    }
+}
+
+#[test]
+fn a_driver_inside_its_engine_answers_with_counters_and_tallies_of_one_moment() {
+    let engine = Arc::new(Engine::default());
+    let (mut drivers, mut embedded) = (drivers(&engine, 1), Embedded::of(&engine));
+    let board = drivers.board();
+    let over = AtomicBool::new(false);
+    let answers = std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| {
+            let mut answers = 0;
+            while !over.load(Ordering::Relaxed) {
+                let mut out = Vec::new();
+                board.sample(Instant::now() + Duration::from_secs(5), &mut out);
+                if out[0].metric == "page_gets" {
+                    assert_eq!((out[0].count, out[1].metric), (out[1].count, "transactions_committed"));
+                    answers += 1;
+                }
+            }
+            answers
+        });
+        drivers.run_inline(&stretch(300_000), &mut embedded, None).expect("nothing fails");
+        over.store(true, Ordering::Relaxed);
+        sampler.join().expect("it samples")
+    });
+    assert!(answers > 0);
+    assert!(embedded.reads <= answers + 1, "the counters were read {} times for {answers} samples", embedded.reads);
+}
+
+#[test]
+fn a_driver_that_does_not_answer_is_sampled_in_the_phase_it_is_in_and_the_sample_says_why() {
+    let engine = Arc::new(Engine { holds_at: Some(100), ..Engine::default() });
+    let (mut drivers, mut embedded) = (drivers(&engine, 1), Embedded::of(&engine));
+    let seen: Mutex<Vec<(String, usize, bool)>> = Mutex::default();
+    let sink = |event: Event| {
+        if let Event::Sample { phase, values, .. } = event {
+            let missing = values.iter().any(|reading| reading.reason.is_some());
+            lock(&seen).push((phase.name().to_owned(), values.len(), missing));
+        }
+    };
+    let watch = Watch::new(None, Probes::default(), &sink, &|| 0.0);
+    let cancelled = AtomicBool::new(false);
+    let wait_for = |samples: usize| {
+        while lock(&seen).len() < samples {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&watch);
+        scope.spawn(|| watch.sample_until_stopped(Duration::from_millis(10)));
+        // A setup section occupies the connection: there is no driver yet.
+        watch.enter(Phase::Extra(Arc::from("range_scan")), None, 10);
+        lock(&seen).clear();
+        wait_for(2);
+        assert!(lock(&seen).iter().all(|sample| *sample == ("range_scan".to_owned(), 1, true)));
+        watch.enter(Phase::Measure, Some(drivers.board()), 10);
+        lock(&seen).clear();
+        scope.spawn(|| {
+            wait_for(2);
+            cancelled.store(true, Ordering::Relaxed);
+            engine.freed.store(true, Ordering::Relaxed);
+        });
+        let stretch = Stretch { cancelled: &cancelled, ..stretch(u64::MAX) };
+        assert_eq!(drivers.run_inline(&stretch, &mut embedded, None), Ok(Stretched::Cancelled));
+        // The failure of a statement that was interrupted is none, and the answer to a question that was too late is lost.
+        watch.edge(Edge::End, &mut ()).expect("nothing is asked");
+    });
+    let seen = lock(&seen).clone();
+    let held = seen.iter().filter(|sample| **sample == ("measure".to_owned(), 1, true)).count();
+    assert!(held >= 2, "{seen:?}");
 }

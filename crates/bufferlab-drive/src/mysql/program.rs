@@ -19,7 +19,7 @@ use super::session::MysqlServer;
 use crate::event::{Edge, Phase};
 use crate::failure::{Failure, FailureKind};
 use crate::finished::{Finished, Part, WarmedUp};
-use crate::gate::GateEnd;
+use crate::gate::{GateEnd, Window};
 use crate::gate_feed::GateFeed;
 use crate::job::Limit;
 use crate::server::session::{Session, deadline};
@@ -146,7 +146,7 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
     let (before, first) = look(session, program.counted)?;
     let begun = Instant::now();
     let mut running = Running::start(program)?;
-    let mut feed = GateFeed::new(course.frames, course.warm_up.at_least, before);
+    let mut feed = GateFeed::new(course.frames, course.warm_up.at_least, Window::of(before));
     let (mut done, mut gate) = (0, None);
     loop {
         if session.is_cancelled() {
@@ -155,7 +155,7 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
         running.check()?;
         let (misses, transactions) = look(session, program.counted)?;
         done = transactions - first;
-        gate = if feed.is_due(done) { feed.look(done, misses) } else { None };
+        gate = if feed.is_due(done) { feed.look(done, Window::of(misses)) } else { None };
         if gate.is_none() && (done >= course.warm_up.limit.transactions || is_over(begun, course.warm_up.limit)) {
             gate = Some(GateEnd::Cap);
         }

@@ -51,7 +51,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     };
     let engine = Box::new(Listening { counters, lines: Arc::clone(&lines) });
     let cpu_ns = Arc::new(AtomicU64::new(0));
-    let server = MysqlServer {
+    let mut server = MysqlServer {
         target: job.target.clone(),
         sending: job.sending,
         misses: DemandMisses::new(control, &version),
@@ -63,8 +63,8 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let data = job.datadir.as_deref();
     let probes =
         Probes::of(Watched { server_pid: job.server_pid, data, process, asked: &job.probes, page_trace: None })?;
-    watched(engine, version.text, probes, sink, job.sample_interval, |watch| {
-        let mut session = Session { server, course, watch, cancelled, cpu_ns };
+    watched(Some(engine), version.text, probes, sink, job.sample_interval, |watch| {
+        let mut session = Session { server: &mut server, course, watch, cancelled, cpu_ns };
         let outcome = match (&job.program, &job.workload) {
             (Some(program), _) => program::measure(&mut session, program)
                 .and_then(|mut finished| phases(&mut session, &mut finished).map(|()| finished)),

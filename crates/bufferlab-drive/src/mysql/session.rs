@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bufferlab_workload::client::{Value, Workload};
-use bufferlab_workload::script::Sql;
+use bufferlab_workload::client::Workload;
+use bufferlab_workload::script::SetupStatement;
 
 use super::client::{MysqlClient, to_param};
 use super::connection::{connect, no_socket};
@@ -16,9 +16,11 @@ use super::line::{Line, Lines};
 use super::plan;
 use super::target::Target;
 use crate::failure::{Failure, FailureKind};
+use crate::gate::Window;
 use crate::server::Sending;
 use crate::server::prefill::TableReads;
-use crate::server::session::Server;
+use crate::server::session::{Server, refused};
+use crate::watch::AtEdge;
 
 /// The beginning of a statement that changes a setting of the whole server.
 const SETTING: &str = "SET GLOBAL";
@@ -34,6 +36,17 @@ pub(super) struct MysqlServer {
     pub may_change_settings: bool,
 }
 
+impl AtEdge for MysqlServer {
+    fn status_text(&mut self) -> Result<Option<String>, Failure> {
+        match self.misses.control().innodb_status() {
+            Ok(text) => Ok(Some(text)),
+            Err(failure) if failure.kind == FailureKind::Io => Err(failure),
+            // The account may not read it; the counters tell most of it too.
+            Err(_) => Ok(None),
+        }
+    }
+}
+
 impl Server for MysqlServer {
     type Client = MysqlClient;
 
@@ -44,23 +57,14 @@ impl Server for MysqlServer {
         self.target.place()
     }
 
-    fn demand_misses(&mut self) -> Result<u64, Failure> {
-        self.misses.read()
+    fn counted(&mut self) -> Result<Window, Failure> {
+        self.misses.read().map(Window::of)
     }
 
-    fn status_text(&mut self) -> Result<Option<String>, Failure> {
-        match self.misses.control().innodb_status() {
-            Ok(text) => Ok(Some(text)),
-            Err(failure) if failure.kind == FailureKind::Io => Err(failure),
-            // The account may not read it; the counters tell most of it too.
-            Err(_) => Ok(None),
-        }
-    }
-
-    fn set_up(&mut self, sql: &Sql, values: &[Value<'_>]) -> Result<(), String> {
-        let values = values.iter().map(|&value| to_param(value)).collect();
+    fn set_up(&mut self, setup: &SetupStatement<'_>, place: &str) -> Result<(), Failure> {
+        let values = setup.values.iter().map(|&value| to_param(value)).collect();
         let control = self.misses.control();
-        control.execute_with(&sql.text(|_| "?".to_owned()), values).map_err(|error| error.to_string())
+        control.execute_with(&setup.sql.text(|_| "?".to_owned()), values).map_err(|error| refused(error, place))
     }
 
     fn interrupter(&self) -> Arc<dyn Fn() + Send + Sync> {

@@ -43,7 +43,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let uncounted = [&sampling, &gate].map(|control| Ok(control.handle()?.process_id as u32));
     let uncounted = uncounted.into_iter().collect::<Result<Vec<_>, Failure>>()?;
     let counters = Counters::new(sampling, Arc::clone(&own_commits))?;
-    let server = PostgresServer {
+    let mut server = PostgresServer {
         target: job.target.clone(),
         sending: job.sending,
         misses: DemandMisses::new(gate)?,
@@ -56,8 +56,8 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let data = job.datadir.as_deref();
     let page_trace = job.probes.page_trace.as_ref().map(|_| Box::new(window_without(uncounted)) as Box<dyn Probe>);
     let probes = Probes::of(Watched { server_pid: job.server_pid, data, process, asked: &job.probes, page_trace })?;
-    watched(Box::new(counters), version, probes, sink, job.sample_interval, |watch| {
-        let mut session = Session { server, course, watch, cancelled, cpu_ns };
+    watched(Some(Box::new(counters)), version, probes, sink, job.sample_interval, |watch| {
+        let mut session = Session { server: &mut server, course, watch, cancelled, cpu_ns };
         drive(&mut session, &job.workload)
     })
 }

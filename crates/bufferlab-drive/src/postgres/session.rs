@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use bufferlab_workload::client::{ClientError, Value, Workload};
-use bufferlab_workload::script::Sql;
+use bufferlab_workload::client::{ClientError, Workload};
+use bufferlab_workload::script::SetupStatement;
 
 use super::client::{PostgresClient, TELL_SQL};
 use super::control::Control;
@@ -18,9 +18,11 @@ use super::startup::{connect, patient};
 use super::target::Target;
 use super::wire::Silence;
 use crate::failure::Failure;
+use crate::gate::Window;
 use crate::server::Sending;
 use crate::server::prefill::TableReads;
-use crate::server::session::Server;
+use crate::server::session::{Server, refused};
+use crate::watch::AtEdge;
 
 /// A running server.
 pub(super) struct PostgresServer {
@@ -33,6 +35,8 @@ pub(super) struct PostgresServer {
     pub own_commits: Arc<AtomicU64>,
 }
 
+impl AtEdge for PostgresServer {}
+
 impl Server for PostgresServer {
     type Client = PostgresClient;
 
@@ -43,8 +47,8 @@ impl Server for PostgresServer {
         self.target.place()
     }
 
-    fn demand_misses(&mut self) -> Result<u64, Failure> {
-        self.misses.read()
+    fn counted(&mut self) -> Result<Window, Failure> {
+        self.misses.read().map(Window::of)
     }
 
     fn watch_closely(&mut self, client: &mut PostgresClient) {
@@ -55,11 +59,11 @@ impl Server for PostgresServer {
         client.tell_counters()
     }
 
-    fn set_up(&mut self, sql: &Sql, values: &[Value<'_>]) -> Result<(), String> {
-        let sql = sql.text(|index| literal(values[index]));
+    fn set_up(&mut self, setup: &SetupStatement<'_>, place: &str) -> Result<(), Failure> {
+        let sql = setup.sql.text(|index| literal(setup.values[index]));
         // Flush at once, so that the window counts none of it.
         let done = self.control.try_execute(&sql).and_then(|()| self.control.try_execute(TELL_SQL));
-        done.map_err(|error| error.to_string())
+        done.map_err(|error| refused(error, place))
     }
 
     fn interrupter(&self) -> Arc<dyn Fn() + Send + Sync> {

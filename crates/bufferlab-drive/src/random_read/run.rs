@@ -45,7 +45,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let probes =
         Probes::of(Watched { server_pid: None, data: Some(&job.path), process, asked: &job.probes, page_trace: None })?;
     let engine = Box::new(Size(job.range_bytes));
-    watched(engine, kernel_release(), probes, &edges, job.sample_interval, |watch| {
+    watched(Some(engine), kernel_release(), probes, &edges, job.sample_interval, |watch| {
         let with = Readers { job, opened: &opened, board: &board, way, cancelled };
         measure(&with, &board, watch, &edges, fallback)
     })
@@ -127,9 +127,9 @@ fn measure(
     let window = with.run(WINDOW, job.measure, &mut || {
         watch.enter(Phase::Measure, Some(board.clone()), job.measure.transactions);
         board.begin_window();
-        watch.edge(Edge::Start, &mut || Ok(None))
+        watch.edge(Edge::Start, &mut ())
     })?;
-    watch.edge(Edge::End, &mut || Ok(None))?;
+    watch.edge(Edge::End, &mut ())?;
     finished.interrupted = is_cancelled();
     finished.warm_up.gate = (!finished.interrupted).then_some(GateEnd::Fixed);
     let resident = [resident, with.opened.resident_pages().unwrap_or(None)];

@@ -1,7 +1,8 @@
 //! The order of a run on a server: warm up through the gate, measure a fixed number of transactions, then further phases.
 //!
 //! The calling thread drives nothing: it starts and stops the drivers, one thread and connection each, and asks the
-//! server for its counters at the edges; the sampler's thread does so once a second over a connection of its own.
+//! server for its counters at the edges; the sampler's thread does so once a second over a connection of its own. Where
+//! the engine runs inside this process, the calling thread is the driver.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,12 +19,13 @@ use crate::job::WorkloadJob;
 use crate::probes::Probes;
 use crate::watch::{EngineCounters, StopOnDrop, Watch};
 
-/// Samples every `interval` while `drive` runs; returns its answer with the recorded tables.
+/// Samples every `interval` while `drive` runs; returns its answer with the recorded tables. Without `engine`, the
+/// driver tells the engine's counters.
 ///
 /// # Errors
 /// The error of `drive`. Cancelling is no error: see [`Finished::interrupted`].
 pub fn watched(
-    engine: Box<dyn EngineCounters>,
+    engine: Option<Box<dyn EngineCounters>>,
     engine_version: String,
     probes: Probes,
     sink: &dyn Sink,

@@ -1,5 +1,5 @@
 //! A server during a run: it connects drivers, warms up through the gate, and runs windows between edges at which
-//! drivers stand still.
+//! drivers stand still. An engine inside this process is a server of one connection, whose driver runs on this thread.
 //!
 //! [`run`](super::run) decides the order of parts. This file knows no protocol: it asks through the trait [`Server`].
 
@@ -8,20 +8,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bufferlab_workload::bundle::boxed;
-use bufferlab_workload::client::{Client, ClientError, Value, Workload};
+use bufferlab_workload::client::{Client, ClientError, Workload};
 use bufferlab_workload::random::Random;
-use bufferlab_workload::script::Sql;
+use bufferlab_workload::script::SetupStatement;
 
 use crate::driver::Driver;
 use crate::drivers::{Drivers, Stretch, Stretched};
 use crate::event::{Edge, Phase};
 use crate::failure::{Failure, FailureKind};
 use crate::finished::{Part, TypeLatency, latencies};
-use crate::gate::GateEnd;
+use crate::gate::{GateEnd, Window};
 use crate::gate_feed::GateFeed;
 use crate::job::{Limit, Pace, PhaseJob, Spacing, WarmUp};
 use crate::quota::Quota;
-use crate::watch::Watch;
+use crate::watch::{AtEdge, Watch};
 
 /// Time between two checks for a window's end, besides the drivers' own.
 const WINDOW_LOOK: Duration = Duration::from_millis(500);
@@ -37,30 +37,25 @@ pub fn deadline(begun: Instant, limit: Limit) -> Instant {
     begun + Duration::from_secs_f64(limit.seconds.clamp(0.0, LONGEST_S))
 }
 
-/// The questions of a session to a server, over connections on which it measures no transaction.
-pub trait Server {
+/// The questions of a session to a server. A server in another process answers them over connections on which the
+/// session measures no transaction.
+pub trait Server: AtEdge {
     /// A connection on which the session measures transactions.
     type Client: Client + Send;
 
-    /// Time between two polls of the warm-up gate.
-    const GATE_LOOK: Duration;
+    /// Time between two polls of the warm-up gate; a driver inside the engine polls it by itself.
+    const GATE_LOOK: Duration = WINDOW_LOOK;
+    /// The hint when a connection is lost.
+    const LOST_HINT: &'static str = SERVER_GONE_HINT;
 
     /// Returns the server's place, for messages.
     fn place(&self) -> String;
 
-    /// Returns the demand misses since the server started, as far as it tells them; they never fall.
+    /// Returns the counts for the gate since the server started, as far as it tells them; they never fall.
     ///
     /// # Errors
     /// When it does not answer.
-    fn demand_misses(&mut self) -> Result<u64, Failure>;
-
-    /// Returns the server's status text at an edge, if it has one.
-    ///
-    /// # Errors
-    /// When it does not answer.
-    fn status_text(&mut self) -> Result<Option<String>, Failure> {
-        Ok(None)
-    }
+    fn counted(&mut self) -> Result<Window, Failure>;
 
     /// Prepares a connection for the warm-up: the gate needs its counters soon after they change.
     fn watch_closely(&mut self, _client: &mut Self::Client) {}
@@ -73,14 +68,17 @@ pub trait Server {
         Ok(())
     }
 
-    /// Executes a statement of a script's setup section.
+    /// Executes a statement of a script's setup section, which stands at `place`.
     ///
     /// # Errors
-    /// The server's message.
-    fn set_up(&mut self, sql: &Sql, values: &[Value<'_>]) -> Result<(), String>;
+    /// The server's.
+    fn set_up(&mut self, setup: &SetupStatement<'_>, place: &str) -> Result<(), Failure>;
 
-    /// Returns a function that interrupts the present statements of the connections made last.
-    fn interrupter(&self) -> Arc<dyn Fn() + Send + Sync>;
+    /// Returns a function that interrupts the present statements of the connections made last, unless they end by
+    /// themselves.
+    fn interrupter(&self) -> Arc<dyn Fn() + Send + Sync> {
+        Arc::new(|| {})
+    }
 
     /// Opens one connection for each workload. From now on [`Server::interrupter`] interrupts these.
     ///
@@ -132,7 +130,7 @@ impl Course<'_> {
 /// A server, the parts of its run, and the watch that samples it.
 pub struct Session<'a, S: Server> {
     /// The server.
-    pub server: S,
+    pub server: &'a mut S,
     /// The parts of the run.
     pub course: Course<'a>,
     /// The watch that samples.
@@ -171,7 +169,7 @@ impl<S: Server> Session<'_, S> {
             }
             drivers.push(on_schedule(driver, pace, seed, index, count)?);
         }
-        Ok(Drivers::new(drivers, &self.server.place(), SERVER_GONE_HINT, Arc::clone(&self.cpu_ns)))
+        Ok(Drivers::new(drivers, &self.server.place(), S::LOST_HINT, Arc::clone(&self.cpu_ns)))
     }
 
     /// Fills the pool and drives it until the gate opens or the warm-up reaches its cap. Returns the ending, none when
@@ -185,12 +183,13 @@ impl<S: Server> Session<'_, S> {
         begun: Instant,
     ) -> Result<(Option<GateEnd>, u64), Failure> {
         let WarmUp { at_least, limit } = self.course.warm_up;
-        let before = self.server.demand_misses()?;
+        // An engine inside this process began with an empty pool: all that it has read so far fills the pool.
+        let before = if self.server.inside().is_some() { Window::default() } else { self.server.counted()? };
         let filled = match drivers.each().next() {
             Some(driver) => self.server.prefill(driver.workload(), self.cancelled)?,
             None => true,
         };
-        if !filled || drivers.prefill(self.cancelled)? == Stretched::Cancelled {
+        if !filled || drivers.prefill(self.cancelled, self.server.inside())? == Stretched::Cancelled {
             return Ok((None, 0));
         }
         self.settle(drivers)?;
@@ -199,27 +198,42 @@ impl<S: Server> Session<'_, S> {
             server.watch_closely(client);
             Ok(())
         })?;
-        let filled = self.server.demand_misses()?;
+        let filled = self.server.counted()?;
         let mut feed = GateFeed::new(self.course.frames, at_least, filled);
-        feed.prefill(filled - before);
+        feed.prefill(filled.misses - before.misses);
+        let ended = self.stretch(drivers, limit, begun, Some(&mut feed))?;
+        let unopened = if limit.transactions == 0 { GateEnd::Cold } else { GateEnd::Cap };
+        let end = if ended == Stretched::Cancelled { None } else { feed.end().or(Some(unopened)) };
+        Ok((end, feed.misses()))
+    }
+
+    /// Runs all drivers from `begun` until they have reached the limit, the gate opens, or the user asks to stop.
+    fn stretch(
+        &mut self,
+        drivers: &mut Drivers<S::Client>,
+        limit: Limit,
+        begun: Instant,
+        mut feed: Option<&mut GateFeed>,
+    ) -> Result<Stretched, Failure> {
+        let quota = Quota::new(limit.transactions, drivers.count());
+        // In the warm-up the schedule of an open loop has not started.
+        let on_schedule = drivers.is_open() && feed.is_none();
         let interrupter = self.server.interrupter();
         let stretch = Stretch {
-            quota: Quota::new(limit.transactions, drivers.count()),
+            quota: if on_schedule { quota.one_by_one() } else { quota },
             deadline: deadline(begun, limit),
             cancelled: self.cancelled,
             unstick: &*interrupter,
         };
-        let mut end = None;
+        if let Some(inside) = self.server.inside() {
+            return drivers.run_inline(&stretch, inside, feed);
+        }
         let server = &mut self.server;
-        let ended = drivers.run(&stretch, S::GATE_LOOK, &mut |transactions| {
-            if feed.is_due(transactions) {
-                end = feed.look(transactions, server.demand_misses()?);
-            }
-            Ok(end.is_some())
-        })?;
-        let unopened = if limit.transactions == 0 { GateEnd::Cold } else { GateEnd::Cap };
-        let end = if ended == Stretched::Cancelled { None } else { end.or(Some(unopened)) };
-        Ok((end, feed.misses()))
+        let look = if feed.is_some() { S::GATE_LOOK } else { WINDOW_LOOK };
+        drivers.run(&stretch, look, &mut |transactions| match &mut feed {
+            Some(feed) if feed.is_due(transactions) => Ok(feed.look(transactions, server.counted()?).is_some()),
+            _ => Ok(false),
+        })
     }
 
     /// Runs one window between its two edges; the flag is false when interrupted. The clocks of schedules start with
@@ -233,16 +247,8 @@ impl<S: Server> Session<'_, S> {
         self.settle(drivers)?;
         self.edge(Edge::Start)?;
         let (first, begun) = (board.transactions(), Instant::now());
-        let quota = Quota::new(limit.transactions, drivers.count());
-        let interrupter = self.server.interrupter();
-        let stretch = Stretch {
-            quota: if drivers.is_open() { quota.one_by_one() } else { quota },
-            deadline: deadline(begun, limit),
-            cancelled: self.cancelled,
-            unstick: &*interrupter,
-        };
         drivers.start_arrivals();
-        let ended = drivers.run(&stretch, WINDOW_LOOK, &mut |_| Ok(false))?;
+        let ended = self.stretch(drivers, limit, begun, None)?;
         let part = Part { transactions: board.transactions() - first, seconds: begun.elapsed().as_secs_f64() };
         if ended == Stretched::Whole {
             self.settle(drivers)?;
@@ -266,8 +272,7 @@ impl<S: Server> Session<'_, S> {
     /// # Errors
     /// When the server does not answer.
     pub fn edge(&mut self, edge: Edge) -> Result<(), Failure> {
-        let server = &mut self.server;
-        self.watch.edge(edge, &mut || server.status_text())
+        self.watch.edge(edge, self.server)
     }
 
     /// Runs one phase: its setup, untimed, then its window in a closed loop on all connections. The flag is false when
@@ -276,25 +281,28 @@ impl<S: Server> Session<'_, S> {
     /// # Errors
     /// When the script is wrong, or the server's.
     pub fn phase(&mut self, phase: &PhaseJob) -> Result<(Part, Vec<TypeLatency>, bool), Failure> {
-        let name = Phase::Extra(Arc::clone(&phase.name));
-        self.watch.enter(name.clone(), None, phase.limit.transactions);
+        self.watch.enter(Phase::Extra(Arc::clone(&phase.name)), None, phase.limit.transactions);
         let script = phase.script.parse()?;
         for setup in script.setup()? {
-            self.server.set_up(setup.sql, &setup.values).map_err(|words| {
-                let place = format!("{}:{}", script.source(), setup.sql.line);
-                let hint = "this statement of the script failed at the server: try it in its own client";
-                Failure::new(FailureKind::Usage, words, place, hint)
-            })?;
+            let place = format!("{}:{}", script.source(), setup.sql.line);
+            let executed = self.server.set_up(&setup, &place);
             if self.is_cancelled() {
                 return Ok((Part::default(), Vec::new(), false));
             }
+            executed?;
         }
         let workloads = boxed(phase.script.workloads(self.course.connections)?);
         let mut drivers = self.connect(workloads, &Pace::Closed, phase.script.seed, Some(&phase.name))?;
-        self.watch.enter(name, Some(drivers.board()), phase.limit.transactions);
+        self.watch.drive(drivers.board());
         let (part, whole) = self.window(&mut drivers, phase.limit)?;
         Ok((part, latencies_of(&drivers), whole))
     }
+}
+
+/// Returns the failure of a statement of a script's setup section, in a server's own words.
+pub(crate) fn refused(words: impl ToString, place: &str) -> Failure {
+    let hint = "this statement of the script failed at the server: try it in its own client";
+    Failure::new(FailureKind::Usage, words.to_string(), place, hint)
 }
 
 /// Returns the latencies of all drivers' windows together.

@@ -32,7 +32,7 @@ impl SqliteClient {
     /// When a statement does not compile, or has other parameters or columns than the catalogue says.
     ///
     /// # Safety
-    /// `engine` outlives the client, and only the client's thread uses it.
+    /// `engine` outlives the client, and one thread at a time uses both.
     pub unsafe fn new(engine: &Engine, workload: &Statements) -> Result<Self, Failure> {
         let handle = engine.handle();
         let prepare = |name: &str, sql: &str| {
@@ -79,6 +79,10 @@ impl SqliteClient {
         })
     }
 }
+
+// SAFETY: SQLite lets another thread use a connection and its statements, as long as one thread at a time does so
+// (<https://sqlite.org/threadsafe.html>, multi-thread); the caller of `new` has promised it.
+unsafe impl Send for SqliteClient {}
 
 fn client_error(statement: &str, error: SqliteError) -> ClientError {
     let message = error.message.clone();

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::dialect::DIALECT;
 use super::interrupt::Interruptible;
 use super::knobs::page_size;
-use super::script::run_setup;
+use super::script;
 use super::statement::{SqliteError, Statement};
 use crate::data::Data;
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
@@ -147,9 +147,12 @@ fn set_up(load: &Load, connection: &Connection, script: &Script, cancelled: &Ato
     connection
         .pragma_update_and_check(None, "journal_mode", "memory", |_| Ok(()))
         .map_err(|error| at(load, "preparing for the setup section", &error))?;
-    // SAFETY: the connection is open, and this thread alone uses it.
-    if !unsafe { run_setup(connection.handle(), script, cancelled)? } {
-        return Err(WriteError::Cancelled.into_failure(&load.database));
+    for setup in script.setup()? {
+        let place = format!("{}:{}", script.source(), setup.sql.line);
+        // SAFETY: the connection is open, and this thread alone uses it.
+        if !unsafe { script::set_up(connection.handle(), &setup, &place, cancelled)? } {
+            return Err(WriteError::Cancelled.into_failure(&load.database));
+        }
     }
     if !connection.is_autocommit() {
         let what = "the setup section ends within a transaction";

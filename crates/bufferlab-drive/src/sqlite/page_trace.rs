@@ -1,15 +1,14 @@
 //! Records every access to a page of the pool, from the opening of the database to its end.
 //!
 //! The recorder lives in the pool, on the connection's thread; SQLite may make the pool anew (a page size is read from
-//! the file), so a pool that ends hands the recorder to the next. The caller that samples the edges of the window tells
-//! them.
+//! the file), so a pool that ends hands the recorder to the next. The probe of the window's edges is that of servers.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bufferlab_model::trace::{Kind, Record};
-use bufferlab_probe::page_trace::{PageTraceAsked, Spool, Spooled, WindowProbe};
-use bufferlab_probe::{Probe, clock};
+use bufferlab_probe::clock;
+use bufferlab_probe::page_trace::{PageTraceAsked, Spool, Spooled};
 
 use super::vfs::VfsCounters;
 use crate::failure::Failure;
@@ -87,10 +86,11 @@ impl Recorder {
     }
 }
 
-/// Makes the probe of the run: it notes the edges, and returns the table once the engine has closed the database.
-#[must_use]
-pub fn probe(holder: Holder, spool: &Path) -> impl Probe + use<> {
-    let spool = spool.to_owned();
-    let lost = || Spooled { spool, problem: Some("the pool was not closed".into()), ..Spooled::default() };
-    WindowProbe::with(move || taken(&holder).map_or_else(lost, |recorder| recorder.spool.finish()))
+/// Ends a recorder's trace. Call it once the engine has closed the database.
+pub fn finish(holder: &Holder, spool: &Path) -> Spooled {
+    let unclosed = || {
+        let problem = Some("the pool was not closed".into());
+        Spooled { spool: spool.to_owned(), problem, ..Spooled::default() }
+    };
+    taken(holder).map_or_else(unclosed, |recorder| recorder.spool.finish())
 }

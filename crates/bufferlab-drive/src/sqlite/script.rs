@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use bufferlab_workload::script::Script;
+use bufferlab_workload::script::SetupStatement;
 use rusqlite::ffi;
 
 use super::dialect::DIALECT;
@@ -10,35 +10,32 @@ use super::interrupt::Interruptible;
 use super::statement::{SqliteError, Statement};
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
 
-/// Executes the setup section of a script, statement by statement; returns false when `cancelled` was set meanwhile.
+/// Executes one statement of a setup section, which stands at `place`; returns false when `cancelled` interrupted it.
 ///
 /// # Errors
-/// When a variable has no value, or SQLite's error, with the line of the statement.
+/// SQLite's.
 ///
 /// # Safety
 /// `connection` is open, and only this thread uses it meanwhile.
-pub unsafe fn run_setup(
+pub(super) unsafe fn set_up(
     connection: *mut ffi::sqlite3,
-    script: &Script,
+    setup: &SetupStatement<'_>,
+    place: &str,
     cancelled: &AtomicBool,
 ) -> Result<bool, Failure> {
-    // SAFETY: the guard ends with this function.
+    // SAFETY: the connection is open, and the guard ends with this function.
     let _guard = unsafe { Interruptible::begin(connection, cancelled) };
-    for setup in script.setup()? {
-        let place = format!("{}:{}", script.source(), setup.sql.line);
-        // SAFETY: an open connection; the statement ends with this turn of the loop.
-        let prepared = unsafe { Statement::prepare(connection, &setup.sql.text(DIALECT.place)) };
-        let mut statement = prepared.map_err(|error| failure(error, &place))?;
-        check_parameters(&statement, setup.sql.parameters(), &place)?;
-        for (index, &value) in setup.values.iter().enumerate() {
-            statement.bind(index, value);
-        }
-        match statement.run(|_| {}) {
-            Err(error) if error.primary_code() == ffi::SQLITE_INTERRUPT => return Ok(false),
-            outcome => outcome.map_err(|error| failure(error, &place))?,
-        }
+    // SAFETY: an open connection; the statement ends with this function.
+    let prepared = unsafe { Statement::prepare(connection, &setup.sql.text(DIALECT.place)) };
+    let mut statement = prepared.map_err(|error| failure(error, place))?;
+    check_parameters(&statement, setup.sql.parameters(), place)?;
+    for (index, &value) in setup.values.iter().enumerate() {
+        statement.bind(index, value);
     }
-    Ok(true)
+    match statement.run(|_| {}) {
+        Err(error) if error.primary_code() == ffi::SQLITE_INTERRUPT => Ok(false),
+        outcome => outcome.map(|()| true).map_err(|error| failure(error, place)),
+    }
 }
 
 /// Refuses parameters in spellings that only SQLite has: `?`, `@a`, `$a`. They would silently be NULL.

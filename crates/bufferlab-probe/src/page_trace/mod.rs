@@ -14,5 +14,5 @@ mod tracer;
 
 pub use binary::executable_segments;
 pub use definition::{check, remove_stale};
-pub use recording::{PageTraceAsked, Spool, Spooled, WindowProbe, window_without};
+pub use recording::{NAME, PageTraceAsked, Spool, Spooled, WindowProbe, window_without};
 pub use tracer::{PageTracer, Settings, Site, Told};

@@ -78,7 +78,7 @@ impl Spool {
 }
 
 /// The name of every probe of page accesses, and of its table.
-const NAME: &str = "page_trace";
+pub const NAME: &str = "page_trace";
 
 /// A run's request for a page trace.
 #[derive(Clone, Debug, Deserialize)]

@@ -1,0 +1,119 @@
+//! The only driver of an engine that runs inside its thread, as SQLite does: it drives on the calling thread.
+//!
+//! After each transaction the driver loads one flag. When the sampler has asked, the driver writes the engine's counters
+//! to the board with its tallies, so that nothing is shared on the hot path, and every row of engine counters is one
+//! moment between two transactions. The gate looks at the end of each of its windows exactly: equal seeds then warm up
+//! by equally many transactions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use bufferlab_workload::client::{Client, ClientError};
+
+use super::{Board, Drivers, Stretch, Stretched};
+use crate::driver::Driver;
+use crate::failure::Failure;
+use crate::gate_feed::{GATE_WINDOW, GateFeed};
+use crate::pacing::{Clock, wake_on_time};
+use crate::watch::Inside;
+
+/// Transactions between two looks at the clock while none is long: the time limit is a safety net, not the rule.
+const CLOCK_LOOK: u64 = 64;
+/// The driver's place on the board.
+const ONLY: usize = 0;
+
+/// The driver's answers to the sampler, while it is on the board.
+pub(super) struct Answers<'a> {
+    board: &'a Board,
+    inside: &'a mut dyn Inside,
+    answered: u64,
+}
+
+impl Answers<'_> {
+    /// Answers if the sampler waits; otherwise it costs one load of a flag.
+    #[inline]
+    pub(super) fn give<C: Client, K: Clock>(&mut self, driver: &mut Driver<C, K>) {
+        let question = self.board.asked.load(Ordering::Relaxed);
+        if question != self.answered {
+            self.answered = question;
+            let mut engine = Vec::with_capacity(64);
+            self.inside.counters(&mut engine);
+            self.board.tell(ONLY, Some(question), driver, engine);
+        }
+    }
+}
+
+impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
+    /// Runs the only driver on this thread until the stretch is over or the gate opens.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn run_inline(
+        &mut self,
+        stretch: &Stretch<'_>,
+        inside: &mut dyn Inside,
+        feed: Option<&mut GateFeed>,
+    ) -> Result<Stretched, Failure> {
+        self.inline(stretch.cancelled, inside, |driver, answers| steps(stretch, driver, answers, feed))
+    }
+
+    /// Lets `drive` move the driver, and returns what came of it.
+    pub(super) fn inline(
+        &mut self,
+        cancelled: &AtomicBool,
+        inside: &mut dyn Inside,
+        drive: impl FnOnce(&mut Driver<C, K>, &mut Answers<'_>) -> Result<(), ClientError>,
+    ) -> Result<Stretched, Failure> {
+        let board = Arc::clone(&self.board);
+        let mut answers = Answers { board: &board, inside, answered: board.enter() };
+        let driver = &mut self.drivers[ONLY];
+        let outcome = drive(driver, &mut answers);
+        if outcome.is_ok() {
+            answers.give(driver);
+        }
+        // Without the engine's counters: reading them gets pages, which only a sample may do.
+        board.tell(ONLY, None, driver, Vec::new());
+        self.stretched(outcome.err(), cancelled)
+    }
+}
+
+/// Moves the driver until its transactions or its time are used up, the gate opens, or somebody asks to stop.
+fn steps<C: Client, K: Clock>(
+    stretch: &Stretch<'_>,
+    driver: &mut Driver<C, K>,
+    answers: &mut Answers<'_>,
+    mut feed: Option<&mut GateFeed>,
+) -> Result<(), ClientError> {
+    if driver.is_open() {
+        wake_on_time();
+    }
+    let is_cancelled = || stretch.cancelled.load(Ordering::Relaxed);
+    let is_late = || Instant::now() >= stretch.deadline;
+    let total = stretch.quota.claim_all();
+    for done in 1..=total {
+        while driver.due_in().is_some() {
+            driver.wait();
+            answers.give(driver);
+            if is_cancelled() || is_late() {
+                return Ok(());
+            }
+        }
+        driver.step()?;
+        answers.give(driver);
+        // A warm-up that has used up its transactions has reached its cap: the gate has no say then.
+        if is_cancelled() || done == total {
+            break;
+        }
+        if done % GATE_WINDOW == 0
+            && let Some(feed) = &mut feed
+            && feed.look(done, answers.inside.counted()).is_some()
+        {
+            break;
+        }
+        if (done % CLOCK_LOOK == 0 || driver.was_long()) && is_late() {
+            break;
+        }
+    }
+    Ok(())
+}
