@@ -47,6 +47,8 @@ max_duration = "5s"
 repetitions = 1
 """
 START_NS = 1_000_000_000
+START_S = 10.0
+"""The window's first second in the samples."""
 
 Access = tuple[int, int]
 """A page and its kind."""
@@ -74,13 +76,15 @@ def build(
     gauges: Mapping[str, tuple[float, float]] | None = None,
     new_orders: int = 4,
     latch: int = 0,
+    idle_until_us: int | None = None,
 ) -> SweepFolder:
     """Write a sweep whose first point ran; an event takes `step_us`, and the window begins between two events.
 
     An event before the window takes `warm_up_step_us`.
 
     `reads` is the engine's own count, `counters` further ones in the window, `gauges` the levels at its two edges;
-    `trace` changes the page trace's entry. Every event has the same `latch`.
+    `trace` changes the page trace's entry. Every event has the same `latch`. No transaction has ended at the event of
+    `idle_until_us`.
     """
     text = _EXPERIMENT.format(
         engine=engine, connections=connections, page_size=page_size, knobs=knobs, sweep=sweep, transactions=transactions
@@ -134,6 +138,10 @@ def build(
     }
     frames = frames or pool_bytes // spec_bytes(page_size)
     rows = _samples(frames, {"pages_read": reads, **(counters or {})}, new_orders, gauges)
+    if idle_until_us is not None:
+        idle_s = START_S - (first_us - idle_until_us) / 1e6
+        row = {**rows[-1], "phase": "warm_up", "edge": None, "metric": "transactions_committed", "subject": "new_order"}
+        rows.insert(0, {**row, "t_s": idle_s, "count": 0, "value": None})
     folder.publish_run(run, rows, [], "", tables=tables if stored["status"] == "ok" else {})
     return open_sweep(folder.path)
 
@@ -199,7 +207,8 @@ def _samples(
     gauges: Mapping[str, tuple[float, float]] | None = None,
 ) -> list[dict[str, Any]]:
     def row(edge: str, metric: str, *, subject: str = "", count: int | None = None, value: float | None = None) -> Any:
-        return {"t_s": float(edge == "end"), "phase": "measure", "edge": edge, "metric": metric, "subject": subject,
+        t_s = START_S + (edge == "end")
+        return {"t_s": t_s, "phase": "measure", "edge": edge, "metric": metric, "subject": subject,
                 "count": count, "value": value, "reason": None, "probe": "engine"}  # fmt: skip
 
     levels = {"pool_frames": (frames, frames), **(gauges or {})}
@@ -208,5 +217,6 @@ def _samples(
     types = {"transactions_committed": new_orders, "transactions_rolled_back": 0}
     for edge in ("start", "end"):
         rows += [row(edge, name, count=counted if edge == "end" else 0) for name, counted in counters.items()]
-        rows += [row(edge, name, subject="new_order", count=n if edge == "end" else 0) for name, n in types.items()]
+        before = 1000  # Those of the warm-up.
+        rows += [row(edge, name, subject="new_order", count=before + n * (edge == "end")) for name, n in types.items()]
     return sorted(rows, key=lambda one: str(one["edge"]), reverse=True)

@@ -403,6 +403,18 @@ def test_a_scan_of_a_large_table_keeps_no_more_of_it_than_its_ring(
     assert doubts == found
 
 
+def test_checks_before_the_load_warm_no_pool(bench: Bench, tmp_path: Path) -> None:
+    """All tables are read in turn, twice; then the load wants other pages, and knows 8 of them before its window."""
+    checks, load = [(page, GET) for page in range(200)] * 2, [(page, GET) for page in range(8)]
+    window = [(page, GET) for page in range(20)] * 2
+    of = {"transactions": 20, "step_us": 1000}
+    young = build(tmp_path / "young", [*checks, *load], window, idle_until_us=399_500, **of)
+    old = build(tmp_path / "old", [*checks, *load], window, **of)
+    points = [told(bench, folder.path)["points"][0] for folder in (young, old)]
+    assert [point["turnovers_before"] for point in points] == [8 / 64, 408 / 64]
+    assert [names(point["verdicts"]) for point in points] == [["short_trace"], []]
+
+
 def test_a_scan_in_its_ring_warms_no_pool(bench: Bench, tmp_path: Path) -> None:
     look_ups = [(page, GET) for page in range(100, 200)] * 2
     folder = build(tmp_path, SCAN * 3, look_ups, **POSTGRES, sweep='pool_size = ["1MiB"]', latch=9)
@@ -537,7 +549,9 @@ def test_every_model_obeys_settings_of_its_engines_and_the_core_knows_it() -> No
             server = Server(engine, "10.2")
             traced = seen(server, 600, [PagesOfObject(name="stock", first_page=0, pages=600)])
             settings = json.dumps(manager.settings(traced, Pool(600, manager.defaults)))
-            answer = json.loads(native().replay(manager.name, settings, 600, 0, 0, 3, page, kind, latch, thread, delta_us))
+            answer = json.loads(
+                native().replay(manager.name, settings, 600, 0, 0, 3, page, kind, latch, thread, delta_us)
+            )
             assert (answer["gets"], answer["misses"]) == (3, 1)
 
 
