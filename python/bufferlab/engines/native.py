@@ -116,13 +116,14 @@ class Native(Protocol):
         manager: str,
         settings_json: str,
         frames: int,
+        load_row: int,
         first_row: int,
         end_row: int,
         **columns: NDArray[Any],
     ) -> str:
         """Return what a buffer manager counts from the first row to before the end row, as JSON.
 
-        Rows before the first fill its pool. Columns, those of page-trace.parquet, are handed over as buffers, without
+        Rows before the first fill its pool; what those from the load's row on bring into it is told. Columns, those of page-trace.parquet, are handed over as buffers, without
         a copy. Raises ValueError.
         """
         ...

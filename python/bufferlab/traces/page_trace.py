@@ -123,7 +123,7 @@ class RunTrace:
         if len(some) == 2 and some[1][1] > some[0][1]:
             (first_s, first), (second_s, second) = some
             idle_s = max(idle_s, first_s - first * (second_s - first_s) / (second - first))
-        return max(0.0, self.window_s[0] - (edge_s - min(idle_s, edge_s)))
+        return max(0.0, self.window_s[0] - float(edge_s - min(idle_s, edge_s)))
 
     @cached_property
     def pages(self) -> int:
