@@ -123,8 +123,8 @@ class Native(Protocol):
     ) -> str:
         """Return what a buffer manager counts from the first row to before the end row, as JSON.
 
-        Rows before the first fill its pool; what those from the load's row on bring into it is told. Columns, those of page-trace.parquet, are handed over as buffers, without
-        a copy. Raises ValueError.
+        Rows before the first fill its pool; what those from the load's row on bring into it is told. Columns, those of
+        page-trace.parquet, are handed over as buffers, without a copy. Raises ValueError.
         """
         ...
 

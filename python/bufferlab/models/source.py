@@ -132,7 +132,8 @@ class Source:
         self, manager: str, settings: Settings, frames: int, columns: Columns, rows: tuple[int, int, int]
     ) -> Replayed:
         try:
-            told = native().replay(manager, json.dumps(dict(settings)), frames, *rows, **columns)
+            load, first, end = rows
+            told = native().replay(manager, json.dumps(dict(settings)), frames, load, first, end, **columns)
         except ValueError as error:
             raise DataFileError(f"the run cannot be replayed: {error}", str(self.folder.path), _HINT) from error
         return Replayed.model_validate_json(told)

@@ -42,7 +42,8 @@ def _by_speed(pool: Pool) -> str | None:
 def _doubts(traced: Traced, pool: Pool) -> Iterable[Verdict]:
     """Yield why a prediction must not be believed: purge, and the depth of the LRU scans."""
     behind = _behind(traced.edges, traced.transactions)
-    if behind:
+    # At the traced run's own point the trace has what purge wanted there.
+    if behind and pool != traced.pool:
         yield _purge_behind(
             f"purge was behind in the traced run: {behind}. In another pool it is behind by more or less"
         )
