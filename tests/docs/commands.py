@@ -27,9 +27,7 @@ EXCUSED: dict[str, str] = {
     "tools/campaign --only fuzz --minutes 10": "as the one above",
     "tools/campaign --minutes 0": "as the one above",
     "tools/prediction-cells /var/tmp/cells": "takes an hour and a half, as root",
-    "./bufferlab run tools/prediction-cells-scans.toml --server postgres-17 --connections 1 --probe page-trace": (
-        "root, and a fetched server; tests/real/test_page_trace_servers.py records such traces"
-    ),
+    "tools/prediction-cells /var/tmp/borders --borders": "takes an hour, as root",
     "make wheel": "takes five minutes; tests/real/test_wheel.py runs it",
     "make bench": "takes a minute alone on the machine; its small size runs with cargo test",
     "make bench-pages": "takes five minutes alone on the machine; tests/real/test_page_trace.py records traces",

@@ -30,7 +30,6 @@ from support.core import ROOT
 pytestmark = pytest.mark.real
 
 MIB = 1 << 20
-PAGE_SIZES = (4096, 16384)
 
 
 @pytest.fixture
@@ -108,7 +107,7 @@ def sleep_and_be_stopped(server: PrivateInnodb, pids: list[int]) -> None:
             control.rows(connection, "SELECT SLEEP(600)")
 
 
-@pytest.mark.parametrize("page_size_bytes", PAGE_SIZES)
+@pytest.mark.parametrize("page_size_bytes", [16384, pytest.param(4096, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", innodb.ALL)
 def test_a_server_is_made_started_read_back_and_stopped(name: str, page_size_bytes: int, root: Path, new: New) -> None:
     build = innodb.build(name)

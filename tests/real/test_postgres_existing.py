@@ -66,10 +66,6 @@ class Server(Existing):
         )
 
 
-both = pytest.mark.parametrize("started", ["postgres-15", "postgres-17"], indirect=True, scope="module")
-"""What differs by version: settings, rights, and what puts them back."""
-
-
 @pytest.fixture(scope="module", params=["postgres-15", pytest.param("postgres-17", marks=pytest.mark.slow)])
 def started(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A server with shared buffers of 16 MiB, a superuser, and a role that may do nothing but log in."""
@@ -114,7 +110,6 @@ def test_a_server_is_reached_over_tcp_as_well(existing: Server) -> None:
         assert existing.settings() == before
 
 
-@both
 def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) -> None:
     during: list[list[tuple[Any, ...]]] = []
 
@@ -148,7 +143,6 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) ->
     assert existing.holding(secret) == []
 
 
-@both
 def test_a_databases_own_setting_is_put_back_as_it_was(existing: Server) -> None:
     assert existing.load(HOT_ROWS).kind == "ok"
     existing.ask("ALTER DATABASE lab SET random_page_cost = 2.25")
@@ -267,7 +261,6 @@ def test_settings_are_put_back_after_a_stop_request(existing: Server) -> None:
     assert existing.settings() == before
 
 
-@both
 def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(existing: Server) -> None:
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
@@ -529,7 +522,6 @@ def test_what_the_server_alone_has_is_put_back_even_when_the_database_has_gone(e
     assert not list(journal.folder().glob("*"))
 
 
-@both
 def test_a_role_needs_no_more_than_a_database_of_its_own(plain: Server) -> None:
     refused = plain.load(HOT_ROWS)
     assert refused.kind == "environment"

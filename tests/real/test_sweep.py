@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from bufferlab.registry import open_sweep
-from bufferlab.results.integrity import MeasuredRun, check_sweep
+from bufferlab.results.integrity import check_sweep
 from bufferlab.results.window import Window
 from support import core, prepared
 
@@ -123,7 +123,7 @@ def growth_of_gets(sweep: Path) -> list[float]:
     """Page gets a transaction after the longest warm-up over those after the shortest, block by block."""
     by_block: dict[int, dict[int, float]] = {}
     for record in open_sweep(sweep).runs():
-        gets = MeasuredRun.read(record).values["page_gets_per_transaction"].value
+        gets = record.measured().values["page_gets_per_transaction"].value
         assert gets is not None
         by_block.setdefault(record.run.block, {})[record.run.warm_up.transactions] = gets
     return [gets[max(gets)] / gets[min(gets)] for gets in by_block.values()]
@@ -147,7 +147,7 @@ def test_phases_are_measured_for_themselves_and_leave_the_window_and_the_data_as
         assert {phase["name"]: phase["transactions"] for phase in run["phases"]} == asked
         edges = samples.filter(samples["edge"].is_not_null()).select("phase", "edge").unique(maintain_order=True)
         assert edges.rows() == [(phase, edge) for phase in ("measure", *asked) for edge in ("start", "end")]
-        measured = MeasuredRun.read(record)
+        measured = record.measured()
         assert measured.values["transactions"].value == run["measured"]["transactions"] == 300
         for phase, transactions in asked.items():
             window = Window.of(samples, phase)
@@ -162,7 +162,7 @@ def test_phases_are_measured_for_themselves_and_leave_the_window_and_the_data_as
         assert {name.split(".")[0] for name in types if "." in name} == set(asked)
     # A smoke's warm-up is cut short: whether it was warm, and stood still, is not asked here; nor how busy the host is.
     not_asked = {"warm_up_gates", "steady_window", "stolen_time"}
-    checks = check_sweep([MeasuredRun.read(record) for record in records])
+    checks = check_sweep([record.measured() for record in records])
     failed = [check for check in checks if check.status == "failed" and check.name not in not_asked]
     assert failed == [], "the edges of phases are not the window's"
     assert unpublished(out) == []

@@ -11,7 +11,6 @@ from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.registry import open_sweep
 from bufferlab.report.accuracy import accuracy, was_seen
 from bufferlab.report.accuracy_page import answer, as_json, as_report
-from bufferlab.results.check import MeasuredRun
 from bufferlab.results.integrity import check_sweep
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Overrides
@@ -144,7 +143,7 @@ def test_one_run_of_mysql_predicts_its_other_pools(bench: Bench) -> None:
     own = next(point.prediction for point in found.points if point.prediction.is_traced_point)
     assert own.found
     assert abs(own.found.reads / own.traced.measured_reads - 1) <= 0.03
-    told = [MeasuredRun.read(record) for record in predicted.runs()]
+    told = [record.measured() for record in predicted.runs()]
     assert [check.name for check in check_sweep(told) if check.status == "failed"] == []
 
 

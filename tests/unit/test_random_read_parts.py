@@ -327,7 +327,8 @@ def measured(counts: list[int], *, device: str = "loop", seconds: float = 2.0, s
         settings={name: schema.StoredSetting(actual=value) for name, value in ran.items()},
         measured=schema.Measured(seconds=seconds, transactions=sum(counts)),
     )  # fmt: skip
-    return MeasuredRun(run, registry(), window, registry().values(frame), {"service": service_us}, sum(counts))
+    known, latency_us = registry(), {"service": service_us}
+    return MeasuredRun(run, known.of_engine("file"), known.raw, window, known.values(frame), latency_us, sum(counts))
 
 
 def status(run: MeasuredRun) -> dict[str, str]:

@@ -11,7 +11,6 @@ from bufferlab.chapter.analysis import Analysis
 from bufferlab.report import answer
 from bufferlab.report.analyse import analysis_of
 from bufferlab.report.detail_tables import disturbance_table
-from bufferlab.results.check import MeasuredRun
 from bufferlab.results.gaps import Gaps, gaps_of, usual_interval
 from bufferlab.results.window import PULSE, Window
 from support.synthetic import BUFFER_SIZE, Sweep, build
@@ -130,6 +129,6 @@ def test_a_table_shows_longest_and_sum_of_every_run(tmp_path: Path) -> None:
 
 def test_short_gaps_are_shown_and_take_no_claim(tmp_path: Path) -> None:
     analysis = analysed(tmp_path, silent=(4,))
-    values = MeasuredRun.read(analysis.sweep.runs()[0]).values
+    values = analysis.sweep.runs()[0].measured().values
     assert (values["longest_gap_s"].value, values["gaps_s"].value) == (1.0, 1.0)
     assert analysis.claim_blocked("new_orders_per_s") is None

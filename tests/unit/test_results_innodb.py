@@ -21,7 +21,7 @@ FEW = (SCAN_DEPTH[0], SCAN_DEPTH[3])
 
 
 def runs(folder: Path, sweep: Sweep) -> list[MeasuredRun]:
-    return [MeasuredRun.read(record) for record in build(folder, sweep).runs()]
+    return [record.measured() for record in build(folder, sweep).runs()]
 
 
 def value(run: MeasuredRun, name: str) -> float:

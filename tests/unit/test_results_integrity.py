@@ -21,7 +21,7 @@ HEALTHY = Sweep(truths=(BUFFER_SIZE[0], BUFFER_SIZE[2], BUFFER_SIZE[4]), blocks=
 
 def checks(tmp_path: Path, **changes: object) -> dict[str, Check]:
     sweep = build(tmp_path, Sweep(**{**HEALTHY.__dict__, **changes}))  # type: ignore[arg-type]
-    return {check.name: check for check in check_sweep([MeasuredRun.read(record) for record in sweep.runs()])}
+    return {check.name: check for check in check_sweep([record.measured() for record in sweep.runs()])}
 
 
 def test_a_healthy_sweep_passes_every_check(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def open_loop(tmp_path_factory: pytest.TempPathFactory) -> list[MeasuredRun]:
     """One run without a rate, one that keeps up with its rate, one that cannot."""
     bench = Bench(tmp_path_factory.mktemp("open") / "bench")
     bench.measure(bench.experiment(sweep=RATES, knobs='pool_size = "64k"', repetitions=1))
-    return [MeasuredRun.read(record) for record in bench.sweep().runs()]
+    return [record.measured() for record in bench.sweep().runs()]
 
 
 def found(runs: list[MeasuredRun]) -> dict[str, Check]:
@@ -173,7 +173,7 @@ def test_what_is_of_tpcc_alone_does_not_apply_elsewhere_and_says_so(tmp_path: Pa
     sweep = 'hot_rows = ["50%", "200%"]\nrows = [20000, 50000]'
     knobs = 'pool_size = "256k"'
     bench.measure(bench.experiment(workload='name = "hot_rows"', knobs=knobs, sweep=sweep, repetitions=1))
-    checks = found([MeasuredRun.read(record) for record in bench.sweep().runs()])
+    checks = found([record.measured() for record in bench.sweep().runs()])
     assert not {name for name, check in checks.items() if check.status == "failed"}
     assert checks["littles_law"].status == "not_applicable"
     assert "hot_rows has no terminals" in checks["littles_law"].detail
@@ -189,14 +189,14 @@ def test_phases_after_the_window_change_no_check(tmp_path: Path) -> None:
         (bench.root / "scan.sql").write_text("SELECT 1;")
         phases = '[phases.scan]\nscript = "scan.sql"\ntransactions = 700\nmax_duration = "9s"\n'
         bench.measure(bench.experiment(more=phases if name == "with" else "", repetitions=1))
-        details.append(check_sweep([MeasuredRun.read(record) for record in bench.sweep().runs()]))
+        details.append(check_sweep([record.measured() for record in bench.sweep().runs()]))
     assert details[0] == details[1]
 
 
 def test_arms_of_one_setting_must_ask_for_the_same_pages(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "bench")
     bench.measure(bench.experiment(sweep='arm = ["a", "b"]', repetitions=1))
-    assert found([MeasuredRun.read(record) for record in bench.sweep().runs()])["page_gets_constant"].status == "passed"
+    assert found([record.measured() for record in bench.sweep().runs()])["page_gets_constant"].status == "passed"
 
 
 @pytest.mark.parametrize(("inside", "share"), [(9.0, 0.05), (9.6, 0.0), (10.4, 0.0), (11.0, 0.05)])

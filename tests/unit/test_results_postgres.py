@@ -24,7 +24,7 @@ QUIET = {"noise": 0.0, "block_noise": 0.0, "throughput_noise": 0.0, "blocks": 1}
 
 
 def runs(folder: Path, sweep: Sweep) -> list[MeasuredRun]:
-    return [MeasuredRun.read(record) for record in build(folder, sweep).runs()]
+    return [record.measured() for record in build(folder, sweep).runs()]
 
 
 def value(run: MeasuredRun, name: str) -> float:
@@ -179,7 +179,7 @@ def test_what_answers_for_one_budget_is_what_the_device_read(tmp_path: Path) -> 
 
 def test_a_page_cache_that_had_not_settled_fails_a_check_of_its_own(tmp_path: Path) -> None:
     sweep = build(tmp_path, memory_split(**QUIET, truths=SPLITS[:1]))
-    (run,) = [MeasuredRun.read(record) for record in sweep.runs()]
+    (run,) = [record.measured() for record in sweep.runs()]
     for drift, status in ((1.05, "passed"), (1.25, "failed"), (0.8, "failed")):
         found = {check.name: check for check in check_sweep([replace(run, device_drift=drift)])}["steady_page_cache"]
         assert found.status == status, found

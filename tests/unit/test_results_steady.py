@@ -74,7 +74,15 @@ def test_a_sweep_whose_misses_moved_fails_its_check(tmp_path: Path) -> None:
         warm_up=WarmUp(gate="pool_turnover", seconds=1.0, transactions=1),
     )
     measured = MeasuredRun(
-        run, registry(), Window.of(table), {"cpu_steal_share": Value(None, "not counted")}, {}, 0, {}, drift(table)
+        run,
+        registry().of_engine(run.engine),
+        registry().raw,
+        Window.of(table),
+        {"cpu_steal_share": Value(None, "not counted")},
+        {},
+        0,
+        {},
+        drift(table),
     )
     found = next(check for check in check_sweep([measured]) if check.name == "steady_window")
     assert found.status == "failed"

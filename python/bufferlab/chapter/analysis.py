@@ -421,7 +421,7 @@ def _points(sweep: SweepFolder) -> tuple[PointRuns, ...]:
             swept={name: str(value) for name, value in point["swept"].items()},
             key=str(point.get("point_key", "")),
             records=tuple(mine := [record for record in records if record.run.point.index == index]),
-            ok=tuple(MeasuredRun.read(record) for record in mine if record.ok),
+            ok=tuple(record.measured() for record in mine if record.ok),
             planned=_planned(point, mine),
         )
         for index, point in sorted(planned.items())

@@ -11,17 +11,12 @@ from dataclasses import dataclass, field
 from math import exp, log
 from typing import TYPE_CHECKING, Any, Literal
 
-from bufferlab.results.latency import percentiles_us, total_us
-from bufferlab.results.metrics import OF_LATENCIES, Metric
-from bufferlab.results.steady import MIN_MISSES, device_drift, drift
+from bufferlab.results.metrics import Metric
+from bufferlab.results.steady import MIN_MISSES
 from bufferlab.results.window import Value, Window
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from bufferlab.results.registry import Registry
     from bufferlab.results.schema import Run, StoredSetting
-    from bufferlab.results.store import RunRecord
 
 #: The limit of drift: a mean over a window that still falls or rises by more tells how long the warm-up was.
 DRIFT_LIMIT = 0.10
@@ -41,10 +36,13 @@ class Check:
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A run whose samples have been read: the input of every check and table."""
+    """A run whose samples have been read (`RunRecord.measured`): the input of every check and table."""
 
     run: Run
-    registry: Registry
+    engine: EngineResults
+    """The part of the results that the run's engine owns."""
+    raw: Mapping[str, Metric]
+    """The metrics that probes and engines emit."""
     window: Window
     values: dict[str, Value]
     latency_us: dict[str, float]
@@ -57,20 +55,6 @@ class MeasuredRun:
     """Misses per transaction in the window's last third over its first (`steady.drift`)."""
     device_drift: float | None = None
     """Pages from the device per transaction of a server, in the window's last third over its first."""
-
-    @classmethod
-    def read(cls, record: RunRecord) -> MeasuredRun:
-        """Read a run's samples and latencies from disk."""
-        samples = record.samples()
-        registry = record.registry
-        window = registry.window(samples)
-        latency = _of_window(record.latency())
-        n = sum(row[4] for row in latency.iter_rows() if row[1] == "service")
-        values = registry.evaluate(window) | _latencies(latency)
-        phases = {phase.name: registry.values(samples, phase.name) for phase in record.run.phases}
-        late = registry.of_engine(record.run.engine).late_work
-        drifts = drift(samples, late), device_drift(samples)
-        return cls(record.run, registry, window, values, total_us(latency), n, phases, *drifts)
 
     @property
     def settings(self) -> dict[str, StoredSetting]:
@@ -91,11 +75,6 @@ class MeasuredRun:
     def open_loop(self) -> bool:
         """Return whether transactions arrived at a rate, instead of one after another."""
         return self.run.load.mode == "open"
-
-    @property
-    def engine(self) -> EngineResults:
-        """Return what the run's engine owns of its results."""
-        return self.registry.of_engine(self.run.engine)
 
     @property
     def engine_and_version(self) -> str:
@@ -193,18 +172,6 @@ class EngineResults:
     """The rates drawn over time, each with the words beside its axis; none for those of a database."""
     late_work: tuple[str, ...] = ()
     """Counters of transactions that lag as misses do, where the engine publishes both late."""
-
-
-def _of_window(latency: pl.DataFrame) -> pl.DataFrame:
-    """Return the histograms of the measured window: a phase's types have its name and a dot before their own."""
-    return latency.filter(~latency["transaction_type"].str.contains(".", literal=True))
-
-
-def _latencies(latency: pl.DataFrame) -> dict[str, Value]:
-    found = percentiles_us(latency, list(OF_LATENCIES.values()))
-    if found is None:
-        return dict.fromkeys(OF_LATENCIES, Value(None, "no transaction was timed"))
-    return dict(zip(OF_LATENCIES, map(Value, found), strict=True))
 
 
 def outcome(name: str, title: str, passed: bool, detail: str) -> Check:

@@ -266,7 +266,7 @@ def _same_data(runs: Sequence[MeasuredRun]) -> Check:
 
 def _counters_rise(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "counters_rise", "No counter went backwards"
-    counters = {name for run in runs for name, metric in run.registry.raw.items() if metric.kind == "counter"}
+    counters = {name for run in runs for name, metric in run.raw.items() if metric.kind == "counter"}
     sampled = [counter for counter in counters if any(counter in run.window.end for run in runs)]
     reasons = {run.window.change(counter).reason for run in runs for counter in sampled}
     falls = sorted(reason for reason in reasons if reason and "backwards" in reason)

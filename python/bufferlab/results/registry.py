@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING
 
 from bufferlab.knob import Knob
 from bufferlab.results import metrics
-from bufferlab.results.check import EngineResults
-from bufferlab.results.metrics import Metric
+from bufferlab.results.check import EngineResults, MeasuredRun
+from bufferlab.results.latency import percentiles_us, total_us
+from bufferlab.results.metrics import OF_LATENCIES, Metric
+from bufferlab.results.steady import device_drift, drift
 from bufferlab.results.window import MEASURE, Value, Window
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from bufferlab.results.schema import Run
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,34 @@ class Registry:
     def values(self, samples: pl.DataFrame, phase: str = MEASURE) -> dict[str, Value]:
         """Return every derived value of a run's window: of the measured one, or of a phase's."""
         return self.evaluate(self.window(samples, phase))
+
+    def measured(self, run: Run, samples: pl.DataFrame, latency: pl.DataFrame) -> MeasuredRun:
+        """Return a run with the values of its samples and latencies."""
+        owned, window, latency = self.of_engine(run.engine), self.window(samples), _of_window(latency)
+        return MeasuredRun(
+            run,
+            owned,
+            self.raw,
+            window,
+            self.evaluate(window) | _latencies(latency),
+            total_us(latency),
+            sum(row[4] for row in latency.iter_rows() if row[1] == "service"),
+            {phase.name: self.values(samples, phase.name) for phase in run.phases},
+            drift(samples, owned.late_work),
+            device_drift(samples),
+        )
+
+
+def _of_window(latency: pl.DataFrame) -> pl.DataFrame:
+    """Return the histograms of the measured window: a phase's types have its name and a dot before their own."""
+    return latency.filter(~latency["transaction_type"].str.contains(".", literal=True))
+
+
+def _latencies(latency: pl.DataFrame) -> dict[str, Value]:
+    found = percentiles_us(latency, list(OF_LATENCIES.values()))
+    if found is None:
+        return dict.fromkeys(OF_LATENCIES, Value(None, "no transaction was timed"))
+    return dict(zip(OF_LATENCIES, map(Value, found), strict=True))
 
 
 def _told(metric: Metric, owners: list[EngineResults]) -> Metric:

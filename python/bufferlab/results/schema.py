@@ -13,16 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 from bufferlab.errors import FailureKind
 from bufferlab.knob import Value
 from bufferlab.results.keys import canonical_json
-
-if TYPE_CHECKING:
-    from bufferlab.results.registry import Registry
 
 FORMAT_VERSION = 2
 
@@ -95,12 +92,16 @@ _COUNTS = ("version", "connections", "terminals")
 """What every workload may be told with, beside its parameters."""
 
 
+class _Parameters(Protocol):
+    def fits(self, name: str, told: object) -> bool: ...
+
+
 def _named(workload: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
     """Refuse a workload without its name, and parameters that it cannot have had; its draws are a table of counts.
 
     The registry, which knows the parameters, is the context of the validation.
     """
-    known: Registry | None = info.context
+    known: _Parameters | None = info.context
     drawn = workload.get("drawn")
     if not isinstance(workload.get("name"), str):
         raise ValueError("the workload has no name")

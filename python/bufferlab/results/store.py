@@ -53,6 +53,7 @@ from bufferlab.results.writing import copy, into, sync_folder, write_bytes, writ
 if TYPE_CHECKING:
     import polars as pl
 
+    from bufferlab.results.check import MeasuredRun
     from bufferlab.results.registry import Registry
     from bufferlab.results.window import Value
 
@@ -145,6 +146,10 @@ class RunRecord:
     def values(self) -> dict[str, Value]:
         """Return every derived value of the measured window, or the reason for its absence."""
         return self.registry.values(self.samples())
+
+    def measured(self) -> MeasuredRun:
+        """Read samples and latencies, and return the run with the values of its windows."""
+        return self.registry.measured(self.run, self.samples(), self.latency())
 
     def latency(self) -> pl.DataFrame:
         """Read latency.parquet: the histogram buckets of every transaction type."""
