@@ -5,9 +5,9 @@ the host's counters and those of the process are not. A sample within a window a
 gets two pages, and how many samples there are depends on the clock: these gets are taken off. Experiments run without
 their limits of time, at which a slow host would end a warm-up earlier.
 
-On servers counts vary. Five sweeps a side run in turn with the same seeds; Student's interval of the mean log ratio
-over the pairs must contain 1. One interval in twenty misses it by chance: repeat such a one with another --seed, and
-add its pairs by --join.
+On servers counts vary. Twelve sweeps a side run in turn with the same seeds. Student's 99 % interval of the mean log
+ratio over the pairs must contain 1 and lie within 5 % of it. The number of pairs is fixed before: one in a hundred
+intervals misses 1 by chance, and whoever adds pairs until none does finds nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from scipy import stats
 SQLITE = ("buffer-size", "hot-rows", "page-size")
 SERVERS = {"mysql-5.7": "mysql", "postgres-17": "postgres"}
 RATIOS = ("reads_per_transaction", "misses_per_transaction", "writes_per_transaction")
-PAIRS = 5
+PAIRS = 12
+CONFIDENCE, FARTHEST = 0.99, 0.05
 
 Row = tuple[int, str, str, str, str]
 """Run in order, phase, edge, metric, subject."""
@@ -83,11 +84,11 @@ def _told(count: int | None) -> str:
 
 
 def interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, float, float]:
-    """Return the mean ratio of pairs, after over before, with its 95 % interval on a log scale."""
+    """Return the mean ratio of pairs, after over before, with its interval on a log scale."""
     logs = [math.log(b / a) for a, b in zip(before, after, strict=True)]
     mean = sum(logs) / len(logs)
     spread = math.sqrt(sum((each - mean) ** 2 for each in logs) / (len(logs) - 1) / len(logs))
-    half = float(stats.t.ppf(0.975, len(logs) - 1)) * spread
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(logs) - 1)) * spread
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
@@ -113,10 +114,6 @@ class Tree:
         file = copy / "experiment.toml"
         file.write_text(re.sub(r'max_duration = "\w+"', 'max_duration = "1h"', file.read_text()))
         return file
-
-    def sweeps(self, name: str) -> list[Path]:
-        """Return the sweep folders of earlier calls, in their order."""
-        return sorted((self.work / name).glob("*/"))
 
     def samples(self, sweep: Path) -> list[list[Any]]:
         """Return the rows that the engine and the workload counted."""
@@ -159,16 +156,15 @@ def same_on_sqlite(experiment: str, trees: tuple[Tree, Tree], seed: int) -> bool
     return not found and bool(told[0])
 
 
-def same_on_server(server: str, trees: tuple[Tree, Tree], seeds: range, options: Sequence[str], *, join: bool) -> bool:
-    """Print the ratios, with those of earlier calls if `join`; return whether every interval contains 1."""
+def same_on_server(server: str, trees: tuple[Tree, Tree], seeds: range, options: Sequence[str]) -> bool:
+    """Print the ratios; return whether every interval contains 1 and nothing far from it."""
     words = ("--quick", "--engine", SERVERS[server], "--server", server, "--sweep", "pool_size=20%")
-    earlier = [tree.sweeps(server) if join else [] for tree in trees]
+    sweeps: tuple[list[Path], list[Path]] = ([], [])
     for seed in seeds:
         # Each side goes first in every second pair: a server that runs first finds another host than the next one.
         for side in (0, 1) if seed % 2 else (1, 0):
-            sweep = trees[side].sweep(server, "buffer-size", *words, *options, "--seed", str(seed))
-            earlier[side].append(sweep)
-    sides = [[tree.values(sweep) for sweep in sweeps] for tree, sweeps in zip(trees, earlier, strict=True)]
+            sweeps[side].append(trees[side].sweep(server, "buffer-size", *words, *options, "--seed", str(seed)))
+    sides = [[tree.values(sweep) for sweep in of_tree] for tree, of_tree in zip(trees, sweeps, strict=True)]
     same = bool(sides[0][0])
     for key in sides[0][0]:
         line, good = ratio_line(*([values.get(key) for values in side] for side in sides))
@@ -184,8 +180,8 @@ def ratio_line(before: Sequence[float | None], after: Sequence[float | None]) ->
     if not all(before) or not all(after):
         return f"no ratio: {before} before, {after} after", False
     ratio, low, high = interval([each for each in before if each], [each for each in after if each])
-    good = low <= 1 <= high
-    return f"{ratio:.4f} ({low:.4f} to {high:.4f}, {len(before)} pairs){'' if good else ' is not 1'}", good
+    wrong = " is not 1" if not low <= 1 <= high else " is too wide" if low < 1 - FARTHEST or high > 1 + FARTHEST else ""
+    return f"{ratio:.4f} ({low:.4f} to {high:.4f}, {len(before)} pairs){wrong}", not wrong
 
 
 def main() -> int:
@@ -197,7 +193,6 @@ def main() -> int:
     parser.add_argument("after", type=Path, help="another one")
     parser.add_argument("--servers", action="store_true", help="MySQL 5.7 and PostgreSQL 17 too")
     parser.add_argument("--only", choices=(*SQLITE, *SERVERS), help="compare this alone")
-    parser.add_argument("--join", action="store_true", help="count the pairs of earlier calls in --work too")
     parser.add_argument("--pairs", type=int, default=PAIRS, help="runs a side on servers (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the transactions (default: %(default)s)")
     parser.add_argument("--work", type=Path, default=Path("/var/tmp/bufferlab-same-truth"), help="default: %(default)s")
@@ -209,9 +204,7 @@ def main() -> int:
     wanted = (asked.only,) if asked.only else (*SQLITE, *(SERVERS if asked.servers else ()))
     seeds = range(asked.seed, asked.seed + asked.pairs)
     same = [
-        same_on_server(one, trees, seeds, asked.options, join=asked.join)
-        if one in SERVERS
-        else same_on_sqlite(one, trees, asked.seed)
+        same_on_server(one, trees, seeds, asked.options) if one in SERVERS else same_on_sqlite(one, trees, asked.seed)
         for one in wanted
     ]
     return 0 if all(same) else 1

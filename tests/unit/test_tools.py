@@ -156,10 +156,13 @@ def test_a_count_that_differs_or_is_missing_is_told_with_its_row(same_truth: Mod
     ]
 
 
-def test_the_ratio_of_pairs_is_the_same_when_its_interval_contains_1(same_truth: ModuleType) -> None:
+def test_the_ratio_of_pairs_is_the_same_when_its_interval_contains_1_and_nothing_far(same_truth: ModuleType) -> None:
     assert same_truth.ratio_line([1.0, 0.0], [1.0, 0.0]) == ("identical", True)
-    line, good = same_truth.ratio_line([10.0, 20.0, 30.0], [10.1, 19.8, 30.3])
+    line, good = same_truth.ratio_line([10.0, 20.0, 30.0, 40.0], [10.1, 19.9, 30.1, 40.0])
     assert good
-    assert line.startswith("1.0033 (0.9749 to ")
+    assert line == "1.0021 (0.9839 to 1.0206, 4 pairs)"
+    line, good = same_truth.ratio_line([10.0, 20.0, 30.0], [10.1, 19.8, 30.3])
+    assert not good
+    assert line.endswith("3 pairs) is too wide")
     assert not same_truth.ratio_line([10.0, 20.0, 30.0], [11.0, 22.1, 33.0])[1]
     assert not same_truth.ratio_line([10.0, 20.0], [0.0, 20.0])[1]
