@@ -17,7 +17,7 @@ from bufferlab.engines.native import native
 from bufferlab.engines.servers.builds import servers_root
 from bufferlab.execute.tracefs_clean import clean
 from bufferlab.registry import open_sweep
-from bufferlab.results.schema import page_trace_words
+from bufferlab.results.page_traces import page_trace_words
 from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord
 from support import innodb, postgres
 from support.core import ROOT

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bufferlab.results.schema import StoredSetting, Verdict
+from bufferlab.results.page_traces import Verdict
+from bufferlab.results.schema import StoredSetting
 
 Number = float | None
 

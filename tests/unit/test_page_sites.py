@@ -22,7 +22,7 @@ from bufferlab.engines.servers import child_process, page_sites, stored_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute.page_trace_probe import PageTraceAsked
-from bufferlab.results.schema import page_trace_words
+from bufferlab.results.page_traces import page_trace_words
 
 TABLES = [engines.behaviour(name).page_sites_table for name in ("mysql", "postgres")]  # type: ignore[attr-defined]
 ENTRIES = [entry for table in TABLES for entry in tomllib.loads(table.read_text())["build"]]

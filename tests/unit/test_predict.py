@@ -24,7 +24,7 @@ from bufferlab.models.managers.registry import MANAGERS, of_server
 from bufferlab.models.source import Source
 from bufferlab.registry import open_sweep
 from bufferlab.report.predicted import as_json
-from bufferlab.results.schema import PagesOfObject
+from bufferlab.results.page_traces import PagesOfObject
 from bufferlab.results.window import Window
 from bufferlab.spec import Overrides
 from support.fake import Bench, Ended

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from bufferlab.registry import declared, registry
 from bufferlab.results import keys, schema
 from bufferlab.results.metrics import OF_LATENCIES, SECONDS, Engine, derived
+from bufferlab.results.page_traces import Prediction
 from bufferlab.results.quantity import Unit, UnitMismatchError
 
 #: A field that may be missing, or a further word for one, can be added: old files read as before (test_results_store.py
@@ -28,7 +29,7 @@ def test_the_stored_format_has_not_changed_by_accident() -> None:
 
 def test_a_prediction_of_an_earlier_version_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="an earlier version predicted it: run `bufferlab predict` again"):
-        schema.Prediction.model_validate({"ends": {}})
+        Prediction.model_validate({"ends": {}})
 
 
 def test_rewording_a_description_does_not_change_the_format() -> None:

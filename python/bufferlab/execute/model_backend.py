@@ -19,7 +19,7 @@ from bufferlab.models.predict import Target, predict
 from bufferlab.plan import PlannedRun, Point
 from bufferlab.registry import declared
 from bufferlab.results.keys import actual_key
-from bufferlab.results.schema import Prediction
+from bufferlab.results.page_traces import Prediction
 
 PROBE = "model"
 _REPLAYING = "replaying the trace"

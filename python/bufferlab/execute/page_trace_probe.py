@@ -18,7 +18,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.errors import Failure
 from bufferlab.execute import tracefs_clean
 from bufferlab.execute.asked_probe import EndedRun
-from bufferlab.results.schema import page_trace_words
+from bufferlab.results.page_traces import page_trace_words
 from bufferlab.results.store import PAGE_TRACE_FILE, write_page_trace
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from bufferlab.models.managers import registry
 from bufferlab.models.managers.declaration import BufferManager, Pool, Traced
 from bufferlab.models.source import AS_TRACED, LARGEST_POOL, Clock, Source
 from bufferlab.plan import DataFacts, Plan, Point, make
-from bufferlab.results.schema import Prediction, Replayed, TracedRun, Verdict
+from bufferlab.results.page_traces import Prediction, Replayed, TracedRun, Verdict
 from bufferlab.results.store import PAGE_TRACE_FILE
 from bufferlab.spec import Experiment, Overrides, loads
 from bufferlab.units import format_bytes, format_count, format_percent

@@ -16,7 +16,8 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, SpecError
 from bufferlab.models.managers.declaration import Pool, Server, Settings, Traced
-from bufferlab.results.schema import Replayed, Run, StoredSetting
+from bufferlab.results.page_traces import Replayed
+from bufferlab.results.schema import Run, StoredSetting
 from bufferlab.results.store import SweepFolder
 from bufferlab.results.window import Window
 from bufferlab.traces import page_trace

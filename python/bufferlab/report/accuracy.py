@@ -15,7 +15,7 @@ from bufferlab.errors import Problem, SpecError
 from bufferlab.report.compare_guard import differing_settings, objections
 from bufferlab.report.compare_sides import MatchedPoint, Sides, asked_of, of_two_folders
 from bufferlab.results.metrics import Work
-from bufferlab.results.schema import Prediction
+from bufferlab.results.page_traces import Prediction
 from bufferlab.results.store import SweepFolder
 from bufferlab.stats.estimate import Estimate
 

@@ -13,7 +13,8 @@ from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.points_figure import Axis, points_data
 from bufferlab.results.metrics import WORK, Work
-from bufferlab.results.schema import Prediction, Replayed, Run, TracedRun
+from bufferlab.results.page_traces import Prediction, Replayed, TracedRun
+from bufferlab.results.schema import Run
 from bufferlab.results.store import SweepFolder
 from bufferlab.units import format_bytes
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.results import decoding
-from bufferlab.results.schema import page_trace_words
+from bufferlab.results.page_traces import page_trace_words
 from bufferlab.texts import parse_toml
 
 if TYPE_CHECKING:

@@ -7,12 +7,7 @@ a change needs a new FORMAT_VERSION; a folder of another version is refused by n
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from importlib import import_module
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
@@ -20,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 from bufferlab.errors import FailureKind
 from bufferlab.knob import Value
 from bufferlab.results.keys import canonical_json
+from bufferlab.results.page_traces import STRICT, PageTrace, Prediction, page_trace_words
 
 FORMAT_VERSION = 2
 
@@ -132,9 +128,7 @@ Place = Annotated[int, Field(ge=0), AfterValidator(_small)]
 
 
 class _Strict(BaseModel):
-    """The base of stored tables. It refuses unknown fields: a misspelt field must not be lost silently."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = STRICT
 
 
 class Point(_Strict):
@@ -316,178 +310,6 @@ class BlockTrace(_Strict):
     lost: BlockTraceLost | None = None
 
 
-class PagesOfObject(_Strict):
-    """The pages of one table or index, which have numbers in a row in page-trace.parquet."""
-
-    name: str
-    first_page: int = Field(ge=0)
-    pages: int = Field(ge=1)
-
-
-class CountedAccesses(_Strict):
-    """The accesses of one kind in the measured window: those recorded, beside the engine's own counter."""
-
-    kind: str
-    recorded: int = Field(ge=0)
-    counter: str
-    counted: int = Field(ge=0)
-
-
-class PageTrace(_Strict):
-    """The trace of page accesses from the engine's start to its end, with the edges of the measured window.
-
-    A failed trace has no page-trace.parquet: a pool cannot be followed through a gap.
-    """
-
-    status: Literal["ok", "failed"]
-    reason: str | None = None
-    hint: str | None = None
-    page_size_bytes: int | None = Field(default=None, gt=0, le=1 << 30)
-    start_ns: int | None = None
-    """CLOCK_MONOTONIC of the first access: where delta_us begins."""
-    window_start_ns: int | None = None
-    window_end_ns: int | None = None
-    events: dict[str, int] = {}
-    """Accesses by kind, those outside the window too."""
-    objects: list[PagesOfObject] = []
-    counts: list[CountedAccesses] = []
-    lost: int = Field(default=0, ge=0)
-    """Records that the kernel had no room for."""
-    spool_bytes: int = Field(default=0, ge=0)
-    reader_cpu_us: float | None = Field(default=None, ge=0)
-    """Processor time of whoever moved the trace; None where the engine's own thread recorded it."""
-
-    @model_validator(mode="after")
-    def _a_good_trace_has_its_window(self) -> PageTrace:
-        moments = (self.start_ns, self.window_start_ns, self.window_end_ns)
-        known = [moment for moment in moments if moment is not None]
-        if self.status == "ok" and (len(known) < len(moments) or known != sorted(known) or known[0] < 0):
-            raise ValueError("a good page trace begins before its window, which ends after it has begun")
-        return self
-
-
-class Replayed(_Strict):
-    """What one buffer manager did with the accesses of the measured window; those before it only filled its pool."""
-
-    gets: int = Field(ge=0)
-    """Pages wanted."""
-    gets_if_in_pool: int = Field(ge=0)
-    """Pages wanted only where the pool had them."""
-    misses: int = Field(ge=0)
-    """Pages read because a get wanted them."""
-    prefetch_reads: int = Field(ge=0)
-    """Pages read before a get wanted them."""
-    creates: int = Field(ge=0)
-    """New pages, which got a frame without a read."""
-    evictions: int = Field(ge=0)
-    """Pages that lost their frame to another."""
-    made_young: int = Field(ge=0)
-    """InnoDB's moves from the old sublist to the head; 0 in other managers."""
-    not_made_young: int = Field(ge=0)
-    """InnoDB's accesses to old pages that came too early to move them; 0 in other managers."""
-    guessed_scan_gets: int = Field(default=0, ge=0)
-    """Gets that the model of PostgreSQL took for those of a scan, as the trace does not tell; 0 in other managers."""
-    ring_reuses: int = Field(default=0, ge=0)
-    """Misses that took a buffer of their scan's own ring, so that no other page left; 0 in other managers."""
-    frames_used: int = Field(ge=0)
-    """Frames that hold a page at the window's end."""
-    brought_in_since_start: int = Field(ge=0)
-    """Pages that got a frame since the load began, but for those of a scan in its own ring."""
-
-    @property
-    def reads(self) -> int:
-        """Return all pages read."""
-        return self.misses + self.prefetch_reads
-
-    @property
-    def brought_in(self) -> int:
-        """Return the pages that got a frame in the window, but for those of a scan in its own ring."""
-        return self.reads + self.creates - self.ring_reuses
-
-
-class Verdict(_Strict):
-    """A reason not to believe a prediction, as a name for programs and a sentence."""
-
-    name: Literal[
-        "own_point",
-        "short_trace",
-        "holds_all",
-        "depends_on_speed",
-        "purge_behind",
-        "scan_depth",
-        "guessed_scans",
-        "read_ahead",
-        "presumes",
-        "hidden_accesses",
-    ]
-    sentence: str
-
-
-class TracedRun(_Strict):
-    """The run from whose page trace others were predicted."""
-
-    run_id: str
-    point: str
-    engine_version: str
-    page_trace_sha256: str
-    pool_bytes: int = Field(gt=0)
-    pool_frames: int = Field(gt=0)
-    page_size_bytes: int = Field(gt=0)
-    pages_touched: int = Field(ge=0)
-    work: dict[Literal["transaction", "new_order"], Annotated[int, Field(gt=0)]]
-    """Units of work in the window; always transactions."""
-    measured_reads: int = Field(ge=0)
-    """Pages that the engine itself counted as read in the window."""
-    modelled_reads: int = Field(ge=0)
-    """Pages that the model reads in the window at the run's own point."""
-
-    @property
-    def own_error(self) -> float | None:
-        """Return how far the model is from the count at the run's own point; 0.01 is 1 %."""
-        return self.modelled_reads / self.measured_reads - 1 if self.measured_reads else None
-
-    @model_validator(mode="after")
-    def _counts_transactions(self) -> TracedRun:
-        if "transaction" not in self.work:
-            raise ValueError("a traced run tells its transactions")
-        return self
-
-
-class Prediction(_Strict):
-    """How a model filled a predicted run: from which trace, with which settings, and how far to believe it."""
-
-    model: str = Field(pattern=r"^[a-z0-9_]+$")
-    model_version: int = Field(ge=1)
-    traced: TracedRun
-    values: dict[str, int]
-    """The settings that the model obeys besides the pool's size, as it played them."""
-    pool_bytes: int = Field(gt=0)
-    pool_frames: int = Field(gt=0)
-    """Bytes times the frames per byte that the traced engine counted."""
-    nominal_frames: int = Field(gt=0)
-    """Bytes by page size: the yardstick's pool."""
-    found: Replayed | None
-    """None where the reads depend on the speed of the run."""
-    replays: dict[str, Replayed]
-    """Replays at several speeds, by name, where a setting makes time matter; else empty."""
-    lru: Replayed
-    opt: Replayed
-    turnovers: float = Field(ge=0)
-    """Pages that the trace brings into this pool, from its first row on, by the pool's frames."""
-    turnovers_before: float = Field(ge=0)
-    """Those of them before the window."""
-    is_traced_point: bool
-    """Whether this is the traced run's own point."""
-    verdicts: list[Verdict]
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_this_version(cls, stored: Any) -> Any:
-        if isinstance(stored, dict) and "ends" in stored:
-            raise ValueError("an earlier version predicted it: run `bufferlab predict` again")
-        return stored
-
-
 class StoredFile(_Strict):
     """The size and hash of a file beside run.json, so that a damaged file is noticed and named."""
 
@@ -624,25 +446,6 @@ class StoredHost(_Open):
 
     host_id: str = ""
     noise: dict[str, StoredFloor] = {}
-
-
-@dataclass(frozen=True)
-class PageTraceWords:
-    """The words of a page trace."""
-
-    kinds: tuple[str, ...]
-    """Kinds of accesses, by their numbers."""
-    columns: Mapping[str, str]
-    """The columns of page-trace.parquet: one row per access to a page of the pool, in the order of time."""
-    record: tuple[tuple[str, str], ...]
-    """The fields of an access in a spool, with the types of numpy."""
-
-
-@cache
-def page_trace_words() -> PageTraceWords:
-    """Return the words of a page trace, which stand in crates/bufferlab-model/src/trace.rs, from the core."""
-    words = json.loads(import_module("bufferlab._native").page_trace_words())
-    return PageTraceWords(tuple(words["kinds"]), dict(words["columns"]), tuple(map(tuple, words["record"])))
 
 
 def schema_hash() -> str:

@@ -24,6 +24,7 @@ from bufferlab.errors import DataFileError, Failure, InternalError
 from bufferlab.marked import TEMPORARY
 from bufferlab.results import decoding
 from bufferlab.results.keys import canonical_json
+from bufferlab.results.page_traces import page_trace_words
 from bufferlab.results.reading import (
     COPY_HINT,
     RESUME_HINT,
@@ -46,7 +47,6 @@ from bufferlab.results.schema import (
     Run,
     StoredHost,
     StoredPlan,
-    page_trace_words,
 )
 from bufferlab.results.writing import copy, into, sync_folder, write_bytes, write_parquet
 

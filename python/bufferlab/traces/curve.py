@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.engines.native import native
-from bufferlab.results.schema import PagesOfObject
+from bufferlab.results.page_traces import PagesOfObject
 from bufferlab.traces.page_trace import Accesses, rows_within
 
 #: Accesses between two reports of progress: a tenth of a second's work.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bufferlab.errors import DataFileError
 from bufferlab.registry import open_sweep
-from bufferlab.results.schema import PagesOfObject, PageTrace, page_trace_words
+from bufferlab.results.page_traces import PagesOfObject, PageTrace, page_trace_words
 from bufferlab.results.store import RunRecord
 from bufferlab.results.window import Value
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from bufferlab import versions
 from bufferlab.engines.native import native
-from bufferlab.results.schema import PagesOfObject, Verdict
+from bufferlab.results.page_traces import PagesOfObject, Verdict
 from bufferlab.results.window import Window
 
 Settings = Mapping[str, Any]

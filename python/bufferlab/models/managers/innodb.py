@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bufferlab.models.managers.declaration import BufferManager, Pool, Traced
-from bufferlab.results.schema import Verdict
+from bufferlab.results.page_traces import Verdict
 from bufferlab.results.window import Window
 
 _FILLED = 1.5

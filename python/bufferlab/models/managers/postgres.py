@@ -6,7 +6,7 @@ Scans of large tables have rings (scans.rs there). This file says which tables a
 from __future__ import annotations
 
 from bufferlab.models.managers.declaration import BufferManager, Pool, Settings, Traced
-from bufferlab.results.schema import PagesOfObject
+from bufferlab.results.page_traces import PagesOfObject
 
 _RING_BUFFERS = 32
 """freelist.c, GetAccessStrategy: 256 kB for a bulk read."""
