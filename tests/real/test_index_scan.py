@@ -56,6 +56,7 @@ def test_the_smoke_size_tells_plans_answers_and_what_a_query_costs(disk: Path) -
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 @pytest.mark.usefixtures("hierarchy")  # Under a memory limit nothing of the copy is cached when a run begins.
 def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: Path) -> None:
     postgres.build("postgres-15")  # Fetched, or skipped.

@@ -88,6 +88,7 @@ def test_after_a_kill_of_the_command_line_neither_worker_nor_server_nor_socket_i
     wait_until(lambda: not left(), "worker, server and socket to end", 5)
 
 
+@pytest.mark.slow
 def test_a_point_the_server_will_not_start_with_fails_and_the_others_are_measured(place: Place) -> None:
     innodb.build("mysql-5.7")
     done = place.run(
