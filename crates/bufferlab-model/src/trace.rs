@@ -1,8 +1,6 @@
 //! The words of a page trace: kinds of accesses, the record of one in a spool, the columns of page-trace.parquet, the
 //! window. docs/page-trace.md says what each engine records.
 
-use std::ops::Range;
-
 use serde::{Deserialize, Serialize};
 
 /// An event of a page. The numbers stand in page-trace.parquet.
@@ -42,7 +40,17 @@ impl Kind {
     #[inline]
     #[must_use]
     pub fn of(number: u8) -> Option<Self> {
-        KINDS.get(number as usize).map(|&(kind, _)| kind)
+        // A table would be a load for each access; the test below holds the two together.
+        Some(match number {
+            0 => Kind::Get,
+            1 => Kind::GetIfInPool,
+            2 => Kind::Create,
+            3 => Kind::Read,
+            4 => Kind::Prefetch,
+            5 => Kind::Evict,
+            6 => Kind::Drop,
+            _ => return None,
+        })
     }
 }
 
@@ -164,30 +172,13 @@ pub struct Access {
     pub now_us: u64,
 }
 
-impl<'a> Columns<'a> {
+impl Columns<'_> {
     /// Returns the number of each column's rows; none if the columns differ in length.
     #[must_use]
     pub fn rows(&self) -> Option<usize> {
         let rows = self.page.len();
         let others = [self.kind.len(), self.latch.len(), self.thread.len(), self.delta_us.len()];
         (others == [rows; 4]).then_some(rows)
-    }
-
-    /// Returns the events of some rows, of which the first comes after `from_us`. Numbers without a kind are left out.
-    ///
-    /// # Panics
-    /// If a row is not within the columns.
-    #[inline]
-    pub fn events(&self, rows: Range<usize>, from_us: u64) -> impl Iterator<Item = (Kind, Access)> + use<'a> {
-        let what = self.page[rows.clone()].iter().zip(&self.kind[rows.clone()]);
-        let who = self.thread[rows.clone()].iter().zip(&self.latch[rows.clone()]);
-        let times = self.delta_us[rows].iter().scan(from_us, |now_us, &delta_us| {
-            *now_us += u64::from(delta_us);
-            Some(*now_us)
-        });
-        what.zip(who).zip(times).filter_map(|(((&page, &kind), (&thread, &latch)), now_us)| {
-            Some((Kind::of(kind)?, Access { page, thread, latch, now_us }))
-        })
     }
 }
 

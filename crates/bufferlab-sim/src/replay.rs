@@ -165,7 +165,6 @@ fn play<M: Manager>(manager: &mut M, columns: &Columns, rows: Range<usize>, from
     let mut now_us = from_us;
     let what = columns.page[rows.clone()].iter().zip(&columns.kind[rows.clone()]);
     let who = columns.thread[rows.clone()].iter().zip(&columns.latch[rows.clone()]);
-    // Not by `Columns::events`, whose adapters cost more than a manager does.
     for ((&page, &kind), ((&thread, &latch), &delta_us)) in what.zip(who.zip(&columns.delta_us[rows])) {
         now_us += u64::from(delta_us);
         if let Some(kind) = Kind::of(kind) {

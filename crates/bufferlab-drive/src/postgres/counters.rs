@@ -362,6 +362,8 @@ mod tests {
         assert!(sql(16).contains("pg_stat_io") && sql(16).contains("buffers_backend"));
         assert!(!sql(17).contains("buffers_backend") && sql(17).contains("c.buffers_written"));
         assert!(!sql(17).contains("write_bytes") && sql(18).contains("write_bytes"));
+        assert!(!sql(17).contains("i.read_bytes") && sql(18).contains("i.read_bytes"));
+        assert!(sql(16).contains("'background worker'"), "a scan's parallel workers read for a connection");
         assert!(sql(19).contains("pg_stat_checkpointer"), "a newer one is taken to be like the newest known");
     }
 }

@@ -32,7 +32,7 @@ pub const MODELS: &[Entry] = &[
     Entry::of::<Postgres>(),
 ];
 
-/// What can be done with a model by its name.
+/// A model in the list: its name, its default settings, and a replay with it.
 pub struct Entry {
     /// The model's name.
     pub name: &'static str,

@@ -5,7 +5,7 @@
 
 use std::num::NonZeroU32;
 
-use bufferlab_model::trace::{Columns, KINDS, Kind};
+use bufferlab_model::trace::{Access, Columns, KINDS, Kind};
 use bufferlab_sim::{Counts, Manager};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -63,7 +63,11 @@ impl Events {
     /// Plays all events to both managers; after each, both must have done the same and `holds` must be true of the
     /// first.
     pub fn play_to_both<F: Manager>(&self, fast: &mut F, naive: &mut impl Manager, holds: impl Fn(&F) -> bool) {
-        for (row, (kind, access)) in self.columns().events(0..self.page.len(), 0).enumerate() {
+        let mut now_us = 0;
+        for row in 0..self.page.len() {
+            now_us += u64::from(self.delta_us[row]);
+            let kind = Kind::of(self.kind[row]).expect("a kind");
+            let access = Access { page: self.page[row], thread: self.thread[row], latch: self.latch[row], now_us };
             fast.hear(kind, access);
             naive.hear(kind, access);
             let both = |manager: &dyn Manager| (manager.counts(), manager.frames_used());
