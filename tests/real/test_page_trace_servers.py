@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -63,6 +64,18 @@ max_duration = "60s"
 [design]
 repetitions = 1
 seed = 1
+"""
+
+
+_SCANS = """\
+-- setup
+CREATE TABLE t (id INTEGER PRIMARY KEY, v INTEGER NOT NULL, data TEXT NOT NULL);
+INSERT INTO t SELECT i, i % 1000, lpad(i::text, 400, 'c') FROM generate_series(1, 100000) AS many (i);
+-- transaction: look weight=20
+\\set id random(1, 100000)
+SELECT v FROM t WHERE id = :id;
+-- transaction: scan weight=1
+SELECT count(*) FROM t WHERE v >= 5;
 """
 
 
@@ -172,6 +185,30 @@ def test_the_trace_is_what_the_server_counted(place: Place) -> None:
         ]
         assert 0 < kinds[2] <= kinds[0] + kinds[1]
     assert probes(place) == []
+
+
+@pytest.mark.slow
+@pytest.mark.servers
+@pytest.mark.parametrize("place", ["postgres-16", "postgres-17", "postgres-18"], indirect=True)
+def test_scans_that_sessions_and_their_parallel_workers_share_are_counted_to_the_page(place: Place) -> None:
+    script = place.out.parent / "scans.sql"
+    script.write_text(_SCANS)
+    size = ("--connections", "4", "--transactions", "1000", "--repetitions", "1", "--sweep", "pool_size=30%")
+    server = ("--engine", "postgres", "--server", place.name, "--probe", "page-trace")
+    words = [sys.executable, "-m", "bufferlab", "run", str(script), *server, *size, *place.places, "--json"]
+    done = subprocess.run(words, env=place.environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert {check["name"]: check["status"] for check in answer["checks"]}["postgres_io_reads"] == "passed"
+    (record,) = open_sweep(Path(answer["sweep"])).runs()
+    trace = record.run.page_trace
+    assert trace is not None
+    assert trace.status == "ok", trace.reason
+    assert [(one.recorded, one.counter) for one in trace.counts] == [
+        (one.counted, counter)
+        for one, counter in zip(trace.counts, ("page_gets", "postgres_io_pages_read"), strict=True)
+    ]
+    assert trace.counts[1].counted > 50_000, "scans go past the pool"
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 The headline metric is one family of claims, CPU and latencies that the workload does not name another, all other
 metrics the third: the intervals of a family hold together at 95 %. This file makes data. compare_words makes sentences
-of it, compare_page a report, compare_json an object.
+of it, compare_page a report and an object.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class PostgresBehaviour(ServerBehaviour):
     page_sites_table = Path(__file__).with_name("page_sites.toml")
     page_trace_counters: Mapping[tuple[str, ...], tuple[str, ...]] = {
         ("get",): ("page_gets",),
-        # PostgreSQL 17 counts in blks_read what another session read meanwhile, too (bufmgr.c, WaitReadBuffers).
+        # From 17 on blks_read counts what another session read meanwhile, too (bufmgr.c, WaitReadBuffers).
         ("read",): ("postgres_io_pages_read", "pages_read"),
     }
 
