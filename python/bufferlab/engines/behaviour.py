@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from bufferlab.engines.native import failure_of_core
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, FailureKind, Problem, SpecError, is_full
@@ -24,6 +24,9 @@ OnEvent = Callable[[str], None]
 
 NativeKnobs = Mapping[str, int | str]
 """Knob values as the core takes them, keyed by native name."""
+
+TraceWay = Literal["inside", "uprobes"]
+"""Who records a server's page accesses: code of ours in its process, or the kernel."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +105,11 @@ class Behaviour(ABC):
     page_trace_counters: Mapping[tuple[str, ...], tuple[str, ...]] = {}
     """The engine's counters of these kinds of access together, the best first; a version may lack the first."""
 
-    def require_page_trace(self, knobs: NativeKnobs) -> None:
-        """Raise SpecError where accesses to this engine's pages cannot be recorded with these knobs."""
+    def require_page_trace(self, knobs: NativeKnobs, way: TraceWay) -> None:
+        """Raise SpecError where accesses to this engine's pages cannot be recorded with these knobs.
+
+        `way` says who records a server; an engine in our own process records itself and refuses "uprobes".
+        """
         what = "accesses to this engine's pages cannot be recorded"
         raise SpecError(what, "--probe page-trace", "leave it out, or use --engine sqlite")
 

@@ -52,6 +52,11 @@ impl Format {
         Some(Self { name: line("name:")?.to_owned(), id: line("ID:")?.parse().ok()?, fields: fields(text) })
     }
 
+    /// Returns the format of records that the kernel does not make.
+    pub(crate) fn of(name: &str, fields: BTreeMap<String, Field>) -> Self {
+        Self { name: name.to_owned(), id: 0, fields }
+    }
+
     pub(crate) fn field(&self, name: &str) -> Option<Field> {
         self.fields.get(name).copied()
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.engines import direct_io
-from bufferlab.engines.behaviour import HostCheck, NativeKnobs, OnEvent
+from bufferlab.engines.behaviour import HostCheck, NativeKnobs, OnEvent, TraceWay
 from bufferlab.engines.innodb import (
     accounts,
     consistency_by_pymysql,
@@ -55,8 +55,8 @@ class InnodbBehaviour(ServerBehaviour):
         super().__init__(ExistingInnodb(flavour))
         self.flavour: Flavour = flavour
 
-    def require_page_trace(self, knobs: NativeKnobs) -> None:
-        super().require_page_trace(knobs)
+    def require_page_trace(self, knobs: NativeKnobs, way: TraceWay) -> None:
+        super().require_page_trace(knobs, way)
         build = self._build(knobs)
         hashed = str(knobs.get("innodb_adaptive_hash_index", "OFF")).upper() in ("ON", "1")
         if hashed and not page_sites.find(self.page_sites_table, build).has_hash_index:

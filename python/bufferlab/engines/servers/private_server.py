@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.server_process import READY_SECONDS, OnWait, ServerProcess
+from bufferlab.engines.servers.server_process import READY_SECONDS, OnWait, ServerProcess, Watch
 from bufferlab.engines.servers.user import require_reachable
 
 STOP_SECONDS = 120.0
@@ -48,7 +48,7 @@ class PrivateServer(ABC):
         on_wait: OnWait = lambda what: None,
         ready_seconds: float = READY_SECONDS,
         stop_seconds: float = STOP_SECONDS,
-        watch: Callable[[int], None] | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.build = build
         self._process = self.make_process(build, data, home, user)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.engines import host_settings, read_ahead
-from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
+from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent, TraceWay
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import page_sites, stored_sizes, user
@@ -184,13 +184,13 @@ class ServerBehaviour(Behaviour):
     def restore_host(self) -> list[str]:
         return host_settings.restore()
 
-    def require_page_trace(self, knobs: NativeKnobs) -> None:
+    def require_page_trace(self, knobs: NativeKnobs, way: TraceWay) -> None:
         """Raise for a server that runs already, for a build whose sites are not known, and where nobody may trace."""
         if is_url(knobs.get("server")):
             what = "page accesses of a server that runs already cannot be recorded"
             hint = "leave the trace out, or let bufferlab start the server"
             raise SpecError(what, "--probe page-trace", hint)
-        page_sites.require(self.page_sites_table, self._build(knobs))
+        page_sites.require(self.page_sites_table, self._build(knobs), way)
 
     def abilities(self, directory: Path) -> list[HostCheck]:
         """Return for each fetched build of the flavour whether its page accesses can be recorded."""
@@ -202,7 +202,7 @@ class ServerBehaviour(Behaviour):
     def _traceable(self, name: str) -> HostCheck:
         subject = f"page-trace {name}"
         try:
-            sites = page_sites.require(self.page_sites_table, self.find_build(name))
+            sites = page_sites.require(self.page_sites_table, self.find_build(name), "inside")
         except BufferlabError as error:
             return HostCheck(subject, False, error.what, error.hint)
         return HostCheck(subject, True, f"accesses to the pages of {sites.server} can be recorded")
@@ -289,13 +289,15 @@ class ServerBehaviour(Behaviour):
         with (
             read_ahead.around_run(database, knobs) as ahead,
             self.bounded(knobs, database) as limit,
-            page_sites.recording(self.page_sites_table, build, _spool(job)) as trace,
+            page_sites.recording(self.page_sites_table, build, job.get("probes", {}).get("page_trace")) as trace,
             self._server(
                 build, database, on_event, login=(identity.user, identity.password),
                 settings=self.settings_of(build, knobs), connections=int(job["connections"]),
-                group=limit.procs if limit else None, watch=trace.attach if trace else None,
+                group=limit.procs if limit else None, watch=trace,
             ) as server,
         ):  # fmt: skip
+            if trace:
+                trace.require_on()
             with closing(server.connect()) as connection:
                 found = self.read_back(connection, build, knobs, limit)
             self.require_not_cancelled()
@@ -391,9 +393,3 @@ class ServerBehaviour(Behaviour):
             "frames": frames,
             **({"program": program} if program else {}),
         }
-
-
-def _spool(job: Mapping[str, Any]) -> str | None:
-    """Return the file for a page trace's records; None when no trace was asked for."""
-    asked = job.get("probes", {}).get("page_trace")
-    return asked["spool"] if asked else None
