@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -19,10 +20,11 @@ import pytest
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import TraceWay
 from bufferlab.engines.innodb import page_owners as innodb_owners
+from bufferlab.engines.native import native
 from bufferlab.engines.postgres import page_owners as postgres_owners
 from bufferlab.engines.servers import child_process, page_sites, stored_sizes
-from bufferlab.engines.servers.builds import Build
-from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.engines.servers.builds import Build, servers_root
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.execute.page_trace_probe import PageTraceAsked
 from bufferlab.results.page_traces import page_trace_words
 
@@ -95,6 +97,19 @@ def test_a_site_may_have_another_place_for_code_in_the_server() -> None:
     build = build_of(Path("server"))
     of_ways = {way: json.loads(sites.job(build, "/spool", way))["sites"] for way in get_args(TraceWay)}
     assert of_ways == {"uprobes": [site], "inside": [{**site, "offset": 7, "byte": 2}]}
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["server"])
+def test_no_branch_of_a_fetched_build_leads_into_what_its_jumps_cover(entry: dict[str, Any]) -> None:
+    families = [engines.behaviour(name) for name in ("mysql", "mariadb", "postgres")]
+    named = [(one, path.name) for one in families for path in servers_root().glob(f"{one.flavour}-*")]  # type: ignore[attr-defined]
+    for family, name in named:
+        with suppress(BufferlabError):
+            build = family.find_build(name)  # type: ignore[attr-defined]
+            if (sites := page_sites.find(family.page_sites_table, build)).server == entry["server"]:  # type: ignore[attr-defined]
+                assert json.loads(native().page_trace_branches(sites.job(build, "", "inside"))) == []
+                return
+    pytest.skip(f"NOT TESTED: {entry['server']} is not fetched")
 
 
 def test_a_trace_that_would_slow_somebody_elses_server_is_refused(

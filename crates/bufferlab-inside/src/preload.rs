@@ -95,9 +95,8 @@ extern "C" fn first_program(loaded: *const Loaded, _: usize, data: *mut c_void) 
     // SAFETY: the header begins the memory.
     let Some(plan) = (unsafe { install::Plan::of(program.header) }) else { return 1 };
     let executable = headers.iter().filter(|part| part.kind == PT_LOAD && part.flags & PF_X != 0);
-    let same = |(part, wanted): (&ProgramHeader, &Segment)| {
-        part.address == wanted.address && part.file_bytes == wanted.bytes
-    };
+    let same =
+        |(part, wanted): (&ProgramHeader, &Segment)| part.address == wanted.address && part.file_bytes == wanted.bytes;
     program.base = loaded.base;
     program.is_it = executable.clone().count() == plan.segments.len() && executable.zip(plan.segments).all(same);
     1

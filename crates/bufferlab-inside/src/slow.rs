@@ -7,8 +7,8 @@ use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use crate::layout::{
-    BEGINS, ENDED, HEAD_BYTES, Header, PATIENCE_NS, RECORD_BYTES, RING_BYTES, SITE_AT, SLOT_BYTES, SLOTS_AT,
-    STATES_AT, Slot, USED,
+    BEGINS, ENDED, HEAD_BYTES, Header, PATIENCE_NS, RECORD_BYTES, RING_BYTES, SITE_AT, SLOT_BYTES, SLOTS_AT, STATES_AT,
+    Slot, USED,
 };
 use crate::sys;
 
@@ -102,7 +102,9 @@ pub fn cold_entry() -> u64 {
 pub fn slot_offset() -> i64 {
     let offset;
     // SAFETY: the linker has filled in the table that is read.
-    unsafe { asm!("mov {}, qword ptr [rip + bufferlab_inside_slot@gottpoff]", out(reg) offset, options(nostack, pure, readonly)) };
+    unsafe {
+        asm!("mov {}, qword ptr [rip + bufferlab_inside_slot@gottpoff]", out(reg) offset, options(nostack, pure, readonly))
+    };
     offset
 }
 
@@ -282,7 +284,9 @@ unsafe extern "C" {
 fn has_keys() -> bool {
     let found: usize;
     // SAFETY: the linker has filled in the table that is read.
-    unsafe { asm!("mov {}, qword ptr [rip + pthread_key_create@GOTPCREL]", out(reg) found, options(nostack, pure, readonly)) };
+    unsafe {
+        asm!("mov {}, qword ptr [rip + pthread_key_create@GOTPCREL]", out(reg) found, options(nostack, pure, readonly))
+    };
     found != 0
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use bufferlab_drive::failure::Failure;
-use bufferlab_probe::page_trace::{Recorder, Settings, arm, check, executable_segments, remove_stale};
+use bufferlab_probe::page_trace::{Recorder, Settings, arm, check, executable_segments, inside, remove_stale};
 use bufferlab_probe::{block_trace, tracefs::Tracing};
 use pyo3::prelude::*;
 
@@ -60,6 +60,13 @@ pub fn page_trace(py: Python<'_>, settings_json: &str) -> PyResult<PageTrace> {
 pub fn page_trace_check(py: Python<'_>, settings_json: &str) -> PyResult<()> {
     let settings: Settings = parse(settings_json)?;
     py.detach(|| guarded(|| check(&settings).map_err(Failure::from)))
+}
+
+/// Returns the direct branches of a server's binary into bytes that code in the server would cover, as JSON: from, to.
+#[pyfunction]
+pub fn page_trace_branches(py: Python<'_>, settings_json: &str) -> PyResult<String> {
+    let settings: Settings = parse(settings_json)?;
+    json_text(&py.detach(|| guarded(|| inside::branches(&settings).map_err(Failure::from)))?)
 }
 
 /// Returns offset and length of each executable segment in a binary's file, as JSON.

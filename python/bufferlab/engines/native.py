@@ -172,6 +172,10 @@ class Native(Protocol):
         """Prepare a server's page trace; nothing is recorded before `attach`."""
         ...
 
+    def page_trace_branches(self, settings_json: str) -> str:
+        """Return [from, to] of each branch of a binary into bytes that code in the server would cover."""
+        ...
+
     def executable_ranges(self, binary: str) -> str:
         """Return [offset, bytes] of each executable segment in a binary's file."""
         ...

@@ -201,7 +201,14 @@ mod tests {
 
     fn settings(binary: &Path, sites: Vec<Site>) -> Settings {
         let fields = vec!["space:u32".to_owned(), "mode:u8".to_owned()];
-        Settings { way: Way::Uprobes, binary: binary.to_owned(), spool: PathBuf::new(), fields, modes_if_in_pool: Vec::new(), sites }
+        Settings {
+            way: Way::Uprobes,
+            binary: binary.to_owned(),
+            spool: PathBuf::new(),
+            fields,
+            modes_if_in_pool: Vec::new(),
+            sites,
+        }
     }
 
     #[test]

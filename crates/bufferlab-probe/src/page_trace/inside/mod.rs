@@ -56,10 +56,7 @@ pub fn check(settings: &Settings) -> Result<(), TraceError> {
 }
 
 /// Reads a program's segments.
-///
-/// # Errors
-/// When its file cannot be read.
-pub fn program(binary: &Path) -> Result<Program, TraceError> {
+fn program(binary: &Path) -> Result<Program, TraceError> {
     let unread = |error| TraceError::io("the server's binary cannot be read", binary, &error);
     let file = File::open(binary).map_err(unread)?;
     let mut program = Program::default();
@@ -75,10 +72,23 @@ pub fn program(binary: &Path) -> Result<Program, TraceError> {
     Ok(program)
 }
 
+/// Returns the direct branches of a build that lead into bytes which a plan covers: from, to. There must be none.
+///
+/// # Errors
+/// When the build cannot be recorded from inside at all.
+pub fn branches(settings: &Settings) -> Result<Vec<(u64, u64)>, TraceError> {
+    let program = program(&settings.binary)?;
+    Ok(plan::branches_into(&program, &plan_of(settings)?))
+}
+
 fn plan_of(settings: &Settings) -> Result<Plan, TraceError> {
     if LIBRARY.is_empty() {
         let hint = "use a machine with an x86-64 processor, or --probe page-trace=uprobes as root";
-        return Err(TraceError::new("servers on this processor cannot record themselves", std::env::consts::ARCH, hint));
+        return Err(TraceError::new(
+            "servers on this processor cannot record themselves",
+            std::env::consts::ARCH,
+            hint,
+        ));
     }
     plan(&program(&settings.binary)?, settings)
         .map_err(|why| TraceError::new(why, settings.binary.display().to_string(), REPORT))

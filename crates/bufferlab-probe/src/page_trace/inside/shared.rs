@@ -47,9 +47,8 @@ impl Shared {
         }
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at a place of the kernel's choice.
-        let place = unsafe {
-            libc::mmap(std::ptr::null_mut(), ALL_BYTES, rights, libc::MAP_SHARED, descriptor.as_raw_fd(), 0)
-        };
+        let place =
+            unsafe { libc::mmap(std::ptr::null_mut(), ALL_BYTES, rights, libc::MAP_SHARED, descriptor.as_raw_fd(), 0) };
         if place == libc::MAP_FAILED {
             return Err(refused());
         }

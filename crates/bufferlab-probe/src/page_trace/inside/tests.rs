@@ -246,14 +246,8 @@ impl Victim {
         let place = unsafe {
             let file = libc::memfd_create(c"victim".as_ptr(), libc::MFD_CLOEXEC);
             assert_eq!(libc::write(file, bytes.as_ptr().cast(), PAGE), PAGE as isize);
-            let place = libc::mmap(
-                std::ptr::null_mut(),
-                PAGE,
-                libc::PROT_READ | libc::PROT_EXEC,
-                libc::MAP_PRIVATE,
-                file,
-                0,
-            );
+            let place =
+                libc::mmap(std::ptr::null_mut(), PAGE, libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE, file, 0);
             libc::close(file);
             place
         };
@@ -338,7 +332,8 @@ fn random_state(random: &mut Random, memory: &Memory) -> Processor {
         *byte = random.next() as u8;
     }
     // The control words and the header must be good ones; bytes that the processor reserves must be zero.
-    let word = |state: &mut Processor, at: usize, bytes: &[u8]| state.saved[at..at + bytes.len()].copy_from_slice(bytes);
+    let word =
+        |state: &mut Processor, at: usize, bytes: &[u8]| state.saved[at..at + bytes.len()].copy_from_slice(bytes);
     word(&mut state, 0, &0x37f_u64.to_le_bytes());
     word(&mut state, 8, &[0; 16]);
     word(&mut state, 24, &[0x80, 0x1f, 0, 0, 0xff, 0xff, 0, 0]);
@@ -438,8 +433,13 @@ fn a_patched_site_leaves_every_state_as_it_was_and_records_what_it_fetches() {
                 }
             });
             for (number, (without, with)) in without.iter().zip(&with).enumerate() {
-                assert_eq!(without.0.registers, with.0.registers, "{name}, state {number}: {:?}", settings.sites[0].fetch);
-                assert_eq!(without.0.flags, with.0.flags, "{name}, state {number}");
+                assert_eq!(
+                    without.0.registers, with.0.registers,
+                    "{name}, state {number}: {:?}",
+                    settings.sites[0].fetch
+                );
+                // No function may count on the flags that its caller left (System V ABI for AMD64, 3.2.1).
+                assert!(is_call || without.0.flags == with.0.flags, "{name}, state {number}: the flags");
                 assert!(without.0.saved == with.0.saved, "{name}, state {number}: vector registers");
                 assert!(without.1 == with.1, "{name}, state {number}: the stack");
             }
