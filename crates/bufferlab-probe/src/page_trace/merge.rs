@@ -17,11 +17,14 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    pub fn new(rings: usize) -> Self {
-        Self { of_ring: vec![VecDeque::new(); rings], last_ns: 0 }
+    pub fn new() -> Self {
+        Self { of_ring: Vec::new(), last_ns: 0 }
     }
 
     pub fn push(&mut self, ring: usize, access: Record) {
+        if ring >= self.of_ring.len() {
+            self.of_ring.resize(ring + 1, VecDeque::new());
+        }
         self.of_ring[ring].push_back(access);
     }
 
@@ -64,7 +67,7 @@ mod tests {
 
     #[test]
     fn accesses_of_two_rings_come_in_the_order_of_time_and_the_newest_wait() {
-        let mut merge = Merge::new(2);
+        let mut merge = Merge::new();
         for t_ns in [10, 40, LATE_NS] {
             merge.push(0, access(t_ns));
         }
@@ -77,7 +80,7 @@ mod tests {
 
     #[test]
     fn time_never_runs_backwards() {
-        let mut merge = Merge::new(2);
+        let mut merge = Merge::new();
         merge.push(0, access(100));
         assert_eq!(taken(&mut merge, None), [(100, 100)]);
         merge.push(1, access(90));

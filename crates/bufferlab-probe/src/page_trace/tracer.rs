@@ -166,7 +166,7 @@ struct Reader {
 
 impl Reader {
     fn new(rings: Vec<Sampler>, family: Family, decoder: Decoder, spool: Spool) -> Self {
-        let merge = Merge::new(rings.len());
+        let merge = Merge::new();
         Self { rings, family, decoder, merge, spool, lost: 0, unread: 0 }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bufferlab_inside::layout::{BEGINS, FREE, RECORD_BYTES, RING_BYTES, SITE_AT, SLOTS, USED};
+use bufferlab_inside::layout::{BEGINS, FREE, RECORD_BYTES, RING_BYTES, SITE_AT, USED};
 
 use super::super::decode::Decoder;
 use super::super::merge::Merge;
@@ -53,7 +53,7 @@ struct Slot {
 
 impl Reader {
     pub fn new(shared: Arc<Shared>, decoder: Decoder, spool: Spool) -> Self {
-        let (merge, clock) = (Merge::new(SLOTS), Clock::new());
+        let (merge, clock) = (Merge::new(), Clock::new());
         Self { shared, decoder, merge, spool, clock, slots: Vec::new(), touched: 0, round: 0, unread: 0 }
     }
 
@@ -133,7 +133,7 @@ impl Reader {
         while slot.read != end {
             let record = shared.record(number, slot.read);
             slot.read = slot.read.wrapping_add(RECORD_BYTES as u64);
-            let word = |at: usize| record[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+            let word = |at: usize| u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]);
             if record[SITE_AT] == BEGINS {
                 slot.thread = decoder.thread(word(12));
                 continue;

@@ -113,7 +113,12 @@ impl Shared {
         let at = HEAD_BYTES + (written as usize & (RING_BYTES - 1) & !(RECORD_BYTES - 1));
         // SAFETY: the place is inside of the slot. The server has published the record, and leaves it alone until we
         // have said that it is read; were it to change it all the same, the bytes would be wrong and nothing else.
-        unsafe { self.at(number).add(at).cast::<[u8; RECORD_BYTES]>().read_volatile() }
+        let words = unsafe { self.at(number).add(at).cast::<[u64; RECORD_BYTES / 8]>().read_volatile() };
+        let mut bytes = [0; RECORD_BYTES];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
     }
 
     /// Takes memory for a slot, so that it does not count as the server's, whose memory may be limited.

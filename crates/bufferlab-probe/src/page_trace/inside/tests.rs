@@ -215,6 +215,30 @@ const SHAPES: [(&str, Write); 10] = [
     }),
 ];
 
+/// Returns a page of code: the site, and behind it, and at 0x200, jumps to where the state is kept again.
+fn victims_code(write: Write) -> Result<Vec<u8>, iced_x86::IcedError> {
+    let land = bufferlab_test_land as *const () as u64;
+    let mut code = CodeAssembler::new(64)?;
+    let (mut behind, mut landing) = (code.create_label(), code.create_label());
+    write(&mut code, behind)?;
+    code.jmp(qword_ptr(landing))?;
+    code.set_label(&mut behind)?;
+    code.jmp(qword_ptr(landing))?;
+    code.set_label(&mut landing)?;
+    code.dq(&[land])?;
+    let mut bytes = code.assemble(CODE_AT)?;
+    assert!(bytes.len() < 0x200);
+    bytes.resize(0x200, 0xcc);
+    let mut far = CodeAssembler::new(64)?;
+    let mut landing = far.create_label();
+    far.jmp(qword_ptr(landing))?;
+    far.set_label(&mut landing)?;
+    far.dq(&[land])?;
+    bytes.extend(far.assemble(CODE_AT + 0x200)?);
+    bytes.resize(PAGE, 0xcc);
+    Ok(bytes)
+}
+
 /// A victim in memory: its code is that of a file, as a program's is.
 struct Victim {
     base: u64,
@@ -223,25 +247,7 @@ struct Victim {
 
 impl Victim {
     fn new(write: Write) -> Self {
-        let mut code = CodeAssembler::new(64).unwrap();
-        let (mut behind, mut landing) = (code.create_label(), code.create_label());
-        write(&mut code, behind).unwrap();
-        code.jmp(qword_ptr(landing)).unwrap();
-        code.set_label(&mut behind).unwrap();
-        code.jmp(qword_ptr(landing)).unwrap();
-        code.set_label(&mut landing).unwrap();
-        let land = bufferlab_test_land as *const () as u64;
-        code.dq(&[land]).unwrap();
-        let mut bytes = code.assemble(CODE_AT).unwrap();
-        assert!(bytes.len() < 0x200);
-        bytes.resize(0x200, 0xcc);
-        let mut far = CodeAssembler::new(64).unwrap();
-        let mut landing = far.create_label();
-        far.jmp(qword_ptr(landing)).unwrap();
-        far.set_label(&mut landing).unwrap();
-        far.dq(&[land]).unwrap();
-        bytes.extend(far.assemble(CODE_AT + 0x200).unwrap());
-        bytes.resize(PAGE, 0xcc);
+        let bytes = victims_code(write).expect("the shape assembles");
         // SAFETY: the name ends with a zero; the mapping is new.
         let place = unsafe {
             let file = libc::memfd_create(c"victim".as_ptr(), libc::MFD_CLOEXEC);
@@ -306,7 +312,7 @@ fn expected(fetch: &Fetch, before: &Processor, memory: &Memory, bytes: usize) ->
         Fetch::Register(register) => {
             let name = format!("{register:?}").to_lowercase();
             let at = NAMES.iter().position(|known| *known == name.trim_start_matches('r') || *known == name);
-            before.registers[at.unwrap()]
+            before.registers[at.expect("a register")]
         }
         Fetch::Memory(distance, inner) => match expected(inner, before, memory, 8) {
             0 => 0,
