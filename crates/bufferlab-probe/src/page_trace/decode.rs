@@ -120,6 +120,7 @@ impl Decoder {
     }
 
     /// Returns what a latch has added for the ring of the get.
+    #[inline]
     fn ring(&self, data: &[u8]) -> Option<u8> {
         if let Some(context) = self.fields.io_context {
             // IOContext of pgstat.h: bulk read, bulk write, normal, VACUUM.
@@ -142,6 +143,7 @@ impl Decoder {
     }
 
     /// Returns the page's object and its number there.
+    #[inline]
     fn page(&mut self, data: &[u8]) -> Option<(u32, u32)> {
         if let Some(page_id) = self.fields.page_id {
             let id = page_id.number(data)?;

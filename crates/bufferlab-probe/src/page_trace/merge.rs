@@ -21,6 +21,7 @@ impl Merge {
         Self { of_ring: Vec::new(), last_ns: 0 }
     }
 
+    #[inline]
     pub fn push(&mut self, ring: usize, access: Record) {
         if ring >= self.of_ring.len() {
             self.of_ring.resize(ring + 1, VecDeque::new());

@@ -48,6 +48,7 @@ impl Spool {
     }
 
     /// Adds an access. Allocates nothing, and writes to the file once in 10,000 accesses.
+    #[inline]
     pub fn push(&mut self, access: &Record) {
         self.events[access.kind as usize] += 1;
         self.buffer.extend_from_slice(&access.bytes());

@@ -13,11 +13,13 @@ pub(crate) struct Field {
 
 impl Field {
     /// Returns the bytes of the field; none when the data end before it does.
+    #[inline]
     pub(crate) fn bytes<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         data.get(self.offset..self.offset.checked_add(self.size)?)
     }
 
     /// Returns the field as a number of up to eight bytes, in this machine's order.
+    #[inline]
     pub(crate) fn number(&self, data: &[u8]) -> Option<u64> {
         let bytes = self.bytes(data)?;
         // The sizes of page accesses, of which there are a million a second.

@@ -109,6 +109,7 @@ impl Shared {
     }
 
     /// Returns the record at a number of bytes written.
+    #[inline]
     pub fn record(&self, number: usize, written: u64) -> [u8; RECORD_BYTES] {
         let at = HEAD_BYTES + (written as usize & (RING_BYTES - 1) & !(RECORD_BYTES - 1));
         // SAFETY: the place is inside of the slot. The server has published the record, and leaves it alone until we
