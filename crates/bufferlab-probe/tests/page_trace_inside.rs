@@ -400,6 +400,40 @@ fn a_program_that_was_never_started_is_not_recorded() {
 }
 
 #[test]
+fn all_that_a_killed_program_wrote_is_told() {
+    for round in 0..20 {
+        let trace = Trace::new();
+        let mut victim = trace.start("long");
+        wait_for("the victim did not begin", || trace.folder.path().join("begun").exists());
+        std::thread::sleep(Duration::from_micros(700 * round));
+        victim.kill().expect("it lives");
+        victim.wait().expect("our child");
+        let (told, records) = trace.end();
+        assert_eq!((told.lost, told.spooled.problem), (0, None));
+        assert!(records.len() > 1000);
+        assert!(records.iter().map(|record| record.2).eq(0..records.len() as u32));
+    }
+}
+
+#[test]
+fn a_folder_from_which_nobody_may_run_code_leaves_a_program_unrecorded() {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
+    let spool = folder.path().join("spool");
+    let recorder = arm(settings(&own_program(), &spool)).expect("it can be recorded");
+    let preload = recorder.preload(folder.path()).expect("the folder serves").expect("it needs a library");
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "true"]).envs(preload.environment.iter().map(|(name, value)| (name, value)));
+    let said = command.output().expect("it runs");
+    assert!(said.status.success());
+    if said.stderr.is_empty() {
+        return eprintln!("NOT TESTED: programs may be run from /dev/shm");
+    }
+    assert!(String::from_utf8_lossy(&said.stderr).contains("cannot be preloaded"));
+    let refused = recorder.require_on().expect_err("nobody recorded");
+    assert!(refused.hint.contains("noexec"), "{refused}");
+}
+
+#[test]
 fn a_killed_reader_leaves_a_program_that_goes_on() {
     for _ in 0..5 {
         let mut host = Host::start();
