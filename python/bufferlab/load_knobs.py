@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
 
 from bufferlab.knob import UNLIMITED, Knob
 
 LOAD_KNOBS: tuple[Knob, ...] = (
     Knob.number("rate",
                 "transactions that arrive each second (open loop); unlimited: the next begins when the last ended",
-                native_name="rate_per_s", unit="per_s", choices=(UNLIMITED,), default=UNLIMITED,
+                spelling="rate_per_s", unit="per_s", choices=(UNLIMITED,), default=UNLIMITED,
                 minimum=Decimal("0.001"), maximum=10_000_000),
     Knob.choice("arrivals", ("poisson", "constant"),
                 "with a rate: the times between arrivals are random and independent, or all equal", default="poisson"),
@@ -34,15 +33,3 @@ CONNECTIONS = Knob.count("connections", "connections that run transactions at th
 def by_name() -> Mapping[str, Knob]:
     """Return the load's settings, keyed by the name that people write."""
     return {knob.name: knob for knob in LOAD_KNOBS}
-
-
-def native_load(asked: Mapping[str, str]) -> dict[str, Any]:
-    """Return the "load" of a run's job, made from the canonical text of every load setting.
-
-    >>> native_load({"rate": "unlimited", "arrivals": "poisson", "patience": "10s", "arm": "b"})
-    {'mode': 'closed'}
-    """
-    if asked["rate"] == UNLIMITED:
-        return {"mode": "closed"}
-    native = {knob.native_name: knob.native(asked[knob.name], None) for knob in LOAD_KNOBS if knob.name != "arm"}
-    return {"mode": "open", **native}

@@ -282,8 +282,8 @@ def stored_settings(sweep: Sweep, truth: Truth, *, ran: bool) -> dict[str, Any]:
         text, ran_as = asked.get(name), actual.get(name)
         knob = engines.declaration(sweep.engine).knob(name)
         planned = None if text in (None, "auto") else ran_as
-        if knob and text not in (None, "auto") and knob.share(str(text)) is None:
-            planned = knob.native(knob.parse(text), None)
+        if knob and text not in (None, "auto") and (setting := knob.parse(text)).ratio is None:
+            planned = setting.value
         found[name] = {"asked": text, "planned": planned, "unit": knob.unit if knob else ""}
         if ran:
             found[name] |= {"actual": ran_as, "note": notes.get(name, "") if ran_as != planned else ""}

@@ -93,7 +93,7 @@ def build(
     made = plan.make(experiment, lambda _: plan.DataFacts(DATABASE_BYTES))
     folder = SweepFolder.create(parent, registry(), spec.to_toml(experiment), made.as_dict(), {})
     point = made.points[0]
-    settings = {name: one.as_dict() | {"actual": one.planned} for name, one in point.settings.items()}
+    settings = {name: one.model_dump() | {"actual": one.planned} for name, one in point.stored().items()}
     for name, value in (actual or {}).items():
         settings[name] = {**settings.get(name, {}), "actual": value}
     events = [*warm_up, *window]

@@ -228,7 +228,7 @@ def job(database: Path, **knobs: Any) -> dict[str, Any]:
         "parent_pid": os.getpid(),
         "job": {
             "database": str(database),
-            "knobs": {"page_size_bytes": 4096, "pool_size_bytes": 8192, "behave": "ok", "pace_ms": 50, **knobs},
+            "knobs": {"page_size": 4096, "pool_size": 8192, "behave": "ok", "pace_ms": 50, **knobs},
             "workload": {"name": "tpcc", "warehouses": 1, "load_seed": 1, "seed": 2},
             "warm_up": {"max_transactions": 10, "max_seconds": 10},
             "measure": {"transactions": 10_000_000, "max_seconds": 1e6},

@@ -213,7 +213,7 @@ def test_private_servers_keep_the_isolation_of_every_other_version(
     flavour: str, version: str, expected: str | None
 ) -> None:
     (knob,) = (knob for knob in registry.declaration("mariadb").knobs if knob.name == "snapshot_isolation")
-    settings = option_file.server_settings(flavour, version, {knob.native_name: str(knob.auto)})
+    settings = option_file.server_settings(flavour, version, {knob.name: str(knob.auto)})
     assert settings.get("innodb_snapshot_isolation") == expected
 
 
@@ -242,7 +242,7 @@ def test_each_instance_of_a_pool_is_one_chunk_unless_another_is_asked_for(
     flavour: str, version: str, asked: dict[str, int], chunk: int | None
 ) -> None:
     """Chunks of 1 MiB hold 63 or 64 pages of 16 KiB, by where their memory happens to begin."""
-    knobs = {"pool_size_bytes": 210 * MIB - 16_384, **asked}
+    knobs = {"pool_size": 210 * MIB - 16_384, **asked}
     written = option_file.with_one_chunk(flavour, version, option_file.server_settings(flavour, version, knobs))
     assert written.get("innodb_buffer_pool_chunk_size") == (None if chunk is None else str(chunk))
 

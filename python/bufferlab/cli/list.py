@@ -78,7 +78,7 @@ def _experiments(everything: bool) -> list[dict[str, Any]]:
                 "question": experiment.question,
                 "engine": experiment.engine,
                 "workload": experiment.workload.name,
-                "sweep": {knob: list(values) for knob, values in experiment.sweep.items()},
+                "sweep": {knob: list(map(str, values)) for knob, values in experiment.sweep.items()},
                 "file": str(file),
             }
         )
@@ -120,7 +120,7 @@ def _settings(knobs: Sequence[Knob]) -> list[dict[str, Any]]:
     return [
         {
             "name": knob.name,
-            "native_name": knob.native_name,
+            "native_name": knob.spelling or knob.name,
             "unit": knob.unit,
             "default": knob.default,
             "values": knob.range_text(),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bufferlab.engines.native import failure_of_core
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, FailureKind, Problem, SpecError, is_full
+from bufferlab.knob import Values
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 OnEvent = Callable[[str], None]
 """Takes one event: a JSON object as text."""
 
-NativeKnobs = Mapping[str, int | str]
-"""Knob values as the core takes them, keyed by native name."""
+NativeKnobs = Values
+"""The values of the engine's knobs, by the knobs' names."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from bufferlab.plan import PlannedRun, Point
 from bufferlab.plan.estimate import window_seconds
 from bufferlab.plan.facts import workload_of
 from bufferlab.results.keys import actual_key
+from bufferlab.results.schema import StoredSetting
 from bufferlab.results.store import latency_rows, sample_rows
 from bufferlab.spec import Experiment
 
@@ -66,8 +67,8 @@ class EngineBackend:
             "clock": engine.clock,
             "engine": engine.name,
             "workload": _workload(experiment, point),
-            "load": point.load,
-            "settings": {name: setting.as_dict() for name, setting in point.settings.items()},
+            "load": point.arrivals.model_dump(),
+            "settings": {name: setting.model_dump() for name, setting in point.stored().items()},
             "seed": _seed(context, planned),
             "host": context.host_id,
             "versions": context.versions,
@@ -206,13 +207,13 @@ def _keep_result(
     gathered.latency = latency_rows(result["latency"])
     gathered.run |= {
         "engine_version": result["engine_version"],
-        "settings": settings,
+        "settings": {name: one.model_dump() for name, one in settings.items()},
         "workload": {**_workload(context.experiment, point), "drawn": result.get("drawn")},
         "actual_key": actual_key(
             engine=context.engine.name,
             engine_version=result["engine_version"],
             workload=_workload(context.experiment, point),
-            knobs_actual={name: one["actual"] for name, one in settings.items()},
+            knobs_actual={name: one.actual for name, one in settings.items()},
         ),
         "warm_up": _warm_up(result["warm_up"]),
         "measured": result["measured"],
@@ -221,7 +222,7 @@ def _keep_result(
     }
     if result.get("engine_conf"):
         gathered.beside["engine.conf"] = result["engine_conf"]
-    if point.load["mode"] == "closed":  # In an open loop the rate is what was asked, not what could be had.
+    if point.arrivals.mode == "closed":  # In an open loop the rate is what was asked, not what could be had.
         context.rates.observe("transactions_per_s", result["measured"]["transactions"], result["measured"]["seconds"])
     if result["warm_up"]["gate"] not in ("cap", "cold"):
         context.rates.observe("warm_up_bytes_per_s", dataset.size_bytes, result["warm_up"]["seconds"])
@@ -234,24 +235,23 @@ def _workload(experiment: Experiment, point: Point) -> dict[str, Any]:
         "name": experiment.workload.name,
         "version": workload_of(experiment).version,
         "connections": point.connections,
-        **point.workload,
+        **point.parameters,
         **({"script": script.source, "script_sha256": script.sha256} if script else {}),
     }
 
 
-def _settings(point: Point, result: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _settings(point: Point, result: dict[str, Any]) -> dict[str, StoredSetting]:
     """Return the settings of run.json: each as planned, with the value that the engine read back and its note on it.
 
     A value that the engine tells and that belongs to no setting of the point is kept under the engine's name for it.
     """
-    told, notes = dict(result["actual"]), result.get("notes", {})
-    settings = {}
-    for name, planned in point.settings.items():
-        actual = told.pop(planned.knob.native_name, None) if planned.read_back else planned.planned
-        actual = planned.knob.typed(actual)
-        note = notes.get(planned.knob.native_name, "") if actual != planned.planned else planned.note
-        settings[name] = {**planned.as_dict(), "actual": actual, "note": note}
-    return settings | {name: {"actual": value} for name, value in told.items()}
+    told, settings = dict(result["actual"]), point.stored()
+    for name, setting in settings.items():
+        # Settings of load and workload run as planned.
+        setting.actual = told.pop(name, None) if name in point.engine else setting.planned
+        if setting.actual != setting.planned:
+            setting.note = result.get("notes", {}).get(name, "")
+    return settings | {name: StoredSetting(actual=value) for name, value in told.items()}
 
 
 def _warm_up(told: dict[str, Any]) -> dict[str, Any] | None:

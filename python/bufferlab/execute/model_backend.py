@@ -20,6 +20,7 @@ from bufferlab.plan import PlannedRun, Point
 from bufferlab.registry import declared
 from bufferlab.results.keys import actual_key
 from bufferlab.results.page_traces import Prediction
+from bufferlab.results.schema import StoredSetting
 
 PROBE = "model"
 _REPLAYING = "replaying the trace"
@@ -48,7 +49,7 @@ class ModelBackend:
             "engine_version": run.engine_version,
             "workload": run.workload,
             "load": run.load.model_dump(),
-            "settings": {name: setting.as_dict() for name, setting in point.settings.items()},
+            "settings": {name: setting.model_dump() for name, setting in point.stored().items()},
             "seed": run.seed,
             "host": run.host,
             "versions": self.versions,
@@ -70,14 +71,14 @@ class ModelBackend:
         prediction = predict(self.target, point, self.stop.check)
         settings = self._settings(point, prediction)
         gathered.run |= {
-            "settings": settings,
+            "settings": {name: one.model_dump() for name, one in settings.items()},
             "prediction": prediction.model_dump(),
             "measured": {"seconds": 0.0, "transactions": prediction.traced.work["transaction"]},
             "actual_key": actual_key(
                 engine=gathered.run["engine"],
                 engine_version=prediction.traced.engine_version,
                 workload=gathered.run["workload"],
-                knobs_actual={name: one["actual"] for name, one in settings.items()},
+                knobs_actual={name: one.actual for name, one in settings.items()},
             ),
         }
         gathered.samples += list(self._samples(prediction))
@@ -90,13 +91,13 @@ class ModelBackend:
         """Return 0: a replay does not tell how far it is."""
         return 0.0
 
-    def _settings(self, point: Point, prediction: Prediction) -> dict[str, dict[str, Any]]:
+    def _settings(self, point: Point, prediction: Prediction) -> dict[str, StoredSetting]:
         """Return the settings of run.json: those that the model obeys as it played them, others as they were traced."""
-        source, found = self.target.source, {}
-        for name, planned in point.settings.items():
-            actual = planned.planned if planned.planned is not None else prediction.values.get(name)
-            found[name] = {**planned.as_dict(), "actual": source.setting(name).actual if actual is None else actual}
-        return found
+        settings = point.stored()
+        for name, setting in settings.items():
+            played = prediction.values.get(name) if setting.planned is None else setting.planned
+            setting.actual = self.target.source.setting(name).actual if played is None else played
+        return settings
 
     def _samples(self, prediction: Prediction) -> Iterator[dict[str, Any]]:
         """Yield the rows of the window's two edges: each metric that the traced run sampled, or why it has none."""

@@ -74,7 +74,7 @@ class PageTraceAsked:
         out = run.home / PAGE_TRACE_FILE
         write_page_trace(out, _frames(records, numbers))
         spool.unlink()
-        return {**stored, "page_size_bytes": run.result["actual"].get("page_size_bytes"), "status": "ok"}, out
+        return {**stored, "page_size_bytes": run.result["actual"].get("page_size"), "status": "ok"}, out
 
 
 def _record() -> np.dtype[np.void]:

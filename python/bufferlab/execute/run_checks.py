@@ -32,7 +32,7 @@ _RAN_THROUGH = "window_ran_through"
 def check_run(
     context: SweepContext,
     point: Point,
-    settings: Mapping[str, Mapping[str, Any]],
+    settings: Mapping[str, StoredSetting],
     result: Mapping[str, Any],
     dataset: Dataset,
     samples: Sequence[Mapping[str, Any]],
@@ -48,7 +48,7 @@ def check_run(
         else _same_start(dataset, context.method, in_place=context.engine.data_is_read_only),
         _settings_applied(_asked_of(point, settings, result), context.engine.rounds),
         *([_no_confounds(result["confounds"])] if "confounds" in result else []),
-        _window_complete(experiment, result["measured"], is_open=point.load["mode"] == "open"),
+        _window_complete(experiment, result["measured"], is_open=point.arrivals.mode == "open"),
         *([_phases_complete(experiment, result["phases"])] if experiment.phases else []),
         _ran_through(experiment, result, samples, is_server=context.engine.is_server),
     ]
@@ -100,18 +100,14 @@ def warnings(rows: Sequence[IntegrityRow]) -> list[str]:
 
 
 def _asked_of(
-    point: Point, settings: Mapping[str, Mapping[str, Any]], result: Mapping[str, Any]
+    point: Point, settings: Mapping[str, StoredSetting], result: Mapping[str, Any]
 ) -> dict[str, StoredSetting]:
     """Return the settings that the engine was given.
 
     Left out are values that the engine chose, and settings that a server by URL keeps as they were found.
     """
     as_found = result.get("as_found", ())
-    return {
-        name: StoredSetting.model_validate(settings[name])
-        for name, planned in point.settings.items()
-        if planned.read_back and planned.planned is not None and planned.knob.native_name not in as_found
-    }
+    return {name: settings[name] for name in point.knobs if name not in as_found}
 
 
 def _settings_applied(asked: Mapping[str, StoredSetting], rounds: Sequence[str] = ()) -> Row:

@@ -11,7 +11,7 @@ from typing import Any
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
-from bufferlab.knob import Native
+from bufferlab.knob import Native, Setting, values_of
 from bufferlab.spec import Experiment
 from bufferlab.spec.experiment import OWN
 from bufferlab.workloads import registry as workloads
@@ -20,12 +20,12 @@ from bufferlab.workloads.declaration import WorkloadDeclaration
 
 @dataclass(frozen=True)
 class DataKnobs:
-    """The native knobs that decide one loaded database: equal knobs mean the same database."""
+    """The values that decide one loaded database: equal ones mean the same database."""
 
-    knobs: tuple[tuple[str, int | str], ...]
-    """The engine's knobs that decide the file, by native name."""
+    knobs: tuple[tuple[str, Native], ...]
+    """The engine's knobs that decide the file, by name."""
     parameters: tuple[tuple[str, Native], ...]
-    """The workload's parameters that decide the data, by native name."""
+    """The workload's parameters that decide the data, by name."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,11 @@ Facts = Callable[[DataKnobs], DataFacts]
 def estimated_facts(experiment: Experiment) -> Facts:
     """Return the function that estimates size and trees of a database that is not loaded yet."""
     engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
-    page_name = engine.by_name()[engine.page_knob].native_name if engine.page_knob else ""
 
     def estimate(data: DataKnobs) -> DataFacts:
         if engine.data_bytes:
             return DataFacts(engine.data_bytes(dict(data.knobs)))
-        parameters, page_size_bytes = dict(data.parameters), int(dict(data.knobs)[page_name])
+        parameters, page_size_bytes = dict(data.parameters), int(dict(data.knobs)[engine.page_knob])
         size_bytes = int(workload.estimate_bytes(parameters, page_size_bytes) * engine.size_factor)
         shape = workload.estimate_shape(parameters, page_size_bytes) if workload.estimate_shape else None
         return DataFacts(size_bytes, shape)
@@ -67,28 +66,16 @@ def known_facts(experiment: Experiment, known: Mapping[DataKnobs, DataFacts]) ->
 def workload_of(experiment: Experiment) -> WorkloadDeclaration:
     """Return the experiment's workload, with the parameters of the data that it works on."""
     declaration = workloads.declaration(experiment.workload.name)
-    return workloads.on_data(declaration, experiment.workload.parameters.get(declaration.data_parameter, ""))
+    return workloads.on_data(declaration, str(experiment.workload.parameters.get(declaration.data_parameter, "")))
 
 
-def data_knobs(
-    engine: EngineDeclaration,
-    workload: WorkloadDeclaration,
-    native_knobs: Mapping[str, int | str],
-    parameters: Mapping[str, Native],
-) -> DataKnobs:
-    """Return what decides the database of a point with these native knobs and parameters."""
-    return DataKnobs(
-        tuple(
-            (knob.native_name, native_knobs[knob.native_name])
-            for knob in engine.knobs
-            if knob.decides_file and knob.native_name in native_knobs
-        ),
-        tuple(
-            (knob.native_name, parameters[knob.native_name])
-            for knob in workload.parameters
-            if knob.decides_file and knob.native_name in parameters
-        ),
+def data_knobs(engine: EngineDeclaration, workload: WorkloadDeclaration, asked: Mapping[str, Setting]) -> DataKnobs:
+    """Return what decides the database of a point with these settings; none of them is a share of a database."""
+    knobs, parameters = (
+        values_of({knob.name: asked[knob.name] for knob in owner if knob.decides_file and knob.name in asked})
+        for owner in (engine.knobs, workload.parameters)
     )
+    return DataKnobs(tuple(knobs.items()), tuple(parameters.items()))
 
 
 def reference_data(experiment: Experiment, engine: EngineDeclaration, own: DataKnobs) -> DataKnobs:
@@ -96,6 +83,5 @@ def reference_data(experiment: Experiment, engine: EngineDeclaration, own: DataK
     page_size = experiment.reference.page_size
     if page_size == OWN or not engine.page_knob:
         return own
-    page_name = engine.by_name()[engine.page_knob].native_name
-    knobs = tuple((name, page_size if name == page_name else value) for name, value in own.knobs)
+    knobs = tuple((name, page_size if name == engine.page_knob else value) for name, value in own.knobs)
     return DataKnobs(knobs, own.parameters)

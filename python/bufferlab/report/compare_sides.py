@@ -180,7 +180,7 @@ def _canonical(analysis: Analysis, name: str, value: str, text: str) -> str:
     if knob is None:
         return value
     try:
-        return knob.parse(value)
+        return knob.parse(value).asked
     except UnitError as error:
         raise SpecError(error.what, f"--between {text}", error.hint) from error
 

@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, model_validator
 
+from bufferlab.knob import Setting
+from bufferlab.load_knobs import CONNECTIONS
 from bufferlab.units import UnitError, canonical_bytes, parse_bytes, parse_duration
 
 FORMAT_VERSION = 1
@@ -49,8 +51,6 @@ def _reference_page(value: Any) -> int | str:
 OWN: Literal["own"] = "own"
 """The reference page size that stands for each point's own page size."""
 
-AskedText = Annotated[str, InstanceOf()]
-"""The text object that a knob made (knob.Asked). Validation keeps it, and with it the parsed value."""
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=7 * 86400)]
 ReferencePage = Annotated[int | Literal["own"], BeforeValidator(_reference_page)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=60)]
@@ -76,10 +76,10 @@ class Script(Table):
 
 
 class Workload(Table):
-    """The workload, with those of its parameters that are not swept, as canonical text."""
+    """The workload, with those of its parameters that are not swept."""
 
     name: str
-    parameters: dict[str, AskedText] = {}
+    parameters: dict[str, InstanceOf[Setting]] = {}
     connections: int | None = Field(default=None, ge=1, le=_MOST)
     """None where they are swept."""
     script: Script | None = None
@@ -168,9 +168,9 @@ class Experiment(Table):
     engine: str
     workload: Workload
     reference: Reference = Reference()
-    knobs: dict[str, AskedText]
-    """Every knob of the engine and the load that is not swept, as canonical text, defaults filled in."""
-    sweep: dict[str, tuple[AskedText, ...]]
+    knobs: dict[str, InstanceOf[Setting]]
+    """Every knob of the engine and the load that is not swept, defaults filled in."""
+    sweep: dict[str, tuple[InstanceOf[Setting], ...]]
     """The swept settings of engine, workload and load, in the order written."""
     warm_up: WarmUp
     measure: Measure
@@ -188,10 +188,16 @@ class Experiment(Table):
             raise ValueError(f"the sweep has {points:,} points; sweep fewer values: at most {_MOST_POINTS:,} points")
         return self
 
+    @property
+    def asked(self) -> dict[str, Setting]:
+        """Return every setting that is not swept, whose ever it is, by its name."""
+        count = self.workload.connections
+        given = {} if count is None else {CONNECTIONS.name: CONNECTIONS.parse(count)}
+        return {**self.workload.parameters, **self.knobs, **given}
+
     def same_work(self, other: Experiment) -> list[str]:
         """Return the top-level keys in which two experiments differ; none when they ask for the same work."""
-        mine, theirs = self.model_dump(), other.model_dump()
-        return [key for key in mine if mine[key] != theirs[key]]
+        return [key for key in type(self).model_fields if getattr(self, key) != getattr(other, key)]
 
 
 def to_toml(experiment: Experiment) -> str:
@@ -245,6 +251,8 @@ def _value(value: Any) -> str:
         return "[" + ", ".join(_value(item) for item in value) + "]"
     if isinstance(value, _LongText):
         return _long_text(value)
+    if isinstance(value, Setting):
+        value = value.asked
     # JSON strings, numbers and booleans are TOML strings, numbers and booleans.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 

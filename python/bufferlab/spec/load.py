@@ -185,11 +185,11 @@ def _variables(workload: WorkloadDeclaration, judged: Judged) -> dict[str, float
     """
     variables: dict[str, float] = {}
     for knob in workload.parameters:
-        text = judged.parameters.get(knob.name) or next(iter(judged.sweep.get(knob.name, ())), None)
-        if text is not None:
-            native = 1 if knob.share(text) is not None else knob.native(text, None)
-            if not isinstance(native, str):
-                variables[knob.native_name] = native
+        setting = judged.parameters.get(knob.name) or next(iter(judged.sweep.get(knob.name, ())), None)
+        if setting is not None:
+            value = setting.value if setting.ratio is None else 1
+            if isinstance(value, int | float):
+                variables[knob.spelling] = value
     return variables
 
 

@@ -1,6 +1,6 @@
 """Judges all settings of an experiment by the declarations of engine, workload and load.
 
-Each setting as written becomes canonical text (equal settings have equal texts), and every problem is collected.
+Each setting as written becomes a `Setting`, once (equal ones have equal texts), and every problem is collected.
 This file reads no other file: scripts.py reads scripts.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Problem
-from bufferlab.knob import Knob, KnobKind
+from bufferlab.knob import Knob, KnobKind, Setting
 from bufferlab.load_knobs import CONNECTIONS, LOAD_KNOBS
 from bufferlab.spec.merge import NOT_PARAMETERS, Merged
 from bufferlab.texts import PASSWORD_HINT, has_password
@@ -25,13 +25,13 @@ from bufferlab.workloads.declaration import WorkloadDeclaration
 
 @dataclass
 class Judged:
-    """The settings in canonical text, and the problems of those that were refused."""
+    """The settings that can be, and the problems of those that were refused."""
 
-    knobs: dict[str, str] = field(default_factory=dict)
+    knobs: dict[str, Setting] = field(default_factory=dict)
     """The settings of the engine and the load."""
-    parameters: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, Setting] = field(default_factory=dict)
     """The parameters of the workload, without files."""
-    sweep: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sweep: dict[str, tuple[Setting, ...]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -72,7 +72,7 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
     lists = _table(merged, "sweep", judged)
     for name, values in lists.items():
         _judge_sweep(merged, known, name, values, judged)
-    given: dict[str, str | None] = {}
+    given: dict[str, Setting | None] = {}
     for table in ("knobs", "workload"):
         for name, value in _table(merged, table, judged).items():
             if table == "workload" and (name in NOT_PARAMETERS or workload is None):
@@ -87,9 +87,9 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
     for knob in (*known.all(), *variables):
         if knob.name in lists or knob.kind is KnobKind.FILE or knob is CONNECTIONS:
             continue
-        text = given[knob.name] if knob.name in given else knob.parse(knob.default)
-        if text is not None:
-            (judged.parameters if known.table_of(knob.name) == "workload" else judged.knobs)[knob.name] = text
+        setting = given[knob.name] if knob.name in given else knob.parse(knob.default)
+        if setting is not None:
+            (judged.parameters if known.table_of(knob.name) == "workload" else judged.knobs)[knob.name] = setting
     if not judged.problems:
         _judge_frames(merged, engine, judged)
         _judge_only_on(merged, engine, workload, judged)
@@ -206,9 +206,9 @@ def _judge_sweep(merged: Merged, known: _Known, name: str, values: Any, judged: 
             Problem(f"sweep of {name} is not a list of values", merged.where(path), f'write {name} = ["…", "…"]')
         )
         return
-    texts = [_judge_value(merged, known, path, value, judged) for value in values]
-    right = [text for text in texts if text is not None]
-    twice = sorted({text for text in right if right.count(text) > 1})
+    settings = [_judge_value(merged, known, path, value, judged) for value in values]
+    right = [setting for setting in settings if setting is not None]
+    twice = sorted({setting.asked for setting in right if right.count(setting) > 1})
     if twice:
         judged.problems.append(
             Problem(f"sweep of {name} holds {', '.join(twice)} twice", merged.where(path), "use repetitions to repeat")
@@ -216,7 +216,7 @@ def _judge_sweep(merged: Merged, known: _Known, name: str, values: Any, judged: 
     judged.sweep[name] = tuple(right)
 
 
-def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: Any, judged: Judged) -> str | None:
+def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: Any, judged: Judged) -> Setting | None:
     name = path[1]
     knob = known.knob(name)
     if knob is None or knob.kind is KnobKind.FILE:
@@ -241,7 +241,8 @@ def _judge_only_on(
         name, value = limit.parameter, limit.value
         if engine.hidden or engine.name in limit.engines:
             continue
-        if value in judged.sweep.get(name, (judged.parameters.get(name),)):
+        asked = judged.sweep.get(name) or (judged.parameters[name],)
+        if value in map(str, asked):
             table = next(table for table in ("sweep", "knobs", "workload") if name in merged.document.get(table, {}))
             what = f"{name} = {value} cannot be on {engine.name}: {limit.why}"
             hint = f"choose another {name}, or --engine {' or '.join(limit.engines)}"
@@ -253,18 +254,16 @@ def _judge_frames(merged: Merged, engine: EngineDeclaration, judged: Judged) -> 
     page_knob, frame_knob = engine.page_knob, engine.frame_knob
     if not frame_knob:
         return
-    page, frames = engine.by_name()[page_knob], engine.by_name()[frame_knob]
     pages = judged.sweep.get(page_knob) or (judged.knobs[page_knob],)
     pools = judged.sweep.get(frame_knob) or (judged.knobs[frame_knob],)
-    largest_page_bytes = max(int(page.native(text, None)) for text in pages)
+    largest_page_bytes = max(page.number for page in pages)
     need_bytes = largest_page_bytes * engine.min_frames
     path = ("sweep" if frame_knob in judged.sweep else "knobs", frame_knob)
     for pool in pools:
-        size_bytes = None if frames.share(pool) is not None else int(frames.native(pool, None))
-        if size_bytes is not None and size_bytes < need_bytes:
+        if pool.ratio is None and pool.number < need_bytes:
             judged.problems.append(
                 Problem(
-                    f"{frame_knob} = {pool} is {size_bytes // largest_page_bytes} frames of "
+                    f"{frame_knob} = {pool} is {pool.number // largest_page_bytes} frames of "
                     f"{format_bytes(largest_page_bytes)}; {engine.name} needs {engine.min_frames}",
                     merged.where(path),
                     f"write {format_bytes(need_bytes)} or more",

@@ -135,7 +135,12 @@ class FileBehaviour(Behaviour):
             }
             result = run_core("file", core_job, on_event)
         actual = result["actual"]
-        actual |= {"path": knobs["path"], "device": knobs["device"], "read_ahead": ready.read_ahead}
+        actual |= {
+            "file_size": actual.pop("file_size_bytes"),
+            "path": knobs["path"],
+            "device": knobs["device"],
+            "read_ahead": ready.read_ahead,
+        }
         if ready.read_ahead_kib is not None:
             actual["read_ahead_run_kib"] = ready.read_ahead_kib
         refused = actual.get("backend_reason") if knobs["io_mode"] != "mmap" else None
@@ -180,7 +185,7 @@ def _ready(source: Path, knobs: NativeKnobs) -> Iterator[_Ready]:
 
 
 def _asked_bytes(knobs: NativeKnobs) -> int | None:
-    asked = knobs.get("file_size_bytes")
+    asked = knobs.get("file_size")
     return None if asked is None else int(asked)
 
 

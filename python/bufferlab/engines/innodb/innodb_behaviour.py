@@ -32,6 +32,7 @@ from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.engines.servers.server_behaviour import ServerBehaviour
 from bufferlab.errors import SpecError
+from bufferlab.knob import Native
 from bufferlab.units import GIB, MIB
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class InnodbBehaviour(ServerBehaviour):
     def require_page_trace(self, knobs: NativeKnobs) -> None:
         super().require_page_trace(knobs)
         build = self._build(knobs)
-        hashed = str(knobs.get("innodb_adaptive_hash_index", "OFF")).upper() in ("ON", "1")
+        hashed = str(knobs.get("adaptive_hash_index", "OFF")).upper() in ("ON", "1")
         if hashed and not page_sites.find(self.page_sites_table, build).has_hash_index:
             what = f"gets through the adaptive hash index of {build.flavour} {build.version} cannot be recorded"
             raise SpecError(what, "--probe page-trace", "add --set adaptive_hash_index=off, or leave the trace out")
@@ -127,14 +128,14 @@ class InnodbBehaviour(ServerBehaviour):
 
     def checks_of_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """Check that direct I/O is honoured, if it is asked for."""
-        method = str(knobs.get("innodb_flush_method", "O_DIRECT"))
+        method = str(knobs.get("flush_method", "O_DIRECT"))
         if "direct" not in method.lower():
             return [direct_io.not_asked_for(f"flush_method = {method}")]
         return [direct_io.check(directory, instead="flush_method=fsync")[0]]
 
-    def deciding(self, knobs: NativeKnobs) -> dict[str, int | str]:
-        """Return all settings that a load is given."""
-        return {name: value for name, value in sorted(knobs.items()) if name != "server"}
+    def deciding(self, knobs: NativeKnobs) -> dict[str, Native]:
+        """Return the page size, the only setting that a load is given."""
+        return {"page_size_bytes": knobs["page_size"]}
 
     def read_back(self, connection: Any, build: Build, knobs: NativeKnobs, limit: MemoryLimit | None) -> ReadBack:
         return read_back(connection, build, knobs)

@@ -11,20 +11,17 @@ from pathlib import Path
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb.knobs import INNODB_KNOBS
-from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.engines.servers.builds import Build
-from bufferlab.knob import Knob, KnobKind
+from bufferlab.knob import Knob, KnobKind, Values
 from bufferlab.units import MIB
 from bufferlab.versions import has
 
 PREFIX = "var."
 """The prefix of variables that are passed through."""
 
-_RENAMED = {"page_size_bytes": "innodb_page_size", "pool_size_bytes": "innodb_buffer_pool_size"}
-_NOT_THE_SERVERS = ("server", "statements", READ_AHEAD)
-_CHUNK = "innodb_buffer_pool_chunk_size"
 _WITH_SSL = "mysql < 8.4; mariadb"
-_BY_NATIVE_NAME = {knob.native_name: knob for knob in INNODB_KNOBS}
+_BY_NAME = {knob.name: knob for knob in INNODB_KNOBS}
+_POOL, _CHUNK = _BY_NAME["pool_size"], _BY_NAME["buffer_pool_chunk_size"]
 
 
 _OURS = frozenset(
@@ -69,7 +66,7 @@ def option_file(
     return "\n".join(lines) + "\n"
 
 
-def server_settings(flavour: str, version: str, knobs: Mapping[str, int | str]) -> dict[str, str]:
+def server_settings(flavour: str, version: str, knobs: Values) -> dict[str, str]:
     """Return the option file's variables with their values.
 
     Knobs that this version lacks are left out. Their value can only be "auto": the start of the sweep refused explicit
@@ -77,10 +74,9 @@ def server_settings(flavour: str, version: str, knobs: Mapping[str, int | str]) 
     """
     settings: dict[str, str] = {}
     for name, value in knobs.items():
-        knob = _BY_NATIVE_NAME.get(name)
-        if name in _NOT_THE_SERVERS or (knob is not None and not has(knob.versions, flavour, version)):
-            continue
-        settings[_RENAMED.get(name, name.removeprefix(PREFIX))] = str(value)
+        behind, knob = variable(name), _BY_NAME.get(name)
+        if behind and (knob is None or has(knob.versions, flavour, version)):
+            settings[behind] = str(value)
     return settings
 
 
@@ -91,31 +87,31 @@ def with_one_chunk(flavour: str, version: str, settings: Mapping[str, str]) -> d
     The server's own chunk of 128 MiB makes 256 MiB of 210. In chunks of 1 MiB, each chunk whose memory does not begin
     at a whole page has one page of 16 KiB in 64 less (buf0buf.cc, buf_chunk_init): all of them or none, by chance.
     """
-    pool = int(settings.get("innodb_buffer_pool_size", 0))
-    if not pool or not has(_BY_NATIVE_NAME[_CHUNK].versions, flavour, version):
+    pool = int(settings.get(_POOL.spelling, 0))
+    if not pool or not has(_CHUNK.versions, flavour, version):
         return dict(settings)
-    return {_CHUNK: str(-(-pool // MIB) * MIB), **settings}
+    return {_CHUNK.spelling: str(-(-pool // MIB) * MIB), **settings}
 
 
-def variable(native_name: str) -> str | None:
-    """Return the server's variable behind a native name; None for a knob of bufferlab itself."""
-    if native_name in _NOT_THE_SERVERS:
-        return None
-    return _RENAMED.get(native_name, native_name.removeprefix(PREFIX))
+def variable(name: str) -> str:
+    """Return the server's variable behind a setting; "" for one of bufferlab itself."""
+    if name.startswith(PREFIX):
+        return name.removeprefix(PREFIX)
+    return _BY_NAME[name].spelling if name in _BY_NAME else ""
 
 
 def knob_of(variable_name: str) -> Knob | None:
     """Return the knob that sets a variable of the server; None when there is none."""
-    return next((knob for knob in INNODB_KNOBS if variable(knob.native_name) == variable_name), None)
+    return next((knob for knob in INNODB_KNOBS if knob.spelling == variable_name), None)
 
 
-def as_asked(native_name: str, told: str) -> int | str:
+def as_asked(name: str, told: str) -> int | str:
     """Return the server's answer (SHOW GLOBAL VARIABLES) in the form in which it was asked.
 
-    >>> as_asked("innodb_adaptive_hash_index", "OFF"), as_asked("innodb_lru_scan_depth", "1024")
+    >>> as_asked("adaptive_hash_index", "OFF"), as_asked("lru_scan_depth", "1024")
     ('off', 1024)
     """
-    knob = _BY_NATIVE_NAME.get(native_name)
+    knob = _BY_NAME.get(name)
     if knob is None:
         return told
     if knob.kind is KnobKind.CHOICE:

@@ -33,6 +33,7 @@ from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.engines.servers.server_behaviour import ServerBehaviour
 from bufferlab.errors import BufferlabError
+from bufferlab.knob import Native
 from bufferlab.units import GIB, MIB, format_bytes
 
 if TYPE_CHECKING:
@@ -139,9 +140,9 @@ class PostgresBehaviour(ServerBehaviour):
         """Check that direct I/O is honoured and memory limited, if they are asked for."""
         return [_direct_check(directory, knobs), _memory_check(knobs)]
 
-    def deciding(self, knobs: NativeKnobs) -> dict[str, int | str]:
+    def deciding(self, knobs: NativeKnobs) -> dict[str, Native]:
         """Return the page size and whether pages have checksums."""
-        return {name: knobs[name] for name in ("page_size_bytes", "data_checksums") if name in knobs}
+        return {"page_size_bytes": knobs["page_size"], "data_checksums": knobs["data_checksums"]}
 
     def read_back(self, connection: Any, build: Build, knobs: NativeKnobs, limit: MemoryLimit | None) -> ReadBack:
         return read_back(connection, build.version, knobs, limit.actual_bytes if limit else None)
@@ -178,7 +179,7 @@ class PostgresBehaviour(ServerBehaviour):
 
         Yields None when no limit was asked for.
         """
-        asked = knobs.get("memory_limit_bytes", OFF)
+        asked = knobs.get("memory_limit", OFF)
         if not isinstance(asked, int):
             yield None
             return
@@ -203,10 +204,10 @@ def _direct_check(directory: Path, knobs: NativeKnobs) -> HostCheck:
 
 
 def _memory_check(knobs: NativeKnobs) -> HostCheck:
-    asked = knobs.get("memory_limit_bytes", OFF)
+    asked = knobs.get("memory_limit", OFF)
     if not isinstance(asked, int):
         return HostCheck("memory_limit", True, "not asked for")
-    pool = int(knobs["pool_size_bytes"])
+    pool = int(knobs["pool_size"])
     needed = pool + _BESIDE_POOL_BYTES + _CONNECTION_BYTES
     if asked < needed:
         what = (

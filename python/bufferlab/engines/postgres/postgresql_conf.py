@@ -13,8 +13,7 @@ from pathlib import Path
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres.control import PORT
 from bufferlab.engines.postgres.knobs import FLAVOUR, KNOBS, OFF
-from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
-from bufferlab.knob import Knob, KnobKind
+from bufferlab.knob import Knob, KnobKind, Native, Values
 from bufferlab.units import canonical_duration, canonical_number
 from bufferlab.versions import has
 
@@ -24,9 +23,7 @@ PREFIX = "var."
 Told = tuple[str, str | None]
 """A row of pg_settings: setting, unit."""
 
-_NOT_THE_SERVERS = ("server", "page_size_bytes", "memory_limit_bytes", READ_AHEAD, "data_checksums", "statements")
-_RENAMED = {"pool_size_bytes": "shared_buffers"}
-_BY_NATIVE_NAME = {knob.native_name: knob for knob in KNOBS}
+_BY_NAME = {knob.name: knob for knob in KNOBS}
 _BYTES = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "MB": 1 << 20, "16MB": 16 << 20, "GB": 1 << 30}
 _SECONDS = {"us": Decimal("0.000001"), "ms": Decimal("0.001"), "s": Decimal(1), "min": Decimal(60)}
 
@@ -69,55 +66,53 @@ def configuration_file(
     return "\n".join(lines) + "\n"
 
 
-def server_settings(version: str, knobs: Mapping[str, int | str]) -> dict[str, str]:
+def server_settings(version: str, knobs: Values) -> dict[str, str]:
     """Return the configuration file's variables with their values.
 
     What this version lacks is left out: it can only have come from "auto", an explicit value was refused at the start.
 
-    >>> server_settings("17.2", {"pool_size_bytes": 8388608, "bgwriter_delay_s": "0.2s", "debug_io_direct": "off"})
+    >>> server_settings("17.2", {"pool_size": 8388608, "bgwriter_delay": 0.2, "debug_io_direct": "off"})
     {'shared_buffers': '8388608B', 'bgwriter_delay': '0.2s', 'debug_io_direct': ''}
     """
     settings: dict[str, str] = {}
     for name, value in knobs.items():
-        knob = _BY_NATIVE_NAME.get(name)
-        if name in _NOT_THE_SERVERS or (knob is not None and not has(knob.versions, FLAVOUR, version)):
-            continue
-        settings[str(variable(name))] = _written(name, value)
+        behind, knob = variable(name), _BY_NAME.get(name)
+        if behind and (knob is None or has(knob.versions, FLAVOUR, version)):
+            settings[behind] = _written(name, value)
     return settings
 
 
-def variable(native_name: str) -> str | None:
-    """Return the server's variable behind a native name; None for a knob of bufferlab itself."""
-    if native_name in _NOT_THE_SERVERS:
-        return None
-    knob = _BY_NATIVE_NAME.get(native_name)
-    return _RENAMED.get(native_name, knob.name if knob else native_name.removeprefix(PREFIX))
+def variable(name: str) -> str:
+    """Return the server's variable behind a setting; "" for one of bufferlab itself."""
+    if name.startswith(PREFIX):
+        return name.removeprefix(PREFIX)
+    return _BY_NAME[name].spelling if name in _BY_NAME else ""
 
 
 def knob_of(variable_name: str) -> Knob | None:
     """Return the knob that sets a variable of the server; None when there is none."""
-    return next((knob for knob in KNOBS if variable(knob.native_name) == variable_name), None)
+    return next((knob for knob in KNOBS if knob.spelling == variable_name), None)
 
 
-def as_asked(native_name: str, asked: int | str | None, told: Told) -> int | str:
+def as_asked(name: str, asked: Native | None, told: Told) -> Native:
     """Return the answer of pg_settings in the form in which it was asked.
 
-    >>> as_asked("pool_size_bytes", 8388608, ("1024", "8kB")), as_asked("bgwriter_delay_s", "0.2s", ("200", "ms"))
-    (8388608, '0.2s')
+    >>> as_asked("pool_size", 8388608, ("1024", "8kB")), as_asked("bgwriter_delay", 0.2, ("200", "ms"))
+    (8388608, 0.2)
     """
     setting, unit = told
-    knob = _BY_NATIVE_NAME.get(native_name)
+    knob = _BY_NAME.get(name)
     if knob is None:
         return str(asked) if asked is not None and _same(str(asked), told) else in_words(told)
     match knob.kind:
         case KnobKind.SIZE | KnobKind.SIZE_OR_SHARE:
             return bytes_of(told)
         case KnobKind.DURATION:
-            return canonical_duration(float(Decimal(setting) * _SECONDS.get(unit or "s", Decimal(1))))
+            return float(Decimal(setting) * _SECONDS.get(unit or "s", Decimal(1)))
         case KnobKind.COUNT:
             return int(Decimal(setting))
         case KnobKind.NUMBER:
-            return canonical_number(Decimal(setting))
+            return float(Decimal(setting))
     return OFF if setting == "" and OFF in knob.choices else setting.replace(" ", "")
 
 
@@ -143,13 +138,18 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _written(native_name: str, value: int | str) -> str:
-    knob = _BY_NATIVE_NAME.get(native_name)
-    if knob is None:
+def text_of(name: str, value: Native) -> str:
+    """Return a setting's value as text: times with their unit, sizes as a number of bytes."""
+    if not isinstance(value, float):
         return str(value)
-    if knob.kind in (KnobKind.SIZE, KnobKind.SIZE_OR_SHARE):
+    is_time = _BY_NAME[name].kind is KnobKind.DURATION
+    return canonical_duration(value) if is_time else canonical_number(Decimal(repr(value)))
+
+
+def _written(name: str, value: Native) -> str:
+    if name in _BY_NAME and _BY_NAME[name].kind in (KnobKind.SIZE, KnobKind.SIZE_OR_SHARE):
         return f"{value}B"
-    return "" if native_name == "debug_io_direct" and value == OFF else str(value)
+    return "" if name == "debug_io_direct" and value == OFF else text_of(name, value)
 
 
 def _same(asked: str, told: Told) -> bool:

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.knobs import KNOBS, OFF, PAGE_BYTES
-from bufferlab.engines.postgres.postgresql_conf import Told, as_asked, bytes_of, server_settings, variable
+from bufferlab.engines.postgres.postgresql_conf import Told, as_asked, bytes_of, server_settings, text_of, variable
 from bufferlab.engines.servers.read_back import ReadBack
+from bufferlab.knob import Native, Values
 from bufferlab.units import format_bytes
 
-_ALWAYS = tuple(knob.native_name for knob in KNOBS if variable(knob.native_name))
+_ALWAYS = tuple(knob.name for knob in KNOBS if knob.spelling)
 """The settings that every run tells, asked or not, where the version has them."""
 _ALSO = (
     "server_version",
@@ -23,9 +24,7 @@ _ALSO = (
 )
 
 
-def read_back(
-    connection: control.Connection, version: str, knobs: Mapping[str, int | str], limit_bytes: int | None
-) -> ReadBack:
+def read_back(connection: control.Connection, version: str, knobs: Values, limit_bytes: int | None) -> ReadBack:
     """Ask the server for its settings; `limit_bytes` is the memory limit in force.
 
     Raises EngineFailure when it does not tell its pool's size.
@@ -41,45 +40,43 @@ def read_back(
     )
 
 
-def actual_of(
-    knobs: Mapping[str, int | str], told: Mapping[str, Told], limit_bytes: int | None
-) -> dict[str, int | str]:
+def actual_of(knobs: Values, told: Mapping[str, Told], limit_bytes: int | None) -> dict[str, Native]:
     """Return every knob's value in force, from pg_settings."""
-    actual: dict[str, int | str] = {}
+    actual: dict[str, Native] = {}
     for name in dict.fromkeys((*knobs, *_ALWAYS)):
         behind = variable(name)
-        if behind is not None and behind in told:
+        if behind in told:
             actual[name] = as_asked(name, knobs.get(name), told[behind])
-        elif behind is None and name in knobs:
+        elif not behind:
             actual[name] = knobs[name]
-    actual["page_size_bytes"] = bytes_of(told["block_size"]) if "block_size" in told else PAGE_BYTES
+    actual["page_size"] = bytes_of(told["block_size"]) if "block_size" in told else PAGE_BYTES
     if "data_checksums" in told:
         actual["data_checksums"] = told["data_checksums"][0]
-    actual["memory_limit_bytes"] = OFF if limit_bytes is None else limit_bytes
+    actual["memory_limit"] = OFF if limit_bytes is None else limit_bytes
     return actual | {name: as_asked(f"var.{name}", None, told[name]) for name in _ALSO if name in told}
 
 
 def confounds(
     asked: Mapping[str, str],
-    knobs: Mapping[str, int | str],
+    knobs: Values,
     told: Mapping[str, Told],
     limit_bytes: int | None,
 ) -> list[str]:
     """Return the confounds in sentences, from the variables asked for, the knobs, and what the server tells.
 
-    >>> confounds({}, {"pool_size_bytes": 8192000}, {"shared_buffers": ("1024", "8kB")}, None)
+    >>> confounds({}, {"pool_size": 8192000}, {"shared_buffers": ("1024", "8kB")}, None)
     ['the pool is 8 MiB where 7.81 MiB were asked for']
     """
     said = []
-    pool, asked_pool = bytes_of(told["shared_buffers"]), knobs.get("pool_size_bytes")
+    pool, asked_pool = bytes_of(told["shared_buffers"]), knobs.get("pool_size")
     if isinstance(asked_pool, int) and pool != asked_pool:
         said.append(f"the pool is {format_bytes(pool)} where {format_bytes(asked_pool)} were asked for")
     for name in knobs:
         behind = variable(name)
-        if behind is not None and behind in asked and behind in told and name != "pool_size_bytes":
+        if behind in asked and behind in told and name != "pool_size":
             actual = as_asked(name, knobs[name], told[behind])
             if actual != knobs[name]:
-                said.append(f"{behind} is {actual} where {knobs[name]} was asked for")
+                said.append(f"{behind} is {text_of(name, actual)} where {text_of(name, knobs[name])} was asked for")
     if told.get("autovacuum", ("off", None))[0] == "on":
         said.append("autovacuum is on: it reads and writes in some windows and not in others")
     if told.get("huge_pages_status", ("off", None))[0] == "on" and limit_bytes is not None:

@@ -31,6 +31,7 @@ from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.engines.servers.server_process import OnWait
 from bufferlab.errors import BufferlabError, Problem, SpecError
+from bufferlab.knob import Native
 
 _LOG_LINES = 60
 _STOP_SECONDS = 300.0
@@ -123,8 +124,11 @@ class ServerBehaviour(Behaviour):
         """
 
     @abstractmethod
-    def deciding(self, knobs: NativeKnobs) -> dict[str, int | str]:
-        """Return those of a load's knobs that decide the bytes of the data, for `data_recipe`; never `server`."""
+    def deciding(self, knobs: NativeKnobs) -> dict[str, Native]:
+        """Return what decides the bytes of the data among a load's knobs, for `data_recipe`; never `server`.
+
+        Sizes say so in their names, as they always did: another name is another `data_key`.
+        """
 
     @abstractmethod
     def read_back(self, connection: Any, build: Build, knobs: NativeKnobs, limit: MemoryLimit | None) -> ReadBack:
@@ -255,7 +259,7 @@ class ServerBehaviour(Behaviour):
         user.require_reachable(database.parent, owner)
         database.mkdir(mode=0o700)
         user.give(database, owner)
-        identity = identities.new_identity(build, int(knobs["page_size_bytes"]))
+        identity = identities.new_identity(build, int(knobs["page_size"]))
         login = self.make_data(build, database, identity, knobs, settings, owner, on_event)
         with self._server(
             build, database, on_event, login=login, settings=settings, connections=int(job["threads"]),
@@ -285,7 +289,7 @@ class ServerBehaviour(Behaviour):
             return self._existing.run(job, on_event, self._cancelled.is_set)
         identity, build = identities.read(database), self._build(knobs)
         identities.require_version(build, identity)
-        identities.require_page_size(identity, int(knobs["page_size_bytes"]), database, self.page_size_hint)
+        identities.require_page_size(identity, int(knobs["page_size"]), database, self.page_size_hint)
         with (
             read_ahead.around_run(database, knobs) as ahead,
             self.bounded(knobs, database) as limit,

@@ -26,6 +26,7 @@ from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.engines.servers.private_server import ANSWER_SECONDS
 from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.errors import EnvironmentLackingError
+from bufferlab.knob import Values
 
 _READ_ONLY = (1290, 1792, 1836)
 """ER_OPTION_PREVENTS_STATEMENT (--read-only), ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_READ_ONLY_MODE."""
@@ -95,26 +96,26 @@ class ExistingInnodb(ExistingServer):
         with closing(connect(address)) as connection:
             return owned_schema.marked(connection, address.schema)
 
-    def wanted(self, connection: Any, found: Build, asked: Mapping[str, int | str]) -> dict[str, str]:
+    def wanted(self, connection: Any, found: Build, asked: Values) -> dict[str, str]:
         told, wanted = control.variables(connection), {}
         for name, value in server_settings(found.flavour, found.version, asked).items():
-            native_name = next((known for known in asked if variable(known) == name), name)
+            setting = next(known for known in asked if variable(known) == name)
             actual = told.get(name.lower())
-            if actual is None or str(as_asked(native_name, actual)).lower() != value.lower():
+            if actual is None or str(as_asked(setting, actual)).lower() != value.lower():
                 wanted[name.lower()] = value
         return wanted
 
     def told(self, connection: Any) -> Mapping[str, str]:
         return control.variables(connection)
 
-    def read_back(self, connection: Any, found: Build, knobs: Mapping[str, int | str]) -> ReadBack:
+    def read_back(self, connection: Any, found: Build, knobs: Values) -> ReadBack:
         return read_back(connection, found, knobs)
 
-    def require_made_with(self, address: Address, asked: Mapping[str, int | str]) -> None:
+    def require_made_with(self, address: Address, asked: Values) -> None:
         """Raise EngineFailure unless the server's pages are as large as was asked for."""
         with closing(connect(address)) as connection:
             actual = int(control.variables(connection)["innodb_page_size"])
-        if actual != asked["page_size_bytes"]:
+        if actual != asked["page_size"]:
             raise EngineFailure(
                 "usage",
                 f"page_size needs another server: this one was made with pages of {actual} bytes",

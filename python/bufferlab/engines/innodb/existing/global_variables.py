@@ -113,7 +113,7 @@ class GlobalVariables:
         knob, found = knob_of(name), entry["found"]
         if knob is None or not isinstance(found, str) or not found.isascii():
             return None
-        if not knob.fits(as_asked(knob.native_name, found)):
+        if not knob.fits(as_asked(knob.name, found)):
             return None
         return f"SET GLOBAL {name} = {found}"
 

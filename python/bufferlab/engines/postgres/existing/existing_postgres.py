@@ -24,6 +24,7 @@ from bufferlab.engines.servers.existing.existing_server import ExistingServer
 from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.engines.servers.private_server import ANSWER_SECONDS
 from bufferlab.engines.servers.read_back import ReadBack
+from bufferlab.knob import Values
 
 
 class ExistingPostgres(ExistingServer):
@@ -76,11 +77,11 @@ class ExistingPostgres(ExistingServer):
         with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
             return owned_database.marked(connection, address.schema)
 
-    def wanted(self, connection: control.Connection, found: Build, asked: Mapping[str, int | str]) -> dict[str, str]:
+    def wanted(self, connection: control.Connection, found: Build, asked: Values) -> dict[str, str]:
         told, wanted = control.settings(connection), {}
         for name, value in server_settings(found.version, asked).items():
-            native_name = next((known for known in asked if variable(known) == name), name)
-            if name not in told or as_asked(native_name, asked[native_name], told[name]) != asked[native_name]:
+            setting = next(known for known in asked if variable(known) == name)
+            if name not in told or as_asked(setting, asked[setting], told[name]) != asked[setting]:
                 wanted[name] = value
         refuse_fixed(contexts_of(connection), told, wanted)
         return wanted
@@ -88,18 +89,17 @@ class ExistingPostgres(ExistingServer):
     def told(self, connection: control.Connection) -> Mapping[str, str]:
         return {name: in_words(told) for name, told in control.settings(connection).items()}
 
-    def read_back(self, connection: control.Connection, found: Build, knobs: Mapping[str, int | str]) -> ReadBack:
+    def read_back(self, connection: control.Connection, found: Build, knobs: Values) -> ReadBack:
         """Read back the settings that a new session has."""
         return read_back(connection, found.version, knobs, None)
 
-    def require_made_with(self, address: Address, asked: Mapping[str, int | str]) -> None:
+    def require_made_with(self, address: Address, asked: Values) -> None:
         """Raise EngineFailure unless the server's pages and checksums are as was asked."""
         with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
             told = control.settings(connection)
         pages, checksums = bytes_of(told["block_size"]), told["data_checksums"][0]
-        for name, has in (("page_size_bytes", pages), ("data_checksums", checksums)):
-            if asked.get(name, has) != has:
-                knob = name.removesuffix("_bytes")
+        for knob, has in (("page_size", pages), ("data_checksums", checksums)):
+            if asked.get(knob, has) != has:
                 what = f"{knob} needs another server: this one was made with {has}"
                 raise EngineFailure("usage", what, address.place, f"--set {knob}={has}")
 

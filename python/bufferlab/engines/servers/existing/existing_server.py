@@ -31,6 +31,7 @@ from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_lo
 from bufferlab.engines.servers.life import patience, signs_of_life
 from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Problem
+from bufferlab.knob import Native, Values, values_of
 
 WRITABLE = "it is a standby, or set to read only: name its primary, or a server that may be written"
 CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
@@ -137,7 +138,7 @@ class ExistingServer(ABC):
     # Settings.
 
     @abstractmethod
-    def wanted(self, connection: Any, found: Build, asked: Mapping[str, int | str]) -> dict[str, str]:
+    def wanted(self, connection: Any, found: Build, asked: Values) -> dict[str, str]:
         """Return the variables whose values differ from those asked for, with the values to set. Changes nothing.
 
         Raises EngineFailure when it is known by now that one of them needs a restart of the server.
@@ -148,11 +149,11 @@ class ExistingServer(ABC):
         """Return every variable with the server's value in words, for messages."""
 
     @abstractmethod
-    def read_back(self, connection: Any, found: Build, knobs: Mapping[str, int | str]) -> ReadBack:
+    def read_back(self, connection: Any, found: Build, knobs: Values) -> ReadBack:
         """Return the settings that the server runs with, as a new connection sees them. Changes nothing."""
 
     @abstractmethod
-    def require_made_with(self, address: Address, asked: Mapping[str, int | str]) -> None:
+    def require_made_with(self, address: Address, asked: Values) -> None:
         """Raise EngineFailure unless the server was made with what is asked for, such as the page size."""
 
     # Loading, running and checking.
@@ -361,20 +362,19 @@ class ExistingServer(ABC):
         assert mark is not None, "the schema was marked when it was loaded"
         self.mark(address, replace(mark, state=WRITTEN))
 
-    def _told_to_a_new_connection(self, address: Address, found: Build, knobs: Mapping[str, int | str]) -> ReadBack:
+    def _told_to_a_new_connection(self, address: Address, found: Build, knobs: Values) -> ReadBack:
         """Return the settings that a connection opened now has: older ones may keep values from before a change."""
         with closing(self.connect(address)) as fresh:
             return self.read_back(fresh, found, knobs)
 
-    def _asked(self, knobs: Mapping[str, int | str]) -> dict[str, int | str]:
+    def _asked(self, knobs: Values) -> dict[str, Native]:
         """Return the knobs that were asked for. bufferlab's own defaults are not applied to somebody else's server."""
-        declaration = self.declaration
-        defaults = declaration.native({**declaration.defaults(), "pool_size": "5MiB"}, None)
-        kept = ("pool_size_bytes", "page_size_bytes")
+        defaults = values_of(self.declaration.defaults())
+        kept = (self.declaration.frame_knob, self.declaration.page_knob)
         return {name: value for name, value in knobs.items() if name in kept or defaults.get(name) != value}
 
-    def _as_found(self, told: ReadBack, knobs: Mapping[str, int | str]) -> list[str]:
-        """Return the native names of knobs nobody asked for whose value here differs from bufferlab's default."""
+    def _as_found(self, told: ReadBack, knobs: Values) -> list[str]:
+        """Return the names of knobs nobody asked for whose value here differs from bufferlab's default."""
         asked = self._asked(knobs)
         return [name for name, value in knobs.items()
                 if name not in asked and name != "server" and told.actual.get(name, value) != value]  # fmt: skip
@@ -399,7 +399,7 @@ class ExistingServer(ABC):
             **self.core_words,
         }
 
-    def _note(self, database: Path, knobs: Mapping[str, int | str]) -> tuple[dict[str, Any], Address]:
+    def _note(self, database: Path, knobs: Values) -> tuple[dict[str, Any], Address]:
         try:
             note: dict[str, Any] = json.loads((database / _FILE).read_text())
             if note["format"] != _FORMAT:
@@ -466,11 +466,10 @@ def _require_no_program(job: Mapping[str, Any]) -> None:
         )
 
 
-def _refuse_host_settings(asked: Mapping[str, int | str]) -> None:
+def _refuse_host_settings(asked: Values) -> None:
     """Raise EngineFailure for settings of the server's host, which may not be this one."""
-    for name, unset in (("memory_limit_bytes", "off"), (READ_AHEAD, AS_IS)):
-        if asked.get(name, unset) != unset:
-            knob = name.removesuffix("_bytes")
+    for knob, unset in (("memory_limit", "off"), (READ_AHEAD, AS_IS)):
+        if asked.get(knob, unset) != unset:
             what = f"{knob} is set around servers that bufferlab starts, not around one that runs already"
             raise EngineFailure("usage", what, knob, f"--set {knob}={unset}, or leave --server out")
 
