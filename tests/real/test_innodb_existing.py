@@ -29,6 +29,7 @@ from bufferlab.engines.servers.existing import changes, journal
 from bufferlab.engines.servers.existing.address import parse
 from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.errors import EnvironmentLackingError, Problem
+from bufferlab.knob import Native
 from support import innodb
 from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
 from support.fake import wait_until
@@ -46,9 +47,9 @@ class Server(Existing):
     def __init__(self, server: PrivateInnodb, root: Path) -> None:
         self.server = server
         url = f"mysql://bufferlab@localhost/lab?socket={server.socket}"
-        knobs = {"page_size_bytes": 16384, "pool_size_bytes": 32 * MIB, "statements": "spec"}
+        knobs = {"page_size": 16384, "pool_size": 32 * MIB, "statements": "spec"}
         # A default of bufferlab's, which this server does not have: not asked of it.
-        super().__init__("mysql", url, root, {**knobs, "innodb_flush_method": "O_DIRECT"})
+        super().__init__("mysql", url, root, {**knobs, "flush_method": "O_DIRECT"})
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         with closing(self.server.connect()) as connection:
@@ -95,11 +96,11 @@ def test_a_server_is_reached_over_tcp_as_well(existing: Server) -> None:
         existing.url = f"mysql://bufferlab@127.0.0.1:{port}/lab"
         assert existing.load(HOT_ROWS).kind == "ok"
         before = existing.settings()
-        outcome = existing.run(READS, innodb_lru_scan_depth=256)
+        outcome = existing.run(READS, lru_scan_depth=256)
         assert outcome.kind == "ok", outcome
         assert outcome.result is not None
         assert outcome.result["measured"]["transactions"] == 300
-        assert outcome.result["actual"]["innodb_lru_scan_depth"] == 256
+        assert outcome.result["actual"]["lru_scan_depth"] == 256
         assert existing.settings() == before
 
 
@@ -142,7 +143,7 @@ def test_a_new_account_with_caching_sha2_password_logs_in_over_tcp(
                     "GRANT PROCESS ON *.* TO new@'%'",
                 ):
                     control.rows(connection, statement)
-            knobs: dict[str, int | str] = {"page_size_bytes": 16384, "pool_size_bytes": 64 * MIB, "statements": "spec"}
+            knobs: dict[str, Native] = {"page_size": 16384, "pool_size": 64 * MIB, "statements": "spec"}
             existing = Existing("mysql", f"mysql://new@127.0.0.1:{port}/lab", tmp_path, knobs)
             assert existing.load(HOT_ROWS).kind == "ok"
             outcome = existing.run(READS, allowed=False)
@@ -152,19 +153,19 @@ def test_a_new_account_with_caching_sha2_password_logs_in_over_tcp(
 def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) -> None:
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
-    outcome = existing.run(READS, innodb_lru_scan_depth=256)
+    outcome = existing.run(READS, lru_scan_depth=256)
     assert outcome.kind == "ok", outcome
     result = outcome.result
     assert result is not None
     assert existing.settings() == before
     assert not list(journal.folder().glob("*"))
     # As read back between the change and the first transaction.
-    assert result["actual"]["pool_size_bytes"] == 32 * MIB
-    assert result["actual"]["innodb_lru_scan_depth"] == 256
+    assert result["actual"]["pool_size"] == 32 * MIB
+    assert result["actual"]["lru_scan_depth"] == 256
     assert result["measured"]["transactions"] == 300
     assert "only reads" in result["start"]
     assert "not bufferlab's own" in result["confounds"][0]
-    assert "innodb_flush_method" in result["as_found"]
+    assert "flush_method" in result["as_found"]
     check = existing.do("check", workload=READS, delivered_orders=[])
     assert check.result is not None, check
     assert all(condition["passed"] for condition in check.result["conditions"])
@@ -190,14 +191,14 @@ def test_without_leave_nothing_is_changed_and_the_setting_is_named(existing: Ser
     assert "innodb_buffer_pool_size is 67108864, 33554432 asked" in outcome.failure.what
     assert outcome.failure.hint is not None
     assert "--allow-online-changes" in outcome.failure.hint
-    assert existing.run(READS, allowed=False, pool_size_bytes=64 * MIB).kind == "ok"
+    assert existing.run(READS, allowed=False, pool_size=64 * MIB).kind == "ok"
     assert existing.settings() == before
 
 
 def test_what_needs_a_restart_is_refused_by_name_and_what_was_changed_before_is_put_back(existing: Server) -> None:
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
-    outcome = existing.run(READS, innodb_lru_scan_depth=256, innodb_buffer_pool_instances=2)
+    outcome = existing.run(READS, lru_scan_depth=256, buffer_pool_instances=2)
     assert outcome.kind == "usage"
     assert outcome.failure is not None
     assert "innodb_buffer_pool_instances needs a restart" in outcome.failure.what
@@ -205,7 +206,7 @@ def test_what_needs_a_restart_is_refused_by_name_and_what_was_changed_before_is_
 
 
 def test_another_page_size_is_refused_before_anything_is_loaded(existing: Server) -> None:
-    knobs = {"server": existing.url, "page_size_bytes": 4096}
+    knobs = {"server": existing.url, "page_size": 4096}
     outcome = existing.do("load", knobs=knobs, workload=HOT_ROWS, threads=2)
     assert outcome.kind == "usage"
     assert outcome.failure is not None
@@ -262,7 +263,7 @@ def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next_w
 ) -> None:
     before, cache = existing.settings(), os.environ["BUFFERLAB_CACHE"]
     assert existing.load(HOT_ROWS).kind == "ok"
-    assert existing.run_and_kill(innodb_lru_scan_depth=256, innodb_io_capacity=150).kind == "crash"
+    assert existing.run_and_kill(lru_scan_depth=256, io_capacity=150).kind == "crash"
     changed = existing.settings()
     assert changed["innodb_lru_scan_depth"] == "256"
     (state,) = journal.folder().glob("*.json")
@@ -308,11 +309,11 @@ def test_while_one_run_may_change_settings_no_other_may_and_what_others_change_f
             existing.ask("SET GLOBAL innodb_lru_scan_depth = 300")
 
     try:
-        outcome = existing.run(READS, 40_000, interfere, innodb_lru_scan_depth=256)
+        outcome = existing.run(READS, 40_000, interfere, lru_scan_depth=256)
         assert refused == ["another run of bufferlab may change this server's settings"]
         assert outcome.kind == "environment", outcome
         assert outcome.failure is not None
-        assert "innodb_lru_scan_depth from 256 to 300" in outcome.failure.what
+        assert "lru_scan_depth from 256 to 300" in outcome.failure.what
         assert existing.settings() == {**before, "innodb_lru_scan_depth": "300"}
     finally:
         existing.ask(f"SET GLOBAL innodb_lru_scan_depth = {before['innodb_lru_scan_depth']}")
@@ -410,10 +411,10 @@ def test_an_account_with_great_rights_does_not_enter_a_schema_where_others_may_m
     monkeypatch.setenv("BUFFERLAB_PASSWORD", "rented")
     tenant.url = tenant.url.replace("//bufferlab@", "//tenant@") + "&admin_user=bufferlab"
     assert tenant.load(HOT_ROWS).kind == "ok"
-    outcome = tenant.run(READS, innodb_lru_scan_depth=256)
+    outcome = tenant.run(READS, lru_scan_depth=256)
     assert outcome.kind == "ok", outcome
     assert outcome.result is not None
-    assert outcome.result["actual"]["innodb_lru_scan_depth"] == 256
+    assert outcome.result["actual"]["lru_scan_depth"] == 256
     assert tenant.settings() == before
     assert not list(journal.folder().glob("*"))
 

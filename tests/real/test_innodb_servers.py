@@ -115,10 +115,10 @@ def test_a_server_is_made_started_read_back_and_stopped(name: str, page_size_byt
     identity = place.with_accounts()
     knobs = {
         "server": name,
-        "page_size_bytes": page_size_bytes,
-        "pool_size_bytes": 64 * MIB,
-        "innodb_lru_scan_depth": 512,
-        "innodb_flush_method": "O_DIRECT",
+        "page_size": page_size_bytes,
+        "pool_size": 64 * MIB,
+        "lru_scan_depth": 512,
+        "flush_method": "O_DIRECT",
     }
     settings = {"innodb_lru_scan_depth": "512", "innodb_flush_method": "O_DIRECT"}
     with place.server((identity.user, identity.password), settings=settings) as server:
@@ -129,10 +129,10 @@ def test_a_server_is_made_started_read_back_and_stopped(name: str, page_size_byt
         databases = control.rows(connection, "SHOW DATABASES")
         connection.close()
         assert os.stat(f"/proc/{pid}").st_uid == (user.server_user() or (os.getuid(), 0))[0]
-    assert found.actual["page_size_bytes"] == page_size_bytes
-    assert found.actual["pool_size_bytes"] == 64 * MIB
-    assert found.actual["innodb_lru_scan_depth"] == 512
-    assert found.actual["innodb_flush_method"] == "O_DIRECT"
+    assert found.actual["page_size"] == page_size_bytes
+    assert found.actual["pool_size"] == 64 * MIB
+    assert found.actual["lru_scan_depth"] == 512
+    assert found.actual["flush_method"] == "O_DIRECT"
     # A pool keeps a few per cent for its own descriptors.
     assert 0.9 * 64 * MIB < found.frames * page_size_bytes <= 64 * MIB
     assert str(found.actual["version"]).startswith(build.version)

@@ -23,6 +23,7 @@ from bufferlab.engines.postgres.private_postgres import PrivatePostgres
 from bufferlab.engines.servers.existing import changes, journal
 from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.errors import EnvironmentLackingError
+from bufferlab.knob import Native
 from bufferlab.registry import open_sweep
 from support import postgres
 from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
@@ -31,7 +32,7 @@ from support.fake import wait_until
 pytestmark = pytest.mark.real
 
 MIB = 1 << 20
-CHANGED: dict[str, int | str] = {"bgwriter_lru_maxpages": 7, "random_page_cost": "1.5"}
+CHANGED: dict[str, Native] = {"bgwriter_lru_maxpages": 7, "random_page_cost": 1.5}
 """The first is the server's alone, the second a session's."""
 PLAIN = "a plain role's password"
 
@@ -42,7 +43,7 @@ class Server(Existing):
     def __init__(self, server: PrivatePostgres, root: Path, user: str = "bufferlab") -> None:
         self.server = server
         url = f"postgres://{user}@localhost/lab?socket={server.socket.parent}"
-        knobs: dict[str, int | str] = {"page_size_bytes": 8192, "pool_size_bytes": 16 * MIB, "statements": "spec"}
+        knobs: dict[str, Native] = {"page_size": 8192, "pool_size": 16 * MIB, "statements": "spec"}
         # A default of bufferlab's, which this server does not have: not asked of it.
         super().__init__("postgres", url, root, {**knobs, "synchronous_commit": "off"})
 
@@ -130,7 +131,7 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) ->
     assert before[0]["bgwriter_lru_maxpages"] == "55"
     assert not list(journal.folder().glob("*"))
     assert {name: result["actual"][name] for name in CHANGED} == CHANGED
-    assert result["actual"]["pool_size_bytes"] == 16 * MIB
+    assert result["actual"]["pool_size"] == 16 * MIB
     assert result["measured"]["transactions"] == 20_000
     assert "only reads" in result["start"]
     assert "not bufferlab's own" in result["confounds"][0]
@@ -179,7 +180,7 @@ def test_without_leave_nothing_is_changed_and_the_setting_is_named(existing: Ser
 def test_what_needs_a_restart_is_refused_by_name_and_nothing_is_changed(existing: Server) -> None:
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
-    outcome = existing.run(READS, pool_size_bytes=32 * MIB, **CHANGED)
+    outcome = existing.run(READS, pool_size=32 * MIB, **CHANGED)
     assert outcome.kind == "usage"
     assert outcome.failure is not None
     assert "shared_buffers is 16 MiB" in outcome.failure.what
@@ -191,12 +192,12 @@ def test_what_needs_a_restart_is_refused_by_name_and_nothing_is_changed(existing
 @pytest.mark.parametrize(
     ("knobs", "words"),
     [
-        ({"page_size_bytes": 4096}, "page_size needs another server: this one was made with 8192"),
+        ({"page_size": 4096}, "page_size needs another server: this one was made with 8192"),
         ({"data_checksums": "on"}, "data_checksums needs another server: this one was made with off"),
     ],
 )
 def test_what_a_server_is_made_with_is_refused_before_anything_is_loaded(
-    existing: Server, knobs: dict[str, int | str], words: str
+    existing: Server, knobs: dict[str, Native], words: str
 ) -> None:
     outcome = existing.load(HOT_ROWS, **knobs)
     assert outcome.kind == "usage"
@@ -205,8 +206,8 @@ def test_what_a_server_is_made_with_is_refused_before_anything_is_loaded(
     assert existing.ask("SELECT 1 FROM pg_database WHERE datname = 'lab'") == []
 
 
-@pytest.mark.parametrize("knobs", [{"memory_limit_bytes": 64 * MIB}, {"read_ahead": "0"}])
-def test_what_is_the_hosts_is_not_set_around_it(existing: Server, knobs: dict[str, int | str]) -> None:
+@pytest.mark.parametrize("knobs", [{"memory_limit": 64 * MIB}, {"read_ahead": "0"}])
+def test_what_is_the_hosts_is_not_set_around_it(existing: Server, knobs: dict[str, Native]) -> None:
     assert existing.load(HOT_ROWS).kind == "ok"
     outcome = existing.run(READS, **knobs)
     assert outcome.kind == "usage"

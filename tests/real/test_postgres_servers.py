@@ -27,6 +27,7 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.restore import restore
 from bufferlab.execute.trees import fingerprint
+from bufferlab.knob import Native, values_of
 from support import postgres
 from support.core import ROOT
 
@@ -91,10 +92,10 @@ def stop_and_ask(server: PrivatePostgres) -> None:
         control.rows(connection, "SELECT 1")
 
 
-def native(version: str, **asked: str) -> dict[str, int | str]:
+def native(version: str, **asked: str) -> dict[str, Native]:
     """Every knob that the version has, at a value of its own."""
     knobs = DECLARATION.by_name()
-    return DECLARATION.native({**DECLARATION.defaults(), **{n: knobs[n].parse(v) for n, v in asked.items()}}, 0)
+    return values_of({**DECLARATION.defaults(), **{n: knobs[n].parse(v) for n, v in asked.items()}}, 0)
 
 
 @pytest.mark.parametrize("checksums", [False, True])

@@ -233,7 +233,7 @@ def test_a_setting_is_one_line(tmp_path: Path, name: str, value: str) -> None:
     ("flavour", "version", "asked", "chunk"),
     [
         ("mysql", "5.7.22", {}, 210 * MIB),
-        ("mysql", "5.7.22", {"innodb_buffer_pool_chunk_size": MIB}, MIB),
+        ("mysql", "5.7.22", {"buffer_pool_chunk_size": MIB}, MIB),
         ("mysql", "5.6.24", {}, None),
         ("mariadb", "10.11.19", {}, 210 * MIB),
     ],
