@@ -64,9 +64,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
         samples, latency = record.samples().to_dicts(), record.latency().to_dicts()
         shutil.rmtree(record.folder)
         tables = {BLOCK_TRACE_FILE: place / BLOCK_TRACE_FILE} if told is GOOD else {}
-        sweep.publish_run(
-            {**record.run.model_dump(mode="json"), "block_trace": told}, samples, latency, "log", {}, tables
-        )
+        sweep.publish_run(record.run.model_copy(update={"block_trace": told}), samples, latency, "log", {}, tables)
     return sweep
 
 

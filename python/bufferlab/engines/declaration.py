@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from bufferlab.knob import Knob, Setting, Value, Values
+from bufferlab.knob import Knob, Native, Setting, Value, Values
 from bufferlab.results.check import EngineResults
 
 
@@ -117,6 +117,15 @@ class EngineDeclaration:
         """Return the engine's own settings among all that were asked for: its knobs, then variables passed through."""
         variables = (name for name in asked if self.variable(name) is not None)
         return {name: asked[name] for name in (*self.by_name(), *variables)}
+
+    def spelled(self, values: Values) -> dict[str, Native]:
+        """Return the values as the core's job names them, without the settings that the core does not know."""
+        return {knob.spelling: values[knob.name] for knob in self.knobs if knob.spelling and knob.name in values}
+
+    def named(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the core tells by its own words, by the settings' names where they are settings."""
+        names = {knob.spelling: knob.name for knob in self.knobs if knob.spelling}
+        return {names.get(word, word): value for word, value in told.items()}
 
     def frames_of_data(self, values: Mapping[str, Value], frames: int) -> int:
         """Return how many of a pool's frames hold pages of data."""

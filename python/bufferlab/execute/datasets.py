@@ -279,7 +279,7 @@ class Datasets:
                 "this is a fault of the loader or of the disk; nothing was kept",
                 kind="data",
             )
-        return stored_conditions(outcome.result)
+        return stored_conditions(outcome.result).model_dump()
 
     def _worker(self, kind: str, job: dict[str, Any], log_file: Path, on_event: Callable[[Event], None]) -> Outcome:
         return supervise(

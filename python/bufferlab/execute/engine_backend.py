@@ -31,8 +31,7 @@ from bufferlab.execute.trees import size_of
 from bufferlab.plan import PlannedRun, Point
 from bufferlab.plan.estimate import window_seconds
 from bufferlab.plan.facts import workload_of
-from bufferlab.results.keys import actual_key
-from bufferlab.results.schema import StoredSetting
+from bufferlab.results.schema import Database, Measured, PhaseDone, Run, Shape, StoredSetting, WarmUp
 from bufferlab.results.store import latency_rows, sample_rows
 from bufferlab.spec import Experiment
 
@@ -56,23 +55,21 @@ class EngineBackend:
     dataset: Callable[[Point], Dataset]
     """Returns the database of a point, which it may have to load first."""
 
-    def identity(self, planned: PlannedRun, point: Point) -> dict[str, Any]:
-        """Return source, clock, seed and host of a run."""
-        context = self.context
-        experiment, engine = context.experiment, context.engine
-        return {
-            "source": engine.source,
-            "inputs": engine.inputs,
-            "interval_kind": "between-run",
-            "clock": engine.clock,
-            "engine": engine.name,
-            "workload": _workload(experiment, point),
-            "load": point.arrivals.model_dump(),
-            "settings": {name: setting.model_dump() for name, setting in point.stored().items()},
-            "seed": _seed(context, planned),
-            "host": context.host_id,
-            "versions": context.versions,
-        }
+    def begun(self, planned: PlannedRun, point: Point, /, **common: Any) -> Run:
+        """Return a run with source, clock, seed and host of what is measured."""
+        context, engine = self.context, self.context.engine
+        return Run(
+            **common,
+            source=engine.source,
+            inputs=engine.inputs,
+            clock=engine.clock,
+            engine=engine.name,
+            workload=_workload(context.experiment, point),
+            load=point.arrivals,
+            seed=_seed(context, planned),
+            host=context.host_id,
+            versions=context.versions,
+        )
 
     @contextmanager
     def home(self, run_id: str) -> Iterator[Path]:
@@ -93,7 +90,7 @@ class EngineBackend:
 
     def leave(self, home: Path, gathered: Gathered) -> None:
         """Keep the ends of the logs of a run that did not end well, and put back what its worker could not."""
-        if gathered.run["status"] != "ok":
+        if gathered.run.status != "ok":
             gathered.log += log_ends(home)
         for said in restore_host():  # A worker that was killed could not put these back itself.
             gathered.log += f"{said}\n"
@@ -111,12 +108,12 @@ def _do(
     context: SweepContext, point: Point, dataset: Dataset, home: Path, gathered: Gathered, on_stage: OnStage
 ) -> Failure | None:
     database = dataset.database if context.engine.data_is_read_only else home / database_name(context.engine)
-    gathered.run |= {"data_key": dataset.data_key}
+    gathered.run.data_key = dataset.data_key
     if not context.engine.data_is_read_only:
         _restore(context, dataset, database, on_stage)
     log_file = home / "worker.log"
     allow = context.allow_online_changes
-    job = run_job(context.experiment, point, gathered.run["seed"], database, allow_online_changes=allow)
+    job = run_job(context.experiment, point, gathered.run.seed, database, allow_online_changes=allow)
     probes = {probe.name: probe.job(home) for probe in context.probes}
     heard = _Heard()
     try:
@@ -135,13 +132,13 @@ def _do(
     gathered.log = outcome.log
     ended = EndedRun(context.engine.name, outcome.result, home, database, gathered.samples)
     _keep_tables(context, ended, gathered, on_stage)
-    gathered.run["database"] = {
+    gathered.run.database = Database(
         # Of a directory only the data count: a pool's percentage does not refer to the server's tables and logs.
-        "bytes_loaded": dataset.size_bytes if context.engine.data_kind == "file" else dataset.allocated_bytes,
-        "bytes_start": heard.sizes[0] if heard.sizes else None,
-        "bytes_end": heard.sizes[-1] if len(heard.sizes) > 1 else None,
-        "shape": dataset.shape,
-    }
+        bytes_loaded=dataset.size_bytes if context.engine.data_kind == "file" else dataset.allocated_bytes,
+        bytes_start=heard.sizes[0] if heard.sizes else None,
+        bytes_end=heard.sizes[-1] if len(heard.sizes) > 1 else None,
+        shape=Shape.model_validate(dataset.shape) if dataset.shape else None,
+    )
     if outcome.result is not None:
         _keep_result(context, point, dataset, outcome.result, gathered)
     if outcome.failure is not None:
@@ -154,7 +151,8 @@ def _keep_tables(context: SweepContext, ended: EndedRun, gathered: Gathered, on_
     """Keep what further probes recorded, or the reason why there is none. A missing table does not fail the run."""
     for probe in context.probes:
         on_stage(f"keeping the {probe.name.replace('_', ' ')}", 0.0)
-        gathered.run[probe.name], table = probe.keep(ended)
+        trace, table = probe.keep(ended)
+        setattr(gathered.run, probe.name, trace)
         if table is not None:
             gathered.tables[table.name] = table
 
@@ -203,23 +201,13 @@ def _stage(event: Event) -> str:
 def _keep_result(
     context: SweepContext, point: Point, dataset: Dataset, result: dict[str, Any], gathered: Gathered
 ) -> None:
-    settings = _settings(point, result)
+    run = gathered.run
     gathered.latency = latency_rows(result["latency"])
-    gathered.run |= {
-        "engine_version": result["engine_version"],
-        "settings": {name: one.model_dump() for name, one in settings.items()},
-        "workload": {**_workload(context.experiment, point), "drawn": result.get("drawn")},
-        "actual_key": actual_key(
-            engine=context.engine.name,
-            engine_version=result["engine_version"],
-            workload=_workload(context.experiment, point),
-            knobs_actual={name: one.actual for name, one in settings.items()},
-        ),
-        "warm_up": _warm_up(result["warm_up"]),
-        "measured": result["measured"],
-        "phases": result["phases"],
-        "integrity": check_run(context, point, settings, result, dataset, gathered.samples),
-    }
+    gathered.ran(_settings(point, result), result["engine_version"])
+    run.workload = {**run.workload, "drawn": result.get("drawn")}
+    run.warm_up, run.measured = _warm_up(result["warm_up"]), Measured(**result["measured"])
+    run.phases = [PhaseDone(**done) for done in result["phases"]]
+    run.integrity = check_run(context, point, run.settings, result, dataset, gathered.samples)
     if result.get("engine_conf"):
         gathered.beside["engine.conf"] = result["engine_conf"]
     if point.arrivals.mode == "closed":  # In an open loop the rate is what was asked, not what could be had.
@@ -254,7 +242,7 @@ def _settings(point: Point, result: dict[str, Any]) -> dict[str, StoredSetting]:
     return settings | {name: StoredSetting(actual=value) for name, value in told.items()}
 
 
-def _warm_up(told: dict[str, Any]) -> dict[str, Any] | None:
+def _warm_up(told: dict[str, Any]) -> WarmUp | None:
     """Return the warm-up's gate, seconds and transactions, which every engine tells; anything else goes to `detail`.
 
     None if the warm-up was interrupted.
@@ -262,7 +250,7 @@ def _warm_up(told: dict[str, Any]) -> dict[str, Any] | None:
     if told["gate"] is None:
         return None
     common = {name: told[name] for name in ("gate", "seconds", "transactions")}
-    return {**common, "detail": {name: value for name, value in told.items() if name not in common} or None}
+    return WarmUp(**common, detail={name: value for name, value in told.items() if name not in common} or None)
 
 
 def _check(
@@ -299,11 +287,11 @@ def _check(
         raise RunFailed(what, failure.where, failure.hint, kind=failure.kind)
     assert outcome.result is not None
     context.rates.observe("check_bytes_per_s", size_bytes, time.monotonic() - started)
-    gathered.run["consistency"] = stored_conditions(outcome.result)
+    gathered.run.consistency = stored_conditions(outcome.result)
     broken = violations(outcome.result)
     if broken:
         raise RunFailed(f"the data is inconsistent after the run: {broken}", kind="data")
-    return fatal(context.experiment, gathered.run["integrity"], result["warm_up"])
+    return fatal(context.experiment, gathered.run.integrity, result["warm_up"])
 
 
 def _window_left_s(experiment: Experiment, share: float, spent_s: float) -> float:

@@ -14,6 +14,7 @@ from bufferlab.execute.backend import Backend, Gathered, OnStage
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.supervise import interrupted
 from bufferlab.plan import PlannedRun, Point
+from bufferlab.results import schema
 from bufferlab.results.store import RunRecord, SweepFolder, new_run_id
 from bufferlab.units import format_bytes
 
@@ -24,22 +25,24 @@ def execute_run(
     backend: Backend, folder: SweepFolder, planned: PlannedRun, point: Point, on_stage: OnStage, stop: StopRequest
 ) -> RunRecord:
     """Do the run and publish it as ok, failed or interrupted. Raises only when the run cannot be published."""
-    run_id = new_run_id()
-    gathered = Gathered(
-        {
-            "run_id": run_id,
-            "experiment": folder.experiment,
-            "point_key": point.point_key,
-            "point": {"index": point.index, "label": point.label, "swept": point.swept},
-            "repetition": planned.repetition,
-            "block": planned.block,
-            "order": planned.order,
-            **backend.identity(planned, point),
-            "started_at": _now(),
-        }
+    run = backend.begun(
+        planned,
+        point,
+        run_id=new_run_id(),
+        experiment=folder.experiment,
+        point_key=point.point_key,
+        point=schema.Point(index=point.index, label=point.label, swept=point.swept),
+        repetition=planned.repetition,
+        block=planned.block,
+        order=planned.order,
+        settings=point.stored(),
+        status="failed",
+        failure=schema.StoredFailure(kind="internal", what="the run did not end"),
+        started_at=(now := _now()),
+        ended_at=now,
     )
-    with backend.home(run_id) as home:
-        gathered.end(Failure("the run did not end"))
+    gathered = Gathered(run)
+    with backend.home(run.run_id) as home:
         try:
             gathered.end(backend.do(planned, point, home, gathered, on_stage))
         except Interrupted:
@@ -52,7 +55,7 @@ def execute_run(
             gathered.end(_refused_by_disk(error, home.parent))
         finally:
             backend.leave(home, gathered)
-        gathered.run["ended_at"] = _now()
+        gathered.run.ended_at = _now()
         return folder.publish_run(
             gathered.run, gathered.samples, gathered.latency, gathered.log, gathered.beside, gathered.tables
         )

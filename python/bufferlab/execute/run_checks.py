@@ -19,8 +19,6 @@ from bufferlab.results.window import MEASURE
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes
 
-Row = dict[str, str]
-
 ROUNDED = "rounded by the server"
 
 _ROUNDING_RATIO = 0.02
@@ -36,7 +34,7 @@ def check_run(
     result: Mapping[str, Any],
     dataset: Dataset,
     samples: Sequence[Mapping[str, Any]],
-) -> list[Row]:
+) -> list[IntegrityRow]:
     """Return the rows of run.json's `integrity`.
 
     `settings` are run.json's settings, and `samples` the rows of samples.parquet.
@@ -54,9 +52,9 @@ def check_run(
     ]
 
 
-def fatal(experiment: Experiment, rows: list[Row], warm_up: Mapping[str, Any]) -> Failure | None:
+def fatal(experiment: Experiment, rows: list[IntegrityRow], warm_up: Mapping[str, Any]) -> Failure | None:
     """Return the failure of a run that ended and must not be used; None if it may be used."""
-    failed = {row["name"]: row["detail"] for row in rows if row["status"] == "failed"}
+    failed = {row.name: row.detail for row in rows if row.status == "failed"}
     if "settings_applied" in failed:
         return Failure(f"not the settings asked for: {failed['settings_applied']}", kind="usage")
     if _RAN_THROUGH in failed:
@@ -68,23 +66,23 @@ def fatal(experiment: Experiment, rows: list[Row], warm_up: Mapping[str, Any]) -
     return None
 
 
-def _row(name: str, passed: bool, detail: str) -> Row:
-    return {"name": name, "status": "passed" if passed else "failed", "detail": detail}
+def _row(name: str, passed: bool, detail: str) -> IntegrityRow:
+    return IntegrityRow(name=name, status="passed" if passed else "failed", detail=detail)
 
 
-def _same_start(dataset: Dataset, method: Method, *, in_place: bool) -> Row:
+def _same_start(dataset: Dataset, method: Method, *, in_place: bool) -> IntegrityRow:
     known = f"SHA-256 {dataset.sha256[:16]} verified before the sweep" if dataset.sha256 else "its contents its owner's"
     how = "used in place and only read:" if in_place else f"a {method} of"
     detail = f"{how} {dataset.size_bytes:,} bytes, {known}"
     return _row("same_start", True, detail)
 
 
-def _started(detail: str) -> Row:
+def _started(detail: str) -> IntegrityRow:
     """Return the row of a run whose data was not copied: the engine tells what it began with."""
-    return {"name": "same_start", "status": "not_applicable", "detail": detail}
+    return IntegrityRow(name="same_start", status="not_applicable", detail=detail)
 
 
-def _no_confounds(found: Sequence[str]) -> Row:
+def _no_confounds(found: Sequence[str]) -> IntegrityRow:
     """Return the row that names what else changed in the engine because a setting was changed."""
     return _row("no_confounds", not found, "; ".join(found) or "nothing else changed with the settings")
 
@@ -110,7 +108,7 @@ def _asked_of(
     return {name: settings[name] for name in point.knobs if name not in as_found}
 
 
-def _settings_applied(asked: Mapping[str, StoredSetting], rounds: Sequence[str] = ()) -> Row:
+def _settings_applied(asked: Mapping[str, StoredSetting], rounds: Sequence[str] = ()) -> IntegrityRow:
     """Compare the planned settings with those read back. An engine's small rounding of a size is not a difference.
 
     `rounds` names settings that the engine is known to round, such as a pool to whole chunks. Their rounding is
@@ -144,7 +142,7 @@ def _near(name: str, setting: StoredSetting, page_bytes: int) -> bool:
     return bool(abs(actual - planned) <= max(_ROUNDING_RATIO * planned, unit_bytes))
 
 
-def _window_complete(experiment: Experiment, measured: Mapping[str, Any], *, is_open: bool) -> Row:
+def _window_complete(experiment: Experiment, measured: Mapping[str, Any], *, is_open: bool) -> IntegrityRow:
     """Check that the window held all transactions asked for; in an open loop arrivals, of which some may be dropped."""
     done, asked = measured["transactions"], experiment.measure.transactions
     if asked is None:
@@ -158,7 +156,7 @@ def _window_complete(experiment: Experiment, measured: Mapping[str, Any], *, is_
     return _row("window_complete", False, detail)
 
 
-def _phases_complete(experiment: Experiment, done: Sequence[Mapping[str, Any]]) -> Row:
+def _phases_complete(experiment: Experiment, done: Sequence[Mapping[str, Any]]) -> IntegrityRow:
     """Check that every phase did its transactions, so that figures per row come from as many rows at every point."""
     counts = {part["name"]: part["transactions"] for part in done}
     short = [
@@ -173,7 +171,7 @@ def _phases_complete(experiment: Experiment, done: Sequence[Mapping[str, Any]]) 
 
 def _ran_through(
     experiment: Experiment, result: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], *, is_server: bool
-) -> Row:
+) -> IntegrityRow:
     """Check that neither the window nor a phase stood still, or went on for long after its time was over."""
     interval_s = experiment.measure.sample_interval
     windows = [(MEASURE, result["measured"]["seconds"], experiment.measure.max_seconds)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_STORED = ("condition", "name", "passed", "violations")
+from bufferlab.results.schema import Condition, Consistency
 
 
-def stored_conditions(result: Mapping[str, Any]) -> dict[str, Any]:
+def stored_conditions(result: Mapping[str, Any]) -> Consistency:
     """Return the check's seconds and one row per condition. Examples are left out: `violations` gives them."""
-    rows = [{name: row[name] for name in _STORED} for row in result["conditions"]]
-    return {"seconds": result["seconds"], "conditions": rows}
+    rows = [Condition(**{name: row[name] for name in Condition.model_fields}) for row in result["conditions"]]
+    return Consistency(seconds=result["seconds"], conditions=rows)
 
 
 def violations(result: Mapping[str, Any]) -> str | None:

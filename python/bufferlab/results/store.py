@@ -254,7 +254,7 @@ class SweepFolder:
 
     def publish_run(
         self,
-        run: Mapping[str, Any],
+        run: Run,
         samples: Sequence[Mapping[str, Any]],
         latency: Sequence[Mapping[str, Any]],
         log: str,
@@ -277,13 +277,13 @@ class SweepFolder:
 
     def _publish(
         self,
-        run: Mapping[str, Any],
+        run: Run,
         samples: Sequence[Mapping[str, Any]],
         latency: Sequence[Mapping[str, Any]],
         texts: Mapping[str, str],
         tables: Mapping[str, Path],
     ) -> RunRecord:
-        run_id = str(run["run_id"])
+        run_id = run.run_id
         final = self.path / "runs" / run_id
         with marked.folder(final.parent, f"{TEMPORARY}{run_id}", 0o777) as temporary:
             sampled, timed = _frame(samples, SAMPLE_COLUMNS), _frame(latency, LATENCY_COLUMNS)
@@ -298,8 +298,7 @@ class SweepFolder:
             stored = (path for path in sorted(temporary.iterdir()) if path.name != marked.MARK)
             files = {path.name: _fingerprint(path) for path in stored}
             try:
-                stored_run = {**run, "format_version": FORMAT_VERSION, "files": files}
-                document = Run.model_validate(stored_run, context=self.registry)
+                document = Run.model_validate({**run.model_dump(), "files": files}, context=self.registry)
             except ValidationError as error:
                 raise InternalError(f"a run does not follow the stored format: {error}", str(temporary)) from error
             write_bytes(temporary / "run.json", _sealed(document.model_dump(mode="json")))

@@ -17,7 +17,7 @@ from typing import Any
 from bufferlab.engines import direct_io, host_settings, read_ahead
 from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.file import loop_device, places
-from bufferlab.engines.file.declaration import OWN, OWN_BYTES
+from bufferlab.engines.file.declaration import DECLARATION, OWN, OWN_BYTES
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.read_ahead_knob import AS_IS
 from bufferlab.errors import BufferlabError
@@ -134,13 +134,8 @@ class FileBehaviour(Behaviour):
                 **{name: job[name] for name in _THE_CORES if name in job},
             }
             result = run_core("file", core_job, on_event)
-        actual = result["actual"]
-        actual |= {
-            "file_size": actual.pop("file_size_bytes"),
-            "path": knobs["path"],
-            "device": knobs["device"],
-            "read_ahead": ready.read_ahead,
-        }
+        actual = result["actual"] = DECLARATION.named(result["actual"])
+        actual |= {"path": knobs["path"], "device": knobs["device"], "read_ahead": ready.read_ahead}
         if ready.read_ahead_kib is not None:
             actual["read_ahead_run_kib"] = ready.read_ahead_kib
         refused = actual.get("backend_reason") if knobs["io_mode"] != "mmap" else None

@@ -104,27 +104,22 @@ class SqliteBehaviour(Behaviour):
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Call the core to load the workload in bulk."""
-        core_job = {**{name: value for name, value in job.items() if name != "knobs"}, **_spelled(job["knobs"])}
+        core_job = {
+            **{name: value for name, value in job.items() if name != "knobs"},
+            **DECLARATION.spelled(job["knobs"]),
+        }
         return load_core("sqlite", core_job, on_event)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Set the read-ahead, call the core to do one run, and put the read-ahead back."""
-        core_job = {**job, "knobs": _spelled(job["knobs"])}
+        core_job = {**job, "knobs": DECLARATION.spelled(job["knobs"])}
         with read_ahead.around_run(Path(job["database"]), job["knobs"]) as ahead:
             result = run_core("sqlite", core_job, on_event)
-        names = {knob.spelling: knob.name for knob in DECLARATION.knobs}
-        actual = {names.get(told, told): value for told, value in result["actual"].items()}
-        return {**result, "actual": {**actual, **ahead}}
+        return {**result, "actual": {**DECLARATION.named(result["actual"]), **ahead}}
 
     def cancel(self) -> None:
         """Ask the core to stop at the next transaction."""
         native().cancel()
-
-
-def _spelled(knobs: NativeKnobs) -> dict[str, Any]:
-    """Return the knobs as the core's job names them."""
-    spellings = {knob.name: knob.spelling for knob in DECLARATION.knobs if knob.spelling}
-    return {spellings[name]: value for name, value in knobs.items() if name in spellings}
 
 
 BEHAVIOUR = SqliteBehaviour()
