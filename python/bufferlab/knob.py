@@ -5,7 +5,7 @@ Engines, workloads and the load declare their knobs in tables of one type, one r
 the meaning, and then the attributes that differ from the type's defaults. `Knob.parse` makes a `Setting`, once: the
 experiment, the plan and the run hold that object.
 
-The types are pure: they read no file and know no engine.
+The types are pure: they read no file and know no engine. Below them stand the knobs of the load, which belong to none.
 """
 
 from __future__ import annotations
@@ -406,3 +406,26 @@ def values_of(settings: Mapping[str, Setting], whole: int | None = None) -> dict
     """
     known = {name: one if whole is None else one.of(whole) for name, one in settings.items()}
     return {name: one.value for name, one in known.items() if one.value is not None}
+
+
+# The settings of the load: how transactions arrive, for every engine and workload. By default the loop is closed: the
+# next transaction begins when the last has ended. With a rate the loop is open: transactions arrive whether or not the
+# engine keeps up, as with users who do not know of each other.
+
+LOAD_KNOBS: tuple[Knob, ...] = (
+    Knob.number("rate",
+                "transactions that arrive each second (open loop); unlimited: the next begins when the last ended",
+                spelling="rate_per_s", unit="per_s", choices=(UNLIMITED,), default=UNLIMITED,
+                minimum=Decimal("0.001"), maximum=10_000_000),
+    Knob.choice("arrivals", ("poisson", "constant"),
+                "with a rate: the times between arrivals are random and independent, or all equal", default="poisson"),
+    Knob.duration("patience", "with a rate: an arrival that has waited longer is dropped, and counted", default="10s",
+                  minimum=Decimal("0.001"), maximum=86_400),
+    Knob.choice("arm", tuple("abcdefgh"),
+                "a label that changes nothing: points that differ in it alone show the noise of this host",
+                default="a"),
+)  # fmt: skip
+
+#: The connections that run transactions at once. It stands in [workload]; its default is the engine's.
+CONNECTIONS = Knob.count("connections", "connections that run transactions at the same time; only servers take several",
+                         default="8", minimum=1, maximum=1000)  # fmt: skip

@@ -14,8 +14,7 @@ from bufferlab import spec
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour, Found
 from bufferlab.errors import SpecError
-from bufferlab.knob import Knob, KnobKind, values_of
-from bufferlab.load_knobs import LOAD_KNOBS
+from bufferlab.knob import LOAD_KNOBS, Knob, KnobKind, values_of
 from bufferlab.plan import estimated_facts, make
 from bufferlab.registry import registry
 from bufferlab.spec import Overrides

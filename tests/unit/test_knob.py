@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.knob import AUTO, Knob, KnobKind, values_of
-from bufferlab.load_knobs import LOAD_KNOBS
+from bufferlab.knob import AUTO, LOAD_KNOBS, Knob, KnobKind, values_of
 from bufferlab.units import KIB, UnitError, parse_number
 
 

@@ -144,11 +144,10 @@ class Analysis:
         """
         points = _points(sweep)
         known = sweep.registry
-        engines = [
-            known.of_engine(name) for name in sorted({run.run.engine for point in points for run in point.records})
-        ]
+        ran = {run.run.engine for point in points for run in point.records}
+        engines = [known.of_engine(name) for name in sorted(ran | {str(sweep.plan.get("engine", ""))})]
         knob_words = {name: words for engine in engines for name, words in engine.knob_words.items()}
-        axis = _axis(points)
+        axis = _axis(points, {engine.pool for engine in engines})
         fixed = _fixed(points)
         groups = _groups(points, axis, fixed, knob_words)
         points = tuple(point for group in groups for point in group.points)
@@ -444,27 +443,29 @@ def _workload(sweep: SweepFolder, points: tuple[PointRuns, ...]) -> str:
     return str(name)
 
 
-def _axis(points: tuple[PointRuns, ...]) -> str | None:
+def _swept_values(points: tuple[PointRuns, ...]) -> dict[str, set[str]]:
+    values: dict[str, set[str]] = {}
+    for point in points:
+        for knob, value in point.swept.items():
+            values.setdefault(knob, set()).add(value)
+    return values
+
+
+def _axis(points: tuple[PointRuns, ...], pools: set[str]) -> str | None:
     """Return the swept setting to compare along.
 
     It is the one with most values; among equals the pool, then the first written.
     """
-    values: dict[str, set[str]] = {}
-    for point in points:
-        for knob, value in point.swept.items():
-            values.setdefault(knob, set()).add(value)
+    values = _swept_values(points)
     swept = [knob for knob in values if len(values[knob]) > 1]
     if not swept:
         return None
-    return max(swept, key=lambda knob: (len(values[knob]), knob.startswith("pool_size"), -swept.index(knob)))
+    return max(swept, key=lambda knob: (len(values[knob]), knob in pools, -swept.index(knob)))
 
 
 def _fixed(points: tuple[PointRuns, ...]) -> frozenset[str]:
     """Return the swept settings with one value, where others have several."""
-    values: dict[str, set[str]] = {}
-    for point in points:
-        for knob, value in point.swept.items():
-            values.setdefault(knob, set()).add(value)
+    values = _swept_values(points)
     alone = frozenset(knob for knob, found in values.items() if len(found) == 1)
     return alone if alone != values.keys() else frozenset()
 

@@ -16,8 +16,7 @@ from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import SpecError, runnable
-from bufferlab.knob import AUTO, Knob, KnobKind
-from bufferlab.load_knobs import CONNECTIONS, LOAD_KNOBS
+from bufferlab.knob import AUTO, CONNECTIONS, LOAD_KNOBS, Knob, KnobKind
 from bufferlab.registry import registry
 from bufferlab.spec import builtin_experiments, load
 from bufferlab.versions import in_words

@@ -40,8 +40,6 @@ class EngineDeclaration:
     """The reason why there may not be more connections."""
     needs_disk: bool = True
     """Whether data in memory (tmpfs) are refused, because a run on them would measure nothing."""
-    frame_knob: str = "pool_size"
-    """The knob that sets the bytes of the pool's frames; "": the engine has no pool."""
     page_knob: str = "page_size"
     """The knob that sets the bytes of a page; shares of the database are rounded down to whole pages; "": no pages."""
     min_frames: int = 1
@@ -90,6 +88,11 @@ class EngineDeclaration:
     hidden: bool = False
     """Whether `bufferlab list` shows it with --all only, because it exists for tests."""
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def frame_knob(self) -> str:
+        """Return the name of the knob that sets the bytes of the pool's frames; "": the engine has no pool."""
+        return self.results.pool
 
     def knob(self, name: str) -> Knob | None:
         """Return the knob of that name; None if the engine has none."""

@@ -13,8 +13,7 @@ from typing import Any
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import SpecError
-from bufferlab.knob import UNLIMITED, Native, Setting, values_of
-from bufferlab.load_knobs import CONNECTIONS, LOAD_KNOBS
+from bufferlab.knob import CONNECTIONS, LOAD_KNOBS, UNLIMITED, Native, Setting, values_of
 from bufferlab.plan.facts import DataKnobs, Facts, data_knobs, reference_data, workload_of
 from bufferlab.results.keys import point_key
 from bufferlab.results.schema import Load, StoredSetting

@@ -117,7 +117,7 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
         return Section(id, title, intro, shown, folded)
 
     # Pages, pools and commits belong to a database; a bare file has its own chapter.
-    has_pool = all(run.engine.has_pool for run in analysis.runs)
+    has_pool = all(run.engine.pool for run in analysis.runs)
     was_measured = not predictions(analysis)
     per_second_figure = analysis.work_per_s.replace("_", "-")
     writes = analysis.per_work("writes")

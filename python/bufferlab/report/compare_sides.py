@@ -12,11 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bufferlab import load_knobs
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.engines import registry as engines
 from bufferlab.errors import SpecError
-from bufferlab.knob import Knob
+from bufferlab.knob import LOAD_KNOBS, Knob
 from bufferlab.report.analyse import analysis_of
 from bufferlab.results.store import SweepFolder
 from bufferlab.units import UnitError, readable
@@ -108,7 +107,7 @@ def asked_of(point: PointRuns) -> dict[str, str]:
 
     They are the load's defaults, the workload's parameters, the knobs, and what was swept.
     """
-    found = {name: knob.default for name, knob in load_knobs.by_name().items()}
+    found = {knob.name: knob.default for knob in LOAD_KNOBS}
     if point.records:
         record = point.records[0]
         found |= {name: str(value) for name, value in record.run.workload.items() if _is_setting(name, value)}
@@ -187,8 +186,9 @@ def _canonical(analysis: Analysis, name: str, value: str, text: str) -> str:
 
 def _declared(analysis: Analysis, name: str) -> Knob | None:
     """Return the declaration of a setting; None when a newer bufferlab made the folder."""
-    if name in load_knobs.by_name():
-        return load_knobs.by_name()[name]
+    for knob in LOAD_KNOBS:
+        if knob.name == name:
+            return knob
     with suppress(KeyError):
         if knob := engines.declaration(str(analysis.sweep.plan.get("engine"))).knob(name):
             return knob

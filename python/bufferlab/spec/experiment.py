@@ -14,8 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, model_validator
 
-from bufferlab.knob import Setting
-from bufferlab.load_knobs import CONNECTIONS
+from bufferlab.knob import CONNECTIONS, Setting
 from bufferlab.units import UnitError, canonical_bytes, parse_bytes, parse_duration
 
 FORMAT_VERSION = 1

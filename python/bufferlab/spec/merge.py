@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from bufferlab.engines import registry
 from bufferlab.errors import Problem
-from bufferlab.load_knobs import CONNECTIONS
+from bufferlab.knob import CONNECTIONS
 from bufferlab.spec.lines import KeyPath, line_of
 from bufferlab.units import brief
 

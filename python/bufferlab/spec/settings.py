@@ -14,8 +14,7 @@ from typing import Any
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Problem
-from bufferlab.knob import Knob, KnobKind, Setting
-from bufferlab.load_knobs import CONNECTIONS, LOAD_KNOBS
+from bufferlab.knob import CONNECTIONS, LOAD_KNOBS, Knob, KnobKind, Setting
 from bufferlab.spec.merge import NOT_PARAMETERS, Merged
 from bufferlab.texts import PASSWORD_HINT, has_password
 from bufferlab.units import UnitError, format_bytes

@@ -61,7 +61,6 @@ DECLARATION = EngineDeclaration(
     connections_reason="reads in flight are queue_depth and threads of the workload",
     results=RESULTS,
     chapters="bufferlab.engines.file.chapters",
-    frame_knob="",
     page_knob="",
     data_is_read_only=True,
     data_bytes=_data_bytes,
