@@ -14,7 +14,7 @@ from bufferlab.engines.declaration import Rates
 from bufferlab.errors import SpecError
 from bufferlab.plan import DataFacts, Plan, block_order, estimate, run_seed
 from bufferlab.plan import make as make_plan
-from bufferlab.plan.facts import workload_of
+from bufferlab.plan.grid import workload_of
 from bufferlab.spec import Experiment, Overrides
 
 

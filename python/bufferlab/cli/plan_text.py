@@ -10,7 +10,7 @@ from bufferlab.execute.asked_probe import AskedProbe
 from bufferlab.execute.sweep import prepare_estimate
 from bufferlab.knob import KnobKind
 from bufferlab.plan import Cost, Plan
-from bufferlab.plan.facts import workload_of
+from bufferlab.plan.grid import workload_of
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes, format_duration
 

@@ -7,36 +7,56 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bufferlab import marked
+from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Failure, Interrupted, RunFailed
-from bufferlab.execute.asked_probe import EndedRun
+from bufferlab.execute.asked_probe import AskedProbe, EndedRun
 from bufferlab.execute.backend import Gathered, OnStage
 from bufferlab.execute.datasets import Dataset, database_name
-from bufferlab.execute.jobs import check_job, run_job, run_workload
-from bufferlab.execute.reach import open_way
-from bufferlab.execute.restore import restore
+from bufferlab.execute.jobs import check_job, run_job, run_workload, stored_conditions, violations
+from bufferlab.execute.rates import KnownRates
+from bufferlab.execute.reach import Owner, open_way
+from bufferlab.execute.restore import Method, restore
 from bufferlab.execute.restore_host import restore_host
 from bufferlab.execute.run_checks import check_run, fatal
-from bufferlab.execute.server_text import engine_status, log_ends
-from bufferlab.execute.stored_conditions import stored_conditions, violations
+from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.supervise import Event, supervise
-from bufferlab.execute.sweep_context import SweepContext
 from bufferlab.execute.trees import size_of
 from bufferlab.plan import PlannedRun, Point
 from bufferlab.plan.estimate import window_seconds
-from bufferlab.plan.facts import workload_of
+from bufferlab.plan.grid import workload_of
 from bufferlab.results.schema import Database, Measured, PhaseDone, Run, Shape, StoredSetting, WarmUp
-from bufferlab.results.store import latency_rows, sample_rows
+from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
 from bufferlab.spec import Experiment
 
 COPYING, WARMING_UP, MEASURING = "copying", "warming up", "measuring"
 _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
+
+
+@dataclass
+class SweepContext:
+    """The objects of a sweep that each of its runs uses."""
+
+    experiment: Experiment
+    engine: EngineDeclaration
+    folder: SweepFolder
+    scratch: Path
+    method: Method
+    versions: dict[str, str]
+    host_id: str
+    stop: StopRequest
+    rates: KnownRates
+    owner: Owner | None = None
+    """The user whom the server runs as: copies of the database are given to this user. None: copies stay ours."""
+    allow_online_changes: bool = False
+    probes: tuple[AskedProbe, ...] = ()
+    """Probes beyond those that watch every run."""
 
 
 @dataclass
@@ -91,7 +111,7 @@ class EngineBackend:
     def leave(self, home: Path, gathered: Gathered) -> None:
         """Keep the ends of the logs of a run that did not end well, and put back what its worker could not."""
         if gathered.run.status != "ok":
-            gathered.log += log_ends(home)
+            gathered.log += _log_ends(home)
         for said in restore_host():  # A worker that was killed could not put these back itself.
             gathered.log += f"{said}\n"
 
@@ -128,7 +148,7 @@ def _do(
         )
     finally:
         if heard.status_texts:
-            gathered.beside["engine_status.txt"] = engine_status(heard.status_texts)
+            gathered.beside["engine_status.txt"] = _engine_status(heard.status_texts)
     gathered.log = outcome.log
     ended = EndedRun(context.engine.name, outcome.result, home, database, gathered.samples)
     _keep_tables(context, ended, gathered, on_stage)
@@ -207,7 +227,9 @@ def _keep_result(
     run.workload = {**run.workload, "drawn": result.get("drawn")}
     run.warm_up, run.measured = _warm_up(result["warm_up"]), Measured(**result["measured"])
     run.phases = [PhaseDone(**done) for done in result["phases"]]
-    run.integrity = check_run(context, point, run.settings, result, dataset, gathered.samples)
+    run.integrity = check_run(
+        context.experiment, context.engine, context.method, point, run.settings, result, dataset, gathered.samples
+    )
     if result.get("engine_conf"):
         gathered.beside["engine.conf"] = result["engine_conf"]
     if point.arrivals.mode == "closed":  # In an open loop the rate is what was asked, not what could be had.
@@ -303,3 +325,29 @@ def _window_left_s(experiment: Experiment, share: float, spent_s: float) -> floa
     if experiment.measure.transactions is None:
         return until_cap_s
     return min(until_cap_s, spent_s * (1 - share) / share) if share else 0.0
+
+
+SERVER = "server"
+"""The folder, next to a run's database, in which its server keeps its socket, logs and pid."""
+
+_LOG_BYTES = 64 << 10
+
+
+def _engine_status(events: Sequence[Mapping[str, Any]]) -> str:
+    """Return the status texts one after the other, each under a line that says when it was taken."""
+    return "\n".join(f"{_header(event)}\n{str(event['text']).rstrip()}\n" for event in events)
+
+
+def _log_ends(home: Path) -> str:
+    """Return the last 64 KiB of every log of a run's server; "" if there is none."""
+    found = ""
+    for path in sorted([*(home / SERVER).glob("*.log"), *(home / SERVER).glob("*.err")]):
+        with suppress(OSError), path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _LOG_BYTES))
+            found += f"\n=== the end of the server's {path.name}\n{file.read().decode('utf-8', 'replace')}"
+    return found
+
+
+def _header(event: Mapping[str, Any]) -> str:
+    edge = f", the window's {event['edge']}" if event.get("edge") else ""
+    return f"=== t = {event['t_s']:.3f} s, phase {event['phase']}{edge}"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Failure
 from bufferlab.execute.datasets import Dataset
 from bufferlab.execute.restore import Method
-from bufferlab.execute.sweep_context import SweepContext
 from bufferlab.plan import Point
 from bufferlab.results.schema import IntegrityRow, StoredSetting
 from bufferlab.results.standstill import limit_seconds, standstill
@@ -28,7 +28,9 @@ _RAN_THROUGH = "window_ran_through"
 
 
 def check_run(
-    context: SweepContext,
+    experiment: Experiment,
+    engine: EngineDeclaration,
+    method: Method,
     point: Point,
     settings: Mapping[str, StoredSetting],
     result: Mapping[str, Any],
@@ -39,16 +41,15 @@ def check_run(
 
     `settings` are run.json's settings, and `samples` the rows of samples.parquet.
     """
-    experiment = context.experiment
     return [
         _started(result["start"])
         if "start" in result
-        else _same_start(dataset, context.method, in_place=context.engine.data_is_read_only),
-        _settings_applied(_asked_of(point, settings, result), context.engine.rounds),
+        else _same_start(dataset, method, in_place=engine.data_is_read_only),
+        _settings_applied(_asked_of(point, settings, result), engine.rounds),
         *([_no_confounds(result["confounds"])] if "confounds" in result else []),
         _window_complete(experiment, result["measured"], is_open=point.arrivals.mode == "open"),
         *([_phases_complete(experiment, result["phases"])] if experiment.phases else []),
-        _ran_through(experiment, result, samples, is_server=context.engine.is_server),
+        _ran_through(experiment, result, samples, is_server=engine.is_server),
     ]
 
 

@@ -21,14 +21,13 @@ from bufferlab.execute import host, resume, storage, stored_noise
 from bufferlab.execute.asked_probe import AskedProbe
 from bufferlab.execute.datasets import Dataset, Datasets, database_name
 from bufferlab.execute.device_lock import device_lock
-from bufferlab.execute.engine_backend import EngineBackend
+from bufferlab.execute.engine_backend import EngineBackend, SweepContext
 from bufferlab.execute.progress import Pace, Progress, Silent, Status
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.reach import require_reachable, servers_owner
 from bufferlab.execute.restore import probe_method
 from bufferlab.execute.restore_host import restore_host
 from bufferlab.execute.stop import StopRequest
-from bufferlab.execute.sweep_context import SweepContext
 from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
 from bufferlab.knob import Values
 from bufferlab.plan import (

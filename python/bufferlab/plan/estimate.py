@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import Rates
-from bufferlab.plan.facts import workload_of
-from bufferlab.plan.grid import Point, needed_data
+from bufferlab.plan.grid import Point, needed_data, workload_of
 from bufferlab.plan.make import Plan
 from bufferlab.spec import Experiment
 from bufferlab.units import MIB

@@ -16,8 +16,7 @@ from typing import Any
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Problem
 from bufferlab.knob import AUTO, Values
-from bufferlab.plan.facts import Facts
-from bufferlab.plan.grid import Point, points_of
+from bufferlab.plan.grid import Facts, Point, points_of
 from bufferlab.spec import Experiment
 from bufferlab.spec.experiment import OWN
 from bufferlab.versions import has, in_words

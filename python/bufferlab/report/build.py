@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
@@ -24,6 +24,8 @@ from bufferlab.report.detail_tables import (
 )
 from bufferlab.report.document import FailedRun, PointResult, Report, StepResult, Summary, stamped
 from bufferlab.report.findings import instead
+from bufferlab.report.html import write_html
+from bufferlab.report.markdown import write_markdown
 from bufferlab.report.points_tables import (
     main_table,
     parts_of_window,
@@ -295,3 +297,19 @@ def comparisons(analysis: Analysis) -> list[StepResult]:
                 )
             )
     return results
+
+
+def publish(sweep: SweepFolder) -> Report:
+    """Build the report and write every format of it."""
+    report = build(sweep)
+    origin = {
+        record.run.point.index: {"source": record.run.source, "interval_kind": record.run.interval_kind}
+        for record in sweep.runs()
+        if record.ok
+    }
+    sweep.write_summary(
+        [{**asdict(summary), **origin[point.index]} for point in report.points for summary in point.summaries]
+    )
+    write_html(report, sweep)
+    write_markdown(report, sweep)
+    return report

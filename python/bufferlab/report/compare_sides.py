@@ -186,15 +186,13 @@ def _canonical(analysis: Analysis, name: str, value: str, text: str) -> str:
 
 def _declared(analysis: Analysis, name: str) -> Knob | None:
     """Return the declaration of a setting; None when a newer bufferlab made the folder."""
-    for knob in LOAD_KNOBS:
-        if knob.name == name:
-            return knob
-    with suppress(KeyError):
-        if knob := engines.declaration(str(analysis.sweep.plan.get("engine"))).knob(name):
-            return knob
     used = {str(record.run.workload.get("name")) for point in analysis.points for record in point.records}
-    known = [workloads.declaration(one).parameter(name) for one in sorted(used) if one in workloads.names()]
-    return next(filter(None, known), None)
+    known = [*LOAD_KNOBS]
+    with suppress(KeyError):
+        known += engines.declaration(str(analysis.sweep.plan.get("engine"))).knobs
+    for one in sorted(used & {*workloads.names()}):
+        known += workloads.declaration(one).parameters
+    return next((knob for knob in known if knob.name == name), None)
 
 
 def _said(want: Mapping[str, str]) -> str:
