@@ -18,8 +18,8 @@ import pytest
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import accounts, control, table_sizes
 from bufferlab.engines.innodb.find_mysqld import Build
+from bufferlab.engines.innodb.option_file import read_back
 from bufferlab.engines.innodb.private_innodb import PrivateInnodb
-from bufferlab.engines.innodb.variables_read_back import read_back
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import life, user
 from bufferlab.engines.servers import stored_sizes as server_sizes

@@ -18,9 +18,8 @@ import pytest
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import consistency_by_psycopg, control, relation_sizes
 from bufferlab.engines.postgres.declaration import DECLARATION
-from bufferlab.engines.postgres.postgresql_conf import server_settings
+from bufferlab.engines.postgres.postgresql_conf import read_back, server_settings
 from bufferlab.engines.postgres.private_postgres import PrivatePostgres
-from bufferlab.engines.postgres.settings_read_back import read_back
 from bufferlab.engines.servers import child_process, memory_limit, user
 from bufferlab.engines.servers import stored_sizes as server_sizes
 from bufferlab.engines.servers.builds import Build

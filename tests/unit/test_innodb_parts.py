@@ -21,7 +21,7 @@ from bufferlab.engines.innodb.existing import connection
 from bufferlab.engines.innodb.existing.connection import FORM, connect
 from bufferlab.engines.innodb.find_mysqld import Build, Flavour
 from bufferlab.engines.innodb.mysqld import InnodbProcess
-from bufferlab.engines.innodb.variables_read_back import confounds
+from bufferlab.engines.innodb.option_file import confounds
 from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers import user
 from bufferlab.engines.servers.child_process import missing_library

@@ -16,7 +16,6 @@ from bufferlab.engines.postgres import (
     packages,
     postgresql_conf,
     relation_sizes,
-    settings_read_back,
 )
 from bufferlab.engines.postgres.declaration import DECLARATION
 from bufferlab.engines.postgres.failure import failure
@@ -128,20 +127,18 @@ TOLD: dict[str, tuple[str, str | None]] = {
 
 def test_every_setting_asked_for_reads_back_and_nothing_is_confounded() -> None:
     knobs = native(bgwriter_delay="200ms")
-    actual = settings_read_back.actual_of(knobs, TOLD, None)
+    actual = postgresql_conf.actual_of(knobs, TOLD, None)
     assert actual["pool_size"] == knobs["pool_size"] == 20 * MIB
     assert actual["bgwriter_delay"] == 0.2
     assert actual["memory_limit"] == "off"
     assert actual["server_version"] == "15.18"
-    assert settings_read_back.confounds(postgresql_conf.server_settings("15.18", knobs), knobs, TOLD, None) == []
+    assert postgresql_conf.confounds(postgresql_conf.server_settings("15.18", knobs), knobs, TOLD, None) == []
 
 
 def test_what_the_server_did_otherwise_is_told() -> None:
     knobs = native(bgwriter_delay="100ms", pool_size="16MiB")
     told = {**TOLD, "autovacuum": ("on", None), "huge_pages_status": ("on", None)}
-    said = "\n".join(
-        settings_read_back.confounds(postgresql_conf.server_settings("17.2", knobs), knobs, told, 64 * MIB)
-    )
+    said = "\n".join(postgresql_conf.confounds(postgresql_conf.server_settings("17.2", knobs), knobs, told, 64 * MIB))
     assert "the pool is 20 MiB where 16 MiB were asked for" in said
     assert "bgwriter_delay is 0.2s where 0.1s was asked for" in said
     assert "autovacuum is on" in said

@@ -20,9 +20,8 @@ from bufferlab.engines.innodb import (
 from bufferlab.engines.innodb import find_mysqld as servers
 from bufferlab.engines.innodb.existing.existing_innodb import ExistingInnodb
 from bufferlab.engines.innodb.find_mysqld import Flavour
-from bufferlab.engines.innodb.option_file import server_settings, with_one_chunk
+from bufferlab.engines.innodb.option_file import read_back, server_settings, with_one_chunk
 from bufferlab.engines.innodb.private_innodb import PrivateInnodb
-from bufferlab.engines.innodb.variables_read_back import read_back
 from bufferlab.engines.servers import page_sites
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import DATABASE, Identity

@@ -22,9 +22,8 @@ from bufferlab.engines.postgres import (
 from bufferlab.engines.postgres import find_postgres as servers
 from bufferlab.engines.postgres.existing.existing_postgres import ExistingPostgres
 from bufferlab.engines.postgres.knobs import OFF
-from bufferlab.engines.postgres.postgresql_conf import server_settings
+from bufferlab.engines.postgres.postgresql_conf import read_back, server_settings
 from bufferlab.engines.postgres.private_postgres import PrivatePostgres
-from bufferlab.engines.postgres.settings_read_back import read_back
 from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.identity import DATABASE, Identity
 from bufferlab.engines.servers.memory import free_quarter

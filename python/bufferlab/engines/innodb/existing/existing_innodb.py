@@ -16,8 +16,7 @@ from bufferlab.engines.innodb.existing import owned_schema
 from bufferlab.engines.innodb.existing.connection import FORM, connect
 from bufferlab.engines.innodb.existing.global_variables import GlobalVariables
 from bufferlab.engines.innodb.find_mysqld import Flavour
-from bufferlab.engines.innodb.option_file import as_asked, server_settings, variable
-from bufferlab.engines.innodb.variables_read_back import read_back
+from bufferlab.engines.innodb.option_file import VARIABLES, as_asked, read_back, server_settings
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import Address, password
@@ -99,7 +98,7 @@ class ExistingInnodb(ExistingServer):
     def wanted(self, connection: Any, found: Build, asked: Values) -> dict[str, str]:
         told, wanted = control.variables(connection), {}
         for name, value in server_settings(found.flavour, found.version, asked).items():
-            setting = next(known for known in asked if variable(known) == name)
+            setting = next(known for known in asked if VARIABLES.of(known) == name)
             actual = told.get(name.lower())
             if actual is None or str(as_asked(setting, actual)).lower() != value.lower():
                 wanted[name.lower()] = value

@@ -14,7 +14,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.existing import owned_schema as schemas
 from bufferlab.engines.innodb.existing.connection import connect
-from bufferlab.engines.innodb.option_file import as_asked, knob_of
+from bufferlab.engines.innodb.option_file import VARIABLES, as_asked
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.private_server import ANSWER_SECONDS
 from bufferlab.engines.servers.server_process import OnWait
@@ -110,7 +110,7 @@ class GlobalVariables:
 
     def statement(self, schema: str, name: str, entry: Mapping[str, Any]) -> str | None:
         """Return a SET GLOBAL, where a knob has the variable and takes the value."""
-        knob, found = knob_of(name), entry["found"]
+        knob, found = VARIABLES.knob(name), entry["found"]
         if knob is None or not isinstance(found, str) or not found.isascii():
             return None
         if not knob.fits(as_asked(knob.name, found)):

@@ -15,8 +15,14 @@ from bufferlab.engines.postgres.declaration import DECLARATION
 from bufferlab.engines.postgres.existing import owned_database
 from bufferlab.engines.postgres.existing.connection import FORM, connect, greet
 from bufferlab.engines.postgres.existing.server_settings import ServerSettings, contexts_of, refuse_fixed
-from bufferlab.engines.postgres.postgresql_conf import as_asked, bytes_of, in_words, server_settings, variable
-from bufferlab.engines.postgres.settings_read_back import read_back
+from bufferlab.engines.postgres.postgresql_conf import (
+    VARIABLES,
+    as_asked,
+    bytes_of,
+    in_words,
+    read_back,
+    server_settings,
+)
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import Address, password
@@ -80,7 +86,7 @@ class ExistingPostgres(ExistingServer):
     def wanted(self, connection: control.Connection, found: Build, asked: Values) -> dict[str, str]:
         told, wanted = control.settings(connection), {}
         for name, value in server_settings(found.version, asked).items():
-            setting = next(known for known in asked if variable(known) == name)
+            setting = next(known for known in asked if VARIABLES.of(known) == name)
             if name not in told or as_asked(setting, asked[setting], told[name]) != asked[setting]:
                 wanted[name] = value
         refuse_fixed(contexts_of(connection), told, wanted)

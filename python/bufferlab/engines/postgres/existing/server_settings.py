@@ -22,7 +22,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.existing import owned_database as databases
 from bufferlab.engines.postgres.existing.connection import connect
-from bufferlab.engines.postgres.postgresql_conf import Told, bytes_of, in_words, knob_of
+from bufferlab.engines.postgres.postgresql_conf import VARIABLES, Told, bytes_of, in_words
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.server_process import OnWait
 from bufferlab.units import UnitError, format_bytes
@@ -152,7 +152,7 @@ class ServerSettings:
 
     def statement(self, schema: str, name: str, entry: Mapping[str, Any]) -> str | None:
         """Return an ALTER SYSTEM or ALTER DATABASE, where a knob has the variable and takes the value."""
-        knob, found, is_system = knob_of(name), entry["found"], entry.get("scope") == _SYSTEM
+        knob, found, is_system = VARIABLES.knob(name), entry["found"], entry.get("scope") == _SYSTEM
         try:
             # The server's MB are 1024 kB, and bufferlab's sizes say so.
             if knob is None or not (found is None or knob.parse(re.sub(r"(?<=[kMGT])B$", "iB", str(found)))):
