@@ -134,9 +134,9 @@ def test_an_engine_the_experiment_has_no_tables_for_is_told_what_belongs_to_whom
 
 
 def test_connections_are_the_engines_unless_they_are_said() -> None:
-    assert [load(engine=name).workload.connections for name in ("sqlite", "mysql")] == [1, 8]
-    assert load(engine="mysql", connections=3).workload.connections == 3
-    assert load(engine="mysql", set_knobs=(("connections", "3"),)).workload.connections == 3
+    assert [load(engine=name).knobs["connections"].value for name in ("sqlite", "mysql")] == [1, 8]
+    assert load(engine="mysql", connections=3).knobs["connections"].value == 3
+    assert load(engine="mysql", set_knobs=(("connections", "3"),)).knobs["connections"].value == 3
     assert "5 connections: sqlite takes 1" in refused(connections=5)
     assert "5 connections: sqlite takes 1" in refused(set_knobs=(("connections", "5"),))
     assert "5 connections: sqlite takes 1" in refused(sweep=(("connections", ("1", "5")),))
@@ -146,7 +146,7 @@ def test_connections_are_the_engines_unless_they_are_said() -> None:
 def test_connections_are_swept_like_any_setting() -> None:
     experiment = load(engine="mysql", sweep=(("connections", ("1", "8")),))
     assert texts(experiment.sweep)["connections"] == ("1", "8")
-    assert experiment.workload.connections is None
+    assert "connections" not in experiment.knobs
     points = make(experiment, estimated_facts(experiment)).points
     assert [point.connections for point in points[:2]] == [1, 8]
     assert [point.settings["connections"].value for point in points[:2]] == [1, 8]

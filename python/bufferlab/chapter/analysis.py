@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Protocol
 
 from bufferlab.chapter import words
 from bufferlab.knob import UNLIMITED, Value
@@ -20,7 +20,7 @@ from bufferlab.results.check import SettingWords
 from bufferlab.results.gaps import Gaps
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.metrics import phase_of, qualified
-from bufferlab.results.schema import IntegrityRow, StoredSetting
+from bufferlab.results.schema import IntegrityRow, StoredPlan, StoredPoint, StoredSetting
 from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Fit, fit
@@ -409,29 +409,23 @@ def _device_reads(points: tuple[PointRuns, ...]) -> str:
 
 def _points(sweep: SweepFolder) -> tuple[PointRuns, ...]:
     records = sweep.runs()
-    planned = {int(point["index"]): point for point in sweep.plan.get("points", [])}
+    planned = {point.index: point for point in StoredPlan.model_validate(sweep.plan).points}
     for record in records:
-        point = record.run.point
-        planned.setdefault(point.index, {**point.model_dump(), "point_key": record.run.point_key})
+        run, place = record.run, record.run.point
+        told = StoredPoint(**place.model_dump(), point_key=run.point_key, settings=run.settings)
+        planned.setdefault(place.index, told)
     return tuple(
         PointRuns(
             index=index,
-            label=str(point["label"]),
-            swept={name: str(value) for name, value in point["swept"].items()},
-            key=str(point.get("point_key", "")),
+            label=point.label,
+            swept=point.swept,
+            key=point.point_key,
             records=tuple(mine := [record for record in records if record.run.point.index == index]),
             ok=tuple(record.measured() for record in mine if record.ok),
-            planned=_planned(point, mine),
+            planned=point.settings or (mine[0].run.settings if mine else {}),
         )
         for index, point in sorted(planned.items())
     )
-
-
-def _planned(point: Mapping[str, Any], records: Sequence[RunRecord]) -> dict[str, StoredSetting]:
-    """Return a point's settings as plan.json has them, or as its runs have them when it stands in its runs alone."""
-    if "settings" in point:
-        return {name: StoredSetting.model_validate(one) for name, one in point["settings"].items()}
-    return records[0].run.settings if records else {}
 
 
 def _workload(sweep: SweepFolder, points: tuple[PointRuns, ...]) -> str:

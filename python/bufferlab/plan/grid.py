@@ -185,11 +185,11 @@ def _is_changed(setting: Setting) -> bool:
 
 def workload_identity(experiment: Experiment) -> dict[str, Any]:
     """Return the part of the workload that is the same at all points, as asked, for keys."""
-    workload = experiment.workload
+    workload, connections = experiment.workload, experiment.knobs.get(CONNECTIONS.name)
     identity: dict[str, Any] = {
         "name": workload.name,
         "version": workload_of(experiment).version,
-        "connections": workload.connections,
+        "connections": connections.number if connections else None,
         **{name: setting.known for name, setting in workload.parameters.items()},
     }
     if workload.script:
@@ -241,7 +241,7 @@ def _point(
     swept: dict[str, Setting],
     facts: Facts,
 ) -> Point:
-    asked = {CONNECTIONS.name: CONNECTIONS.parse(1), **experiment.asked, **swept}
+    asked = {**experiment.asked, **swept}
     data = data_knobs(engine, workload, asked)
     point = Point(
         index=index,

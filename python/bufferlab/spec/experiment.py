@@ -79,8 +79,6 @@ class Workload(Table):
 
     name: str
     parameters: dict[str, InstanceOf[Setting]] = {}
-    connections: int | None = Field(default=None, ge=1, le=_MOST)
-    """None where they are swept."""
     script: Script | None = None
 
 
@@ -168,7 +166,7 @@ class Experiment(Table):
     workload: Workload
     reference: Reference = Reference()
     knobs: dict[str, InstanceOf[Setting]]
-    """Every knob of the engine and the load that is not swept, defaults filled in."""
+    """Every knob of the engine and the load that is not swept, the connections too; defaults filled in."""
     sweep: dict[str, tuple[InstanceOf[Setting], ...]]
     """The swept settings of engine, workload and load, in the order written."""
     warm_up: WarmUp
@@ -190,9 +188,7 @@ class Experiment(Table):
     @property
     def asked(self) -> dict[str, Setting]:
         """Return every setting that is not swept, whose ever it is, by its name."""
-        count = self.workload.connections
-        given = {} if count is None else {CONNECTIONS.name: CONNECTIONS.parse(count)}
-        return {**self.workload.parameters, **self.knobs, **given}
+        return {**self.workload.parameters, **self.knobs}
 
     def same_work(self, other: Experiment) -> list[str]:
         """Return the top-level keys in which two experiments differ; none when they ask for the same work."""
@@ -208,12 +204,14 @@ def to_toml(experiment: Experiment) -> str:
         "engine": experiment.engine,
         "profile": experiment.profile,
     }
-    workload, reference = experiment.workload, experiment.reference.page_size
+    workload, reference, knobs = experiment.workload, experiment.reference.page_size, dict(experiment.knobs)
+    # The connections stand in [workload], as a number.
+    connections = {name: knobs.pop(name).number for name in (CONNECTIONS.name,) if name in knobs}
     tables: dict[str, dict[str, Any]] = {
-        "workload": {"name": workload.name, **_connections(workload), **workload.parameters},
+        "workload": {"name": workload.name, **connections, **workload.parameters},
         **({"workload.script": _script(workload.script)} if workload.script else {}),
         "reference": {"page_size": reference if isinstance(reference, str) else canonical_bytes(reference)},
-        "knobs": dict(experiment.knobs),
+        "knobs": knobs,
         "sweep": {name: list(values) for name, values in experiment.sweep.items()},
         "warm_up": experiment.warm_up.model_dump(),
         "measure": experiment.measure.model_dump(exclude_none=True),
@@ -226,10 +224,6 @@ def to_toml(experiment: Experiment) -> str:
     for name, table in tables.items():
         lines += ["", f"[{name}]", *_pairs(table)]
     return "\n".join(lines) + "\n"
-
-
-def _connections(workload: Workload) -> dict[str, int]:
-    return {} if workload.connections is None else {"connections": workload.connections}
 
 
 def _script(script: Script) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Problem
 from bufferlab.knob import CONNECTIONS, LOAD_KNOBS, Knob, KnobKind, Setting
-from bufferlab.spec.merge import NOT_PARAMETERS, Merged
+from bufferlab.spec.merge import NOT_SETTINGS, Merged
 from bufferlab.texts import PASSWORD_HINT, has_password
 from bufferlab.units import UnitError, format_bytes
 from bufferlab.workloads import registry as workloads
@@ -74,7 +74,7 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
     given: dict[str, Setting | None] = {}
     for table in ("knobs", "workload"):
         for name, value in _table(merged, table, judged).items():
-            if table == "workload" and (name in NOT_PARAMETERS or workload is None):
+            if table == "workload" and (name in NOT_SETTINGS or workload is None):
                 continue
             path = (table, name)
             if name in lists:
@@ -84,38 +84,18 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
                 given[name] = _judge_value(merged, known, path, value, judged)
     variables = [knob for name in given if (knob := engine.variable(name)) is not None]
     for knob in (*known.all(), *variables):
-        if knob.name in lists or knob.kind is KnobKind.FILE or knob is CONNECTIONS:
+        if knob.name in lists or knob.kind is KnobKind.FILE:
             continue
-        setting = given[knob.name] if knob.name in given else knob.parse(knob.default)
+        default = engine.default_connections if knob is CONNECTIONS else knob.default
+        setting = given[knob.name] if knob.name in given else knob.parse(default)
         if setting is not None:
-            (judged.parameters if known.table_of(knob.name) == "workload" else judged.knobs)[knob.name] = setting
+            of_workload = workload is not None and workload.parameter(knob.name) is not None
+            (judged.parameters if of_workload else judged.knobs)[knob.name] = setting
+    _judge_connections(merged, engine, judged)
     if not judged.problems:
         _judge_frames(merged, engine, judged)
         _judge_only_on(merged, engine, workload, judged)
     return judged
-
-
-def judge_connections(merged: Merged, engine: EngineDeclaration) -> list[Problem]:
-    """Return the problem of more connections than the engine takes, with the engine's reason.
-
-    An experiment that neither gives nor sweeps the number of connections gets the engine's default.
-    """
-    swept, workload, name = merged.document.get("sweep"), merged.document["workload"], CONNECTIONS.name
-    place, values = ("workload", name), [workload.get(name)]
-    if isinstance(swept, dict) and name in swept:
-        if name in workload:
-            hint = "leave it out of [workload], or of [sweep]"
-            return [Problem(f"{name} is set and swept at once", merged.where(place), hint)]
-        # What no engine takes is refused with the other values of sweeps.
-        place, values = ("sweep", name), [value for value in swept[name] if str(value).isdigit()]
-        values = [int(value) for value in values if int(value) <= (CONNECTIONS.maximum or 0)]
-    elif name not in workload:
-        values = [workload.setdefault(name, engine.default_connections)]
-    most = max((value for value in values if isinstance(value, int)), default=0)
-    if most <= engine.max_connections:
-        return []
-    what = f"{most} connections: {engine.name} takes {engine.max_connections}"
-    return [Problem(what, merged.where(place), engine.connections_reason)]
 
 
 def on_its_data(merged: Merged, workload: WorkloadDeclaration) -> WorkloadDeclaration:
@@ -232,6 +212,21 @@ def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: An
         return None
 
 
+def _place(merged: Merged, name: str) -> str:
+    """Return where a setting is given."""
+    table = next(table for table in ("sweep", "knobs", "workload") if name in merged.document.get(table, {}))
+    return merged.where((table, name))
+
+
+def _judge_connections(merged: Merged, engine: EngineDeclaration, judged: Judged) -> None:
+    """Add a problem for more connections than the engine takes, with the engine's reason."""
+    given = judged.sweep.get(CONNECTIONS.name) or filter(None, [judged.knobs.get(CONNECTIONS.name)])
+    most = max((setting.number for setting in given), default=0)
+    if most > engine.max_connections:
+        what = f"{most} connections: {engine.name} takes {engine.max_connections}"
+        judged.problems.append(Problem(what, _place(merged, CONNECTIONS.name), engine.connections_reason))
+
+
 def _judge_only_on(
     merged: Merged, engine: EngineDeclaration, workload: WorkloadDeclaration | None, judged: Judged
 ) -> None:
@@ -242,10 +237,9 @@ def _judge_only_on(
             continue
         asked = judged.sweep.get(name) or (judged.parameters[name],)
         if value in map(str, asked):
-            table = next(table for table in ("sweep", "knobs", "workload") if name in merged.document.get(table, {}))
             what = f"{name} = {value} cannot be on {engine.name}: {limit.why}"
             hint = f"choose another {name}, or --engine {' or '.join(limit.engines)}"
-            judged.problems.append(Problem(what, merged.where((table, name)), hint))
+            judged.problems.append(Problem(what, _place(merged, name), hint))
 
 
 def _judge_frames(merged: Merged, engine: EngineDeclaration, judged: Judged) -> None:
