@@ -80,6 +80,11 @@ class Attributes(TypedDict, total=False):
     """The attributes that any row of a table may give; Knob explains each."""
 
     default: Required[str]
+    spelling: str
+    choices: tuple[str, ...]
+    share_of: str
+    pattern: str
+    example: str
     minimum: int | Decimal
     maximum: int
     power_of_two: bool
@@ -97,15 +102,15 @@ class Knob:
 
     name: str
     """The name that people write: `pool_size`."""
-    spelling: str
-    """Its owner's own word for it: the server's variable, or the field of the core's job with the unit last
-    (`pool_size_bytes`). "": the owner has none, and bufferlab does itself what the setting asks for."""
     kind: KnobKind
     unit: str
     """The unit of the value: "bytes", "rows", or "" for a word and a bare number."""
     default: str
     """The value, as text, when none is asked for; "" for a setting that must be asked for (a file)."""
     meaning: str
+    spelling: str = ""
+    """Its owner's own word for it: the server's variable, or the field of the core's job with the unit last
+    (`pool_size_bytes`). "": the owner has none, and bufferlab does itself what the setting asks for."""
     choices: tuple[str, ...] = ()
     """The words that may be written. A CHOICE takes nothing else; a NUMBER or a SIZE_OR_SHARE takes these words too."""
     minimum: int | Decimal = 0
@@ -131,70 +136,56 @@ class Knob:
     """The description, for hints, of the values that a TEXT takes."""
 
     @classmethod
-    def size(cls, name: str, meaning: str, spelling: str = "{}_bytes", **more: Unpack[Attributes]) -> Knob:
-        """Declare a SIZE. In `spelling`, here and below, {} is the knob's name."""
-        return cls(name, spelling.format(name), KnobKind.SIZE, "bytes", meaning=meaning, **more)
+    def _row(cls, kind: KnobKind, name: str, meaning: str, unit: str, ending: str, more: Attributes) -> Knob:
+        """Declare a knob of a kind. In `spelling` {} is its name; without one it is the name with its ending."""
+        more["spelling"] = more.get("spelling", f"{{}}{ending}").format(name)
+        return cls(name=name, kind=kind, unit=unit, meaning=meaning, **more)
 
     @classmethod
-    def size_or_share(
-        cls,
-        name: str,
-        meaning: str,
-        spelling: str = "{}_bytes",
-        choices: tuple[str, ...] = (),
-        **more: Unpack[Attributes],
-    ) -> Knob:
-        """Declare a SIZE_OR_SHARE; `choices` are words that it takes too."""
-        kind, own = KnobKind.SIZE_OR_SHARE, spelling.format(name)
-        return cls(name, own, kind, "bytes", meaning=meaning, choices=choices, **more)
+    def size(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
+        """Declare a SIZE."""
+        return cls._row(KnobKind.SIZE, name, meaning, "bytes", "_bytes", more)
 
     @classmethod
-    def choice(
-        cls, name: str, choices: tuple[str, ...], meaning: str, spelling: str = "{}", **more: Unpack[Attributes]
-    ) -> Knob:
+    def size_or_share(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
+        """Declare a SIZE_OR_SHARE."""
+        return cls._row(KnobKind.SIZE_OR_SHARE, name, meaning, "bytes", "_bytes", more)
+
+    @classmethod
+    def choice(cls, name: str, words: tuple[str, ...], meaning: str, **more: Unpack[Attributes]) -> Knob:
         """Declare a CHOICE among these words."""
-        return cls(name, spelling.format(name), KnobKind.CHOICE, "", meaning=meaning, choices=choices, **more)
+        more["choices"] = words
+        return cls._row(KnobKind.CHOICE, name, meaning, "", "", more)
 
     @classmethod
-    def count(cls, name: str, meaning: str, unit: str = "", spelling: str = "{}", **more: Unpack[Attributes]) -> Knob:
+    def count(cls, name: str, meaning: str, unit: str = "", **more: Unpack[Attributes]) -> Knob:
         """Declare a COUNT."""
-        return cls(name, spelling.format(name), KnobKind.COUNT, unit, meaning=meaning, **more)
+        return cls._row(KnobKind.COUNT, name, meaning, unit, "", more)
 
     @classmethod
-    def count_or_share(cls, name: str, meaning: str, unit: str, share_of: str, **more: Unpack[Attributes]) -> Knob:
-        """Declare a COUNT_OR_SHARE; `share_of` is the whole in words."""
-        return cls(name, name, KnobKind.COUNT_OR_SHARE, unit, meaning=meaning, share_of=share_of, **more)
+    def count_or_share(cls, name: str, meaning: str, unit: str, **more: Unpack[Attributes]) -> Knob:
+        """Declare a COUNT_OR_SHARE."""
+        return cls._row(KnobKind.COUNT_OR_SHARE, name, meaning, unit, "", more)
 
     @classmethod
-    def number(
-        cls,
-        name: str,
-        meaning: str,
-        unit: str = "",
-        spelling: str = "{}",
-        choices: tuple[str, ...] = (),
-        **more: Unpack[Attributes],
-    ) -> Knob:
-        """Declare a NUMBER; `choices` are words that it takes too."""
-        return cls(name, spelling.format(name), KnobKind.NUMBER, unit, meaning=meaning, choices=choices, **more)
+    def number(cls, name: str, meaning: str, unit: str = "", **more: Unpack[Attributes]) -> Knob:
+        """Declare a NUMBER."""
+        return cls._row(KnobKind.NUMBER, name, meaning, unit, "", more)
 
     @classmethod
-    def duration(cls, name: str, meaning: str, spelling: str = "{}_s", **more: Unpack[Attributes]) -> Knob:
+    def duration(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
         """Declare a DURATION in seconds."""
-        return cls(name, spelling.format(name), KnobKind.DURATION, "s", meaning=meaning, **more)
+        return cls._row(KnobKind.DURATION, name, meaning, "s", "_s", more)
 
     @classmethod
-    def text(
-        cls, name: str, meaning: str, pattern: str, example: str, spelling: str = "{}", **more: Unpack[Attributes]
-    ) -> Knob:
-        """Declare a TEXT that must match `pattern`; `example` describes the values."""
-        kind, own = KnobKind.TEXT, spelling.format(name)
-        return cls(name, own, kind, "", meaning=meaning, pattern=pattern, example=example, **more)
+    def text(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
+        """Declare a TEXT; it needs a `pattern` and an `example`."""
+        return cls._row(KnobKind.TEXT, name, meaning, "", "", more)
 
     @classmethod
     def file(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
         """Declare a FILE."""
-        return cls(name, name, KnobKind.FILE, "", meaning=meaning, **more)
+        return cls._row(KnobKind.FILE, name, meaning, "", "", more)
 
     def parse(self, value: object) -> Setting:
         """Return the setting with the value asked for. Raises UnitError when the knob cannot have this value."""

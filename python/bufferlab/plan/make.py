@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from bufferlab.engines.declaration import EngineDeclaration
@@ -63,16 +63,7 @@ class Plan:
             "reference_page_size_bytes": None if reference == OWN else reference,
             "seed": self.experiment.design.seed,
             "points": [point.as_dict() for point in self.points],
-            "runs": [
-                {
-                    "order": run.order,
-                    "point": run.point,
-                    "block": run.block,
-                    "repetition": run.repetition,
-                    "seed": run.seed,
-                }
-                for run in self.runs
-            ],
+            "runs": [asdict(run) for run in self.runs],
         }
 
 
