@@ -11,7 +11,7 @@ The types are pure: they read no file and know no engine. Below them stand the k
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
@@ -29,6 +29,7 @@ from bufferlab.units import (
     parse_percent,
     parse_size,
 )
+from bufferlab.versions import has
 
 Native = int | float | str
 """A setting's value as the core takes it."""
@@ -38,6 +39,9 @@ Values = Mapping[str, Native]
 
 Value = bool | int | float | str | None
 """A setting's value as an engine reads it back; None where the engine tells none."""
+
+PREFIX = "var."
+"""The prefix of variables that are passed through."""
 
 AUTO = "auto"
 """The word that leaves a setting's value to bufferlab or the engine, because it depends on the server's version."""
@@ -397,6 +401,39 @@ def values_of(settings: Mapping[str, Setting], whole: int | None = None) -> dict
     """
     known = {name: one if whole is None else one.of(whole) for name, one in settings.items()}
     return {name: one.value for name, one in known.items() if one.value is not None}
+
+
+@dataclass(frozen=True)
+class Variables:
+    """The variables behind one family's knobs, as its declaration spells them."""
+
+    knobs: Mapping[str, Knob]
+    """The family's knobs by name."""
+
+    def of(self, name: str) -> str:
+        """Return the server's variable behind a setting; "" for one of bufferlab itself."""
+        if name.startswith(PREFIX):
+            return name.removeprefix(PREFIX)
+        return self.knobs[name].spelling if name in self.knobs else ""
+
+    def knob(self, variable: str) -> Knob | None:
+        """Return the knob that sets a variable of the server; None when there is none."""
+        return next((knob for knob in self.knobs.values() if knob.spelling == variable), None)
+
+    def settings(
+        self, flavour: str, version: str, values: Values, written: Callable[[str, Native], str]
+    ) -> dict[str, str]:
+        """Return the variables with their values as `written` puts those, by the settings' names.
+
+        What this version lacks is left out: it can only have come from "auto", an explicit value was refused at the
+        start of the sweep.
+        """
+        known = {name: value for name, value in values.items() if self.of(name)}
+        return {
+            self.of(name): written(name, value)
+            for name, value in known.items()
+            if name not in self.knobs or has(self.knobs[name].versions, flavour, version)
+        }
 
 
 # The settings of the load: how transactions arrive, for every engine and workload. By default the loop is closed: the

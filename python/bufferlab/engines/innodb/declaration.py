@@ -9,7 +9,7 @@ from bufferlab.engines.declaration import EngineDeclaration, Rates
 from bufferlab.engines.innodb.data_frames import mariadb_data_frames
 from bufferlab.engines.innodb.knobs import knobs_of
 from bufferlab.engines.innodb.results import RESULTS
-from bufferlab.engines.servers.read_back import PREFIX
+from bufferlab.knob import PREFIX
 from bufferlab.units import MIB
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bufferlab.engines.declaration import EngineDeclaration, Rates
 from bufferlab.engines.postgres.knobs import KNOBS
 from bufferlab.engines.postgres.results import RESULTS
-from bufferlab.engines.servers.read_back import PREFIX
+from bufferlab.knob import PREFIX
 from bufferlab.units import MIB
 
 DECLARATION = EngineDeclaration(
