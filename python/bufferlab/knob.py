@@ -389,7 +389,7 @@ class Setting:
         return int(self.value)
 
     @property
-    def known(self) -> Native:
+    def value_or_text(self) -> Native:
         """Return the value; of a share whose whole is not known, and of what the engine chooses, the text."""
         return self.asked if self.value is None else self.value
 

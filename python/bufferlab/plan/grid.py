@@ -75,7 +75,7 @@ def workload_of(experiment: Experiment) -> WorkloadDeclaration:
     return workloads.on_data(declaration, str(experiment.workload.parameters.get(declaration.data_parameter, "")))
 
 
-def data_knobs(engine: EngineDeclaration, workload: WorkloadDeclaration, asked: Mapping[str, Setting]) -> DataKnobs:
+def _data_knobs(engine: EngineDeclaration, workload: WorkloadDeclaration, asked: Mapping[str, Setting]) -> DataKnobs:
     """Return what decides the database of a point with these settings; none of them is a share of a database."""
     knobs, parameters = (
         values_of({knob.name: asked[knob.name] for knob in owner if knob.decides_file and knob.name in asked})
@@ -84,7 +84,7 @@ def data_knobs(engine: EngineDeclaration, workload: WorkloadDeclaration, asked: 
     return DataKnobs(tuple(knobs.items()), tuple(parameters.items()))
 
 
-def reference_data(experiment: Experiment, engine: EngineDeclaration, own: DataKnobs) -> DataKnobs:
+def _reference_data(experiment: Experiment, engine: EngineDeclaration, own: DataKnobs) -> DataKnobs:
     """Return the database that percentages of a point refer to: `own`, or the same at the reference page size."""
     page_size = experiment.reference.page_size
     if page_size == OWN or not engine.page_knob:
@@ -190,7 +190,7 @@ def workload_identity(experiment: Experiment) -> dict[str, Any]:
         "name": workload.name,
         "version": workload_of(experiment).version,
         "connections": connections.number if connections else None,
-        **{name: setting.known for name, setting in workload.parameters.items()},
+        **{name: setting.value_or_text for name, setting in workload.parameters.items()},
     }
     if workload.script:
         identity["script_sha256"] = workload.script.sha256
@@ -218,9 +218,9 @@ def needed_data(experiment: Experiment) -> list[DataKnobs]:
     needed: dict[DataKnobs, None] = {}
     for swept in _combinations(experiment):
         asked = {**experiment.asked, **swept}
-        own = data_knobs(engine, workload, asked)
+        own = _data_knobs(engine, workload, asked)
         if any(asked[knob.name].ratio is not None for knob in engine.knobs):
-            needed[reference_data(experiment, engine, own)] = None
+            needed[_reference_data(experiment, engine, own)] = None
         if any(knob.name in asked and asked[knob.name].ratio is not None for knob in workload.parameters):
             needed[own] = None
     return list(needed)
@@ -242,7 +242,7 @@ def _point(
     facts: Facts,
 ) -> Point:
     asked = {**experiment.asked, **swept}
-    data = data_knobs(engine, workload, asked)
+    data = _data_knobs(engine, workload, asked)
     point = Point(
         index=index,
         swept_names=tuple(swept),
@@ -250,7 +250,7 @@ def _point(
         workload={knob.name: asked[knob.name] for knob in workload.parameters if knob.name in asked},
         load={knob.name: asked[knob.name] for knob in (*LOAD_KNOBS, CONNECTIONS)},
         data=data,
-        database_bytes=facts(reference_data(experiment, engine, data)).allocated_bytes,
+        database_bytes=facts(_reference_data(experiment, engine, data)).allocated_bytes,
     )
     point = replace(point, engine=_sized(engine, point))
     point = replace(point, workload=_counted(engine, workload, point, facts))
@@ -285,7 +285,7 @@ def _counted(
 ) -> dict[str, Setting]:
     """Return the workload's parameters with percentages turned into counts."""
     settings = dict(point.workload)
-    values = {name: setting.known for name, setting in settings.items()}
+    values = {name: setting.value_or_text for name, setting in settings.items()}
     for name, setting in settings.items():
         if setting.ratio is not None and workload.resolve_share:
             page_bytes, pool_bytes = (point.engine[knob].number for knob in (engine.page_knob, engine.frame_knob))

@@ -6,9 +6,10 @@ This file reads no other file: scripts.py reads scripts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
 from bufferlab.engines import registry as engines
@@ -42,27 +43,19 @@ class _Known:
     workload: WorkloadDeclaration | None
     """None when the experiment names no known workload: an unknown name may then be one of its parameters."""
 
-    def table_of(self, name: str) -> str | None:
-        """Return the table of the TOML in which a setting belongs; None for an unknown setting."""
-        if name == CONNECTIONS.name or (self.workload and self.workload.parameter(name)):
-            return "workload"
-        return "knobs" if name in self.knobs() or self.engine.variable(name) else None
+    @cached_property
+    def homes(self) -> dict[str, tuple[str, Knob]]:
+        """Return the table of the TOML in which each setting stands, and its knob, by the setting's name."""
+        parameters = self.workload.parameters if self.workload else ()
+        return {
+            **{knob.name: ("knobs", knob) for knob in (*self.engine.knobs, *LOAD_KNOBS)},
+            **{knob.name: ("workload", knob) for knob in (CONNECTIONS, *parameters)},
+        }
 
-    def knob(self, name: str) -> Knob | None:
-        if name == CONNECTIONS.name:
-            return CONNECTIONS
-        own = self.knobs().get(name) or (self.workload.parameter(name) if self.workload else None)
-        return own or self.engine.variable(name)
-
-    def knobs(self) -> dict[str, Knob]:
-        """Return the settings of the engine and the load, which stand in [knobs]."""
-        return {knob.name: knob for knob in (*self.engine.knobs, *LOAD_KNOBS)}
-
-    def all(self) -> Iterator[Knob]:
-        yield from self.knobs().values()
-        yield CONNECTIONS
-        if self.workload:
-            yield from self.workload.parameters
+    def home(self, name: str) -> tuple[str, Knob] | None:
+        """Return the same of one setting, also of a variable that is passed through; None for an unknown one."""
+        variable = self.engine.variable(name)
+        return self.homes.get(name) or (("knobs", variable) if variable else None)
 
 
 def judge_settings(merged: Merged, engine: EngineDeclaration, workload: WorkloadDeclaration | None) -> Judged:
@@ -82,15 +75,16 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
                 judged.problems.append(Problem(f"{name} is set and swept at once", merged.where(path), hint))
             elif _belongs(merged, known, path, judged):
                 given[name] = _judge_value(merged, known, path, value, judged)
-    variables = [knob for name in given if (knob := engine.variable(name)) is not None]
-    for knob in (*known.all(), *variables):
-        if knob.name in lists or knob.kind is KnobKind.FILE:
+    variables = {name: home for name in given if name not in known.homes and (home := known.home(name))}
+    for name, (table, knob) in {**known.homes, **variables}.items():
+        if name in lists or knob.kind is KnobKind.FILE:
             continue
         default = engine.default_connections if knob is CONNECTIONS else knob.default
-        setting = given[knob.name] if knob.name in given else knob.parse(default)
+        setting = given[name] if name in given else knob.parse(default)
         if setting is not None:
-            of_workload = workload is not None and workload.parameter(knob.name) is not None
-            (judged.parameters if of_workload else judged.knobs)[knob.name] = setting
+            # The connections are the load's, though they stand in [workload].
+            of_workload = table == "workload" and knob is not CONNECTIONS
+            (judged.parameters if of_workload else judged.knobs)[name] = setting
     _judge_connections(merged, engine, judged)
     if not judged.problems:
         _judge_frames(merged, engine, judged)
@@ -126,15 +120,16 @@ def _belongs(merged: Merged, known: _Known, path: tuple[str, str], judged: Judge
     A setting given by a flag belongs to its owner whatever the table.
     """
     table, name = path
-    home = known.table_of(name)
+    home = known.home(name)
     if home is None:
         if known.workload is not None or table == "sweep":
             _unknown(merged, known, path, judged)
         return False
-    if home != table and path not in merged.flags:
-        owner = f"workload {known.workload.name}" if known.workload and home == "workload" else "the engine or the load"
+    if home[0] != table and path not in merged.flags:
+        of_workload = known.workload if home[0] == "workload" else None
+        owner = f"workload {of_workload.name}" if of_workload else "the engine or the load"
         judged.problems.append(
-            Problem(f"{name} is a setting of {owner}", merged.where(path), f"write it under [{home}]")
+            Problem(f"{name} is a setting of {owner}", merged.where(path), f"write it under [{home[0]}]")
         )
         return False
     return True
@@ -157,7 +152,7 @@ def _hint_for_unknown(name: str, known: _Known) -> str:
     ]
     if elsewhere:
         return f"{name} is a setting of workload {' and '.join(elsewhere)}"
-    names = [knob.name for knob in known.all()]
+    names = list(known.homes)
     close = get_close_matches(name, names, n=1)
     if close:
         return f"did you mean {close[0]}?"
@@ -171,7 +166,7 @@ def _hint_for_unknown(name: str, known: _Known) -> str:
 
 def _judge_sweep(merged: Merged, known: _Known, name: str, values: Any, judged: Judged) -> None:
     path = ("sweep", name)
-    knob = known.knob(name)
+    _, knob = known.home(name) or ("", None)
     if knob is None:
         _unknown(merged, known, path, judged)
         return
@@ -197,7 +192,7 @@ def _judge_sweep(merged: Merged, known: _Known, name: str, values: Any, judged: 
 
 def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: Any, judged: Judged) -> Setting | None:
     name = path[1]
-    knob = known.knob(name)
+    _, knob = known.home(name) or ("", None)
     if knob is None or knob.kind is KnobKind.FILE:
         return None
     if has_password(str(value)):
