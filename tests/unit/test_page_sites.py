@@ -118,12 +118,12 @@ def test_a_hash_index_whose_gets_are_not_seen_is_refused(monkeypatch: pytest.Mon
     monkeypatch.setattr(type(behaviour), "find_build", lambda *_: build_of(Path("server")))
     monkeypatch.setattr(page_sites, "require", lambda *_: None)
     monkeypatch.setattr(page_sites, "find", lambda *_: page_sites.PageSites("x", blind))
-    behaviour.require_page_trace({"innodb_adaptive_hash_index": "OFF"})
+    behaviour.require_page_trace({"adaptive_hash_index": "OFF"})
     with pytest.raises(SpecError) as refused:
-        behaviour.require_page_trace({"innodb_adaptive_hash_index": "ON"})
+        behaviour.require_page_trace({"adaptive_hash_index": "ON"})
     assert "adaptive hash index" in refused.value.what
     monkeypatch.setattr(page_sites, "find", lambda *_: page_sites.PageSites("x", seen))
-    behaviour.require_page_trace({"innodb_adaptive_hash_index": "ON"})
+    behaviour.require_page_trace({"adaptive_hash_index": "ON"})
 
 
 def test_a_child_is_watched_before_its_first_instruction(tmp_path: Path) -> None:
