@@ -397,7 +397,7 @@ class Setting:
 def values_of(settings: Mapping[str, Setting], whole: int | None = None) -> dict[str, Native]:
     """Return the values of settings by their names; those that are left to the engine are left out.
 
-    Shares are of `whole`; without it they must have been told theirs.
+    Shares are of `whole`. Without it, a share that was not told its own whole is left out too.
     """
     known = {name: one if whole is None else one.of(whole) for name, one in settings.items()}
     return {name: one.value for name, one in known.items() if one.value is not None}

@@ -209,8 +209,8 @@ def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: An
 
 def _place(merged: Merged, name: str) -> str:
     """Return where a setting is given."""
-    table = next(table for table in ("sweep", "knobs", "workload") if name in merged.document.get(table, {}))
-    return merged.where((table, name))
+    tables = [table for table in ("sweep", "knobs", "workload") if isinstance(merged.document.get(table), dict)]
+    return merged.where((next(table for table in tables if name in merged.document[table]), name))
 
 
 def _judge_connections(merged: Merged, engine: EngineDeclaration, judged: Judged) -> None:
