@@ -36,6 +36,9 @@ from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
 from bufferlab.spec import Experiment
 
 COPYING, WARMING_UP, MEASURING = "copying", "warming up", "measuring"
+_SERVER = "server"
+"""The folder, next to a run's database, in which its server keeps its socket, logs and pid."""
+_LOG_BYTES = 64 << 10
 _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
 
 
@@ -313,12 +316,6 @@ def _window_left_s(experiment: Experiment, share: float, spent_s: float) -> floa
     return min(until_cap_s, spent_s * (1 - share) / share) if share else 0.0
 
 
-SERVER = "server"
-"""The folder, next to a run's database, in which its server keeps its socket, logs and pid."""
-
-_LOG_BYTES = 64 << 10
-
-
 def _engine_status(events: Sequence[Mapping[str, Any]]) -> str:
     """Return the status texts one after the other, each under a line that says when it was taken."""
     return "\n".join(f"{_header(event)}\n{str(event['text']).rstrip()}\n" for event in events)
@@ -327,7 +324,7 @@ def _engine_status(events: Sequence[Mapping[str, Any]]) -> str:
 def _log_ends(home: Path) -> str:
     """Return the last 64 KiB of every log of a run's server; "" if there is none."""
     found = ""
-    for path in sorted([*(home / SERVER).glob("*.log"), *(home / SERVER).glob("*.err")]):
+    for path in sorted([*(home / _SERVER).glob("*.log"), *(home / _SERVER).glob("*.err")]):
         with suppress(OSError), path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _LOG_BYTES))
             found += f"\n=== the end of the server's {path.name}\n{file.read().decode('utf-8', 'replace')}"

@@ -1,4 +1,7 @@
-"""Makes the jobs that workers are given, as the core's contract words them. Starts nothing."""
+"""Makes the jobs that workers are given, as the core's contract words them, and reads the answers of checks.
+
+It starts nothing.
+"""
 
 from __future__ import annotations
 

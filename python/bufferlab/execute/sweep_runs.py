@@ -25,6 +25,8 @@ from bufferlab.results.schema import Run
 from bufferlab.results.store import RunRecord, SweepFolder, new_run_id
 from bufferlab.units import format_bytes
 
+_LOG = logging.getLogger(__name__)
+
 
 @dataclass
 class SweepOutcome:
@@ -130,9 +132,6 @@ class SweepRuns:
             self.progress.show(Status(shown, self._before(todo) + place + 1, len(self.plan.runs), label, done, left))
 
         return on_stage
-
-
-_LOG = logging.getLogger(__name__)
 
 
 def execute_run(

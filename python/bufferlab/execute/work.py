@@ -1,4 +1,7 @@
-"""Does one job in a worker, through the engine that the job names; puts its errors into words for the parent."""
+"""Does one job in a worker, through the engine that the job names; puts its errors into words for the parent.
+
+The conditions of an engine's closed files are checked by a second client, where there is one.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import ChecksItself, EngineFailure, failure_of
 from bufferlab.errors import causes
 from bufferlab.execute import consistency_by_sqlite3
+
+_SIGN_OF_LIFE_SECONDS = 1.0
 
 
 def canceller(job: dict[str, Any]) -> Callable[[], None]:
@@ -34,7 +39,7 @@ def do(job: dict[str, Any], send: Callable[[str], None], stopped: threading.Even
         case "run":
             return engine.run(job["job"], send)
         case "check":
-            return check(job["engine"], job["job"], send, stopped)
+            return _check(job["engine"], job["job"], send, stopped)
         case "shape":
             return {"shape": engine.shape(Path(job["job"]["database"]))}
         case kind:
@@ -51,10 +56,7 @@ def described(error: Exception) -> dict[str, str | None]:
     return {**told, "causes": chain}
 
 
-_SIGN_OF_LIFE_SECONDS = 1.0
-
-
-def check(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None], stopped: Event) -> dict[str, Any]:
+def _check(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None], stopped: Event) -> dict[str, Any]:
     """Check the workload's conditions on the job's closed database, and return {seconds, conditions}.
 
     `on_event` gets a sign of life once a second. Raises EngineFailure when the check was stopped.

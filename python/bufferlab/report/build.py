@@ -1,4 +1,8 @@
-"""Builds the report of a sweep: pure data that every format shows. Writes nothing."""
+"""Builds the report of a sweep, pure data that every format shows, and writes every derived file into its folder.
+
+These are summary.parquet, report.html, report.md, figures/*.svg and *.csv. All of it can be deleted and made again from
+the stored samples. A row of the summary has its own runs' source.
+"""
 
 from __future__ import annotations
 
