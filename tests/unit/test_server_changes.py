@@ -24,8 +24,8 @@ class Died(BaseException):
     """Stands for SIGKILL: nobody handles it."""
 
 
-class FakeServer:
-    """A server's variables, locks and records, and how they are changed: `changes.Settings` without a server."""
+class FakeServer(changes.Settings):
+    """A server's variables, locks and records, and how they are changed, without a server."""
 
     unusable: tuple[type[Exception], ...] = (ConnectionError,)
 
@@ -44,7 +44,13 @@ class FakeServer:
             raise ConnectionError("it is down")
         return self
 
-    reader = connect
+    opened_for_lock = connect
+
+    def lock(self, connection: Any, lock: str, seconds: float) -> bool:
+        raise AssertionError("locks are taken by `holding`")
+
+    def reader(self, address: Address) -> FakeServer:
+        return self.connect(address)
 
     @contextmanager
     def holding(self, address: Address, lock: str, seconds: float) -> Iterator[FakeServer | None]:

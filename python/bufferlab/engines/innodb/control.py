@@ -6,22 +6,16 @@ No hot path uses it; the core drives transactions over other connections.
 from __future__ import annotations
 
 import socket as sockets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pymysql
 
+from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, AccessDenied
+
 _CONNECT_SECONDS = 10
-STATEMENT_SECONDS = 120.0
-"""The seconds that one of our statements that reads no tables may take; it may wait for locks, for 50 s by default."""
 _ACCESS_DENIED = (1044, 1045, 1698)
 """ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and its MariaDB kin: never, where other errors say not yet."""
-
-
-class AccessDenied(Exception):
-    """The error that the server is there but refuses our user or our password."""
 
 
 def connect(
@@ -42,31 +36,23 @@ def connect(
         probe.settimeout(_CONNECT_SECONDS)
         probe.connect(str(socket))
     try:
-        return pymysql.connect(
-            unix_socket=str(socket),
-            user=user,
-            password=password,
-            database=database,
-            connect_timeout=_CONNECT_SECONDS,
-            read_timeout=answer_seconds,
-            autocommit=True,
-            charset="utf8mb4",
-            read_default_file=None,
-        )
+        return opened(answer_seconds, unix_socket=str(socket), user=user, password=password, database=database)
     except pymysql.MySQLError as error:
         if error.args and error.args[0] in _ACCESS_DENIED:
             raise AccessDenied(f"the server refuses the user {user} (error {error.args[0]})") from error
         raise
 
 
-@contextmanager
-def connected(socket: Path, user: str, password: str, database: str | None = None) -> Iterator[Any]:
-    """Context manager for one connection: leaving closes it."""
-    connection = connect(socket, user, password, database)
-    try:
-        yield connection
-    finally:
-        connection.close()
+def opened(answer_seconds: float | None, **where: Any) -> Any:
+    """Open a connection in autocommit; `where` are pymysql's place, account and schema. Raises PyMySQL's errors."""
+    return pymysql.connect(
+        **where,
+        connect_timeout=_CONNECT_SECONDS,
+        read_timeout=answer_seconds,
+        autocommit=True,
+        charset="utf8mb4",
+        read_default_file=None,
+    )
 
 
 def rows(connection: Any, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:

@@ -14,6 +14,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from bufferlab.engines.servers.existing.address import AccessDenied
+
 PORT = 5432
 """A part of the socket's name (.s.PGSQL.5432). Each server has its own folder, so any number will do."""
 SYSTEM_DATABASE = "postgres"
@@ -23,10 +25,6 @@ _DENIED = ("password authentication failed", "does not exist", "no pg_hba.conf e
 _SSL_REQUEST = struct.pack(">II", 8, 80877103)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-
-
-class AccessDenied(Exception):
-    """The error that the server is there but refuses our user, our password or the database."""
 
 
 def connect(

@@ -10,7 +10,7 @@ import pymysql
 
 from bufferlab.engines.innodb import control
 from bufferlab.engines.native import ask_host, native
-from bufferlab.engines.servers.existing.address import PASSWORD, Address, Form, password
+from bufferlab.engines.servers.existing.address import PASSWORD, STATEMENT_SECONDS, Address, Form, password
 from bufferlab.errors import EnvironmentLackingError
 
 _SECTIONS = ("client", "mysql", "mariadb", "bufferlab")
@@ -59,16 +59,14 @@ FORM = Form(
 )
 
 
-def connect(
-    address: Address, *, patient: bool = False, answer_seconds: float | None = control.STATEMENT_SECONDS
-) -> Any:
-    """Open a connection in autocommit; `patient` removes the time limit of statements.
+def connect(address: Address, *, seconds: float | None = STATEMENT_SECONDS) -> Any:
+    """Open a connection in autocommit, to no schema; a statement may take `seconds`, None: any time.
 
     Raises EnvironmentLackingError when the server refuses it or does not answer.
     """
     secret = password(address, FORM)
     try:
-        return _connect(address, secret, None if patient else answer_seconds)
+        return _connect(address, secret, seconds)
     except RuntimeError:
         # PyMySQL cannot send an encrypted password; the core can. Afterwards a server with caching_sha2_password knows
         # the password, and is content with the proof that PyMySQL gives.
@@ -78,24 +76,15 @@ def connect(
     except (pymysql.MySQLError, OSError) as error:
         raise _refused(error, address) from error
     try:
-        return _connect(address, secret, None if patient else answer_seconds)
+        return _connect(address, secret, seconds)
     except (pymysql.MySQLError, OSError, RuntimeError) as error:
         raise _refused(error, address) from error
 
 
-def _connect(address: Address, secret: str, answer_seconds: float | None) -> Any:
+def _connect(address: Address, secret: str, seconds: float | None) -> Any:
     """Open a connection by PyMySQL. Raise RuntimeError where the server wants the password itself, encrypted."""
     place = {"unix_socket": address.socket} if address.socket else {"host": address.host, "port": address.port}
-    return pymysql.connect(
-        **place,
-        user=address.user,
-        password=secret,
-        connect_timeout=10,
-        read_timeout=answer_seconds,
-        autocommit=True,
-        charset="utf8mb4",
-        read_default_file=None,
-    )
+    return control.opened(seconds, **place, user=address.user, password=secret)
 
 
 def _refused(error: Exception, address: Address) -> EnvironmentLackingError:

@@ -8,10 +8,16 @@ from pathlib import Path
 import psycopg
 
 from bufferlab.engines.postgres import control
-from bufferlab.engines.servers.existing.address import PASSWORD, Address, Form, password
+from bufferlab.engines.servers.existing.address import (
+    PASSWORD,
+    STATEMENT_SECONDS,
+    AccessDenied,
+    Address,
+    Form,
+    password,
+)
 from bufferlab.errors import EnvironmentLackingError
 
-_STATEMENT_SECONDS = 120.0
 _DENIED = f"set {PASSWORD}, or name a password file (.pgpass) with ?password_file=/path"
 _HINTS = {
     "no pg_hba.conf entry": "bufferlab connects without TLS: let pg_hba.conf have a line `host` for this address",
@@ -57,11 +63,15 @@ FORM = Form(
 
 
 def connect(
-    address: Address, database: str | None = None, *, patient: bool = False, search_path: str = "public"
+    address: Address,
+    database: str | None = None,
+    *,
+    seconds: float | None = STATEMENT_SECONDS,
+    search_path: str = "public",
 ) -> control.Connection:
     """Open a connection in autocommit, to the address's database or another.
 
-    `patient` removes the statements' time limit; `search_path` as `control.connect` has it. Raises
+    A statement may take `seconds`, None: any time; `search_path` as `control.connect` has it. Raises
     EnvironmentLackingError when the server refuses it or does not answer.
     """
     try:
@@ -71,14 +81,14 @@ def connect(
             password(address, FORM),
             database or address.schema,
             port=address.port,
-            statement_seconds=0 if patient else _STATEMENT_SECONDS,
+            statement_seconds=seconds or 0,
             search_path="pg_catalog" if database == control.SYSTEM_DATABASE else search_path,
         )
-    except (psycopg.Error, control.AccessDenied, OSError) as error:
+    except (psycopg.Error, AccessDenied, OSError) as error:
         # libpq tells the error first, and then its own reading of it.
         said = (str(error).strip().splitlines() or ["it said nothing"])[0].removeprefix("connection failed: ")
         known = next((hint for words, hint in _HINTS.items() if words in str(error)), None)
-        denied = _DENIED if isinstance(error, control.AccessDenied) or "password" in str(error) else None
+        denied = _DENIED if isinstance(error, AccessDenied) or "password" in str(error) else None
         raise EnvironmentLackingError(
             f"the server cannot be used: {said}",
             address.place,
