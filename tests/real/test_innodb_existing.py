@@ -18,14 +18,12 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import control, packages
-from bufferlab.engines.innodb.existing import owned_schema
-from bufferlab.engines.innodb.existing.connection import FORM, connect
-from bufferlab.engines.innodb.existing.global_variables import GlobalVariables
-from bufferlab.engines.innodb.family import InnodbFamily
-from bufferlab.engines.innodb.mysqld import InnodbProcess
+from bufferlab.engines.innodb import control, owned_schema, packages
+from bufferlab.engines.innodb.connection import FORM, connect
+from bufferlab.engines.innodb.family import InnodbFamily, InnodbProcess
+from bufferlab.engines.innodb.global_variables import GlobalVariables
 from bufferlab.engines.servers.existing import changes, journal
-from bufferlab.engines.servers.existing.address import parse
+from bufferlab.engines.servers.existing.address import parse, private
 from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.engines.servers.hosts.running import RunningHost
 from bufferlab.engines.servers.private_server import PrivateServer
@@ -432,7 +430,7 @@ def test_a_record_and_a_view_that_a_tenant_planted_set_nothing_and_run_nothing(
     variables = {"general_log_file": {"found": "/tmp/x"}, "innodb_lru_scan_depth": {"found": "7777"}}
     record = {"format": "bufferlab-online-changes", "format_version": 2, "url": "", "since": since}
     planted = json.dumps({**record, "variables": variables})
-    with closing(control.connect(tenant.server.socket, "tenant", "rented", "lab")) as evil:
+    with closing(connect(private(str(tenant.server.socket), "tenant", "rented"), "lab")) as evil:
         control.rows(evil, "UPDATE bufferlab_marker SET changed = %s", (planted,))
         before = tenant.settings()
         done = tenant.sweep("--allow-online-changes")

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.postgres import control
-from bufferlab.engines.postgres.existing import owned_database
-from bufferlab.engines.postgres.existing.connection import connect
-from bufferlab.engines.postgres.existing.server_settings import ServerSettings
+from bufferlab.engines.postgres import control, owned_database
+from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.postgres.family import PostgresFamily
+from bufferlab.engines.postgres.server_settings import ServerSettings
 from bufferlab.engines.servers.existing import changes, journal
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.mark import Mark

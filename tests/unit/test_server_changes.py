@@ -11,7 +11,7 @@ import pytest
 
 from bufferlab.cli import doctor
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb.existing.connection import FORM
+from bufferlab.engines.innodb.connection import FORM
 from bufferlab.engines.servers.existing import changes, journal, mark
 from bufferlab.engines.servers.existing.address import Address, parse
 from bufferlab.engines.servers.existing.journal import Record

@@ -1,58 +1,11 @@
-"""A control connection to a private server, for settings, accounts and conditions. PyMySQL, over the Unix socket.
+"""Questions over a control connection, for settings, accounts and conditions.
 
 No hot path uses it; the core drives transactions over other connections.
 """
 
 from __future__ import annotations
 
-import socket as sockets
-from pathlib import Path
 from typing import Any
-
-import pymysql
-
-from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, AccessDenied
-
-_CONNECT_SECONDS = 10
-_ACCESS_DENIED = (1044, 1045, 1698)
-"""ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and its MariaDB kin: never, where other errors say not yet."""
-
-
-def connect(
-    socket: Path,
-    user: str,
-    password: str,
-    database: str | None = None,
-    *,
-    answer_seconds: float | None = STATEMENT_SECONDS,
-) -> Any:
-    """Open a connection in autocommit.
-
-    Raises MySQLError or OSError while no server answers, and AccessDenied when the server refuses the user. A statement
-    that takes longer than `answer_seconds` raises MySQLError; with None it may take any time.
-    """
-    # We try the socket first: PyMySQL does not close the socket of a failed attempt, and there may be many.
-    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
-        probe.settimeout(_CONNECT_SECONDS)
-        probe.connect(str(socket))
-    try:
-        return opened(answer_seconds, unix_socket=str(socket), user=user, password=password, database=database)
-    except pymysql.MySQLError as error:
-        if error.args and error.args[0] in _ACCESS_DENIED:
-            raise AccessDenied(f"the server refuses the user {user} (error {error.args[0]})") from error
-        raise
-
-
-def opened(answer_seconds: float | None, **where: Any) -> Any:
-    """Open a connection in autocommit; `where` are pymysql's place, account and schema. Raises PyMySQL's errors."""
-    return pymysql.connect(
-        **where,
-        connect_timeout=_CONNECT_SECONDS,
-        read_timeout=answer_seconds,
-        autocommit=True,
-        charset="utf8mb4",
-        read_default_file=None,
-    )
 
 
 def rows(connection: Any, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:

@@ -18,27 +18,25 @@ from bufferlab.engines.innodb import (
     control,
     find_mysqld,
     initialise,
+    owned_schema,
     page_owners,
     program,
     table_sizes,
 )
+from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.declaration import declare
-from bufferlab.engines.innodb.existing import connection as running
-from bufferlab.engines.innodb.existing import owned_schema
-from bufferlab.engines.innodb.existing.global_variables import GlobalVariables
+from bufferlab.engines.innodb.failure import failure
 from bufferlab.engines.innodb.find_mysqld import Flavour
-from bufferlab.engines.innodb.mysqld import InnodbProcess
-from bufferlab.engines.innodb.option_file import as_asked, server_settings, variable, with_one_chunk
+from bufferlab.engines.innodb.global_variables import GlobalVariables
+from bufferlab.engines.innodb.option_file import as_asked, option_file, server_settings, variable, with_one_chunk
 from bufferlab.engines.innodb.variables_read_back import read_back
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, Address
-from bufferlab.engines.servers.family import Family, Work
+from bufferlab.engines.servers.family import Family, ReadBack, Work, free_quarter
 from bufferlab.engines.servers.identity import Identity
-from bufferlab.engines.servers.memory import free_quarter
 from bufferlab.engines.servers.page_sites import PageSites
-from bufferlab.engines.servers.read_back import ReadBack
-from bufferlab.engines.servers.server_process import OnWait
+from bufferlab.engines.servers.server_process import OnWait, ServerProcess
 from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import SpecError
 from bufferlab.units import GIB, MIB
@@ -48,11 +46,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+class InnodbProcess(ServerProcess):
+    """The process of a private MySQL or MariaDB server."""
+
+    socket_name = "mysqld.sock"
+    # The folder stands in the option file too. Here `ps` shows it, and a wrapper that keeps the server from reading
+    # that file cannot send it to another server's data.
+    arguments = ("--defaults-file={conf}", "--datadir={data}")
+    failure = staticmethod(failure)
+
+    def configuration(self, connections: int, settings: Mapping[str, str]) -> str:
+        return option_file(self.build, self.data, self.home, self.socket, connections, settings)
+
+
 class InnodbFamily(Family):
     """The servers of one of the two flavours."""
 
     process = InnodbProcess
-    form = running.FORM
+    form = FORM
     unusable = (pymysql.MySQLError,)
     read_only = (1290, 1792, 1836)
     """ER_OPTION_PREVENTS_STATEMENT (--read-only), ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_READ_ONLY_MODE."""
@@ -80,13 +91,10 @@ class InnodbFamily(Family):
     def connect(
         self, address: Address, database: str | None = None, *, seconds: float | None = STATEMENT_SECONDS
     ) -> Any:
-        if address.secret is None:
-            return running.connect(address, seconds=seconds)
-        socket = Path(str(address.socket))
-        return control.connect(socket, address.user, address.secret, database, answer_seconds=seconds)
+        return connect(address, database, seconds=seconds)
 
     def greet(self, address: Address, seconds: float) -> None:
-        self.connect(address, seconds=seconds).close()
+        connect(address, seconds=seconds).close()
 
     def flavour_of(self, told: str) -> Flavour:
         return "mariadb" if "mariadb" in told.lower() else "mysql"

@@ -14,7 +14,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.option_file import as_asked, server_settings, variable
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.read_back import ReadBack
+from bufferlab.engines.servers.family import ReadBack
 from bufferlab.units import format_bytes
 
 _ALWAYS = (

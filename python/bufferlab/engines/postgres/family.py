@@ -17,25 +17,23 @@ from bufferlab.engines.postgres import (
     extensions,
     find_postgres,
     initialise,
+    owned_database,
     page_owners,
     relation_sizes,
 )
+from bufferlab.engines.postgres.connection import FORM, connect, greet
 from bufferlab.engines.postgres.declaration import DECLARATION
-from bufferlab.engines.postgres.existing import connection as running
-from bufferlab.engines.postgres.existing import owned_database
-from bufferlab.engines.postgres.existing.server_settings import ServerSettings, contexts_of, refuse_fixed
 from bufferlab.engines.postgres.knobs import OFF
 from bufferlab.engines.postgres.postgresql_conf import as_asked, in_words, server_settings, variable
 from bufferlab.engines.postgres.postmaster import PostgresProcess
+from bufferlab.engines.postgres.server_settings import ServerSettings, contexts_of, refuse_fixed
 from bufferlab.engines.postgres.settings_read_back import read_back
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, Address
-from bufferlab.engines.servers.family import Family, Work
+from bufferlab.engines.servers.family import Family, ReadBack, Work, free_quarter
 from bufferlab.engines.servers.identity import DATABASE, Identity
-from bufferlab.engines.servers.memory import free_quarter
 from bufferlab.engines.servers.memory_limit import MemoryLimit, drop_cached, usable
-from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.engines.servers.server_process import OnWait
 from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import BufferlabError
@@ -74,7 +72,7 @@ class PostgresFamily(Family):
     declaration = DECLARATION
     find = staticmethod(find_postgres.find)
     process = PostgresProcess
-    form = running.FORM
+    form = FORM
     unusable = (psycopg.Error,)
     read_only = (psycopg.errors.ReadOnlySqlTransaction.sqlstate or "",)
     needs = f"the account must own the database {{schema}}, and for {changes.ALLOW} ?admin_user= a superuser"
@@ -101,13 +99,11 @@ class PostgresFamily(Family):
         self, address: Address, database: str | None = None, *, seconds: float | None = STATEMENT_SECONDS
     ) -> control.Connection:
         """Open a connection to a database, the address's if none is named. A private server may take any time."""
-        if address.secret is None:
-            return running.connect(address, database, seconds=seconds)
-        return control.connect(str(address.socket), address.user, address.secret, database or address.schema)
+        return connect(address, database, seconds=seconds)
 
     def greet(self, address: Address, seconds: float) -> None:
         """Ask the postmaster for its first word."""
-        running.greet(address, seconds)
+        greet(address, seconds)
 
     def settings(self, build: Build, knobs: NativeKnobs, work: Work = "run") -> dict[str, str]:
         if work == "run":

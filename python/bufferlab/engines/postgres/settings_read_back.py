@@ -8,7 +8,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.knobs import KNOBS, OFF, PAGE_BYTES
 from bufferlab.engines.postgres.postgresql_conf import Told, as_asked, bytes_of, server_settings, variable
-from bufferlab.engines.servers.read_back import ReadBack
+from bufferlab.engines.servers.family import ReadBack
 from bufferlab.units import format_bytes
 
 _ALWAYS = tuple(knob.native_name for knob in KNOBS if variable(knob.native_name))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -21,7 +22,6 @@ from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.memory_limit import MemoryLimit
 from bufferlab.engines.servers.page_sites import PageSites
-from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.engines.servers.server_process import OnWait, ServerProcess
 from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import EnvironmentLackingError
@@ -29,6 +29,21 @@ from bufferlab.errors import EnvironmentLackingError
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class ReadBack:
+    """The settings that a server runs with."""
+
+    actual: dict[str, int | str]
+    """The value by native name: of every knob that was asked for and can be read, and of a few more."""
+    frames: int
+    """The number of page frames in the pool."""
+    confounds: list[str]
+    """Sentences for the reader: where the server deviates from what was asked for, or does other work besides."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """By native name, the reason why the server runs with another value than was asked for."""
+
 
 Work = Literal["run", "load", "check"]
 """The work that a private server is started for."""
@@ -267,3 +282,15 @@ class Family(ABC):
         if not isinstance(error, self.unusable):
             return False
         return (getattr(error, "sqlstate", None) or (*error.args, None)[0]) in self.read_only
+
+
+def free_quarter(at_most_bytes: int, unit_bytes: int, at_least_bytes: int) -> int:
+    """Return the bytes of a pool for loading and checking: a quarter of the free memory, within the bounds.
+
+    It is rounded down to whole units, unless the lower bound decides.
+    """
+    available = 0
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            available = int(line.split()[1]) * 1024
+    return max(at_least_bytes, min(at_most_bytes, available // 4) // unit_bytes * unit_bytes)

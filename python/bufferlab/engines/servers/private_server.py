@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, STATEMENT_SECONDS, AccessDenied, Address
+from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, STATEMENT_SECONDS, AccessDenied, Address, private
 from bufferlab.engines.servers.family import Family
 from bufferlab.engines.servers.identity import DATABASE
 from bufferlab.engines.servers.server_process import READY_SECONDS, OnWait
@@ -62,9 +62,7 @@ class PrivateServer:
     def address(self) -> Address:
         """The workload's database of this server, as the current login (`log_in_as`) reaches it."""
         socket = self.socket.parent if self.family.socket_is_folder else self.socket
-        user, password = self._login
-        port = self.family.form.port
-        return Address("", user, "localhost", port, DATABASE, str(socket), None, secret=password)
+        return private(str(socket), *self._login, DATABASE, self.family.form.port)
 
     def connect(self, database: str | None = None, *, patient: bool = False) -> Any:
         """Open a control connection as the current login; the caller closes it.

@@ -79,6 +79,11 @@ class Address:
         return f"{self.server}/{self.schema}"
 
 
+def private(socket: str, user: str, secret: str, schema: str = "", port: int = 0) -> Address:
+    """Return the address of a schema of a private server, which listens on its socket alone."""
+    return Address("", user, "localhost", port, schema, socket, None, secret=secret)
+
+
 @dataclass(frozen=True)
 class Form:
     """The form of a family's URLs."""

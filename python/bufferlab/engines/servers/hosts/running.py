@@ -25,9 +25,9 @@ from bufferlab.engines.servers.existing import address as addresses
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
 from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
+from bufferlab.engines.servers.family import ReadBack
 from bufferlab.engines.servers.hosts.host import Host
 from bufferlab.engines.servers.life import signs_of_life
-from bufferlab.engines.servers.read_back import ReadBack
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Problem
 
 WRITABLE = "it is a standby, or set to read only: name its primary, or a server that may be written"

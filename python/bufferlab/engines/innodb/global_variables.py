@@ -12,8 +12,8 @@ import pymysql
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
-from bufferlab.engines.innodb.existing import owned_schema as schemas
-from bufferlab.engines.innodb.existing.connection import connect
+from bufferlab.engines.innodb import owned_schema as schemas
+from bufferlab.engines.innodb.connection import connect
 from bufferlab.engines.innodb.option_file import as_asked, knob_of
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
 from bufferlab.engines.servers.existing.changes import Settings

@@ -19,7 +19,7 @@ from psycopg import sql
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
-from bufferlab.engines.postgres.existing.connection import FORM, connect
+from bufferlab.engines.postgres.connection import FORM, connect
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_as_loaded, require_none
 

@@ -21,8 +21,8 @@ from psycopg import sql
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
-from bufferlab.engines.postgres.existing import owned_database as databases
-from bufferlab.engines.postgres.existing.connection import connect
+from bufferlab.engines.postgres import owned_database as databases
+from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.postgres.postgresql_conf import Told, bytes_of, in_words, knob_of
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.changes import Settings
