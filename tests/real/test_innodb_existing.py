@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control, owned_schema, packages
 from bufferlab.engines.innodb.connection import FORM, connect
@@ -319,7 +320,7 @@ def test_while_one_run_may_change_settings_no_other_may_and_what_others_change_f
 
 
 def test_a_second_sweep_that_may_change_settings_is_refused_before_it_loads(existing: Server) -> None:
-    with MYSQL.reserved([existing.url.replace("/lab?", "/other?")]):
+    with engines.behaviour("mysql").reserved([existing.url.replace("/lab?", "/other?")]):
         done = existing.sweep("--allow-online-changes")
     assert done.returncode == 3, done.stderr
     assert "another sweep of bufferlab may change this server's settings" in done.stderr
@@ -564,7 +565,7 @@ def test_locks_start_and_marker_are_the_same_on_every_server(name: str, monkeypa
 
 
 def put_back_everywhere() -> list[tuple[str, list[str] | Problem]]:
-    return MYSQL.put_back_everywhere()
+    return engines.behaviour("mysql").put_back()
 
 
 def _sessions(existing: Server) -> list[tuple[Any, ...]]:

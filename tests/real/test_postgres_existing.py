@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control, owned_database
 from bufferlab.engines.postgres.connection import connect
@@ -280,10 +281,10 @@ def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(e
     assert state.stat().st_mode & 0o777 == 0o600
     assert os.environ["BUFFERLAB_PASSWORD"] not in state.read_text()
     wait_until(lambda: not _sessions(existing), "the killed worker's connections to end", 30)
-    server = POSTGRES
-    assert server.put_back_everywhere() == [(existing.url, sorted(CHANGED))]
+    server = engines.behaviour("postgres")
+    assert server.put_back() == [(existing.url, sorted(CHANGED))]
     wait_until(lambda: existing.settings() == before, "the server to take its settings back", 10)
-    assert server.put_back_everywhere() == []
+    assert server.put_back() == []
     # And the database's lock went with its connection.
     assert existing.run(READS).kind == "ok"
 
@@ -484,7 +485,7 @@ def test_names_are_looked_for_in_our_schema_whatever_the_database_says(plain: Se
 
 
 def test_one_sweep_at_a_time_may_change_settings_whatever_its_database(existing: Server) -> None:
-    server, other = POSTGRES, existing.url.replace("/lab?", "/other?")
+    server, other = engines.behaviour("postgres"), existing.url.replace("/lab?", "/other?")
     with (
         server.reserved([existing.url, other]),
         pytest.raises(EnvironmentLackingError, match="another sweep"),
@@ -527,7 +528,7 @@ def test_what_the_server_alone_has_is_put_back_even_when_the_database_has_gone(e
     assert existing.run_and_kill(**CHANGED).kind == "crash"
     wait_until(lambda: not _sessions(existing), "the killed worker's connections to end", 30)
     existing.ask("DROP DATABASE lab")
-    assert POSTGRES.put_back_everywhere() == [(existing.url, ["bgwriter_lru_maxpages"])]
+    assert engines.behaviour("postgres").put_back() == [(existing.url, ["bgwriter_lru_maxpages"])]
     wait_until(lambda: existing.settings() == before, "the server to take its setting back", 10)
     assert not list(journal.folder().glob("*"))
 

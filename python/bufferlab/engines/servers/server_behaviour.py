@@ -14,6 +14,7 @@ from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostChe
 from bufferlab.engines.native import load_recipe, native
 from bufferlab.engines.servers import page_sites, stored_sizes, user
 from bufferlab.engines.servers.builds import MANIFEST, ON_PATH, servers_root
+from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.engines.servers.family import Family
 from bufferlab.engines.servers.hosts.private import PrivateHost
@@ -103,7 +104,7 @@ class ServerBehaviour(Behaviour):
         return host_settings.restore()
 
     def put_back(self, servers: Collection[str] | None = None) -> list[tuple[str, list[str] | Problem]]:
-        return self._running.put_back_everywhere(servers)
+        return changes.put_back_everywhere(self.family.online, self.family.form, servers)
 
     @property
     def url_schemes(self) -> tuple[str, ...]:
@@ -113,7 +114,8 @@ class ServerBehaviour(Behaviour):
         return self._running.forget_mark(server)
 
     def reserved(self, servers: Collection[str]) -> AbstractContextManager[list[tuple[str, list[str]]]]:
-        return self._running.reserved([server for server in servers if is_url(server)])
+        addresses = [self._running.parse(server) for server in servers if is_url(server)]
+        return changes.reserved(self.family.online, addresses)
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
         """Raise for a server that runs already, for a build whose sites are not known, and where nobody may trace."""

@@ -10,8 +10,8 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_lo
 from bufferlab.engines.servers.family import ReadBack
 from bufferlab.engines.servers.hosts.host import Host
 from bufferlab.engines.servers.life import signs_of_life
-from bufferlab.errors import DataFileError, EnvironmentLackingError, Problem
+from bufferlab.errors import DataFileError, EnvironmentLackingError
 
 WRITABLE = "it is a standby, or set to read only: name its primary, or a server that may be written"
 CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
@@ -84,14 +84,6 @@ class RunningHost(Host):
                 what = f"another run of bufferlab uses this {self.family.form.schema}"
                 raise EngineFailure("environment", what, address.place, "wait for it, or name another")
             yield
-
-    def reserved(self, urls: Collection[str]) -> AbstractContextManager[list[tuple[str, list[str]]]]:
-        """Context manager for a sweep's right to change settings of the servers at these URLs (`changes.reserved`)."""
-        return changes.reserved(self.family.online, [self.parse(url) for url in urls])
-
-    def put_back_everywhere(self, urls: Collection[str] | None = None) -> list[tuple[str, list[str] | Problem]]:
-        """Put back what killed runs left changed, at these URLs or all; return (URL, variables put back or why not)."""
-        return changes.put_back_everywhere(self.family.online, self.family.form, urls)
 
     def forget_mark(self, url: str) -> str | None:
         """Remove the record of changed settings from the mark in a schema; return it, None when there was none.
@@ -155,7 +147,8 @@ class RunningHost(Host):
                 others = self._others(connection, ours)
                 with turn.changed(wanted, wait) if turn else nullcontext():
                     told = self._told_to_a_new_connection(address, found, knobs)
-                    result = run_core(family.flavour, self._run_job(job, address, told.frames), on_event)
+                    core_job = {**self.run_job(job, address, told.frames), **family.core_words}
+                    result = run_core(family.flavour, core_job, on_event)
                     if not self.cancelled.is_set():
                         _require_same(told, self._told_to_a_new_connection(address, found, knobs), address)
                 others = max(others, self._others(connection, ours))
@@ -275,9 +268,6 @@ class RunningHost(Host):
             if not others or time.monotonic() > deadline:
                 return others
             time.sleep(0.1)
-
-    def _run_job(self, job: Mapping[str, Any], address: Address, frames: int) -> dict[str, Any]:
-        return {**self.run_job(job, address, frames), **self.family.core_words}
 
     def _note(self, database: Path, knobs: Mapping[str, int | str]) -> tuple[dict[str, Any], Address]:
         try:
