@@ -279,9 +279,8 @@ class Family(ABC):
 
     def is_read_only(self, error: BaseException) -> bool:
         """Return whether the server refused a statement because nobody may write there, whatever the account may."""
-        if not isinstance(error, self.unusable):
-            return False
-        return (getattr(error, "sqlstate", None) or (*error.args, None)[0]) in self.read_only
+        said = {getattr(error, "sqlstate", None), *error.args[:1]}
+        return isinstance(error, self.unusable) and not said.isdisjoint(self.read_only)
 
 
 def free_quarter(at_most_bytes: int, unit_bytes: int, at_least_bytes: int) -> int:
