@@ -14,7 +14,7 @@ from support import forked
 settings.register_profile("bufferlab", deadline=None)
 settings.load_profile("bufferlab")
 
-pytest_plugins = ["support.parts"]
+pytest_plugins = ["support.parts", "support.figures"]
 
 forked.install()
 

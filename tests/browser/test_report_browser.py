@@ -19,7 +19,7 @@ from support.chromium import chromium, console_messages, fetched, look
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.figures]
 
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 

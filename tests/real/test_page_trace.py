@@ -151,6 +151,7 @@ def test_the_trace_of_another_run_is_refused(disk: Path, sweep: dict[str, RunRec
         shutil.rmtree(folder)
 
 
+@pytest.mark.slow  # 16 s
 def test_a_worker_killed_in_the_window_leaves_no_trace_and_the_next_run_has_one(disk: Path, tmp_path: Path) -> None:
     out = disk / "page-trace-killed"
     out.mkdir()

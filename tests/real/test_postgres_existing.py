@@ -235,6 +235,7 @@ def test_a_database_that_is_somebody_elses_is_refused_and_left_alone(existing: S
     assert existing.ask("SELECT relname FROM pg_class WHERE relname = 'theirs'", "lab") == [("theirs",)]
 
 
+@pytest.mark.slow  # test_innodb_existing.py asks the same of the code that both share
 def test_a_workload_that_writes_finds_its_data_loaded_anew(existing: Server) -> None:
     assert existing.load(TPCC).kind == "ok"
     for _ in range(2):
@@ -606,6 +607,7 @@ def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existi
     assert existing.holding(os.environ["BUFFERLAB_PASSWORD"]) == []
 
 
+@pytest.mark.slow  # 20 s
 def test_a_query_of_tpc_h_is_answered_there_and_its_pool_is_not_called_empty(existing: Server) -> None:
     out = existing.root / "out"
     done = existing.command(

@@ -200,6 +200,7 @@ def test_with_everything_in_memory_a_server_reads_what_its_processes_were_given(
     assert growth > 1000 if name == "postgres-15" else growth == 0
 
 
+@pytest.mark.slow  # 25 s
 def test_who_watches_holds_no_snapshot_that_would_keep_old_rows_alive(closed: Job) -> None:
     job, root = closed, closed.root
     held: set[tuple[Any, ...]] = set()

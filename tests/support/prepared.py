@@ -94,10 +94,11 @@ def _serve() -> None:
         importlib.import_module(name)
     # The tests are not on its path, and shall not be on that of its commands.
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    from support import forked
+    from support import figures, forked
 
     del sys.path[0]
     forked.install()
+    figures.install()
     gc.freeze()
     for line in sys.stdin:
         child = os.fork()

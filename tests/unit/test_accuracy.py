@@ -92,6 +92,7 @@ def test_points_of_one_side_alone_are_named(bench: Bench, measured: SweepFolder)
     assert "Only predicted: pool_size 280KiB." in as_report(found).limits
 
 
+@pytest.mark.figures
 def test_the_page_has_the_figure_and_the_terminal_the_table(bench: Bench, measured: SweepFolder) -> None:
     predicted = predict(bench, measured)
     page, svg = bench.root / "page.html", bench.root / "figure.svg"

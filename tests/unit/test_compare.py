@@ -288,6 +288,7 @@ def test_windows_that_differ_are_said_and_growth_only_where_something_grew(
     assert f"The measured windows differ: 4,000 and 5,000 transactions{said}" in compared.warnings
 
 
+@pytest.mark.figures
 def test_the_page_draws_both_sides_and_markdown_needs_no_file_beside_it(tmp_path: Path) -> None:
     sweep = Sweep(truths=TWO, blocks=2, **SHORT)
     compared = two(tmp_path, sweep, replace(sweep, seed=2))

@@ -117,6 +117,7 @@ def test_a_file_that_breaks_a_rule_is_named_with_its_line(
     assert refused.value.where == f"{path}{line}"
 
 
+@pytest.mark.figures
 def test_the_command_answers_in_words_as_an_object_and_as_a_page(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "bench")
     page, figure = tmp_path / "curve.html", tmp_path / "curve.svg"

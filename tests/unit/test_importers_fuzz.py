@@ -64,8 +64,8 @@ def test_any_text_is_survived(text: str) -> None:
 def test_a_huge_file_takes_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "huge.txt"
     with path.open("wb") as file:
-        file.write(b"3517.600 TpmC\n" + b"x" * (64 << 20) + b"\n")
-        for number in range(100_000):
+        file.write(b"3517.600 TpmC\n" + b"x" * (48 << 20) + b"\n")
+        for number in range(50_000):
             file.write(b"%d words that are no table | of any kind, with, commas and numbers 1.00\n" % number)
     code = f"""
 import resource

@@ -21,6 +21,8 @@ from bufferlab.results.store import BLOCK_TRACE_FILE, SweepFolder, write_block_t
 from support.block_traces import trace_of
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
+pytestmark = pytest.mark.figures
+
 GOOD: dict[str, Any] = {
     "status": "ok",
     "device": "7:0",

@@ -22,6 +22,8 @@ from bufferlab.theory.hot_rows import predicted_knee
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, Truth, build, reseal
 
+pytestmark = pytest.mark.figures
+
 PHASE = '[phases.{name}]\nscript = "{name}.sql"\ntransactions = 200\nmax_duration = "20s"\n'
 
 

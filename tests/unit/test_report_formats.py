@@ -26,6 +26,8 @@ from bufferlab.report.terminal import terminal_table
 from bufferlab.results.store import SweepFolder
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
+pytestmark = pytest.mark.figures
+
 HOSTILE = "<script>alert(1)</script>"
 SMALL = Sweep(truths=BUFFER_SIZE[:3], blocks=2)
 

@@ -291,8 +291,8 @@ def test_half_widths_of_drawn_sweeps_follow_the_mixture_of_both_variances() -> N
 
 
 def test_the_shift_that_is_found_is_the_half_width_and_the_quantile_of_the_power() -> None:
-    assert _shift_found(np.full(5, 2.0), 0.5, 0.8) == pytest.approx(2 + 0.5 * 0.841621, rel=1e-5)
-    assert _shift_found(np.array([1.0, 3.0]), 1e-6, 0.75) == pytest.approx(3.0, rel=1e-4)
+    assert _shift_found(np.full(5, 4.0), 0.8) == pytest.approx(4 + 0.841621, rel=1e-5)
+    assert _shift_found(np.array([1e6, 3e6]), 0.75) == pytest.approx(3e6, rel=1e-4)
 
 
 def test_the_median_of_a_variance_is_below_its_mean() -> None:

@@ -151,8 +151,8 @@ class Fit:
             error, rest = max(error, (factor * own) ** 0.5), (factor * left) ** 0.5
         # A variance from few runs is more often too small than too large, so correct its median.
         error /= _median_of_variance(spot.df) ** 0.5
-        halves = _half_widths(max(1, df_own), df_rest, round(20 * rest / error) / 20, self.comparison_level) * error
-        return self._back(_shift_found(halves, error, power))
+        rest = round(20 * rest / error) / 20
+        return self._back(error * _resolved_shift(max(1, df_own), df_rest, rest, self.comparison_level, power))
 
     def _estimate(self, spot: _Spot, level: float, n: int) -> Estimate:
         value = self._back(spot.centre)
@@ -338,6 +338,11 @@ def _mixed(
 
 
 @lru_cache(maxsize=1024)
+def _resolved_shift(df_own: float, df_rest: float, rest: float, level: float, power: float) -> float:
+    """Return the shift that drawn sweeps resolve with this power, in errors of the pair, kept by their shape."""
+    return _shift_found(_half_widths(df_own, df_rest, rest, level), power)
+
+
 def _half_widths(df_own: float, df_rest: float, rest: float, level: float) -> Array:
     """Return half widths of an interval in drawn sweeps, where the pair's error is one and the others' is `rest`."""
     from scipy.special import stdtrit
@@ -351,14 +356,14 @@ def _half_widths(df_own: float, df_rest: float, rest: float, level: float) -> Ar
     return np.asarray(stdtrit(df, 1 - (1 - level) / 2) * np.sqrt(variance), dtype=np.float64)
 
 
-def _shift_found(halves: Array, error: float, power: float) -> float:
-    """Return the shift that intervals with these half widths resolve with this power."""
+def _shift_found(halves: Array, power: float) -> float:
+    """Return the shift that intervals with these half widths resolve with this power; the pair's error is one."""
     from scipy.special import ndtr
 
-    low, high = 0.0, float(halves.max()) + 10 * error
+    low, high = 0.0, float(halves.max()) + 10
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (low, middle) if float(np.mean(ndtr((middle - halves) / error))) > power else (middle, high)
+        low, high = (low, middle) if float(np.mean(ndtr(middle - halves))) > power else (middle, high)
     return high
 
 

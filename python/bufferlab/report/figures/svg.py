@@ -76,7 +76,8 @@ _STYLE: dict[str, Any] = {
 }
 
 
-@lru_cache(maxsize=32)
+# Every format of a report draws the same figures; the most that a sweep has are some hundred.
+@lru_cache(maxsize=256)
 def draw(figure: Figure) -> str:
     """Return the figure as a standalone SVG document on a white ground."""
     import matplotlib as mpl
