@@ -17,17 +17,17 @@ from typing import Any
 
 import pytest
 
+from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import control, packages
-from bufferlab.engines.innodb.existing import owned_schema
-from bufferlab.engines.innodb.existing.connection import FORM, connect
-from bufferlab.engines.innodb.existing.existing_innodb import ExistingInnodb
-from bufferlab.engines.innodb.existing.global_variables import GlobalVariables
-from bufferlab.engines.innodb.mysqld import InnodbProcess
-from bufferlab.engines.innodb.private_innodb import PrivateInnodb
+from bufferlab.engines.innodb import control, owned_schema, packages
+from bufferlab.engines.innodb.connection import FORM, connect
+from bufferlab.engines.innodb.family import InnodbFamily, InnodbProcess
+from bufferlab.engines.innodb.global_variables import GlobalVariables
 from bufferlab.engines.servers.existing import changes, journal
-from bufferlab.engines.servers.existing.address import parse
+from bufferlab.engines.servers.existing.address import parse, private
 from bufferlab.engines.servers.existing.mark import Mark
+from bufferlab.engines.servers.hosts.running import RunningHost
+from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError, Problem
 from bufferlab.knob import Native
 from support import innodb
@@ -37,6 +37,7 @@ from support.fake import wait_until
 pytestmark = pytest.mark.real
 
 MIB = 1 << 20
+MYSQL = RunningHost(InnodbFamily("mysql"))
 IO = "innodb_io_capacity"
 SETTINGS = ("innodb_buffer_pool_size", "innodb_lru_scan_depth", "innodb_io_capacity")
 
@@ -44,7 +45,7 @@ SETTINGS = ("innodb_buffer_pool_size", "innodb_lru_scan_depth", "innodb_io_capac
 class Server(Existing):
     """A server of the test's own."""
 
-    def __init__(self, server: PrivateInnodb, root: Path) -> None:
+    def __init__(self, server: PrivateServer, root: Path) -> None:
         self.server = server
         url = f"mysql://bufferlab@localhost/lab?socket={server.socket}"
         knobs = {"page_size": 16384, "pool_size": 32 * MIB, "statements": "spec"}
@@ -281,7 +282,7 @@ def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next_w
         assert existing.settings() == {**changed, "innodb_io_capacity": "190"}
         # A bufferlab with another cache finds on the server what it has no journal of, and sets nothing by it.
         monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "another"))
-        address = ExistingInnodb("mysql").parse(existing.url)
+        address = MYSQL.parse(existing.url)
         with pytest.raises(EngineFailure) as caught, changes.turn(GlobalVariables(), address):
             pytest.fail("it believed the mark")
         assert "SET GLOBAL innodb_lru_scan_depth = 1024" in caught.value.what
@@ -302,7 +303,7 @@ def test_while_one_run_may_change_settings_no_other_may_and_what_others_change_f
 
     def interfere(event: dict[str, Any]) -> None:
         if event.get("event") == "sample" and event.get("edge") == "start":
-            other = ExistingInnodb("mysql").parse(existing.url.replace("/lab?", "/other?"))
+            other = MYSQL.parse(existing.url.replace("/lab?", "/other?"))
             with pytest.raises(EngineFailure) as caught, changes.turn(GlobalVariables(), other, 0.1):
                 pytest.fail("two at a time")
             refused.append(caught.value.what)
@@ -320,7 +321,7 @@ def test_while_one_run_may_change_settings_no_other_may_and_what_others_change_f
 
 
 def test_a_second_sweep_that_may_change_settings_is_refused_before_it_loads(existing: Server) -> None:
-    with ExistingInnodb("mysql").reserved([existing.url.replace("/lab?", "/other?")]):
+    with engines.behaviour("mysql").reserved([existing.url.replace("/lab?", "/other?")]):
         done = existing.sweep("--allow-online-changes")
     assert done.returncode == 3, done.stderr
     assert "another sweep of bufferlab may change this server's settings" in done.stderr
@@ -362,7 +363,7 @@ STRANGE = {
 
 def test_what_others_put_on_our_tables_is_named_and_neither_run_nor_dropped(existing: Server) -> None:
     assert existing.load(HOT_ROWS).kind == "ok"
-    address = ExistingInnodb("mysql").parse(existing.url)
+    address = MYSQL.parse(existing.url)
     with closing(existing.server.connect()) as connection:
         for named, (make, undo) in STRANGE.items():
             control.rows(connection, make)
@@ -422,7 +423,7 @@ def test_an_account_with_great_rights_does_not_enter_a_schema_where_others_may_m
 def test_a_record_and_a_view_that_a_tenant_planted_set_nothing_and_run_nothing(
     tenant: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    address = ExistingInnodb("mysql").parse(tenant.url)
+    address = MYSQL.parse(tenant.url)
     settings, since = GlobalVariables(), ""
     with closing(tenant.server.connect()) as connection:
         owned_schema.claim(connection, address)
@@ -431,7 +432,7 @@ def test_a_record_and_a_view_that_a_tenant_planted_set_nothing_and_run_nothing(
     variables = {"general_log_file": {"found": "/tmp/x"}, "innodb_lru_scan_depth": {"found": "7777"}}
     record = {"format": "bufferlab-online-changes", "format_version": 2, "url": "", "since": since}
     planted = json.dumps({**record, "variables": variables})
-    with closing(control.connect(tenant.server.socket, "tenant", "rented", "lab")) as evil:
+    with closing(connect(private(str(tenant.server.socket), "tenant", "rented"), "lab")) as evil:
         control.rows(evil, "UPDATE bufferlab_marker SET changed = %s", (planted,))
         before = tenant.settings()
         done = tenant.sweep("--allow-online-changes")
@@ -511,12 +512,12 @@ def test_locks_start_and_marker_are_the_same_on_every_server(name: str, monkeypa
         identity = place.with_accounts()
         monkeypatch.setenv("BUFFERLAB_PASSWORD", identity.password)
         monkeypatch.setenv("BUFFERLAB_CACHE", str(path / "cache"))
-        settings, flavour = GlobalVariables(), place.build.flavour
+        settings, host = GlobalVariables(), RunningHost(place.family)
         started = []
         for _ in range(2):
             with place.server((identity.user, identity.password), connections=20) as server:
                 url = f"mysql://bufferlab@localhost/lab?socket={server.socket}"
-                lab, other = (ExistingInnodb(flavour).parse(url.replace("/lab?", f"/{of}?")) for of in ("lab", "other"))
+                lab, other = (host.parse(url.replace("/lab?", f"/{of}?")) for of in ("lab", "other"))
                 with closing(server.connect()) as connection:
                     started.append(settings.since(connection))
                     clock = control.rows(connection, "SELECT UNIX_TIMESTAMP()")[0][0]
@@ -537,7 +538,7 @@ def test_locks_start_and_marker_are_the_same_on_every_server(name: str, monkeypa
                         control.rows(connection, "DROP DATABASE lab")
                         # A lock each: none releases another.
                         with (
-                            ExistingInnodb(flavour).locked(lab),
+                            host.locked(lab),
                             changes.reserved(settings, [lab]),
                             changes.turn(settings, lab) as turn,
                         ):
@@ -565,7 +566,7 @@ def test_locks_start_and_marker_are_the_same_on_every_server(name: str, monkeypa
 
 
 def put_back_everywhere() -> list[tuple[str, list[str] | Problem]]:
-    return ExistingInnodb("mysql").put_back_everywhere()
+    return engines.behaviour("mysql").put_back()
 
 
 def _sessions(existing: Server) -> list[tuple[Any, ...]]:

@@ -15,8 +15,10 @@ import psycopg
 import pytest
 
 from bufferlab.engines.postgres import control, packages
+from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import memory_limit
+from bufferlab.engines.servers.existing.address import private
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.supervise import Outcome, supervise
 from bufferlab.results.standstill import standstill
@@ -212,10 +214,11 @@ def test_who_watches_holds_no_snapshot_that_would_keep_old_rows_alive(closed: Jo
         if event.get("event") != "sample" or event.get("phase") != "measure" or event.get("edge"):
             return
         identity = identities.read(job.database)
+        address = private(str(root / "server"), identity.user, identity.password, "bufferlab", control.PORT)
         # On a busy machine a sample may be heard when its run is over and the server stops.
         with (
             suppress(psycopg.OperationalError),
-            closing(control.connect(root / "server", identity.user, identity.password, "bufferlab")) as connection,
+            closing(connect(address)) as connection,
         ):
             looks.append(event)
             # The server reads a session's state and its snapshot one after the other: only the same idle time with

@@ -16,11 +16,10 @@ import pytest
 
 from bufferlab.engines import registry
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import find_mysqld, option_file, packages, program
-from bufferlab.engines.innodb.existing import connection
-from bufferlab.engines.innodb.existing.connection import FORM, connect
+from bufferlab.engines.innodb import connection, find_mysqld, option_file, packages, program
+from bufferlab.engines.innodb.connection import FORM, connect
+from bufferlab.engines.innodb.family import InnodbProcess
 from bufferlab.engines.innodb.find_mysqld import Build, Flavour
-from bufferlab.engines.innodb.mysqld import InnodbProcess
 from bufferlab.engines.innodb.option_file import confounds
 from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers import user

@@ -20,11 +20,12 @@ from bufferlab.engines.innodb import page_owners as innodb_owners
 from bufferlab.engines.postgres import page_owners as postgres_owners
 from bufferlab.engines.servers import child_process, page_sites, stored_sizes
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.server_behaviour import ServerBehaviour
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute.page_trace_probe import PageTraceAsked
 from bufferlab.results.page_traces import page_trace_words
 
-TABLES = [engines.behaviour(name).page_sites_table for name in ("mysql", "postgres")]  # type: ignore[attr-defined]
+TABLES = [engines.behaviour(name).family.page_sites_table for name in ("mysql", "postgres")]  # type: ignore[attr-defined]
 ENTRIES = [entry for table in TABLES for entry in tomllib.loads(table.read_text())["build"]]
 
 
@@ -113,16 +114,16 @@ def test_a_server_that_runs_already_is_not_recorded(engine: str) -> None:
 
 def test_a_hash_index_whose_gets_are_not_seen_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     behaviour = engines.behaviour("mariadb")
+    assert isinstance(behaviour, ServerBehaviour)
     seen = {"fields": [], "site": [{"hash_index": True}]}
     blind = {"fields": [], "site": [{}]}
-    monkeypatch.setattr(type(behaviour), "find_build", lambda *_: build_of(Path("server")))
-    monkeypatch.setattr(page_sites, "require", lambda *_: None)
-    monkeypatch.setattr(page_sites, "find", lambda *_: page_sites.PageSites("x", blind))
+    monkeypatch.setattr(behaviour.family, "find", lambda *_: build_of(Path("server")))
+    monkeypatch.setattr(page_sites, "require", lambda *_: page_sites.PageSites("x", blind))
     behaviour.require_page_trace({"adaptive_hash_index": "OFF"})
     with pytest.raises(SpecError) as refused:
         behaviour.require_page_trace({"adaptive_hash_index": "ON"})
     assert "adaptive hash index" in refused.value.what
-    monkeypatch.setattr(page_sites, "find", lambda *_: page_sites.PageSites("x", seen))
+    monkeypatch.setattr(page_sites, "require", lambda *_: page_sites.PageSites("x", seen))
     behaviour.require_page_trace({"adaptive_hash_index": "ON"})
 
 

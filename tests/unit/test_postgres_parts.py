@@ -357,7 +357,7 @@ def test_a_tables_levels_are_those_of_its_keys_index_and_the_heap_below(tmp_path
     assert (table["leaf_pages"], table["interior_pages"]) == (7, 3)
     assert (index["name"], index["level_pages"], index["rows"]) == ("by_k", [1], 9)
     assert shape["pages"] == 14
-    relation_sizes.store(tmp_path, {"relations": found})
+    relation_sizes.sizes_of(found).store(tmp_path)
     assert server_sizes.read(tmp_path)["allocated_bytes"] == 14 * PAGE
 
 

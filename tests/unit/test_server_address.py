@@ -8,8 +8,8 @@ import pytest
 
 from bufferlab.cli.options import refuse_password, server_setting
 from bufferlab.engines import registry
-from bufferlab.engines.innodb.existing.connection import FORM
-from bufferlab.engines.postgres.existing.connection import FORM as POSTGRES
+from bufferlab.engines.innodb.connection import FORM
+from bufferlab.engines.postgres.connection import FORM as POSTGRES
 from bufferlab.engines.servers.existing.address import Address, Form, is_url
 from bufferlab.engines.servers.existing.address import parse as parse_as
 from bufferlab.engines.servers.existing.address import password as password_as

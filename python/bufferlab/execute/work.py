@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Event
-from typing import Any, cast
+from typing import Any
 
 from bufferlab.engines import registry as engines
-from bufferlab.engines.behaviour import ChecksItself, EngineFailure, failure_of
+from bufferlab.engines.behaviour import EngineFailure, failure_of
 from bufferlab.errors import causes
 from bufferlab.execute import consistency_by_sqlite3
 
@@ -62,7 +62,7 @@ def _check(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None],
     `on_event` gets a sign of life once a second. Raises EngineFailure when the check was stopped.
     """
     if engines.declaration(engine).file_format == "own":
-        return cast(ChecksItself, engines.behaviour(engine)).check(job, on_event)
+        return engines.behaviour(engine).check(job, on_event)
 
     return consistency_by_sqlite3.check(
         Path(job["database"]), job["workload"], job["delivered_orders"], interrupt=_interrupt(on_event, stopped)

@@ -97,10 +97,6 @@ class FileBehaviour(Behaviour):
         """Return the bytes of the whole file."""
         return places.size_bytes(database)
 
-    def shape(self, database: Path) -> dict[str, Any] | None:
-        """Return None: a file has no trees."""
-        return None
-
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Make a file of random bytes, which no file system or device can compress."""
         asked = {

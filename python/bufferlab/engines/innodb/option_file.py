@@ -16,7 +16,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.knobs import INNODB_KNOBS
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.read_back import ReadBack
+from bufferlab.engines.servers.family import ReadBack
 from bufferlab.knob import KnobKind, Native, Values, Variables
 from bufferlab.units import MIB, format_bytes
 from bufferlab.versions import has

@@ -14,7 +14,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.control import PORT
 from bufferlab.engines.postgres.knobs import FLAVOUR, KNOBS, OFF, PAGE_BYTES
-from bufferlab.engines.servers.read_back import ReadBack
+from bufferlab.engines.servers.family import ReadBack
 from bufferlab.knob import KnobKind, Native, Values, Variables
 from bufferlab.units import canonical_duration, canonical_number, format_bytes
 
