@@ -42,13 +42,14 @@ def main() -> None:
     """Run in turn, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server")
+    parser.add_argument("--probe", default="page-trace")
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--transactions", type=int, default=8000)
     arguments = parser.parse_args()
     plain: list[Done] = []
     traced: list[Done] = []
     for pair in range(arguments.pairs):
-        turns = ((plain, []), (traced, ["--probe", "page-trace"]))
+        turns = ((plain, []), (traced, ["--probe", arguments.probe]))
         for done, more in turns if pair % 2 else reversed(turns):
             done.append(run(arguments.server, arguments.transactions, more))
     pairs = list(zip(plain, traced, strict=True))

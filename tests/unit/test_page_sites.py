@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import struct
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from bufferlab.engines import registry as engines
+from bufferlab.engines.behaviour import TraceWay
 from bufferlab.engines.innodb import page_owners as innodb_owners
+from bufferlab.engines.native import native
 from bufferlab.engines.postgres import page_owners as postgres_owners
 from bufferlab.engines.servers import child_process, page_sites, stored_sizes
-from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.builds import Build, servers_root
 from bufferlab.engines.servers.server_behaviour import ServerBehaviour
-from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.execute.page_trace_probe import PageTraceAsked
 from bufferlab.results.page_traces import page_trace_words
 
@@ -73,7 +77,8 @@ def test_a_build_is_known_by_what_it_executes_and_not_by_its_name_or_its_symbols
         file.write(b"symbols")
     sites = page_sites.find(table, build_of(binary))
     assert (sites.server, sites.uncounted, sites.has_hash_index) == ("Some 1", [0], False)
-    assert json.loads(sites.job(build_of(binary), "/spool")) == {
+    assert json.loads(sites.job(build_of(binary), "/spool", "uprobes")) == {
+        "way": "uprobes",
         "binary": str(binary),
         "spool": "/spool",
         "fields": ["space:u32"],
@@ -86,6 +91,29 @@ def test_a_build_is_known_by_what_it_executes_and_not_by_its_name_or_its_symbols
     assert "doctor" in str(refused.value.hint)
 
 
+def test_a_site_may_have_another_place_for_code_in_the_server() -> None:
+    site = {"at": "f", "kinds": ["get"], "offset": 9, "byte": 0x75, "fetch": ["%ax"]}
+    settings = {"fields": ["page_id:u64"], "site": [{**site, "inside": {"offset": 7, "byte": 2}}]}
+    sites = page_sites.PageSites("x", settings)
+    build = build_of(Path("server"))
+    of_ways = {way: json.loads(sites.job(build, "/spool", way))["sites"] for way in get_args(TraceWay)}
+    assert of_ways == {"uprobes": [site], "inside": [{**site, "offset": 7, "byte": 2}]}
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["server"])
+def test_no_branch_of_a_fetched_build_leads_into_what_its_jumps_cover(entry: dict[str, Any]) -> None:
+    behaviours = map(engines.behaviour, ("mysql", "mariadb", "postgres"))
+    families = [one.family for one in behaviours if isinstance(one, ServerBehaviour)]
+    named = [(one, path.name) for one in families for path in servers_root().glob(f"{one.flavour}-*")]
+    for family, name in named:
+        with suppress(BufferlabError):
+            build = family.find(name)
+            if (sites := page_sites.find(family.page_sites_table, build)).server == entry["server"]:
+                assert json.loads(native().page_trace_branches(sites.job(build, "", "inside"))) == []
+                return
+    pytest.skip(f"NOT TESTED: {entry['server']} is not fetched")
+
+
 def test_a_trace_that_would_slow_somebody_elses_server_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,13 +121,14 @@ def test_a_trace_that_would_slow_somebody_elses_server_is_refused(
     shutil.copy("/bin/sleep", binary)
     sites = page_sites.PageSites("x", {"fields": [], "site": []})
     monkeypatch.setattr(page_sites, "find", lambda *_: sites)
-    monkeypatch.setattr(page_sites, "native", lambda: SimpleNamespace(page_trace_check=lambda: None))
-    assert page_sites.require(TABLES[1], build_of(binary)) is sites
+    monkeypatch.setattr(page_sites, "native", lambda: SimpleNamespace(page_trace_check=lambda settings: None))
+    assert page_sites.require(TABLES[1], build_of(binary), "uprobes") is sites
     with subprocess.Popen([str(binary), "60"]) as running:
         try:
             with pytest.raises(EnvironmentLackingError) as refused:
-                page_sites.require(TABLES[1], build_of(binary))
+                page_sites.require(TABLES[1], build_of(binary), "uprobes")
             assert f"process {running.pid}" in refused.value.what
+            assert page_sites.require(TABLES[1], build_of(binary), "inside") is sites
         finally:
             running.kill()
 
@@ -119,12 +148,12 @@ def test_a_hash_index_whose_gets_are_not_seen_is_refused(monkeypatch: pytest.Mon
     blind = {"fields": [], "site": [{}]}
     monkeypatch.setattr(behaviour.family, "find", lambda *_: build_of(Path("server")))
     monkeypatch.setattr(page_sites, "require", lambda *_: page_sites.PageSites("x", blind))
-    behaviour.require_page_trace({"adaptive_hash_index": "OFF"})
+    behaviour.require_page_trace({"adaptive_hash_index": "OFF"}, "inside")
     with pytest.raises(SpecError) as refused:
-        behaviour.require_page_trace({"adaptive_hash_index": "ON"})
+        behaviour.require_page_trace({"adaptive_hash_index": "ON"}, "inside")
     assert "adaptive hash index" in refused.value.what
     monkeypatch.setattr(page_sites, "require", lambda *_: page_sites.PageSites("x", seen))
-    behaviour.require_page_trace({"adaptive_hash_index": "ON"})
+    behaviour.require_page_trace({"adaptive_hash_index": "ON"}, "inside")
 
 
 def test_a_child_is_watched_before_its_first_instruction(tmp_path: Path) -> None:
@@ -155,6 +184,18 @@ def test_a_child_that_cannot_be_watched_never_begins(tmp_path: Path) -> None:
         )  # fmt: skip
     assert not Path(f"/proc/{pids[0]}").exists()
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_child_loads_our_library_first_and_inherits_its_descriptor(tmp_path: Path) -> None:
+    shared = os.memfd_create("shared")
+    preload = child_process.Preload({"LD_PRELOAD": "/nowhere.so", "BUFFERLAB_INSIDE": str(shared)}, shared)
+    script = f'echo "$LD_PRELOAD" $BUFFERLAB_INSIDE; readlink /proc/$$/fd/{shared}'
+    program = ["/bin/sh", "-c", f"({script}) > {tmp_path}/told"]
+    with (tmp_path / "log").open("w") as log:
+        child = child_process.start(program, user=None, libraries=None, output=log, folder=tmp_path, preload=preload)
+        assert child.wait(30) == 0
+    os.close(shared)
+    assert (tmp_path / "told").read_text().startswith(f"/nowhere.so {shared}\n/memfd:shared")
 
 
 def tablespace(file: Path, space: int, pages: list[tuple[int, int]]) -> None:

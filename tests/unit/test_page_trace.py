@@ -152,12 +152,18 @@ def test_what_cannot_be_recorded_is_refused_with_a_hint(engine: str, knobs: dict
     assert "cannot be recorded" in refused.value.what
     assert refused.value.hint
     PageTraceAsked().require("sqlite", {"knobs": {"pcache": "ours"}})
+    with pytest.raises(SpecError) as refused:
+        PageTraceAsked("uprobes").require("sqlite", {"knobs": {"pcache": "ours"}})
+    assert "the kernel has nothing to watch" in refused.value.what
 
 
 def test_both_traces_may_be_asked_for_at_once() -> None:
     asked = run._probes_asked(("page-trace", "block-trace"), None, False)
     assert [probe.name for probe in asked] == ["block_trace", "page_trace"]
     assert run._probes_asked((), None, False) == ()
+    assert run._probes_asked(("page-trace=uprobes",), None, False) == (PageTraceAsked("uprobes"),)
+    with pytest.raises(SpecError, match="one page trace"):
+        run._probes_asked(("page-trace", "page-trace=uprobes"), None, False)
 
 
 def test_a_get_after_a_drop_is_missed_by_every_pool() -> None:

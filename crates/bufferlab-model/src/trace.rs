@@ -117,6 +117,7 @@ pub const RECORD_BYTES: usize = 24;
 
 impl Record {
     /// Returns the access as the bytes of a spool, by the fields of [`RECORD`].
+    #[inline]
     #[must_use]
     pub fn bytes(&self) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];

@@ -203,7 +203,7 @@ mod native {
     #[pymodule_export]
     use super::block_trace::{block_trace, block_trace_check, block_trace_decode};
     #[pymodule_export]
-    use super::page_trace::{executable_ranges, page_trace, page_trace_check, tracefs_clean};
+    use super::page_trace::{executable_ranges, page_trace, page_trace_branches, page_trace_check, tracefs_clean};
     #[pymodule_export]
     use super::replay::{Curve, model_defaults, page_trace_words, replay};
     #[pymodule_export]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use bufferlab_drive::failure::Failure;
-use bufferlab_probe::page_trace::{PageTracer, Settings, check, executable_segments, remove_stale};
+use bufferlab_probe::page_trace::{Recorder, Settings, arm, check, executable_segments, inside, remove_stale};
 use bufferlab_probe::{block_trace, tracefs::Tracing};
 use pyo3::prelude::*;
 
@@ -12,25 +12,38 @@ use crate::error::{guarded, json_text, parse};
 
 /// A trace of a server's page accesses. Dropping it unfinished leaves nothing behind.
 #[pyclass(frozen)]
-pub struct PageTrace(Mutex<Option<PageTracer>>);
+pub struct PageTrace(Mutex<Option<Box<dyn Recorder>>>);
 
 impl PageTrace {
-    fn with<T>(&self, act: impl FnOnce(&mut Option<PageTracer>) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut Option<Box<dyn Recorder>>) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 #[pymethods]
 impl PageTrace {
+    /// Returns what the server must be started with, as JSON, and writes what that needs into its folder; null when
+    /// nothing.
+    fn preload(&self, py: Python<'_>, folder: &str) -> PyResult<String> {
+        let preload = || self.with(|trace| trace.as_ref().map_or(Ok(None), |trace| trace.preload(Path::new(folder))));
+        json_text(&py.detach(|| guarded(|| preload().map_err(Failure::from)))?)
+    }
+
+    /// Raises the exception that says why, if the server, which has answered, is not recorded.
+    fn require_on(&self, py: Python<'_>) -> PyResult<()> {
+        let require = || self.with(|trace| trace.as_ref().map_or(Ok(()), |trace| trace.require_on()));
+        py.detach(|| guarded(|| require().map_err(Failure::from)))
+    }
+
     /// Begins to record a process that will become the server.
     fn attach(&self, py: Python<'_>, pid: u32) -> PyResult<()> {
-        let attach = || self.with(|tracer| tracer.as_mut().map_or(Ok(()), |tracer| tracer.attach(pid)));
+        let attach = || self.with(|trace| trace.as_mut().map_or(Ok(()), |trace| trace.attach(pid)));
         py.detach(|| guarded(|| attach().map_err(Failure::from)))
     }
 
     /// Ends the trace and returns its result as JSON; null the second time.
     fn finish(&self, py: Python<'_>) -> PyResult<String> {
-        json_text(&py.detach(|| self.with(Option::take).map(PageTracer::finish)))
+        json_text(&py.detach(|| self.with(Option::take).map(|trace| trace.finish())))
     }
 }
 
@@ -38,14 +51,22 @@ impl PageTrace {
 #[pyfunction]
 pub fn page_trace(py: Python<'_>, settings_json: &str) -> PyResult<PageTrace> {
     let settings: Settings = parse(settings_json)?;
-    let tracer = py.detach(|| guarded(|| PageTracer::arm(settings).map_err(Failure::from)))?;
-    Ok(PageTrace(Mutex::new(Some(tracer))))
+    let trace = py.detach(|| guarded(|| arm(settings).map_err(Failure::from)))?;
+    Ok(PageTrace(Mutex::new(Some(trace))))
 }
 
-/// Raises the exception that says why, if this user may not watch programs.
+/// Raises the exception that says why, if a server cannot be recorded here. See `Settings`.
 #[pyfunction]
-pub fn page_trace_check(py: Python<'_>) -> PyResult<()> {
-    py.detach(|| guarded(|| check().map_err(Failure::from))).map(|_| ())
+pub fn page_trace_check(py: Python<'_>, settings_json: &str) -> PyResult<()> {
+    let settings: Settings = parse(settings_json)?;
+    py.detach(|| guarded(|| check(&settings).map_err(Failure::from)))
+}
+
+/// Returns the direct branches of a server's binary into bytes that code in the server would cover, as JSON: from, to.
+#[pyfunction]
+pub fn page_trace_branches(py: Python<'_>, settings_json: &str) -> PyResult<String> {
+    let settings: Settings = parse(settings_json)?;
+    json_text(&py.detach(|| guarded(|| inside::branches(&settings).map_err(Failure::from)))?)
 }
 
 /// Returns offset and length of each executable segment in a binary's file, as JSON.

@@ -16,6 +16,7 @@ from bufferlab.spec import Experiment, Overrides, load
 from bufferlab.spec.merge import Profile
 
 if TYPE_CHECKING:
+    from bufferlab.engines.behaviour import TraceWay
     from bufferlab.execute.asked_probe import AskedProbe
     from bufferlab.execute.block_trace_probe import BlockTraceAsked
     from bufferlab.execute.sweep import SweepOptions
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _DEFAULT_OUT = Path("runs")
 BLOCK_TRACE = "block-trace"
 PAGE_TRACE = "page-trace"
+PAGE_TRACE_UPROBES = "page-trace=uprobes"
 
 
 @click.command("run")
@@ -70,10 +72,11 @@ PAGE_TRACE = "page-trace"
 @click.option(
     "--probe",
     "probes",
-    type=click.Choice([BLOCK_TRACE, PAGE_TRACE]),
+    type=click.Choice([BLOCK_TRACE, PAGE_TRACE, PAGE_TRACE_UPROBES]),
     multiple=True,
     help="block-trace: record every block request of the measured window (root only). page-trace: record every access"
-    " to a page of the pool, for `bufferlab curve`.",
+    " to a page of the pool, for `bufferlab curve`; page-trace=uprobes: a server's by the kernel, to compare (root"
+    " only).",
 )
 @click.option(
     "--trace-buffer",
@@ -193,8 +196,12 @@ def _probes_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool)
     from bufferlab.execute.page_trace_probe import PageTraceAsked
 
     blocks = _trace_asked(probes, buffer, every_step)
-    pages = PageTraceAsked() if PAGE_TRACE in probes else None
-    return tuple(probe for probe in (blocks, pages) if probe)
+    ways: dict[str, TraceWay] = {PAGE_TRACE: "inside", PAGE_TRACE_UPROBES: "uprobes"}
+    pages = [PageTraceAsked(way) for name, way in ways.items() if name in probes]
+    if len(pages) > 1:
+        where = f"--probe {PAGE_TRACE} --probe {PAGE_TRACE_UPROBES}"
+        raise SpecError("a run has one page trace", where, "compare two runs")
+    return (*((blocks,) if blocks else ()), *pages)
 
 
 def _trace_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) -> BlockTraceAsked | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bufferlab.engines.native import failure_of_core
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, FailureKind, Problem, SpecError, is_full
@@ -25,6 +25,9 @@ OnEvent = Callable[[str], None]
 
 NativeKnobs = Values
 """The values of the engine's knobs, by the knobs' names."""
+
+TraceWay = Literal["inside", "uprobes"]
+"""Who records a server's page accesses: code of ours in its process, or the kernel."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +113,11 @@ class Behaviour(ABC):
     page_trace_counters: Mapping[tuple[str, ...], tuple[str, ...]] = {}
     """The engine's counters of these kinds of access together, the best first; a version may lack the first."""
 
-    def require_page_trace(self, knobs: NativeKnobs) -> None:
-        """Raise SpecError where accesses to this engine's pages cannot be recorded with these knobs."""
+    def require_page_trace(self, knobs: NativeKnobs, way: TraceWay) -> None:
+        """Raise SpecError where accesses to this engine's pages cannot be recorded with these knobs.
+
+        `way` says who records a server; an engine in our own process records itself and refuses "uprobes".
+        """
         what = "accesses to this engine's pages cannot be recorded"
         raise SpecError(what, "--probe page-trace", "leave it out, or use --engine sqlite")
 

@@ -34,7 +34,15 @@ class BlockTrace(Protocol):
 
 
 class PageTrace(Protocol):
-    """A trace of a server's page accesses. An object that goes away takes its probes away."""
+    """A trace of a server's page accesses. An object that goes away leaves nothing behind."""
+
+    def preload(self, folder: str) -> str:
+        """Return what the server must be started with, "null" when nothing; write what that needs into its folder."""
+        ...
+
+    def require_on(self) -> None:
+        """Check that a server that has answered is recorded; raise NativeError with the reason when it is not."""
+        ...
 
     def attach(self, pid: int) -> None:
         """Begin to record a process that has yet to become the server."""
@@ -156,12 +164,16 @@ class Native(Protocol):
         """Decode a spool into a file of records."""
         ...
 
-    def page_trace_check(self) -> None:
-        """Check that programs can be watched here; raise NativeError with the reason when they cannot."""
+    def page_trace_check(self, settings_json: str) -> None:
+        """Check that a server can be recorded here; raise NativeError with the reason when it cannot."""
         ...
 
     def page_trace(self, settings_json: str) -> PageTrace:
-        """Define the probes of a server's page trace; nothing is recorded before `attach`."""
+        """Prepare a server's page trace; nothing is recorded before `attach`."""
+        ...
+
+    def page_trace_branches(self, settings_json: str) -> str:
+        """Return [from, to] of each branch of a binary into bytes that code in the server would cover."""
         ...
 
     def executable_ranges(self, binary: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.engines import registry as engines
+from bufferlab.engines.behaviour import TraceWay
 from bufferlab.errors import Failure
 from bufferlab.execute import tracefs_clean
 from bufferlab.execute.asked_probe import EndedRun
@@ -36,14 +37,16 @@ class PageTraceAsked:
     """A trace of page accesses that was asked for."""
 
     name: ClassVar[str] = "page_trace"
+    way: TraceWay = "inside"
+    """Who records a server."""
 
     def job(self, home: Path) -> dict[str, Any]:
         """Return the probe's part of a run's job: a file for the records."""
-        return {"spool": str(home / _SPOOL)}
+        return {"spool": str(home / _SPOOL), "way": self.way}
 
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
         """Refuse, before anything starts, an engine or settings whose accesses cannot be recorded."""
-        engines.behaviour(engine).require_page_trace(job["knobs"])
+        engines.behaviour(engine).require_page_trace(job["knobs"], self.way)
 
     def keep(self, run: EndedRun) -> tuple[PageTrace, Path | None]:
         """Number the pages and store the trace. Return run.json's `page_trace`, and a good trace's Parquet file."""
@@ -59,6 +62,10 @@ class PageTraceAsked:
             "spool_bytes": spool.stat().st_size if spool.exists() else 0,
             "reader_cpu_us": told["reader_cpu_ns"] / 1000 if "reader_cpu_ns" in told else None,
             "lost": told.get("lost", 0),
+            "recorder": told.get("recorder", "engine"),
+            "set_up_us": told["set_up_ns"] / 1000 if "set_up_ns" in told else None,
+            "waits": told.get("waits", 0),
+            "wait_us": told.get("wait_ns", 0) / 1000,
         }
         problem = _problem(told, stored["spool_bytes"])
         if problem:
@@ -92,7 +99,7 @@ def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
         return Failure(told["problem"], told["spool"], hint)
     if told.get("lost"):
         hint = "leave the processors to the run, or use fewer connections"
-        return Failure(f"the kernel had no room for {told['lost']:,} records of the trace", None, hint)
+        return Failure(f"there was no room for {told['lost']:,} records of the trace", None, hint)
     if told["window_end_ns"] is None:
         return Failure("the measured window was not reached", None, None)
     wrote = sum(told["events"].values())

@@ -55,10 +55,18 @@ class PageTrace(_Strict):
     objects: list[PagesOfObject] = []
     counts: list[CountedAccesses] = []
     lost: int = Field(default=0, ge=0)
-    """Records that the kernel had no room for."""
+    """Records that there was no room for."""
     spool_bytes: int = Field(default=0, ge=0)
     reader_cpu_us: float | None = Field(default=None, ge=0)
     """Processor time of whoever moved the trace; None where the engine's own thread recorded it."""
+    recorder: Literal["engine", "inside", "uprobes"] | None = None
+    """Who recorded: the engine's own pool, code of ours in the server, or the kernel. None in earlier runs."""
+    set_up_us: float | None = Field(default=None, ge=0)
+    """What the server did before its first instruction so that it records itself."""
+    waits: int = Field(default=0, ge=0)
+    """How often a thread of the server waited for whoever moved the trace."""
+    wait_us: float = Field(default=0.0, ge=0)
+    """How long, over all threads."""
 
     @model_validator(mode="after")
     def _a_good_trace_has_its_window(self) -> PageTrace:

@@ -9,11 +9,24 @@ use object::{Endianness, ReadCache};
 
 use crate::tracefs::TraceError;
 
-/// Returns offset and length of each executable segment in a binary's file.
+/// A part of a binary's file that the loader maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Its place in the file.
+    pub offset: u64,
+    /// Its address, without the load address.
+    pub address: u64,
+    /// Its bytes in the file.
+    pub bytes: u64,
+    /// Whether it is code.
+    pub executable: bool,
+}
+
+/// Returns the segments of a binary.
 ///
 /// # Errors
 /// When the file cannot be read, or is no ELF file of 64 bits.
-pub fn executable_segments(binary: &Path) -> Result<Vec<(u64, u64)>, TraceError> {
+pub fn segments(binary: &Path) -> Result<Vec<Segment>, TraceError> {
     let file = File::open(binary);
     let file = file.map_err(|error| TraceError::io("the server's binary cannot be read", binary, &error))?;
     let cache = ReadCache::new(file);
@@ -22,9 +35,23 @@ pub fn executable_segments(binary: &Path) -> Result<Vec<(u64, u64)>, TraceError>
         TraceError::new(format!("this is no binary of Linux: {error}"), binary.display().to_string(), hint)
     })?;
     let endian = parsed.endian();
-    let headers = parsed.elf_program_headers().iter();
-    let executable = headers.filter(|header| header.p_type(endian) == PT_LOAD && header.p_flags(endian).contains(PF_X));
-    Ok(executable.map(|header| header.file_range(endian)).collect())
+    let headers = parsed.elf_program_headers().iter().filter(|header| header.p_type(endian) == PT_LOAD);
+    Ok(headers
+        .map(|header| {
+            let (offset, bytes) = header.file_range(endian);
+            let executable = header.p_flags(endian).contains(PF_X);
+            Segment { offset, address: header.p_vaddr(endian), bytes, executable }
+        })
+        .collect())
+}
+
+/// Returns offset and length of each executable segment in a binary's file.
+///
+/// # Errors
+/// As [`segments`].
+pub fn executable_segments(binary: &Path) -> Result<Vec<(u64, u64)>, TraceError> {
+    let executable = segments(binary)?.into_iter().filter(|segment| segment.executable);
+    Ok(executable.map(|segment| (segment.offset, segment.bytes)).collect())
 }
 
 #[cfg(test)]

@@ -1,19 +1,17 @@
-//! Decodes perf records into accesses: by the places of their fields, and the meaning of each site.
+//! Decodes records into accesses: by the places of their fields, and the meaning of each site.
 
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use bufferlab_model::trace::latch::{BULK_READ, FIRST, HELD, NO_RING, OTHER_RING};
 use bufferlab_model::trace::{Kind, Record};
 
 use crate::tracefs::{Field, Format};
 
-use super::tracer::Settings;
+use super::recorder::Settings;
 
 /// A call reads or makes fewer blocks than this; PostgreSQL's `MAX_IO_COMBINE_LIMIT` is 128.
 const MOST_BLOCKS: u64 = 1 << 16;
-/// Bytes of a record before the event's own: process, thread, time, and their length (perf_event_open(2)).
-const BEFORE_RAW: usize = 4 + 4 + 8 + 4;
 
 /// A decoder of one build's records.
 #[derive(Debug)]
@@ -21,10 +19,10 @@ pub(super) struct Decoder {
     fields: Fields,
     sites: Vec<(Vec<Kind>, Option<Vec<Kind>>)>,
     modes_if_in_pool: Vec<u64>,
-    objects: HashMap<[u32; 4], u32>,
+    objects: Numbers<[u32; 4]>,
     /// The relations in the order of their numbers: tablespace, database, relation, fork.
     pub relations: Vec<[u32; 4]>,
-    number_of_thread: HashMap<u32, u32>,
+    number_of_thread: Numbers<u32>,
     /// The kernel's numbers of the threads, in the order of ours.
     pub threads: Vec<u32>,
 }
@@ -81,18 +79,20 @@ impl Decoder {
             fields,
             sites: settings.sites.iter().map(|site| (site.kinds.clone(), site.kinds_if_flag.clone())).collect(),
             modes_if_in_pool: settings.modes_if_in_pool.clone(),
-            objects: HashMap::new(),
+            objects: Numbers::default(),
             relations: Vec::new(),
-            number_of_thread: HashMap::new(),
+            number_of_thread: Numbers::default(),
             threads: Vec::new(),
         })
     }
 
-    /// Passes the accesses of one sample's bytes to `take`; returns none when the bytes are malformed.
-    pub fn accesses(&mut self, sample: &[u8], take: &mut impl FnMut(Record)) -> Option<()> {
-        let number = |from: usize, bytes: usize| Field { offset: from, size: bytes, signed: false }.number(sample);
-        let (thread, t_ns, length) = (number(4, 4)?, number(8, 8)?, number(16, 4)?);
-        let data = sample.get(BEFORE_RAW..)?.get(..length as usize)?;
+    /// Returns our number of a thread, by the kernel's.
+    pub fn thread(&mut self, thread: u32) -> u32 {
+        numbered(&mut self.number_of_thread, &mut self.threads, thread)
+    }
+
+    /// Passes the accesses of one record to `take`; returns none when it is malformed.
+    pub fn accesses(&mut self, thread: u32, t_ns: u64, data: &[u8], take: &mut impl FnMut(Record)) -> Option<()> {
         let or_zero = |field: Option<Field>| field.map_or(Some(0), |field| field.number(data));
         let site = self.fields.site.number(data)? as usize;
         let (object, page) = self.page(data)?;
@@ -103,7 +103,6 @@ impl Decoder {
         };
         let blocks = self.fields.blocks.map_or(Some(1), |field| field.number(data))?;
         let is_flagged = or_zero(self.fields.flag)? & 0xff != 0;
-        let thread = numbered(&mut self.number_of_thread, &mut self.threads, thread as u32);
         let (kinds, kinds_if_flag) = self.sites.get(site)?;
         let kinds = kinds_if_flag.as_ref().filter(|_| is_flagged).unwrap_or(kinds);
         if blocks > MOST_BLOCKS {
@@ -121,6 +120,7 @@ impl Decoder {
     }
 
     /// Returns what a latch has added for the ring of the get.
+    #[inline]
     fn ring(&self, data: &[u8]) -> Option<u8> {
         if let Some(context) = self.fields.io_context {
             // IOContext of pgstat.h: bulk read, bulk write, normal, VACUUM.
@@ -143,6 +143,7 @@ impl Decoder {
     }
 
     /// Returns the page's object and its number there.
+    #[inline]
     fn page(&mut self, data: &[u8]) -> Option<(u32, u32)> {
         if let Some(page_id) = self.fields.page_id {
             let id = page_id.number(data)?;
@@ -160,8 +161,30 @@ impl Decoder {
     }
 }
 
+type Numbers<T> = HashMap<T, u32, BuildHasherDefault<Mixed>>;
+
+/// A hash of a few small numbers, looked up once an access: nobody chooses them to collide.
+#[derive(Default)]
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0.rotate_left(26) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_usize(&mut self, _: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
+
 /// Returns the number of a thing: its place among the known things. Adds a new thing to them.
-fn numbered<T: Copy + Eq + Hash>(numbers: &mut HashMap<T, u32>, known: &mut Vec<T>, thing: T) -> u32 {
+fn numbered<T: Copy + Eq + Hash>(numbers: &mut Numbers<T>, known: &mut Vec<T>, thing: T) -> u32 {
     let next = known.len() as u32;
     let number = *numbers.entry(thing).or_insert(next);
     if number == next {
@@ -175,7 +198,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::page_trace::tracer::Site;
+    use crate::page_trace::recorder::{Site, Way};
 
     const HEAD: &str =
         "name: page\nID: 7\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n";
@@ -197,6 +220,7 @@ mod tests {
             fetch: Vec::new(),
         };
         Settings {
+            way: Way::Uprobes,
             binary: "server".into(),
             spool: "spool".into(),
             fields: Vec::new(),
@@ -205,18 +229,14 @@ mod tests {
         }
     }
 
-    fn sample(thread: u32, t_ns: u64, data: &[u8]) -> Vec<u8> {
-        let mut bytes = 99_u32.to_le_bytes().to_vec();
-        bytes.extend(thread.to_le_bytes());
-        bytes.extend(t_ns.to_le_bytes());
-        bytes.extend((data.len() as u32).to_le_bytes());
-        bytes.extend(data);
-        bytes
+    fn sample(thread: u32, t_ns: u64, data: &[u8]) -> (u32, u64, Vec<u8>) {
+        (thread, t_ns, data.to_vec())
     }
 
-    fn decoded(decoder: &mut Decoder, bytes: &[u8]) -> Option<Vec<Record>> {
+    fn decoded(decoder: &mut Decoder, (thread, t_ns, data): &(u32, u64, Vec<u8>)) -> Option<Vec<Record>> {
         let mut all = Vec::new();
-        decoder.accesses(bytes, &mut |access| all.push(access))?;
+        let thread = decoder.thread(*thread);
+        decoder.accesses(thread, *t_ns, data, &mut |access| all.push(access))?;
         Some(all)
     }
 
@@ -329,7 +349,7 @@ mod tests {
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let fields = format(&[("page_id", 0, 8), ("blocks", 8, 4), ("site", 12, 1)]);
             let mut decoder = Decoder::new(&fields, &settings(&[(&[Kind::Get], None)])).expect("all fields are there");
-            decoded(&mut decoder, &bytes);
+            decoded(&mut decoder, &sample(1, 1, &bytes));
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::tracefs::{Format, Owner, TraceError, Tracing, is_dead};
 
-use super::tracer::{Settings, Site};
+use super::recorder::{Settings, Site};
 
 /// Names of our groups begin with this; then come the process, its start time, and a number.
 const PREFIX: &str = "bufferlab_";
@@ -184,6 +184,8 @@ mod tests {
     use super::*;
     use bufferlab_model::trace::Kind;
 
+    use super::super::recorder::Way;
+
     fn site(offset: u64, byte: u8) -> Site {
         let fetch = vec!["+0(%di)".to_owned(), "%r8".to_owned()];
         Site {
@@ -199,7 +201,14 @@ mod tests {
 
     fn settings(binary: &Path, sites: Vec<Site>) -> Settings {
         let fields = vec!["space:u32".to_owned(), "mode:u8".to_owned()];
-        Settings { binary: binary.to_owned(), spool: PathBuf::new(), fields, modes_if_in_pool: Vec::new(), sites }
+        Settings {
+            way: Way::Uprobes,
+            binary: binary.to_owned(),
+            spool: PathBuf::new(),
+            fields,
+            modes_if_in_pool: Vec::new(),
+            sites,
+        }
     }
 
     #[test]

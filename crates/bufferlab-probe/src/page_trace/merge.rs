@@ -1,43 +1,52 @@
-//! One stream of accesses from the rings of all processors, in the order of time.
+//! One stream of accesses from many rings, in the order of time.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use bufferlab_model::trace::Record;
 
-/// Longest delay of a record in its ring, because something interrupts the processor before it writes. A later record
+/// Longest delay of a record in its ring, because something interrupts its maker before it is written. A later record
 /// leaves its order, and gets the time of its predecessor.
 const LATE_NS: u64 = 50_000_000;
 
-/// Accesses that wait for those of other processors.
+/// Accesses that wait for those of other rings.
 #[derive(Debug)]
 pub(super) struct Merge {
-    of_cpu: Vec<VecDeque<Record>>,
+    of_ring: Vec<VecDeque<Record>>,
     last_ns: u64,
 }
 
 impl Merge {
-    pub fn new(cpus: usize) -> Self {
-        Self { of_cpu: vec![VecDeque::new(); cpus], last_ns: 0 }
+    pub fn new() -> Self {
+        Self { of_ring: Vec::new(), last_ns: 0 }
     }
 
-    pub fn push(&mut self, cpu: usize, access: Record) {
-        self.of_cpu[cpu].push_back(access);
+    #[inline]
+    pub fn push(&mut self, ring: usize, access: Record) {
+        if ring >= self.of_ring.len() {
+            self.of_ring.resize(ring + 1, VecDeque::new());
+        }
+        self.of_ring[ring].push_back(access);
     }
 
     /// Takes out the accesses that nothing can precede any more, because the thread read all rings after `read_ns`. At
     /// the end of a trace it takes everything.
     pub fn take(&mut self, read_ns: Option<u64>, out: &mut impl FnMut(&Record)) {
         let until = read_ns.map_or(u64::MAX, |read_ns| read_ns.saturating_sub(LATE_NS));
-        loop {
-            let heads = self.of_cpu.iter().enumerate().filter_map(|(cpu, waiting)| Some((waiting.front()?.t_ns, cpu)));
-            let Some((t_ns, cpu)) = heads.min() else { return };
-            if t_ns > until {
-                return;
+        let heads = self.of_ring.iter().enumerate();
+        let mut heads: BinaryHeap<_> =
+            heads.filter_map(|(ring, waiting)| Some(Reverse((waiting.front()?.t_ns, ring)))).collect();
+        while let Some(Reverse((_, ring))) = heads.pop() {
+            // Threads take turns on a processor, so that a ring often has many records before the next ring's first.
+            let next_ns = heads.peek().map_or(u64::MAX, |Reverse((t_ns, _))| *t_ns).min(until);
+            let waiting = &mut self.of_ring[ring];
+            let due = waiting.iter().take_while(|access| access.t_ns <= next_ns).count();
+            for access in waiting.drain(..due) {
+                self.last_ns = self.last_ns.max(access.t_ns);
+                out(&Record { t_ns: self.last_ns, ..access });
             }
-            let Some(mut access) = self.of_cpu[cpu].pop_front() else { return };
-            self.last_ns = self.last_ns.max(access.t_ns);
-            access.t_ns = self.last_ns;
-            out(&access);
+            let head_ns = waiting.front().map(|access| access.t_ns);
+            heads.extend(head_ns.filter(|t_ns| *t_ns <= until).map(|t_ns| Reverse((t_ns, ring))));
         }
     }
 }
@@ -58,8 +67,8 @@ mod tests {
     }
 
     #[test]
-    fn accesses_of_two_processors_come_in_the_order_of_time_and_the_newest_wait() {
-        let mut merge = Merge::new(2);
+    fn accesses_of_two_rings_come_in_the_order_of_time_and_the_newest_wait() {
+        let mut merge = Merge::new();
         for t_ns in [10, 40, LATE_NS] {
             merge.push(0, access(t_ns));
         }
@@ -72,7 +81,7 @@ mod tests {
 
     #[test]
     fn time_never_runs_backwards() {
-        let mut merge = Merge::new(2);
+        let mut merge = Merge::new();
         merge.push(0, access(100));
         assert_eq!(taken(&mut merge, None), [(100, 100)]);
         merge.push(1, access(90));

@@ -2,17 +2,20 @@
 //!
 //! A recorder pushes accesses into a [`Spool`], a file of records of one size; Python turns it into page-trace.parquet
 //! after the run. A spool that cannot be written says so at its end and never stops a run. Our own pool records its
-//! accesses itself; in a server's binary the kernel stops at known places ([`PageTracer`]).
+//! accesses itself. A server is recorded at known places in its binary by a [`Recorder`]: by code of ours in its process
+//! ([`inside`]), or by the kernel.
 
 mod binary;
 mod decode;
 mod definition;
 mod family;
+pub mod inside;
 mod merge;
+mod recorder;
 mod recording;
 mod tracer;
 
-pub use binary::executable_segments;
-pub use definition::{check, remove_stale};
+pub use binary::{Segment, executable_segments, segments};
+pub use definition::remove_stale;
+pub use recorder::{Preload, Recorder, Settings, Site, Told, Way, arm, check};
 pub use recording::{NAME, PageTraceAsked, Spool, Spooled, WindowProbe, window_without};
-pub use tracer::{PageTracer, Settings, Site, Told};

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use bufferlab_model::trace::{KINDS, RECORD_BYTES, Record, Window};
 use serde::{Deserialize, Serialize};
 
+use super::recorder::Way;
 use crate::clock::monotonic_ns;
 use crate::reading::{Probe, Reading, Table};
 
@@ -47,6 +48,7 @@ impl Spool {
     }
 
     /// Adds an access. Allocates nothing, and writes to the file once in 10,000 accesses.
+    #[inline]
     pub fn push(&mut self, access: &Record) {
         self.events[access.kind as usize] += 1;
         self.buffer.extend_from_slice(&access.bytes());
@@ -86,6 +88,8 @@ pub const NAME: &str = "page_trace";
 pub struct PageTraceAsked {
     /// The file of accesses. The recorder makes it.
     pub spool: PathBuf,
+    /// Who records a server; an engine in our own process records itself.
+    pub way: Option<Way>,
 }
 
 /// The probe of a run whose accesses are recorded: by its engine, or by the process that started the server.

@@ -9,25 +9,25 @@
 //! A thread moves the rings' records into a spool. When this process is killed, the kernel closes the events, and the
 //! server goes on without them.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bufferlab_model::trace::Kind;
+use bufferlab_model::trace::Record;
 use perf_event::events::Tracepoint;
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
-use serde::{Deserialize, Serialize};
 
 use super::decode::Decoder;
 use super::definition::Definition;
 use super::family::Family;
 use super::merge::Merge;
+use super::recorder::{Preload, Recorder, Settings, Told, Way};
 use super::recording::{Spool, Spooled};
 use crate::clock::monotonic_ns;
 use crate::process::DriverThread;
-use crate::tracefs::TraceError;
+use crate::tracefs::{Field, TraceError};
 
 /// A ring holds half a second of 400,000 accesses a second.
 const RING_BYTES: usize = 16 << 20;
@@ -39,56 +39,8 @@ const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_SAMPLE: u32 = 9;
 const PERF_RECORD_LOST_SAMPLES: u32 = 13;
 
-/// A place in a binary that tells an event of a page.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Site {
-    /// The function, for people.
-    pub at: String,
-    /// The events of each page there.
-    pub kinds: Vec<Kind>,
-    /// The events instead, when the field `flag` is not zero.
-    pub kinds_if_flag: Option<Vec<Kind>>,
-    /// Offset of the instruction in the file.
-    pub offset: u64,
-    /// Its first byte.
-    pub byte: u8,
-    /// Offset of the counter that a statically defined tracepoint checks.
-    pub semaphore: Option<u64>,
-    /// The places of the fields' values, in the order of the fields and in the kernel's notation.
-    pub fetch: Vec<String>,
-}
-
-/// The binary to trace, and the place of the records.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Settings {
-    /// The server's binary.
-    pub binary: PathBuf,
-    /// The file of records. The tracer makes it.
-    pub spool: PathBuf,
-    /// Fields of a record with their types, such as `space:u32`.
-    pub fields: Vec<String>,
-    /// Values of the field `mode` that mean: only if the page is in the pool.
-    #[serde(default)]
-    pub modes_if_in_pool: Vec<u64>,
-    /// The places in the binary.
-    pub sites: Vec<Site>,
-}
-
-/// The result of a trace.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Told {
-    #[serde(flatten)]
-    spooled: Spooled,
-    /// Records for which the kernel had no room.
-    lost: u64,
-    /// Tablespace, database, relation and fork of each object, where objects have no number of their own.
-    relations: Vec<[u32; 4]>,
-    /// The kernel's number of each thread.
-    threads: Vec<u32>,
-    reader_cpu_ns: u64,
-}
+/// Bytes of a sample before the event's own: process, thread, time, and their length (perf_event_open(2)).
+const BEFORE_RAW: usize = 4 + 4 + 8 + 4;
 
 /// A trace that is defined, on, or over. Dropping it leaves nothing behind.
 pub struct PageTracer {
@@ -109,11 +61,19 @@ impl PageTracer {
         Ok(Self { reader: None, stop: Arc::default(), definition, settings })
     }
 
-    /// Begins to record a process that will become the server, and all processes that it will start.
-    ///
-    /// # Errors
-    /// When the kernel refuses to watch it.
-    pub fn attach(&mut self, pid: u32) -> Result<(), TraceError> {
+    fn join(&mut self) -> Option<Told> {
+        self.stop.store(true, Ordering::Release);
+        let spool = &self.settings.spool;
+        Some(self.reader.take()?.join().unwrap_or_else(|_| Told::broken(Way::Uprobes, spool)))
+    }
+}
+
+impl Recorder for PageTracer {
+    fn preload(&self, _: &Path) -> Result<Option<Preload>, TraceError> {
+        Ok(None)
+    }
+
+    fn attach(&mut self, pid: u32) -> Result<(), TraceError> {
         let format = self.definition.format()?;
         let decoder = Decoder::new(&format, &self.settings).ok_or_else(|| {
             TraceError::new(
@@ -133,22 +93,13 @@ impl PageTracer {
         Ok(())
     }
 
-    /// Ends the trace, removes the probes, and returns the result.
-    #[must_use]
-    pub fn finish(mut self) -> Told {
-        self.join().unwrap_or_default()
+    /// The kernel has said so when it opened the events.
+    fn require_on(&self) -> Result<(), TraceError> {
+        Ok(())
     }
 
-    fn join(&mut self) -> Option<Told> {
-        self.stop.store(true, Ordering::Release);
-        let reader = self.reader.take()?;
-        Some(reader.join().unwrap_or_else(|_| {
-            let problem = Some("the reading thread ended in a panic".to_owned());
-            Told {
-                spooled: Spooled { spool: self.settings.spool.clone(), problem, ..Spooled::default() },
-                ..Told::default()
-            }
-        }))
+    fn finish(mut self: Box<Self>) -> Told {
+        self.join().unwrap_or_else(|| Told::empty(Way::Uprobes, Spooled::default()))
     }
 }
 
@@ -215,7 +166,7 @@ struct Reader {
 
 impl Reader {
     fn new(rings: Vec<Sampler>, family: Family, decoder: Decoder, spool: Spool) -> Self {
-        let merge = Merge::new(rings.len());
+        let merge = Merge::new();
         Self { rings, family, decoder, merge, spool, lost: 0, unread: 0 }
     }
 
@@ -245,7 +196,7 @@ impl Reader {
         }
         let reader_cpu_ns = thread.cpu_ns().unwrap_or(0);
         let Decoder { relations, threads, .. } = self.decoder;
-        Told { spooled, lost: self.lost, relations, threads, reader_cpu_ns }
+        Told { lost: self.lost, relations, threads, reader_cpu_ns, ..Told::empty(Way::Uprobes, spooled) }
     }
 
     fn drain(&mut self) {
@@ -256,7 +207,9 @@ impl Reader {
                 let decoded = match record.ty() {
                     // A sample begins with its process.
                     PERF_RECORD_SAMPLE if !bytes.first_chunk().is_some_and(is_ours) => Some(()),
-                    PERF_RECORD_SAMPLE => self.decoder.accesses(&bytes, &mut |access| self.merge.push(cpu, access)),
+                    PERF_RECORD_SAMPLE => {
+                        accesses(&mut self.decoder, &bytes, &mut |access| self.merge.push(cpu, access))
+                    }
                     // The event's number, and how many were lost; the other record has only the number.
                     PERF_RECORD_LOST => count(&bytes, 8).map(|lost| self.lost += lost),
                     PERF_RECORD_LOST_SAMPLES => count(&bytes, 0).map(|lost| self.lost += lost),
@@ -270,4 +223,13 @@ impl Reader {
 
 fn count(bytes: &[u8], offset: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?))
+}
+
+/// Passes the accesses of one sample's bytes to `take`; returns none when the bytes are malformed.
+fn accesses(decoder: &mut Decoder, sample: &[u8], take: &mut impl FnMut(Record)) -> Option<()> {
+    let number = |from: usize, bytes: usize| Field { offset: from, size: bytes, signed: false }.number(sample);
+    let (thread, t_ns, length) = (number(4, 4)?, number(8, 8)?, number(16, 4)?);
+    let data = sample.get(BEFORE_RAW..)?.get(..length as usize)?;
+    let thread = decoder.thread(thread as u32);
+    decoder.accesses(thread, t_ns, data, take)
 }

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -53,6 +54,16 @@ _RENAMED = {"libaio1": "libaio1t64", "libssl3": "libssl3t64"}
 """The packages that Debian 13 renamed."""
 
 
+@dataclass(frozen=True)
+class Preload:
+    """What makes a program load a library of ours before it begins."""
+
+    environment: Mapping[str, str]
+    """Variables besides those of `environment`."""
+    descriptor: int
+    """A descriptor of ours that the program inherits."""
+
+
 def start(
     program: Sequence[str],
     *,
@@ -64,6 +75,7 @@ def start(
     own_ipc: bool = False,
     group: Path | None = None,
     watch: Callable[[int], None] | None = None,
+    preload: Preload | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start the program in `folder` as `user` (None: as ourselves), with stdout and stderr going to `output`.
 
@@ -78,9 +90,9 @@ def start(
             stdin=stdin,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=environment(libraries),
+            env={**environment(libraries), **(preload.environment if preload else {})},
             cwd=folder,
-            pass_fds=(gate,) if watch else (),
+            pass_fds=(*((gate,) if watch else ()), *((preload.descriptor,) if preload else ())),
         )
         if watch:
             try:

@@ -1,5 +1,8 @@
 """Knows, per build, the places in a server's binary at which something happens to a page of the buffer pool.
 
+A private server records itself there, by code that it loads ("inside"); root may let the kernel record it, as a second
+witness ("uprobes").
+
 A family's page_sites.toml lists builds by the SHA-256 of their executable segments, so that a name or a version cannot
 mislead. A build that is not listed cannot be traced: at a wrong place the kernel would break the server.
 """
@@ -9,20 +12,22 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bufferlab.engines.behaviour import TraceWay
 from bufferlab.engines.native import ask_host, native
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.child_process import Preload
 from bufferlab.errors import EnvironmentLackingError, SpecError
 
 _FLAG = "--probe page-trace"
 _OF_THE_CORE = ("fields", "modes_if_in_pool")
-_OF_US = ("hash_index", "uncounted")
+_OF_US = ("hash_index", "uncounted", "inside")
 """Entries of a site that the core does not take."""
 
 
@@ -45,11 +50,13 @@ class PageSites:
         """Return the numbers of the sites whose gets the server's own counter leaves out."""
         return [number for number, site in enumerate(self.settings["site"]) if site.get("uncounted")]
 
-    def job(self, build: Build, spool: str) -> str:
+    def job(self, build: Build, spool: str, way: TraceWay) -> str:
         """Return what the core needs to record this build's accesses into `spool`, as JSON."""
-        sites = [{name: site[name] for name in site if name not in _OF_US} for site in self.settings["site"]]
+        # A site may have another place for code in the server, where the kernel's is too narrow for a jump.
+        placed = [{**site, **(site.get("inside", {}) if way == "inside" else {})} for site in self.settings["site"]]
+        sites = [{name: value for name, value in site.items() if name not in _OF_US} for site in placed]
         same = {name: value for name, value in self.settings.items() if name in _OF_THE_CORE}
-        return json.dumps({"binary": str(build.binary), "spool": spool, **same, "sites": sites})
+        return json.dumps({"way": way, "binary": str(build.binary), "spool": spool, **same, "sites": sites})
 
 
 def find(table: Path, build: Build) -> PageSites:
@@ -67,28 +74,38 @@ def find(table: Path, build: Build) -> PageSites:
     )
 
 
-def require(table: Path, build: Build) -> PageSites:
+def require(table: Path, build: Build, way: TraceWay) -> PageSites:
     """Return the sites of a build that can be traced here and now.
 
     Raise SpecError for an unknown build, and EnvironmentLackingError when this host or user cannot trace, or when the
     trace would slow somebody else's server.
     """
     sites = find(table, build)
-    if others := _running(build.binary):
+    if way == "uprobes" and (others := _running(build.binary)):
         # The kernel stops in every process of the binary, whosever it is.
         what = f"a server of this build runs already (process {others[0]}), and a trace would slow it"
         hint = "stop it, or let bufferlab run a copy: bufferlab engines fetch with BUFFERLAB_CACHE set to a new folder"
         raise EnvironmentLackingError(what, str(build.binary), hint)
-    ask_host("page accesses of servers cannot be recorded", native().page_trace_check)
+    job = sites.job(build, "", way)
+    ask_host("page accesses of servers cannot be recorded", lambda: native().page_trace_check(job))
     return sites
 
 
 class Recording:
     """A trace of one server's page accesses, from before its first instruction on."""
 
-    def __init__(self, sites: PageSites, build: Build, spool: str) -> None:
-        self._trace = native().page_trace(sites.job(build, spool))
+    def __init__(self, sites: PageSites, build: Build, spool: str, way: TraceWay) -> None:
+        self._trace = native().page_trace(sites.job(build, spool, way))
         self._uncounted = sites.uncounted
+
+    def preload(self, home: Path) -> Preload | None:
+        """Return what the server must be started with, and write what that needs into its folder; None: nothing."""
+        told = json.loads(self._trace.preload(str(home)))
+        return Preload(dict(told["environment"]), told["descriptor"]) if told else None
+
+    def require_on(self) -> None:
+        """Raise the core's error when the server, which has answered, is not recorded."""
+        self._trace.require_on()
 
     def attach(self, pid: int) -> None:
         """Begin to record a process that has yet to become the server. Raises the core's error."""
@@ -102,17 +119,17 @@ class Recording:
         return {**result, "recorded": {**recorded, "page_trace": page_trace}}
 
     def close(self) -> None:
-        """Take the probes away, also when the run failed."""
+        """End the trace, also when the run failed."""
         self._trace.finish()
 
 
 @contextmanager
-def recording(table: Path, build: Build, spool: str | None) -> Iterator[Recording | None]:
-    """Context manager for a trace of a server that is started inside it; yields None without a spool."""
-    if spool is None:
+def recording(table: Path, build: Build, asked: Mapping[str, Any] | None) -> Iterator[Recording | None]:
+    """Context manager for a trace of a server that is started inside it; yields None when nobody asked for one."""
+    if asked is None:
         yield None
         return
-    trace = Recording(require(table, build), build, spool)
+    trace = Recording(require(table, build, asked["way"]), build, asked["spool"], asked["way"])
     try:
         yield trace
     finally:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.engines import host_settings
-from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
+from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent, TraceWay
 from bufferlab.engines.native import load_recipe, native
 from bufferlab.engines.servers import page_sites, stored_sizes, user
 from bufferlab.engines.servers.builds import MANIFEST, ON_PATH, servers_root
@@ -116,14 +116,14 @@ class ServerBehaviour(Behaviour):
         addresses = [self._running.parse(server) for server in servers if is_url(server)]
         return changes.reserved(self.family.online, addresses)
 
-    def require_page_trace(self, knobs: NativeKnobs) -> None:
+    def require_page_trace(self, knobs: NativeKnobs, way: TraceWay) -> None:
         """Raise for a server that runs already, for a build whose sites are not known, and where nobody may trace."""
         if is_url(knobs.get("server")):
             what = "page accesses of a server that runs already cannot be recorded"
             hint = "leave the trace out, or let bufferlab start the server"
             raise SpecError(what, "--probe page-trace", hint)
         build = self._private.build(knobs)
-        self.family.require_traceable(page_sites.require(self.family.page_sites_table, build), build, knobs)
+        self.family.require_traceable(page_sites.require(self.family.page_sites_table, build, way), build, knobs)
 
     def abilities(self, directory: Path) -> list[HostCheck]:
         """Return for each fetched build of the flavour whether its page accesses can be recorded."""
@@ -135,7 +135,7 @@ class ServerBehaviour(Behaviour):
     def _traceable(self, name: str) -> HostCheck:
         subject = f"page-trace {name}"
         try:
-            sites = page_sites.require(self.family.page_sites_table, self.family.find(name))
+            sites = page_sites.require(self.family.page_sites_table, self.family.find(name), "inside")
         except BufferlabError as error:
             return HostCheck(subject, False, error.what, error.hint)
         return HostCheck(subject, True, f"accesses to the pages of {sites.server} can be recorded")

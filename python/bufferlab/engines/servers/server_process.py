@@ -14,12 +14,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from bufferlab import marked
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.child_process import Preload
 from bufferlab.engines.servers.user import give
 from bufferlab.errors import EnvironmentLackingError
 
@@ -32,6 +33,18 @@ _POLL_SECONDS = 0.05
 
 OnWait = Callable[[str], None]
 """Called now and then with what is waited for, such as "starting"; may raise to give up."""
+
+
+class Watch(Protocol):
+    """Who watches a server's process from its first instruction on."""
+
+    def preload(self, home: Path) -> Preload | None:
+        """Return what the server must be started with, and write what that needs into its folder; None: nothing."""
+        ...
+
+    def attach(self, pid: int) -> None:
+        """Begin to watch the process, before it becomes the server; when this raises, there is no server."""
+        ...
 
 
 class ServerProcess(ABC):
@@ -51,8 +64,8 @@ class ServerProcess(ABC):
     """Whether the server is started in a separate IPC namespace."""
     group: Path | None = None
     """The cgroup.procs of the group that the process joins before it becomes the server; None: no group."""
-    watch: Callable[[int], None] | None = None
-    """Called with the process's id before it becomes the server; None: nobody watches it."""
+    watch: Watch | None = None
+    """Who watches the process from its start on; None: nobody."""
 
     def __init__(self, build: Build, data: Path, home: Path, user: tuple[int, int] | None) -> None:
         self.build, self.data, self.home, self.user = build, data, home, user
@@ -86,7 +99,8 @@ class ServerProcess(ABC):
                 folder=self.home,
                 own_ipc=self.own_ipc,
                 group=self.group,
-                watch=self.watch,
+                watch=self.watch.attach if self.watch else None,
+                preload=self.watch.preload(self.home) if self.watch else None,
             )
         return text
 

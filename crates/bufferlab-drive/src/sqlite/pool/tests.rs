@@ -168,7 +168,7 @@ fn reading_pages_in_a_cycle_longer_than_the_pool_never_hits() {
 fn recorded(act: impl FnOnce(&mut Pool, &VfsCounters)) -> Vec<(u8, u32)> {
     let folder = tempfile::tempdir().unwrap();
     let (spool, vfs) = (folder.path().join("spool"), Arc::<VfsCounters>::default());
-    let holder = Recorder::ready(&PageTraceAsked { spool: spool.clone() }, Arc::clone(&vfs)).unwrap();
+    let holder = Recorder::ready(&PageTraceAsked { spool: spool.clone(), way: None }, Arc::clone(&vfs)).unwrap();
     let mut pool = pool(2);
     pool.record(taken(&holder));
     act(&mut pool, &vfs);
@@ -208,7 +208,7 @@ fn a_recorder_hears_of_gets_reads_creations_evictions_and_drops_in_their_order()
 #[test]
 fn a_pool_that_sqlite_makes_anew_goes_on_with_the_same_trace() {
     let folder = tempfile::tempdir().unwrap();
-    let asked = PageTraceAsked { spool: folder.path().join("spool") };
+    let asked = PageTraceAsked { spool: folder.path().join("spool"), way: None };
     let holder = Recorder::ready(&asked, Arc::default()).unwrap();
     for key in [7, 8] {
         let mut pool = pool(2);

@@ -84,13 +84,15 @@ class PrivateHost(Host):
         with (
             read_ahead.around_run(database, knobs) as ahead,
             family.bounded(knobs, database) as limit,
-            page_sites.recording(family.page_sites_table, build, _spool(job)) as trace,
+            page_sites.recording(family.page_sites_table, build, job.get("probes", {}).get("page_trace")) as trace,
             self._server(
                 build, database, on_event, login=(identity.user, identity.password),
                 settings=family.settings(build, knobs), connections=int(job["connections"]),
-                group=limit.procs if limit else None, watch=trace.attach if trace else None,
+                group=limit.procs if limit else None, watch=trace,
             ) as server,
         ):  # fmt: skip
+            if trace:
+                trace.require_on()
             with closing(server.connect()) as connection:
                 found = family.read_back(connection, build, knobs, limit.actual_bytes if limit else None)
             self.require_not_cancelled()
@@ -172,9 +174,3 @@ class PrivateHost(Host):
             expanded = self.family.program(external["exec"], target, home, int(job["connections"]))
             whole["program"] = {**expanded, "kind_of_transaction": external["kind_of_transaction"]}
         return whole
-
-
-def _spool(job: Mapping[str, Any]) -> str | None:
-    """Return the file for a page trace's records; None when no trace was asked for."""
-    asked = job.get("probes", {}).get("page_trace")
-    return asked["spool"] if asked else None

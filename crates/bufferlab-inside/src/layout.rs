@@ -1,0 +1,216 @@
+//! The memory that a traced server and its reader share: a header, the state of each slot, the plan, then the slots.
+//!
+//! Everything is of fixed size and plain numbers, so that neither side parses. The reader believes nothing that it reads
+//! here: the server may write anything.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// The first number of the memory; it changes with the layout.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"blinsid1");
+/// Threads and sessions that may record at once.
+pub const SLOTS: usize = 1024;
+/// Bytes of a record. The first eight are the time-stamp counter, the last is the site.
+pub const RECORD_BYTES: usize = 32;
+/// The place of the site in a record.
+pub const SITE_AT: usize = RECORD_BYTES - 1;
+/// In place of a site: the slot has another thread from here on; the record names its process and the thread.
+pub const BEGINS: u8 = 255;
+/// Bytes of a ring: 4,096 records, which last 2.4 ms at the highest rate that one session was seen to reach.
+pub const RING_BYTES: usize = 128 << 10;
+/// Bytes before the slot's ring.
+pub const HEAD_BYTES: usize = 4096;
+/// Bytes of a slot.
+pub const SLOT_BYTES: usize = HEAD_BYTES + RING_BYTES;
+/// The place of the slots' states.
+pub const STATES_AT: usize = 4096;
+/// The place of the plan.
+pub const PLAN_AT: usize = STATES_AT + 4 * SLOTS;
+/// The greatest plan.
+pub const PLAN_BYTES: usize = 64 << 10;
+/// The place of the first slot.
+pub const SLOTS_AT: usize = PLAN_AT + PLAN_BYTES;
+/// Bytes of all. Nobody has them before they are used.
+pub const ALL_BYTES: usize = SLOTS_AT + SLOTS * SLOT_BYTES;
+/// A server waits for its reader no longer after the reader's last sign of life.
+pub const PATIENCE_NS: u64 = 1_000_000_000;
+/// The variable that names the descriptor of this memory.
+pub const VARIABLE: &str = "BUFFERLAB_INSIDE";
+
+/// Bytes of memory for the trampolines.
+pub const CODE_BYTES: usize = 64 << 10;
+/// The place of the trampolines for which a plan was made, from the program's load address on.
+pub const CODE_PLANNED_AT: i64 = 1 << 30;
+/// Most bytes that a patch covers: five, of which the last may begin an instruction of 15.
+pub const COVER_BYTES: usize = 20;
+
+/// What the library has done, as a number that the reader translates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum State {
+    /// It was not loaded, or not into the program.
+    Absent = 0,
+    /// The program records.
+    Patched = 1,
+    /// The program's code is not that of the plan.
+    OtherText = 2,
+    /// There is no free memory near the program's code.
+    NoRoom = 3,
+    /// The system gives no executable memory.
+    NoCode = 4,
+    /// The system lets nobody change the program's code.
+    TextFixed = 5,
+    /// The processor cannot save its state.
+    NoXsave = 6,
+    /// The C library tells nobody of a fork.
+    NoFork = 7,
+}
+
+/// The states that a number can stand for.
+pub const STATES: [State; 8] = [
+    State::Absent,
+    State::Patched,
+    State::OtherText,
+    State::NoRoom,
+    State::NoCode,
+    State::TextFixed,
+    State::NoXsave,
+    State::NoFork,
+];
+
+/// The head of the memory.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// A [`State`].
+    pub state: AtomicU32,
+    /// The system's error behind the state.
+    pub errno: AtomicU32,
+    /// Not 0 once nobody reads any more.
+    pub closed: AtomicU32,
+    /// The slots that may be used.
+    pub slots: u32,
+    /// The reader's last sign of life, on CLOCK_MONOTONIC.
+    pub heartbeat_ns: AtomicU64,
+    /// Accesses of threads that found no slot.
+    pub dropped: AtomicU64,
+    /// How long the library needed before `main`.
+    pub set_up_ns: AtomicU64,
+    /// [`hash`] of the program's executable segments, one after another.
+    pub text_hash: u64,
+    /// How many there are of each part of the plan, in their order.
+    pub segments: u32,
+    /// Numbers in the trampolines that depend on where they are.
+    pub fixups: u32,
+    /// Places in the program.
+    pub patches: u32,
+    /// Counters in the program that switch its own tracepoints on.
+    pub semaphores: u32,
+    /// Bytes of trampolines.
+    pub code_bytes: u32,
+}
+
+/// A part of the program that is mapped from its file.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// Its address, without the load address.
+    pub address: u64,
+    /// Its bytes in the file.
+    pub bytes: u64,
+}
+
+/// A number of four bytes in the trampolines.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Fixup {
+    /// Its place.
+    pub at: u32,
+    /// 0: the distance to the program; 1: the distance of the thread's slot from the thread's base.
+    pub of_thread: u32,
+}
+
+/// A place in the program, and its bytes before and after.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Patch {
+    /// Its address, without the load address.
+    pub address: u64,
+    /// How many bytes are covered.
+    pub bytes: u32,
+    /// Where in the new bytes the distance to the trampoline is.
+    pub distance_at: u32,
+    /// The program's bytes.
+    pub old: [u8; COVER_BYTES],
+    /// Ours.
+    pub new: [u8; COVER_BYTES],
+}
+
+/// The head of a slot; its ring follows after [`HEAD_BYTES`].
+#[repr(C)]
+#[derive(Debug)]
+pub struct Slot {
+    /// Bytes that were written so far. The trampoline adds to it after it has written a record.
+    pub write: AtomicU64,
+    /// `write` may come so far; then the trampoline calls [`crate::slow`].
+    pub limit: AtomicU64,
+    /// How often the thread had to wait for the reader, and how long.
+    pub waits: AtomicU64,
+    /// In nanoseconds.
+    pub wait_ns: AtomicU64,
+    /// What `write` was when the thread gave the reader up, plus one; records after it may be overwritten.
+    pub given_up: AtomicU64,
+    /// The process.
+    pub process: AtomicU32,
+    /// The thread.
+    pub thread: AtomicU32,
+    unused: [u64; 10],
+    /// Bytes that were read so far; on a cache line that the server does not write.
+    pub read: AtomicU64,
+}
+
+/// State of a slot: nobody had it yet.
+pub const FREE: u32 = 0;
+/// State of a slot: a thread records into it.
+pub const USED: u32 = 1;
+/// State of a slot: its thread has ended, and another may take it.
+pub const ENDED: u32 = 2;
+
+/// Returns a number that tells one program's code from another: not against malice, which could change us as well.
+#[must_use]
+pub fn hash(before: u64, bytes: &[u8]) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mixed = |all: u64, word: u64| (all.rotate_left(23) ^ word).wrapping_mul(ODD);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let all = words.iter().fold(before, |all, word| mixed(all, u64::from_le_bytes(*word)));
+    mixed(rest.iter().fold(all, |all, byte| mixed(all, u64::from(*byte))), bytes.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_do_not_overlap() {
+        assert!(size_of::<Header>() <= STATES_AT);
+        assert!(size_of::<Slot>() <= HEAD_BYTES);
+        assert_eq!(core::mem::offset_of!(Slot, read) % 64, 0);
+        assert_eq!((core::mem::offset_of!(Slot, write), core::mem::offset_of!(Slot, limit)), (0, 8));
+        assert_eq!((PLAN_AT % 4096, SLOTS_AT % 4096, RING_BYTES % RECORD_BYTES), (0, 0, 0));
+        assert!(RING_BYTES.is_power_of_two());
+    }
+
+    #[test]
+    fn one_changed_byte_changes_the_hash() {
+        let mut bytes = [7_u8; 45];
+        let before = hash(0, &bytes);
+        for at in 0..bytes.len() {
+            bytes[at] ^= 1;
+            assert_ne!(hash(0, &bytes), before, "at {at}");
+            bytes[at] ^= 1;
+        }
+        assert_ne!(hash(0, &bytes[..44]), before);
+        assert_eq!(STATES.map(|state| state as u32), [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+}

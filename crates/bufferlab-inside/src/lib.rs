@@ -1,0 +1,20 @@
+//! The part of a page trace that runs inside the server: a shared library that the loader maps before the program.
+//!
+//! Before `main` it copies trampolines that the worker has made next to the program's text, and makes the program jump
+//! there at the sites of page_sites.toml ([`install`]). From then on only two things of this crate run: the trampolines,
+//! and, when a thread has no ring or its ring is full, [`slow`]. Nothing here decodes, allocates or takes a lock.
+//!
+//! The same sources are an ordinary library, which tells the reader how shared memory looks ([`layout`]).
+
+#![cfg_attr(not(test), no_std)]
+
+pub mod layout;
+
+#[cfg(target_arch = "x86_64")]
+pub mod install;
+#[cfg(all(target_arch = "x86_64", feature = "preload"))]
+mod preload;
+#[cfg(target_arch = "x86_64")]
+pub mod slow;
+#[cfg(target_arch = "x86_64")]
+pub mod sys;

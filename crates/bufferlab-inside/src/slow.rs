@@ -1,0 +1,314 @@
+//! What a trampoline calls when its thread has no ring, or a full one.
+//!
+//! The call may come at any place of the server: the assembly around it keeps every register, the vector registers'
+//! upper halves included, and what it calls makes system calls alone.
+
+use core::arch::{asm, global_asm};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+
+use crate::layout::{
+    BEGINS, ENDED, HEAD_BYTES, Header, PATIENCE_NS, RECORD_BYTES, RING_BYTES, SITE_AT, SLOT_BYTES, SLOTS_AT, STATES_AT,
+    Slot, USED,
+};
+use crate::sys;
+
+/// A pause while the ring is full.
+const PAUSE_NS: u64 = 100_000;
+
+/// The shared memory; null before it is mapped.
+static SHARED: AtomicPtr<Header> = AtomicPtr::new(core::ptr::null_mut());
+/// The key by which the C library tells of a thread's end; negative without one.
+static KEY: AtomicI32 = AtomicI32::new(-1);
+
+// The thread's slot is eight bytes at a fixed distance from the thread's base, which the loader reserves for libraries
+// that are there from the start. Rust's own thread-locals would need std.
+global_asm!(
+    ".pushsection .tbss.bufferlab_inside_slot,\"awT\",@nobits",
+    ".balign 8",
+    ".hidden bufferlab_inside_slot",
+    ".globl bufferlab_inside_slot",
+    ".type bufferlab_inside_slot,@object",
+    ".size bufferlab_inside_slot,8",
+    "bufferlab_inside_slot: .zero 8",
+    ".popsection",
+    ".weak pthread_key_create",
+    ".weak pthread_setspecific",
+);
+
+// The area of xsave is as large as the processor says, and its header must be zero. Flags were kept by the trampoline.
+global_asm!(
+    ".pushsection .text.bufferlab_inside_cold,\"ax\",@progbits",
+    ".hidden bufferlab_inside_cold",
+    ".globl bufferlab_inside_cold",
+    ".type bufferlab_inside_cold,@function",
+    "bufferlab_inside_cold:",
+    "push rbp",
+    "mov rbp, rsp",
+    "push rcx",
+    "push rsi",
+    "push rdi",
+    "push r8",
+    "push r9",
+    "mov eax, dword ptr [rip + {bytes}]",
+    "sub rsp, rax",
+    "and rsp, -64",
+    "xor eax, eax",
+    "mov qword ptr [rsp + 512], rax",
+    "mov qword ptr [rsp + 520], rax",
+    "mov qword ptr [rsp + 528], rax",
+    "mov qword ptr [rsp + 536], rax",
+    "mov qword ptr [rsp + 544], rax",
+    "mov qword ptr [rsp + 552], rax",
+    "mov qword ptr [rsp + 560], rax",
+    "mov qword ptr [rsp + 568], rax",
+    "xor edx, edx",
+    "mov eax, dword ptr [rip + {mask}]",
+    "xsave64 [rsp]",
+    "call {slow}",
+    "mov r10, rax",
+    "xor edx, edx",
+    "mov eax, dword ptr [rip + {mask}]",
+    "xrstor64 [rsp]",
+    "lea rsp, [rbp - 40]",
+    "pop r9",
+    "pop r8",
+    "pop rdi",
+    "pop rsi",
+    "pop rcx",
+    "pop rbp",
+    "ret",
+    ".size bufferlab_inside_cold, . - bufferlab_inside_cold",
+    ".popsection",
+    bytes = sym XSAVE_BYTES,
+    mask = sym XSAVE_MASK,
+    slow = sym slow,
+);
+
+static XSAVE_BYTES: AtomicU32 = AtomicU32::new(0);
+static XSAVE_MASK: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" {
+    fn bufferlab_inside_cold();
+}
+
+/// Returns the address that trampolines call.
+#[must_use]
+pub fn cold_entry() -> u64 {
+    bufferlab_inside_cold as *const () as u64
+}
+
+/// Returns the distance of a thread's slot from the thread's base.
+#[must_use]
+pub fn slot_offset() -> i64 {
+    let offset;
+    // SAFETY: the linker has filled in the table that is read.
+    unsafe {
+        asm!("mov {}, qword ptr [rip + bufferlab_inside_slot@gottpoff]", out(reg) offset, options(nostack, pure, readonly))
+    };
+    offset
+}
+
+fn own_slot() -> *mut Slot {
+    let slot;
+    // SAFETY: these eight bytes belong to the calling thread and to us.
+    unsafe { asm!("mov {0}, qword ptr fs:[{1}]", out(reg) slot, in(reg) slot_offset(), options(nostack, readonly)) };
+    slot
+}
+
+fn set_own_slot(slot: *mut Slot) {
+    // SAFETY: these eight bytes belong to the calling thread and to us.
+    unsafe { asm!("mov qword ptr fs:[{1}], {0}", in(reg) slot, in(reg) slot_offset(), options(nostack)) };
+}
+
+/// Asks the processor how to save its state: x87, SSE, AVX and AVX-512, of which code between two sites may hold any.
+///
+/// Returns false when it cannot.
+pub fn prepare_xsave() -> bool {
+    use core::arch::x86_64::{__cpuid, __cpuid_count};
+    const OSXSAVE: u32 = 1 << 27;
+    const WANTED: u32 = 0b1110_0111;
+    // Older compilers take these questions for unsafe.
+    #[allow(unused_unsafe)]
+    // SAFETY: every processor of this kind answers; the second question is only asked where it is known.
+    let ask = |leaf| unsafe { if leaf == 1 { __cpuid(1).ecx } else { __cpuid_count(leaf, 0).ebx } };
+    if ask(1) & OSXSAVE == 0 {
+        return false;
+    }
+    let enabled: u32;
+    // SAFETY: the system has switched xgetbv on, as the bit above says.
+    unsafe { asm!("xgetbv", in("ecx") 0, out("eax") enabled, out("edx") _, options(nostack, nomem)) };
+    // The bytes of all that is switched on: more than ours, never less.
+    XSAVE_BYTES.store(ask(0xd), Ordering::Relaxed);
+    XSAVE_MASK.store(enabled & WANTED, Ordering::Relaxed);
+    true
+}
+
+/// Says where the memory is. From now on threads may take slots.
+///
+/// # Safety
+/// The memory has [`crate::layout::ALL_BYTES`] and stays mapped.
+pub unsafe fn begin(header: *mut Header) {
+    SHARED.store(header, Ordering::Release);
+}
+
+/// Returns a slot with room for a record; null when there is none. The access is counted as dropped then.
+extern "C" fn slow() -> *mut Slot {
+    let header = SHARED.load(Ordering::Acquire);
+    // SAFETY: `begin` was given memory that stays.
+    let Some(header) = (unsafe { header.as_ref() }) else { return core::ptr::null_mut() };
+    let mut slot = own_slot();
+    if slot.is_null() {
+        slot = take(header);
+        if slot.is_null() {
+            header.dropped.fetch_add(1, Ordering::Relaxed);
+            return slot;
+        }
+        set_own_slot(slot);
+        note_end();
+    }
+    // SAFETY: slots stay mapped.
+    make_room(header, unsafe { &*slot });
+    slot
+}
+
+fn states(header: &Header) -> &[AtomicU32] {
+    let first = core::ptr::from_ref(header).cast::<u8>();
+    // SAFETY: the states stand there, zero or changed by atomic operations alone.
+    unsafe { core::slice::from_raw_parts(first.add(STATES_AT).cast(), header.slots as usize) }
+}
+
+fn slot_of(header: &Header, number: usize) -> *mut Slot {
+    // SAFETY: the memory has this many slots.
+    unsafe { core::ptr::from_ref(header).cast::<u8>().cast_mut().add(SLOTS_AT + number * SLOT_BYTES).cast() }
+}
+
+/// Takes a slot that nobody has, and writes a record that says whose it is now; null when there is none.
+fn take(header: &Header) -> *mut Slot {
+    for (number, state) in states(header).iter().enumerate() {
+        let found = state.load(Ordering::Relaxed);
+        if found == USED || state.compare_exchange(found, USED, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            continue;
+        }
+        let place = slot_of(header, number);
+        // SAFETY: slots stay mapped.
+        let slot = unsafe { &*place };
+        let (write, read) = (slot.write.load(Ordering::Relaxed), slot.read.load(Ordering::Acquire));
+        let given_up = slot.given_up.load(Ordering::Relaxed) != 0;
+        if !given_up && write.wrapping_sub(read) >= RING_BYTES as u64 {
+            // The thread before filled it; another slot has room at once.
+            state.store(found, Ordering::Release);
+            continue;
+        }
+        let (process, thread) = (sys::process(), sys::thread());
+        slot.process.store(process, Ordering::Relaxed);
+        slot.thread.store(thread, Ordering::Relaxed);
+        let mut record = [0_u8; RECORD_BYTES];
+        record[..8].copy_from_slice(&sys::counter().to_le_bytes());
+        record[8..12].copy_from_slice(&process.to_le_bytes());
+        record[12..16].copy_from_slice(&thread.to_le_bytes());
+        record[SITE_AT] = BEGINS;
+        let at = HEAD_BYTES + (write as usize & (RING_BYTES - 1));
+        // SAFETY: the ring follows the head; the slot is ours, and there is room.
+        unsafe { place.cast::<u8>().add(at).cast::<[u8; RECORD_BYTES]>().write_volatile(record) };
+        slot.write.store(write.wrapping_add(RECORD_BYTES as u64), Ordering::Release);
+        return place;
+    }
+    core::ptr::null_mut()
+}
+
+/// Waits until a slot has room. A reader that gave no sign of life for a second is given up: the ring goes round.
+fn make_room(header: &Header, slot: &Slot) {
+    let write = slot.write.load(Ordering::Relaxed);
+    if slot.given_up.load(Ordering::Relaxed) != 0 {
+        return slot.limit.store(u64::MAX, Ordering::Relaxed);
+    }
+    let mut began_ns = 0;
+    loop {
+        let limit = slot.read.load(Ordering::Acquire).saturating_add(RING_BYTES as u64);
+        if write < limit {
+            slot.limit.store(limit, Ordering::Relaxed);
+            break;
+        }
+        let now_ns = sys::monotonic_ns();
+        let silent_ns = now_ns.saturating_sub(header.heartbeat_ns.load(Ordering::Relaxed));
+        if header.closed.load(Ordering::Relaxed) != 0 || silent_ns > PATIENCE_NS {
+            slot.given_up.store(write.wrapping_add(1), Ordering::Relaxed);
+            slot.limit.store(u64::MAX, Ordering::Relaxed);
+            break;
+        }
+        if began_ns == 0 {
+            began_ns = now_ns;
+            slot.waits.fetch_add(1, Ordering::Relaxed);
+        }
+        sys::sleep_ns(PAUSE_NS);
+    }
+    if began_ns != 0 {
+        slot.wait_ns.fetch_add(sys::monotonic_ns().saturating_sub(began_ns), Ordering::Relaxed);
+    }
+}
+
+/// Gives the calling thread's slot back; another may take it.
+pub fn end_thread() {
+    let slot = own_slot();
+    set_own_slot(core::ptr::null_mut());
+    let header = SHARED.load(Ordering::Acquire);
+    // SAFETY: `begin` was given memory that stays.
+    let Some(header) = (unsafe { header.as_ref() }) else { return };
+    if slot.is_null() {
+        return;
+    }
+    let number = (slot as usize - slot_of(header, 0) as usize) / SLOT_BYTES;
+    if let Some(state) = states(header).get(number) {
+        state.store(ENDED, Ordering::Release);
+    }
+}
+
+/// Forgets the slot that a child has from its parent: the child takes one of its own.
+extern "C" fn in_child() {
+    set_own_slot(core::ptr::null_mut());
+}
+
+extern "C" fn at_thread_end(_: *mut u8) {
+    end_thread();
+}
+
+type AtFork = Option<extern "C" fn()>;
+
+unsafe extern "C" {
+    fn __register_atfork(prepare: AtFork, parent: AtFork, child: AtFork, library: *mut u8) -> i32;
+    fn pthread_key_create(key: *mut u32, end: extern "C" fn(*mut u8)) -> i32;
+    fn pthread_setspecific(key: u32, value: *const u8) -> i32;
+}
+
+/// Returns whether the C library of this program has these functions: an old one has them only for threaded programs.
+fn has_keys() -> bool {
+    let found: usize;
+    // SAFETY: the linker has filled in the table that is read.
+    unsafe {
+        asm!("mov {}, qword ptr [rip + pthread_key_create@GOTPCREL]", out(reg) found, options(nostack, pure, readonly))
+    };
+    found != 0
+}
+
+/// Asks the C library to tell of forks and of the ends of threads. Returns false when it cannot tell of forks.
+pub fn listen() -> bool {
+    if has_keys() {
+        let mut key = 0;
+        // SAFETY: as pthread_key_create(3) wants it.
+        if unsafe { pthread_key_create(&raw mut key, at_thread_end) } == 0 {
+            KEY.store(key.cast_signed(), Ordering::Relaxed);
+        }
+    }
+    // SAFETY: the function outlives the process: the library is never unloaded.
+    unsafe { __register_atfork(None, None, Some(in_child), core::ptr::null_mut()) == 0 }
+}
+
+/// Lets the C library tell of the end of the calling thread. Keys of a number below 32 need no memory, and ours is the
+/// first.
+fn note_end() {
+    let key = KEY.load(Ordering::Relaxed);
+    if key >= 0 {
+        // SAFETY: the key is ours; any value but null makes the C library call us.
+        unsafe { pthread_setspecific(key.cast_unsigned(), core::ptr::dangling()) };
+    }
+}

@@ -1,0 +1,130 @@
+//! System calls, made directly: the library must load with every C library, and keep `errno`.
+
+use core::arch::asm;
+
+/// `PROT_READ`, `PROT_WRITE` and `PROT_EXEC` of mmap(2).
+pub const READ: usize = 1;
+/// See [`READ`].
+pub const WRITE: usize = 2;
+/// See [`READ`].
+pub const EXEC: usize = 4;
+const MAP_SHARED: usize = 1;
+const MAP_PRIVATE: usize = 2;
+const MAP_ANONYMOUS: usize = 0x20;
+const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
+const MADV_DONTNEED: usize = 4;
+const CLOCK_MONOTONIC: usize = 1;
+
+/// Makes a system call of up to six arguments; returns its result, or a negative error.
+///
+/// # Safety
+/// What the call does must be sound.
+unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
+    let [a, b, c, d, e, f] = arguments;
+    let result;
+    // SAFETY: the kernel keeps all registers but these three; the caller answers for the call.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as isize => result, in("rdi") a, in("rsi") b, in("rdx") c,
+            in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+fn done(result: isize) -> Result<usize, u32> {
+    if result < 0 { Err(result.unsigned_abs() as u32) } else { Ok(result.cast_unsigned()) }
+}
+
+/// Maps a file's first bytes, for all that have it.
+///
+/// # Errors
+/// The system's number.
+pub fn map_file(descriptor: usize, bytes: usize) -> Result<*mut u8, u32> {
+    // SAFETY: a new mapping at a place of the kernel's choice changes no memory that is in use.
+    done(unsafe { call(9, [0, bytes, READ | WRITE, MAP_SHARED, descriptor, 0]) }).map(|at| at as *mut u8)
+}
+
+/// Maps fresh memory at this very place, where nothing is.
+///
+/// # Errors
+/// The system's number.
+pub fn map_at(place: usize, bytes: usize) -> Result<*mut u8, u32> {
+    let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    // SAFETY: the flag forbids to replace a mapping.
+    let found = done(unsafe { call(9, [place, bytes, READ | WRITE, flags, usize::MAX, 0]) })?;
+    if found != place {
+        // Kernels before 4.17 do not know the flag, and take the place for a wish.
+        // SAFETY: nobody knows this new mapping.
+        unsafe { unmap(found as *mut u8, bytes) };
+        return Err(17);
+    }
+    Ok(found as *mut u8)
+}
+
+/// Takes a mapping away.
+///
+/// # Safety
+/// Nobody uses it any more.
+pub unsafe fn unmap(place: *mut u8, bytes: usize) {
+    // SAFETY: the caller answers for it.
+    unsafe { call(11, [place as usize, bytes, 0, 0, 0, 0]) };
+}
+
+/// Changes what may be done with whole pages.
+///
+/// # Safety
+/// Code there must stay executable.
+///
+/// # Errors
+/// The system's number.
+pub unsafe fn protect(place: usize, bytes: usize, how: usize) -> Result<(), u32> {
+    // SAFETY: the caller answers for it.
+    done(unsafe { call(10, [place, bytes, how, 0, 0, 0]) }).map(drop)
+}
+
+/// Forgets pages of a file that were only read; the next read finds them again.
+///
+/// # Safety
+/// Nobody has written to them.
+pub unsafe fn forget(place: usize, bytes: usize) {
+    // SAFETY: the caller answers for it.
+    unsafe { call(28, [place, bytes, MADV_DONTNEED, 0, 0, 0]) };
+}
+
+/// Closes a descriptor.
+pub fn close(descriptor: usize) {
+    // SAFETY: the descriptor was made for us, and nobody else uses it.
+    unsafe { call(3, [descriptor, 0, 0, 0, 0, 0]) };
+}
+
+/// Returns the number of this process.
+pub fn process() -> u32 {
+    // SAFETY: it only answers.
+    unsafe { call(39, [0; 6]) as u32 }
+}
+
+/// Returns the kernel's number of this thread.
+pub fn thread() -> u32 {
+    // SAFETY: it only answers.
+    unsafe { call(186, [0; 6]) as u32 }
+}
+
+/// Returns nanoseconds on CLOCK_MONOTONIC.
+pub fn monotonic_ns() -> u64 {
+    let mut time = [0_u64; 2];
+    // SAFETY: `time` has the form of a timespec.
+    unsafe { call(228, [CLOCK_MONOTONIC, (&raw mut time) as usize, 0, 0, 0, 0]) };
+    time[0] * 1_000_000_000 + time[1]
+}
+
+/// Sleeps, unless a signal comes.
+pub fn sleep_ns(nanoseconds: u64) {
+    let time = [0, nanoseconds];
+    // SAFETY: `time` has the form of a timespec.
+    unsafe { call(35, [(&raw const time) as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Returns the processor's time-stamp counter.
+pub fn counter() -> u64 {
+    // SAFETY: every processor of this kind has it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

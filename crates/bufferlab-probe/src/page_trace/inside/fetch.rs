@@ -1,0 +1,141 @@
+//! What a site fetches, in the kernel's notation (Documentation/trace/uprobetracer.rst), and where a record has it.
+
+use std::collections::BTreeMap;
+
+use bufferlab_inside::layout::SITE_AT;
+use iced_x86::Register;
+
+use super::super::recorder::Settings;
+use crate::tracefs::{Field, Format};
+
+/// The place of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fetch {
+    /// `\N`
+    Constant(u64),
+    /// `%di`, all 64 bits.
+    Register(Register),
+    /// `+8(...)`; 0 when the address without the distance is null.
+    Memory(i32, Box<Fetch>),
+}
+
+impl Fetch {
+    /// Reads the kernel's notation; none for what sites do not use.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Some(number) = text.strip_prefix('\\') {
+            return number.parse().ok().map(Fetch::Constant);
+        }
+        if let Some(name) = text.strip_prefix('%') {
+            return register(name).map(Fetch::Register);
+        }
+        let (distance, rest) = text.split_once('(')?;
+        let inner = Self::parse(rest.strip_suffix(')')?)?;
+        if !distance.starts_with(['+', '-']) || matches!(inner, Fetch::Constant(_)) {
+            return None;
+        }
+        Some(Fetch::Memory(distance.parse().ok()?, Box::new(inner)))
+    }
+}
+
+fn register(name: &str) -> Option<Register> {
+    use Register::{R8, R9, R10, R11, R12, R13, R14, R15, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP};
+    let names = ["ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
+    let all = [RAX, RBX, RCX, RDX, RSI, RDI, RBP, RSP, R8, R9, R10, R11, R12, R13, R14, R15];
+    names.iter().position(|known| *known == name).map(|at| all[at])
+}
+
+/// A field of a record: how many bytes a site reads, and where a record has how much of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub name: String,
+    pub read_bytes: usize,
+    pub kept: Kept,
+    pub at: usize,
+}
+
+/// How much of a value a record has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// Its lowest bytes.
+    Bytes(usize),
+    /// Whether it is anything but zero.
+    Truth,
+}
+
+impl Kept {
+    pub fn bytes(self) -> usize {
+        match self {
+            Kept::Bytes(bytes) => bytes,
+            Kept::Truth => 1,
+        }
+    }
+}
+
+/// Returns how much is kept of a field whose values are known to be small, or of which only that it is there counts.
+fn kept(name: &str, read_bytes: usize) -> Kept {
+    match name {
+        // An address, which is null or not.
+        "held" | "strategy" => Kept::Truth,
+        // Numbers below ten: the fork, and what PostgreSQL enumerates.
+        "fork" | "strategy_type" | "io_context" => Kept::Bytes(1),
+        // PostgreSQL never extends or reads more than 128 blocks at once.
+        "blocks" => Kept::Bytes(2),
+        _ => Kept::Bytes(read_bytes),
+    }
+}
+
+/// Returns the value that the decoder presumes of a field that records lack.
+fn presumed(name: &str) -> u64 {
+    u64::from(name == "blocks")
+}
+
+/// Places the fields in a record. A field that has its presumed value at all sites takes no place.
+///
+/// Returns what is wrong when there are more than a record has room for.
+pub(super) fn parts(settings: &Settings) -> Result<Vec<Part>, String> {
+    let mut parts = Vec::new();
+    for (column, field) in settings.fields.iter().enumerate() {
+        let (name, kind) = field.split_once(':').unwrap_or((field, "u64"));
+        let read_bytes = match kind {
+            "u8" => 1,
+            "u16" => 2,
+            "u32" => 4,
+            "u64" => 8,
+            _ => return Err(format!("the field {field} has no type that can be recorded")),
+        };
+        let constant = format!("\\{}", presumed(name));
+        if settings.sites.iter().any(|site| site.fetch.get(column).is_none_or(|fetch| *fetch != constant)) {
+            parts.push((column, Part { name: name.to_owned(), read_bytes, kept: kept(name, read_bytes), at: 0 }));
+        }
+    }
+    // The largest first, so that each is at a multiple of its size.
+    parts.sort_by_key(|(column, part)| (std::cmp::Reverse(part.kept.bytes()), *column));
+    let mut at = size_of::<u64>();
+    for (_, part) in &mut parts {
+        part.at = at;
+        at += part.kept.bytes();
+    }
+    if at > SITE_AT {
+        return Err(format!("the fields of a record need {at} bytes, and there are {SITE_AT}"));
+    }
+    Ok(parts.into_iter().map(|(_, part)| part).collect())
+}
+
+/// Returns the format of records, as the decoder wants it.
+pub(super) fn format(parts: &[Part]) -> Format {
+    let field = |offset, size| Field { offset, size, signed: false };
+    let named = parts.iter().map(|part| (part.name.clone(), field(part.at, part.kept.bytes())));
+    let fields: BTreeMap<String, Field> = named.chain([("site".to_owned(), field(SITE_AT, 1))]).collect();
+    Format::of("page", fields)
+}
+
+/// Returns the fetches of a site in the order of the parts.
+pub(super) fn fetches(settings: &Settings, site: usize, parts: &[Part]) -> Result<Vec<Fetch>, String> {
+    let one = |part: &Part| {
+        let named = |field: &String| field.split(':').next() == Some(&*part.name);
+        let column = settings.fields.iter().position(named).unwrap_or(usize::MAX);
+        let text = settings.sites[site].fetch.get(column).map_or("", String::as_str);
+        Fetch::parse(text).ok_or_else(|| format!("`{text}` for {} cannot be fetched", part.name))
+    };
+    parts.iter().map(one).collect()
+}

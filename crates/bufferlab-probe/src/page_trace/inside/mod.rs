@@ -1,0 +1,183 @@
+//! Records a server's page accesses by code in its own process: no root, no kernel, some nanoseconds an access.
+//!
+//! The worker makes a memory that both share, with a plan in it ([`plan`]); the loader maps a small library of ours into
+//! the server (crate `bufferlab-inside`), which carries the plan out before `main`. A thread of the worker moves the
+//! records into a spool. When this process is killed, the server goes on: its rings go round.
+
+mod clock;
+mod fetch;
+pub mod plan;
+mod reader;
+mod shared;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
+mod trampoline;
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use bufferlab_inside::layout::{State, VARIABLE};
+
+use super::binary::segments;
+use super::decode::Decoder;
+use super::recorder::{Preload, Recorder, Settings, Told, Way};
+use super::recording::Spool;
+use crate::tracefs::{Format, TraceError};
+use plan::{Mapped, Plan, Program, plan};
+use reader::Reader;
+use shared::Shared;
+
+/// The library, as build.rs made it; empty where there is none for this processor.
+static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bufferlab_inside.so"));
+const FILE: &str = "bufferlab-inside.so";
+const REPORT: &str = "please report this with the server's version";
+
+/// A trace of a server that records itself.
+pub struct Inside {
+    reader: Option<JoinHandle<Told>>,
+    stop: Arc<AtomicBool>,
+    shared: Arc<Shared>,
+    format: Format,
+    settings: Settings,
+}
+
+/// Makes sure that a build can be recorded from inside here.
+///
+/// # Errors
+/// With the reason why not.
+pub fn check(settings: &Settings) -> Result<(), TraceError> {
+    plan_of(settings)?;
+    Shared::new().map(drop)
+}
+
+/// Reads a program's segments.
+fn program(binary: &Path) -> Result<Program, TraceError> {
+    let unread = |error| TraceError::io("the server's binary cannot be read", binary, &error);
+    let file = File::open(binary).map_err(unread)?;
+    let mut program = Program::default();
+    for segment in segments(binary)? {
+        if !segment.executable {
+            program.data.push((segment.offset, segment.address, segment.bytes));
+            continue;
+        }
+        let mut bytes = vec![0; usize::try_from(segment.bytes).unwrap_or(0)];
+        file.read_exact_at(&mut bytes, segment.offset).map_err(unread)?;
+        program.code.push(Mapped { offset: segment.offset, address: segment.address, bytes });
+    }
+    Ok(program)
+}
+
+/// Returns the direct branches of a build that lead into bytes which a plan covers: from, to. There must be none.
+///
+/// # Errors
+/// When the build cannot be recorded from inside at all.
+pub fn branches(settings: &Settings) -> Result<Vec<(u64, u64)>, TraceError> {
+    let program = program(&settings.binary)?;
+    Ok(plan::branches_into(&program, &plan_of(settings)?))
+}
+
+fn plan_of(settings: &Settings) -> Result<Plan, TraceError> {
+    if LIBRARY.is_empty() {
+        let hint = "use a machine with an x86-64 processor, or --probe page-trace=uprobes as root";
+        return Err(TraceError::new(
+            "servers on this processor cannot record themselves",
+            std::env::consts::ARCH,
+            hint,
+        ));
+    }
+    plan(&program(&settings.binary)?, settings)
+        .map_err(|why| TraceError::new(why, settings.binary.display().to_string(), REPORT))
+}
+
+impl Inside {
+    /// Makes the plan and the memory, and starts the reading thread.
+    ///
+    /// # Errors
+    /// When this build cannot be recorded from inside.
+    pub fn arm(settings: Settings) -> Result<Self, TraceError> {
+        let plan = plan_of(&settings)?;
+        let shared = Shared::new()?;
+        shared.put(&plan);
+        Ok(Self { reader: None, stop: Arc::default(), shared: Arc::new(shared), format: plan.format, settings })
+    }
+
+    fn join(&mut self) -> Option<Told> {
+        self.stop.store(true, Ordering::Release);
+        let spool = &self.settings.spool;
+        Some(self.reader.take()?.join().unwrap_or_else(|_| {
+            self.shared.close();
+            Told::broken(Way::Inside, spool)
+        }))
+    }
+}
+
+impl Recorder for Inside {
+    fn preload(&self, folder: &Path) -> Result<Option<Preload>, TraceError> {
+        let path = folder.join(FILE);
+        let text = path.to_str().filter(|path| path.starts_with('/') && !path.contains([' ', ':', '$']));
+        let text = text.ok_or_else(|| {
+            let hint = "name a directory without spaces, colons and dollars with --data-dir";
+            TraceError::new("the loader cannot be told this path", path.display().to_string(), hint)
+        })?;
+        // Everybody may read it, as the server has another user.
+        let _ = std::fs::remove_file(&path);
+        let file = File::options().write(true).create_new(true).mode(0o444).open(&path);
+        file.and_then(|mut file| file.write_all(LIBRARY))
+            .map_err(|error| TraceError::io("the server's recorder cannot be written", &path, &error))?;
+        let descriptor = self.shared.descriptor();
+        let environment = [("LD_PRELOAD", text.to_owned()), (VARIABLE, descriptor.to_string())];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        Ok(Some(Preload { environment, descriptor }))
+    }
+
+    fn attach(&mut self, _pid: u32) -> Result<(), TraceError> {
+        let decoder = Decoder::new(&self.format, &self.settings)
+            .ok_or_else(|| TraceError::new("the sites do not tell the page", "page_sites.toml", REPORT))?;
+        let path = &self.settings.spool;
+        let spool = Spool::create(path).map_err(|error| TraceError::io("the spool cannot be made", path, &error))?;
+        let (stop, shared) = (Arc::clone(&self.stop), Arc::clone(&self.shared));
+        let named = std::thread::Builder::new().name("page-trace".to_owned());
+        let reader = named.spawn(move || Reader::new(shared, decoder, spool).read_until(&stop));
+        self.reader =
+            Some(reader.map_err(|error| TraceError::io("the reading thread cannot be started", path, &error))?);
+        Ok(())
+    }
+
+    fn require_on(&self) -> Result<(), TraceError> {
+        let (state, error) = self.shared.state();
+        let error = if error == 0 { String::new() } else { format!(": {}", std::io::Error::from_raw_os_error(error)) };
+        let (why, hint) = match state {
+            State::Patched => return Ok(()),
+            State::Absent => (
+                "the loader did not take the recorder into it",
+                "name a directory from which programs may be run (no noexec) with --data-dir; see the server's log",
+            ),
+            State::OtherText => ("its code is not that of its file", "fetch the server again, and start nothing else"),
+            State::NoRoom => ("there is no free memory near its code", REPORT),
+            State::NoCode | State::TextFixed => (
+                "this system lets no program change its own code",
+                "allow it (SELinux: execmod and execmem), or use --probe page-trace=uprobes as root",
+            ),
+            State::NoXsave => ("this processor cannot save its state (xsave)", "use another machine"),
+            State::NoFork => ("its C library does not tell of its children", REPORT),
+        };
+        let what = format!("the server does not record its page accesses: {why}{error}");
+        Err(TraceError::new(what, self.settings.binary.display().to_string(), hint))
+    }
+
+    fn finish(mut self: Box<Self>) -> Told {
+        self.join().unwrap_or_else(|| Told::empty(Way::Inside, super::recording::Spooled::default()))
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.join();
+        self.shared.close();
+    }
+}

@@ -1,0 +1,144 @@
+//! The memory that the server and its reader share, as the reader sees it.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bufferlab_inside::layout::{
+    ALL_BYTES, ENDED, HEAD_BYTES, Header, PLAN_AT, RECORD_BYTES, RING_BYTES, SLOT_BYTES, SLOTS, SLOTS_AT, STATES,
+    STATES_AT, Slot, State, USED,
+};
+
+use super::plan::Plan;
+use crate::clock::monotonic_ns;
+use crate::tracefs::TraceError;
+
+const PAGE: usize = 4096;
+
+/// A memory of [`ALL_BYTES`] without a name. It lives as long as somebody has it.
+#[derive(Debug)]
+pub(super) struct Shared {
+    descriptor: OwnedFd,
+    place: *mut u8,
+}
+
+// SAFETY: all that changes in it is atomic, but for the records of a ring, which nobody writes after they were told.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Makes a memory of zeros.
+    pub fn new() -> Result<Self, TraceError> {
+        let refused = || {
+            let error = std::io::Error::last_os_error();
+            let hint = "allow memfd_create and mmap to this process, or use --probe page-trace=uprobes as root";
+            TraceError::new(format!("no memory can be shared with the server: {error}"), "memfd_create", hint)
+        };
+        // SAFETY: the name ends with a zero.
+        let descriptor = unsafe { libc::memfd_create(c"bufferlab-page-trace".as_ptr(), libc::MFD_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(refused());
+        }
+        // SAFETY: the descriptor is new, and ours.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        // SAFETY: it is a file.
+        if unsafe { libc::ftruncate(descriptor.as_raw_fd(), ALL_BYTES as libc::off_t) } != 0 {
+            return Err(refused());
+        }
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at a place of the kernel's choice.
+        let place =
+            unsafe { libc::mmap(std::ptr::null_mut(), ALL_BYTES, rights, libc::MAP_SHARED, descriptor.as_raw_fd(), 0) };
+        if place == libc::MAP_FAILED {
+            return Err(refused());
+        }
+        Ok(Self { descriptor, place: place.cast() })
+    }
+
+    pub fn descriptor(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+
+    /// Writes the plan. The server has not begun.
+    pub fn put(&self, plan: &Plan) {
+        // SAFETY: nobody else has the memory yet, and zeros are a header.
+        let header = unsafe { &mut *self.place.cast::<Header>() };
+        let bytes = plan.put_into(header);
+        // SAFETY: a plan fits there.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.place.add(PLAN_AT), bytes.len()) };
+        self.live();
+    }
+
+    pub fn header(&self) -> &Header {
+        // SAFETY: it is there as long as we are; what the server changes is atomic.
+        unsafe { &*self.place.cast::<Header>() }
+    }
+
+    /// Gives a sign of life: the server waits for a reader that lives.
+    pub fn live(&self) {
+        self.header().heartbeat_ns.store(monotonic_ns(), Ordering::Relaxed);
+    }
+
+    /// Says that nobody reads any more.
+    pub fn close(&self) {
+        self.header().closed.store(1, Ordering::Release);
+    }
+
+    /// Returns what the library did, and the system's error.
+    pub fn state(&self) -> (State, i32) {
+        let state = self.header().state.load(Ordering::Acquire);
+        let known = STATES.get(state as usize).copied().unwrap_or(State::Absent);
+        (known, self.header().errno.load(Ordering::Relaxed).cast_signed())
+    }
+
+    /// Returns the states of the slots.
+    pub fn states(&self) -> &[AtomicU32] {
+        // SAFETY: zeros are states, and they change by atomic operations.
+        unsafe { std::slice::from_raw_parts(self.place.add(STATES_AT).cast(), SLOTS) }
+    }
+
+    fn at(&self, slot: usize) -> *mut u8 {
+        assert!(slot < SLOTS, "there is no slot {slot}");
+        // SAFETY: the memory has all slots.
+        unsafe { self.place.add(SLOTS_AT + slot * SLOT_BYTES) }
+    }
+
+    pub fn slot(&self, number: usize) -> &Slot {
+        // SAFETY: zeros are a slot, and it changes by atomic operations.
+        unsafe { &*self.at(number).cast::<Slot>() }
+    }
+
+    /// Returns the record at a number of bytes written.
+    #[inline]
+    pub fn record(&self, number: usize, written: u64) -> [u8; RECORD_BYTES] {
+        let at = HEAD_BYTES + (written as usize & (RING_BYTES - 1) & !(RECORD_BYTES - 1));
+        // SAFETY: the place is inside of the slot. The server has published the record, and leaves it alone until we
+        // have said that it is read; were it to change it all the same, the bytes would be wrong and nothing else.
+        let words = unsafe { self.at(number).add(at).cast::<[u64; RECORD_BYTES / 8]>().read_volatile() };
+        let mut bytes = [0; RECORD_BYTES];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Takes memory for a slot, so that it does not count as the server's, whose memory may be limited.
+    pub fn touch(&self, number: usize) {
+        for page in (0..SLOT_BYTES).step_by(PAGE) {
+            // SAFETY: the place is inside of the slot.
+            unsafe { self.at(number).add(page).read_volatile() };
+        }
+    }
+
+    /// Lets others have the slot of a process that has gone.
+    pub fn free(&self, number: usize) {
+        let _ = self.states()[number].compare_exchange(USED, ENDED, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: nobody has a reference any more.
+        unsafe { libc::munmap(self.place.cast(), ALL_BYTES) };
+    }
+}
