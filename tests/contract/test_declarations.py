@@ -87,7 +87,7 @@ def test_an_engine_has_every_part_of_a_behaviour(name: str) -> None:
     assert ("server_version" in own) == declaration.is_server
     assert ("server_user" in own) == declaration.needs_unprivileged_user
     assert ("restore_host" in own) == declaration.changes_host
-    assert callable(getattr(behaviour, "check", None)) == (declaration.file_format == "own")
+    assert ("check" in own) == (declaration.file_format == "own")
 
 
 def _found(name: str) -> Found:
