@@ -26,11 +26,12 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.engines.innodb import find_mysqld
-from bufferlab.engines.innodb.innodb_behaviour import InnodbBehaviour
-from bufferlab.engines.innodb.private_innodb import PrivateInnodb
+from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import user
+from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.engines.servers.server_behaviour import ServerBehaviour
 
 CONNECTIONS = 8
 ROWS = 100_000
@@ -59,9 +60,9 @@ def main() -> None:
 def measure(folder: Path, server_name: str, pairs: int) -> None:
     """All of it in one folder."""
     flavour: find_mysqld.Flavour = "mariadb" if "mariadb" in server_name else "mysql"
-    behaviour, database = InnodbBehaviour(flavour), folder / "database"
+    family, database = InnodbFamily(flavour), folder / "database"
     knobs = {"page_size_bytes": 16384, "server": server_name}
-    loaded = behaviour.load(
+    loaded = ServerBehaviour(family).load(
         {
             "database": str(database),
             "knobs": knobs,
@@ -74,7 +75,8 @@ def measure(folder: Path, server_name: str, pairs: int) -> None:
     show("load of 4 warehouses", [loaded["rows"] / loaded["seconds"]], "rows/s")
     show("copy of the data directory over the load", [copy_seconds(database) / loaded["seconds"]], "ratio")
     build, identity = find_mysqld.find(flavour, server_name), identities.read(database)
-    with PrivateInnodb(
+    with PrivateServer(
+        family,
         build,
         database / "data",
         folder / "server",
@@ -105,7 +107,7 @@ class Spent:
 
 def point_selects(
     way: str,
-    server: PrivateInnodb,
+    server: PrivateServer,
     identity: identities.Identity,
     pairs: int,
     port: int | None,
@@ -123,7 +125,7 @@ def point_selects(
 
 def ways_of_sending(
     way: str,
-    server: PrivateInnodb,
+    server: PrivateServer,
     identity: identities.Identity,
     pairs: int,
     port: int | None,
@@ -141,7 +143,7 @@ def ways_of_sending(
 
 
 def run_core(
-    server: PrivateInnodb,
+    server: PrivateServer,
     identity: identities.Identity,
     workload: dict[str, Any],
     count: int,
@@ -188,7 +190,7 @@ def run_core(
     return Spent(*((last[name] - first[name]) / done for name in ("process_user_us", "process_system_us")))
 
 
-def sysbench(server: PrivateInnodb, port: int | None, command: str, *more: str) -> subprocess.Popen[str]:
+def sysbench(server: PrivateServer, port: int | None, command: str, *more: str) -> subprocess.Popen[str]:
     """sysbench's point selects with the account that needs no password; waits for `prepare`."""
     where = ["--mysql-host=127.0.0.1", f"--mysql-port={port}"] if port else [f"--mysql-socket={server.socket}"]
     process = subprocess.Popen(
@@ -204,7 +206,7 @@ def sysbench(server: PrivateInnodb, port: int | None, command: str, *more: str) 
     return process
 
 
-def timed_sysbench(server: PrivateInnodb, port: int | None) -> Spent:
+def timed_sysbench(server: PrivateServer, port: int | None) -> Spent:
     """Its processor time for each select."""
     process = sysbench(server, port, "run", f"--threads={CONNECTIONS}", f"--events={SELECTS}", "--time=0")
     assert process.stdout is not None

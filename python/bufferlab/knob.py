@@ -1,16 +1,18 @@
-"""The type of a setting that a point may vary: its name, limits and unit, and how its text becomes a value.
+"""The types of what a point may vary: a knob with its name, limits and unit, and a setting with the value asked for.
 
-Engines, workloads and the load declare their settings in tables of this one type, one row each:
+Engines, workloads and the load declare their knobs in tables of one type, one row each:
 `Knob.size("file_size", "bytes of the file", default="1GiB", minimum=4096)`. A row has the name, the words of a choice,
-the meaning, and then the attributes that differ from the type's defaults.
+the meaning, and then the attributes that differ from the type's defaults. `Knob.parse` makes a `Setting`, once: the
+experiment, the plan and the run hold that object.
 
-The type is pure: it reads no file and knows no engine.
+The types are pure: they read no file and know no engine. Below them stand the knobs of the load, which belong to none.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from typing import Required, TypedDict, Unpack
@@ -27,12 +29,19 @@ from bufferlab.units import (
     parse_percent,
     parse_size,
 )
+from bufferlab.versions import has
 
 Native = int | float | str
 """A setting's value as the core takes it."""
 
+Values = Mapping[str, Native]
+"""Values by the names of their settings."""
+
 Value = bool | int | float | str | None
 """A setting's value as an engine reads it back; None where the engine tells none."""
+
+PREFIX = "var."
+"""The prefix of variables that are passed through."""
 
 AUTO = "auto"
 """The word that leaves a setting's value to bufferlab or the engine, because it depends on the server's version."""
@@ -46,21 +55,6 @@ _LARGEST_SHARE = 10
 """The largest share: a pool of ten times the database, or the working set, holds no more than one of its size."""
 _MAX_FRACTION_DIGITS = 12
 """The most digits after the point: more are a slip of the hand, and floats could not tell such numbers apart."""
-
-
-class Asked(str):
-    """The canonical text of a value asked for, with the value it was parsed to, so that it is parsed only once."""
-
-    ratio: Decimal | None
-    """The share (0.1 for "10%"); None for a value that is not a share."""
-    value: Native
-    """The typed value of anything but a share; AUTO if it is left to the engine."""
-
-    def __new__(cls, text: str, value: Native = "", ratio: Decimal | None = None) -> Asked:
-        """Make the text. A share is given as `ratio`, anything else as `value`."""
-        asked = super().__new__(cls, text)
-        asked.value, asked.ratio = value, ratio
-        return asked
 
 
 class KnobKind(Enum):
@@ -90,6 +84,11 @@ class Attributes(TypedDict, total=False):
     """The attributes that any row of a table may give; Knob explains each."""
 
     default: Required[str]
+    spelling: str
+    choices: tuple[str, ...]
+    share_of: str
+    pattern: str
+    example: str
     minimum: int | Decimal
     maximum: int
     power_of_two: bool
@@ -107,14 +106,15 @@ class Knob:
 
     name: str
     """The name that people write: `pool_size`."""
-    native_name: str
-    """The name that the core takes, with the unit last: `pool_size_bytes`."""
     kind: KnobKind
     unit: str
-    """The unit of the native value: "bytes", "rows", or "" for a word and a bare number."""
+    """The unit of the value: "bytes", "rows", or "" for a word and a bare number."""
     default: str
     """The value, as text, when none is asked for; "" for a setting that must be asked for (a file)."""
     meaning: str
+    spelling: str = ""
+    """Its owner's own word for it: the server's variable, or the field of the core's job with the unit last
+    (`pool_size_bytes`). "": the owner has none, and bufferlab does itself what the setting asks for."""
     choices: tuple[str, ...] = ()
     """The words that may be written. A CHOICE takes nothing else; a NUMBER or a SIZE_OR_SHARE takes these words too."""
     minimum: int | Decimal = 0
@@ -140,67 +140,61 @@ class Knob:
     """The description, for hints, of the values that a TEXT takes."""
 
     @classmethod
-    def size(cls, name: str, meaning: str, native_name: str = "{}_bytes", **more: Unpack[Attributes]) -> Knob:
-        """Declare a SIZE. In `native_name`, here and below, {} is the knob's name."""
-        return cls(name, native_name.format(name), KnobKind.SIZE, "bytes", meaning=meaning, **more)
+    def _row(cls, kind: KnobKind, name: str, meaning: str, unit: str, ending: str, more: Attributes) -> Knob:
+        """Declare a knob of a kind. In `spelling` {} is its name; without one it is the name with its ending."""
+        more["spelling"] = more.get("spelling", f"{{}}{ending}").format(name)
+        return cls(name=name, kind=kind, unit=unit, meaning=meaning, **more)
 
     @classmethod
-    def size_or_share(cls, name: str, meaning: str, choices: tuple[str, ...] = (), **more: Unpack[Attributes]) -> Knob:
-        """Declare a SIZE_OR_SHARE; `choices` are words that it takes too."""
-        return cls(name, f"{name}_bytes", KnobKind.SIZE_OR_SHARE, "bytes", meaning=meaning, choices=choices, **more)
+    def size(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
+        """Declare a SIZE."""
+        return cls._row(KnobKind.SIZE, name, meaning, "bytes", "_bytes", more)
 
     @classmethod
-    def choice(
-        cls, name: str, choices: tuple[str, ...], meaning: str, native_name: str = "{}", **more: Unpack[Attributes]
-    ) -> Knob:
+    def size_or_share(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
+        """Declare a SIZE_OR_SHARE."""
+        return cls._row(KnobKind.SIZE_OR_SHARE, name, meaning, "bytes", "_bytes", more)
+
+    @classmethod
+    def choice(cls, name: str, words: tuple[str, ...], meaning: str, **more: Unpack[Attributes]) -> Knob:
         """Declare a CHOICE among these words."""
-        return cls(name, native_name.format(name), KnobKind.CHOICE, "", meaning=meaning, choices=choices, **more)
+        more["choices"] = words
+        return cls._row(KnobKind.CHOICE, name, meaning, "", "", more)
 
     @classmethod
-    def count(
-        cls, name: str, meaning: str, unit: str = "", native_name: str = "{}", **more: Unpack[Attributes]
-    ) -> Knob:
+    def count(cls, name: str, meaning: str, unit: str = "", **more: Unpack[Attributes]) -> Knob:
         """Declare a COUNT."""
-        return cls(name, native_name.format(name), KnobKind.COUNT, unit, meaning=meaning, **more)
+        return cls._row(KnobKind.COUNT, name, meaning, unit, "", more)
 
     @classmethod
-    def count_or_share(cls, name: str, meaning: str, unit: str, share_of: str, **more: Unpack[Attributes]) -> Knob:
-        """Declare a COUNT_OR_SHARE; `share_of` is the whole in words."""
-        return cls(name, name, KnobKind.COUNT_OR_SHARE, unit, meaning=meaning, share_of=share_of, **more)
+    def count_or_share(cls, name: str, meaning: str, unit: str, **more: Unpack[Attributes]) -> Knob:
+        """Declare a COUNT_OR_SHARE."""
+        return cls._row(KnobKind.COUNT_OR_SHARE, name, meaning, unit, "", more)
 
     @classmethod
-    def number(
-        cls,
-        name: str,
-        meaning: str,
-        unit: str = "",
-        native_name: str = "{}",
-        choices: tuple[str, ...] = (),
-        **more: Unpack[Attributes],
-    ) -> Knob:
-        """Declare a NUMBER; `choices` are words that it takes too."""
-        return cls(name, native_name.format(name), KnobKind.NUMBER, unit, meaning=meaning, choices=choices, **more)
+    def number(cls, name: str, meaning: str, unit: str = "", **more: Unpack[Attributes]) -> Knob:
+        """Declare a NUMBER."""
+        return cls._row(KnobKind.NUMBER, name, meaning, unit, "", more)
 
     @classmethod
     def duration(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
         """Declare a DURATION in seconds."""
-        return cls(name, f"{name}_s", KnobKind.DURATION, "s", meaning=meaning, **more)
+        return cls._row(KnobKind.DURATION, name, meaning, "s", "_s", more)
 
     @classmethod
-    def text(cls, name: str, meaning: str, pattern: str, example: str, **more: Unpack[Attributes]) -> Knob:
-        """Declare a TEXT that must match `pattern`; `example` describes the values."""
-        return cls(name, name, KnobKind.TEXT, "", meaning=meaning, pattern=pattern, example=example, **more)
+    def text(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
+        """Declare a TEXT; it needs a `pattern` and an `example`."""
+        return cls._row(KnobKind.TEXT, name, meaning, "", "", more)
 
     @classmethod
     def file(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
         """Declare a FILE."""
-        return cls(name, name, KnobKind.FILE, "", meaning=meaning, **more)
+        return cls._row(KnobKind.FILE, name, meaning, "", "", more)
 
-    def parse(self, value: object) -> Asked:
-        """Return the canonical text of a value asked for. Raises UnitError when the setting cannot have this value."""
+    def parse(self, value: object) -> Setting:
+        """Return the setting with the value asked for. Raises UnitError when the knob cannot have this value."""
         if self.auto is not None and value == AUTO:
-            own = self.parse(self.auto) if self.auto else Asked(AUTO, AUTO)
-            return Asked(AUTO, own.value, own.ratio)
+            return replace(self.parse(self.auto), asked=AUTO) if self.auto else Setting(self, AUTO, None)
         match self.kind:
             case KnobKind.TEXT:
                 return self._word(self._text(value))
@@ -216,37 +210,13 @@ class Knob:
                 return self._duration(value)
             case KnobKind.SIZE:
                 size_bytes = int(self._within(parse_bytes(self._text_or_whole(value, "size")), value))
-                return Asked(canonical_bytes(size_bytes), size_bytes)
+                return Setting(self, canonical_bytes(size_bytes), size_bytes)
             case KnobKind.SIZE_OR_SHARE:
                 return self._size_or_share(value)
             case KnobKind.FILE:
                 if isinstance(value, str) and value.strip():
                     return self._word(value)
                 raise UnitError(f"{self.name} = {brief(value)} is not the path of a file", f"write {self.range_text()}")
-
-    def native(self, asked: str, whole: int | None) -> Native:
-        """Return the value that the core takes; "auto" for a setting that is not to be set.
-
-        `whole` is what a share refers to, in the setting's unit. Raises ValueError for a share without it.
-        """
-        parsed = self._parsed(asked)
-        if parsed.ratio is None:
-            return parsed.value
-        if whole is None:
-            raise ValueError(f"{self.name} = {asked} needs {self.share_of}")
-        return int(parsed.ratio * whole)
-
-    def typed(self, told: Value) -> Value:
-        """Return the number in a text that an engine read back: seconds of a DURATION, the value of a NUMBER.
-
-        Any other value, and a text that is not such a number, is returned as it is.
-        """
-        try:
-            if isinstance(told, str) and self.kind is KnobKind.DURATION:
-                return parse_duration(told)
-            return float(parse_number(told)) if isinstance(told, str) and self.kind is KnobKind.NUMBER else told
-        except UnitError:
-            return told
 
     def fits(self, told: object) -> bool:
         """Return whether the core may have taken this value: one of the words, or a number within the limits."""
@@ -261,17 +231,6 @@ class Knob:
         if isinstance(told, bool) or not isinstance(told, int | float if fraction else int):
             return False
         return float(self.minimum) <= told <= (_LARGEST if self.maximum is None else self.maximum)
-
-    def share(self, asked: str) -> Decimal | None:
-        """Return the ratio of a value asked for (0.1 for "10%"); None if it is not a share."""
-        return self._parsed(asked).ratio
-
-    def _parsed(self, asked: str) -> Asked:
-        return asked if isinstance(asked, Asked) else self.parse(asked)
-
-    @staticmethod
-    def _word(text: str) -> Asked:
-        return Asked(text, text)
 
     def range_text(self) -> str:
         """Return, in words, which values may be written, for hints and for `bufferlab list`."""
@@ -324,42 +283,45 @@ class Knob:
             raise UnitError(f"{self.name} = {brief(value)} is not a whole number", f"write {self.range_text()}")
         return value
 
-    def _count(self, value: object) -> Asked:
-        count = int(self._within(self._whole(value), value))
-        return Asked(str(count), count)
+    def _word(self, text: str) -> Setting:
+        return Setting(self, text, text)
 
-    def _number(self, value: object) -> Asked:
+    def _count(self, value: object) -> Setting:
+        count = int(self._within(self._whole(value), value))
+        return Setting(self, str(count), count)
+
+    def _number(self, value: object) -> Setting:
         if isinstance(value, str) and value in self.choices:
             return self._word(value)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise UnitError(f"{self.name} = {brief(value)} is not a number", f"write {self.range_text()}")
         number = parse_number(value)
         self._within(number, value)
-        return Asked(canonical_number(self._fraction(number, value)), float(number))
+        return Setting(self, canonical_number(self._fraction(number, value)), float(number))
 
-    def _duration(self, value: object) -> Asked:
+    def _duration(self, value: object) -> Setting:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise UnitError(f"{self.name} = {brief(value)} is not a duration", f"write {self.range_text()}")
         seconds = parse_duration(value)
         if seconds != seconds:
             raise UnitError(f"{self.name} = {brief(value)} is not a duration", f"write {self.range_text()}")
         self._within(seconds, value)
-        return Asked(canonical_duration(seconds), seconds)
+        return Setting(self, canonical_duration(seconds), seconds)
 
-    def _size_or_share(self, value: object) -> Asked:
+    def _size_or_share(self, value: object) -> Setting:
         if isinstance(value, str) and value in self.choices:
             return self._word(value)
         size = parse_size(self._text_or_whole(value, "size"))
         if size.ratio is None:
-            return Asked(str(size), int(self._within(size.size_bytes or 0, value)))
+            return Setting(self, str(size), int(self._within(size.size_bytes or 0, value)))
         self._share(size.ratio, value)
-        return Asked(str(size), ratio=size.ratio)
+        return Setting(self, str(size), None, size.ratio)
 
-    def _count_or_share(self, value: object) -> Asked:
+    def _count_or_share(self, value: object) -> Setting:
         if isinstance(value, str) and value.strip().endswith("%"):
             ratio = parse_percent(value)
             self._share(ratio, value)
-            return Asked(f"{canonical_number(ratio * 100)}%", ratio=ratio)
+            return Setting(self, f"{canonical_number(ratio * 100)}%", None, ratio)
         return self._count(value)
 
     def _share(self, ratio: Decimal, written: object) -> None:
@@ -396,3 +358,102 @@ class Knob:
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise UnitError(f"{self.name} = {brief(value)} is not a {quantity}", f"write {self.range_text()}")
         return value
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A knob with the value asked for. Equal values have equal texts."""
+
+    knob: Knob
+    asked: str
+    """The canonical text: "10%"."""
+    value: Native | None
+    """The value that runs; None where the engine chooses it, and for a share until `of` is told its whole."""
+    ratio: Decimal | None = None
+    """The share asked for (0.1 for "10%"); None for a value that is not a share."""
+    note: str = ""
+    """The reason why the value is not the one asked for; "" if it is."""
+
+    def __str__(self) -> str:
+        return self.asked
+
+    def of(self, whole: int) -> Setting:
+        """Return the setting with its value: a share is one of `whole`, in the knob's unit."""
+        return self if self.ratio is None else replace(self, value=int(self.ratio * whole))
+
+    @property
+    def number(self) -> int:
+        """Return the value of a size or a count that is known."""
+        if self.value is None:
+            raise ValueError(f"{self.knob.name} = {self.asked} has no value yet")
+        return int(self.value)
+
+    @property
+    def value_or_text(self) -> Native:
+        """Return the value; of a share whose whole is not known, and of what the engine chooses, the text."""
+        return self.asked if self.value is None else self.value
+
+
+def values_of(settings: Mapping[str, Setting], whole: int | None = None) -> dict[str, Native]:
+    """Return the values of settings by their names; those that are left to the engine are left out.
+
+    Shares are of `whole`. Without it, a share that was not told its own whole is left out too.
+    """
+    known = {name: one if whole is None else one.of(whole) for name, one in settings.items()}
+    return {name: one.value for name, one in known.items() if one.value is not None}
+
+
+@dataclass(frozen=True)
+class Variables:
+    """The variables behind one family's knobs, as its declaration spells them."""
+
+    knobs: Mapping[str, Knob]
+    """The family's knobs by name."""
+
+    def of(self, name: str) -> str:
+        """Return the server's variable behind a setting; "" for one of bufferlab itself."""
+        if name.startswith(PREFIX):
+            return name.removeprefix(PREFIX)
+        return self.knobs[name].spelling if name in self.knobs else ""
+
+    def knob(self, variable: str) -> Knob | None:
+        """Return the knob that sets a variable of the server; None when there is none."""
+        return next((knob for knob in self.knobs.values() if knob.spelling == variable), None)
+
+    def settings(
+        self, flavour: str, version: str, values: Values, written: Callable[[str, Native], str]
+    ) -> dict[str, str]:
+        """Return the variables with their values as `written` puts those, by the settings' names.
+
+        What this version lacks is left out: it can only have come from "auto", an explicit value was refused at the
+        start of the sweep.
+        """
+        known = {name: value for name, value in values.items() if self.of(name)}
+        return {
+            self.of(name): written(name, value)
+            for name, value in known.items()
+            if name not in self.knobs or has(self.knobs[name].versions, flavour, version)
+        }
+
+
+# The settings of the load: how transactions arrive, for every engine and workload. By default the loop is closed: the
+# next transaction begins when the last has ended. With a rate the loop is open: transactions arrive whether or not the
+# engine keeps up, as with users who do not know of each other.
+
+LOAD_KNOBS: tuple[Knob, ...] = (
+    Knob.number("rate",
+                "transactions that arrive each second (open loop); unlimited: the next begins when the last ended",
+                spelling="rate_per_s", unit="per_s", choices=(UNLIMITED,), default=UNLIMITED,
+                minimum=Decimal("0.001"), maximum=10_000_000),
+    Knob.choice("arrivals", ("poisson", "constant"),
+                "with a rate: the times between arrivals are random and independent, or all equal", default="poisson"),
+    Knob.duration("patience", "with a rate: an arrival that has waited longer is dropped, and counted", default="10s",
+                  minimum=Decimal("0.001"), maximum=86_400),
+    Knob.choice("arm", tuple("abcdefgh"),
+                "a label that changes nothing: points that differ in it alone show the noise of this host",
+                default="a"),
+)  # fmt: skip
+
+#: The connections that run transactions at once. It stands in [workload]; its default is the engine's.
+CONNECTIONS = Knob.count("connections", "connections that run transactions at the same time; only servers take several",
+                         default="8", minimum=1, maximum=1000)  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.report.publish import publish
+from bufferlab.report.build import publish
 from support.chromium import chromium, console_messages, fetched, look
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, build

@@ -19,10 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.engines.innodb import control as innodb_control
-from bufferlab.engines.innodb.existing import owned_schema
-from bufferlab.engines.innodb.existing.global_variables import GlobalVariables
+from bufferlab.engines.innodb import owned_schema
+from bufferlab.engines.innodb.connection import connect as innodb_connect
+from bufferlab.engines.innodb.global_variables import GlobalVariables
 from bufferlab.engines.postgres import control as postgres_control
-from bufferlab.engines.postgres.existing import owned_database
+from bufferlab.engines.postgres import owned_database
+from bufferlab.engines.postgres.connection import connect as postgres_connect
+from bufferlab.engines.servers.existing.address import private
 from campaign import witness
 from campaign.pairs import SERVERS, Owned, ended
 from campaign.place import Place, place
@@ -103,10 +106,10 @@ class Tenancy:
 
 @contextmanager
 def _mysql(owned: Owned) -> Iterator[Tenancy]:
-    socket = Path(owned.url.partition("socket=")[2])
+    socket = owned.url.partition("socket=")[2]
 
     def session(user: str, password: str, schema: str | None) -> Any:
-        return innodb_control.connect(socket, user, password, schema)
+        return innodb_connect(private(socket, user, password), schema)
 
     def great(query: str) -> None:
         with closing(session("bufferlab", owned.password, None)) as connection:
@@ -144,14 +147,17 @@ def _mysql(owned: Owned) -> Iterator[Tenancy]:
 
 @contextmanager
 def _postgres(owned: Owned) -> Iterator[Tenancy]:
-    folder = Path(owned.url.partition("socket=")[2])
+    folder = owned.url.partition("socket=")[2]
+
+    def session(user: str, password: str, database: str) -> postgres_control.Connection:
+        return postgres_connect(private(folder, user, password, database, postgres_control.PORT))
 
     def great(query: str) -> None:
-        with closing(postgres_control.connect(folder, "bufferlab", owned.password, "postgres")) as connection:
+        with closing(session("bufferlab", owned.password, "postgres")) as connection:
             postgres_control.rows(connection, query)
 
     def ask(query: str) -> list[tuple[Any, ...]]:
-        with closing(postgres_control.connect(folder, _TENANT, _PASSWORD, "lab")) as connection:
+        with closing(session(_TENANT, _PASSWORD, "lab")) as connection:
             return postgres_control.rows(connection, query)
 
     def begin() -> None:
@@ -165,7 +171,7 @@ def _postgres(owned: Owned) -> Iterator[Tenancy]:
         ask(f"COMMENT ON DATABASE lab IS 'bufferlab: {made}'")
 
     def forge() -> None:
-        with closing(postgres_control.connect(folder, _TENANT, _PASSWORD, "lab")) as connection:
+        with closing(session(_TENANT, _PASSWORD, "lab")) as connection:
             mark = owned_database.marked(connection, "lab")
             assert mark is not None
             there = tuple(owned_database.objects(connection))

@@ -14,8 +14,7 @@ from bufferlab import spec
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour, Found
 from bufferlab.errors import SpecError
-from bufferlab.knob import Knob, KnobKind
-from bufferlab.load_knobs import LOAD_KNOBS
+from bufferlab.knob import LOAD_KNOBS, Knob, KnobKind, values_of
 from bufferlab.plan import estimated_facts, make
 from bufferlab.registry import registry
 from bufferlab.spec import Overrides
@@ -48,7 +47,8 @@ def test_an_engine_declares_itself_under_its_registered_name(name: str) -> None:
     assert declaration.max_connections >= 1
     assert declaration.min_frames >= 1
     assert len(declaration.by_name()) == len(declaration.knobs)
-    assert len({knob.native_name for knob in declaration.knobs}) == len(declaration.knobs)
+    spellings = [knob.spelling for knob in declaration.knobs if knob.spelling]
+    assert len(set(spellings)) == len(spellings)
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -87,7 +87,7 @@ def test_an_engine_has_every_part_of_a_behaviour(name: str) -> None:
     assert ("server_version" in own) == declaration.is_server
     assert ("server_user" in own) == declaration.needs_unprivileged_user
     assert ("restore_host" in own) == declaration.changes_host
-    assert callable(getattr(behaviour, "check", None)) == (declaration.file_format == "own")
+    assert ("check" in own) == (declaration.file_format == "own")
 
 
 def _found(name: str) -> Found:
@@ -109,9 +109,8 @@ def test_an_engine_can_be_found_here(name: str) -> None:
 def test_a_data_recipe_depends_on_page_size_scale_and_seed(name: str) -> None:
     _found(name)
     declaration, behaviour = engines.declaration(name), engines.behaviour(name)
-    knobs = declaration.native(declaration.defaults(), 1 << 30)
-    decides = declaration.page_knob or "file_size"
-    page = declaration.by_name()[decides].native_name
+    knobs = values_of(declaration.defaults(), 1 << 30)
+    page = declaration.page_knob or "file_size"
     workload = {"name": "tpcc", "warehouses": 1, "load_seed": 1, "version": 1}
     recipes = [
         behaviour.data_recipe(knobs, workload),
@@ -128,9 +127,6 @@ def test_a_setting_is_completely_described(knob: Knob) -> None:
     assert knob.meaning
     assert knob.range_text()
     assert knob.unit in UNITS
-    if knob.unit and not knob.native_name.startswith("innodb_"):  # A server's variable has the server's name.
-        last = f"_{knob.native_name}".endswith(f"_{knob.unit}")
-        assert last, "the unit is the last word of a native name"
     beside = (KnobKind.NUMBER, KnobKind.SIZE_OR_SHARE)  # Words beside numbers and sizes.
     assert bool(knob.choices) == (knob.kind is KnobKind.CHOICE) or knob.kind in beside
 
@@ -140,9 +136,9 @@ def test_a_settings_default_is_valid_and_canonical_after_one_reading(knob: Knob)
     if knob.kind is KnobKind.FILE:
         assert knob.default == "", "a file has no default"
         return
-    canonical = knob.parse(knob.default)
-    assert knob.parse(canonical) == canonical
-    assert knob.native(canonical, 1 << 30) != ""
+    setting = knob.parse(knob.default)
+    assert knob.parse(setting.asked) == setting
+    assert setting.of(1 << 30).value != ""
 
 
 NONSENSE: tuple[object, ...] = ("", "-1", "nonsense", True, None, float("nan"), -1.5, [], {})
@@ -174,7 +170,7 @@ def test_no_two_owners_have_a_setting_of_the_same_name(engine: str, workload: st
     for data in (name for name in workloads.names() if not workloads.declaration(name).data_parameter):
         declaration = workloads.on_data(workloads.declaration(workload), data)
         together = [*engines.declaration(engine).knobs, *declaration.parameters, *LOAD_KNOBS]
-        for names in ([knob.name for knob in together], [knob.native_name for knob in together]):
+        for names in ([knob.name for knob in together], [knob.spelling for knob in together if knob.spelling]):
             assert sorted(set(names)) == sorted(names)
         assert not {knob.name for knob in together} & {"name", "connections", "version", "seed"}, "names jobs use"
 
@@ -210,8 +206,9 @@ def test_a_workload_declares_itself_completely(name: str) -> None:
     assert declaration.relative_cost > 0
     names = [knob.name for knob in declaration.parameters]
     assert len(set(names)) == len(names)
-    assert len({knob.native_name for knob in declaration.parameters}) == len(names)
+    assert len({knob.spelling for knob in declaration.parameters}) == len(names)
     for knob in declaration.parameters:
+        assert knob.spelling == knob.name or not knob.decides_file, "the job of a load has them by their names"
         assert knob.kind is not KnobKind.COUNT_OR_SHARE or declaration.resolve_share
 
 
@@ -223,10 +220,8 @@ def test_a_workloads_estimates_grow_with_its_scale_and_have_the_trees_shares_nee
     own = workloads.declaration(name)
     choices = own.parameter(own.data_parameter).choices if own.data_parameter else ("",)  # type: ignore[union-attr]
     for declaration in (workloads.on_data(own, data) for data in choices):
-        defaults = declaration.defaults()
-        native = {knob.native_name: knob.native(defaults[knob.name], 1000) for knob in declaration.parameters
-                  if knob.name in defaults}  # fmt: skip
-        scales = [knob.native_name for knob in declaration.parameters if knob.decides_file and knob.unit]
+        native = values_of(declaration.defaults(), 1000)
+        scales = [knob.name for knob in declaration.parameters if knob.decides_file and knob.unit]
         size_bytes = declaration.estimate_bytes(native, page_size_bytes)
         assert size_bytes > 0
         for scale in scales:
@@ -289,7 +284,7 @@ def test_a_built_in_experiment_can_be_planned_on_every_server_it_has_sizes_for(
     experiment = spec.load(name, Overrides(profile=profile, engine=engine))  # type: ignore[arg-type]
     assert len(make(experiment, estimated_facts(experiment)).points) > 1
     said = tomllib.loads(spec.builtin_experiments()[name].read_text("utf-8"))["workload"].get("connections")
-    assert experiment.workload.connections == (said or engines.declaration(engine).default_connections)
+    assert experiment.knobs["connections"].value == (said or engines.declaration(engine).default_connections)
     assert spec.loads(spec.to_toml(experiment), name) == experiment
 
 

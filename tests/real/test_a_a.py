@@ -24,6 +24,7 @@ from bufferlab.registry import registry
 from bufferlab.report.compare_metrics import SidesCompared, compare_sides
 from bufferlab.report.compare_rules import parse
 from bufferlab.report.compare_sides import of_two_folders
+from bufferlab.results.schema import Run
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
 from support import core
 
@@ -108,7 +109,7 @@ class Bench:
                 "ended_at": now,
             }
             samples = [row for event in events for row in sample_rows(event)]
-            folder.publish_run(run, samples, latency_rows(answer["latency"]), "")
+            folder.publish_run(Run(**run), samples, latency_rows(answer["latency"]), "")
         return folder
 
     def compared(

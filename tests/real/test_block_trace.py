@@ -129,9 +129,9 @@ def test_a_tiny_buffer_loses_events_which_fail_the_trace(loop: str, tmp_path: Pa
     assert sum(traced.told["lost"].values()) > 0
     stored, table = keep(BlockTraceAsked(8192), {"recorded": {"block_trace": traced.told}}, tmp_path)
     assert table is None
-    assert stored["status"] == "failed"
-    assert f"dropped events {traced.told['lost']['dropped_events']:,}" in stored["reason"]
-    assert "--trace-buffer" in stored["hint"]
+    assert stored.status == "failed"
+    assert f"dropped events {traced.told['lost']['dropped_events']:,}" in str(stored.reason)
+    assert "--trace-buffer" in str(stored.hint)
 
 
 def test_other_devices_are_not_in_the_trace(loop: str, disk: Path, tmp_path: Path) -> None:

@@ -17,18 +17,19 @@ from typing import Any
 
 import pytest
 
+from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import control, packages
-from bufferlab.engines.innodb.existing import owned_schema
-from bufferlab.engines.innodb.existing.connection import FORM, connect
-from bufferlab.engines.innodb.existing.existing_innodb import ExistingInnodb
-from bufferlab.engines.innodb.existing.global_variables import GlobalVariables
-from bufferlab.engines.innodb.mysqld import InnodbProcess
-from bufferlab.engines.innodb.private_innodb import PrivateInnodb
+from bufferlab.engines.innodb import control, owned_schema, packages
+from bufferlab.engines.innodb.connection import FORM, connect
+from bufferlab.engines.innodb.family import InnodbFamily, InnodbProcess
+from bufferlab.engines.innodb.global_variables import GlobalVariables
 from bufferlab.engines.servers.existing import changes, journal
-from bufferlab.engines.servers.existing.address import parse
+from bufferlab.engines.servers.existing.address import parse, private
 from bufferlab.engines.servers.existing.mark import Mark
+from bufferlab.engines.servers.hosts.running import RunningHost
+from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError, Problem
+from bufferlab.knob import Native
 from support import innodb
 from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
 from support.fake import wait_until
@@ -36,6 +37,7 @@ from support.fake import wait_until
 pytestmark = pytest.mark.real
 
 MIB = 1 << 20
+MYSQL = RunningHost(InnodbFamily("mysql"))
 IO = "innodb_io_capacity"
 SETTINGS = ("innodb_buffer_pool_size", "innodb_lru_scan_depth", "innodb_io_capacity")
 
@@ -43,12 +45,12 @@ SETTINGS = ("innodb_buffer_pool_size", "innodb_lru_scan_depth", "innodb_io_capac
 class Server(Existing):
     """A server of the test's own."""
 
-    def __init__(self, server: PrivateInnodb, root: Path) -> None:
+    def __init__(self, server: PrivateServer, root: Path) -> None:
         self.server = server
         url = f"mysql://bufferlab@localhost/lab?socket={server.socket}"
-        knobs = {"page_size_bytes": 16384, "pool_size_bytes": 32 * MIB, "statements": "spec"}
+        knobs = {"page_size": 16384, "pool_size": 32 * MIB, "statements": "spec"}
         # A default of bufferlab's, which this server does not have: not asked of it.
-        super().__init__("mysql", url, root, {**knobs, "innodb_flush_method": "O_DIRECT"})
+        super().__init__("mysql", url, root, {**knobs, "flush_method": "O_DIRECT"})
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         with closing(self.server.connect()) as connection:
@@ -95,11 +97,11 @@ def test_a_server_is_reached_over_tcp_as_well(existing: Server) -> None:
         existing.url = f"mysql://bufferlab@127.0.0.1:{port}/lab"
         assert existing.load(HOT_ROWS).kind == "ok"
         before = existing.settings()
-        outcome = existing.run(READS, innodb_lru_scan_depth=256)
+        outcome = existing.run(READS, lru_scan_depth=256)
         assert outcome.kind == "ok", outcome
         assert outcome.result is not None
         assert outcome.result["measured"]["transactions"] == 300
-        assert outcome.result["actual"]["innodb_lru_scan_depth"] == 256
+        assert outcome.result["actual"]["lru_scan_depth"] == 256
         assert existing.settings() == before
 
 
@@ -142,7 +144,7 @@ def test_a_new_account_with_caching_sha2_password_logs_in_over_tcp(
                     "GRANT PROCESS ON *.* TO new@'%'",
                 ):
                     control.rows(connection, statement)
-            knobs: dict[str, int | str] = {"page_size_bytes": 16384, "pool_size_bytes": 64 * MIB, "statements": "spec"}
+            knobs: dict[str, Native] = {"page_size": 16384, "pool_size": 64 * MIB, "statements": "spec"}
             existing = Existing("mysql", f"mysql://new@127.0.0.1:{port}/lab", tmp_path, knobs)
             assert existing.load(HOT_ROWS).kind == "ok"
             outcome = existing.run(READS, allowed=False)
@@ -152,19 +154,19 @@ def test_a_new_account_with_caching_sha2_password_logs_in_over_tcp(
 def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) -> None:
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
-    outcome = existing.run(READS, innodb_lru_scan_depth=256)
+    outcome = existing.run(READS, lru_scan_depth=256)
     assert outcome.kind == "ok", outcome
     result = outcome.result
     assert result is not None
     assert existing.settings() == before
     assert not list(journal.folder().glob("*"))
     # As read back between the change and the first transaction.
-    assert result["actual"]["pool_size_bytes"] == 32 * MIB
-    assert result["actual"]["innodb_lru_scan_depth"] == 256
+    assert result["actual"]["pool_size"] == 32 * MIB
+    assert result["actual"]["lru_scan_depth"] == 256
     assert result["measured"]["transactions"] == 300
     assert "only reads" in result["start"]
     assert "not bufferlab's own" in result["confounds"][0]
-    assert "innodb_flush_method" in result["as_found"]
+    assert "flush_method" in result["as_found"]
     check = existing.do("check", workload=READS, delivered_orders=[])
     assert check.result is not None, check
     assert all(condition["passed"] for condition in check.result["conditions"])
@@ -190,14 +192,14 @@ def test_without_leave_nothing_is_changed_and_the_setting_is_named(existing: Ser
     assert "innodb_buffer_pool_size is 67108864, 33554432 asked" in outcome.failure.what
     assert outcome.failure.hint is not None
     assert "--allow-online-changes" in outcome.failure.hint
-    assert existing.run(READS, allowed=False, pool_size_bytes=64 * MIB).kind == "ok"
+    assert existing.run(READS, allowed=False, pool_size=64 * MIB).kind == "ok"
     assert existing.settings() == before
 
 
 def test_what_needs_a_restart_is_refused_by_name_and_what_was_changed_before_is_put_back(existing: Server) -> None:
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
-    outcome = existing.run(READS, innodb_lru_scan_depth=256, innodb_buffer_pool_instances=2)
+    outcome = existing.run(READS, lru_scan_depth=256, buffer_pool_instances=2)
     assert outcome.kind == "usage"
     assert outcome.failure is not None
     assert "innodb_buffer_pool_instances needs a restart" in outcome.failure.what
@@ -205,7 +207,7 @@ def test_what_needs_a_restart_is_refused_by_name_and_what_was_changed_before_is_
 
 
 def test_another_page_size_is_refused_before_anything_is_loaded(existing: Server) -> None:
-    knobs = {"server": existing.url, "page_size_bytes": 4096}
+    knobs = {"server": existing.url, "page_size": 4096}
     outcome = existing.do("load", knobs=knobs, workload=HOT_ROWS, threads=2)
     assert outcome.kind == "usage"
     assert outcome.failure is not None
@@ -262,7 +264,7 @@ def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next_w
 ) -> None:
     before, cache = existing.settings(), os.environ["BUFFERLAB_CACHE"]
     assert existing.load(HOT_ROWS).kind == "ok"
-    assert existing.run_and_kill(innodb_lru_scan_depth=256, innodb_io_capacity=150).kind == "crash"
+    assert existing.run_and_kill(lru_scan_depth=256, io_capacity=150).kind == "crash"
     changed = existing.settings()
     assert changed["innodb_lru_scan_depth"] == "256"
     (state,) = journal.folder().glob("*.json")
@@ -280,7 +282,7 @@ def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next_w
         assert existing.settings() == {**changed, "innodb_io_capacity": "190"}
         # A bufferlab with another cache finds on the server what it has no journal of, and sets nothing by it.
         monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "another"))
-        address = ExistingInnodb("mysql").parse(existing.url)
+        address = MYSQL.parse(existing.url)
         with pytest.raises(EngineFailure) as caught, changes.turn(GlobalVariables(), address):
             pytest.fail("it believed the mark")
         assert "SET GLOBAL innodb_lru_scan_depth = 1024" in caught.value.what
@@ -301,25 +303,25 @@ def test_while_one_run_may_change_settings_no_other_may_and_what_others_change_f
 
     def interfere(event: dict[str, Any]) -> None:
         if event.get("event") == "sample" and event.get("edge") == "start":
-            other = ExistingInnodb("mysql").parse(existing.url.replace("/lab?", "/other?"))
+            other = MYSQL.parse(existing.url.replace("/lab?", "/other?"))
             with pytest.raises(EngineFailure) as caught, changes.turn(GlobalVariables(), other, 0.1):
                 pytest.fail("two at a time")
             refused.append(caught.value.what)
             existing.ask("SET GLOBAL innodb_lru_scan_depth = 300")
 
     try:
-        outcome = existing.run(READS, 40_000, interfere, innodb_lru_scan_depth=256)
+        outcome = existing.run(READS, 40_000, interfere, lru_scan_depth=256)
         assert refused == ["another run of bufferlab may change this server's settings"]
         assert outcome.kind == "environment", outcome
         assert outcome.failure is not None
-        assert "innodb_lru_scan_depth from 256 to 300" in outcome.failure.what
+        assert "lru_scan_depth from 256 to 300" in outcome.failure.what
         assert existing.settings() == {**before, "innodb_lru_scan_depth": "300"}
     finally:
         existing.ask(f"SET GLOBAL innodb_lru_scan_depth = {before['innodb_lru_scan_depth']}")
 
 
 def test_a_second_sweep_that_may_change_settings_is_refused_before_it_loads(existing: Server) -> None:
-    with ExistingInnodb("mysql").reserved([existing.url.replace("/lab?", "/other?")]):
+    with engines.behaviour("mysql").reserved([existing.url.replace("/lab?", "/other?")]):
         done = existing.sweep("--allow-online-changes")
     assert done.returncode == 3, done.stderr
     assert "another sweep of bufferlab may change this server's settings" in done.stderr
@@ -361,7 +363,7 @@ STRANGE = {
 
 def test_what_others_put_on_our_tables_is_named_and_neither_run_nor_dropped(existing: Server) -> None:
     assert existing.load(HOT_ROWS).kind == "ok"
-    address = ExistingInnodb("mysql").parse(existing.url)
+    address = MYSQL.parse(existing.url)
     with closing(existing.server.connect()) as connection:
         for named, (make, undo) in STRANGE.items():
             control.rows(connection, make)
@@ -410,10 +412,10 @@ def test_an_account_with_great_rights_does_not_enter_a_schema_where_others_may_m
     monkeypatch.setenv("BUFFERLAB_PASSWORD", "rented")
     tenant.url = tenant.url.replace("//bufferlab@", "//tenant@") + "&admin_user=bufferlab"
     assert tenant.load(HOT_ROWS).kind == "ok"
-    outcome = tenant.run(READS, innodb_lru_scan_depth=256)
+    outcome = tenant.run(READS, lru_scan_depth=256)
     assert outcome.kind == "ok", outcome
     assert outcome.result is not None
-    assert outcome.result["actual"]["innodb_lru_scan_depth"] == 256
+    assert outcome.result["actual"]["lru_scan_depth"] == 256
     assert tenant.settings() == before
     assert not list(journal.folder().glob("*"))
 
@@ -421,7 +423,7 @@ def test_an_account_with_great_rights_does_not_enter_a_schema_where_others_may_m
 def test_a_record_and_a_view_that_a_tenant_planted_set_nothing_and_run_nothing(
     tenant: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    address = ExistingInnodb("mysql").parse(tenant.url)
+    address = MYSQL.parse(tenant.url)
     settings, since = GlobalVariables(), ""
     with closing(tenant.server.connect()) as connection:
         owned_schema.claim(connection, address)
@@ -430,7 +432,7 @@ def test_a_record_and_a_view_that_a_tenant_planted_set_nothing_and_run_nothing(
     variables = {"general_log_file": {"found": "/tmp/x"}, "innodb_lru_scan_depth": {"found": "7777"}}
     record = {"format": "bufferlab-online-changes", "format_version": 2, "url": "", "since": since}
     planted = json.dumps({**record, "variables": variables})
-    with closing(control.connect(tenant.server.socket, "tenant", "rented", "lab")) as evil:
+    with closing(connect(private(str(tenant.server.socket), "tenant", "rented"), "lab")) as evil:
         control.rows(evil, "UPDATE bufferlab_marker SET changed = %s", (planted,))
         before = tenant.settings()
         done = tenant.sweep("--allow-online-changes")
@@ -510,12 +512,12 @@ def test_locks_start_and_marker_are_the_same_on_every_server(name: str, monkeypa
         identity = place.with_accounts()
         monkeypatch.setenv("BUFFERLAB_PASSWORD", identity.password)
         monkeypatch.setenv("BUFFERLAB_CACHE", str(path / "cache"))
-        settings, flavour = GlobalVariables(), place.build.flavour
+        settings, host = GlobalVariables(), RunningHost(place.family)
         started = []
         for _ in range(2):
             with place.server((identity.user, identity.password), connections=20) as server:
                 url = f"mysql://bufferlab@localhost/lab?socket={server.socket}"
-                lab, other = (ExistingInnodb(flavour).parse(url.replace("/lab?", f"/{of}?")) for of in ("lab", "other"))
+                lab, other = (host.parse(url.replace("/lab?", f"/{of}?")) for of in ("lab", "other"))
                 with closing(server.connect()) as connection:
                     started.append(settings.since(connection))
                     clock = control.rows(connection, "SELECT UNIX_TIMESTAMP()")[0][0]
@@ -536,7 +538,7 @@ def test_locks_start_and_marker_are_the_same_on_every_server(name: str, monkeypa
                         control.rows(connection, "DROP DATABASE lab")
                         # A lock each: none releases another.
                         with (
-                            ExistingInnodb(flavour).locked(lab),
+                            host.locked(lab),
                             changes.reserved(settings, [lab]),
                             changes.turn(settings, lab) as turn,
                         ):
@@ -564,7 +566,7 @@ def test_locks_start_and_marker_are_the_same_on_every_server(name: str, monkeypa
 
 
 def put_back_everywhere() -> list[tuple[str, list[str] | Problem]]:
-    return ExistingInnodb("mysql").put_back_everywhere()
+    return engines.behaviour("mysql").put_back()
 
 
 def _sessions(existing: Server) -> list[tuple[Any, ...]]:

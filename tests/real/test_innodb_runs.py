@@ -54,7 +54,7 @@ class Job:
         )
 
     def load(self) -> Outcome:
-        knobs = {"server": self.name, "page_size_bytes": self.page_bytes}
+        knobs = {"server": self.name, "page_size": self.page_bytes}
         return self.do("load", knobs=knobs, workload=WORKLOAD, threads=2)
 
     def run(
@@ -65,10 +65,10 @@ class Job:
             on_event,
             knobs={
                 "server": self.name,
-                "page_size_bytes": self.page_bytes,
-                "pool_size_bytes": 20 * MIB,
-                "innodb_flush_method": "O_DIRECT",
-                "innodb_flush_log_at_trx_commit": "0",
+                "page_size": self.page_bytes,
+                "pool_size": 20 * MIB,
+                "flush_method": "O_DIRECT",
+                "flush_log_at_trx_commit": "0",
                 "statements": "spec",
                 **knobs,
             },
@@ -148,7 +148,7 @@ def test_a_database_is_loaded_checked_run_and_checked_again(
     result = outcome.result
     assert result is not None
     assert result["measured"]["transactions"] == 1000
-    assert result["actual"]["page_size_bytes"] == page_bytes
+    assert result["actual"]["page_size"] == page_bytes
     assert result["engine_version"] == innodb.build(name).version
     assert "innodb_buffer_pool_size" in result["engine_conf"]
     assert job.edges["end"]["pages_read"] > job.edges["start"]["pages_read"]
@@ -164,7 +164,7 @@ def test_transactions_that_meet_at_a_row_under_snapshot_isolation_are_tried_agai
     """MariaDB's error 1020, as on a server that runs already with the default of 11.6.2 and later."""
     job = Job("mariadb-11.8", root)
     assert job.load().kind == "ok"
-    outcome = job.run(2000, innodb_snapshot_isolation="on")
+    outcome = job.run(2000, snapshot_isolation="on")
     assert outcome.kind == "ok", outcome
     assert outcome.result is not None
     assert job.edges["end"].get("transaction_retries", 0) > 0
@@ -274,7 +274,7 @@ def test_a_disk_that_fills_up_in_the_window_is_called_so(loaded: Path, root: Pat
     try:
         subprocess.run(["cp", "-a", str(loaded / "database"), str(mount)], check=True)
         job = Job("mysql-5.7", mount)
-        outcome = job.run(1_000_000, innodb_flush_method="fsync")
+        outcome = job.run(1_000_000, flush_method="fsync")
         left = job.processes()
     finally:
         subprocess.run(["umount", str(mount)], check=True)

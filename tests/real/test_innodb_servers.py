@@ -18,11 +18,11 @@ import pytest
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import accounts, control, table_sizes
 from bufferlab.engines.innodb.find_mysqld import Build
-from bufferlab.engines.innodb.private_innodb import PrivateInnodb
-from bufferlab.engines.innodb.variables_read_back import read_back
+from bufferlab.engines.innodb.option_file import read_back
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import life, user
 from bufferlab.engines.servers import stored_sizes as server_sizes
+from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from support import innodb
 from support.core import ROOT
@@ -84,19 +84,19 @@ def gone(pid: int, within_seconds: float = 5.0) -> bool:
     return False
 
 
-def ask(server: PrivateInnodb, query: str) -> list[tuple[Any, ...]]:
+def ask(server: PrivateServer, query: str) -> list[tuple[Any, ...]]:
     with closing(server.connect()) as connection:
         return control.rows(connection, query)
 
 
-def kill_and_ask(server: PrivateInnodb) -> None:
+def kill_and_ask(server: PrivateServer) -> None:
     with closing(server.connect()) as connection:
         os.kill(server.pid, signal.SIGKILL)
         gone(server.pid)
         control.rows(connection, "SELECT 1")
 
 
-def sleep_and_be_stopped(server: PrivateInnodb, pids: list[int]) -> None:
+def sleep_and_be_stopped(server: PrivateServer, pids: list[int]) -> None:
     pids.append(server.pid)
     with closing(server.connect(patient=True)) as connection:
         with life.signs_of_life(lambda event: None, "sleeping", server.listen):
@@ -115,10 +115,10 @@ def test_a_server_is_made_started_read_back_and_stopped(name: str, page_size_byt
     identity = place.with_accounts()
     knobs = {
         "server": name,
-        "page_size_bytes": page_size_bytes,
-        "pool_size_bytes": 64 * MIB,
-        "innodb_lru_scan_depth": 512,
-        "innodb_flush_method": "O_DIRECT",
+        "page_size": page_size_bytes,
+        "pool_size": 64 * MIB,
+        "lru_scan_depth": 512,
+        "flush_method": "O_DIRECT",
     }
     settings = {"innodb_lru_scan_depth": "512", "innodb_flush_method": "O_DIRECT"}
     with place.server((identity.user, identity.password), settings=settings) as server:
@@ -129,10 +129,10 @@ def test_a_server_is_made_started_read_back_and_stopped(name: str, page_size_byt
         databases = control.rows(connection, "SHOW DATABASES")
         connection.close()
         assert os.stat(f"/proc/{pid}").st_uid == (user.server_user() or (os.getuid(), 0))[0]
-    assert found.actual["page_size_bytes"] == page_size_bytes
-    assert found.actual["pool_size_bytes"] == 64 * MIB
-    assert found.actual["innodb_lru_scan_depth"] == 512
-    assert found.actual["innodb_flush_method"] == "O_DIRECT"
+    assert found.actual["page_size"] == page_size_bytes
+    assert found.actual["pool_size"] == 64 * MIB
+    assert found.actual["lru_scan_depth"] == 512
+    assert found.actual["flush_method"] == "O_DIRECT"
     # A pool keeps a few per cent for its own descriptors.
     assert 0.9 * 64 * MIB < found.frames * page_size_bytes <= 64 * MIB
     assert str(found.actual["version"]).startswith(build.version)
@@ -264,7 +264,7 @@ def test_the_socket_of_another_server_is_neither_used_nor_removed(place: innodb.
 def test_a_server_that_answers_nobody_is_killed_and_told_from_a_slow_one(
     place: innodb.Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PrivateInnodb, "answer_seconds", 2.0)
+    monkeypatch.setattr(PrivateServer, "answer_seconds", 2.0)
     pids: list[int] = []
     with pytest.raises(EngineFailure, match="has not answered for 2 s") as caught, place.server() as server:
         sleep_and_be_stopped(server, pids)
@@ -329,10 +329,10 @@ def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path, new: N
             cursor.executemany(
                 "INSERT INTO t VALUES (%s, %s, %s)", [(i, -i, "x" * 50) for i in range(first, first + 1000)]
             )
-        asked = table_sizes.ask(connection, build)
+        sizes = table_sizes.sizes(connection, build, identities.DATABASE, trees=True)
         cursor.execute("SET GLOBAL innodb_fast_shutdown = 0")
         connection.close()
-    table_sizes.store(place.database, asked, 4096)
+    sizes.store(place.database)
     stored = server_sizes.read(place.database)
     table, index = stored["shape"]["trees"]
     assert (table["name"], index["name"]) == ("t", "by_k")

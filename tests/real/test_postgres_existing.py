@@ -13,16 +13,19 @@ from typing import Any
 
 import pytest
 
+from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.postgres import control
-from bufferlab.engines.postgres.existing import owned_database
-from bufferlab.engines.postgres.existing.connection import connect
-from bufferlab.engines.postgres.existing.existing_postgres import ExistingPostgres
-from bufferlab.engines.postgres.existing.server_settings import ServerSettings
-from bufferlab.engines.postgres.private_postgres import PrivatePostgres
+from bufferlab.engines.postgres import control, owned_database
+from bufferlab.engines.postgres.connection import connect
+from bufferlab.engines.postgres.family import PostgresFamily
+from bufferlab.engines.postgres.server_settings import ServerSettings
 from bufferlab.engines.servers.existing import changes, journal
+from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.mark import Mark
+from bufferlab.engines.servers.hosts.running import RunningHost
+from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
+from bufferlab.knob import Native
 from bufferlab.registry import open_sweep
 from support import postgres
 from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
@@ -30,19 +33,28 @@ from support.fake import wait_until
 
 pytestmark = pytest.mark.real
 
+POSTGRES = RunningHost(PostgresFamily())
+
 MIB = 1 << 20
-CHANGED: dict[str, int | str] = {"bgwriter_lru_maxpages": 7, "random_page_cost": "1.5"}
+CHANGED: dict[str, Native] = {"bgwriter_lru_maxpages": 7, "random_page_cost": 1.5}
 """The first is the server's alone, the second a session's."""
 PLAIN = "a plain role's password"
+
+
+def claim(address: Address) -> None:
+    """As a load does."""
+    owned_database.make_sure_of(address)
+    with closing(connect(address)) as connection:
+        owned_database.claim(connection, address)
 
 
 class Server(Existing):
     """A server of the test's own."""
 
-    def __init__(self, server: PrivatePostgres, root: Path, user: str = "bufferlab") -> None:
+    def __init__(self, server: PrivateServer, root: Path, user: str = "bufferlab") -> None:
         self.server = server
         url = f"postgres://{user}@localhost/lab?socket={server.socket.parent}"
-        knobs: dict[str, int | str] = {"page_size_bytes": 8192, "pool_size_bytes": 16 * MIB, "statements": "spec"}
+        knobs: dict[str, Native] = {"page_size": 8192, "pool_size": 16 * MIB, "statements": "spec"}
         # A default of bufferlab's, which this server does not have: not asked of it.
         super().__init__("postgres", url, root, {**knobs, "synchronous_commit": "off"})
 
@@ -130,7 +142,7 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) ->
     assert before[0]["bgwriter_lru_maxpages"] == "55"
     assert not list(journal.folder().glob("*"))
     assert {name: result["actual"][name] for name in CHANGED} == CHANGED
-    assert result["actual"]["pool_size_bytes"] == 16 * MIB
+    assert result["actual"]["pool_size"] == 16 * MIB
     assert result["measured"]["transactions"] == 20_000
     assert "only reads" in result["start"]
     assert "not bufferlab's own" in result["confounds"][0]
@@ -179,7 +191,7 @@ def test_without_leave_nothing_is_changed_and_the_setting_is_named(existing: Ser
 def test_what_needs_a_restart_is_refused_by_name_and_nothing_is_changed(existing: Server) -> None:
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
-    outcome = existing.run(READS, pool_size_bytes=32 * MIB, **CHANGED)
+    outcome = existing.run(READS, pool_size=32 * MIB, **CHANGED)
     assert outcome.kind == "usage"
     assert outcome.failure is not None
     assert "shared_buffers is 16 MiB" in outcome.failure.what
@@ -191,12 +203,12 @@ def test_what_needs_a_restart_is_refused_by_name_and_nothing_is_changed(existing
 @pytest.mark.parametrize(
     ("knobs", "words"),
     [
-        ({"page_size_bytes": 4096}, "page_size needs another server: this one was made with 8192"),
+        ({"page_size": 4096}, "page_size needs another server: this one was made with 8192"),
         ({"data_checksums": "on"}, "data_checksums needs another server: this one was made with off"),
     ],
 )
 def test_what_a_server_is_made_with_is_refused_before_anything_is_loaded(
-    existing: Server, knobs: dict[str, int | str], words: str
+    existing: Server, knobs: dict[str, Native], words: str
 ) -> None:
     outcome = existing.load(HOT_ROWS, **knobs)
     assert outcome.kind == "usage"
@@ -205,8 +217,8 @@ def test_what_a_server_is_made_with_is_refused_before_anything_is_loaded(
     assert existing.ask("SELECT 1 FROM pg_database WHERE datname = 'lab'") == []
 
 
-@pytest.mark.parametrize("knobs", [{"memory_limit_bytes": 64 * MIB}, {"read_ahead": "0"}])
-def test_what_is_the_hosts_is_not_set_around_it(existing: Server, knobs: dict[str, int | str]) -> None:
+@pytest.mark.parametrize("knobs", [{"memory_limit": 64 * MIB}, {"read_ahead": "0"}])
+def test_what_is_the_hosts_is_not_set_around_it(existing: Server, knobs: dict[str, Native]) -> None:
     assert existing.load(HOT_ROWS).kind == "ok"
     outcome = existing.run(READS, **knobs)
     assert outcome.kind == "usage"
@@ -271,10 +283,10 @@ def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(e
     assert state.stat().st_mode & 0o777 == 0o600
     assert os.environ["BUFFERLAB_PASSWORD"] not in state.read_text()
     wait_until(lambda: not _sessions(existing), "the killed worker's connections to end", 30)
-    server = ExistingPostgres()
-    assert server.put_back_everywhere() == [(existing.url, sorted(CHANGED))]
+    server = engines.behaviour("postgres")
+    assert server.put_back() == [(existing.url, sorted(CHANGED))]
     wait_until(lambda: existing.settings() == before, "the server to take its settings back", 10)
-    assert server.put_back_everywhere() == []
+    assert server.put_back() == []
     # And the database's lock went with its connection.
     assert existing.run(READS).kind == "ok"
 
@@ -283,8 +295,8 @@ def test_what_a_killed_run_left_is_told_from_the_databases_comment_and_put_back_
     existing: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     settings, before, cache = ServerSettings(), existing.settings(), os.environ["BUFFERLAB_CACHE"]
-    lab, other = (ExistingPostgres().parse(existing.url.replace("/lab?", f"/{name}?")) for name in ("lab", "other"))
-    owned_database.claim(lab)
+    lab, other = (POSTGRES.parse(existing.url.replace("/lab?", f"/{name}?")) for name in ("lab", "other"))
+    claim(lab)
     with closing(existing.server.connect("postgres")) as connection:
         owned_database.mark(connection, "lab", Mark("d", "clean", ()))
         wanted = {name: str(value) for name, value in CHANGED.items()}
@@ -329,7 +341,7 @@ def test_a_record_that_a_database_owner_planted_sets_nothing_until_it_is_forgott
     before = plain.settings()
     record = {"format": "bufferlab-online-changes", "format_version": 2, "url": "", "since": "", "variables": PLANTED}
     comment = json.dumps({"changed": json.dumps(record)}).replace("'", "''")
-    with closing(connect(ExistingPostgres().parse(plain.url))) as as_plain:
+    with closing(connect(POSTGRES.parse(plain.url))) as as_plain:
         control.rows(as_plain, f"COMMENT ON DATABASE lab IS 'bufferlab: {comment}'")
     administered = plain.administered()
     out = plain.root / "out"
@@ -391,7 +403,7 @@ END $$
 
 def test_what_an_owner_put_into_our_database_is_named_and_neither_run_nor_dropped(plain: Server) -> None:
     plain.ask("CREATE DATABASE lab OWNER plain")
-    address = ExistingPostgres().parse(plain.url)
+    address = POSTGRES.parse(plain.url)
     assert plain.load(HOT_ROWS).kind == "ok"
     with closing(connect(address)) as owner:
         for named, (make, undo) in STRANGE.items():
@@ -401,7 +413,7 @@ def test_what_an_owner_put_into_our_database_is_named_and_neither_run_nor_droppe
             before = owned_database.objects(owner)
             assert named in before
             with pytest.raises(EngineFailure) as caught:
-                owned_database.claim(address)
+                claim(address)
             assert caught.value.kind == "usage"
             assert named in caught.value.what
             if "trigger" in named or "view" in named:
@@ -414,7 +426,7 @@ def test_what_an_owner_put_into_our_database_is_named_and_neither_run_nor_droppe
 def test_a_trigger_that_a_planted_list_hides_gets_no_rights_even_if_it_resets_its_role(plain: Server) -> None:
     plain.ask("CREATE DATABASE lab OWNER plain")
     assert plain.load(HOT_ROWS).kind == "ok"
-    with closing(connect(ExistingPostgres().parse(plain.url))) as owner:
+    with closing(connect(POSTGRES.parse(plain.url))) as owner:
         control.rows(owner, EVIL)
         control.rows(owner, STRANGE["trigger pwn on table sbtest1"][0])
         mark = owned_database.marked(owner, "lab")
@@ -475,7 +487,7 @@ def test_names_are_looked_for_in_our_schema_whatever_the_database_says(plain: Se
 
 
 def test_one_sweep_at_a_time_may_change_settings_whatever_its_database(existing: Server) -> None:
-    server, other = ExistingPostgres(), existing.url.replace("/lab?", "/other?")
+    server, other = engines.behaviour("postgres"), existing.url.replace("/lab?", "/other?")
     with (
         server.reserved([existing.url, other]),
         pytest.raises(EnvironmentLackingError, match="another sweep"),
@@ -488,7 +500,7 @@ def test_one_sweep_at_a_time_may_change_settings_whatever_its_database(existing:
 
 def test_what_somebody_else_made_in_our_database_is_refused_and_nothing_is_dropped(existing: Server) -> None:
     assert existing.load(HOT_ROWS).kind == "ok"
-    address = ExistingPostgres().parse(existing.url)
+    address = POSTGRES.parse(existing.url)
     tables = "SELECT relname FROM pg_class WHERE relkind IN ('r', 'v') AND relname <> 'pg_buffercache'"
     tables += " AND relnamespace = 'public'::regnamespace"
     for make, drop, said in (
@@ -503,12 +515,12 @@ def test_what_somebody_else_made_in_our_database_is_refused_and_nothing_is_dropp
         existing.ask(make, "lab")
         there = existing.ask(tables, "lab")
         with pytest.raises(EngineFailure) as caught:
-            owned_database.claim(address)
+            claim(address)
         assert caught.value.kind == "usage"
         assert said in caught.value.what
         assert existing.ask(tables, "lab") == there
         existing.ask(drop, "lab")
-    owned_database.claim(address)
+    claim(address)
     assert existing.ask(tables, "lab") == []
 
 
@@ -518,7 +530,7 @@ def test_what_the_server_alone_has_is_put_back_even_when_the_database_has_gone(e
     assert existing.run_and_kill(**CHANGED).kind == "crash"
     wait_until(lambda: not _sessions(existing), "the killed worker's connections to end", 30)
     existing.ask("DROP DATABASE lab")
-    assert ExistingPostgres().put_back_everywhere() == [(existing.url, ["bgwriter_lru_maxpages"])]
+    assert engines.behaviour("postgres").put_back() == [(existing.url, ["bgwriter_lru_maxpages"])]
     wait_until(lambda: existing.settings() == before, "the server to take its setting back", 10)
     assert not list(journal.folder().glob("*"))
 

@@ -15,8 +15,10 @@ import psycopg
 import pytest
 
 from bufferlab.engines.postgres import control, packages
+from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import memory_limit
+from bufferlab.engines.servers.existing.address import private
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.supervise import Outcome, supervise
 from bufferlab.results.standstill import standstill
@@ -62,7 +64,7 @@ class Job:
         )
 
     def load(self) -> Outcome:
-        knobs = {"server": self.name, "page_size_bytes": PAGE_BYTES, "data_checksums": "off"}
+        knobs = {"server": self.name, "page_size": PAGE_BYTES, "data_checksums": "off"}
         return self.do("load", knobs=knobs, workload=self.workload, threads=2)
 
     def run(
@@ -75,8 +77,8 @@ class Job:
         max_seconds: int = 60,
         **knobs: int | str,
     ) -> Outcome:
-        own = {"server": self.name, "page_size_bytes": PAGE_BYTES, "pool_size_bytes": 8 * MIB, "autovacuum": "off",
-               "synchronous_commit": "off", "statements": "spec", "memory_limit_bytes": "off"}  # fmt: skip
+        own = {"server": self.name, "page_size": PAGE_BYTES, "pool_size": 8 * MIB, "autovacuum": "off",
+               "synchronous_commit": "off", "statements": "spec", "memory_limit": "off"}  # fmt: skip
         hot = {"hot_rows": 500, "layout": "scattered", "zipf": 0, "update_percent": 0}
         return self.do(
             "run",
@@ -140,7 +142,7 @@ def run_in_memory(job: Job, transactions: int) -> tuple[int, float]:
         if edge := event.get("edge"):
             given[edge] = {pid: pages_given(pid) for pid in given.get("start") or postgres.processes(job.root)}
 
-    outcome = job.run(transactions, look, max_seconds=300, pool_size_bytes=512 * MIB)
+    outcome = job.run(transactions, look, max_seconds=300, pool_size=512 * MIB)
     assert outcome.kind == "ok", outcome
     pairs = [(before, given["end"][pid]) for pid, before in given["start"].items()]
     return job.change("pages_read"), sum(b - a for a, b in pairs if a is not None and b is not None)
@@ -160,8 +162,8 @@ def test_a_database_is_loaded_checked_run_and_checked_again(name: str, root: Pat
     result = outcome.result
     assert result is not None
     assert result["measured"]["transactions"] == 1000
-    assert result["actual"]["page_size_bytes"] == PAGE_BYTES
-    assert result["actual"]["pool_size_bytes"] == 8 * MIB
+    assert result["actual"]["page_size"] == PAGE_BYTES
+    assert result["actual"]["pool_size"] == 8 * MIB
     assert result["engine_version"] == postgres.build(name).version
     assert "shared_buffers" in result["engine_conf"]
     assert result["confounds"] == []
@@ -212,10 +214,11 @@ def test_who_watches_holds_no_snapshot_that_would_keep_old_rows_alive(closed: Jo
         if event.get("event") != "sample" or event.get("phase") != "measure" or event.get("edge"):
             return
         identity = identities.read(job.database)
+        address = private(str(root / "server"), identity.user, identity.password, "bufferlab", control.PORT)
         # On a busy machine a sample may be heard when its run is over and the server stops.
         with (
             suppress(psycopg.OperationalError),
-            closing(control.connect(root / "server", identity.user, identity.password, "bufferlab")) as connection,
+            closing(connect(address)) as connection,
         ):
             looks.append(event)
             # The server reads a session's state and its snapshot one after the other: only the same idle time with
@@ -250,10 +253,10 @@ def test_a_memory_limit_holds_through_a_run_and_nothing_of_it_is_left(
             if event.get("event") == "sample" and file.exists():
                 seen.append(int(file.read_text()))
 
-    outcome = job.run(1000, look, memory_limit_bytes=96 * MIB)
+    outcome = job.run(1000, look, memory_limit=96 * MIB)
     assert outcome.kind == "ok", outcome
     assert outcome.result is not None
-    assert outcome.result["actual"]["memory_limit_bytes"] == 96 * MIB
+    assert outcome.result["actual"]["memory_limit"] == 96 * MIB
     assert seen
     assert 16 * MIB < max(seen) <= 96 * MIB
     assert list(memory_limit._ours(hierarchy.root)) == []
@@ -264,7 +267,7 @@ def test_a_memory_limit_too_small_for_the_server_is_named_and_nothing_of_it_is_l
 ) -> None:
     job, root = closed, closed.root
     # The pool fits, and the server's own memory beside a full pool does not.
-    outcome = job.run(1_000_000, pool_size_bytes=40 * MIB, memory_limit_bytes=44 * MIB)
+    outcome = job.run(1_000_000, pool_size=40 * MIB, memory_limit=44 * MIB)
     assert outcome.kind == "engine", outcome
     assert outcome.failure is not None
     assert "memory limit of 44 MiB was too small for the server" in outcome.failure.what

@@ -18,15 +18,15 @@ import pytest
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import consistency_by_psycopg, control, relation_sizes
 from bufferlab.engines.postgres.declaration import DECLARATION
-from bufferlab.engines.postgres.postgresql_conf import server_settings
-from bufferlab.engines.postgres.private_postgres import PrivatePostgres
-from bufferlab.engines.postgres.settings_read_back import read_back
+from bufferlab.engines.postgres.postgresql_conf import read_back, server_settings
 from bufferlab.engines.servers import child_process, memory_limit, user
 from bufferlab.engines.servers import stored_sizes as server_sizes
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.restore import restore
 from bufferlab.execute.trees import fingerprint
+from bufferlab.knob import Native, values_of
 from support import postgres
 from support.core import ROOT
 
@@ -61,7 +61,7 @@ def place(build: Build, root: Path, empty: Path) -> postgres.Place:
     return postgres.Place(build, root)
 
 
-def ask(server: PrivatePostgres, query: str) -> list[tuple[Any, ...]]:
+def ask(server: PrivateServer, query: str) -> list[tuple[Any, ...]]:
     with closing(server.connect()) as connection:
         return control.rows(connection, query)
 
@@ -73,7 +73,7 @@ def listening(pid: int) -> list[str]:
     return [line for table in tables for line in table if f"socket:[{line.split()[9]}]" in own]
 
 
-def kill_backend_and_ask(server: PrivatePostgres) -> None:
+def kill_backend_and_ask(server: PrivateServer) -> None:
     with closing(server.connect()) as connection:
         ((backend,),) = control.rows(connection, "SELECT pg_backend_pid()")
         os.kill(backend, signal.SIGKILL)
@@ -81,7 +81,7 @@ def kill_backend_and_ask(server: PrivatePostgres) -> None:
         control.rows(connection, "SELECT 1")
 
 
-def stop_and_ask(server: PrivatePostgres) -> None:
+def stop_and_ask(server: PrivateServer) -> None:
     """A long statement while every process of the server stands still, and a second thread that listens."""
     server.listen()
     with closing(server.connect()) as connection:
@@ -91,10 +91,10 @@ def stop_and_ask(server: PrivatePostgres) -> None:
         control.rows(connection, "SELECT 1")
 
 
-def native(version: str, **asked: str) -> dict[str, int | str]:
+def native(version: str, **asked: str) -> dict[str, Native]:
     """Every knob that the version has, at a value of its own."""
     knobs = DECLARATION.by_name()
-    return DECLARATION.native({**DECLARATION.defaults(), **{n: knobs[n].parse(v) for n, v in asked.items()}}, 0)
+    return values_of({**DECLARATION.defaults(), **{n: knobs[n].parse(v) for n, v in asked.items()}}, 0)
 
 
 @pytest.mark.parametrize("checksums", [False, True])
@@ -344,8 +344,8 @@ def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path) -> Non
         control.rows(connection, "CREATE INDEX by_k ON t (k)")
         control.rows(connection, "VACUUM (FREEZE, ANALYZE)")
         control.rows(connection, "CHECKPOINT")
-        asked = relation_sizes.ask(connection)
-    relation_sizes.store(place.database, asked)
+        sizes = relation_sizes.sizes(connection)
+    sizes.store(place.database)
     stored = server_sizes.read(place.database)
     table, index = stored["shape"]["trees"]
     assert (table["name"], index["name"]) == ("t", "by_k")
@@ -457,7 +457,7 @@ def test_a_group_left_by_a_killed_worker_is_removed_at_the_next_start(
 def test_a_stopped_server_is_killed_by_whoever_listens_and_named(
     place: postgres.Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PrivatePostgres, "answer_seconds", 1.0)
+    monkeypatch.setattr(PrivateServer, "answer_seconds", 1.0)
     with pytest.raises(EngineFailure, match="has not answered for 1 s") as caught, place.server() as server:
         stop_and_ask(server)
     assert caught.value.kind == "engine"

@@ -161,7 +161,7 @@ def test_with_read_ahead_an_aligned_read_is_one_request_whatever_is_advised(file
 
 @needs_loop
 def test_a_copy_in_memory_is_read_alike_and_leaves_nothing(file: Path, left_alone: None) -> None:
-    job = random_read.engine_job(file, device="tmpfs_loop", read_ahead="0", file_size_bytes=1 << 24)
+    job = random_read.engine_job(file, device="tmpfs_loop", read_ahead="0", file_size=1 << 24)
     run = read_once(job, 1.005)
     assert run.delta("device_reads") == pytest.approx(run.delta("requests_expected"), rel=0.005)
 
@@ -304,9 +304,11 @@ def test_an_ordinary_user_is_refused_what_needs_root_before_anything_starts(
 import json, sys
 from pathlib import Path
 from bufferlab.engines import registry
+from bufferlab.knob import values_of
 engine, declared = registry.behaviour("file"), registry.declaration("file")
 for asked in ({}, {"read_ahead": "0"}, {"device": "loop"}, {"device": "tmpfs_loop"}, {"path": "/dev/vda"}):
-    knobs = declared.native({**declared.defaults(), "io_mode": "buffered", **asked}, None)
+    given = {name: declared.by_name()[name].parse(text) for name, text in {"io_mode": "buffered", **asked}.items()}
+    knobs = values_of({**declared.defaults(), **given})
     found = engine.check_directory(Path("/var/tmp"), knobs)
     print(json.dumps([[check.ok, check.detail, check.hint] for check in found]))
 print(json.dumps([[check.ok, check.detail, check.hint] for check in engine.abilities(Path("/"))]))

@@ -14,6 +14,7 @@ from typing import Any
 
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.supervise import Outcome, supervise
+from bufferlab.knob import Native
 from support import prepared
 from support.core import ROOT
 from support.fake import children
@@ -26,7 +27,7 @@ TPCC = {"name": "tpcc", "warehouses": 1, "load_seed": 1}
 class Existing:
     """A server that bufferlab is only told the URL of. `knobs`: what every run asks for."""
 
-    def __init__(self, engine: str, url: str, root: Path, knobs: dict[str, int | str]) -> None:
+    def __init__(self, engine: str, url: str, root: Path, knobs: dict[str, Native]) -> None:
         self.engine, self.url, self.root, self.knobs = engine, url, root, knobs
         self.database, self.log = root / "database", root / "worker.log"
         self.stop = StopRequest()
@@ -48,8 +49,8 @@ class Existing:
             on_event=on_event or (lambda event: None),
         )
 
-    def load(self, workload: dict[str, Any], **knobs: int | str) -> Outcome:
-        asked = {"server": self.url, "page_size_bytes": self.knobs["page_size_bytes"], **knobs}
+    def load(self, workload: dict[str, Any], **knobs: Native) -> Outcome:
+        asked = {"server": self.url, "page_size": self.knobs["page_size"], **knobs}
         return self.do("load", knobs=asked, workload=workload, threads=2)
 
     def run(
@@ -60,7 +61,7 @@ class Existing:
         *,
         allowed: bool = True,
         silent_seconds: float = 60,
-        **knobs: int | str,
+        **knobs: Native,
     ) -> Outcome:
         return self.do(
             "run",
@@ -77,7 +78,7 @@ class Existing:
             **({"allow_online_changes": True} if allowed else {}),
         )
 
-    def run_and_stop(self, **knobs: int | str) -> Outcome:
+    def run_and_stop(self, **knobs: Native) -> Outcome:
         """A run that is asked to stop in its measured window."""
 
         def ask_to_stop(event: dict[str, Any]) -> None:
@@ -86,7 +87,7 @@ class Existing:
 
         return self.run(READS, 100_000_000, ask_to_stop, **knobs)
 
-    def run_and_kill(self, **knobs: int | str) -> Outcome:
+    def run_and_kill(self, **knobs: Native) -> Outcome:
         """A run whose worker is killed in its measured window."""
 
         def kill(event: dict[str, Any]) -> None:

@@ -18,10 +18,9 @@ import pytest
 
 from bufferlab import spec
 from bufferlab.errors import Problem
-from bufferlab.execute.one_run import describe
 from bufferlab.execute.progress import Status
 from bufferlab.execute.sweep import SweepOptions, run_sweep
-from bufferlab.execute.sweep_runs import SweepOutcome
+from bufferlab.execute.sweep_runs import SweepOutcome, describe
 from bufferlab.registry import open_sweep
 from bufferlab.results.store import SweepFolder
 from support import prepared

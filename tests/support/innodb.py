@@ -15,11 +15,12 @@ import pytest
 
 from bufferlab.engines.innodb import accounts, initialise, packages
 from bufferlab.engines.innodb import find_mysqld as servers
-from bufferlab.engines.innodb.private_innodb import PrivateInnodb
+from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import life, user
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import Identity
+from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
 from support.core import usual_cache
 
@@ -79,6 +80,11 @@ class Place:
     def home(self) -> Path:
         return self.root / "server"
 
+    @property
+    def family(self) -> InnodbFamily:
+        assert self.build.flavour != "postgres"
+        return InnodbFamily(self.build.flavour)
+
     def all_settings(self, **more: str) -> dict[str, str]:
         own = {"innodb_page_size": str(self.page_size_bytes), "innodb_buffer_pool_size": str(64 << 20)}
         return {**own, **self.settings, **more}
@@ -90,10 +96,11 @@ class Place:
         initialise.initialise(self.build, self.data, self.home, user.server_user(), self.all_settings(), wait)
         return self
 
-    def server(self, login: tuple[str, str] = ("root", ""), **options: Any) -> PrivateInnodb:
+    def server(self, login: tuple[str, str] = ("root", ""), **options: Any) -> PrivateServer:
         settings = self.all_settings(**options.pop("settings", {}))
-        return PrivateInnodb(
-            self.build, self.data, self.home, user=user.server_user(), login=login, settings=settings, **options
+        owner = user.server_user()
+        return PrivateServer(
+            self.family, self.build, self.data, self.home, user=owner, login=login, settings=settings, **options
         )
 
     def with_accounts(self) -> Identity:

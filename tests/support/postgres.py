@@ -13,11 +13,12 @@ import pytest
 
 from bufferlab.engines.postgres import find_postgres as servers
 from bufferlab.engines.postgres import initialise, packages
-from bufferlab.engines.postgres.private_postgres import PrivatePostgres
+from bufferlab.engines.postgres.family import PostgresFamily
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import life, user
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import Identity
+from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
 from support.core import usual_cache
 from support.innodb import folder
@@ -114,10 +115,11 @@ class Place:
             connection.close()
         return self
 
-    def server(self, login: tuple[str, str] | None = None, **options: Any) -> PrivatePostgres:
+    def server(self, login: tuple[str, str] | None = None, **options: Any) -> PrivateServer:
         settings = {"shared_buffers": "16MB", "autovacuum": "off", **self.settings, **options.pop("settings", {})}
         identity = self.identity
-        return PrivatePostgres(
+        return PrivateServer(
+            PostgresFamily(),
             self.build,
             self.data,
             self.home,

@@ -26,6 +26,7 @@ import pytest
 from bufferlab.engines import registry as engines
 from bufferlab.registry import open_sweep, registry
 from bufferlab.results import keys, store
+from bufferlab.results.schema import Run
 from bufferlab.results.store import RunRecord, SweepFolder
 
 MIB = 1024**2
@@ -282,8 +283,8 @@ def stored_settings(sweep: Sweep, truth: Truth, *, ran: bool) -> dict[str, Any]:
         text, ran_as = asked.get(name), actual.get(name)
         knob = engines.declaration(sweep.engine).knob(name)
         planned = None if text in (None, "auto") else ran_as
-        if knob and text not in (None, "auto") and knob.share(str(text)) is None:
-            planned = knob.native(knob.parse(text), None)
+        if knob and text not in (None, "auto") and (setting := knob.parse(text)).ratio is None:
+            planned = setting.value
         found[name] = {"asked": text, "planned": planned, "unit": knob.unit if knob else ""}
         if ran:
             found[name] |= {"actual": ran_as, "note": notes.get(name, "") if ran_as != planned else ""}
@@ -321,7 +322,7 @@ def _publish(
     seconds = _seconds(sweep, truth, factor) * math.exp(rng.normal(0, sweep.throughput_noise))
     ended = began + timedelta(seconds=sweep.warm_up_seconds + seconds + 2)
     whole = status == "ok"
-    run = {
+    run: dict[str, Any] = {
         "run_id": f"{order + 1:016x}",
         "experiment": sweep.experiment,
         "point_key": point["point_key"],
@@ -362,7 +363,7 @@ def _publish(
     }
     samples = _samples(sweep, truth, actual["pool_size"], factor, seconds, rng) if whole else []
     latency = _latency(sweep, seconds) if whole else []
-    return folder.publish_run(run, samples, latency, f"worker log of run {order}\n")
+    return folder.publish_run(Run(**run), samples, latency, f"worker log of run {order}\n")
 
 
 def _seconds(sweep: Sweep, truth: Truth, factor: float) -> float:

@@ -12,6 +12,7 @@ from bufferlab import plan, spec
 from bufferlab.registry import open_sweep, registry
 from bufferlab.results import store
 from bufferlab.results.page_traces import page_trace_words
+from bufferlab.results.schema import Run
 from bufferlab.results.store import SweepFolder
 from bufferlab.results.writing import write_parquet
 from bufferlab.units import KIB
@@ -93,7 +94,7 @@ def build(
     made = plan.make(experiment, lambda _: plan.DataFacts(DATABASE_BYTES))
     folder = SweepFolder.create(parent, registry(), spec.to_toml(experiment), made.as_dict(), {})
     point = made.points[0]
-    settings = {name: one.as_dict() | {"actual": one.planned} for name, one in point.settings.items()}
+    settings = {name: one.model_dump() | {"actual": one.planned} for name, one in point.stored().items()}
     for name, value in (actual or {}).items():
         settings[name] = {**settings.get(name, {}), "actual": value}
     events = [*warm_up, *window]
@@ -116,7 +117,7 @@ def build(
     }
     pool_bytes = settings["pool_size"]["actual"]
     tables = {"page-trace.parquet": _table(parent / "page-trace.parquet", events, steps_us, latch)}
-    run = {
+    run: dict[str, Any] = {
         "run_id": "0123456789abcdef",
         "experiment": "traced",
         "point_key": point.point_key,
@@ -142,7 +143,7 @@ def build(
         idle_s = START_S - (first_us - idle_until_us) / 1e6
         row = {**rows[-1], "phase": "warm_up", "edge": None, "metric": "transactions_committed", "subject": "new_order"}
         rows.insert(0, {**row, "t_s": idle_s, "count": 0, "value": None})
-    folder.publish_run(run, rows, [], "", tables=tables if stored["status"] == "ok" else {})
+    folder.publish_run(Run(**run), rows, [], "", tables=tables if stored["status"] == "ok" else {})
     return open_sweep(folder.path)
 
 
@@ -177,7 +178,7 @@ def repeat(
             }
             frames = settings["pool_size"]["actual"] // spec_bytes(page_size)
             rows = _samples(frames, {"pages_read": count, "db_other_reads": 0}, new_orders, gauges)
-            folder.publish_run(run, rows, [], "")
+            folder.publish_run(Run(**run), rows, [], "")
     return open_sweep(folder.path)
 
 

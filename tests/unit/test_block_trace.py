@@ -219,10 +219,10 @@ def test_a_trace_that_lost_events_fails_with_their_count_and_a_larger_buffer(tmp
     told = {**TOLD, "lost": {**TOLD["lost"], "dropped_events": 1234}}
     stored, table = keep(BlockTraceAsked(8192), {"recorded": {"block_trace": told}}, tmp_path)
     assert table is None
-    assert stored["status"] == "failed"
-    assert "dropped events 1,234" in stored["reason"]
-    assert "--trace-buffer 32KiB" in stored["hint"]
-    assert stored["reader_cpu_us"] == 1.5
+    assert stored.status == "failed"
+    assert "dropped events 1,234" in str(stored.reason)
+    assert "--trace-buffer 32KiB" in str(stored.hint)
+    assert stored.reader_cpu_us == 1.5
 
 
 def test_the_worker_is_told_how_much_of_a_trace_is_wanted(tmp_path: Path) -> None:
@@ -246,11 +246,15 @@ def test_a_trace_without_a_window_or_without_a_worker_fails_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored, _ = keep(BlockTraceAsked(), {"recorded": {"block_trace": {**TOLD, "window_start_ns": None}}}, tmp_path)
-    assert stored["reason"] == "the measured window was not reached"
+    assert stored.reason == "the measured window was not reached"
     cleaned = []
     monkeypatch.setattr(tracefs_clean, "clean", lambda: cleaned.append(1))
     stored, _ = keep(BlockTraceAsked(), None, tmp_path)
-    assert stored == {"status": "failed", "reason": "the run ended before the trace did", "hint": "repeat the run"}
+    assert (stored.status, stored.reason, stored.hint) == (
+        "failed",
+        "the run ended before the trace did",
+        "repeat the run",
+    )
     assert cleaned
 
 
@@ -269,7 +273,7 @@ def test_a_good_trace_is_kept_as_a_table(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(block_trace_probe, "native", lambda: _Core(1))
     stored, path = keep(BlockTraceAsked(), {"recorded": {"block_trace": {**TOLD, "events_read": 1}}}, tmp_path)
     assert path is not None
-    assert (stored["status"], stored["events"], stored["actions"], stored["window_ns"]) == ("ok", 1, {"Q": 1}, 5)
+    assert (stored.status, stored.events, stored.actions, stored.window_ns) == ("ok", 1, {"Q": 1}, 5)
     assert pl.read_parquet(path)["t_ns"].to_list() == [2]
 
 
@@ -277,7 +281,7 @@ def test_a_count_that_is_not_the_kernels_fails_the_trace(tmp_path: Path, monkeyp
     monkeypatch.setattr(block_trace_probe, "native", lambda: _Core(1))
     stored, path = keep(BlockTraceAsked(), {"recorded": {"block_trace": {**TOLD, "events_read": 2}}}, tmp_path)
     assert path is None
-    assert stored["reason"] == "the kernel handed over 2 events, and 1 were found"
+    assert stored.reason == "the kernel handed over 2 events, and 1 were found"
 
 
 def test_the_device_that_a_run_makes_is_the_one_that_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:

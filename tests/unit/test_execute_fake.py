@@ -11,7 +11,7 @@ import pytest
 from bufferlab.engines.fake.engine import FakeBehaviour
 from bufferlab.results.store import latency_rows, sample_rows
 
-KNOBS = {"page_size_bytes": 4096, "pool_size_bytes": 1 << 20, "behave": "ok", "pace_ms": 0}
+KNOBS = {"page_size": 4096, "pool_size": 1 << 20, "behave": "ok", "pace_ms": 0}
 TPCC = {"name": "tpcc", "warehouses": 1, "load_seed": 1}
 HOT_ROWS = {"name": "hot_rows", "rows": 100_000, "load_seed": 1}
 TEXT = "-- setup\nCREATE TABLE t(id);\n-- transaction: read weight=9\nSELECT 1;\n-- transaction: write\nSELECT 2;\n"
@@ -26,7 +26,7 @@ class Ran:
 
     def __init__(self, folder: Path, loaded: dict[str, Any], workload: dict[str, Any], **job: Any) -> None:
         engine, database = FakeBehaviour(), folder / "x.db"
-        page = {"page_size_bytes": KNOBS["page_size_bytes"]}
+        page = {"page_size": KNOBS["page_size"]}
         engine.load({"database": str(database), "knobs": page, "workload": loaded, "threads": 1}, lambda event: None)
         self.shape = engine.shape(database)
         events: list[dict[str, Any]] = []
@@ -85,7 +85,7 @@ def test_the_same_job_gives_the_same_events(tmp_path: Path) -> None:
 
 
 def test_hot_rows_that_fit_into_the_pool_are_never_missed_and_others_are(tmp_path: Path) -> None:
-    frames = KNOBS["pool_size_bytes"] // KNOBS["page_size_bytes"]
+    frames = KNOBS["pool_size"] // KNOBS["page_size"]
     misses = {}
     for hot, layout in ((frames // 2, "scattered"), (frames * 2, "scattered"), (frames * 2, "clustered")):
         folder = tmp_path / f"{hot}{layout}"
@@ -128,7 +128,7 @@ def test_phases_come_after_the_window_with_edges_types_and_times_of_their_own(tm
 
 
 def test_of_a_script_only_its_setup_decides_the_data() -> None:
-    engine, knobs = FakeBehaviour(), {"page_size_bytes": 4096, "load_behave": "ok"}
+    engine, knobs = FakeBehaviour(), {"page_size": 4096, "load_behave": "ok"}
     recipe = engine.data_recipe(knobs, SCRIPT)
     assert engine.data_recipe(knobs, {**SCRIPT, "text": TEXT.replace("SELECT 2", "SELECT 3"), "source": "b"}) == recipe
     assert engine.data_recipe(knobs, {**SCRIPT, "text": TEXT.replace("t(id)", "t(id, v)")}) != recipe

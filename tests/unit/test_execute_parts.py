@@ -26,6 +26,7 @@ from bufferlab.execute.device_lock import device_lock
 from bufferlab.execute.progress import Pace
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.restore import probe_method, restore
+from bufferlab.results.schema import WarmUp
 from support.core import ROOT
 from support.fake import Bench, wait, wait_until
 from support.marks import leave_marked
@@ -228,7 +229,7 @@ def job(database: Path, **knobs: Any) -> dict[str, Any]:
         "parent_pid": os.getpid(),
         "job": {
             "database": str(database),
-            "knobs": {"page_size_bytes": 4096, "pool_size_bytes": 8192, "behave": "ok", "pace_ms": 50, **knobs},
+            "knobs": {"page_size": 4096, "pool_size": 8192, "behave": "ok", "pace_ms": 50, **knobs},
             "workload": {"name": "tpcc", "warehouses": 1, "load_seed": 1, "seed": 2},
             "warm_up": {"max_transactions": 10, "max_seconds": 10},
             "measure": {"transactions": 10_000_000, "max_seconds": 1e6},
@@ -297,7 +298,7 @@ def test_a_warm_up_that_was_cut_short_has_no_gate_and_is_not_stored_as_one() -> 
     told = {"gate": None, "seconds": 0.4, "transactions": 120, "misses": 7}
     assert engine_backend._warm_up(told) is None
     ended = engine_backend._warm_up({**told, "gate": "pool_turnover"})
-    assert ended == {"gate": "pool_turnover", "seconds": 0.4, "transactions": 120, "detail": {"misses": 7}}
+    assert ended == WarmUp(gate="pool_turnover", seconds=0.4, transactions=120, detail={"misses": 7})
 
 
 def test_two_sweeps_at_once_load_a_database_once(tmp_path: Path) -> None:
@@ -345,7 +346,7 @@ def test_sizes_may_be_rounded_to_a_page_and_other_settings_hardly(
     unit = "" if name == "sectors" else "bytes"
     page = StoredSetting(asked="64KiB", planned=65536, actual=65536, unit="bytes")
     row = _settings_applied({"page_size": page, name: StoredSetting(planned=asked, actual=actual, unit=unit)})
-    assert row["status"] == status
+    assert row.status == status
 
 
 def test_a_worker_imports_nothing_that_reads_or_keeps_results() -> None:
@@ -403,7 +404,7 @@ def test_a_window_may_exceed_its_time_by_five_seconds_or_by_one_transaction(
     latency = [{"transaction_type": name, "time": time, "max_us": 1e6 * max_s} for name, time, max_s in times]
     result = {"measured": {"seconds": seconds, "transactions": 9}, "phases": [], "latency": latency}
     row = _ran_through(spec.load(experiment), result, [], is_server=False)
-    assert row["status"] == status
-    assert (row["detail"].startswith("the measured window lasted 17.1 s where 12 s were asked for")) == (
+    assert row.status == status
+    assert (row.detail.startswith("the measured window lasted 17.1 s where 12 s were asked for")) == (
         status == "failed"
     )

@@ -125,7 +125,7 @@ def test_what_a_server_says_is_kept_with_the_run(bench: Bench) -> None:
     bench.measure(experiment(bench, repetitions=1))
     (first, *_) = bench.sweep().runs()
     assert "connections" not in (first.folder / "engine.conf").read_text()
-    assert "pool_size_bytes = " in (first.folder / "engine.conf").read_text()
+    assert "pool_size = " in (first.folder / "engine.conf").read_text()
     assert (first.folder / "engine_status.txt").read_text() == (
         "=== t = 0.000 s, phase measure, the window's start\ncalm\n"
     )

@@ -16,12 +16,11 @@ import pytest
 
 from bufferlab.engines import registry
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import find_mysqld, option_file, packages, program
-from bufferlab.engines.innodb.existing import connection
-from bufferlab.engines.innodb.existing.connection import FORM, connect
+from bufferlab.engines.innodb import connection, find_mysqld, option_file, packages, program
+from bufferlab.engines.innodb.connection import FORM, connect
+from bufferlab.engines.innodb.family import InnodbProcess
 from bufferlab.engines.innodb.find_mysqld import Build, Flavour
-from bufferlab.engines.innodb.mysqld import InnodbProcess
-from bufferlab.engines.innodb.variables_read_back import confounds
+from bufferlab.engines.innodb.option_file import confounds
 from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers import user
 from bufferlab.engines.servers.child_process import missing_library
@@ -213,7 +212,7 @@ def test_private_servers_keep_the_isolation_of_every_other_version(
     flavour: str, version: str, expected: str | None
 ) -> None:
     (knob,) = (knob for knob in registry.declaration("mariadb").knobs if knob.name == "snapshot_isolation")
-    settings = option_file.server_settings(flavour, version, {knob.native_name: str(knob.auto)})
+    settings = option_file.server_settings(flavour, version, {knob.name: str(knob.auto)})
     assert settings.get("innodb_snapshot_isolation") == expected
 
 
@@ -233,7 +232,7 @@ def test_a_setting_is_one_line(tmp_path: Path, name: str, value: str) -> None:
     ("flavour", "version", "asked", "chunk"),
     [
         ("mysql", "5.7.22", {}, 210 * MIB),
-        ("mysql", "5.7.22", {"innodb_buffer_pool_chunk_size": MIB}, MIB),
+        ("mysql", "5.7.22", {"buffer_pool_chunk_size": MIB}, MIB),
         ("mysql", "5.6.24", {}, None),
         ("mariadb", "10.11.19", {}, 210 * MIB),
     ],
@@ -242,7 +241,7 @@ def test_each_instance_of_a_pool_is_one_chunk_unless_another_is_asked_for(
     flavour: str, version: str, asked: dict[str, int], chunk: int | None
 ) -> None:
     """Chunks of 1 MiB hold 63 or 64 pages of 16 KiB, by where their memory happens to begin."""
-    knobs = {"pool_size_bytes": 210 * MIB - 16_384, **asked}
+    knobs = {"pool_size": 210 * MIB - 16_384, **asked}
     written = option_file.with_one_chunk(flavour, version, option_file.server_settings(flavour, version, knobs))
     assert written.get("innodb_buffer_pool_chunk_size") == (None if chunk is None else str(chunk))
 

@@ -24,11 +24,12 @@ from bufferlab.engines.native import native
 from bufferlab.engines.postgres import page_owners as postgres_owners
 from bufferlab.engines.servers import child_process, page_sites, stored_sizes
 from bufferlab.engines.servers.builds import Build, servers_root
+from bufferlab.engines.servers.server_behaviour import ServerBehaviour
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.execute.page_trace_probe import PageTraceAsked
 from bufferlab.results.page_traces import page_trace_words
 
-TABLES = [engines.behaviour(name).page_sites_table for name in ("mysql", "postgres")]  # type: ignore[attr-defined]
+TABLES = [engines.behaviour(name).family.page_sites_table for name in ("mysql", "postgres")]  # type: ignore[attr-defined]
 ENTRIES = [entry for table in TABLES for entry in tomllib.loads(table.read_text())["build"]]
 
 
@@ -101,12 +102,13 @@ def test_a_site_may_have_another_place_for_code_in_the_server() -> None:
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["server"])
 def test_no_branch_of_a_fetched_build_leads_into_what_its_jumps_cover(entry: dict[str, Any]) -> None:
-    families = [engines.behaviour(name) for name in ("mysql", "mariadb", "postgres")]
-    named = [(one, path.name) for one in families for path in servers_root().glob(f"{one.flavour}-*")]  # type: ignore[attr-defined]
+    behaviours = map(engines.behaviour, ("mysql", "mariadb", "postgres"))
+    families = [one.family for one in behaviours if isinstance(one, ServerBehaviour)]
+    named = [(one, path.name) for one in families for path in servers_root().glob(f"{one.flavour}-*")]
     for family, name in named:
         with suppress(BufferlabError):
-            build = family.find_build(name)  # type: ignore[attr-defined]
-            if (sites := page_sites.find(family.page_sites_table, build)).server == entry["server"]:  # type: ignore[attr-defined]
+            build = family.find(name)
+            if (sites := page_sites.find(family.page_sites_table, build)).server == entry["server"]:
                 assert json.loads(native().page_trace_branches(sites.job(build, "", "inside"))) == []
                 return
     pytest.skip(f"NOT TESTED: {entry['server']} is not fetched")
@@ -141,17 +143,17 @@ def test_a_server_that_runs_already_is_not_recorded(engine: str) -> None:
 
 def test_a_hash_index_whose_gets_are_not_seen_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     behaviour = engines.behaviour("mariadb")
+    assert isinstance(behaviour, ServerBehaviour)
     seen = {"fields": [], "site": [{"hash_index": True}]}
     blind = {"fields": [], "site": [{}]}
-    monkeypatch.setattr(type(behaviour), "find_build", lambda *_: build_of(Path("server")))
-    monkeypatch.setattr(page_sites, "require", lambda *_: None)
-    monkeypatch.setattr(page_sites, "find", lambda *_: page_sites.PageSites("x", blind))
-    behaviour.require_page_trace({"innodb_adaptive_hash_index": "OFF"}, "inside")
+    monkeypatch.setattr(behaviour.family, "find", lambda *_: build_of(Path("server")))
+    monkeypatch.setattr(page_sites, "require", lambda *_: page_sites.PageSites("x", blind))
+    behaviour.require_page_trace({"adaptive_hash_index": "OFF"}, "inside")
     with pytest.raises(SpecError) as refused:
-        behaviour.require_page_trace({"innodb_adaptive_hash_index": "ON"}, "inside")
+        behaviour.require_page_trace({"adaptive_hash_index": "ON"}, "inside")
     assert "adaptive hash index" in refused.value.what
-    monkeypatch.setattr(page_sites, "find", lambda *_: page_sites.PageSites("x", seen))
-    behaviour.require_page_trace({"innodb_adaptive_hash_index": "ON"}, "inside")
+    monkeypatch.setattr(page_sites, "require", lambda *_: page_sites.PageSites("x", seen))
+    behaviour.require_page_trace({"adaptive_hash_index": "ON"}, "inside")
 
 
 def test_a_child_is_watched_before_its_first_instruction(tmp_path: Path) -> None:

@@ -63,11 +63,10 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(type(BEHAVIOUR), "pages_of_objects", lambda *_: owners)
 
     def keep(told: dict[str, Any] | None, gets: int = 2, misses: int = 1) -> tuple[dict[str, Any], Path | None]:
-        result = {"recorded": {"page_trace": told} if told else {}, "actual": {"page_size_bytes": 4096}}
+        result = {"recorded": {"page_trace": told} if told else {}, "actual": {"page_size": 4096}}
         ended = EndedRun("sqlite", result, tmp_path, tmp_path / "database", samples(gets, misses))
-        stored, table = PageTraceAsked().keep(ended)
-        PageTrace.model_validate(stored)
-        return stored, table
+        trace, table = PageTraceAsked().keep(ended)
+        return trace.model_dump(exclude_unset=True), table
 
     return keep
 

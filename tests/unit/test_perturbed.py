@@ -43,7 +43,7 @@ def perturbed(stored: SweepFolder, parent: Path, factor: float) -> Report:
         samples = record.samples().to_dicts()
         if record.run.point.index == POINT:
             samples = scaled(samples, factor)
-        copy.publish_run(record.run.model_dump(mode="json"), samples, record.latency().to_dicts(), "")
+        copy.publish_run(record.run, samples, record.latency().to_dicts(), "")
     return build_report(copy)
 
 

@@ -14,7 +14,7 @@ from bufferlab.engines.declaration import Rates
 from bufferlab.errors import SpecError
 from bufferlab.plan import DataFacts, Plan, block_order, estimate, run_seed
 from bufferlab.plan import make as make_plan
-from bufferlab.plan.facts import workload_of
+from bufferlab.plan.grid import workload_of
 from bufferlab.spec import Experiment, Overrides
 
 
@@ -56,7 +56,7 @@ def test_blocks_are_not_all_in_one_order() -> None:
 @given(st.integers(50_000_000, 1 << 40))
 def test_a_share_is_rounded_down_to_whole_frames(database_bytes: int) -> None:
     for point, percent in zip(make(experiment(), database_bytes).points, (5, 10, 20, 40, 80), strict=True):
-        pool_bytes = point.native_knobs["pool_size_bytes"]
+        pool_bytes = point.knobs["pool_size"]
         assert isinstance(pool_bytes, int)
         assert pool_bytes % 4096 == 0
         assert 0 <= database_bytes * percent // 100 - pool_bytes < 4096
@@ -64,7 +64,7 @@ def test_a_share_is_rounded_down_to_whole_frames(database_bytes: int) -> None:
 
 def test_bytes_of_a_share_are_equal_across_page_sizes() -> None:
     swept = experiment(sweep=(("page_size", ("4k", "8k", "16k")),), set_knobs=(("pool_size", "10%"),))
-    pools = [int(point.native_knobs["pool_size_bytes"]) for point in make(swept, 1_000_000_000).points]
+    pools = [int(point.knobs["pool_size"]) for point in make(swept, 1_000_000_000).points]
     assert max(pools) - min(pools) < 16384
 
 

@@ -21,6 +21,7 @@ from bufferlab.plan import (
     needed_data,
 )
 from bufferlab.plan.grid import workload_identity
+from bufferlab.results.schema import Load
 from bufferlab.spec import Experiment, Overrides
 from bufferlab.theory.hot_rows import estimated_tree, predicted_knee
 
@@ -36,12 +37,12 @@ def planned(wanted: Experiment) -> Plan:
 def test_a_share_of_the_knee_is_that_share_of_what_fits_the_points_own_pool_page_and_layout() -> None:
     swept = (("page_size", ("4k", "16k")), ("layout", ("scattered", "clustered")), ("hot_rows", ("50%", "100%")))
     for point in planned(experiment("hot-rows", sweep=swept)).points:
-        page_size_bytes = int(point.native_knobs["page_size_bytes"])
-        frames = int(point.native_knobs["pool_size_bytes"]) // page_size_bytes
-        layout: Any = point.workload["layout"]
+        page_size_bytes = int(point.knobs["page_size"])
+        frames = int(point.knobs["pool_size"]) // page_size_bytes
+        layout: Any = point.parameters["layout"]
         knee = predicted_knee(estimated_tree(400_000, page_size_bytes), 400_000, frames, layout)
         assert knee is not None
-        assert point.workload["hot_rows"] == int(knee * (0.5 if point.swept["hot_rows"] == "50%" else 1))
+        assert point.parameters["hot_rows"] == int(knee * (0.5 if point.swept["hot_rows"] == "50%" else 1))
         assert point.swept["hot_rows"] == point.settings["hot_rows"].asked, "asked and resolved are kept apart"
 
 
@@ -53,13 +54,13 @@ def test_a_share_of_the_knee_uses_the_tree_of_the_loaded_database_when_it_is_kno
     first, _ = make(wanted, known_facts(wanted, {setting: found})).points
     knee = predicted_knee(tree, 20_000, 128, "scattered")
     assert knee is not None
-    assert first.workload["hot_rows"] == knee // 2
+    assert first.parameters["hot_rows"] == knee // 2
 
 
 def test_a_number_of_hot_rows_needs_no_knee_and_no_load_before_the_plan() -> None:
     wanted = experiment("hot-rows", sweep=(("hot_rows", ("100", "200")),))
     assert needed_data(wanted) == []
-    assert {point.workload["hot_rows"] for point in planned(wanted).points} == {100, 200}
+    assert {point.parameters["hot_rows"] for point in planned(wanted).points} == {100, 200}
 
 
 @pytest.mark.parametrize(
@@ -81,10 +82,10 @@ def test_hot_rows_that_cannot_be_name_the_point(settings_: tuple[tuple[str, str]
 def test_the_load_of_a_point_is_closed_or_open_and_an_arm_changes_nothing_but_the_key() -> None:
     plan = planned(experiment("buffer-size", sweep=(("rate", ("unlimited", "500")), ("arm", ("a", "b")))))
     points = [point for point in plan.points if point.swept["pool_size"] == "5%"]
-    assert [point.load["mode"] for point in points] == ["closed", "closed", "open", "open"]
-    assert points[2].load == {"mode": "open", "rate_per_s": 500.0, "arrivals": "poisson", "patience_s": 10.0}
+    assert [point.arrivals.mode for point in points] == ["closed", "closed", "open", "open"]
+    assert points[2].arrivals == Load(mode="open", rate_per_s=500.0, arrivals="poisson", patience_s=10.0)
     for a, b in (points[:2], points[2:]):
-        assert (a.native_knobs, a.workload, a.load, a.data) == (b.native_knobs, b.workload, b.load, b.data)
+        assert (a.knobs, a.workload, a.arrivals, a.data) == (b.knobs, b.workload, b.arrivals, b.data)
         assert a.point_key != b.point_key
 
 
@@ -107,7 +108,7 @@ def test_a_swept_scale_needs_a_database_for_each_and_a_share_is_of_the_points_ow
     needed = needed_data(wanted)
     assert [dict(setting.parameters)["warehouses"] for setting in needed] == [1, 2]
     plan = make(wanted, lambda setting: DataFacts(sizes[int(dict(setting.parameters)["warehouses"])]))
-    pools = {(point.swept["warehouses"], point.swept["pool_size"]): point.native_knobs["pool_size_bytes"] for point in
+    pools = {(point.swept["warehouses"], point.swept["pool_size"]): point.knobs["pool_size"] for point in
              plan.points}  # fmt: skip
     assert pools[("1", "10%")] == 8_000_000 // 4096 * 4096
     assert pools[("2", "10%")] == 16_000_000 // 4096 * 4096
@@ -117,7 +118,7 @@ def test_a_swept_scale_needs_a_database_for_each_and_a_share_is_of_the_points_ow
 
 def test_a_share_is_of_the_reference_page_size_or_of_the_points_own() -> None:
     def size(setting: DataKnobs) -> DataFacts:
-        return DataFacts({4096: 80_000_000, 16384: 100_000_000}[int(dict(setting.knobs)["page_size_bytes"])])
+        return DataFacts({4096: 80_000_000, 16384: 100_000_000}[int(dict(setting.knobs)["page_size"])])
 
     swept = {"sweep": (("page_size", ("4k", "16k")),), "set_knobs": (("pool_size", "20%"),)}
     own = make(experiment("page-size", **swept), size).points
@@ -160,7 +161,7 @@ def test_a_larger_share_is_never_fewer_rows(percent: int, page_size: str, layout
     swept = (("hot_rows", (f"{percent}%", f"{percent + 1}%", "100%" if percent < 99 else "150%")),)
     set_knobs = (("page_size", page_size), ("layout", layout))
     counts = [
-        int(point.workload["hot_rows"])
+        int(point.parameters["hot_rows"])
         for point in planned(experiment("hot-rows", sweep=swept, set_knobs=set_knobs)).points
     ]
     assert counts == sorted(counts)

@@ -16,7 +16,6 @@ from bufferlab.engines.postgres import (
     packages,
     postgresql_conf,
     relation_sizes,
-    settings_read_back,
 )
 from bufferlab.engines.postgres.declaration import DECLARATION
 from bufferlab.engines.postgres.failure import failure
@@ -27,6 +26,7 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.workload_conditions import POSTGRES
 from bufferlab.engines.workload_conditions import conditions as read_conditions
 from bufferlab.errors import EnvironmentLackingError
+from bufferlab.knob import Native, values_of
 from bufferlab.versions import has
 
 MIB = 1 << 20
@@ -39,12 +39,9 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-def native(**asked: str) -> dict[str, int | str]:
-    texts = {
-        **DECLARATION.defaults(),
-        **{name: DECLARATION.by_name()[name].parse(text) for name, text in asked.items()},
-    }
-    return DECLARATION.native(texts, 100 * MIB)
+def native(**asked: str) -> dict[str, Native]:
+    given = {name: DECLARATION.by_name()[name].parse(text) for name, text in asked.items()}
+    return values_of({**DECLARATION.defaults(), **given}, 100 * MIB)
 
 
 # Settings.
@@ -94,14 +91,14 @@ def test_a_version_gets_only_the_settings_it_has(knob: str, value: str, version:
 @pytest.mark.parametrize(
     ("name", "asked", "told", "actual"),
     [
-        ("pool_size_bytes", 20 * MIB, ("2560", "8kB"), 20 * MIB),
-        ("max_wal_size_bytes", 1 << 30, ("1024", "MB"), 1 << 30),
-        ("work_mem_bytes", 4 * MIB, ("4096", "kB"), 4 * MIB),
-        ("io_combine_limit_bytes", 128 << 10, ("16", "8kB"), 128 << 10),
-        ("bgwriter_delay_s", "0.2s", ("200", "ms"), "0.2s"),
-        ("checkpoint_timeout_s", "300s", ("300", "s"), "300s"),
-        ("checkpoint_completion_target", "0.9", ("0.9", None), "0.9"),
-        ("bgwriter_lru_multiplier", "2", ("2", None), "2"),
+        ("pool_size", 20 * MIB, ("2560", "8kB"), 20 * MIB),
+        ("max_wal_size", 1 << 30, ("1024", "MB"), 1 << 30),
+        ("work_mem", 4 * MIB, ("4096", "kB"), 4 * MIB),
+        ("io_combine_limit", 128 << 10, ("16", "8kB"), 128 << 10),
+        ("bgwriter_delay", 0.2, ("200", "ms"), 0.2),
+        ("checkpoint_timeout", 300.0, ("300", "s"), 300.0),
+        ("checkpoint_completion_target", 0.9, ("0.9", None), 0.9),
+        ("bgwriter_lru_multiplier", 2.0, ("2", None), 2.0),
         ("effective_io_concurrency", 16, ("16", None), 16),
         ("debug_io_direct", "off", ("", None), "off"),
         ("debug_io_direct", "data,wal", ("data, wal", None), "data,wal"),
@@ -113,7 +110,7 @@ def test_a_version_gets_only_the_settings_it_has(knob: str, value: str, version:
     ],
 )
 def test_what_is_told_is_put_as_it_was_asked(
-    name: str, asked: int | str, told: tuple[str, str | None], actual: int | str
+    name: str, asked: Native, told: tuple[str, str | None], actual: Native
 ) -> None:
     assert postgresql_conf.as_asked(name, asked, told) == actual
 
@@ -130,20 +127,18 @@ TOLD: dict[str, tuple[str, str | None]] = {
 
 def test_every_setting_asked_for_reads_back_and_nothing_is_confounded() -> None:
     knobs = native(bgwriter_delay="200ms")
-    actual = settings_read_back.actual_of(knobs, TOLD, None)
-    assert actual["pool_size_bytes"] == knobs["pool_size_bytes"] == 20 * MIB
-    assert actual["bgwriter_delay_s"] == "0.2s"
-    assert actual["memory_limit_bytes"] == "off"
+    actual = postgresql_conf.actual_of(knobs, TOLD, None)
+    assert actual["pool_size"] == knobs["pool_size"] == 20 * MIB
+    assert actual["bgwriter_delay"] == 0.2
+    assert actual["memory_limit"] == "off"
     assert actual["server_version"] == "15.18"
-    assert settings_read_back.confounds(postgresql_conf.server_settings("15.18", knobs), knobs, TOLD, None) == []
+    assert postgresql_conf.confounds(postgresql_conf.server_settings("15.18", knobs), knobs, TOLD, None) == []
 
 
 def test_what_the_server_did_otherwise_is_told() -> None:
     knobs = native(bgwriter_delay="100ms", pool_size="16MiB")
     told = {**TOLD, "autovacuum": ("on", None), "huge_pages_status": ("on", None)}
-    said = "\n".join(
-        settings_read_back.confounds(postgresql_conf.server_settings("17.2", knobs), knobs, told, 64 * MIB)
-    )
+    said = "\n".join(postgresql_conf.confounds(postgresql_conf.server_settings("17.2", knobs), knobs, told, 64 * MIB))
     assert "the pool is 20 MiB where 16 MiB were asked for" in said
     assert "bgwriter_delay is 0.2s where 0.1s was asked for" in said
     assert "autovacuum is on" in said
@@ -152,9 +147,9 @@ def test_what_the_server_did_otherwise_is_told() -> None:
 
 def test_a_memory_limit_is_a_size_a_share_or_off() -> None:
     knob = DECLARATION.by_name()["memory_limit"]
-    assert native()["memory_limit_bytes"] == "off"
-    assert native(memory_limit="64%")["memory_limit_bytes"] == 64 * MIB
-    assert native(memory_limit="96MiB")["memory_limit_bytes"] == 96 * MIB
+    assert native()["memory_limit"] == "off"
+    assert native(memory_limit="64%")["memory_limit"] == 64 * MIB
+    assert native(memory_limit="96MiB")["memory_limit"] == 96 * MIB
     assert knob.range_text().endswith("| off")
 
 
@@ -362,7 +357,7 @@ def test_a_tables_levels_are_those_of_its_keys_index_and_the_heap_below(tmp_path
     assert (table["leaf_pages"], table["interior_pages"]) == (7, 3)
     assert (index["name"], index["level_pages"], index["rows"]) == ("by_k", [1], 9)
     assert shape["pages"] == 14
-    relation_sizes.store(tmp_path, {"relations": found})
+    relation_sizes.sizes_of(found).store(tmp_path)
     assert server_sizes.read(tmp_path)["allocated_bytes"] == 14 * PAGE
 
 

@@ -17,6 +17,7 @@ from bufferlab.report.build import build as build_report
 from bufferlab.report.figures.svg import draw, for_page
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import render_markdown
+from bufferlab.results.schema import BlockTrace
 from bufferlab.results.store import BLOCK_TRACE_FILE, SweepFolder, write_block_trace
 from support.block_traces import trace_of
 from support.synthetic import BUFFER_SIZE, Sweep, build
@@ -67,7 +68,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
         shutil.rmtree(record.folder)
         tables = {BLOCK_TRACE_FILE: place / BLOCK_TRACE_FILE} if told is GOOD else {}
         sweep.publish_run(
-            {**record.run.model_dump(mode="json"), "block_trace": told}, samples, latency, "log", {}, tables
+            record.run.model_copy(update={"block_trace": BlockTrace(**told)}), samples, latency, "log", {}, tables
         )
     return sweep
 

@@ -17,11 +17,11 @@ import pytest
 from bufferlab.chapter.blocks import Dot, Figure, PointsPlot, Series, Table
 from bufferlab.registry import open_sweep
 from bufferlab.report.build import build as build_report
+from bufferlab.report.build import publish
 from bufferlab.report.document import Report, as_json
 from bufferlab.report.figures.svg import draw
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import figures_of, render_markdown
-from bufferlab.report.publish import publish
 from bufferlab.report.terminal import terminal_table
 from bufferlab.results.store import SweepFolder
 from support.synthetic import BUFFER_SIZE, Sweep, build

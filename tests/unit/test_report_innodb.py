@@ -11,10 +11,10 @@ import pytest
 
 from bufferlab.chapter.blocks import Figure, PanelsPlot, Section, StackedPlot, Table, TimePlot
 from bufferlab.report.build import build as build_report
+from bufferlab.report.build import publish
 from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw, for_page
 from bufferlab.report.markdown import figures_of
-from bufferlab.report.publish import publish
 from support.synthetic import MIB, Sweep, build, reseal
 from support.synthetic_innodb import LACKS_56, LACKS_1011, SCAN_DEPTH, Depth, Innodb, scan_depth
 

@@ -17,10 +17,12 @@ from typing import Any
 
 import polars as pl
 import pytest
+from pydantic import ValidationError
 
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, InternalError
 from bufferlab.registry import open_sweep, registry
 from bufferlab.results import decoding, store
+from bufferlab.results.schema import Run
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
 from support.fake_disks import tiny_disk
 from support.marks import leave_marked
@@ -83,7 +85,7 @@ def test_the_load_the_phases_and_the_shape_of_a_run_come_back(sweep: SweepFolder
     shape = {"page_size_bytes": 4096, "pages": 4, "free_pages": 0, "trees": [tree]}
     run = a_run(sweep)
     run |= {"load": load, "phases": phases, "database": {**run["database"], "shape": shape}}
-    sweep.publish_run(run, [], [], "")
+    sweep.publish_run(Run(**run), [], [], "")
     (stored,) = (record.run.model_dump(mode="json") for record in sweep.runs() if record.run_id == run["run_id"])
     assert (stored["load"], stored["phases"], stored["database"]["shape"]) == (load, phases, shape)
 
@@ -94,7 +96,7 @@ def test_counters_stay_exact_integers_beyond_what_a_float_holds(sweep: SweepFold
         {"t_s": 0.0, "phase": "measure", "edge": "start", "metric": "page_gets", "count": exact, "probe": "engine",
          "subject": ""}
     ]  # fmt: skip
-    record = sweep.publish_run(a_run(sweep), rows, [], "")
+    record = sweep.publish_run(Run(**a_run(sweep)), rows, [], "")
     assert record.samples()["count"].to_list() == [exact]
 
 
@@ -228,7 +230,7 @@ def test_a_crash_while_publishing_leaves_no_half_run(
         else:
             patched.setattr(Path, "rename", crash)
         with pytest.raises(KeyboardInterrupt):
-            sweep.publish_run(a_run(sweep), [], [], "")
+            sweep.publish_run(Run(**a_run(sweep)), [], [], "")
     assert len(open_sweep(sweep.path).runs()) == 2
 
 
@@ -249,7 +251,7 @@ def test_files_are_on_disk_before_the_run_gets_its_name(sweep: SweepFolder, monk
     monkeypatch.setattr(Path, "rename", noted_rename)
     run = a_run(sweep)
     events.clear()
-    sweep.publish_run(run, [], [], "")
+    sweep.publish_run(Run(**run), [], [], "")
     files = {"fsync samples.parquet", "fsync latency.parquet", "fsync worker.log", "fsync run.json"}
     assert set(events[:4]) == files
     assert events[4:] == [f"fsync .tmp-{run['run_id']}", "rename", "fsync runs"]
@@ -257,7 +259,7 @@ def test_files_are_on_disk_before_the_run_gets_its_name(sweep: SweepFolder, monk
 
 def test_a_run_is_never_published_over_another(sweep: SweepFolder) -> None:
     with pytest.raises(InternalError, match="already published"):
-        sweep.publish_run(a_run(sweep, sweep.runs()[0].run_id), [], [], "")
+        sweep.publish_run(Run(**a_run(sweep, sweep.runs()[0].run_id)), [], [], "")
 
 
 def test_a_failed_run_is_published_with_its_reason(sweep: SweepFolder) -> None:
@@ -271,7 +273,7 @@ def test_a_failed_run_is_published_with_its_reason(sweep: SweepFolder) -> None:
         "settings": {},
         "actual_key": None,
     }
-    record = sweep.publish_run(failed, [], [], "no space left on device")
+    record = sweep.publish_run(Run(**failed), [], [], "no space left on device")
     assert not record.ok
     assert record.failure == Failure("the disk is full", "/data", "free some space", "full_disk")
     assert record.reason == "the disk is full (/data); free some space"
@@ -289,8 +291,15 @@ def test_a_failed_run_is_published_with_its_reason(sweep: SweepFolder) -> None:
     ],
 )
 def test_a_run_has_a_failure_of_a_known_kind_unless_it_ended_well(sweep: SweepFolder, ended: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="failure"):
+        Run(**{**a_run(sweep), **ended})
+
+
+def test_a_run_that_did_not_end_well_is_not_published_without_its_failure(sweep: SweepFolder) -> None:
+    run = Run(**a_run(sweep))
+    run.status = "failed"
     with pytest.raises(InternalError, match="failure"):
-        sweep.publish_run({**a_run(sweep), **ended}, [], [], "")
+        sweep.publish_run(run, [], [], "")
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -312,19 +321,21 @@ def test_rows_that_break_the_registrys_rules_are_our_bug(
     sweep: SweepFolder, changes: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(InternalError, match=complaint):
-        sweep.publish_run(a_run(sweep), [row(**changes)], [], "")
+        sweep.publish_run(Run(**a_run(sweep)), [row(**changes)], [], "")
 
 
 def test_a_missing_number_with_a_reason_is_kept_with_its_reason(sweep: SweepFolder) -> None:
     missing = row(metric="device_reads", probe="device", count=None, reason="tmpfs has no device")
-    record = sweep.publish_run(a_run(sweep), [missing], [], "")
+    record = sweep.publish_run(Run(**a_run(sweep)), [missing], [], "")
     assert record.samples()["reason"].to_list() == ["tmpfs has no device"]
     assert record.samples()["count"].to_list() == [None]
 
 
 def test_a_misspelt_field_of_run_json_is_our_bug(sweep: SweepFolder) -> None:
-    with pytest.raises(InternalError, match="wramup"):
-        sweep.publish_run({**a_run(sweep), "wramup": {}}, [], [], "")
+    with pytest.raises(ValidationError, match="wramup"):
+        Run(**a_run(sweep), wramup={})
+    with pytest.raises(ValueError, match="wramup"):
+        Run(**a_run(sweep)).wramup = {}  # type: ignore[attr-defined]
 
 
 def test_a_workers_sample_becomes_rows() -> None:
@@ -359,7 +370,7 @@ def test_a_disk_that_fills_at_any_page_keeps_earlier_runs_and_says_how_to_go_on(
         run = a_run(sweep)
         fill_but(disk, left_kib * 1024)
         ends = {
-            "run --resume": refusal_of(lambda: sweep.publish_run(run, rows, [], "log " * 3000)),
+            "run --resume": refusal_of(lambda: sweep.publish_run(Run(**run), rows, [], "log " * 3000)),
             "report": refusal_of(lambda: sweep.write_derived("figures/a.svg", "<svg/>" * 5000)),
         }
         for command, error in ends.items():

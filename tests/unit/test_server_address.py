@@ -8,8 +8,8 @@ import pytest
 
 from bufferlab.cli.options import refuse_password, server_setting
 from bufferlab.engines import registry
-from bufferlab.engines.innodb.existing.connection import FORM
-from bufferlab.engines.postgres.existing.connection import FORM as POSTGRES
+from bufferlab.engines.innodb.connection import FORM
+from bufferlab.engines.postgres.connection import FORM as POSTGRES
 from bufferlab.engines.servers.existing.address import Address, Form, is_url
 from bufferlab.engines.servers.existing.address import parse as parse_as
 from bufferlab.engines.servers.existing.address import password as password_as
@@ -93,9 +93,9 @@ def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
     knob = registry.declaration("mysql").by_name()["server"]
     with pytest.raises(UnitError):
         knob.parse(url)
-    assert knob.parse(SOCKET) == SOCKET
+    assert knob.parse(SOCKET).asked == SOCKET
     knob = registry.declaration("postgres").by_name()["server"]
-    assert knob.parse(POSTGRES_SOCKET) == POSTGRES_SOCKET
+    assert knob.parse(POSTGRES_SOCKET).asked == POSTGRES_SOCKET
     for refused in ("postgres://me:s3cret@localhost/lab", SOCKET):
         with pytest.raises(UnitError):
             knob.parse(refused)

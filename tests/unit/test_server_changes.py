@@ -11,7 +11,7 @@ import pytest
 
 from bufferlab.cli import doctor
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb.existing.connection import FORM
+from bufferlab.engines.innodb.connection import FORM
 from bufferlab.engines.servers.existing import changes, journal, mark
 from bufferlab.engines.servers.existing.address import Address, parse
 from bufferlab.engines.servers.existing.journal import Record
@@ -24,8 +24,8 @@ class Died(BaseException):
     """Stands for SIGKILL: nobody handles it."""
 
 
-class FakeServer:
-    """A server's variables, locks and records, and how they are changed: `changes.Settings` without a server."""
+class FakeServer(changes.Settings):
+    """A server's variables, locks and records, and how they are changed, without a server."""
 
     unusable: tuple[type[Exception], ...] = (ConnectionError,)
 
@@ -44,7 +44,13 @@ class FakeServer:
             raise ConnectionError("it is down")
         return self
 
-    reader = connect
+    opened_for_lock = connect
+
+    def lock(self, connection: Any, lock: str, seconds: float) -> bool:
+        raise AssertionError("locks are taken by `holding`")
+
+    def reader(self, address: Address) -> FakeServer:
+        return self.connect(address)
 
     @contextmanager
     def holding(self, address: Address, lock: str, seconds: float) -> Iterator[FakeServer | None]:

@@ -10,6 +10,7 @@ from bufferlab import spec
 from bufferlab.errors import SpecError
 from bufferlab.spec import Overrides
 from bufferlab.spec.lines import key_lines
+from support.asked import texts
 
 GOOD = """\
 format_version = 1
@@ -59,11 +60,11 @@ def test_every_refusal_has_a_hint() -> None:
 
 def test_a_good_experiment_is_read_with_every_default_filled_in() -> None:
     experiment = spec.loads(GOOD, "my.toml")
-    assert experiment.sweep == {"pool_size": ("5%", "10%")}
-    assert experiment.knobs["page_size"] == "4KiB"
-    assert experiment.knobs["synchronous"] == "off"
-    assert experiment.knobs["rate"] == "unlimited"
-    assert experiment.workload.parameters["load_seed"] == "20260101"
+    assert texts(experiment.sweep) == {"pool_size": ("5%", "10%")}
+    assert experiment.knobs["page_size"].asked == "4KiB"
+    assert experiment.knobs["synchronous"].asked == "off"
+    assert experiment.knobs["rate"].asked == "unlimited"
+    assert experiment.workload.parameters["load_seed"].asked == "20260101"
     assert experiment.design.repetitions == 3
 
 
@@ -75,7 +76,7 @@ def test_the_text_of_an_experiment_as_run_reads_back_as_the_same_experiment(prof
 
 def test_a_profile_changes_what_it_names_and_a_duration_replaces_a_count() -> None:
     experiment = spec.loads(GOOD, "my.toml", Overrides(profile="quick"))
-    assert experiment.workload.parameters["warehouses"] == "3"
+    assert experiment.workload.parameters["warehouses"].asked == "3"
     assert experiment.measure.transactions is None
     assert experiment.measure.max_seconds == 2
     assert experiment.profile == "quick"
@@ -83,7 +84,7 @@ def test_a_profile_changes_what_it_names_and_a_duration_replaces_a_count() -> No
 
 def test_flags_have_the_last_word_and_a_duration_becomes_the_cap_of_a_count() -> None:
     experiment = spec.loads(GOOD, "my.toml", Overrides(profile="quick", warehouses=5, repetitions=2, transactions=50))
-    assert experiment.workload.parameters["warehouses"] == "5"
+    assert experiment.workload.parameters["warehouses"].asked == "5"
     assert experiment.design.repetitions == 2
     assert experiment.measure.transactions == 50
     assert experiment.measure.max_seconds == 2
@@ -93,8 +94,8 @@ def test_setting_a_swept_knob_ends_its_sweep_and_sweeping_a_set_knob_frees_it() 
     experiment = spec.loads(
         GOOD, "my.toml", Overrides(set_knobs=(("pool_size", "1MiB"),), sweep=(("page_size", ("4k", "8k")),))
     )
-    assert experiment.sweep == {"page_size": ("4KiB", "8KiB")}
-    assert experiment.knobs["pool_size"] == "1MiB"
+    assert texts(experiment.sweep) == {"page_size": ("4KiB", "8KiB")}
+    assert experiment.knobs["pool_size"].asked == "1MiB"
     assert "page_size" not in experiment.knobs
 
 
@@ -144,7 +145,7 @@ def test_an_impossible_knob_names_the_flag_and_the_reason(knob: str, value: str,
 
 
 def test_a_pool_larger_than_the_database_is_allowed() -> None:
-    assert spec.loads(GOOD, "my.toml", Overrides(set_knobs=(("pool_size", "150%"),))).knobs["pool_size"] == "150%"
+    assert spec.loads(GOOD, "my.toml", Overrides(set_knobs=(("pool_size", "150%"),))).knobs["pool_size"].asked == "150%"
 
 
 @pytest.mark.parametrize(

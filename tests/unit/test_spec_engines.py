@@ -13,6 +13,7 @@ from bufferlab.execute.jobs import load_workload, run_job
 from bufferlab.plan import Plan, estimated_facts, make
 from bufferlab.plan.make import lacking
 from bufferlab.spec import Experiment, Overrides
+from support.asked import texts
 
 TOML = """\
 format_version = 1
@@ -96,21 +97,21 @@ def test_the_family_comes_before_the_engine_and_both_before_flags() -> None:
 def test_another_engine_has_knobs_and_a_sweep_of_its_own() -> None:
     mysql = load(engine="mysql")
     assert "io_mode" not in mysql.knobs
-    assert mysql.knobs["page_size"] == "16KiB"
-    assert mysql.knobs["lru_scan_depth"] == "100"
-    assert mysql.sweep == {"pool_size": ("10%", "50%")}
+    assert mysql.knobs["page_size"].asked == "16KiB"
+    assert mysql.knobs["lru_scan_depth"].asked == "100"
+    assert texts(mysql.sweep) == {"pool_size": ("10%", "50%")}
 
 
 def test_a_profile_comes_after_the_engine_and_the_engines_profile_last() -> None:
     quick, full = load(engine="mysql", profile="quick"), load(engine="mariadb", profile="full")
-    assert (quick.workload.parameters["warehouses"], quick.sweep["pool_size"]) == ("1", ("40%",))
-    assert (full.workload.parameters["warehouses"], full.knobs["lru_scan_depth"]) == ("20", "1536")
-    assert full.sweep["pool_size"] == ("10%", "50%")
+    assert (quick.workload.parameters["warehouses"].asked, texts(quick.sweep)["pool_size"]) == ("1", ("40%",))
+    assert (full.workload.parameters["warehouses"].asked, full.knobs["lru_scan_depth"].asked) == ("20", "1536")
+    assert texts(full.sweep)["pool_size"] == ("10%", "50%")
 
 
 def test_a_profile_may_stand_with_the_engine_alone() -> None:
     text = TOML.replace('[quick]\nworkload.warehouses = 1\nsweep.pool_size = ["1MiB"]\n', "")
-    assert load(text, engine="mysql", profile="quick").sweep["pool_size"] == ("40%",)
+    assert texts(load(text, engine="mysql", profile="quick").sweep)["pool_size"] == ("40%",)
     assert "has no [quick] sizes" in refused(text, profile="quick")
 
 
@@ -133,9 +134,9 @@ def test_an_engine_the_experiment_has_no_tables_for_is_told_what_belongs_to_whom
 
 
 def test_connections_are_the_engines_unless_they_are_said() -> None:
-    assert [load(engine=name).workload.connections for name in ("sqlite", "mysql")] == [1, 8]
-    assert load(engine="mysql", connections=3).workload.connections == 3
-    assert load(engine="mysql", set_knobs=(("connections", "3"),)).workload.connections == 3
+    assert [load(engine=name).knobs["connections"].value for name in ("sqlite", "mysql")] == [1, 8]
+    assert load(engine="mysql", connections=3).knobs["connections"].value == 3
+    assert load(engine="mysql", set_knobs=(("connections", "3"),)).knobs["connections"].value == 3
     assert "5 connections: sqlite takes 1" in refused(connections=5)
     assert "5 connections: sqlite takes 1" in refused(set_knobs=(("connections", "5"),))
     assert "5 connections: sqlite takes 1" in refused(sweep=(("connections", ("1", "5")),))
@@ -144,11 +145,11 @@ def test_connections_are_the_engines_unless_they_are_said() -> None:
 
 def test_connections_are_swept_like_any_setting() -> None:
     experiment = load(engine="mysql", sweep=(("connections", ("1", "8")),))
-    assert experiment.sweep["connections"] == ("1", "8")
-    assert experiment.workload.connections is None
+    assert texts(experiment.sweep)["connections"] == ("1", "8")
+    assert "connections" not in experiment.knobs
     points = make(experiment, estimated_facts(experiment)).points
     assert [point.connections for point in points[:2]] == [1, 8]
-    assert [point.settings["connections"].planned for point in points[:2]] == [1, 8]
+    assert [point.settings["connections"].value for point in points[:2]] == [1, 8]
     assert run_job(experiment, points[1], 1, Path("db"))["connections"] == 8
     assert spec.loads(spec.to_toml(experiment), "as-run.toml") == experiment
 
@@ -161,8 +162,8 @@ def test_a_variable_is_passed_through_set_and_swept() -> None:
     )
     points = plan(experiment).points
     assert len(points) == 4
-    assert {point.native_knobs["var.innodb_purge_threads"] for point in points} == {"2"}
-    assert {point.native_knobs["var.innodb_adaptive_flushing"] for point in points} == {"ON", "OFF"}
+    assert {point.knobs["var.innodb_purge_threads"] for point in points} == {"2"}
+    assert {point.knobs["var.innodb_adaptive_flushing"] for point in points} == {"ON", "OFF"}
     assert points[0].settings["var.innodb_purge_threads"].asked == "2"
     assert spec.loads(spec.to_toml(experiment), "again") == experiment
 
@@ -170,16 +171,16 @@ def test_a_variable_is_passed_through_set_and_swept() -> None:
 def test_a_variable_may_be_written_in_a_toml_and_its_line_is_known() -> None:
     text = TOML.replace("lru_scan_depth = 100", 'lru_scan_depth = 100\nvar.innodb_purge_threads = 4\nvar."a b" = 1')
     good = text.replace('\nvar."a b" = 1', "")
-    assert load(good, engine="mysql").knobs["var.innodb_purge_threads"] == "4"
+    assert load(good, engine="mysql").knobs["var.innodb_purge_threads"].asked == "4"
     assert 'there is no setting "var.a b"' in refused(text, engine="mysql")
     assert "there is no setting" in refused(set_knobs=(("var.cache_spill", "1"),)), "SQLite has none to pass through"
 
 
 def test_auto_is_not_set_where_nothing_of_ours_is_meant() -> None:
-    native = plan(load(engine="mysql")).points[0].native_knobs
-    assert native["innodb_buffer_pool_instances"] == 1
-    assert native["innodb_lru_scan_depth"] == 100
-    assert "innodb_io_capacity" not in native
+    native = plan(load(engine="mysql")).points[0].knobs
+    assert native["buffer_pool_instances"] == 1
+    assert native["lru_scan_depth"] == 100
+    assert "io_capacity" not in native
 
 
 @pytest.mark.parametrize(
@@ -230,7 +231,7 @@ measure = { transactions = 100, max_duration = "5s" }
 def test_a_program_says_what_it_is_by_what_it_has_and_needs_a_server() -> None:
     experiment = load(PROGRAM)
     assert experiment.workload.name == "program"
-    assert experiment.workload.parameters["rows"] == "1000"
+    assert experiment.workload.parameters["rows"].asked == "1000"
     assert "workload program needs a server, and sqlite runs inside bufferlab" in refused(PROGRAM, engine="sqlite")
 
 

@@ -13,6 +13,7 @@ from bufferlab import spec
 from bufferlab.errors import SpecError
 from bufferlab.spec import Experiment, Overrides
 from bufferlab.spec.lines import key_lines
+from support.asked import texts
 
 HOT = """\
 format_version = 1
@@ -77,15 +78,15 @@ def test_a_setting_of_every_owner_can_be_swept_and_set() -> None:
         set_knobs=(("layout", "clustered"), ("rate", "500"), ("io_mode", "buffered")),
         sweep=(("zipf", ("0", "0.9")), ("arm", ("a", "b")), ("page_size", ("4k", "8k"))),
     )
-    assert experiment.sweep == {
+    assert texts(experiment.sweep) == {
         "hot_rows": ("50%", "300"),
         "zipf": ("0", "0.9"),
         "arm": ("a", "b"),
         "page_size": ("4KiB", "8KiB"),
     }
-    assert experiment.workload.parameters["layout"] == "clustered"
-    assert experiment.knobs["rate"] == "500"
-    assert experiment.knobs["io_mode"] == "buffered"
+    assert experiment.workload.parameters["layout"].asked == "clustered"
+    assert experiment.knobs["rate"].asked == "500"
+    assert experiment.knobs["io_mode"].asked == "buffered"
     assert "zipf" not in experiment.workload.parameters
     assert not {"arm", "page_size"} & set(experiment.knobs)
     assert spec.loads(spec.to_toml(experiment), "again.toml") == experiment
@@ -93,15 +94,15 @@ def test_a_setting_of_every_owner_can_be_swept_and_set() -> None:
 
 def test_setting_a_swept_parameter_ends_its_sweep_and_sweeping_a_set_one_frees_it() -> None:
     experiment = loaded(set_knobs=(("hot_rows", "80%"),), sweep=(("rows", ("10000", "20000")),))
-    assert experiment.sweep == {"rows": ("10000", "20000")}
-    assert experiment.workload.parameters["hot_rows"] == "80%"
+    assert texts(experiment.sweep) == {"rows": ("10000", "20000")}
+    assert experiment.workload.parameters["hot_rows"].asked == "80%"
     assert "rows" not in experiment.workload.parameters
 
 
 def test_a_profile_may_set_what_the_experiment_sweeps() -> None:
     text = HOT.replace('hot_rows = ["50%", 300]', 'layout = ["scattered", "clustered"]\nhot_rows = ["50%", 300]')
     experiment = loaded(text, profile="quick")
-    assert experiment.workload.parameters["layout"] == "clustered"
+    assert experiment.workload.parameters["layout"].asked == "clustered"
     assert list(experiment.sweep) == ["hot_rows"]
 
 
@@ -207,7 +208,7 @@ def test_a_path_of_a_script_is_the_built_in_experiment_with_that_script(
     assert experiment.name == "script"
     assert experiment.workload.script is not None
     assert experiment.workload.script.text == SELECT
-    assert experiment.workload.parameters == {"data": "tpcc", "warehouses": "1", "load_seed": "20260101"}
+    assert texts(experiment.workload.parameters) == {"data": "tpcc", "warehouses": "1", "load_seed": "20260101"}
     with pytest.raises(SpecError, match=r"the script other\.sql cannot be read: No such file"):
         spec.load("other.sql")
     with pytest.raises(SpecError, match="script is given twice"):
@@ -218,7 +219,7 @@ def test_a_script_on_its_own_data_has_no_parameters_of_other_data(tmp_path: Path
     (tmp_path / "mine.sql").write_text(SELECT)
     assert "rows is a setting of workload hot_rows" in refusal(SCRIPT, tmp_path, set_knobs=(("rows", "5"),))
     on_rows = loaded(SCRIPT, tmp_path, set_knobs=(("data", "hot_rows"), ("rows", "5")))
-    assert on_rows.workload.parameters["rows"] == "5"
+    assert on_rows.workload.parameters["rows"].asked == "5"
     assert "layout" not in on_rows.workload.parameters, "layout does not decide data"
 
 

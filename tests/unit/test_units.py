@@ -46,7 +46,7 @@ def test_equal_sizes_have_one_text_so_that_keys_are_equal() -> None:
 @given(st.decimals(min_value="0.01", max_value="400", places=2), st.integers(min_value=1, max_value=1 << 44))
 def test_a_share_of_a_database_is_exact_to_the_byte(percent: Decimal, whole_bytes: int) -> None:
     pool = Knob.size_or_share("pool_size", "bytes of the pool", default="20%")
-    assert pool.native(pool.parse(f"{percent}%"), whole_bytes) == int(percent * whole_bytes / 100)
+    assert pool.parse(f"{percent}%").of(whole_bytes).value == int(percent * whole_bytes / 100)
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5min", 300), ("1.5h", 5400), ("250ms", 0.25), ("7", 7)])

@@ -15,10 +15,10 @@ use bufferlab_drive::finished::Finished;
 use bufferlab_drive::job::{Limit, Pace, PhaseJob, ScriptJob, WorkloadJob};
 use bufferlab_drive::mysql::client::Sending;
 use bufferlab_drive::mysql::control::Control;
-use bufferlab_drive::mysql::job::{Counted, ProgramJob, Run};
 use bufferlab_drive::mysql::run::run;
 use bufferlab_drive::mysql::target::Target;
 use bufferlab_drive::probes::Asked;
+use bufferlab_drive::server::job::{Counted, ProgramJob, Run};
 use bufferlab_probe::Reading;
 use serde_json::json;
 
@@ -72,7 +72,7 @@ fn script(text: &str) -> ScriptJob {
 
 const UPDATES: &str = "-- transaction: update\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nCOMMIT;\n-- transaction: undone\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nROLLBACK;\n";
 
-fn job(target: &Target, text: &str, transactions: u64) -> Run {
+fn job(target: &Target, text: &str, transactions: u64) -> Run<Target> {
     Run {
         target: target.clone(),
         server_pid: None,
@@ -102,7 +102,7 @@ struct Seen {
     texts: Vec<String>,
 }
 
-fn played(job: &Run, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen) {
+fn played(job: &Run<Target>, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen) {
     let seen = Mutex::new(Seen::default());
     let sink = |event: Event| {
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);

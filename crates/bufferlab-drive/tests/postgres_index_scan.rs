@@ -14,11 +14,11 @@ use bufferlab_drive::finished::Finished;
 use bufferlab_drive::gate::GateEnd;
 use bufferlab_drive::job::{Limit, Pace};
 use bufferlab_drive::postgres::control::Control;
-use bufferlab_drive::postgres::job::Run;
 use bufferlab_drive::postgres::run::run;
 use bufferlab_drive::postgres::target::Target;
 use bufferlab_drive::probes::Asked;
 use bufferlab_drive::server::Sending;
+use bufferlab_drive::server::job::Run;
 use bufferlab_workload::findings::Findings;
 use bufferlab_workload::index_scan::{IndexScanPopulation, ScaleFactor, TableSet};
 use bufferlab_workload::plan::Plan;
@@ -30,7 +30,7 @@ fn scale() -> ScaleFactor {
     ScaleFactor::new(0.01).expect("the scale is valid")
 }
 
-fn job(target: &Target, plan: Plan, transactions: u64) -> Run {
+fn job(target: &Target, plan: Plan, transactions: u64) -> Run<Target> {
     let workload = json!({
         "name": "index_scan", "scale_factor": 0.01, "tables": "lineitem", "seed": 1, "plan": plan.name(),
         "ship_from": "1993-01-01", "ship_until": "1998-09-03",
@@ -39,10 +39,12 @@ fn job(target: &Target, plan: Plan, transactions: u64) -> Run {
         target: target.clone(),
         server_pid: None,
         datadir: None,
+        may_change_settings: true,
         connections: 2,
         sending: Sending::Spec,
         frames: 512,
         workload: serde_json::from_value(workload).expect("a workload"),
+        program: None,
         pace: Pace::Closed,
         phases: Vec::new(),
         warm_up: Limit { transactions: 0, seconds: 60.0 }.into(),
@@ -52,7 +54,7 @@ fn job(target: &Target, plan: Plan, transactions: u64) -> Run {
     }
 }
 
-fn played(job: &Run, cancelled: &AtomicBool) -> Result<Finished, Failure> {
+fn played(job: &Run<Target>, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     let sink = |event: Event| {
         let Event::Sample { values, .. } = event else { return };
         assert!(values.iter().any(|reading| reading.metric == "cpu_idle_us" && reading.count.is_some()));

@@ -16,11 +16,11 @@ use bufferlab_drive::failure::{Failure, FailureKind};
 use bufferlab_drive::finished::Finished;
 use bufferlab_drive::job::{Limit, Pace, PhaseJob, ScriptJob, WorkloadJob};
 use bufferlab_drive::postgres::control::Control;
-use bufferlab_drive::postgres::job::Run;
 use bufferlab_drive::postgres::run::run;
 use bufferlab_drive::postgres::target::Target;
 use bufferlab_drive::probes::Asked;
 use bufferlab_drive::server::Sending;
+use bufferlab_drive::server::job::Run;
 use bufferlab_probe::Reading;
 use bufferlab_workload::tpcc::TpccConfig;
 use bufferlab_workload::tpcc::population::TpccPopulation;
@@ -61,15 +61,17 @@ fn script(text: &str) -> ScriptJob {
 
 const UPDATES: &str = "-- transaction: update\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nCOMMIT;\n-- transaction: undone\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nROLLBACK;\n";
 
-fn job(target: &Target, workload: WorkloadJob, transactions: u64) -> Run {
+fn job(target: &Target, workload: WorkloadJob, transactions: u64) -> Run<Target> {
     Run {
         target: target.clone(),
         server_pid: None,
         datadir: None,
+        may_change_settings: true,
         connections: 4,
         sending: Sending::Spec,
         frames: 512,
-        workload,
+        workload: Some(workload),
+        program: None,
         pace: Pace::Closed,
         phases: Vec::new(),
         warm_up: Limit { transactions: 1_000, seconds: 60.0 }.into(),
@@ -79,7 +81,7 @@ fn job(target: &Target, workload: WorkloadJob, transactions: u64) -> Run {
     }
 }
 
-fn updates(target: &Target, transactions: u64) -> Run {
+fn updates(target: &Target, transactions: u64) -> Run<Target> {
     job(target, workload(script(UPDATES)), transactions)
 }
 
@@ -92,7 +94,7 @@ struct Seen {
     samples: usize,
 }
 
-fn played(job: &Run, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen) {
+fn played(job: &Run<Target>, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen) {
     let seen = Mutex::new(Seen::default());
     let sink = |event: Event| {
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);

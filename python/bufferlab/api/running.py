@@ -16,7 +16,7 @@ from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.execute.resume import open_for_resume
 from bufferlab.execute.sweep import SweepOptions, run_sweep
 from bufferlab.execute.sweep_runs import SweepOutcome
-from bufferlab.report.publish import publish
+from bufferlab.report.build import publish
 from bufferlab.spec import Overrides, load
 
 Setting = str | int | float

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Protocol
 
 from bufferlab.chapter import words
 from bufferlab.knob import UNLIMITED, Value
@@ -20,7 +20,7 @@ from bufferlab.results.check import SettingWords
 from bufferlab.results.gaps import Gaps
 from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.metrics import phase_of, qualified
-from bufferlab.results.schema import IntegrityRow, StoredSetting
+from bufferlab.results.schema import IntegrityRow, StoredPlan, StoredPoint, StoredSetting
 from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Fit, fit
@@ -144,11 +144,10 @@ class Analysis:
         """
         points = _points(sweep)
         known = sweep.registry
-        engines = [
-            known.of_engine(name) for name in sorted({run.run.engine for point in points for run in point.records})
-        ]
+        ran = {run.run.engine for point in points for run in point.records}
+        engines = [known.of_engine(name) for name in sorted(ran | {str(sweep.plan.get("engine", ""))})]
         knob_words = {name: words for engine in engines for name, words in engine.knob_words.items()}
-        axis = _axis(points)
+        axis = _axis(points, {engine.pool for engine in engines})
         fixed = _fixed(points)
         groups = _groups(points, axis, fixed, knob_words)
         points = tuple(point for group in groups for point in group.points)
@@ -410,29 +409,23 @@ def _device_reads(points: tuple[PointRuns, ...]) -> str:
 
 def _points(sweep: SweepFolder) -> tuple[PointRuns, ...]:
     records = sweep.runs()
-    planned = {int(point["index"]): point for point in sweep.plan.get("points", [])}
+    planned = {point.index: point for point in StoredPlan.model_validate(sweep.plan).points}
     for record in records:
-        point = record.run.point
-        planned.setdefault(point.index, {**point.model_dump(), "point_key": record.run.point_key})
+        run, place = record.run, record.run.point
+        told = StoredPoint(**place.model_dump(), point_key=run.point_key, settings=run.settings)
+        planned.setdefault(place.index, told)
     return tuple(
         PointRuns(
             index=index,
-            label=str(point["label"]),
-            swept={name: str(value) for name, value in point["swept"].items()},
-            key=str(point.get("point_key", "")),
+            label=point.label,
+            swept=point.swept,
+            key=point.point_key,
             records=tuple(mine := [record for record in records if record.run.point.index == index]),
             ok=tuple(record.measured() for record in mine if record.ok),
-            planned=_planned(point, mine),
+            planned=point.settings or (mine[0].run.settings if mine else {}),
         )
         for index, point in sorted(planned.items())
     )
-
-
-def _planned(point: Mapping[str, Any], records: Sequence[RunRecord]) -> dict[str, StoredSetting]:
-    """Return a point's settings as plan.json has them, or as its runs have them when it stands in its runs alone."""
-    if "settings" in point:
-        return {name: StoredSetting.model_validate(one) for name, one in point["settings"].items()}
-    return records[0].run.settings if records else {}
 
 
 def _workload(sweep: SweepFolder, points: tuple[PointRuns, ...]) -> str:
@@ -444,27 +437,29 @@ def _workload(sweep: SweepFolder, points: tuple[PointRuns, ...]) -> str:
     return str(name)
 
 
-def _axis(points: tuple[PointRuns, ...]) -> str | None:
+def _swept_values(points: tuple[PointRuns, ...]) -> dict[str, set[str]]:
+    values: dict[str, set[str]] = {}
+    for point in points:
+        for knob, value in point.swept.items():
+            values.setdefault(knob, set()).add(value)
+    return values
+
+
+def _axis(points: tuple[PointRuns, ...], pools: set[str]) -> str | None:
     """Return the swept setting to compare along.
 
     It is the one with most values; among equals the pool, then the first written.
     """
-    values: dict[str, set[str]] = {}
-    for point in points:
-        for knob, value in point.swept.items():
-            values.setdefault(knob, set()).add(value)
+    values = _swept_values(points)
     swept = [knob for knob in values if len(values[knob]) > 1]
     if not swept:
         return None
-    return max(swept, key=lambda knob: (len(values[knob]), knob.startswith("pool_size"), -swept.index(knob)))
+    return max(swept, key=lambda knob: (len(values[knob]), knob in pools, -swept.index(knob)))
 
 
 def _fixed(points: tuple[PointRuns, ...]) -> frozenset[str]:
     """Return the swept settings with one value, where others have several."""
-    values: dict[str, set[str]] = {}
-    for point in points:
-        for knob, value in point.swept.items():
-            values.setdefault(knob, set()).add(value)
+    values = _swept_values(points)
     alone = frozenset(knob for knob, found in values.items() if len(found) == 1)
     return alone if alone != values.keys() else frozenset()
 

@@ -17,7 +17,7 @@ _WIDTH_WITHOUT_TERMINAL = 110
 
 def show_answer(folder: SweepFolder, as_json: bool, document: Callable[[SweepFolder], Any] | None = None) -> None:
     """Write every form of the report to the sweep's folder, and print the answer: `document` in place of its JSON."""
-    from bufferlab.report.publish import publish
+    from bufferlab.report.build import publish
 
     built = publish(folder)
     if as_json and document:

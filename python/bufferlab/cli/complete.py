@@ -12,8 +12,7 @@ from click.shell_completion import CompletionItem
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import BufferlabError
-from bufferlab.knob import Knob
-from bufferlab.load_knobs import CONNECTIONS, LOAD_KNOBS
+from bufferlab.knob import CONNECTIONS, LOAD_KNOBS, Knob
 from bufferlab.spec import builtin_experiments, load
 from bufferlab.workloads import registry as workloads
 

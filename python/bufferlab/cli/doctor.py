@@ -31,6 +31,7 @@ from bufferlab.errors import BufferlabError, Problem, SpecError, runnable
 from bufferlab.execute import block_trace_probe, cache, storage, tracefs_clean
 from bufferlab.execute.device_lock import lock_directory
 from bufferlab.execute.restore_host import restore_host
+from bufferlab.knob import values_of
 from bufferlab.spec import builtin_experiments
 from bufferlab.spec.catalog import EXPERIMENTS
 from bufferlab.units import format_bytes
@@ -170,7 +171,7 @@ def _engines(directory: Path) -> Iterable[Finding]:
         found = _try(subject, "found", partial(_version_of, behaviour), needed=needed)
         yield found
         if found.ok and directory.is_dir():
-            knobs = declaration.native(declaration.defaults(), 1 << 30)
+            knobs = values_of(declaration.defaults(), 1 << 30)
             for check in _checks(behaviour, directory, knobs):
                 yield Finding(subject, check.name, check.ok, check.detail, check.hint, needed)
             for check in behaviour.abilities(directory):

@@ -16,8 +16,7 @@ from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import SpecError, runnable
-from bufferlab.knob import AUTO, Knob, KnobKind
-from bufferlab.load_knobs import CONNECTIONS, LOAD_KNOBS
+from bufferlab.knob import AUTO, CONNECTIONS, LOAD_KNOBS, Knob, KnobKind
 from bufferlab.registry import registry
 from bufferlab.spec import builtin_experiments, load
 from bufferlab.versions import in_words
@@ -78,7 +77,7 @@ def _experiments(everything: bool) -> list[dict[str, Any]]:
                 "question": experiment.question,
                 "engine": experiment.engine,
                 "workload": experiment.workload.name,
-                "sweep": {knob: list(values) for knob, values in experiment.sweep.items()},
+                "sweep": {knob: list(map(str, values)) for knob, values in experiment.sweep.items()},
                 "file": str(file),
             }
         )
@@ -120,7 +119,7 @@ def _settings(knobs: Sequence[Knob]) -> list[dict[str, Any]]:
     return [
         {
             "name": knob.name,
-            "native_name": knob.native_name,
+            "native_name": knob.spelling or knob.name,
             "unit": knob.unit,
             "default": knob.default,
             "values": knob.range_text(),

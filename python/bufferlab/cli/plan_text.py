@@ -10,7 +10,7 @@ from bufferlab.execute.asked_probe import AskedProbe
 from bufferlab.execute.sweep import prepare_estimate
 from bufferlab.knob import KnobKind
 from bufferlab.plan import Cost, Plan
-from bufferlab.plan.facts import workload_of
+from bufferlab.plan.grid import workload_of
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes, format_duration
 
@@ -53,15 +53,16 @@ def _engine(experiment: Experiment) -> str:
     """Return the engine's name; for a server, also its builds and the number of connections."""
     if not engines.declaration(experiment.engine).is_server:
         return experiment.engine
-    builds = experiment.sweep.get("server") or (experiment.knobs["server"],)
-    where = ", ".join("the one on PATH" if build == "path" else build for build in builds)
-    connections = experiment.sweep.get("connections") or (str(experiment.workload.connections),)
-    return f"{experiment.engine} ({where}; {', '.join(connections)} connections)"
+    builds, connections = (
+        experiment.sweep.get(name) or (experiment.asked[name],) for name in ("server", "connections")
+    )
+    where = ", ".join("the one on PATH" if build.value == "path" else build.asked for build in builds)
+    return f"{experiment.engine} ({where}; {', '.join(map(str, connections))} connections)"
 
 
 def _load(plan: Plan) -> str:
     """Return, in words, how transactions arrive at all points."""
-    modes = {point.load["mode"] for point in plan.points}
+    modes = {point.arrivals.mode for point in plan.points}
     if modes == {"closed"}:
         return "closed loop"
     knobs = plan.experiment.knobs
@@ -74,9 +75,9 @@ def _points(plan: Plan) -> str:
     shares = [knob for knob in workload_of(plan.experiment).parameters if knob.kind is KnobKind.COUNT_OR_SHARE]
     rows = []
     for point in plan.points:
-        native = point.native_knobs.get("pool_size_bytes")
-        pool = f"about {format_bytes(int(native))} of frames" if native is not None else ""
-        counts = [f"about {point.workload[knob.native_name]:,}" for knob in shares]
+        sized = point.engine.get(engines.declaration(plan.experiment.engine).frame_knob)
+        pool = f"about {format_bytes(sized.number)} of frames" if sized else ""
+        counts = [f"about {point.workload[knob.name].number:,}" for knob in shares]
         rows.append([str(point.index + 1), *(point.swept[name] for name in names), pool, *counts])
     return columns(["point", *names, "pool", *(f"{knob.name}, as a number" for knob in shares)], rows)
 

@@ -238,7 +238,7 @@ def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal
     """Print the sweep's answer and return the exit code."""
     from bufferlab.cli.answer import show_answer
     from bufferlab.cli.tpcc_format import print_tpcc
-    from bufferlab.report.publish import publish
+    from bufferlab.report.build import publish
 
     path = outcome.folder.path
     if outcome.signal_number is not None:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from bufferlab.engines.native import failure_of_core
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, FailureKind, Problem, SpecError, is_full
+from bufferlab.knob import Values
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 OnEvent = Callable[[str], None]
 """Takes one event: a JSON object as text."""
 
-NativeKnobs = Mapping[str, int | str]
-"""Knob values as the core takes them, keyed by native name."""
+NativeKnobs = Values
+"""The values of the engine's knobs, by the knobs' names."""
 
 TraceWay = Literal["inside", "uprobes"]
 """Who records a server's page accesses: code of ours in its process, or the kernel."""
@@ -58,10 +59,6 @@ class Behaviour(ABC):
         """Return the engine's versions and place; raise EnvironmentLackingError when it cannot be used here."""
 
     @abstractmethod
-    def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return a check for each thing that a run with these knobs needs of a directory. The directory exists."""
-
-    @abstractmethod
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
         """Return everything that decides the bytes of the loaded database; its hash is `data_key`.
 
@@ -71,10 +68,6 @@ class Behaviour(ABC):
     @abstractmethod
     def allocated_bytes(self, database: Path) -> int:
         """Return the bytes that data and indexes have allocated in the closed database."""
-
-    @abstractmethod
-    def shape(self, database: Path) -> dict[str, Any] | None:
-        """Return the pages per level of the closed database's trees (run.json's `database.shape`); None: not known."""
 
     @abstractmethod
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
@@ -98,6 +91,21 @@ class Behaviour(ABC):
         """Ask the running load, run or check to stop soon. Called from another thread; returns at once."""
 
     # Only some engines override these.
+
+    def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
+        """Return a check for each thing that a run with these knobs needs of a directory. The directory exists."""
+        return []
+
+    def shape(self, database: Path) -> dict[str, Any] | None:
+        """Return the pages per level of the closed database's trees (run.json's `database.shape`); None: not known."""
+        return None
+
+    def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """Check the workload's consistency conditions on the closed database; return {seconds, conditions}.
+
+        For engines whose files no second client can read (`file_format` is "own").
+        """
+        raise NotImplementedError("a second client checks this engine's files")
 
     makes_its_device = False
     """Whether a run reads a device that it makes itself, such as a loop device, and not the database's device."""
@@ -183,14 +191,6 @@ class Behaviour(ABC):
         EnvironmentLackingError when another sweep has the right.
         """
         return nullcontext([])
-
-
-class ChecksItself(Protocol):
-    """The further method of an engine whose files no second client can read: it checks the conditions itself."""
-
-    def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Check the workload's consistency conditions on the closed database; return {seconds, conditions}."""
-        ...
 
 
 class EngineFailure(Exception):

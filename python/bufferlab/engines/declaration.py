@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
-from bufferlab.knob import AUTO, Knob, KnobKind, Value
+from bufferlab.knob import Knob, Native, Setting, Value, Values
 from bufferlab.results.check import EngineResults
-from bufferlab.units import canonical_duration, canonical_number
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,6 @@ class EngineDeclaration:
     """The reason why there may not be more connections."""
     needs_disk: bool = True
     """Whether data in memory (tmpfs) are refused, because a run on them would measure nothing."""
-    frame_knob: str = "pool_size"
-    """The knob that sets the bytes of the pool's frames; "": the engine has no pool."""
     page_knob: str = "page_size"
     """The knob that sets the bytes of a page; shares of the database are rounded down to whole pages; "": no pages."""
     min_frames: int = 1
@@ -83,8 +79,8 @@ class EngineDeclaration:
     """The prefix of the engine's own variables, which are given to it as they are written; "": there are none."""
     data_is_read_only: bool = False
     """Whether no run writes to the data, so that they are used in place, not copied."""
-    data_bytes: Callable[[Mapping[str, int | str]], int] | None = None
-    """Returns the bytes of the data from the native knobs, where the engine decides them; None: the workload does."""
+    data_bytes: Callable[[Values], int] | None = None
+    """Returns the bytes of the data from the knobs' values, where the engine decides them; None: the workload does."""
     workloads: tuple[str, ...] = ()
     """The only workloads that can drive the engine; empty: any that does not need another engine."""
     changes_host: bool = False
@@ -92,6 +88,11 @@ class EngineDeclaration:
     hidden: bool = False
     """Whether `bufferlab list` shows it with --all only, because it exists for tests."""
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def frame_knob(self) -> str:
+        """Return the name of the knob that sets the bytes of the pool's frames; "": the engine has no pool."""
+        return self.results.pool
 
     def knob(self, name: str) -> Knob | None:
         """Return the knob of that name; None if the engine has none."""
@@ -112,35 +113,27 @@ class EngineDeclaration:
             pattern=r"[^\x00-\x1f\x7f]{1,200}",
             example="a value of that variable",
             default="",
+            spelling=name.removeprefix(prefix),
         )
 
-    def asked_knobs(self, asked: Mapping[str, str]) -> tuple[Knob, ...]:
-        """Return the declared knobs, then a knob for each variable passed through that was asked for."""
-        variables = (self.variable(name) for name in asked)
-        return (*self.knobs, *(knob for knob in variables if knob is not None))
+    def settings(self, asked: Mapping[str, Setting]) -> dict[str, Setting]:
+        """Return the engine's own settings among all that were asked for: its knobs, then variables passed through."""
+        variables = (name for name in asked if self.variable(name) is not None)
+        return {name: asked[name] for name in (*self.by_name(), *variables)}
 
-    def native(self, asked: Mapping[str, str], database_bytes: int | None) -> dict[str, int | str]:
-        """Return the knobs as the core takes them, from canonical texts; shares refer to `database_bytes`.
+    def spelled(self, values: Values) -> dict[str, Native]:
+        """Return the values as the core's job names them, without the settings that the core does not know."""
+        return {knob.spelling: values[knob.name] for knob in self.knobs if knob.spelling and knob.name in values}
 
-        Knobs that are left to the engine ("auto" without a value from bufferlab) are left out.
-        """
-        native: dict[str, int | str] = {}
-        for knob in self.asked_knobs(asked):
-            value = knob.native(asked[knob.name], database_bytes)
-            left = knob.auto is not None and value == AUTO
-            if not left:
-                native[knob.native_name] = _as_text(knob, value) if isinstance(value, float) else value
-        return native
+    def named(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the core tells by its own words, by the settings' names where they are settings."""
+        names = {knob.spelling: knob.name for knob in self.knobs if knob.spelling}
+        return {names.get(word, word): value for word, value in told.items()}
 
     def frames_of_data(self, values: Mapping[str, Value], frames: int) -> int:
         """Return how many of a pool's frames hold pages of data."""
         return self.data_frames(values, frames) if self.data_frames else frames
 
-    def defaults(self) -> dict[str, str]:
-        """Return every knob's default as canonical text."""
+    def defaults(self) -> dict[str, Setting]:
+        """Return every knob's default."""
         return {knob.name: knob.parse(knob.default) for knob in self.knobs}
-
-
-def _as_text(knob: Knob, value: float) -> str:
-    """Return the shortest text of a number or a time, so that the value read back can be compared with it."""
-    return canonical_duration(value) if knob.kind is KnobKind.DURATION else canonical_number(Decimal(repr(value)))

@@ -68,7 +68,7 @@ def changed(path: Path, asked: str) -> Iterator[int | None]:
 
 @contextmanager
 def around_run(database: Path, knobs: NativeKnobs) -> Iterator[dict[str, int | str]]:
-    """Context manager that applies a run's knob to the device of its database; yields the settings by native name."""
+    """Context manager that applies a run's knob to the device of its database; yields the settings by name."""
     asked = str(knobs.get(NAME, AS_IS))
     with changed(database, asked) as kib:
         if kib is None:

@@ -16,6 +16,7 @@ READ_AHEAD = Knob.text(
     pattern=r"as_is|0|[1-9][0-9]{0,5}",
     example="as_is, or KiB such as 0 or 128",
     default=AS_IS,
+    spelling="",
 )
 
 READ_AHEAD_WORDS = SettingWords(

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from bufferlab.results.page_traces import PageTrace
+from bufferlab.results.schema import BlockTrace
+
 
 @dataclass(frozen=True)
 class EndedRun:
@@ -40,6 +43,6 @@ class AskedProbe(Protocol):
         """
         ...
 
-    def keep(self, run: EndedRun) -> tuple[dict[str, Any], Path | None]:
+    def keep(self, run: EndedRun) -> tuple[BlockTrace | PageTrace, Path | None]:
         """Return the probe's part of run.json, and the Parquet file of a good table."""
         ...

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from bufferlab.errors import Failure
 from bufferlab.plan import PlannedRun, Point
+from bufferlab.results.keys import actual_key
+from bufferlab.results.schema import Run, StoredFailure, StoredSetting
 
 OnStage = Callable[[str, float], None]
 """A function that is told the stage of a run, and the share (0-1) of this stage that is done."""
@@ -19,7 +21,8 @@ OnStage = Callable[[str, float], None]
 class Gathered:
     """Everything a run has delivered so far. It is published even when the run fails."""
 
-    run: dict[str, Any]
+    run: Run
+    """What run.json will say. It is checked as a whole when it is published."""
     samples: list[dict[str, Any]] = field(default_factory=list)
     latency: list[dict[str, Any]] = field(default_factory=list)
     log: str = ""
@@ -30,18 +33,29 @@ class Gathered:
 
     def end(self, failure: Failure | None) -> None:
         """Note how the run ended: ok without a failure, else interrupted or failed by the failure's kind."""
-        if failure is None:
-            self.run |= {"status": "ok", "failure": None}
-        else:
-            status = "interrupted" if failure.kind == "interrupted" else "failed"
-            self.run |= {"status": status, "failure": asdict(failure)}
+        ended_badly: Literal["failed", "interrupted"] = "failed"
+        if failure is not None and failure.kind == "interrupted":
+            ended_badly = "interrupted"
+        self.run.status = "ok" if failure is None else ended_badly
+        self.run.failure = StoredFailure(**asdict(failure)) if failure else None
+
+    def ran(self, settings: dict[str, StoredSetting], engine_version: str) -> None:
+        """Note the settings that ran, in which version of the engine, and their key."""
+        run = self.run
+        run.settings, run.engine_version = settings, engine_version
+        run.actual_key = actual_key(
+            engine=run.engine,
+            engine_version=engine_version,
+            workload=run.workload,
+            knobs_actual={name: one.actual for name, one in settings.items()},
+        )
 
 
 class Backend(Protocol):
     """An engine or a model, ready for the runs of one sweep."""
 
-    def identity(self, planned: PlannedRun, point: Point) -> dict[str, Any]:
-        """Return what run.json says of the source of a run's numbers, before the run has begun."""
+    def begun(self, planned: PlannedRun, point: Point, /, **common: Any) -> Run:
+        """Return run.json of a run that begins: what is common to all backends, and the source of its numbers."""
         ...
 
     def home(self, run_id: str) -> AbstractContextManager[Path]:

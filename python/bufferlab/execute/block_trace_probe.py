@@ -17,6 +17,7 @@ from bufferlab.engines.native import ask_host, failure_of_core, native
 from bufferlab.errors import Failure, SpecError
 from bufferlab.execute import tracefs_clean
 from bufferlab.execute.asked_probe import EndedRun
+from bufferlab.results.schema import BlockTrace
 from bufferlab.results.store import BLOCK_TRACE_FILE, write_block_trace
 from bufferlab.units import MIB, format_bytes
 
@@ -46,7 +47,7 @@ class BlockTraceAsked:
         """Refuse a run whose device cannot be traced."""
         require(engine, job)
 
-    def keep(self, run: EndedRun) -> tuple[dict[str, Any], Path | None]:
+    def keep(self, run: EndedRun) -> tuple[BlockTrace, Path | None]:
         """Decode the trace. Return run.json's `block_trace`, and a good trace's Parquet file."""
         return keep(self, run.result, run.home)
 
@@ -85,7 +86,7 @@ def check(path: Path) -> str:
     return str(json.loads(told)["device"])
 
 
-def keep(asked: BlockTraceAsked, result: Mapping[str, Any] | None, home: Path) -> tuple[dict[str, Any], Path | None]:
+def keep(asked: BlockTraceAsked, result: Mapping[str, Any] | None, home: Path) -> tuple[BlockTrace, Path | None]:
     """Decode the trace of a run that has ended. Return run.json's `block_trace`, and a good trace's Parquet file."""
     told = result["recorded"].get(asked.name) if result else None
     if told is None:
@@ -109,7 +110,7 @@ def keep(asked: BlockTraceAsked, result: Mapping[str, Any] | None, home: Path) -
 
     write_block_trace(out, frames(records, told["window_start_ns"]))
     records.unlink()
-    return {**stored, "status": "ok"}, out
+    return BlockTrace(**stored, status="ok"), out
 
 
 def _stored(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,8 +132,8 @@ def in_pid_namespace() -> bool:
     return os.readlink("/proc/self/ns/pid") != _INITIAL_PID_NAMESPACE
 
 
-def _failed(stored: dict[str, Any], reason: str, hint: str | None) -> dict[str, Any]:
-    return {**stored, "status": "failed", "reason": reason, "hint": hint}
+def _failed(stored: dict[str, Any], reason: str, hint: str | None) -> BlockTrace:
+    return BlockTrace(**stored, status="failed", reason=reason, hint=hint)
 
 
 def _problem(asked: BlockTraceAsked, told: Mapping[str, Any]) -> tuple[str, str | None] | None:

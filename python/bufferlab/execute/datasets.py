@@ -25,13 +25,20 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, Problem, RunFailed
-from bufferlab.execute.jobs import check_job, load_job, load_version, load_workload, shape_job
+from bufferlab.execute.jobs import (
+    check_job,
+    load_job,
+    load_version,
+    load_workload,
+    shape_job,
+    stored_conditions,
+    violations,
+)
 from bufferlab.execute.progress import Progress
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.reach import open_way, servers_owner
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.storage import require_space
-from bufferlab.execute.stored_conditions import stored_conditions, violations
 from bufferlab.execute.supervise import Event, Outcome, supervise
 from bufferlab.execute.trees import Fingerprint, difference, fingerprint, fsync, make_durable, protect, size_of
 from bufferlab.plan import DataKnobs
@@ -279,7 +286,7 @@ class Datasets:
                 "this is a fault of the loader or of the disk; nothing was kept",
                 kind="data",
             )
-        return stored_conditions(outcome.result)
+        return stored_conditions(outcome.result).model_dump()
 
     def _worker(self, kind: str, job: dict[str, Any], log_file: Path, on_event: Callable[[Event], None]) -> Outcome:
         return supervise(

@@ -7,44 +7,67 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bufferlab import marked
+from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Failure, Interrupted, RunFailed
-from bufferlab.execute.asked_probe import EndedRun
+from bufferlab.execute.asked_probe import AskedProbe, EndedRun
 from bufferlab.execute.backend import Gathered, OnStage
 from bufferlab.execute.datasets import Dataset, database_name
-from bufferlab.execute.jobs import check_job, run_job, run_workload
-from bufferlab.execute.reach import open_way
-from bufferlab.execute.restore import restore
+from bufferlab.execute.jobs import Job, check_job, run_job, run_workload, stored_conditions, violations
+from bufferlab.execute.rates import KnownRates
+from bufferlab.execute.reach import Owner, open_way
+from bufferlab.execute.restore import Method, restore
 from bufferlab.execute.restore_host import restore_host
-from bufferlab.execute.run_checks import check_run, fatal
-from bufferlab.execute.server_text import engine_status, log_ends
-from bufferlab.execute.stored_conditions import stored_conditions, violations
-from bufferlab.execute.supervise import Event, supervise
-from bufferlab.execute.sweep_context import SweepContext
+from bufferlab.execute.run_checks import check_run, fatal, started_with
+from bufferlab.execute.stop import StopRequest
+from bufferlab.execute.supervise import Event, Outcome, supervise
 from bufferlab.execute.trees import size_of
 from bufferlab.plan import PlannedRun, Point
 from bufferlab.plan.estimate import window_seconds
-from bufferlab.plan.facts import workload_of
-from bufferlab.results.keys import actual_key
-from bufferlab.results.store import latency_rows, sample_rows
+from bufferlab.plan.grid import workload_of
+from bufferlab.results.schema import Database, Measured, PhaseDone, Run, Shape, StoredSetting, WarmUp
+from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
 from bufferlab.spec import Experiment
 
 COPYING, WARMING_UP, MEASURING = "copying", "warming up", "measuring"
+_SERVER = "server"
+"""The folder, next to a run's database, in which its server keeps its socket, logs and pid."""
+_LOG_BYTES = 64 << 10
 _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
 
 
 @dataclass
-class _Heard:
-    """What a worker's events told that is needed when it has ended."""
+class SweepContext:
+    """The objects of a sweep that each of its runs uses."""
 
-    sizes: list[int] = field(default_factory=list)
-    status_texts: list[Event] = field(default_factory=list)
+    experiment: Experiment
+    engine: EngineDeclaration
+    folder: SweepFolder
+    scratch: Path
+    method: Method
+    versions: dict[str, str]
+    host_id: str
+    stop: StopRequest
+    rates: KnownRates
+    owner: Owner | None = None
+    """The user whom the server runs as: copies of the database are given to this user. None: copies stay ours."""
+    allow_online_changes: bool = False
+    probes: tuple[AskedProbe, ...] = ()
+    """Probes beyond those that watch every run."""
+
+    def supervised(self, kind: str, job: Job, home: Path, on_event: Callable[[Event], None]) -> Outcome:
+        """Have a worker do a job of a run, and return how it ended."""
+        silent_seconds = self.experiment.limits.worker_silent
+        return supervise(
+            kind, self.engine.name, job,
+            log_file=home / "worker.log", stop=self.stop, silent_seconds=silent_seconds, on_event=on_event,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,23 +78,21 @@ class EngineBackend:
     dataset: Callable[[Point], Dataset]
     """Returns the database of a point, which it may have to load first."""
 
-    def identity(self, planned: PlannedRun, point: Point) -> dict[str, Any]:
-        """Return source, clock, seed and host of a run."""
-        context = self.context
-        experiment, engine = context.experiment, context.engine
-        return {
-            "source": engine.source,
-            "inputs": engine.inputs,
-            "interval_kind": "between-run",
-            "clock": engine.clock,
-            "engine": engine.name,
-            "workload": _workload(experiment, point),
-            "load": point.load,
-            "settings": {name: setting.as_dict() for name, setting in point.settings.items()},
-            "seed": _seed(context, planned),
-            "host": context.host_id,
-            "versions": context.versions,
-        }
+    def begun(self, planned: PlannedRun, point: Point, /, **common: Any) -> Run:
+        """Return a run with source, clock, seed and host of what is measured."""
+        context, engine = self.context, self.context.engine
+        return Run(
+            **common,
+            source=engine.source,
+            inputs=engine.inputs,
+            clock=engine.clock,
+            engine=engine.name,
+            workload=_workload(context.experiment, point),
+            load=point.arrivals,
+            seed=_seed(context, planned),
+            host=context.host_id,
+            versions=context.versions,
+        )
 
     @contextmanager
     def home(self, run_id: str) -> Iterator[Path]:
@@ -88,12 +109,12 @@ class EngineBackend:
         """Measure the point once."""
         home.mkdir()
         open_way(home, self.context.owner)
-        return _do(self.context, point, self.dataset(point), home, gathered, on_stage)
+        return _OneRun(self.context, point, self.dataset(point), home, gathered, on_stage).do()
 
     def leave(self, home: Path, gathered: Gathered) -> None:
         """Keep the ends of the logs of a run that did not end well, and put back what its worker could not."""
-        if gathered.run["status"] != "ok":
-            gathered.log += log_ends(home)
+        if gathered.run.status != "ok":
+            gathered.log += _log_ends(home)
         for said in restore_host():  # A worker that was killed could not put these back itself.
             gathered.log += f"{said}\n"
 
@@ -106,56 +127,131 @@ class EngineBackend:
         return 0.0
 
 
-def _do(
-    context: SweepContext, point: Point, dataset: Dataset, home: Path, gathered: Gathered, on_stage: OnStage
-) -> Failure | None:
-    database = dataset.database if context.engine.data_is_read_only else home / database_name(context.engine)
-    gathered.run |= {"data_key": dataset.data_key}
-    if not context.engine.data_is_read_only:
-        _restore(context, dataset, database, on_stage)
-    log_file = home / "worker.log"
-    allow = context.allow_online_changes
-    job = run_job(context.experiment, point, gathered.run["seed"], database, allow_online_changes=allow)
-    probes = {probe.name: probe.job(home) for probe in context.probes}
-    heard = _Heard()
-    try:
-        outcome = supervise(
-            "run",
-            context.experiment.engine,
-            {**job, **({"probes": probes} if probes else {})},
-            log_file=log_file,
-            stop=context.stop,
-            silent_seconds=context.experiment.limits.worker_silent,
-            on_event=lambda event: _hear(event, gathered, heard, on_stage),
+@dataclass
+class _OneRun:
+    """One run while it is measured."""
+
+    context: SweepContext
+    point: Point
+    dataset: Dataset
+    home: Path
+    gathered: Gathered
+    on_stage: OnStage
+    sizes: list[int] = field(default_factory=list)
+    """Bytes of the database at the edges of the window, as the worker's events told them."""
+    status_texts: list[Event] = field(default_factory=list)
+
+    @property
+    def database(self) -> Path:
+        """Return the run's copy of the database; the database itself where it is only read."""
+        engine = self.context.engine
+        return self.dataset.database if engine.data_is_read_only else self.home / database_name(engine)
+
+    def do(self) -> Failure | None:
+        """Copy the database, measure, keep what was told, and check the data. Return why the run cannot be used."""
+        context, gathered, dataset = self.context, self.gathered, self.dataset
+        gathered.run.data_key = dataset.data_key
+        if not context.engine.data_is_read_only:
+            self._restore()
+        allow, seed = context.allow_online_changes, gathered.run.seed
+        job = run_job(context.experiment, self.point, seed, self.database, allow_online_changes=allow)
+        probes = {probe.name: probe.job(self.home) for probe in context.probes}
+        try:
+            outcome = context.supervised("run", job | ({"probes": probes} if probes else {}), self.home, self._hear)
+        finally:
+            if self.status_texts:
+                gathered.beside["engine_status.txt"] = _engine_status(self.status_texts)
+        gathered.log = outcome.log
+        self._keep_tables(EndedRun(context.engine.name, outcome.result, self.home, self.database, gathered.samples))
+        gathered.run.database = Database(
+            # Of a directory only the data count: a pool's percentage does not refer to the server's tables and logs.
+            bytes_loaded=dataset.size_bytes if context.engine.data_kind == "file" else dataset.allocated_bytes,
+            bytes_start=self.sizes[0] if self.sizes else None,
+            bytes_end=self.sizes[-1] if len(self.sizes) > 1 else None,
+            shape=Shape.model_validate(dataset.shape) if dataset.shape else None,
         )
-    finally:
-        if heard.status_texts:
-            gathered.beside["engine_status.txt"] = engine_status(heard.status_texts)
-    gathered.log = outcome.log
-    ended = EndedRun(context.engine.name, outcome.result, home, database, gathered.samples)
-    _keep_tables(context, ended, gathered, on_stage)
-    gathered.run["database"] = {
-        # Of a directory only the data count: a pool's percentage does not refer to the server's tables and logs.
-        "bytes_loaded": dataset.size_bytes if context.engine.data_kind == "file" else dataset.allocated_bytes,
-        "bytes_start": heard.sizes[0] if heard.sizes else None,
-        "bytes_end": heard.sizes[-1] if len(heard.sizes) > 1 else None,
-        "shape": dataset.shape,
-    }
-    if outcome.result is not None:
-        _keep_result(context, point, dataset, outcome.result, gathered)
-    if outcome.failure is not None:
-        return outcome.failure
-    assert outcome.result is not None
-    return _check(context, point, outcome.result, database, log_file, gathered, on_stage)
+        if outcome.result is not None:
+            self._keep_result(outcome.result)
+        if outcome.failure is not None:
+            return outcome.failure
+        assert outcome.result is not None
+        return self._check(outcome.result)
 
+    def _restore(self) -> None:
+        self.on_stage(COPYING, 0.0)
+        started, context = time.monotonic(), self.context
+        restore(self.dataset.database, self.database, context.method, context.stop.check, context.owner)
+        context.rates.observe("restore_bytes_per_s", self.dataset.size_bytes, time.monotonic() - started)
 
-def _keep_tables(context: SweepContext, ended: EndedRun, gathered: Gathered, on_stage: OnStage) -> None:
-    """Keep what further probes recorded, or the reason why there is none. A missing table does not fail the run."""
-    for probe in context.probes:
-        on_stage(f"keeping the {probe.name.replace('_', ' ')}", 0.0)
-        gathered.run[probe.name], table = probe.keep(ended)
-        if table is not None:
-            gathered.tables[table.name] = table
+    def _hear(self, event: Event) -> None:
+        """Keep the samples, status texts and database sizes among a worker's events; pass its progress on."""
+        match event.get("event"):
+            case "status_text":
+                self.status_texts.append(event)
+            case "sample":
+                self.gathered.samples += sample_rows(event)
+                if event.get("edge") and event["phase"] == "measure":
+                    self.sizes += [
+                        int(value["value"])
+                        for value in event["values"]
+                        if value["metric"] == "db_bytes" and value.get("value") is not None
+                    ]
+            case "progress":
+                self.on_stage(_stage(event), event["done"] / event["total"] if event.get("total") else 0.0)
+            case "phase":
+                self.on_stage(_stage(event), 0.0)
+
+    def _keep_tables(self, ended: EndedRun) -> None:
+        """Keep what further probes recorded, or the reason why there is none. A missing table does not fail the run."""
+        for probe in self.context.probes:
+            self.on_stage(f"keeping the {probe.name.replace('_', ' ')}", 0.0)
+            trace, table = probe.keep(ended)
+            setattr(self.gathered.run, probe.name, trace)
+            if table is not None:
+                self.gathered.tables[table.name] = table
+
+    def _keep_result(self, result: dict[str, Any]) -> None:
+        context, gathered, run = self.context, self.gathered, self.gathered.run
+        gathered.latency = latency_rows(result["latency"])
+        gathered.ran(_settings(self.point, result), result["engine_version"])
+        run.workload = {**run.workload, "drawn": result.get("drawn")}
+        run.warm_up, run.measured = _warm_up(result["warm_up"]), Measured(**result["measured"])
+        run.phases = [PhaseDone(**done) for done in result["phases"]]
+        started = started_with(result, self.dataset, context.method, in_place=context.engine.data_is_read_only)
+        checked = check_run(context.experiment, context.engine, self.point, run, result, gathered.samples)
+        run.integrity = [started, *checked]
+        if result.get("engine_conf"):
+            gathered.beside["engine.conf"] = result["engine_conf"]
+        if run.load.mode == "closed":  # In an open loop the rate is what was asked, not what could be had.
+            context.rates.observe("transactions_per_s", run.measured.transactions, run.measured.seconds)
+        if result["warm_up"]["gate"] not in ("cap", "cold"):
+            context.rates.observe("warm_up_bytes_per_s", self.dataset.size_bytes, result["warm_up"]["seconds"])
+
+    def _check(self, result: dict[str, Any]) -> Failure | None:
+        """Check the workload's consistency conditions after the measured window; return why the run cannot be used.
+
+        Raises RunFailed when a condition is broken or cannot be checked, and Interrupted when the check was stopped.
+        """
+        context, run = self.context, self.gathered.run
+        self.on_stage("checking", 0.0)
+        started, size_bytes = time.monotonic(), size_of(self.database)
+        workload = run_workload(context.experiment.workload, self.point)
+        job = check_job(workload, self.database, result["delivered_orders"])
+        outcome = context.supervised("check", job, self.home, lambda event: None)
+        self.gathered.log = outcome.log
+        if outcome.failure is not None:
+            failure = outcome.failure
+            if failure.kind == "interrupted":
+                raise Interrupted(context.stop.signal_number or 2)
+            what = f"the consistency check failed: {failure.what}"
+            raise RunFailed(what, failure.where, failure.hint, kind=failure.kind)
+        assert outcome.result is not None
+        context.rates.observe("check_bytes_per_s", size_bytes, time.monotonic() - started)
+        run.consistency = stored_conditions(outcome.result)
+        broken = violations(outcome.result)
+        if broken:
+            raise RunFailed(f"the data is inconsistent after the run: {broken}", kind="data")
+        return fatal(context.experiment, run)
 
 
 def _seed(context: SweepContext, planned: PlannedRun) -> int:
@@ -167,64 +263,9 @@ def _seed(context: SweepContext, planned: PlannedRun) -> int:
     return secrets.randbits(53) if context.engine.data_is_read_only else planned.seed
 
 
-def _restore(context: SweepContext, dataset: Dataset, database: Path, on_stage: OnStage) -> None:
-    on_stage(COPYING, 0.0)
-    started = time.monotonic()
-    restore(dataset.database, database, context.method, context.stop.check, context.owner)
-    context.rates.observe("restore_bytes_per_s", dataset.size_bytes, time.monotonic() - started)
-
-
-def _hear(event: Event, gathered: Gathered, heard: _Heard, on_stage: OnStage) -> None:
-    """Keep the samples, status texts and database sizes among a worker's events; pass its progress to `on_stage`."""
-    match event.get("event"):
-        case "status_text":
-            heard.status_texts.append(event)
-        case "sample":
-            gathered.samples += sample_rows(event)
-            if event.get("edge") and event["phase"] == "measure":
-                heard.sizes += [
-                    int(value["value"])
-                    for value in event["values"]
-                    if value["metric"] == "db_bytes" and value.get("value") is not None
-                ]
-        case "progress":
-            share = event["done"] / event["total"] if event.get("total") else 0.0
-            on_stage(_stage(event), share)
-        case "phase":
-            on_stage(_stage(event), 0.0)
-
-
 def _stage(event: Event) -> str:
     phase = str(event["phase"])
     return _STAGES.get(phase, f"measuring {phase}")
-
-
-def _keep_result(
-    context: SweepContext, point: Point, dataset: Dataset, result: dict[str, Any], gathered: Gathered
-) -> None:
-    settings = _settings(point, result)
-    gathered.latency = latency_rows(result["latency"])
-    gathered.run |= {
-        "engine_version": result["engine_version"],
-        "settings": settings,
-        "workload": {**_workload(context.experiment, point), "drawn": result.get("drawn")},
-        "actual_key": actual_key(
-            engine=context.engine.name,
-            engine_version=result["engine_version"],
-            workload=_workload(context.experiment, point),
-            knobs_actual={name: one["actual"] for name, one in settings.items()},
-        ),
-        "warm_up": _warm_up(result["warm_up"]),
-        "measured": result["measured"],
-        "phases": result["phases"],
-        "integrity": check_run(context, point, settings, result, dataset, gathered.samples),
-    }
-    if result.get("engine_conf"):
-        gathered.beside["engine.conf"] = result["engine_conf"]
-    if point.load["mode"] == "closed":  # In an open loop the rate is what was asked, not what could be had.
-        context.rates.observe("transactions_per_s", result["measured"]["transactions"], result["measured"]["seconds"])
-    if result["warm_up"]["gate"] not in ("cap", "cold"):
-        context.rates.observe("warm_up_bytes_per_s", dataset.size_bytes, result["warm_up"]["seconds"])
 
 
 def _workload(experiment: Experiment, point: Point) -> dict[str, Any]:
@@ -234,27 +275,26 @@ def _workload(experiment: Experiment, point: Point) -> dict[str, Any]:
         "name": experiment.workload.name,
         "version": workload_of(experiment).version,
         "connections": point.connections,
-        **point.workload,
+        **point.parameters,
         **({"script": script.source, "script_sha256": script.sha256} if script else {}),
     }
 
 
-def _settings(point: Point, result: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _settings(point: Point, result: dict[str, Any]) -> dict[str, StoredSetting]:
     """Return the settings of run.json: each as planned, with the value that the engine read back and its note on it.
 
     A value that the engine tells and that belongs to no setting of the point is kept under the engine's name for it.
     """
-    told, notes = dict(result["actual"]), result.get("notes", {})
-    settings = {}
-    for name, planned in point.settings.items():
-        actual = told.pop(planned.knob.native_name, None) if planned.read_back else planned.planned
-        actual = planned.knob.typed(actual)
-        note = notes.get(planned.knob.native_name, "") if actual != planned.planned else planned.note
-        settings[name] = {**planned.as_dict(), "actual": actual, "note": note}
-    return settings | {name: {"actual": value} for name, value in told.items()}
+    told, settings = dict(result["actual"]), point.stored()
+    for name, setting in settings.items():
+        # Settings of load and workload run as planned.
+        setting.actual = told.pop(name, None) if name in point.engine else setting.planned
+        if setting.actual != setting.planned:
+            setting.note = result.get("notes", {}).get(name, "")
+    return settings | {name: StoredSetting(actual=value) for name, value in told.items()}
 
 
-def _warm_up(told: dict[str, Any]) -> dict[str, Any] | None:
+def _warm_up(told: dict[str, Any]) -> WarmUp | None:
     """Return the warm-up's gate, seconds and transactions, which every engine tells; anything else goes to `detail`.
 
     None if the warm-up was interrupted.
@@ -262,48 +302,7 @@ def _warm_up(told: dict[str, Any]) -> dict[str, Any] | None:
     if told["gate"] is None:
         return None
     common = {name: told[name] for name in ("gate", "seconds", "transactions")}
-    return {**common, "detail": {name: value for name, value in told.items() if name not in common} or None}
-
-
-def _check(
-    context: SweepContext,
-    point: Point,
-    result: dict[str, Any],
-    database: Path,
-    log_file: Path,
-    gathered: Gathered,
-    on_stage: OnStage,
-) -> Failure | None:
-    """Check the workload's consistency conditions after the measured window; return why the run cannot be used.
-
-    Raises RunFailed when a condition is broken or cannot be checked, and Interrupted when the check was stopped.
-    """
-    on_stage("checking", 0.0)
-    started = time.monotonic()
-    size_bytes = size_of(database)
-    outcome = supervise(
-        "check",
-        context.experiment.engine,
-        check_job(run_workload(context.experiment.workload, point), database, result["delivered_orders"]),
-        log_file=log_file,
-        stop=context.stop,
-        silent_seconds=context.experiment.limits.worker_silent,
-        on_event=lambda event: None,
-    )
-    gathered.log = outcome.log
-    if outcome.failure is not None:
-        failure = outcome.failure
-        if failure.kind == "interrupted":
-            raise Interrupted(context.stop.signal_number or 2)
-        what = f"the consistency check failed: {failure.what}"
-        raise RunFailed(what, failure.where, failure.hint, kind=failure.kind)
-    assert outcome.result is not None
-    context.rates.observe("check_bytes_per_s", size_bytes, time.monotonic() - started)
-    gathered.run["consistency"] = stored_conditions(outcome.result)
-    broken = violations(outcome.result)
-    if broken:
-        raise RunFailed(f"the data is inconsistent after the run: {broken}", kind="data")
-    return fatal(context.experiment, gathered.run["integrity"], result["warm_up"])
+    return WarmUp(**common, detail={name: value for name, value in told.items() if name not in common} or None)
 
 
 def _window_left_s(experiment: Experiment, share: float, spent_s: float) -> float:
@@ -315,3 +314,23 @@ def _window_left_s(experiment: Experiment, share: float, spent_s: float) -> floa
     if experiment.measure.transactions is None:
         return until_cap_s
     return min(until_cap_s, spent_s * (1 - share) / share) if share else 0.0
+
+
+def _engine_status(events: Sequence[Mapping[str, Any]]) -> str:
+    """Return the status texts one after the other, each under a line that says when it was taken."""
+    return "\n".join(f"{_header(event)}\n{str(event['text']).rstrip()}\n" for event in events)
+
+
+def _log_ends(home: Path) -> str:
+    """Return the last 64 KiB of every log of a run's server; "" if there is none."""
+    found = ""
+    for path in sorted([*(home / _SERVER).glob("*.log"), *(home / _SERVER).glob("*.err")]):
+        with suppress(OSError), path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _LOG_BYTES))
+            found += f"\n=== the end of the server's {path.name}\n{file.read().decode('utf-8', 'replace')}"
+    return found
+
+
+def _header(event: Mapping[str, Any]) -> str:
+    edge = f", the window's {event['edge']}" if event.get("edge") else ""
+    return f"=== t = {event['t_s']:.3f} s, phase {event['phase']}{edge}"

@@ -43,8 +43,8 @@ def require_memory(engine: EngineDeclaration, points: Sequence[Point]) -> None:
         return
     whole = memory_bytes()
     for point in points:
-        pool = point.native_knobs.get(engine.by_name()[engine.frame_knob].native_name)
-        if isinstance(pool, int) and pool > whole and not is_url(point.native_knobs.get("server")):
+        pool = point.engine[engine.frame_knob].number
+        if pool > whole and not is_url(point.knobs.get("server")):
             raise EnvironmentLackingError(
                 f"a pool of {format_bytes(pool)} does not fit into this host's {format_bytes(whole)} of memory",
                 f"point {point.label}",

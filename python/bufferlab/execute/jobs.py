@@ -1,4 +1,7 @@
-"""Makes the jobs that workers are given, as the core's contract words them. Starts nothing."""
+"""Makes the jobs that workers are given, as the core's contract words them, and reads the answers of checks.
+
+It starts nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.engines import registry as engines
+from bufferlab.knob import Values
 from bufferlab.plan import DataKnobs, Point
+from bufferlab.results.schema import Condition, Consistency
 from bufferlab.spec import Experiment
 from bufferlab.spec.experiment import Phase, Workload
 from bufferlab.workloads import registry as workloads
@@ -29,9 +34,9 @@ def run_job(
         **_connections(experiment, point),
         **({"allow_online_changes": True} if allow_online_changes else {}),
         "database": str(database),
-        "knobs": point.native_knobs,
+        "knobs": point.knobs,
         **_transactions(experiment.workload, point, seed),
-        "load": point.load,
+        "load": point.arrivals.model_dump(exclude_none=True),
         "warm_up": {
             "min_transactions": warm_up.min_transactions,
             "max_transactions": warm_up.max_transactions,
@@ -53,14 +58,14 @@ def _connections(experiment: Experiment, point: Point) -> Job:
 def _transactions(workload: Workload, point: Point, seed: int) -> Job:
     """Return the source of the transactions: the workload, or an external program that the engine starts."""
     if workloads.declaration(workload.name).needs_server:
-        return {"program": {name: point.workload[name] for name in ("exec", "kind_of_transaction")}}
+        return {"program": {name: point.parameters[name] for name in ("exec", "kind_of_transaction")}}
     return {"workload": {**run_workload(workload, point), "seed": seed}}
 
 
 def run_workload(workload: Workload, point: Point) -> Job:
     """Return the workload at a point; of a script, its text and its variables."""
     if workload.script is None:
-        return {"name": workload.name, **point.workload}
+        return {"name": workload.name, **point.parameters}
     script = workload.script
     return {"name": workload.name, "source": script.source, "text": script.text, "variables": point.variables}
 
@@ -91,13 +96,13 @@ def load_version(workload: Workload) -> int | str:
     Data of other versions are not reused.
     """
     own = workloads.declaration(workload.name).version
-    other = workload.parameters.get(_data_parameter(workload), "")
+    other = str(workload.parameters.get(_data_parameter(workload), ""))
     if workloads.declaration(workload.name).needs_server:
         return workloads.declaration(other).version  # The same data as that workload's own.
     return f"{own} on {workloads.declaration(other).version}" if other in workloads.names() else own
 
 
-def load_job(workload: Mapping[str, Any], knobs: Mapping[str, int | str], database: Path) -> Job:
+def load_job(workload: Mapping[str, Any], knobs: Values, database: Path) -> Job:
     """Return the core's job for a bulk load into a new file."""
     return {"database": str(database), "knobs": dict(knobs), "workload": dict(workload), "threads": _LOAD_THREADS}
 
@@ -130,3 +135,21 @@ def _phase(phase: Phase, point: Point, seed: int) -> Job:
 
 def _data_parameter(workload: Workload) -> str:
     return workloads.declaration(workload.name).data_parameter
+
+
+def stored_conditions(result: Mapping[str, Any]) -> Consistency:
+    """Return the check's seconds and one row per condition. Examples are left out: `violations` gives them."""
+    rows = [Condition(**{name: row[name] for name in Condition.model_fields}) for row in result["conditions"]]
+    return Consistency(seconds=result["seconds"], conditions=rows)
+
+
+def violations(result: Mapping[str, Any]) -> str | None:
+    """Return a sentence with every violated condition and its first example; None when all conditions hold."""
+    broken = [row for row in result["conditions"] if not row["passed"]]
+    return "; ".join(_sentence(row) for row in broken) or None
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    example = row.get("example") or {}
+    first = ", such as " + ", ".join(f"{column} {value}" for column, value in example.items()) if example else ""
+    return f"condition {row['condition']} ({row['name']}) is violated {row['violations']:,} times{first}"

@@ -18,8 +18,8 @@ from bufferlab.execute.stop import StopRequest
 from bufferlab.models.predict import Target, predict
 from bufferlab.plan import PlannedRun, Point
 from bufferlab.registry import declared
-from bufferlab.results.keys import actual_key
 from bufferlab.results.page_traces import Prediction
+from bufferlab.results.schema import Measured, Run, StoredSetting
 
 PROBE = "model"
 _REPLAYING = "replaying the trace"
@@ -36,26 +36,26 @@ class ModelBackend:
     versions: dict[str, str]
     stop: StopRequest
 
-    def identity(self, planned: PlannedRun, point: Point) -> dict[str, Any]:
-        """Return whose numbers the run has: the model's, about the traced run's engine, data and transactions."""
+    def begun(self, planned: PlannedRun, point: Point, /, **common: Any) -> Run:
+        """Return a run with the model's numbers about the traced run's engine, data and transactions."""
         run = self.target.source.run
-        return {
-            "source": "predicted",
-            "inputs": "trace",
-            "interval_kind": "none",
-            "clock": "virtual",
-            "engine": run.engine,
-            "engine_version": run.engine_version,
-            "workload": run.workload,
-            "load": run.load.model_dump(),
-            "settings": {name: setting.as_dict() for name, setting in point.settings.items()},
-            "seed": run.seed,
-            "host": run.host,
-            "versions": self.versions,
-            "data_key": run.data_key,
-            "warm_up": run.warm_up.model_dump() if run.warm_up else None,
-            "database": run.database.model_dump() if run.database else None,
-        }
+        return Run(
+            **common,
+            source="predicted",
+            inputs="trace",
+            interval_kind="none",
+            clock="virtual",
+            engine=run.engine,
+            engine_version=run.engine_version,
+            workload=run.workload,
+            load=run.load,
+            seed=run.seed,
+            host=run.host,
+            versions=self.versions,
+            data_key=run.data_key,
+            warm_up=run.warm_up,
+            database=run.database,
+        )
 
     @contextmanager
     def home(self, run_id: str) -> Iterator[Path]:
@@ -68,18 +68,9 @@ class ModelBackend:
         """Predict the point."""
         on_stage(_REPLAYING, 0.0)
         prediction = predict(self.target, point, self.stop.check)
-        settings = self._settings(point, prediction)
-        gathered.run |= {
-            "settings": settings,
-            "prediction": prediction.model_dump(),
-            "measured": {"seconds": 0.0, "transactions": prediction.traced.work["transaction"]},
-            "actual_key": actual_key(
-                engine=gathered.run["engine"],
-                engine_version=prediction.traced.engine_version,
-                workload=gathered.run["workload"],
-                knobs_actual={name: one["actual"] for name, one in settings.items()},
-            ),
-        }
+        gathered.ran(self._settings(point, prediction), prediction.traced.engine_version)
+        gathered.run.prediction = prediction
+        gathered.run.measured = Measured(seconds=0.0, transactions=prediction.traced.work["transaction"])
         gathered.samples += list(self._samples(prediction))
         return None
 
@@ -90,13 +81,13 @@ class ModelBackend:
         """Return 0: a replay does not tell how far it is."""
         return 0.0
 
-    def _settings(self, point: Point, prediction: Prediction) -> dict[str, dict[str, Any]]:
+    def _settings(self, point: Point, prediction: Prediction) -> dict[str, StoredSetting]:
         """Return the settings of run.json: those that the model obeys as it played them, others as they were traced."""
-        source, found = self.target.source, {}
-        for name, planned in point.settings.items():
-            actual = planned.planned if planned.planned is not None else prediction.values.get(name)
-            found[name] = {**planned.as_dict(), "actual": source.setting(name).actual if actual is None else actual}
-        return found
+        settings = point.stored()
+        for name, setting in settings.items():
+            played = prediction.values.get(name) if setting.planned is None else setting.planned
+            setting.actual = self.target.source.setting(name).actual if played is None else played
+        return settings
 
     def _samples(self, prediction: Prediction) -> Iterator[dict[str, Any]]:
         """Yield the rows of the window's two edges: each metric that the traced run sampled, or why it has none."""

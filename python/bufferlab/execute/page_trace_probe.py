@@ -19,7 +19,7 @@ from bufferlab.engines.behaviour import TraceWay
 from bufferlab.errors import Failure
 from bufferlab.execute import tracefs_clean
 from bufferlab.execute.asked_probe import EndedRun
-from bufferlab.results.page_traces import page_trace_words
+from bufferlab.results.page_traces import PageTrace, page_trace_words
 from bufferlab.results.store import PAGE_TRACE_FILE, write_page_trace
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class PageTraceAsked:
         """Refuse, before anything starts, an engine or settings whose accesses cannot be recorded."""
         engines.behaviour(engine).require_page_trace(job["knobs"], self.way)
 
-    def keep(self, run: EndedRun) -> tuple[dict[str, Any], Path | None]:
+    def keep(self, run: EndedRun) -> tuple[PageTrace, Path | None]:
         """Number the pages and store the trace. Return run.json's `page_trace`, and a good trace's Parquet file."""
         if run.result is None or self.name not in run.result["recorded"]:
             tracefs_clean.clean()  # The worker died: its probes are removed now, not at the next start.
@@ -81,15 +81,15 @@ class PageTraceAsked:
         out = run.home / PAGE_TRACE_FILE
         write_page_trace(out, _frames(records, numbers))
         spool.unlink()
-        return {**stored, "page_size_bytes": run.result["actual"].get("page_size_bytes"), "status": "ok"}, out
+        return PageTrace(**stored, page_size_bytes=run.result["actual"].get("page_size"), status="ok"), out
 
 
 def _record() -> np.dtype[np.void]:
     return np.dtype(list(page_trace_words().record))
 
 
-def _failed(stored: dict[str, Any], failure: Failure) -> dict[str, Any]:
-    return {**stored, "status": "failed", "reason": failure.what, "hint": failure.hint}
+def _failed(stored: dict[str, Any], failure: Failure) -> PageTrace:
+    return PageTrace(**stored, status="failed", reason=failure.what, hint=failure.hint)
 
 
 def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:

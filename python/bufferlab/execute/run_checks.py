@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Failure
 from bufferlab.execute.datasets import Dataset
 from bufferlab.execute.restore import Method
-from bufferlab.execute.sweep_context import SweepContext
 from bufferlab.plan import Point
-from bufferlab.results.schema import IntegrityRow, StoredSetting
+from bufferlab.results.schema import IntegrityRow, Measured, PhaseDone, Run, StoredSetting
 from bufferlab.results.standstill import limit_seconds, standstill
 from bufferlab.results.window import MEASURE
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes
-
-Row = dict[str, str]
 
 ROUNDED = "rounded by the server"
 
@@ -30,61 +28,54 @@ _RAN_THROUGH = "window_ran_through"
 
 
 def check_run(
-    context: SweepContext,
+    experiment: Experiment,
+    engine: EngineDeclaration,
     point: Point,
-    settings: Mapping[str, Mapping[str, Any]],
+    run: Run,
     result: Mapping[str, Any],
-    dataset: Dataset,
     samples: Sequence[Mapping[str, Any]],
-) -> list[Row]:
-    """Return the rows of run.json's `integrity`.
-
-    `settings` are run.json's settings, and `samples` the rows of samples.parquet.
-    """
-    experiment = context.experiment
+) -> list[IntegrityRow]:
+    """Return the rows of run.json's `integrity` from the run so far; `samples` are the rows of samples.parquet."""
+    assert run.measured is not None
     return [
-        _started(result["start"])
-        if "start" in result
-        else _same_start(dataset, context.method, in_place=context.engine.data_is_read_only),
-        _settings_applied(_asked_of(point, settings, result), context.engine.rounds),
+        _settings_applied(_asked_of(point, run, result), engine.rounds),
         *([_no_confounds(result["confounds"])] if "confounds" in result else []),
-        _window_complete(experiment, result["measured"], is_open=point.load["mode"] == "open"),
-        *([_phases_complete(experiment, result["phases"])] if experiment.phases else []),
-        _ran_through(experiment, result, samples, is_server=context.engine.is_server),
+        _window_complete(experiment, run.measured, is_open=run.load.mode == "open"),
+        *([_phases_complete(experiment, run.phases)] if experiment.phases else []),
+        _ran_through(experiment, result, samples, is_server=engine.is_server),
     ]
 
 
-def fatal(experiment: Experiment, rows: list[Row], warm_up: Mapping[str, Any]) -> Failure | None:
+def fatal(experiment: Experiment, run: Run) -> Failure | None:
     """Return the failure of a run that ended and must not be used; None if it may be used."""
-    failed = {row["name"]: row["detail"] for row in rows if row["status"] == "failed"}
+    failed = {row.name: row.detail for row in run.integrity if row.status == "failed"}
     if "settings_applied" in failed:
         return Failure(f"not the settings asked for: {failed['settings_applied']}", kind="usage")
     if _RAN_THROUGH in failed:
         return Failure(failed[_RAN_THROUGH], kind="unsteady")
-    if warm_up["gate"] == "cap" and experiment.warm_up.on_cap == "fail":
-        spent = f"{warm_up['transactions']:,} transactions and {warm_up['seconds']:.1f} s"
+    warm_up = run.warm_up
+    if warm_up and warm_up.gate == "cap" and experiment.warm_up.on_cap == "fail":
+        spent = f"{warm_up.transactions:,} transactions and {warm_up.seconds:.1f} s"
         what = f"the warm-up hit its cap after {spent}, before a steady state"
         return Failure(what, None, "raise [warm_up] max_transactions or max_duration", "unsteady")
     return None
 
 
-def _row(name: str, passed: bool, detail: str) -> Row:
-    return {"name": name, "status": "passed" if passed else "failed", "detail": detail}
+def _row(name: str, passed: bool, detail: str) -> IntegrityRow:
+    return IntegrityRow(name=name, status="passed" if passed else "failed", detail=detail)
 
 
-def _same_start(dataset: Dataset, method: Method, *, in_place: bool) -> Row:
+def started_with(result: Mapping[str, Any], dataset: Dataset, method: Method, *, in_place: bool) -> IntegrityRow:
+    """Return the row on the data that the run began with; where they were not copied, the engine tells."""
+    if "start" in result:
+        return IntegrityRow(name="same_start", status="not_applicable", detail=result["start"])
     known = f"SHA-256 {dataset.sha256[:16]} verified before the sweep" if dataset.sha256 else "its contents its owner's"
     how = "used in place and only read:" if in_place else f"a {method} of"
     detail = f"{how} {dataset.size_bytes:,} bytes, {known}"
     return _row("same_start", True, detail)
 
 
-def _started(detail: str) -> Row:
-    """Return the row of a run whose data was not copied: the engine tells what it began with."""
-    return {"name": "same_start", "status": "not_applicable", "detail": detail}
-
-
-def _no_confounds(found: Sequence[str]) -> Row:
+def _no_confounds(found: Sequence[str]) -> IntegrityRow:
     """Return the row that names what else changed in the engine because a setting was changed."""
     return _row("no_confounds", not found, "; ".join(found) or "nothing else changed with the settings")
 
@@ -99,22 +90,16 @@ def warnings(rows: Sequence[IntegrityRow]) -> list[str]:
     return [part for part in details.get("settings_applied", []) if ROUNDED in part]
 
 
-def _asked_of(
-    point: Point, settings: Mapping[str, Mapping[str, Any]], result: Mapping[str, Any]
-) -> dict[str, StoredSetting]:
+def _asked_of(point: Point, run: Run, result: Mapping[str, Any]) -> dict[str, StoredSetting]:
     """Return the settings that the engine was given.
 
     Left out are values that the engine chose, and settings that a server by URL keeps as they were found.
     """
     as_found = result.get("as_found", ())
-    return {
-        name: StoredSetting.model_validate(settings[name])
-        for name, planned in point.settings.items()
-        if planned.read_back and planned.planned is not None and planned.knob.native_name not in as_found
-    }
+    return {name: run.settings[name] for name in point.knobs if name not in as_found}
 
 
-def _settings_applied(asked: Mapping[str, StoredSetting], rounds: Sequence[str] = ()) -> Row:
+def _settings_applied(asked: Mapping[str, StoredSetting], rounds: Sequence[str] = ()) -> IntegrityRow:
     """Compare the planned settings with those read back. An engine's small rounding of a size is not a difference.
 
     `rounds` names settings that the engine is known to round, such as a pool to whole chunks. Their rounding is
@@ -148,23 +133,23 @@ def _near(name: str, setting: StoredSetting, page_bytes: int) -> bool:
     return bool(abs(actual - planned) <= max(_ROUNDING_RATIO * planned, unit_bytes))
 
 
-def _window_complete(experiment: Experiment, measured: Mapping[str, Any], *, is_open: bool) -> Row:
+def _window_complete(experiment: Experiment, measured: Measured, *, is_open: bool) -> IntegrityRow:
     """Check that the window held all transactions asked for; in an open loop arrivals, of which some may be dropped."""
-    done, asked = measured["transactions"], experiment.measure.transactions
+    done, asked = measured.transactions, experiment.measure.transactions
     if asked is None:
-        return _row("window_complete", True, f"{done:,} transactions in {measured['seconds']:.1f} s, ended by time")
+        return _row("window_complete", True, f"{done:,} transactions in {measured.seconds:.1f} s, ended by time")
     cap_s = experiment.measure.max_seconds
     if done >= asked:
         return _row("window_complete", True, f"{done:,} transactions")
-    if is_open and measured["seconds"] < cap_s:
+    if is_open and measured.seconds < cap_s:
         return _row("window_complete", True, f"{done:,} of {asked:,} arrivals served, the others dropped")
     detail = f"the time cap of {cap_s:g} s ended it after {done:,} of {asked:,} transactions"
     return _row("window_complete", False, detail)
 
 
-def _phases_complete(experiment: Experiment, done: Sequence[Mapping[str, Any]]) -> Row:
+def _phases_complete(experiment: Experiment, done: Sequence[PhaseDone]) -> IntegrityRow:
     """Check that every phase did its transactions, so that figures per row come from as many rows at every point."""
-    counts = {part["name"]: part["transactions"] for part in done}
+    counts = {part.name: part.transactions for part in done}
     short = [
         f"{phase.name} ended after {counts.get(phase.name, 0):,} of {phase.transactions:,} transactions"
         f" (time cap {phase.max_duration:g} s)"
@@ -177,7 +162,7 @@ def _phases_complete(experiment: Experiment, done: Sequence[Mapping[str, Any]]) 
 
 def _ran_through(
     experiment: Experiment, result: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], *, is_server: bool
-) -> Row:
+) -> IntegrityRow:
     """Check that neither the window nor a phase stood still, or went on for long after its time was over."""
     interval_s = experiment.measure.sample_interval
     windows = [(MEASURE, result["measured"]["seconds"], experiment.measure.max_seconds)]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,15 +21,15 @@ from bufferlab.execute import host, resume, storage, stored_noise
 from bufferlab.execute.asked_probe import AskedProbe
 from bufferlab.execute.datasets import Dataset, Datasets, database_name
 from bufferlab.execute.device_lock import device_lock
-from bufferlab.execute.engine_backend import EngineBackend
+from bufferlab.execute.engine_backend import EngineBackend, SweepContext
 from bufferlab.execute.progress import Pace, Progress, Silent, Status
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.reach import require_reachable, servers_owner
 from bufferlab.execute.restore import probe_method
 from bufferlab.execute.restore_host import restore_host
 from bufferlab.execute.stop import StopRequest
-from bufferlab.execute.sweep_context import SweepContext
 from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
+from bufferlab.knob import Values
 from bufferlab.plan import (
     Cost,
     DataFacts,
@@ -150,7 +150,7 @@ def _reserved_servers(plan: Plan, options: SweepOptions, progress: Progress) -> 
     if not options.allow_online_changes or not engines.declaration(name).is_server:
         yield
         return
-    urls = sorted({str(point.native_knobs["server"]) for point in plan.points})
+    urls = sorted({str(point.knobs["server"]) for point in plan.points})
     with behaviour.reserved(urls) as before:
         for url, names in before:
             _say_put_back(progress, url, names)
@@ -178,7 +178,7 @@ def _require_versions(plan: Plan) -> None:
     behaviour = engines.behaviour(engine.name)
     known: dict[object, str] = {}
 
-    def version_of(knobs: Mapping[str, int | str]) -> str:
+    def version_of(knobs: Values) -> str:
         if knobs["server"] not in known:
             known[knobs["server"]] = behaviour.server_version(knobs)
         return known[knobs["server"]]
@@ -192,7 +192,7 @@ def _measured_place(experiment: Experiment, data_dir: Path, cache: Path) -> Path
     """Return the folder or file that the runs read: their copies of the data, or data that they read in place."""
     if not engines.declaration(experiment.engine).data_is_read_only:
         return data_dir
-    path = experiment.knobs.get("path", "")
+    path = str(experiment.knobs.get("path", ""))
     return Path(path) if path.startswith("/") else cache
 
 
@@ -217,7 +217,7 @@ def _require_host(plan: Plan, out: Path, data_dir: Path, cache: Path) -> None:
     refused = {
         Problem(check.detail, f"{experiment.engine}: {check.name}", check.hint)
         for point in plan.points
-        for check in behaviour.check_directory(place, point.native_knobs)
+        for check in behaviour.check_directory(place, point.knobs)
         if not check.ok
     }
     if refused:
@@ -229,7 +229,7 @@ def _require_probes(probes: Sequence[AskedProbe], plan: Plan, data_dir: Path) ->
     """Refuse, before hours of runs, a probe that cannot watch one of the points."""
     engine = plan.experiment.engine
     database = str(data_dir / database_name(engines.declaration(engine)))
-    for knobs in {tuple(point.native_knobs.items()) for point in plan.points}:
+    for knobs in {tuple(point.knobs.items()) for point in plan.points}:
         for probe in probes:
             probe.require(engine, {"database": database, "knobs": dict(knobs)})
 
@@ -348,7 +348,7 @@ def _versions(experiment: Experiment, plan: Plan) -> dict[str, str]:
         core, engine = found.core_version, {experiment.engine: found.version}
     else:
         core = native().core_version()
-        builds = {point.native_knobs["server"]: point.native_knobs for point in plan.points}
+        builds = {point.knobs["server"]: point.knobs for point in plan.points}
         engine = {f"{experiment.engine} {name}": behaviour.server_version(knobs) for name, knobs in builds.items()}
     return {"bufferlab": __version__, "core": core, "python": platform.python_version(), **engine}
 

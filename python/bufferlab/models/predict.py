@@ -13,7 +13,6 @@ from typing import Any
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import DataFileError, Problem, SpecError
-from bufferlab.load_knobs import CONNECTIONS
 from bufferlab.models.managers import registry
 from bufferlab.models.managers.declaration import BufferManager, Pool, Traced
 from bufferlab.models.source import AS_TRACED, LARGEST_POOL, Clock, Source
@@ -172,15 +171,14 @@ def _require_known(
 ) -> None:
     """Refuse settings that are neither the source's nor obeyed by the model. Raises SpecError, which names each."""
     known = (engines.declaration(source.run.engine).frame_knob, *manager.defaults)
-    asked = {**base.workload.parameters, **base.knobs, CONNECTIONS.name: str(base.workload.connections)}
     flags = {name: f"--set {name}={value}" for name, value in overrides.set_knobs}
     flags |= {name: f"--sweep {name}={','.join(values)}" for name, values in overrides.sweep}
-    now = {**experiment.workload.parameters, **experiment.knobs, CONNECTIONS.name: str(experiment.workload.connections)}
+    now = experiment.asked
     wanted = {name: (now[name],) for name, _ in overrides.set_knobs if name in now} | dict(experiment.sweep)
     problems = []
     for name, values in wanted.items():
-        ran = source.run.point.swept.get(name) or source.setting(name).asked or asked.get(name)
-        if name not in known and set(values) != {ran}:
+        ran = source.run.point.swept.get(name) or source.setting(name).asked or str(base.asked.get(name, ""))
+        if name not in known and set(map(str, values)) != {ran}:
             where = flags.get(name, f"{source.folder.path / 'experiment.toml'} (sweep.{name})")
             what = f"the model {manager.name} does not know {name}"
             hint = f"it knows {', '.join(known)}"
@@ -191,8 +189,7 @@ def _require_known(
 
 
 def _pool_bytes(source: Source, point: Point) -> int:
-    engine = engines.declaration(source.run.engine)
-    return int(point.native_knobs[engine.by_name()[engine.frame_knob].native_name])
+    return point.engine[engines.declaration(source.run.engine).frame_knob].number
 
 
 def _frames(source: Source, pool_bytes: int, point: Point) -> tuple[int, int]:
@@ -215,8 +212,8 @@ def _values(source: Source, manager: BufferManager, point: Point | None) -> dict
 def _value(source: Source, point: Point | None, name: str, default: int) -> int:
     """Return a setting at a point, or of the source itself; one that is left to the server has its default."""
     planned, ran = point.settings.get(name) if point else None, source.setting(name)
-    if planned and planned.planned is not None:
-        return int(planned.planned)
+    if planned and planned.value is not None:
+        return planned.number
     same = planned is None or planned.asked == ran.asked
     return int(ran.value) if same and isinstance(ran.value, int | float) else default
 

@@ -1,8 +1,7 @@
 """From an Experiment to the runs to do: points, blocks, order, seeds, and what they will cost."""
 
 from bufferlab.plan.estimate import Cost, estimate
-from bufferlab.plan.facts import DataFacts, DataKnobs, Facts, estimated_facts, known_facts
-from bufferlab.plan.grid import Point, needed_data, points_of
+from bufferlab.plan.grid import DataFacts, DataKnobs, Facts, Point, estimated_facts, known_facts, needed_data, points_of
 from bufferlab.plan.make import Plan, PlannedRun, block_order, make, run_seed
 
 __all__ = [

@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import Rates
-from bufferlab.plan.facts import workload_of
-from bufferlab.plan.grid import Point, needed_data
+from bufferlab.plan.grid import Point, needed_data, workload_of
 from bufferlab.plan.make import Plan
 from bufferlab.spec import Experiment
 from bufferlab.units import MIB
@@ -111,7 +110,7 @@ def _database_sizes(plan: Plan) -> list[int]:
 def window_seconds(experiment: Experiment, point: Point, rates: Rates) -> float:
     """Return the seconds that a measured window should take: a rate that is asked for can only slow it down."""
     measure = experiment.measure
-    per_s = min(rates.transactions_per_s, float(point.load.get("rate_per_s", "inf")))
+    per_s = min(rates.transactions_per_s, point.arrivals.rate_per_s or float("inf"))
     return min(measure.max_seconds, (measure.transactions or float("inf")) / per_s)
 
 

@@ -1,74 +1,169 @@
 """Makes the points of a sweep: every combination of the swept settings, in the order written.
 
-Percentages become bytes of whole frames, or counts. make.py repeats and orders the runs.
+Percentages become bytes of whole frames, or counts. They refer to facts of loaded data: size and trees, found in the
+database or estimated before its load (execute loads). make.py repeats and orders the runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import SpecError
-from bufferlab.knob import Knob, Native
-from bufferlab.load_knobs import CONNECTIONS, LOAD_KNOBS, native_load
-from bufferlab.plan.facts import DataKnobs, Facts, data_knobs, reference_data, workload_of
+from bufferlab.knob import CONNECTIONS, LOAD_KNOBS, UNLIMITED, Native, Setting, values_of
 from bufferlab.results.keys import point_key
+from bufferlab.results.schema import Load, StoredSetting
 from bufferlab.spec import Experiment
+from bufferlab.spec.experiment import OWN
 from bufferlab.units import format_bytes
+from bufferlab.workloads import registry as workloads
 from bufferlab.workloads.declaration import Impossible, PoolAndData, WorkloadDeclaration
 
 
 @dataclass(frozen=True)
-class PlannedSetting:
-    """One setting of a point: what was asked for, and the value that will run."""
+class DataKnobs:
+    """The values that decide one loaded database: equal ones mean the same database."""
 
-    knob: Knob
-    asked: str
-    """Canonical text: "10%"."""
-    planned: Native | None
-    """The typed value; None if the engine chooses it."""
-    read_back: bool
-    """Whether the engine reads the value back after the run. Settings of load and workload run as planned."""
-    note: str = ""
-    """The reason why the planned value is not the one asked for; "" if it is."""
+    knobs: tuple[tuple[str, Native], ...]
+    """The engine's knobs that decide the file, by name."""
+    parameters: tuple[tuple[str, Native], ...]
+    """The workload's parameters that decide the data, by name."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the setting as plan.json and run.json hold it, without the value that ran."""
-        return {"asked": self.asked, "planned": self.planned, "unit": self.knob.unit, "note": self.note}
+
+@dataclass(frozen=True)
+class DataFacts:
+    """The size and trees of one loaded database, found or estimated."""
+
+    allocated_bytes: int
+    """Bytes of data and indexes."""
+    shape: Mapping[str, Any] | None = None
+    """Pages per level of every b-tree (`database.shape` in run.json); None if the engine cannot tell."""
+
+
+Facts = Callable[[DataKnobs], DataFacts]
+"""A function that returns the facts of any database of an experiment."""
+
+
+def estimated_facts(experiment: Experiment) -> Facts:
+    """Return the function that estimates size and trees of a database that is not loaded yet."""
+    engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
+
+    def estimate(data: DataKnobs) -> DataFacts:
+        if engine.data_bytes:
+            return DataFacts(engine.data_bytes(dict(data.knobs)))
+        parameters, page_size_bytes = dict(data.parameters), int(dict(data.knobs)[engine.page_knob])
+        size_bytes = int(workload.estimate_bytes(parameters, page_size_bytes) * engine.size_factor)
+        shape = workload.estimate_shape(parameters, page_size_bytes) if workload.estimate_shape else None
+        return DataFacts(size_bytes, shape)
+
+    return estimate
+
+
+def known_facts(experiment: Experiment, known: Mapping[DataKnobs, DataFacts]) -> Facts:
+    """Return the function that gives the `known` facts of a loaded database, and the estimate of any other."""
+    estimate = estimated_facts(experiment)
+    return lambda data: known.get(data) or estimate(data)
+
+
+def workload_of(experiment: Experiment) -> WorkloadDeclaration:
+    """Return the experiment's workload, with the parameters of the data that it works on."""
+    declaration = workloads.declaration(experiment.workload.name)
+    return workloads.on_data(declaration, str(experiment.workload.parameters.get(declaration.data_parameter, "")))
+
+
+def _data_knobs(engine: EngineDeclaration, workload: WorkloadDeclaration, asked: Mapping[str, Setting]) -> DataKnobs:
+    """Return what decides the database of a point with these settings; none of them is a share of a database."""
+    knobs, parameters = (
+        values_of({knob.name: asked[knob.name] for knob in owner if knob.decides_file and knob.name in asked})
+        for owner in (engine.knobs, workload.parameters)
+    )
+    return DataKnobs(tuple(knobs.items()), tuple(parameters.items()))
+
+
+def _reference_data(experiment: Experiment, engine: EngineDeclaration, own: DataKnobs) -> DataKnobs:
+    """Return the database that percentages of a point refer to: `own`, or the same at the reference page size."""
+    page_size = experiment.reference.page_size
+    if page_size == OWN or not engine.page_knob:
+        return own
+    knobs = tuple((name, page_size if name == engine.page_knob else value) for name, value in own.knobs)
+    return DataKnobs(knobs, own.parameters)
 
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of all settings, which each block runs once."""
+    """One combination of all settings, which each block runs once. Each setting stands here once, with its owner."""
 
     index: int
-    label: str
-    swept: dict[str, str]
-    """The canonical text of every swept setting, by name."""
-    settings: dict[str, PlannedSetting] = field(hash=False)
-    """By name: the engine's knobs, the load's settings that are swept or not at their default, swept parameters."""
-    native_knobs: dict[str, int | str] = field(hash=False)
-    """The engine's knobs as the core takes them. Sizes are in bytes, and a pool is a whole number of frames."""
-    workload: dict[str, Native] = field(hash=False)
-    """The workload's parameters as the core takes them, with percentages turned into counts."""
-    load: dict[str, Any] = field(hash=False)
-    """The load as the core takes it."""
-    connections: int
-    """The connections that run transactions at once."""
+    swept_names: tuple[str, ...]
+    """The names of the swept settings, in the order written."""
+    engine: Mapping[str, Setting] = field(hash=False)
+    """The engine's settings. Sizes are in bytes, and a pool is a whole number of frames."""
+    workload: Mapping[str, Setting] = field(hash=False)
+    """The workload's parameters, with percentages turned into counts."""
+    load: Mapping[str, Setting] = field(hash=False)
+    """The load's settings, and the connections that run transactions at once."""
     data: DataKnobs
     """The knobs of the loaded database that the point runs on."""
     database_bytes: int
     """Bytes of the database that percentages of this point refer to."""
-    point_key: str
+    point_key: str = ""
+
+    @property
+    def swept(self) -> dict[str, str]:
+        """Return the canonical text of every swept setting, by name."""
+        owned = {**self.engine, **self.workload, **self.load}
+        return {name: owned[name].asked for name in self.swept_names}
+
+    @property
+    def label(self) -> str:
+        """Return the swept settings in words."""
+        return ", ".join(f"{name} {value}" for name, value in self.swept.items()) or "as set"
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """Return the settings that reports show: the engine's, and what else is swept or changes how arrivals come."""
+        load = (name for name, one in self.load.items() if name in self.swept_names or _is_changed(one))
+        swept = (name for name in self.workload if name in self.swept_names)
+        return {**self.engine, **{n: self.load[n] for n in load}, **{n: self.workload[n] for n in swept}}
+
+    @property
+    def knobs(self) -> dict[str, Native]:
+        """Return the values of the engine's settings by their names, without those that are left to the engine."""
+        return values_of(self.engine)
+
+    @property
+    def parameters(self) -> dict[str, Native]:
+        """Return the values of the workload's parameters as the core's job and run.json name them."""
+        return {one.knob.spelling: one.value for one in self.workload.values() if one.value is not None}
 
     @property
     def variables(self) -> dict[str, int | float]:
         """Return the numeric parameters of the workload, which scripts may use as variables."""
-        return {name: value for name, value in self.workload.items() if not isinstance(value, str)}
+        return {name: value for name, value in self.parameters.items() if not isinstance(value, str)}
+
+    @property
+    def connections(self) -> int:
+        """Return how many connections run transactions at once."""
+        return self.load[CONNECTIONS.name].number
+
+    @property
+    def arrivals(self) -> Load:
+        """Return how transactions are asked for: one after another, or at a rate."""
+        if self.load["rate"].value == UNLIMITED:
+            return Load()
+        values = {one.knob.spelling: one.value for one in self.load.values() if one.knob.spelling in Load.model_fields}
+        return Load.model_validate({"mode": "open", **values})
+
+    def stored(self) -> dict[str, StoredSetting]:
+        """Return the settings as plan.json and run.json hold them, without the values that ran."""
+        return {
+            name: StoredSetting(asked=one.asked, planned=one.value, unit=one.knob.unit, note=one.note)
+            for name, one in self.settings.items()
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """Return the point as plan.json holds it."""
@@ -77,22 +172,25 @@ class Point:
             "label": self.label,
             "point_key": self.point_key,
             "swept": self.swept,
-            "settings": {name: setting.as_dict() for name, setting in self.settings.items()},
-            "workload": self.workload,
-            "load": self.load,
+            "settings": {name: one.model_dump(exclude={"actual"}) for name, one in self.stored().items()},
+            "workload": self.parameters,
+            "load": self.arrivals.model_dump(exclude_none=True),
             "database_bytes": self.database_bytes,
         }
 
 
+def _is_changed(setting: Setting) -> bool:
+    return setting.knob is not CONNECTIONS and setting.asked != setting.knob.parse(setting.knob.default).asked
+
+
 def workload_identity(experiment: Experiment) -> dict[str, Any]:
     """Return the part of the workload that is the same at all points, as asked, for keys."""
-    workload, declared = experiment.workload, workload_of(experiment)
-    knobs = {knob.name: knob for knob in declared.parameters}
+    workload, connections = experiment.workload, experiment.knobs.get(CONNECTIONS.name)
     identity: dict[str, Any] = {
         "name": workload.name,
-        "version": declared.version,
-        "connections": workload.connections,
-        **{name: _as_asked(knobs[name], text) for name, text in workload.parameters.items()},
+        "version": workload_of(experiment).version,
+        "connections": connections.number if connections else None,
+        **{name: setting.value_or_text for name, setting in workload.parameters.items()},
     }
     if workload.script:
         identity["script_sha256"] = workload.script.sha256
@@ -119,17 +217,16 @@ def needed_data(experiment: Experiment) -> list[DataKnobs]:
     engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
     needed: dict[DataKnobs, None] = {}
     for swept in _combinations(experiment):
-        asked = {**experiment.knobs, **swept}
-        parameters = {**experiment.workload.parameters, **swept}
-        own = _own_data(engine, workload, asked, parameters)
-        if any(knob.share(asked[knob.name]) is not None for knob in engine.knobs):
-            needed[reference_data(experiment, engine, own)] = None
-        if any(_is_share(knob, parameters) for knob in workload.parameters):
+        asked = {**experiment.asked, **swept}
+        own = _data_knobs(engine, workload, asked)
+        if any(asked[knob.name].ratio is not None for knob in engine.knobs):
+            needed[_reference_data(experiment, engine, own)] = None
+        if any(knob.name in asked and asked[knob.name].ratio is not None for knob in workload.parameters):
             needed[own] = None
     return list(needed)
 
 
-def _combinations(experiment: Experiment) -> Iterator[dict[str, str]]:
+def _combinations(experiment: Experiment) -> Iterator[dict[str, Setting]]:
     names = list(experiment.sweep)
     for values in product(*experiment.sweep.values()):
         yield dict(zip(names, values, strict=True))
@@ -141,134 +238,65 @@ def _point(
     workload: WorkloadDeclaration,
     identity: dict[str, Any],
     index: int,
-    swept: dict[str, str],
+    swept: dict[str, Setting],
     facts: Facts,
 ) -> Point:
-    asked = {**experiment.knobs, **swept}
-    parameters = {**experiment.workload.parameters, **swept}
-    data = _own_data(engine, workload, asked, parameters)
-    database_bytes = facts(reference_data(experiment, engine, data)).allocated_bytes
-    native = _native_knobs(engine, asked, database_bytes)
-    of_workload = _native_parameters(engine, workload, parameters, native, data, facts, _label(swept))
-    settings = {
-        **{knob.name: _of_engine(engine, knob, asked, native) for knob in engine.asked_knobs(asked)},
-        **{
-            knob.name: PlannedSetting(knob, asked[knob.name], knob.native(asked[knob.name], None), read_back=False)
-            for knob in LOAD_KNOBS
-            if knob.name in swept or asked[knob.name] != knob.parse(knob.default)
-        },
-        **({CONNECTIONS.name: _of_connections(swept)} if CONNECTIONS.name in swept else {}),
-        **{
-            knob.name: PlannedSetting(knob, swept[knob.name], of_workload[knob.native_name], read_back=False)
-            for knob in workload.parameters
-            if knob.name in swept
-        },
-    }
-    texts = {name: setting.asked for name, setting in settings.items()}
-    return Point(
+    asked = {**experiment.asked, **swept}
+    data = _data_knobs(engine, workload, asked)
+    point = Point(
         index=index,
-        label=_label(swept),
-        swept=swept,
-        settings=settings,
-        native_knobs=native,
-        workload=of_workload,
-        load=native_load(asked),
-        connections=int(swept.get(CONNECTIONS.name) or experiment.workload.connections or 1),
+        swept_names=tuple(swept),
+        engine=engine.settings(asked),
+        workload={knob.name: asked[knob.name] for knob in workload.parameters if knob.name in asked},
+        load={knob.name: asked[knob.name] for knob in (*LOAD_KNOBS, CONNECTIONS)},
         data=data,
-        database_bytes=database_bytes,
-        point_key=point_key(experiment=experiment.name, engine=experiment.engine, workload=identity, knobs_asked=texts),
+        database_bytes=facts(_reference_data(experiment, engine, data)).allocated_bytes,
     )
+    point = replace(point, engine=_sized(engine, point))
+    point = replace(point, workload=_counted(engine, workload, point, facts))
+    texts = {name: setting.asked for name, setting in point.settings.items()}
+    key = point_key(experiment=experiment.name, engine=experiment.engine, workload=identity, knobs_asked=texts)
+    return replace(point, point_key=key)
 
 
-def _of_engine(
-    engine: EngineDeclaration, knob: Knob, asked: Mapping[str, str], native: Mapping[str, int | str]
-) -> PlannedSetting:
-    """Return an engine's knob with its planned value. The note of a pool that is cut to whole frames says so."""
-    text, planned = asked[knob.name], native.get(knob.native_name)
-    cut = knob.name == engine.frame_knob and knob.share(text) is None and planned != knob.native(text, None)
-    note = "rounded to whole pages" if cut else ""
-    return PlannedSetting(knob, text, None if planned is None else knob.typed(planned), read_back=True, note=note)
-
-
-def _of_connections(swept: Mapping[str, str]) -> PlannedSetting:
-    text = swept[CONNECTIONS.name]
-    return PlannedSetting(CONNECTIONS, text, CONNECTIONS.native(text, None), read_back=False)
-
-
-def _label(swept: dict[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in swept.items()) or "as set"
-
-
-def _as_asked(knob: Knob, text: str) -> Native:
-    """Return the native value that a text decides alone; for a percentage, the text itself."""
-    return text if knob.share(text) is not None else knob.native(text, None)
-
-
-def _is_share(knob: Knob, parameters: Mapping[str, str]) -> bool:
-    return knob.name in parameters and knob.share(parameters[knob.name]) is not None
-
-
-def _own_data(
-    engine: EngineDeclaration, workload: WorkloadDeclaration, asked: Mapping[str, str], parameters: Mapping[str, str]
-) -> DataKnobs:
-    """Return the knobs that decide a point's database.
-
-    None of them is a percentage of a database, so that any size (here 0 bytes) gives the same answer.
-    """
-    deciding = {
-        knob.native_name: knob.native(parameters[knob.name], None)
-        for knob in workload.parameters
-        if knob.decides_file and knob.name in parameters
-    }
-    return data_knobs(engine, workload, engine.native(asked, 0), deciding)
-
-
-def _native_parameters(
-    engine: EngineDeclaration,
-    workload: WorkloadDeclaration,
-    texts: Mapping[str, str],
-    native_knobs: Mapping[str, int | str],
-    data: DataKnobs,
-    facts: Facts,
-    label: str,
-) -> dict[str, Native]:
-    known = [knob for knob in workload.parameters if knob.name in texts]
-    native = {knob.native_name: _as_asked(knob, texts[knob.name]) for knob in known}
-    for knob in known:
-        ratio = knob.share(texts[knob.name])
-        if ratio is not None and workload.resolve_share:
-            page, frames = (engine.by_name()[name].native_name for name in (engine.page_knob, engine.frame_knob))
-            page_size_bytes = int(native_knobs[page])
-            by_name = {knob.name: native_knobs.get(knob.native_name) for knob in engine.knobs}
-            of_data = engine.frames_of_data(by_name, int(native_knobs[frames]) // page_size_bytes)
-            at = PoolAndData(of_data, page_size_bytes, facts(data).shape, engine.edge_rows)
-            count = workload.resolve_share(knob.name, ratio, native, at)
-            if isinstance(count, Impossible):
-                raise SpecError(count.what, f"point {label}", count.hint)
-            native[knob.native_name] = count
-    impossible = workload.impossible(native) if workload.impossible else None
-    if impossible:
-        raise SpecError(impossible.what, f"point {label}", impossible.hint)
-    return native
-
-
-def _native_knobs(engine: EngineDeclaration, asked: Mapping[str, str], database_bytes: int) -> dict[str, int | str]:
-    native = engine.native(asked, database_bytes)
+def _sized(engine: EngineDeclaration, point: Point) -> dict[str, Setting]:
+    """Return the engine's settings with shares in bytes, and the pool in whole frames; a pool cut so has a note."""
+    settings = {name: setting.of(point.database_bytes) for name, setting in point.engine.items()}
     if not engine.frame_knob:
-        return native
-    page, frames = (engine.by_name()[name] for name in (engine.page_knob, engine.frame_knob))
-    page_bytes, pool_bytes = int(native[page.native_name]), int(native[frames.native_name])
-    if frames.share(asked[frames.name]) is not None:
-        pool_bytes -= pool_bytes % engine.pool_unit_bytes
-    whole_frames = pool_bytes // page_bytes
-    if whole_frames < engine.min_frames:
-        text = asked[frames.name]
-        share = f" of {format_bytes(database_bytes)}" if frames.share(text) is not None else ""
+        return settings
+    page_bytes, pool = settings[engine.page_knob].number, settings[engine.frame_knob]
+    is_share = pool.ratio is not None
+    frames = (pool.number - pool.number % engine.pool_unit_bytes if is_share else pool.number) // page_bytes
+    if frames < engine.min_frames:
+        share = f" of {format_bytes(point.database_bytes)}" if is_share else ""
         raise SpecError(
-            f"{frames.name} = {text}{share} is {whole_frames} frames of {format_bytes(page_bytes)}; "
+            f"{engine.frame_knob} = {pool}{share} is {frames} frames of {format_bytes(page_bytes)}; "
             f"{engine.name} needs {engine.min_frames}",
-            f"point {frames.name} = {text}",
+            f"point {engine.frame_knob} = {pool}",
             f"ask for {format_bytes(engine.min_frames * page_bytes)} or more, or for more data",
         )
-    native[frames.native_name] = whole_frames * page_bytes
-    return native
+    cut = not is_share and frames * page_bytes != pool.value
+    note = "rounded to whole pages" if cut else ""
+    return {**settings, engine.frame_knob: replace(pool, value=frames * page_bytes, note=note)}
+
+
+def _counted(
+    engine: EngineDeclaration, workload: WorkloadDeclaration, point: Point, facts: Facts
+) -> dict[str, Setting]:
+    """Return the workload's parameters with percentages turned into counts."""
+    settings = dict(point.workload)
+    values = {name: setting.value_or_text for name, setting in settings.items()}
+    for name, setting in settings.items():
+        if setting.ratio is not None and workload.resolve_share:
+            page_bytes, pool_bytes = (point.engine[knob].number for knob in (engine.page_knob, engine.frame_knob))
+            frames = engine.frames_of_data(point.knobs, pool_bytes // page_bytes)
+            at = PoolAndData(frames, page_bytes, facts(point.data).shape, engine.edge_rows)
+            count = workload.resolve_share(name, setting.ratio, values, at)
+            if isinstance(count, Impossible):
+                raise SpecError(count.what, f"point {point.label}", count.hint)
+            values[name] = count
+            settings[name] = replace(setting, value=count)
+    impossible = workload.impossible(values) if workload.impossible else None
+    if impossible:
+        raise SpecError(impossible.what, f"point {point.label}", impossible.hint)
+    return settings

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Problem
-from bufferlab.knob import AUTO
-from bufferlab.plan.facts import Facts
-from bufferlab.plan.grid import Point, points_of
+from bufferlab.knob import AUTO, Values
+from bufferlab.plan.grid import Facts, Point, points_of
 from bufferlab.spec import Experiment
 from bufferlab.spec.experiment import OWN
 from bufferlab.versions import has, in_words
@@ -64,16 +63,7 @@ class Plan:
             "reference_page_size_bytes": None if reference == OWN else reference,
             "seed": self.experiment.design.seed,
             "points": [point.as_dict() for point in self.points],
-            "runs": [
-                {
-                    "order": run.order,
-                    "point": run.point,
-                    "block": run.block,
-                    "repetition": run.repetition,
-                    "seed": run.seed,
-                }
-                for run in self.runs
-            ],
+            "runs": [asdict(run) for run in self.runs],
         }
 
 
@@ -116,8 +106,8 @@ def block_order(points: int, seed: int, block: int) -> list[int]:
     return sorted(range(points), key=keys.__getitem__)
 
 
-VersionOf = Callable[[Mapping[str, int | str]], str]
-"""A function that returns the server's version at a point, from the point's native knobs."""
+VersionOf = Callable[[Values], str]
+"""A function that returns the server's version at a point, from the values of the point's knobs."""
 
 
 def lacking(engine: EngineDeclaration, points: Sequence[Point], version_of: VersionOf) -> list[Problem]:
@@ -127,9 +117,9 @@ def lacking(engine: EngineDeclaration, points: Sequence[Point], version_of: Vers
     """
     problems: dict[tuple[str, str], Problem] = {}
     for point in points:
-        version = version_of(point.native_knobs)
+        version = version_of(point.knobs)
         for knob in engine.knobs:
-            asked = point.settings[knob.name].asked
+            asked = point.engine[knob.name].asked
             versions = dict(knob.value_versions).get(asked, knob.versions)
             if asked == AUTO or has(versions, engine.name, version):
                 continue
@@ -137,7 +127,7 @@ def lacking(engine: EngineDeclaration, points: Sequence[Point], version_of: Vers
             problem = Problem(
                 f"{engine.name} {version} has no {what}; {in_words(versions)} has",
                 f"point {point.label}"
-                if knob.name in point.swept or "server" in point.swept
+                if knob.name in point.swept_names or "server" in point.swept_names
                 else f"{knob.name} = {asked}",
                 f"leave {knob.name} out, or choose another server with --server",
             )

@@ -1,9 +1,13 @@
-"""Builds the report of a sweep: pure data that every format shows. Writes nothing."""
+"""Builds the report of a sweep, pure data that every format shows, and writes every derived file into its folder.
+
+These are summary.parquet, report.html, report.md, figures/*.svg and *.csv. All of it can be deleted and made again from
+the stored samples. A row of the summary has its own runs' source.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
@@ -24,6 +28,8 @@ from bufferlab.report.detail_tables import (
 )
 from bufferlab.report.document import FailedRun, PointResult, Report, StepResult, Summary, stamped
 from bufferlab.report.findings import instead
+from bufferlab.report.html import write_html
+from bufferlab.report.markdown import write_markdown
 from bufferlab.report.points_tables import (
     main_table,
     parts_of_window,
@@ -117,7 +123,7 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
         return Section(id, title, intro, shown, folded)
 
     # Pages, pools and commits belong to a database; a bare file has its own chapter.
-    has_pool = all(run.engine.has_pool for run in analysis.runs)
+    has_pool = all(run.engine.pool for run in analysis.runs)
     was_measured = not predictions(analysis)
     per_second_figure = analysis.work_per_s.replace("_", "-")
     writes = analysis.per_work("writes")
@@ -295,3 +301,19 @@ def comparisons(analysis: Analysis) -> list[StepResult]:
                 )
             )
     return results
+
+
+def publish(sweep: SweepFolder) -> Report:
+    """Build the report and write every format of it."""
+    report = build(sweep)
+    origin = {
+        record.run.point.index: {"source": record.run.source, "interval_kind": record.run.interval_kind}
+        for record in sweep.runs()
+        if record.ok
+    }
+    sweep.write_summary(
+        [{**asdict(summary), **origin[point.index]} for point in report.points for summary in point.summaries]
+    )
+    write_html(report, sweep)
+    write_markdown(report, sweep)
+    return report

@@ -12,11 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bufferlab import load_knobs
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.engines import registry as engines
 from bufferlab.errors import SpecError
-from bufferlab.knob import Knob
+from bufferlab.knob import LOAD_KNOBS, Knob
 from bufferlab.report.analyse import analysis_of
 from bufferlab.results.store import SweepFolder
 from bufferlab.units import UnitError, readable
@@ -108,7 +107,7 @@ def asked_of(point: PointRuns) -> dict[str, str]:
 
     They are the load's defaults, the workload's parameters, the knobs, and what was swept.
     """
-    found = {name: knob.default for name, knob in load_knobs.by_name().items()}
+    found = {knob.name: knob.default for knob in LOAD_KNOBS}
     if point.records:
         record = point.records[0]
         found |= {name: str(value) for name, value in record.run.workload.items() if _is_setting(name, value)}
@@ -180,21 +179,20 @@ def _canonical(analysis: Analysis, name: str, value: str, text: str) -> str:
     if knob is None:
         return value
     try:
-        return knob.parse(value)
+        return knob.parse(value).asked
     except UnitError as error:
         raise SpecError(error.what, f"--between {text}", error.hint) from error
 
 
 def _declared(analysis: Analysis, name: str) -> Knob | None:
     """Return the declaration of a setting; None when a newer bufferlab made the folder."""
-    if name in load_knobs.by_name():
-        return load_knobs.by_name()[name]
-    with suppress(KeyError):
-        if knob := engines.declaration(str(analysis.sweep.plan.get("engine"))).knob(name):
-            return knob
     used = {str(record.run.workload.get("name")) for point in analysis.points for record in point.records}
-    known = [workloads.declaration(one).parameter(name) for one in sorted(used) if one in workloads.names()]
-    return next(filter(None, known), None)
+    known = [*LOAD_KNOBS]
+    with suppress(KeyError):
+        known += engines.declaration(str(analysis.sweep.plan.get("engine"))).knobs
+    for one in sorted(used & {*workloads.names()}):
+        known += workloads.declaration(one).parameters
+    return next((knob for knob in known if knob.name == name), None)
 
 
 def _said(want: Mapping[str, str]) -> str:

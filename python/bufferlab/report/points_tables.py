@@ -122,7 +122,8 @@ def sizes(analysis: Analysis) -> Table | None:
     """Return the pool's size as asked and as it ran, and its share of the database as loaded and as it ended."""
     rows = []
     for point in analysis.points:
-        setting, base = point.settings.get("pool_size"), point.ok[0].run.database if point.ok else None
+        first = point.ok[0] if point.ok else None
+        setting, base = (point.settings.get(first.engine.pool), first.run.database) if first else (None, None)
         if setting is None or not isinstance(setting.value, int) or not base:
             continue
         pool = setting.value

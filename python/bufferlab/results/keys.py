@@ -27,30 +27,16 @@ def digest(kind: str, parts: Mapping[str, Any]) -> str:
 
 def point_key(*, experiment: str, engine: str, workload: Mapping[str, Any], knobs_asked: Mapping[str, str]) -> str:
     """Return the key of what was asked: the same on every host, and for measured and predicted alike."""
-    return digest(
-        "point",
-        {
-            "experiment": experiment,
-            "engine": engine,
-            "workload": dict(workload),
-            "knobs_asked": dict(knobs_asked),
-        },
-    )
+    asked = {"experiment": experiment, "engine": engine, "workload": dict(workload), "knobs_asked": dict(knobs_asked)}
+    return digest("point", asked)
 
 
 def actual_key(
     *, engine: str, engine_version: str, workload: Mapping[str, Any], knobs_actual: Mapping[str, Any]
 ) -> str:
     """Return the key of what ran: the settings read back from the engine."""
-    return digest(
-        "actual",
-        {
-            "engine": engine,
-            "engine_version": engine_version,
-            "workload": dict(workload),
-            "knobs_actual": dict(knobs_actual),
-        },
-    )
+    ran = {"engine": engine, "engine_version": engine_version, "workload": dict(workload)}
+    return digest("actual", {**ran, "knobs_actual": dict(knobs_actual)})
 
 
 def data_key(recipe: Mapping[str, Any]) -> str:

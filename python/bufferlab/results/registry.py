@@ -55,7 +55,7 @@ class Registry:
             raise AssertionError(f"words for {sorted(unknown)}, which no other engine may have")
         named: dict[str, tuple[Knob, ...]] = {}
         for knob in parameters:
-            named[knob.native_name] = (*named.get(knob.native_name, ()), knob)
+            named[knob.spelling] = (*named.get(knob.spelling, ()), knob)
         told = {metric.name: _told(metric, owners) if metric.name in shared else metric for metric in raw}
         return cls(told, {metric.name: metric for metric in derived}, engines, named)
 

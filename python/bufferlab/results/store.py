@@ -254,7 +254,7 @@ class SweepFolder:
 
     def publish_run(
         self,
-        run: Mapping[str, Any],
+        run: Run,
         samples: Sequence[Mapping[str, Any]],
         latency: Sequence[Mapping[str, Any]],
         log: str,
@@ -268,38 +268,25 @@ class SweepFolder:
         failed or was interrupted is published too, with what it has. Rows that break the rules are our bug. Raises
         EnvironmentLackingError when the disk does not take it, and then no part of it stays.
         """
-        with self.changing("the results of a run"):
-            return self._publish(run, samples, latency, {"worker.log": log, **beside}, tables)
-
-    def changing(self, what: str) -> AbstractContextManager[None]:
-        """Context manager for writing runs into the folder: a disk that refuses them ends the sweep, resumable."""
-        return into(self.path, what, "earlier runs are kept", f"bufferlab run --resume {self.path}")
-
-    def _publish(
-        self,
-        run: Mapping[str, Any],
-        samples: Sequence[Mapping[str, Any]],
-        latency: Sequence[Mapping[str, Any]],
-        texts: Mapping[str, str],
-        tables: Mapping[str, Path],
-    ) -> RunRecord:
-        run_id = str(run["run_id"])
+        run_id = run.run_id
         final = self.path / "runs" / run_id
-        with marked.folder(final.parent, f"{TEMPORARY}{run_id}", 0o777) as temporary:
+        with (
+            self.changing("the results of a run"),
+            marked.folder(final.parent, f"{TEMPORARY}{run_id}", 0o777) as temporary,
+        ):
             sampled, timed = _frame(samples, SAMPLE_COLUMNS), _frame(latency, LATENCY_COLUMNS)
             if why := wrong_samples(sampled, self.registry.raw) or wrong_latencies(timed):
                 raise InternalError(f"rows of a run do not follow the stored format: {why}", str(temporary))
             write_parquet(temporary / "samples.parquet", sampled, _VERSION)
             write_parquet(temporary / "latency.parquet", timed, _VERSION)
-            for name, text in texts.items():
+            for name, text in {"worker.log": log, **beside}.items():
                 write_bytes(temporary / name, text.encode(errors="backslashreplace"))
             for name, path in tables.items():
                 copy(path, temporary / name)
             stored = (path for path in sorted(temporary.iterdir()) if path.name != marked.MARK)
             files = {path.name: _fingerprint(path) for path in stored}
             try:
-                stored_run = {**run, "format_version": FORMAT_VERSION, "files": files}
-                document = Run.model_validate(stored_run, context=self.registry)
+                document = Run.model_validate({**run.model_dump(), "files": files}, context=self.registry)
             except ValidationError as error:
                 raise InternalError(f"a run does not follow the stored format: {error}", str(temporary)) from error
             write_bytes(temporary / "run.json", _sealed(document.model_dump(mode="json")))
@@ -311,6 +298,10 @@ class SweepFolder:
         for name in ("samples.parquet", "latency.parquet"):
             decoding.made_here(files[name]["sha256"])
         return RunRecord(final, document, self.registry)
+
+    def changing(self, what: str) -> AbstractContextManager[None]:
+        """Context manager for writing runs into the folder: a disk that refuses them ends the sweep, resumable."""
+        return into(self.path, what, "earlier runs are kept", f"bufferlab run --resume {self.path}")
 
     def runs(self) -> list[RunRecord]:
         """Return every published run in the order they were run.

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, model_validator
 
+from bufferlab.knob import CONNECTIONS, Setting
 from bufferlab.units import UnitError, canonical_bytes, parse_bytes, parse_duration
 
 FORMAT_VERSION = 1
@@ -49,8 +50,6 @@ def _reference_page(value: Any) -> int | str:
 OWN: Literal["own"] = "own"
 """The reference page size that stands for each point's own page size."""
 
-AskedText = Annotated[str, InstanceOf()]
-"""The text object that a knob made (knob.Asked). Validation keeps it, and with it the parsed value."""
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=7 * 86400)]
 ReferencePage = Annotated[int | Literal["own"], BeforeValidator(_reference_page)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=60)]
@@ -76,12 +75,10 @@ class Script(Table):
 
 
 class Workload(Table):
-    """The workload, with those of its parameters that are not swept, as canonical text."""
+    """The workload, with those of its parameters that are not swept."""
 
     name: str
-    parameters: dict[str, AskedText] = {}
-    connections: int | None = Field(default=None, ge=1, le=_MOST)
-    """None where they are swept."""
+    parameters: dict[str, InstanceOf[Setting]] = {}
     script: Script | None = None
 
 
@@ -168,9 +165,9 @@ class Experiment(Table):
     engine: str
     workload: Workload
     reference: Reference = Reference()
-    knobs: dict[str, AskedText]
-    """Every knob of the engine and the load that is not swept, as canonical text, defaults filled in."""
-    sweep: dict[str, tuple[AskedText, ...]]
+    knobs: dict[str, InstanceOf[Setting]]
+    """Every knob of the engine and the load that is not swept, the connections too; defaults filled in."""
+    sweep: dict[str, tuple[InstanceOf[Setting], ...]]
     """The swept settings of engine, workload and load, in the order written."""
     warm_up: WarmUp
     measure: Measure
@@ -188,10 +185,14 @@ class Experiment(Table):
             raise ValueError(f"the sweep has {points:,} points; sweep fewer values: at most {_MOST_POINTS:,} points")
         return self
 
+    @property
+    def asked(self) -> dict[str, Setting]:
+        """Return every setting that is not swept, whose ever it is, by its name."""
+        return {**self.workload.parameters, **self.knobs}
+
     def same_work(self, other: Experiment) -> list[str]:
         """Return the top-level keys in which two experiments differ; none when they ask for the same work."""
-        mine, theirs = self.model_dump(), other.model_dump()
-        return [key for key in mine if mine[key] != theirs[key]]
+        return [key for key in type(self).model_fields if getattr(self, key) != getattr(other, key)]
 
 
 def to_toml(experiment: Experiment) -> str:
@@ -203,12 +204,14 @@ def to_toml(experiment: Experiment) -> str:
         "engine": experiment.engine,
         "profile": experiment.profile,
     }
-    workload, reference = experiment.workload, experiment.reference.page_size
+    workload, reference, knobs = experiment.workload, experiment.reference.page_size, dict(experiment.knobs)
+    # The connections stand in [workload], as a number.
+    connections = {name: knobs.pop(name).number for name in (CONNECTIONS.name,) if name in knobs}
     tables: dict[str, dict[str, Any]] = {
-        "workload": {"name": workload.name, **_connections(workload), **workload.parameters},
+        "workload": {"name": workload.name, **connections, **workload.parameters},
         **({"workload.script": _script(workload.script)} if workload.script else {}),
         "reference": {"page_size": reference if isinstance(reference, str) else canonical_bytes(reference)},
-        "knobs": dict(experiment.knobs),
+        "knobs": knobs,
         "sweep": {name: list(values) for name, values in experiment.sweep.items()},
         "warm_up": experiment.warm_up.model_dump(),
         "measure": experiment.measure.model_dump(exclude_none=True),
@@ -221,10 +224,6 @@ def to_toml(experiment: Experiment) -> str:
     for name, table in tables.items():
         lines += ["", f"[{name}]", *_pairs(table)]
     return "\n".join(lines) + "\n"
-
-
-def _connections(workload: Workload) -> dict[str, int]:
-    return {} if workload.connections is None else {"connections": workload.connections}
 
 
 def _script(script: Script) -> dict[str, Any]:
@@ -245,6 +244,8 @@ def _value(value: Any) -> str:
         return "[" + ", ".join(_value(item) for item in value) + "]"
     if isinstance(value, _LongText):
         return _long_text(value)
+    if isinstance(value, Setting):
+        value = value.asked
     # JSON strings, numbers and booleans are TOML strings, numbers and booleans.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 

@@ -18,9 +18,9 @@ from bufferlab.knob import KnobKind
 from bufferlab.spec.catalog import find_experiment
 from bufferlab.spec.experiment import Experiment, Phase
 from bufferlab.spec.lines import KeyPath, key_lines
-from bufferlab.spec.merge import ENGINES, NOT_PARAMETERS, PROFILES, Merged, Overrides, merge
+from bufferlab.spec.merge import ENGINES, NOT_SETTINGS, PROFILES, Merged, Overrides, merge
 from bufferlab.spec.scripts import check_script, gather_phases, read_script
-from bufferlab.spec.settings import Judged, judge_connections, judge_settings, on_its_data
+from bufferlab.spec.settings import Judged, judge_settings, on_its_data
 from bufferlab.texts import parse_toml
 from bufferlab.workloads import registry as workloads
 from bufferlab.workloads.declaration import WorkloadDeclaration
@@ -78,7 +78,6 @@ def _experiment(
         judged = judge_settings(merged, engine, workload)
         problems += judged.problems
         if workload:
-            problems += judge_connections(merged, engine)
             problems += _without_server(merged, engine, workload)
             problems += _not_together(merged, engine, workload)
         _keep(merged, judged, workload, problems)
@@ -147,7 +146,7 @@ def _keep(merged: Merged, judged: Judged, workload: WorkloadDeclaration | None, 
     merged.document |= {"knobs": judged.knobs, "sweep": judged.sweep, "phases": phases}
     table = merged.document.get("workload")
     if isinstance(table, dict):
-        own = {key: table[key] for key in NOT_PARAMETERS if key in table}
+        own = {key: table[key] for key in NOT_SETTINGS if key in table}
         merged.document["workload"] = {**own, "parameters": judged.parameters, "script": script}
     if workload and not judged.problems:
         variables = _variables(workload, judged)
@@ -185,11 +184,11 @@ def _variables(workload: WorkloadDeclaration, judged: Judged) -> dict[str, float
     """
     variables: dict[str, float] = {}
     for knob in workload.parameters:
-        text = judged.parameters.get(knob.name) or next(iter(judged.sweep.get(knob.name, ())), None)
-        if text is not None:
-            native = 1 if knob.share(text) is not None else knob.native(text, None)
-            if not isinstance(native, str):
-                variables[knob.native_name] = native
+        setting = judged.parameters.get(knob.name) or next(iter(judged.sweep.get(knob.name, ())), None)
+        if setting is not None:
+            value = setting.value if setting.ratio is None else 1
+            if isinstance(value, int | float):
+                variables[knob.spelling] = value
     return variables
 
 
@@ -267,7 +266,7 @@ def _validate(merged: Merged, problems: list[Problem]) -> Experiment | None:
         # Settings that were not judged are not texts yet; Experiment would report them a second time.
         document |= {"knobs": {}, "sweep": {}}
         if isinstance(table := document.get("workload"), dict):
-            document["workload"] = {key: table[key] for key in NOT_PARAMETERS if key in table}
+            document["workload"] = {key: table[key] for key in NOT_SETTINGS if key in table}
     try:
         return Experiment.model_validate(document, strict=None)
     except ValidationError as error:

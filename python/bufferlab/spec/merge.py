@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 from bufferlab.engines import registry
 from bufferlab.errors import Problem
-from bufferlab.load_knobs import CONNECTIONS
 from bufferlab.spec.lines import KeyPath, line_of
 from bufferlab.units import brief
 
@@ -45,8 +44,8 @@ class Overrides:
     seed: int | None = None
 
 
-NOT_PARAMETERS = ("name", CONNECTIONS.name)
-"""The keys of [workload] that are not parameters of the workload."""
+NOT_SETTINGS = ("name",)
+"""The keys of [workload] that are no settings."""
 _SETTINGS = ("knobs", "workload", "sweep")
 ENGINES = "engines"
 _REPLACED = ("knobs", "sweep")
@@ -181,11 +180,7 @@ def _apply_flags(merged: Merged, overrides: Overrides) -> None:
             _set(merged, path, value, f"{flag} {brief(value)}")
     # A flag does not tell whether a setting is the engine's or the workload's; settings.py finds its owner.
     for name, value in overrides.set_knobs:
-        if name == CONNECTIONS.name:
-            number = int(value) if value.isdigit() else value
-            _set(merged, ("workload", name), number, f"--set {name}={brief(value)}")
-        else:
-            _set(merged, ("knobs", name), value, f"--set {name}={brief(value)}")
+        _set(merged, ("knobs", name), value, f"--set {name}={brief(value)}")
     for name, values in overrides.sweep:
         _set(merged, ("sweep", name), list(values), f"--sweep {name}={','.join(map(brief, values))}")
 

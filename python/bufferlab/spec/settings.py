@@ -1,22 +1,22 @@
 """Judges all settings of an experiment by the declarations of engine, workload and load.
 
-Each setting as written becomes canonical text (equal settings have equal texts), and every problem is collected.
+Each setting as written becomes a `Setting`, once (equal ones have equal texts), and every problem is collected.
 This file reads no other file: scripts.py reads scripts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Problem
-from bufferlab.knob import Knob, KnobKind
-from bufferlab.load_knobs import CONNECTIONS, LOAD_KNOBS
-from bufferlab.spec.merge import NOT_PARAMETERS, Merged
+from bufferlab.knob import CONNECTIONS, LOAD_KNOBS, Knob, KnobKind, Setting
+from bufferlab.spec.merge import NOT_SETTINGS, Merged
 from bufferlab.texts import PASSWORD_HINT, has_password
 from bufferlab.units import UnitError, format_bytes
 from bufferlab.workloads import registry as workloads
@@ -25,13 +25,13 @@ from bufferlab.workloads.declaration import WorkloadDeclaration
 
 @dataclass
 class Judged:
-    """The settings in canonical text, and the problems of those that were refused."""
+    """The settings that can be, and the problems of those that were refused."""
 
-    knobs: dict[str, str] = field(default_factory=dict)
+    knobs: dict[str, Setting] = field(default_factory=dict)
     """The settings of the engine and the load."""
-    parameters: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, Setting] = field(default_factory=dict)
     """The parameters of the workload, without files."""
-    sweep: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sweep: dict[str, tuple[Setting, ...]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -43,27 +43,19 @@ class _Known:
     workload: WorkloadDeclaration | None
     """None when the experiment names no known workload: an unknown name may then be one of its parameters."""
 
-    def table_of(self, name: str) -> str | None:
-        """Return the table of the TOML in which a setting belongs; None for an unknown setting."""
-        if name == CONNECTIONS.name or (self.workload and self.workload.parameter(name)):
-            return "workload"
-        return "knobs" if name in self.knobs() or self.engine.variable(name) else None
+    @cached_property
+    def homes(self) -> dict[str, tuple[str, Knob]]:
+        """Return the table of the TOML in which each setting stands, and its knob, by the setting's name."""
+        parameters = self.workload.parameters if self.workload else ()
+        return {
+            **{knob.name: ("knobs", knob) for knob in (*self.engine.knobs, *LOAD_KNOBS)},
+            **{knob.name: ("workload", knob) for knob in (CONNECTIONS, *parameters)},
+        }
 
-    def knob(self, name: str) -> Knob | None:
-        if name == CONNECTIONS.name:
-            return CONNECTIONS
-        own = self.knobs().get(name) or (self.workload.parameter(name) if self.workload else None)
-        return own or self.engine.variable(name)
-
-    def knobs(self) -> dict[str, Knob]:
-        """Return the settings of the engine and the load, which stand in [knobs]."""
-        return {knob.name: knob for knob in (*self.engine.knobs, *LOAD_KNOBS)}
-
-    def all(self) -> Iterator[Knob]:
-        yield from self.knobs().values()
-        yield CONNECTIONS
-        if self.workload:
-            yield from self.workload.parameters
+    def home(self, name: str) -> tuple[str, Knob] | None:
+        """Return the same of one setting, also of a variable that is passed through; None for an unknown one."""
+        variable = self.engine.variable(name)
+        return self.homes.get(name) or (("knobs", variable) if variable else None)
 
 
 def judge_settings(merged: Merged, engine: EngineDeclaration, workload: WorkloadDeclaration | None) -> Judged:
@@ -72,10 +64,10 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
     lists = _table(merged, "sweep", judged)
     for name, values in lists.items():
         _judge_sweep(merged, known, name, values, judged)
-    given: dict[str, str | None] = {}
+    given: dict[str, Setting | None] = {}
     for table in ("knobs", "workload"):
         for name, value in _table(merged, table, judged).items():
-            if table == "workload" and (name in NOT_PARAMETERS or workload is None):
+            if table == "workload" and (name in NOT_SETTINGS or workload is None):
                 continue
             path = (table, name)
             if name in lists:
@@ -83,40 +75,21 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
                 judged.problems.append(Problem(f"{name} is set and swept at once", merged.where(path), hint))
             elif _belongs(merged, known, path, judged):
                 given[name] = _judge_value(merged, known, path, value, judged)
-    variables = [knob for name in given if (knob := engine.variable(name)) is not None]
-    for knob in (*known.all(), *variables):
-        if knob.name in lists or knob.kind is KnobKind.FILE or knob is CONNECTIONS:
+    variables = {name: home for name in given if name not in known.homes and (home := known.home(name))}
+    for name, (table, knob) in {**known.homes, **variables}.items():
+        if name in lists or knob.kind is KnobKind.FILE:
             continue
-        text = given[knob.name] if knob.name in given else knob.parse(knob.default)
-        if text is not None:
-            (judged.parameters if known.table_of(knob.name) == "workload" else judged.knobs)[knob.name] = text
+        default = engine.default_connections if knob is CONNECTIONS else knob.default
+        setting = given[name] if name in given else knob.parse(default)
+        if setting is not None:
+            # The connections are the load's, though they stand in [workload].
+            of_workload = table == "workload" and knob is not CONNECTIONS
+            (judged.parameters if of_workload else judged.knobs)[name] = setting
+    _judge_connections(merged, engine, judged)
     if not judged.problems:
         _judge_frames(merged, engine, judged)
         _judge_only_on(merged, engine, workload, judged)
     return judged
-
-
-def judge_connections(merged: Merged, engine: EngineDeclaration) -> list[Problem]:
-    """Return the problem of more connections than the engine takes, with the engine's reason.
-
-    An experiment that neither gives nor sweeps the number of connections gets the engine's default.
-    """
-    swept, workload, name = merged.document.get("sweep"), merged.document["workload"], CONNECTIONS.name
-    place, values = ("workload", name), [workload.get(name)]
-    if isinstance(swept, dict) and name in swept:
-        if name in workload:
-            hint = "leave it out of [workload], or of [sweep]"
-            return [Problem(f"{name} is set and swept at once", merged.where(place), hint)]
-        # What no engine takes is refused with the other values of sweeps.
-        place, values = ("sweep", name), [value for value in swept[name] if str(value).isdigit()]
-        values = [int(value) for value in values if int(value) <= (CONNECTIONS.maximum or 0)]
-    elif name not in workload:
-        values = [workload.setdefault(name, engine.default_connections)]
-    most = max((value for value in values if isinstance(value, int)), default=0)
-    if most <= engine.max_connections:
-        return []
-    what = f"{most} connections: {engine.name} takes {engine.max_connections}"
-    return [Problem(what, merged.where(place), engine.connections_reason)]
 
 
 def on_its_data(merged: Merged, workload: WorkloadDeclaration) -> WorkloadDeclaration:
@@ -147,15 +120,16 @@ def _belongs(merged: Merged, known: _Known, path: tuple[str, str], judged: Judge
     A setting given by a flag belongs to its owner whatever the table.
     """
     table, name = path
-    home = known.table_of(name)
+    home = known.home(name)
     if home is None:
         if known.workload is not None or table == "sweep":
             _unknown(merged, known, path, judged)
         return False
-    if home != table and path not in merged.flags:
-        owner = f"workload {known.workload.name}" if known.workload and home == "workload" else "the engine or the load"
+    if home[0] != table and path not in merged.flags:
+        of_workload = known.workload if home[0] == "workload" else None
+        owner = f"workload {of_workload.name}" if of_workload else "the engine or the load"
         judged.problems.append(
-            Problem(f"{name} is a setting of {owner}", merged.where(path), f"write it under [{home}]")
+            Problem(f"{name} is a setting of {owner}", merged.where(path), f"write it under [{home[0]}]")
         )
         return False
     return True
@@ -178,7 +152,7 @@ def _hint_for_unknown(name: str, known: _Known) -> str:
     ]
     if elsewhere:
         return f"{name} is a setting of workload {' and '.join(elsewhere)}"
-    names = [knob.name for knob in known.all()]
+    names = list(known.homes)
     close = get_close_matches(name, names, n=1)
     if close:
         return f"did you mean {close[0]}?"
@@ -192,7 +166,7 @@ def _hint_for_unknown(name: str, known: _Known) -> str:
 
 def _judge_sweep(merged: Merged, known: _Known, name: str, values: Any, judged: Judged) -> None:
     path = ("sweep", name)
-    knob = known.knob(name)
+    _, knob = known.home(name) or ("", None)
     if knob is None:
         _unknown(merged, known, path, judged)
         return
@@ -206,9 +180,9 @@ def _judge_sweep(merged: Merged, known: _Known, name: str, values: Any, judged: 
             Problem(f"sweep of {name} is not a list of values", merged.where(path), f'write {name} = ["…", "…"]')
         )
         return
-    texts = [_judge_value(merged, known, path, value, judged) for value in values]
-    right = [text for text in texts if text is not None]
-    twice = sorted({text for text in right if right.count(text) > 1})
+    settings = [_judge_value(merged, known, path, value, judged) for value in values]
+    right = [setting for setting in settings if setting is not None]
+    twice = sorted({setting.asked for setting in right if right.count(setting) > 1})
     if twice:
         judged.problems.append(
             Problem(f"sweep of {name} holds {', '.join(twice)} twice", merged.where(path), "use repetitions to repeat")
@@ -216,9 +190,9 @@ def _judge_sweep(merged: Merged, known: _Known, name: str, values: Any, judged: 
     judged.sweep[name] = tuple(right)
 
 
-def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: Any, judged: Judged) -> str | None:
+def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: Any, judged: Judged) -> Setting | None:
     name = path[1]
-    knob = known.knob(name)
+    _, knob = known.home(name) or ("", None)
     if knob is None or knob.kind is KnobKind.FILE:
         return None
     if has_password(str(value)):
@@ -233,6 +207,21 @@ def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: An
         return None
 
 
+def _place(merged: Merged, name: str) -> str:
+    """Return where a setting is given."""
+    tables = [table for table in ("sweep", "knobs", "workload") if isinstance(merged.document.get(table), dict)]
+    return merged.where((next(table for table in tables if name in merged.document[table]), name))
+
+
+def _judge_connections(merged: Merged, engine: EngineDeclaration, judged: Judged) -> None:
+    """Add a problem for more connections than the engine takes, with the engine's reason."""
+    given = judged.sweep.get(CONNECTIONS.name) or filter(None, [judged.knobs.get(CONNECTIONS.name)])
+    most = max((setting.number for setting in given), default=0)
+    if most > engine.max_connections:
+        what = f"{most} connections: {engine.name} takes {engine.max_connections}"
+        judged.problems.append(Problem(what, _place(merged, CONNECTIONS.name), engine.connections_reason))
+
+
 def _judge_only_on(
     merged: Merged, engine: EngineDeclaration, workload: WorkloadDeclaration | None, judged: Judged
 ) -> None:
@@ -241,11 +230,11 @@ def _judge_only_on(
         name, value = limit.parameter, limit.value
         if engine.hidden or engine.name in limit.engines:
             continue
-        if value in judged.sweep.get(name, (judged.parameters.get(name),)):
-            table = next(table for table in ("sweep", "knobs", "workload") if name in merged.document.get(table, {}))
+        asked = judged.sweep.get(name) or (judged.parameters[name],)
+        if value in map(str, asked):
             what = f"{name} = {value} cannot be on {engine.name}: {limit.why}"
             hint = f"choose another {name}, or --engine {' or '.join(limit.engines)}"
-            judged.problems.append(Problem(what, merged.where((table, name)), hint))
+            judged.problems.append(Problem(what, _place(merged, name), hint))
 
 
 def _judge_frames(merged: Merged, engine: EngineDeclaration, judged: Judged) -> None:
@@ -253,18 +242,16 @@ def _judge_frames(merged: Merged, engine: EngineDeclaration, judged: Judged) -> 
     page_knob, frame_knob = engine.page_knob, engine.frame_knob
     if not frame_knob:
         return
-    page, frames = engine.by_name()[page_knob], engine.by_name()[frame_knob]
     pages = judged.sweep.get(page_knob) or (judged.knobs[page_knob],)
     pools = judged.sweep.get(frame_knob) or (judged.knobs[frame_knob],)
-    largest_page_bytes = max(int(page.native(text, None)) for text in pages)
+    largest_page_bytes = max(page.number for page in pages)
     need_bytes = largest_page_bytes * engine.min_frames
     path = ("sweep" if frame_knob in judged.sweep else "knobs", frame_knob)
     for pool in pools:
-        size_bytes = None if frames.share(pool) is not None else int(frames.native(pool, None))
-        if size_bytes is not None and size_bytes < need_bytes:
+        if pool.ratio is None and pool.number < need_bytes:
             judged.problems.append(
                 Problem(
-                    f"{frame_knob} = {pool} is {size_bytes // largest_page_bytes} frames of "
+                    f"{frame_knob} = {pool} is {pool.number // largest_page_bytes} frames of "
                     f"{format_bytes(largest_page_bytes)}; {engine.name} needs {engine.min_frames}",
                     merged.where(path),
                     f"write {format_bytes(need_bytes)} or more",

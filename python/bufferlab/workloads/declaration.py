@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from bufferlab.knob import Knob, KnobKind, Native
+from bufferlab.knob import Knob, KnobKind, Setting, Values
 
-Parameters = Mapping[str, Native]
-"""A workload's parameters as the core takes them, keyed by native name."""
+Parameters = Values
+"""The values of a workload's parameters."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,6 @@ class WorkloadDeclaration:
         """Return the parameter of that name; None if there is none."""
         return next((known for known in self.parameters if known.name == name), None)
 
-    def defaults(self) -> dict[str, str]:
-        """Return the parameters' defaults in canonical text; a file has none."""
+    def defaults(self) -> dict[str, Setting]:
+        """Return the parameters' defaults; a file has none."""
         return {knob.name: knob.parse(knob.default) for knob in self.parameters if knob.kind is not KnobKind.FILE}

@@ -7,7 +7,6 @@ pub mod control;
 pub mod counters;
 mod dialect;
 pub mod error;
-pub mod job;
 pub mod line;
 pub mod loader;
 mod plan;

@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use bufferlab_probe::Reading;
 
 use super::counters::Counters;
-use super::job::{Counted, ProgramJob};
 use super::session::MysqlServer;
 use crate::event::{Edge, Phase};
 use crate::failure::{Failure, FailureKind};
@@ -22,6 +21,7 @@ use crate::finished::{Finished, Part, WarmedUp};
 use crate::gate::{GateEnd, Window};
 use crate::gate_feed::GateFeed;
 use crate::job::Limit;
+use crate::server::job::{Counted, ProgramJob};
 use crate::server::session::{Session, deadline};
 use crate::watch::EngineCounters;
 

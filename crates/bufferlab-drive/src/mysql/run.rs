@@ -9,33 +9,26 @@ use bufferlab_probe::{ProcessProbe, Reading};
 use super::connection::no_socket;
 use super::control::{Control, Killer};
 use super::counters::{Counters, DemandMisses};
-use super::job::Run;
 use super::line::Lines;
 use super::program::{self, ProgramCounters};
 use super::session::MysqlServer;
+use super::target::Target;
 use crate::event::Sink;
 use crate::failure::{Failure, FailureKind};
 use crate::finished::Finished;
 use crate::job::Pace;
 use crate::probes::{Probes, Watched};
+use crate::server::job::Run;
 use crate::server::run::{drive, phases, watched};
-use crate::server::session::{Course, Session};
+use crate::server::session::Session;
 use crate::watch::EngineCounters;
 
 /// Executes a run.
 ///
 /// # Errors
 /// The error of connecting, executing or reading counters. Cancelling is no error: see [`Finished::interrupted`].
-pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
-    let course = Course {
-        connections: job.connections,
-        frames: job.frames,
-        pace: &job.pace,
-        phases: &job.phases,
-        warm_up: job.warm_up,
-        measure: job.measure,
-    };
-    course.check()?;
+pub fn run(job: &Run<Target>, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
+    let course = job.course()?;
     if job.program.is_some() && job.pace != Pace::Closed {
         return Err(unusable("a rate is given, and a program that makes the transactions keeps its own", "load"));
     }

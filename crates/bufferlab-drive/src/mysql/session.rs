@@ -32,7 +32,7 @@ pub(super) struct MysqlServer {
     pub misses: DemandMisses,
     pub killer: Arc<Killer>,
     pub lines: Arc<Lines>,
-    /// See [`super::job::Run`].
+    /// See [`crate::server::job::Run`].
     pub may_change_settings: bool,
 }
 

@@ -9,18 +9,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use bufferlab_workload::population::Population;
-use serde::Deserialize;
 
 use super::control::Control;
 use super::dialect::{DIALECT, literal};
 use super::error::failure;
 use super::interrupt::Interrupter;
 use super::target::Target;
-use crate::data::Data;
 use crate::failure::{Failure, FailureKind};
 use crate::schema::{TableSchema, table_schemas};
 use crate::server::bulk::{Bulk, Chunk, Written};
 use crate::server::encode::{Encoder, Form};
+use crate::server::job::Load;
 use crate::server::set_up::set_up;
 use crate::sqlite::loader::{LoadProgress, Loaded};
 
@@ -29,25 +28,16 @@ use crate::sqlite::loader::{LoadProgress, Loaded};
 const LOADING: &str = "SET maintenance_work_mem = '256MB'; SET max_parallel_maintenance_workers = 0; \
     SET synchronous_commit = off";
 
-/// The job of a load.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Load {
-    /// The server, and the database to load into. The load creates it when it does not exist.
-    pub target: Target,
-    /// The data to load.
-    #[serde(rename = "workload")]
-    pub data: Data,
-    /// Tables written at a time; each has a connection and a thread that generates its rows.
-    pub threads: usize,
-}
-
 /// Loads a database.
 ///
 /// # Errors
 /// When the database has tables, the disk is full, the server fails, or `cancelled` is set; the database is then
 /// incomplete.
-pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Loaded, Failure> {
+pub fn load(
+    load: &Load<Target>,
+    cancelled: &AtomicBool,
+    on_progress: &mut dyn FnMut(LoadProgress),
+) -> Result<Loaded, Failure> {
     let started = Instant::now();
     let mut control = open_database(&load.target)?;
     let mut tables = Vec::new();
@@ -96,7 +86,7 @@ const TABLES: &str = "SELECT n.nspname, c.relname FROM pg_class AS c JOIN pg_nam
     AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.objid = c.oid AND d.deptype = 'e') ORDER BY 1, 2";
 
 fn load_tables(
-    load: &Load,
+    load: &Load<Target>,
     control: &mut Control,
     population: &dyn Population,
     cancelled: &AtomicBool,

@@ -7,7 +7,6 @@ pub mod counters;
 mod dialect;
 pub mod error;
 pub mod interrupt;
-pub mod job;
 pub mod loader;
 pub mod message;
 mod plan;

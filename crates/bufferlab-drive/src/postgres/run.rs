@@ -9,29 +9,26 @@ use bufferlab_probe::{Probe, ProcessProbe};
 use super::control::Control;
 use super::counters::{Counters, DemandMisses};
 use super::interrupt::Interrupter;
-use super::job::Run;
 use super::session::PostgresServer;
+use super::target::Target;
 use crate::event::Sink;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::finished::Finished;
 use crate::probes::{Probes, Watched};
+use crate::server::job::Run;
 use crate::server::run::{drive, watched};
-use crate::server::session::{Course, Session};
+use crate::server::session::Session;
 
 /// Executes a run.
 ///
 /// # Errors
 /// The error of connecting, executing or reading counters. Cancelling is no error: see [`Finished::interrupted`].
-pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
-    let course = Course {
-        connections: job.connections,
-        frames: job.frames,
-        pace: &job.pace,
-        phases: &job.phases,
-        warm_up: job.warm_up,
-        measure: job.measure,
+pub fn run(job: &Run<Target>, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
+    let course = job.course()?;
+    let (Some(workload), None) = (&job.workload, &job.program) else {
+        let hint = "see `bufferlab list engines` for what is possible";
+        return Err(Failure::new(FailureKind::Usage, "a workload and no program drives PostgreSQL", "job", hint));
     };
-    course.check()?;
     let control = Control::open(&job.target)?;
     let version = control.version().to_owned();
     control.major()?;
@@ -58,6 +55,6 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let probes = Probes::of(Watched { server_pid: job.server_pid, data, process, asked: &job.probes, page_trace })?;
     watched(Some(Box::new(counters)), version, probes, sink, job.sample_interval, |watch| {
         let mut session = Session { server: &mut server, course, watch, cancelled, cpu_ns };
-        drive(&mut session, &job.workload)
+        drive(&mut session, workload)
     })
 }

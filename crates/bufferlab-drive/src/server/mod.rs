@@ -4,6 +4,7 @@
 pub mod bulk;
 pub mod datetime;
 pub mod encode;
+pub mod job;
 pub mod prefill;
 pub mod run;
 pub mod session;

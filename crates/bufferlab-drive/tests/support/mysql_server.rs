@@ -4,9 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use bufferlab_drive::data::Data;
 use bufferlab_drive::mysql::connection::{connect, connect_to_server};
-use bufferlab_drive::mysql::loader::{Load, load};
+use bufferlab_drive::mysql::loader::load;
 use bufferlab_drive::mysql::target::Target;
 use bufferlab_drive::server::encode::Form;
+use bufferlab_drive::server::job::Load;
 use bufferlab_drive::sqlite::loader::Loaded;
 use mysql::prelude::Queryable;
 

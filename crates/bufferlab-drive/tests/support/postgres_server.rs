@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use bufferlab_drive::data::Data;
 use bufferlab_drive::postgres::control::Control;
-use bufferlab_drive::postgres::loader::{Load, load};
+use bufferlab_drive::postgres::loader::load;
 use bufferlab_drive::postgres::target::Target;
+use bufferlab_drive::server::job::Load;
 use bufferlab_drive::sqlite::loader::Loaded;
 
 /// Returns the server and the name of a database that does not exist; nothing, with the reason printed, when there is
@@ -48,7 +49,7 @@ pub fn create_database(target: &Target) {
 
 #[allow(dead_code)]
 pub fn loaded(target: &Target, tables: impl Into<Data>) -> Loaded {
-    let job = Load { target: target.clone(), data: tables.into(), threads: 2 };
+    let job = Load { target: target.clone(), data: tables.into(), threads: 2, form: None };
     load(&job, &AtomicBool::new(false), &mut |_| {}).expect("it is loaded")
 }
 

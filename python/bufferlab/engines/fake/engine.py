@@ -39,7 +39,7 @@ class FakeBehaviour(Behaviour):
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
         """Return the knobs and parameters that decide the bytes of the file; of a script's text, only its setup."""
-        deciding = {name: knobs[name] for name in ("page_size_bytes", "load_behave")}
+        deciding = {name: knobs[name] for name in ("page_size", "load_behave")}
         parameters = {name: value for name, value in workload.items() if name not in ("source", "text")}
         setup = {"setup": setup_text(workload["text"])} if "text" in workload else {}
         return {"engine": "fake", "version": 1, "knobs": deciding, "workload": parameters, **setup}
@@ -58,7 +58,7 @@ class FakeBehaviour(Behaviour):
         knobs, workload = job["knobs"], job["workload"]
         size_bytes, behave = file_bytes(workload), knobs.get("load_behave", "ok")
         parameters = {name: value for name, value in workload.items() if name not in ("source", "text")}
-        header = {"load_behave": behave, "page_size_bytes": knobs["page_size_bytes"], "workload": parameters}
+        header = {"load_behave": behave, "page_size_bytes": knobs["page_size"], "workload": parameters}
         seed = json.dumps([parameters, setup_text(workload.get("text", ""))], sort_keys=True)
         on_event(json.dumps({"event": "progress", "phase": "load", "done": 0, "total": size_bytes, "t_s": 0.0}))
         with Path(job["database"]).open("wb") as file:

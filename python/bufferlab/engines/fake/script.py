@@ -85,7 +85,7 @@ class Script:
     def of(cls, job: Mapping[str, Any], database_bytes: int) -> Script:
         """Return the script of a run job on a database of that size."""
         knobs, load = job["knobs"], job.get("load", {"mode": "closed"})
-        pool_bytes, page_bytes = knobs["pool_size_bytes"], knobs["page_size_bytes"]
+        pool_bytes, page_bytes = knobs["pool_size"], knobs["page_size"]
 
         def work(workload: Mapping[str, Any]) -> Work:
             return work_of(workload, pool_bytes, page_bytes, database_bytes)
@@ -171,7 +171,7 @@ class Script:
         """Return the run's result, as the core would answer."""
         knobs, workload = dict(self.job["knobs"]), self.job["workload"]
         if knobs["behave"] == "other_setting":
-            knobs["page_size_bytes"] //= 2
+            knobs["page_size"] //= 2
         asked = self.job["warm_up"]["max_transactions"]
         gate = "cold" if asked == 0 else "cap" if knobs["behave"] == "capped" else "pool_turnover"
         main, *phases = self.parts

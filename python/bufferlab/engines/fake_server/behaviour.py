@@ -52,12 +52,12 @@ class FakeServerBehaviour(FakeBehaviour):
             json.dumps({"event": "status_text", "t_s": 0.0, "phase": "measure", "edge": "start", "text": "calm\n"})
         )
         result = super().run({**job, "database": str(_file(database))}, on_event)
-        rounded = -(-knobs["pool_size_bytes"] // _CHUNK_BYTES) * _CHUNK_BYTES
+        rounded = -(-knobs["pool_size"] // _CHUNK_BYTES) * _CHUNK_BYTES
         return {
             **result,
-            "actual": {**result["actual"], "pool_size_bytes": rounded},
+            "actual": {**result["actual"], "pool_size": rounded},
             "engine_conf": "[mysqld]\n" + "".join(f"{name} = {value}\n" for name, value in sorted(knobs.items())),
-            "notes": {"pool_size_bytes": "sizes are rounded up to whole MiB"},
+            "notes": {"pool_size": "sizes are rounded up to whole MiB"},
             "confounds": ["cleaners became 1 with one instance"] if knobs.get("new") == 1 else [],
         }
 

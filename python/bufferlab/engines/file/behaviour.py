@@ -17,7 +17,7 @@ from typing import Any
 from bufferlab.engines import direct_io, host_settings, read_ahead
 from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.file import loop_device, places
-from bufferlab.engines.file.declaration import OWN, OWN_BYTES
+from bufferlab.engines.file.declaration import DECLARATION, OWN, OWN_BYTES
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.read_ahead_knob import AS_IS
 from bufferlab.errors import BufferlabError
@@ -97,10 +97,6 @@ class FileBehaviour(Behaviour):
         """Return the bytes of the whole file."""
         return places.size_bytes(database)
 
-    def shape(self, database: Path) -> dict[str, Any] | None:
-        """Return None: a file has no trees."""
-        return None
-
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Make a file of random bytes, which no file system or device can compress."""
         asked = {
@@ -134,7 +130,7 @@ class FileBehaviour(Behaviour):
                 **{name: job[name] for name in _THE_CORES if name in job},
             }
             result = run_core("file", core_job, on_event)
-        actual = result["actual"]
+        actual = result["actual"] = DECLARATION.named(result["actual"])
         actual |= {"path": knobs["path"], "device": knobs["device"], "read_ahead": ready.read_ahead}
         if ready.read_ahead_kib is not None:
             actual["read_ahead_run_kib"] = ready.read_ahead_kib
@@ -180,7 +176,7 @@ def _ready(source: Path, knobs: NativeKnobs) -> Iterator[_Ready]:
 
 
 def _asked_bytes(knobs: NativeKnobs) -> int | None:
-    asked = knobs.get("file_size_bytes")
+    asked = knobs.get("file_size")
     return None if asked is None else int(asked)
 
 

@@ -6,12 +6,10 @@ POSIX_FADV_RANDOM). A setting of the host is put back after the run (engines/hos
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from bufferlab.engines.declaration import EngineDeclaration, Rates
 from bufferlab.engines.file.results import RESULTS
 from bufferlab.engines.read_ahead_knob import AS_IS, READ_AHEAD
-from bufferlab.knob import Knob
+from bufferlab.knob import Knob, Values
 from bufferlab.units import GIB, KIB, MIB
 
 OWN = "own"
@@ -20,9 +18,9 @@ OWN_BYTES = 1 * GIB
 """The size of that file, unless file_size says another."""
 
 
-def _data_bytes(knobs: Mapping[str, int | str]) -> int:
+def _data_bytes(knobs: Values) -> int:
     """Return the bytes that bufferlab must make: 0 for a path that exists."""
-    return int(knobs.get("file_size_bytes", OWN_BYTES)) if knobs.get("path", OWN) == OWN else 0
+    return int(knobs.get("file_size", OWN_BYTES)) if knobs.get("path", OWN) == OWN else 0
 
 
 _KNOBS: tuple[Knob, ...] = (
@@ -63,7 +61,6 @@ DECLARATION = EngineDeclaration(
     connections_reason="reads in flight are queue_depth and threads of the workload",
     results=RESULTS,
     chapters="bufferlab.engines.file.chapters",
-    frame_knob="",
     page_knob="",
     data_is_read_only=True,
     data_bytes=_data_bytes,

@@ -15,7 +15,7 @@ RESULTS = EngineResults(
     checks=CHECKS,
     knob_words=SETTING_WORDS,
     over_time=OVER_TIME,
-    has_pool=False,
+    pool="",
     version_of="Linux",
     # A file that is only read has no checkpoints, which a long window would even out.
     needs_long_windows=False,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from bufferlab.engines.declaration import EngineDeclaration, Rates
 from bufferlab.engines.innodb.data_frames import mariadb_data_frames
 from bufferlab.engines.innodb.knobs import knobs_of
-from bufferlab.engines.innodb.option_file import PREFIX
 from bufferlab.engines.innodb.results import RESULTS
+from bufferlab.knob import PREFIX
 from bufferlab.units import MIB
 
 

@@ -22,7 +22,7 @@ _OWN = ""
 
 
 _size, _count, _choice = (
-    partial(form, native_name="innodb_{}", default="auto", auto=_OWN, versions="mysql; mariadb")
+    partial(form, spelling="innodb_{}", default="auto", auto=_OWN, versions="mysql; mariadb")
     for form in (Knob.size, Knob.count, Knob.choice)
 )
 
@@ -40,6 +40,7 @@ def server_knob(flavour: str) -> Knob:
         example=f"{ON_PATH} | a name such as {flavour}-{_SOME_VERSION[flavour]}, see `bufferlab engines` | a path | "
         "mysql://user@host:3306/schema, a server that runs already (without a password)",
         default=ON_PATH,
+        spelling="",
         decides_file=True,
     )
 
@@ -48,11 +49,11 @@ _SOME_VERSION = {"mysql": "8.0", "mariadb": "10.11"}
 
 INNODB_KNOBS: tuple[Knob, ...] = (
     Knob.size("page_size", "innodb_page_size: bytes of a page; the data directory is made for it", default="16k",
-              minimum=4 * KIB, maximum=64 * KIB, power_of_two=True, decides_file=True,
+              spelling="innodb_page_size", minimum=4 * KIB, maximum=64 * KIB, power_of_two=True, decides_file=True,
               value_versions=(("32KiB", LARGE_PAGES), ("64KiB", LARGE_PAGES))),
     Knob.size_or_share("pool_size",
                        "innodb_buffer_pool_size: the server may round it up to whole chunks of all instances",
-                       default="20%", minimum=5 * MIB, maximum=16 * TIB),
+                       default="20%", spelling="innodb_buffer_pool_size", minimum=5 * MIB, maximum=16 * TIB),
     # The server's own is 8 from 1 GiB on and 1 below: a sweep across 1 GiB would change two things at once.
     _count("buffer_pool_instances", "pools the buffer pool is divided into",
            auto="1", minimum=1, maximum=64, versions="mysql; mariadb < 10.5",
@@ -110,7 +111,7 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     READ_AHEAD,
     Knob.choice("statements", ("spec", "batched"),
                 "spec: each statement of TPC-C on its own; batched: the same work in the fewest round trips",
-                default="spec"),
+                default="spec", spelling=""),
 )  # fmt: skip
 
 

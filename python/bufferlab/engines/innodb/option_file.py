@@ -1,30 +1,29 @@
-"""The text of a server's option file: translates a run's knobs to its variables, and the server's answers back.
+"""A run's knobs as a server's variables: the text of its option file, and what it tells when it has started.
 
-Pure text: it starts no server and asks none.
+Asked is not actual: a pool is rounded up to whole chunks, instances need a large pool, cleaners need instances
+(buf0buf.cc srv_buf_pool_size, ha_innodb.cc innodb_init_params). This file starts no server.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.knobs import INNODB_KNOBS
-from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.engines.servers.builds import Build
-from bufferlab.knob import Knob, KnobKind
-from bufferlab.units import MIB
+from bufferlab.engines.servers.family import ReadBack
+from bufferlab.knob import KnobKind, Native, Values, Variables
+from bufferlab.units import MIB, format_bytes
 from bufferlab.versions import has
 
-PREFIX = "var."
-"""The prefix of variables that are passed through."""
-
-_RENAMED = {"page_size_bytes": "innodb_page_size", "pool_size_bytes": "innodb_buffer_pool_size"}
-_NOT_THE_SERVERS = ("server", "statements", READ_AHEAD)
-_CHUNK = "innodb_buffer_pool_chunk_size"
 _WITH_SSL = "mysql < 8.4; mariadb"
-_BY_NATIVE_NAME = {knob.native_name: knob for knob in INNODB_KNOBS}
+VARIABLES = Variables({knob.name: knob for knob in INNODB_KNOBS})
+_POOL, _CHUNK = VARIABLES.knobs["pool_size"], VARIABLES.knobs["buffer_pool_chunk_size"]
 
 
 _OURS = frozenset(
@@ -69,19 +68,9 @@ def option_file(
     return "\n".join(lines) + "\n"
 
 
-def server_settings(flavour: str, version: str, knobs: Mapping[str, int | str]) -> dict[str, str]:
-    """Return the option file's variables with their values.
-
-    Knobs that this version lacks are left out. Their value can only be "auto": the start of the sweep refused explicit
-    values.
-    """
-    settings: dict[str, str] = {}
-    for name, value in knobs.items():
-        knob = _BY_NATIVE_NAME.get(name)
-        if name in _NOT_THE_SERVERS or (knob is not None and not has(knob.versions, flavour, version)):
-            continue
-        settings[_RENAMED.get(name, name.removeprefix(PREFIX))] = str(value)
-    return settings
+def server_settings(flavour: str, version: str, knobs: Values) -> dict[str, str]:
+    """Return the option file's variables with their values; knobs that this version lacks are left out."""
+    return VARIABLES.settings(flavour, version, knobs, lambda name, value: str(value))
 
 
 def with_one_chunk(flavour: str, version: str, settings: Mapping[str, str]) -> dict[str, str]:
@@ -91,31 +80,19 @@ def with_one_chunk(flavour: str, version: str, settings: Mapping[str, str]) -> d
     The server's own chunk of 128 MiB makes 256 MiB of 210. In chunks of 1 MiB, each chunk whose memory does not begin
     at a whole page has one page of 16 KiB in 64 less (buf0buf.cc, buf_chunk_init): all of them or none, by chance.
     """
-    pool = int(settings.get("innodb_buffer_pool_size", 0))
-    if not pool or not has(_BY_NATIVE_NAME[_CHUNK].versions, flavour, version):
+    pool = int(settings.get(_POOL.spelling, 0))
+    if not pool or not has(_CHUNK.versions, flavour, version):
         return dict(settings)
-    return {_CHUNK: str(-(-pool // MIB) * MIB), **settings}
+    return {_CHUNK.spelling: str(-(-pool // MIB) * MIB), **settings}
 
 
-def variable(native_name: str) -> str | None:
-    """Return the server's variable behind a native name; None for a knob of bufferlab itself."""
-    if native_name in _NOT_THE_SERVERS:
-        return None
-    return _RENAMED.get(native_name, native_name.removeprefix(PREFIX))
-
-
-def knob_of(variable_name: str) -> Knob | None:
-    """Return the knob that sets a variable of the server; None when there is none."""
-    return next((knob for knob in INNODB_KNOBS if variable(knob.native_name) == variable_name), None)
-
-
-def as_asked(native_name: str, told: str) -> int | str:
+def as_asked(name: str, told: str) -> int | str:
     """Return the server's answer (SHOW GLOBAL VARIABLES) in the form in which it was asked.
 
-    >>> as_asked("innodb_adaptive_hash_index", "OFF"), as_asked("innodb_lru_scan_depth", "1024")
+    >>> as_asked("adaptive_hash_index", "OFF"), as_asked("lru_scan_depth", "1024")
     ('off', 1024)
     """
-    knob = _BY_NATIVE_NAME.get(native_name)
+    knob = VARIABLES.knobs.get(name)
     if knob is None:
         return told
     if knob.kind is KnobKind.CHOICE:
@@ -126,3 +103,84 @@ def as_asked(native_name: str, told: str) -> int | str:
         return int(float(told))  # The server tells a per cent as 75.000000.
     except ValueError:
         return told
+
+
+_ALWAYS = (
+    "buffer_pool_instances", "buffer_pool_chunk_size", "page_cleaners", "lru_scan_depth", "adaptive_hash_index",
+    "change_buffering", "flush_method", "doublewrite",
+)  # fmt: skip
+"""The settings that every run tells, asked or not, where the version has them."""
+_ALSO = ("innodb_use_native_aio", "version", "version_comment")
+"""Variables that are no settings of ours, which every run tells too."""
+
+_GIB = 1 << 30
+
+
+def read_back(connection: Any, build: Build, knobs: Values) -> ReadBack:
+    """Ask the server for its settings. Raises EngineFailure when it does not tell its pool's size."""
+    told = control.variables(connection)
+    if "innodb_buffer_pool_instances" in told:
+        # In 5.6 the variable tells what was asked for; the pool tells its real number of instances.
+        ((instances,),) = control.rows(connection, "SELECT count(*) FROM information_schema.INNODB_BUFFER_POOL_STATS")
+        told["innodb_buffer_pool_instances"] = str(instances or told["innodb_buffer_pool_instances"])
+    actual: dict[str, Native] = {name: told[name] for name in _ALSO if name in told}
+    for name in dict.fromkeys((*knobs, *_ALWAYS)):
+        behind = VARIABLES.of(name).lower()
+        if not behind:
+            actual[name] = knobs[name]
+        elif behind in told:
+            actual[name] = as_asked(name, told[behind])
+    pages = control.status(connection, "Innodb_buffer_pool_pages_total").get("innodb_buffer_pool_pages_total", "")
+    if not pages.isdigit() or int(pages) == 0:
+        raise EngineFailure("engine", "the server does not tell the pages of its pool", None, "is InnoDB switched off?")
+    wanted = server_settings(build.flavour, build.version, knobs)
+    notes = {other.name: other.why for other in _others(wanted, told)}
+    return ReadBack(actual, int(pages), confounds(wanted, told), notes)
+
+
+def confounds(asked: Mapping[str, str], told: Mapping[str, str]) -> list[str]:
+    """Return the confounds in sentences, from the variables asked for and those the server tells.
+
+    >>> confounds({"innodb_buffer_pool_instances": "8"}, {"innodb_buffer_pool_instances": "1"})
+    ['innodb_buffer_pool_instances is 1 where 8 were asked for: pools below 1 GiB have one instance']
+    """
+    said = [f"{other.said}{': ' if other.why else ''}{other.why}" for other in _others(asked, told)]
+    if told.get("innodb_adaptive_hash_index", "OFF") == "ON":
+        said.append("the adaptive hash index is on: page gets per transaction change with the size of the pool")
+    if told.get("innodb_change_buffering", "none") != "none":
+        said.append("the change buffer is on: some reads of index pages are put off, and counted later or not at all")
+    return said
+
+
+@dataclass(frozen=True)
+class _Other:
+    """A setting that runs with another value than the one asked for."""
+
+    name: str
+    said: str
+    why: str
+
+
+def _others(asked: Mapping[str, str], told: Mapping[str, str]) -> Iterator[_Other]:
+    """Yield the settings of the pool that the server changed, each with its rule where that is known."""
+    pool, instances = _number(told, "innodb_buffer_pool_size"), _number(told, "innodb_buffer_pool_instances")
+    chunk, cleaners = _number(told, "innodb_buffer_pool_chunk_size"), _number(told, "innodb_page_cleaners")
+    asked_pool = _number(asked, "innodb_buffer_pool_size")
+    if pool and asked_pool and pool != asked_pool:
+        why = f"sizes are rounded up to chunks of {format_bytes(chunk)} times {instances or 1}" if chunk else ""
+        said = f"the pool is {format_bytes(pool)} where {format_bytes(asked_pool)} were asked for"
+        yield _Other("pool_size", said, why)
+    asked_instances = _number(asked, "innodb_buffer_pool_instances")
+    if instances and asked_instances and instances != asked_instances:
+        why = "pools below 1 GiB have one instance" if pool is None or pool < _GIB else ""
+        said = f"innodb_buffer_pool_instances is {instances} where {asked_instances} were asked for"
+        yield _Other("buffer_pool_instances", said, why)
+    asked_cleaners = _number(asked, "innodb_page_cleaners")
+    if cleaners and asked_cleaners and cleaners != asked_cleaners:
+        said = f"innodb_page_cleaners is {cleaners} where {asked_cleaners} were asked for"
+        yield _Other("page_cleaners", said, f"there are no more cleaners than instances ({instances or 1})")
+
+
+def _number(values: Mapping[str, str], name: str) -> int | None:
+    text = values.get(name, "")
+    return int(text) if text.isdigit() else None

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bufferlab.engines.innodb import control
-from bufferlab.engines.servers import stored_sizes
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.identity import DATABASE
+from bufferlab.engines.servers.stored_sizes import Sizes
 
 INDEX_PAGE = 17855
 """The type of a page of an index (FIL_PAGE_INDEX)."""
@@ -38,58 +36,40 @@ class _Tree:
     unused_bytes: int = 0
 
 
-def ask(connection: Any, build: Build) -> dict[str, Any]:
-    """Return the bytes of every table and the names of its indexes, after renewing the statistics."""
-    tables = [name for (name,) in control.rows(connection, f"SHOW TABLES FROM {DATABASE}")]
-    for table in tables:
-        control.rows(connection, f"ANALYZE TABLE `{DATABASE}`.`{table}`")
+def sizes(connection: Any, build: Build, schema: str, *, trees: bool) -> Sizes:
+    """Return the bytes of every table, after renewing the statistics; with `trees`, also the names of its indexes."""
+    for (table,) in control.rows(connection, f"SHOW TABLES FROM `{schema}`"):
+        control.rows(connection, f"ANALYZE TABLE `{schema}`.`{table}`")
     if build.flavour == "mysql" and build.numbers >= (8,):
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION information_schema_stats_expiry = 0")
     told = control.rows(
         connection,
         "SELECT table_name, data_length, index_length FROM information_schema.tables WHERE table_schema = %s",
-        (DATABASE,),
+        (schema,),
     )
+    allocated_bytes = sum(int(data or 0) + int(index or 0) for _, data, index in told)
+    if not trees:
+        return Sizes(allocated_bytes)
+    indexes = _indexes(connection, build, schema)
+    page_bytes = int(control.variables(connection)["innodb_page_size"])
+    tables = [{"name": str(name), "data_bytes": int(data or 0), "index_bytes": int(index or 0)}
+              for name, data, index in sorted(told)]  # fmt: skip
+    asked = {"tables": tables, "indexes": indexes}
+    return Sizes(allocated_bytes, asked, lambda data: count(data / schema, indexes, page_bytes))
+
+
+def _indexes(connection: Any, build: Build, schema: str) -> list[dict[str, Any]]:
     # 8.0 renamed the views; MariaDB kept them.
     sys = "" if build.flavour == "mysql" and build.numbers >= (8,) else "SYS_"
     indexes = control.rows(
         connection,
         f"SELECT t.name, i.name, i.index_id, i.type FROM information_schema.INNODB_{sys}INDEXES AS i "
         f"JOIN information_schema.INNODB_{sys}TABLES AS t ON t.table_id = i.table_id WHERE t.name LIKE %s",
-        (f"{DATABASE}/%",),
+        (f"{schema}/%",),
     )
-    return {
-        "tables": [{"name": str(name), "data_bytes": int(data or 0), "index_bytes": int(index or 0)}
-                   for name, data, index in sorted(told)],
-        "indexes": [{"table": str(table).split("/", 1)[1], "name": str(name), "index_id": int(number),
-                     "clustered": bool(int(kind) & 1)} for table, name, number, kind in sorted(indexes)],
-    }  # fmt: skip
-
-
-def allocated(connection: Any, build: Build, schema: str) -> int:
-    """Return the bytes of a schema's data and indexes, after renewing the statistics.
-
-    Its files need not be reachable.
-    """
-    for (table,) in control.rows(connection, "SHOW TABLES FROM `" + schema + "`"):
-        control.rows(connection, f"ANALYZE TABLE `{schema}`.`{table}`")
-    if build.flavour == "mysql" and build.numbers >= (8,):
-        with connection.cursor() as cursor:
-            cursor.execute("SET SESSION information_schema_stats_expiry = 0")
-    ((told,),) = control.rows(
-        connection,
-        "SELECT SUM(data_length + index_length) FROM information_schema.tables WHERE table_schema = %s",
-        (schema,),
-    )
-    return int(told or 0)
-
-
-def store(database: Path, asked: Mapping[str, Any], page_bytes: int) -> None:
-    """Count the trees in the closed files and keep everything in sizes.json."""
-    allocated_bytes = sum(table["data_bytes"] + table["index_bytes"] for table in asked["tables"])
-    shape = count(database / "data" / DATABASE, asked["indexes"], page_bytes)
-    stored_sizes.store(database, allocated_bytes, shape, asked)
+    return [{"table": str(table).split("/", 1)[1], "name": str(name), "index_id": int(number),
+             "clustered": bool(int(kind) & 1)} for table, name, number, kind in sorted(indexes)]  # fmt: skip
 
 
 def count(folder: Path, indexes: list[dict[str, Any]], page_bytes: int) -> dict[str, Any]:

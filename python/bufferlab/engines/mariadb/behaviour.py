@@ -1,7 +1,8 @@
-"""Drives private MariaDB servers with the code of engines/innodb."""
+"""Drives MariaDB servers with the code of engines/innodb."""
 
 from __future__ import annotations
 
-from bufferlab.engines.innodb.innodb_behaviour import InnodbBehaviour
+from bufferlab.engines.innodb.family import InnodbFamily
+from bufferlab.engines.servers.server_behaviour import ServerBehaviour
 
-BEHAVIOUR = InnodbBehaviour("mariadb")
+BEHAVIOUR = ServerBehaviour(InnodbFamily("mariadb"))

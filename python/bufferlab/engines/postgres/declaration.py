@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from bufferlab.engines.declaration import EngineDeclaration, Rates
 from bufferlab.engines.postgres.knobs import KNOBS
-from bufferlab.engines.postgres.postgresql_conf import PREFIX
 from bufferlab.engines.postgres.results import RESULTS
+from bufferlab.knob import PREFIX
 from bufferlab.units import MIB
 
 DECLARATION = EngineDeclaration(

@@ -2,7 +2,7 @@
 
 They follow the manual's chapter "Server Configuration" and guc_tables.c (guc.c before 16). bufferlab sets few knobs
 itself; the reasons are below. Every other knob is "auto" and left to the server, so that a point is the version's own
-defaults and what was asked. A knob's name is the server's variable; its native name has the unit last.
+defaults and what was asked. A knob's name is the server's variable.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OWN = ""
 
 
 _size, _duration, _count, _number, _choice = (
-    partial(form, default="auto", auto=_OWN, versions="postgres")
+    partial(form, spelling="{}", default="auto", auto=_OWN, versions="postgres")
     for form in (Knob.size, Knob.duration, Knob.count, Knob.number, Knob.choice)
 )
 
@@ -41,21 +41,21 @@ KNOBS: tuple[Knob, ...] = (
               + url_pattern("postgres", "postgresql"),
               example=f"{ON_PATH} | a name such as {FLAVOUR}-17, see `bufferlab engines` | a path | "
               "postgres://user@host:5432/database, a server that runs already (without a password)",
-              default=ON_PATH, decides_file=True),
-    Knob.size("page_size", "bytes of a page: 8 KiB, chosen when a server is compiled", default="8k", minimum=PAGE_BYTES,
-              maximum=PAGE_BYTES, decides_file=True),
+              default=ON_PATH, spelling="", decides_file=True),
+    Knob.size("page_size", "bytes of a page: 8 KiB, chosen when a server is compiled", default="8k", spelling="",
+              minimum=PAGE_BYTES, maximum=PAGE_BYTES, decides_file=True),
     # A thousand connections may pin a page each; fewer frames are another experiment.
     Knob.size_or_share("pool_size", "shared_buffers: reads that miss it may still be served by the page cache",
-                       default="20%", minimum=MIB, maximum=16 * TIB),
+                       default="20%", spelling="shared_buffers", minimum=MIB, maximum=16 * TIB),
     Knob.size_or_share("memory_limit",
                        "what the server, its shared buffers and the page cache of its files may take together, by a "
                        "cgroup; off: the page cache takes what the host has free",
-                       choices=(OFF,), default=OFF, minimum=16 * MIB, maximum=16 * TIB),
+                       choices=(OFF,), default=OFF, spelling="", minimum=16 * MIB, maximum=16 * TIB),
     # Read-ahead: pages that a scan finds in the page cache without having asked for them.
     READ_AHEAD,
     # As initdb has it before 18, so that versions write and check the same.
     _choice("data_checksums", _ON_OFF, "every page has a checksum, made at each write and checked at each read",
-            auto=None, default="off", decides_file=True),
+            auto=None, default="off", spelling="", decides_file=True),
     _count("effective_io_concurrency", "pages a bitmap scan asks for ahead; from 18 on also other scans", maximum=1000),
     _count("maintenance_io_concurrency", "the same for VACUUM and ANALYZE", maximum=1000),
     _duration("bgwriter_delay", "between two rounds of the background writer", minimum=Decimal("0.01"), maximum=10),
@@ -105,5 +105,5 @@ KNOBS: tuple[Knob, ...] = (
             maximum=1_000_000),
     Knob.choice("statements", ("spec", "batched"),
                 "spec: each statement of TPC-C is waited for; batched: runs of statements are sent together "
-                "(pipelined)", default="spec"),
+                "(pipelined)", default="spec", spelling=""),
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""The text of postgresql.conf: translates a run's knobs to its variables, and the answers of pg_settings back.
+"""A run's knobs as PostgreSQL's variables: the text of postgresql.conf, and what pg_settings tells of a started server.
 
-Pure text: it starts no server and asks none.
+It starts no server.
 """
 
 from __future__ import annotations
@@ -11,22 +11,18 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.control import PORT
-from bufferlab.engines.postgres.knobs import FLAVOUR, KNOBS, OFF
-from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
-from bufferlab.knob import Knob, KnobKind
-from bufferlab.units import canonical_duration, canonical_number
-from bufferlab.versions import has
-
-PREFIX = "var."
-"""The prefix of variables that are passed through."""
+from bufferlab.engines.postgres.knobs import FLAVOUR, KNOBS, OFF, PAGE_BYTES
+from bufferlab.engines.servers.family import ReadBack
+from bufferlab.knob import KnobKind, Native, Values, Variables
+from bufferlab.units import canonical_duration, canonical_number, format_bytes
 
 Told = tuple[str, str | None]
 """A row of pg_settings: setting, unit."""
 
-_NOT_THE_SERVERS = ("server", "page_size_bytes", "memory_limit_bytes", READ_AHEAD, "data_checksums", "statements")
-_RENAMED = {"pool_size_bytes": "shared_buffers"}
-_BY_NATIVE_NAME = {knob.native_name: knob for knob in KNOBS}
+VARIABLES = Variables({knob.name: knob for knob in KNOBS})
+_BY_NAME = VARIABLES.knobs
 _BYTES = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "MB": 1 << 20, "16MB": 16 << 20, "GB": 1 << 30}
 _SECONDS = {"us": Decimal("0.000001"), "ms": Decimal("0.001"), "s": Decimal(1), "min": Decimal(60)}
 
@@ -69,55 +65,34 @@ def configuration_file(
     return "\n".join(lines) + "\n"
 
 
-def server_settings(version: str, knobs: Mapping[str, int | str]) -> dict[str, str]:
+def server_settings(version: str, knobs: Values) -> dict[str, str]:
     """Return the configuration file's variables with their values.
 
-    What this version lacks is left out: it can only have come from "auto", an explicit value was refused at the start.
-
-    >>> server_settings("17.2", {"pool_size_bytes": 8388608, "bgwriter_delay_s": "0.2s", "debug_io_direct": "off"})
+    >>> server_settings("17.2", {"pool_size": 8388608, "bgwriter_delay": 0.2, "debug_io_direct": "off"})
     {'shared_buffers': '8388608B', 'bgwriter_delay': '0.2s', 'debug_io_direct': ''}
     """
-    settings: dict[str, str] = {}
-    for name, value in knobs.items():
-        knob = _BY_NATIVE_NAME.get(name)
-        if name in _NOT_THE_SERVERS or (knob is not None and not has(knob.versions, FLAVOUR, version)):
-            continue
-        settings[str(variable(name))] = _written(name, value)
-    return settings
+    return VARIABLES.settings(FLAVOUR, version, knobs, _written)
 
 
-def variable(native_name: str) -> str | None:
-    """Return the server's variable behind a native name; None for a knob of bufferlab itself."""
-    if native_name in _NOT_THE_SERVERS:
-        return None
-    knob = _BY_NATIVE_NAME.get(native_name)
-    return _RENAMED.get(native_name, knob.name if knob else native_name.removeprefix(PREFIX))
-
-
-def knob_of(variable_name: str) -> Knob | None:
-    """Return the knob that sets a variable of the server; None when there is none."""
-    return next((knob for knob in KNOBS if variable(knob.native_name) == variable_name), None)
-
-
-def as_asked(native_name: str, asked: int | str | None, told: Told) -> int | str:
+def as_asked(name: str, asked: Native | None, told: Told) -> Native:
     """Return the answer of pg_settings in the form in which it was asked.
 
-    >>> as_asked("pool_size_bytes", 8388608, ("1024", "8kB")), as_asked("bgwriter_delay_s", "0.2s", ("200", "ms"))
-    (8388608, '0.2s')
+    >>> as_asked("pool_size", 8388608, ("1024", "8kB")), as_asked("bgwriter_delay", 0.2, ("200", "ms"))
+    (8388608, 0.2)
     """
     setting, unit = told
-    knob = _BY_NATIVE_NAME.get(native_name)
+    knob = _BY_NAME.get(name)
     if knob is None:
         return str(asked) if asked is not None and _same(str(asked), told) else in_words(told)
     match knob.kind:
         case KnobKind.SIZE | KnobKind.SIZE_OR_SHARE:
             return bytes_of(told)
         case KnobKind.DURATION:
-            return canonical_duration(float(Decimal(setting) * _SECONDS.get(unit or "s", Decimal(1))))
+            return float(Decimal(setting) * _SECONDS.get(unit or "s", Decimal(1)))
         case KnobKind.COUNT:
             return int(Decimal(setting))
         case KnobKind.NUMBER:
-            return canonical_number(Decimal(setting))
+            return float(Decimal(setting))
     return OFF if setting == "" and OFF in knob.choices else setting.replace(" ", "")
 
 
@@ -143,13 +118,18 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _written(native_name: str, value: int | str) -> str:
-    knob = _BY_NATIVE_NAME.get(native_name)
-    if knob is None:
+def text_of(name: str, value: Native) -> str:
+    """Return a setting's value as text: times with their unit, sizes as a number of bytes."""
+    if not isinstance(value, float):
         return str(value)
-    if knob.kind in (KnobKind.SIZE, KnobKind.SIZE_OR_SHARE):
+    is_time = _BY_NAME[name].kind is KnobKind.DURATION
+    return canonical_duration(value) if is_time else canonical_number(Decimal(repr(value)))
+
+
+def _written(name: str, value: Native) -> str:
+    if name in _BY_NAME and _BY_NAME[name].kind in (KnobKind.SIZE, KnobKind.SIZE_OR_SHARE):
         return f"{value}B"
-    return "" if native_name == "debug_io_direct" and value == OFF else str(value)
+    return "" if name == "debug_io_direct" and value == OFF else text_of(name, value)
 
 
 def _same(asked: str, told: Told) -> bool:
@@ -166,3 +146,77 @@ def _same(asked: str, told: Told) -> bool:
         return Decimal(number) * factor == Decimal(setting) * Decimal(units.get(unit or "", 1))
     except InvalidOperation:
         return False
+
+
+_ALWAYS = tuple(knob.name for knob in KNOBS if knob.spelling)
+"""The settings that every run tells, asked or not, where the version has them."""
+_ALSO = (
+    "server_version",
+    "wal_level",
+    "huge_pages_status",
+    "shared_memory_type",
+    "max_connections",
+    "io_max_concurrency",
+)
+
+
+def read_back(connection: control.Connection, version: str, knobs: Values, limit_bytes: int | None) -> ReadBack:
+    """Ask the server for its settings; `limit_bytes` is the memory limit in force.
+
+    Raises EngineFailure when it does not tell its pool's size.
+    """
+    told = control.settings(connection)
+    if "shared_buffers" not in told:
+        raise EngineFailure("engine", "the server does not tell its shared_buffers", None, "is this PostgreSQL?")
+    frames = bytes_of(told["shared_buffers"]) // PAGE_BYTES
+    return ReadBack(
+        actual_of(knobs, told, limit_bytes),
+        frames,
+        confounds(server_settings(version, knobs), knobs, told, limit_bytes),
+    )
+
+
+def actual_of(knobs: Values, told: Mapping[str, Told], limit_bytes: int | None) -> dict[str, Native]:
+    """Return every knob's value in force, from pg_settings."""
+    actual: dict[str, Native] = {}
+    for name in dict.fromkeys((*knobs, *_ALWAYS)):
+        behind = VARIABLES.of(name)
+        if behind in told:
+            actual[name] = as_asked(name, knobs.get(name), told[behind])
+        elif not behind:
+            actual[name] = knobs[name]
+    actual["page_size"] = bytes_of(told["block_size"]) if "block_size" in told else PAGE_BYTES
+    if "data_checksums" in told:
+        actual["data_checksums"] = told["data_checksums"][0]
+    actual["memory_limit"] = OFF if limit_bytes is None else limit_bytes
+    return actual | {name: as_asked(f"var.{name}", None, told[name]) for name in _ALSO if name in told}
+
+
+def confounds(
+    asked: Mapping[str, str],
+    knobs: Values,
+    told: Mapping[str, Told],
+    limit_bytes: int | None,
+) -> list[str]:
+    """Return the confounds in sentences, from the variables asked for, the knobs, and what the server tells.
+
+    >>> confounds({}, {"pool_size": 8192000}, {"shared_buffers": ("1024", "8kB")}, None)
+    ['the pool is 8 MiB where 7.81 MiB were asked for']
+    """
+    said = []
+    pool, asked_pool = bytes_of(told["shared_buffers"]), knobs.get("pool_size")
+    if isinstance(asked_pool, int) and pool != asked_pool:
+        said.append(f"the pool is {format_bytes(pool)} where {format_bytes(asked_pool)} were asked for")
+    for name in knobs:
+        behind = VARIABLES.of(name)
+        if behind in asked and behind in told and name != "pool_size":
+            actual = as_asked(name, knobs[name], told[behind])
+            if actual != knobs[name]:
+                said.append(f"{behind} is {text_of(name, actual)} where {text_of(name, knobs[name])} was asked for")
+    if told.get("autovacuum", ("off", None))[0] == "on":
+        said.append("autovacuum is on: it reads and writes in some windows and not in others")
+    if told.get("huge_pages_status", ("off", None))[0] == "on" and limit_bytes is not None:
+        said.append("shared buffers are in huge pages, which the memory limit does not count")
+    if told.get("track_counts", ("on", None))[0] == "off":
+        said.append("track_counts is off: the server counts nothing")
+    return said

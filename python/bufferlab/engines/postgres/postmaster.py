@@ -19,7 +19,6 @@ from bufferlab.engines.postgres.control import PORT
 from bufferlab.engines.postgres.failure import failure
 from bufferlab.engines.postgres.postgresql_conf import configuration_file
 from bufferlab.engines.servers import child_process
-from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.server_process import ServerProcess
 
 _IPC_RMID = 0
@@ -30,18 +29,14 @@ _KILLED_SECONDS = 30.0
 
 
 class PostgresProcess(ServerProcess):
-    """The process of a running server. It joins the group of `group`, a cgroup.procs file, before it starts."""
+    """The process of a running server."""
 
     socket_name = f".s.PGSQL.{PORT}"
     stop_signal = signal.SIGINT
     """Fast shutdown: the server rolls transactions back and makes a checkpoint."""
+    # In place of the file in its data directory.
+    arguments = ("-D", "{data}", "-c", "config_file={conf}")
     failure = staticmethod(failure)
-
-    def __init__(
-        self, build: Build, data: Path, home: Path, user: tuple[int, int] | None, group: Path | None = None
-    ) -> None:
-        super().__init__(build, data, home, user)
-        self.group = group
 
     def configuration(self, connections: int, settings: Mapping[str, str]) -> str:
         """Return the text of the configuration file; write the file on who may connect next to it."""
@@ -49,10 +44,6 @@ class PostgresProcess(ServerProcess):
         self.write("hba.conf", "local all all scram-sha-256\n")
         self.write("ident.conf", "")
         return configuration_file(self.data, self.home, self.socket.parent, connections, settings, own_ipc=self.own_ipc)
-
-    def command(self, conf: Path) -> list[str]:
-        """Return the command of the postmaster, which reads `conf` in place of the file in its data directory."""
-        return [str(self.build.binary), "-D", str(self.data), "-c", f"config_file={conf}"]
 
     def terminate_now(self) -> None:
         """End the server and its processes at once.

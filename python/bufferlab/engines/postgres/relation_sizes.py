@@ -19,7 +19,7 @@ from typing import Any
 
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.knobs import PAGE_BYTES
-from bufferlab.engines.servers import stored_sizes
+from bufferlab.engines.servers.stored_sizes import Sizes
 
 _SEGMENT_PAGES = 131_072
 """RELSEG_SIZE: after 1 GiB a relation goes on in another file."""
@@ -54,28 +54,22 @@ class _Tree:
     unused_bytes: int = 0
 
 
-def ask(connection: control.Connection) -> dict[str, Any]:
+def sizes(connection: control.Connection) -> Sizes:
     """Return every table and index of the workload with its bytes and its file.
 
     The statistics must be fresh (ANALYZE).
     """
-    return {
-        "relations": [
-            dict(zip(_COLUMNS, (_plain(value) for value in row), strict=True))
-            for row in control.rows(connection, _RELATIONS)
-        ]
-    }
+    relations = [
+        dict(zip(_COLUMNS, (_plain(value) for value in row), strict=True))
+        for row in control.rows(connection, _RELATIONS)
+    ]
+    return sizes_of(relations)
 
 
-def allocated_bytes(asked: Mapping[str, Any]) -> int:
-    """Return the bytes of all tables and indexes."""
-    return sum(relation["bytes"] for relation in asked["relations"])
-
-
-def store(database: Path, asked: Mapping[str, Any]) -> None:
-    """Count the trees in the closed files and keep everything in sizes.json."""
-    shape = count(database / "data", asked["relations"])
-    stored_sizes.store(database, allocated_bytes(asked), shape, asked)
+def sizes_of(relations: list[dict[str, Any]]) -> Sizes:
+    """Return the sizes of these relations."""
+    allocated_bytes = sum(relation["bytes"] for relation in relations)
+    return Sizes(allocated_bytes, {"relations": relations}, lambda data: count(data, relations))
 
 
 def count(data: Path, relations: list[dict[str, Any]]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from bufferlab.engines.servers.fetch import Package
 
 
 @dataclass(frozen=True)
-class Family:
+class Servers:
     """The servers that are found, asked and fetched in the same way."""
 
     packages: dict[str, Package]
@@ -24,8 +24,8 @@ class Family:
 
 
 FAMILIES = (
-    Family(innodb.PACKAGES, innodb.fetch, find_innodb.listed),
-    Family(postgres.PACKAGES, postgres.fetch, find_postgres.listed),
+    Servers(innodb.PACKAGES, innodb.fetch, find_innodb.listed),
+    Servers(postgres.PACKAGES, postgres.fetch, find_postgres.listed),
 )
 
 

@@ -50,10 +50,14 @@ class Watch(Protocol):
 class ServerProcess(ABC):
     """The process of one server. Its user owns `home`, which holds its configuration, socket, log and temporary files.
 
-    Each family implements its socket's name, its configuration, and the command that starts it.
+    Each family implements its configuration, and tells its socket's name and the arguments that start it.
     """
 
     socket_name: str
+    arguments: tuple[str, ...]
+    """The arguments of the server's program, with places for {conf} and {data}: it reads no other option file."""
+    failure: Callable[[str, int | None, Path], EngineFailure]
+    """Returns the failure with that text, explained by the exit code (None: it did not end) and the end of the log."""
     stop_signal = signal.SIGTERM
     """The signal that asks the server to stop cleanly."""
     own_ipc = False
@@ -62,11 +66,6 @@ class ServerProcess(ABC):
     """The cgroup.procs of the group that the process joins before it becomes the server; None: no group."""
     watch: Watch | None = None
     """Who watches the process from its start on; None: nobody."""
-
-    @staticmethod
-    @abstractmethod
-    def failure(what: str, code: int | None, log: Path) -> EngineFailure:
-        """Return the failure `what`, explained by the exit code (None: it did not end) and the end of the log."""
 
     def __init__(self, build: Build, data: Path, home: Path, user: tuple[int, int] | None) -> None:
         self.build, self.data, self.home, self.user = build, data, home, user
@@ -112,9 +111,9 @@ class ServerProcess(ABC):
         Before: `home` and `socket` are final. The server must listen on `socket` and on nothing else.
         """
 
-    @abstractmethod
     def command(self, conf: Path) -> list[str]:
-        """Return the command that runs the server in the foreground; it must read `conf` and no other option file."""
+        """Return the command that runs the server in the foreground."""
+        return [str(self.build.binary), *(argument.format(conf=conf, data=self.data) for argument in self.arguments)]
 
     def clean_up(self) -> None:  # noqa: B027 - most families leave nothing.
         """Remove what a killed server may have left outside its folders. Called after its process is gone."""

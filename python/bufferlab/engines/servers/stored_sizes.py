@@ -6,7 +6,8 @@ innodb/table_sizes.py and postgres/relation_sizes.py ask the servers and count t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,25 @@ _FILE = "sizes.json"
 _FORMAT = "bufferlab-server-sizes"
 
 
-def store(
-    database: Path, allocated_bytes: int, shape: Mapping[str, Any] | None, asked: Mapping[str, Any] | None = None
-) -> None:
+@dataclass(frozen=True)
+class Sizes:
+    """What a server tells of loaded tables, and the way to count their trees in its closed files."""
+
+    allocated_bytes: int
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """The server's answer, which sizes.json keeps."""
+    count: Callable[[Path], dict[str, Any]] | None = None
+    """Returns the trees in a closed data directory; None: its files are not ours to read."""
+
+    def store(self, database: Path) -> None:
+        """Count the trees in the closed files and write sizes.json. Before: the server has stopped cleanly."""
+        store(database, self.allocated_bytes, self.count and self.count(database / "data"), self.asked)
+
+
+def store(database: Path, allocated_bytes: int, shape: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> None:
     """Write the counts into sizes.json: `shape` is None if we cannot read the files, `asked` is the server's answer."""
     head = {"format": _FORMAT, "format_version": 1, "allocated_bytes": allocated_bytes, "shape": shape}
-    (database / _FILE).write_text(json.dumps({**head, **(asked or {})}, indent=1) + "\n")
+    (database / _FILE).write_text(json.dumps({**head, **asked}, indent=1) + "\n")
 
 
 def read(database: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from bufferlab.engines import direct_io, host_settings, read_ahead
 from bufferlab.engines.behaviour import Behaviour, Found, HostCheck, NativeKnobs, OnEvent, TraceWay
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
-from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
+from bufferlab.engines.sqlite.declaration import DECLARATION
 from bufferlab.errors import DataFileError, SpecError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class SqliteBehaviour(Behaviour):
         if alignment_bytes is None:
             return [direct]
         checks = [direct]
-        page_bytes = knobs.get("page_size_bytes")
+        page_bytes = knobs.get("page_size")
         if isinstance(page_bytes, int) and page_bytes < alignment_bytes:
             what = f"page_size = {page_bytes} bytes is below the {alignment_bytes} that direct I/O needs in {directory}"
             hint = f"ask for page_size >= {alignment_bytes}, or --set io_mode=buffered"
@@ -64,7 +64,7 @@ class SqliteBehaviour(Behaviour):
             "engine_version": self.find().version,
             "schema_sha256": hashlib.sha256(recipe["schema_sql"].encode()).hexdigest(),
             "loader_version": recipe["loader_version"],
-            "page_size_bytes": knobs["page_size_bytes"],
+            "page_size_bytes": knobs["page_size"],
             "workload": {name: value for name, value in workload.items() if name not in ("source", "text")},
         }
 
@@ -107,15 +107,18 @@ class SqliteBehaviour(Behaviour):
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Call the core to load the workload in bulk."""
-        core_job = {**{name: value for name, value in job.items() if name != "knobs"}, **job["knobs"]}
+        core_job = {
+            **{name: value for name, value in job.items() if name != "knobs"},
+            **DECLARATION.spelled(job["knobs"]),
+        }
         return load_core("sqlite", core_job, on_event)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Set the read-ahead, call the core to do one run, and put the read-ahead back."""
-        core_job = {**job, "knobs": {name: value for name, value in job["knobs"].items() if name != READ_AHEAD}}
+        core_job = {**job, "knobs": DECLARATION.spelled(job["knobs"])}
         with read_ahead.around_run(Path(job["database"]), job["knobs"]) as ahead:
             result = run_core("sqlite", core_job, on_event)
-        return {**result, "actual": {**result["actual"], **ahead}}
+        return {**result, "actual": {**DECLARATION.named(result["actual"]), **ahead}}
 
     def cancel(self) -> None:
         """Ask the core to stop at the next transaction."""

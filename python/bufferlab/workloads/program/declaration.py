@@ -49,7 +49,7 @@ _PARAMETERS: tuple[Knob, ...] = (
               default=_SYSBENCH, sweepable=False),
     Knob.choice("counts", ("com_commit", "questions"),
                 "the server's counter that is its transactions: commits, or statements where each is one",
-                native_name="kind_of_transaction", default="com_commit"),
+                spelling="kind_of_transaction", default="com_commit"),
     Knob.choice("data", ("hot_rows", "tpcc"),
                 "the tables that are loaded for it: hot_rows is sysbench's sbtest1, tpcc TPC-C's nine",
                 default="hot_rows", decides_file=True, sweepable=False),

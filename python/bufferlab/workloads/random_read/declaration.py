@@ -15,7 +15,7 @@ def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
 
 
 def _impossible(parameters: Parameters) -> Impossible | None:
-    size = int(parameters["io_size_bytes"])
+    size = int(parameters["io_size"])
     if size % _SECTOR_BYTES:
         return Impossible(f"io_size = {size} bytes is not a multiple of 512", "choose a multiple of 512 bytes")
     return None

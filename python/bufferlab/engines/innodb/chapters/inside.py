@@ -62,7 +62,7 @@ def rounding(analysis: Analysis) -> list[str]:
         values = {str(value) for value in found if value is not None}
         if knob.confounds and len(values) > 1 and knob.name not in swept:
             values_told = words.listing(sorted(values))
-            told.append(f"Confounded: {knob.native_name} is {values_told} at different points ({knob.confounds}).")
+            told.append(f"Confounded: {knob.spelling} is {values_told} at different points ({knob.confounds}).")
     return told
 
 

@@ -14,7 +14,7 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -24,7 +24,15 @@ PASSWORD = "BUFFERLAB_PASSWORD"
 """The environment variable that holds the password."""
 ADMIN_PASSWORD = "BUFFERLAB_ADMIN_PASSWORD"
 """The environment variable that holds the password of the URL's `admin_user`."""
+STATEMENT_SECONDS = 120.0
+"""The seconds that one of our statements that reads no tables may take; it may wait for locks, for 50 s by default."""
+ANSWER_SECONDS = 30.0
+"""How long a server may take for what waits for nobody, a greeting or a ping: far beyond an overloaded one's."""
 _OPTIONS = ("socket", "password_file", "admin_user", "admin_password_file")
+
+
+class AccessDenied(Exception):
+    """The error that a server is there but refuses our user, our password or the database."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,8 @@ class Address:
     admin_password_file: str | None = None
     is_admin: bool = False
     """Whether `user` is the `admin_user` of the URL."""
+    secret: str | None = field(default=None, repr=False)
+    """The password of a private server's account; None: the server runs already, and `password` finds it."""
 
     @property
     def admin(self) -> Address:
@@ -67,6 +77,11 @@ class Address:
     def place(self) -> str:
         """The server and schema, as messages name them."""
         return f"{self.server}/{self.schema}"
+
+
+def private(socket: str, user: str, secret: str, schema: str = "", port: int = 0) -> Address:
+    """Return the address of a schema of a private server, which listens on its socket alone."""
+    return Address("", user, "localhost", port, schema, socket, None, secret=secret)
 
 
 @dataclass(frozen=True)
@@ -159,6 +174,8 @@ def password(address: Address, form: Form) -> str:
 
     Raise EnvironmentLackingError when the file cannot be read, has no password for this address, or others may read it.
     """
+    if address.secret is not None:
+        return address.secret
     if address.password_file is None:
         return os.environ.get(ADMIN_PASSWORD if address.is_admin else PASSWORD, "")
     path = Path(address.password_file)

@@ -11,10 +11,11 @@ Whoever may write in the schema may write its mark, so the mark names values and
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 from bufferlab.engines.behaviour import EngineFailure, failure_of
@@ -38,7 +39,7 @@ _SHOWN, _LONGEST = 3, 60
 """The settings and the characters that a message repeats of a mark: its writer chose how many there are."""
 
 
-class Settings(Protocol):
+class Settings(ABC):
     """How a family's settings are locked, changed and put back while a server runs.
 
     `change` and `restore` are called only while this process holds the lock CHANGING. Settings are read and changed
@@ -47,37 +48,59 @@ class Settings(Protocol):
 
     unusable: tuple[type[Exception], ...]
     """The exceptions of the family's client when the server fails a statement."""
+    opened: Callable[[Address], Any]
+    """Opens a connection that enters no schema of ours, and whose reads time out; the caller closes it."""
+    opened_for_lock: Callable[[Address], Any]
+    """Opens such a connection for a lock and for marks, which may wait for others."""
+    records: Callable[[Any], dict[str, str]]
+    """Returns the texts of the records in the marks that the account may see, by schema. Runs no code of others."""
+    record: Callable[[Any, str, str | None], None]
+    """Replaces the record in a schema's mark; None removes it. Runs no code of others with our rights."""
 
     def connect(self, address: Address) -> Any:
-        """Open a connection that may change settings, as the URL's `admin_user` if it names one; the caller closes it.
-
-        It enters no schema of ours, and its reads time out.
-        """
+        """Open a connection that may change settings, as the URL's `admin_user` if it names one."""
+        return self.opened(address.admin)
 
     def reader(self, address: Address) -> Any:
-        """Open a connection of the URL's user that enters no schema of ours, which the caller closes."""
+        """Open a connection of the URL's user."""
+        return self.opened(address)
 
-    def holding(self, address: Address, lock: str, seconds: float) -> AbstractContextManager[Any]:
+    @contextmanager
+    def holding(self, address: Address, lock: str, seconds: float) -> Iterator[Any]:
         """Context manager for a new connection of the URL's user that holds the lock; None if another has it that long.
 
-        The server must release the lock when the connection ends, for any reason.
+        A new one for each lock: before MySQL 5.7.5 a second lock of a connection releases the first.
+        """
+        with closing(self.opened_for_lock(address)) as connection:
+            yield connection if self.lock(connection, lock, seconds) else None
+
+    @abstractmethod
+    def lock(self, connection: Any, lock: str, seconds: float) -> bool:
+        """Take the lock for as long as the connection lives; return False if another has it that long.
+
+        The server must release it when the connection ends, for any reason.
         """
 
+    @abstractmethod
     def is_held(self, connection: Any, lock: str) -> bool:
         """Return whether any connection holds the lock."""
 
+    @abstractmethod
     def identity(self, connection: Any) -> str:
         """Return a file name that identifies the server: the same for every URL and account that reach it."""
 
     def since(self, connection: Any) -> str:
         """Return a text that differs after a restart that undid our changes; constant where no restart undoes them."""
+        return ""
 
+    @abstractmethod
     def found(self, connection: Any, address: Address, wanted: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         """Return, by variable, the entry of a record: `found`, the value now, and what `restore` needs to know.
 
         Changes nothing. Raises EngineFailure when one of them cannot be changed while the server runs.
         """
 
+    @abstractmethod
     def change(
         self, connection: Any, address: Address, name: str, value: str, on_wait: OnWait, on_set: Callable[[], None]
     ) -> None:
@@ -86,12 +109,14 @@ class Settings(Protocol):
         Before: the record with its `found` value is kept. Calls `on_set` once the server tells the new value.
         """
 
+    @abstractmethod
     def now(self, connection: Any, variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """Return the present values of a record's variables, in the form of `found`; leave out those that are gone.
 
         A stranger may have written the entries: one that does not say where its variable was changed is left out.
         """
 
+    @abstractmethod
     def restore(self, connection: Any, name: str, entry: Mapping[str, Any]) -> None:
         """Give a variable the value that its record's entry says was found."""
 
@@ -100,12 +125,7 @@ class Settings(Protocol):
 
         None unless a knob of this family has that variable and can have that value: a stranger may have written both.
         """
-
-    def records(self, connection: Any) -> dict[str, str]:
-        """Return the texts of the records in the marks that the account may see, by schema. Runs no code of others."""
-
-    def record(self, connection: Any, schema: str, text: str | None) -> None:
-        """Replace the record in a schema's mark; None removes it. Runs no code of others with our rights."""
+        return None
 
 
 class Turn:

@@ -29,7 +29,7 @@ class Mark:
 
     data_id: str
     state: str
-    """The state of the data: clean, loading or written (see existing_server.py)."""
+    """The state of the data: clean, loading or written (see hosts/running.py)."""
     made: tuple[str, ...]
     """The tables, views and sequences of bufferlab's load, as its statements name them."""
     objects: tuple[str, ...] = ()

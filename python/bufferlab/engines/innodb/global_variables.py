@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pymysql
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
-from bufferlab.engines.innodb.existing import owned_schema as schemas
-from bufferlab.engines.innodb.existing.connection import connect
-from bufferlab.engines.innodb.option_file import as_asked, knob_of
-from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.private_server import ANSWER_SECONDS
+from bufferlab.engines.innodb import owned_schema as schemas
+from bufferlab.engines.innodb.connection import connect
+from bufferlab.engines.innodb.option_file import VARIABLES, as_asked
+from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
+from bufferlab.engines.servers.existing.changes import Settings
 from bufferlab.engines.servers.server_process import OnWait
 
 _READ_ONLY = 1238
@@ -29,27 +29,21 @@ _LOCK_NAME_LENGTH = 64
 _SOME_TIME = 2_147_000_000
 
 
-class GlobalVariables:
-    """The global variables of a server, changed and put back as the protocol `changes.Settings` asks."""
+class GlobalVariables(Settings):
+    """The global variables of a server."""
 
-    unusable: tuple[type[Exception], ...] = (pymysql.MySQLError,)
+    unusable = (pymysql.MySQLError,)
+    opened = staticmethod(partial(connect, seconds=ANSWER_SECONDS))
+    opened_for_lock = staticmethod(connect)
+    records = staticmethod(schemas.records)
+    record = staticmethod(schemas.record)
 
-    def connect(self, address: Address) -> Any:
-        """Open a connection to no schema; its reads time out."""
-        return connect(address.admin, answer_seconds=ANSWER_SECONDS)
-
-    def reader(self, address: Address) -> Any:
-        """Open a connection to no schema; its reads time out."""
-        return connect(address, answer_seconds=ANSWER_SECONDS)
-
-    @contextmanager
-    def holding(self, address: Address, lock: str, seconds: float) -> Iterator[Any]:
-        """Hold GET_LOCK, on a new connection for each lock: before MySQL 5.7.5 a second one releases the first."""
-        with closing(connect(address)) as connection:
-            ((got,),) = control.rows(connection, "SELECT GET_LOCK(%s, %s)", (_name(lock), seconds))
-            # The connection must not be idle for longer than the server allows.
-            control.rows(connection, "SET SESSION wait_timeout = 31536000")
-            yield connection if got == 1 else None
+    def lock(self, connection: Any, lock: str, seconds: float) -> bool:
+        """Take the lock by GET_LOCK."""
+        ((got,),) = control.rows(connection, "SELECT GET_LOCK(%s, %s)", (_name(lock), seconds))
+        # The connection must not be idle for longer than the server allows.
+        control.rows(connection, "SET SESSION wait_timeout = 31536000")
+        return bool(got == 1)
 
     def is_held(self, connection: Any, lock: str) -> bool:
         """Return whether any connection holds the lock (IS_USED_LOCK)."""
@@ -110,20 +104,12 @@ class GlobalVariables:
 
     def statement(self, schema: str, name: str, entry: Mapping[str, Any]) -> str | None:
         """Return a SET GLOBAL, where a knob has the variable and takes the value."""
-        knob, found = knob_of(name), entry["found"]
+        knob, found = VARIABLES.knob(name), entry["found"]
         if knob is None or not isinstance(found, str) or not found.isascii():
             return None
-        if not knob.fits(as_asked(knob.native_name, found)):
+        if not knob.fits(as_asked(knob.name, found)):
             return None
         return f"SET GLOBAL {name} = {found}"
-
-    def records(self, connection: Any) -> dict[str, str]:
-        """Return the records in the markers of all schemas that the account may read."""
-        return schemas.records(connection)
-
-    def record(self, connection: Any, schema: str, text: str | None) -> None:
-        """Replace the record in the schema's marker; None removes it."""
-        schemas.record(connection, schema, text)
 
 
 def _name(lock: str) -> str:

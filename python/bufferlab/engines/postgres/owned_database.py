@@ -19,7 +19,7 @@ from psycopg import sql
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
-from bufferlab.engines.postgres.existing.connection import FORM, connect
+from bufferlab.engines.postgres.connection import FORM, connect
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_as_loaded, require_none
 
@@ -118,40 +118,38 @@ def require_safe(address: Address) -> None:
         )
 
 
-def objects(connection: control.Connection) -> list[str]:
+def objects(connection: control.Connection, database: str = "") -> list[str]:
     """Return all that the database holds beyond its catalogue and its extensions, in words; tables with columns."""
     return [str(said) for (said,) in control.rows(connection, _OBJECTS)]
 
 
-def claim(address: Address) -> None:
+def claim(connection: control.Connection, address: Address) -> None:
     """Claim the database and empty it. Raises EngineFailure when somebody else owns it, or something in it."""
-    make_sure_of(address)
-    with closing(connect(address)) as connection:
-        mark = marked(connection, address.schema)
-        found = control.rows(connection, _RELATIONS)
-        there = {(str(schema), str(name)): str(kind) for schema, name, kind, _ in found}
-        ours = _names(connection, mark.made if mark else ())
-        # The list may be anybody's; a table that our role owns was made by our role.
-        theirs = [name for schema, name, _, is_ours in found if (schema, name) not in ours or not is_ours]
-        require_none(theirs, address, FORM)
-        require_as_loaded(objects(connection), mark, address, FORM)
-        try:
-            # All or nothing; an object that somebody else made on our tables (a function, a rule) is not dropped with
-            # them.
-            with connection.transaction():
-                for word in dict.fromkeys(_KINDS.values()):
-                    if names := [sql.Identifier(*name) for name, kind in there.items() if _KINDS[kind] == word]:
-                        control.rows(connection, sql.SQL(f"DROP {word} {{}}").format(sql.SQL(", ").join(names)))
-        except psycopg.errors.DependentObjectsStillExist as error:
-            what = f"something that bufferlab did not make needs its tables: {error.diag.message_detail or error}"
-            raise EngineFailure("usage", what, address.place, "drop it, or name a new database in the URL") from error
-        except psycopg.Error as error:
-            raise EngineFailure(
-                "environment",
-                f"the database {address.schema} cannot be made bufferlab's: {str(error).strip()}",
-                address.place,
-                f"ALTER DATABASE {address.schema} OWNER TO {address.user}",
-            ) from error
+    mark = marked(connection, address.schema)
+    found = control.rows(connection, _RELATIONS)
+    there = {(str(schema), str(name)): str(kind) for schema, name, kind, _ in found}
+    ours = _names(connection, mark.made if mark else ())
+    # The list may be anybody's; a table that our role owns was made by our role.
+    theirs = [name for schema, name, _, is_ours in found if (schema, name) not in ours or not is_ours]
+    require_none(theirs, address, FORM)
+    require_as_loaded(objects(connection), mark, address, FORM)
+    try:
+        # All or nothing; an object that somebody else made on our tables (a function, a rule) is not dropped with
+        # them.
+        with connection.transaction():
+            for word in dict.fromkeys(_KINDS.values()):
+                if names := [sql.Identifier(*name) for name, kind in there.items() if _KINDS[kind] == word]:
+                    control.rows(connection, sql.SQL(f"DROP {word} {{}}").format(sql.SQL(", ").join(names)))
+    except psycopg.errors.DependentObjectsStillExist as error:
+        what = f"something that bufferlab did not make needs its tables: {error.diag.message_detail or error}"
+        raise EngineFailure("usage", what, address.place, "drop it, or name a new database in the URL") from error
+    except psycopg.Error as error:
+        raise EngineFailure(
+            "environment",
+            f"the database {address.schema} cannot be made bufferlab's: {str(error).strip()}",
+            address.place,
+            f"ALTER DATABASE {address.schema} OWNER TO {address.user}",
+        ) from error
 
 
 def mark(connection: control.Connection, database: str, mark: Mark) -> None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -20,10 +21,11 @@ from psycopg import sql
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
-from bufferlab.engines.postgres.existing import owned_database as databases
-from bufferlab.engines.postgres.existing.connection import connect
-from bufferlab.engines.postgres.postgresql_conf import Told, bytes_of, in_words, knob_of
+from bufferlab.engines.postgres import owned_database as databases
+from bufferlab.engines.postgres.connection import connect
+from bufferlab.engines.postgres.postgresql_conf import VARIABLES, Told, bytes_of, in_words
 from bufferlab.engines.servers.existing.address import Address
+from bufferlab.engines.servers.existing.changes import Settings
 from bufferlab.engines.servers.server_process import OnWait
 from bufferlab.units import UnitError, format_bytes
 
@@ -46,29 +48,24 @@ WHERE d.datname = %s AND s.setrole = 0
 _OF_SYSTEM = "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%/postgresql.auto.conf'"
 
 
-class ServerSettings:
-    """The settings of a server, changed and put back as the protocol `changes.Settings` asks."""
+class ServerSettings(Settings):
+    """The settings of a server."""
 
-    unusable: tuple[type[Exception], ...] = (psycopg.Error,)
+    unusable = (psycopg.Error,)
+    # The database that every server has: ours may not exist, and runs the code of others; locks belong to one database.
+    opened = staticmethod(partial(connect, database=control.SYSTEM_DATABASE))
+    opened_for_lock = opened
+    records = staticmethod(databases.records)
+    record = staticmethod(databases.record)
 
-    def connect(self, address: Address) -> control.Connection:
-        """Open a connection to the database that every server has: ours may not exist, and runs the code of others."""
-        return connect(address.admin, control.SYSTEM_DATABASE)
-
-    def reader(self, address: Address) -> control.Connection:
-        """Open a connection to the database that every server has."""
-        return connect(address, control.SYSTEM_DATABASE)
-
-    @contextmanager
-    def holding(self, address: Address, lock: str, seconds: float) -> Iterator[control.Connection | None]:
-        """Hold an advisory lock in the database that every server has: such locks belong to one database."""
-        with closing(self.reader(address)) as connection:
-            deadline = time.monotonic() + seconds
-            while not (got := control.rows(connection, f"SELECT {_LOCK}", (lock,)) == [(True,)]):
-                if time.monotonic() > deadline:
-                    break
-                time.sleep(_LOCK_POLL_SECONDS)
-            yield connection if got else None
+    def lock(self, connection: control.Connection, lock: str, seconds: float) -> bool:
+        """Take an advisory lock."""
+        deadline = time.monotonic() + seconds
+        while control.rows(connection, f"SELECT {_LOCK}", (lock,)) != [(True,)]:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOCK_POLL_SECONDS)
+        return True
 
     def is_held(self, connection: control.Connection, lock: str) -> bool:
         """Return whether pg_locks shows the lock. Its two keys stand there as unsigned numbers."""
@@ -79,10 +76,6 @@ class ServerSettings:
         query = "SELECT system_identifier::text || ' ' || current_setting('port') FROM pg_control_system()"
         ((told,),) = control.rows(connection, query)
         return hashlib.sha256(str(told).encode()).hexdigest()[:24]
-
-    def since(self, connection: control.Connection) -> str:
-        """Return a constant: what ALTER SYSTEM and ALTER DATABASE have set outlives a restart."""
-        return ""
 
     def found(
         self, connection: control.Connection, address: Address, wanted: Mapping[str, str]
@@ -152,7 +145,7 @@ class ServerSettings:
 
     def statement(self, schema: str, name: str, entry: Mapping[str, Any]) -> str | None:
         """Return an ALTER SYSTEM or ALTER DATABASE, where a knob has the variable and takes the value."""
-        knob, found, is_system = knob_of(name), entry["found"], entry.get("scope") == _SYSTEM
+        knob, found, is_system = VARIABLES.knob(name), entry["found"], entry.get("scope") == _SYSTEM
         try:
             # The server's MB are 1024 kB, and bufferlab's sizes say so.
             if knob is None or not (found is None or knob.parse(re.sub(r"(?<=[kMGT])B$", "iB", str(found)))):
@@ -162,14 +155,6 @@ class ServerSettings:
         where = "SYSTEM" if is_system else f"DATABASE {schema}"
         how = f"RESET {name}" if found is None else f"SET {name} = '{found}'"
         return f"ALTER {where} {how}{'; SELECT pg_reload_conf()' if is_system else ''}"
-
-    def records(self, connection: control.Connection) -> dict[str, str]:
-        """Return the records in the comments of all databases."""
-        return databases.records(connection)
-
-    def record(self, connection: control.Connection, schema: str, text: str | None) -> None:
-        """Replace the record in the database's comment; None removes it."""
-        databases.record(connection, schema, text)
 
 
 def contexts_of(connection: control.Connection) -> dict[str, str]:

@@ -23,7 +23,7 @@ import pymysql
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
-from bufferlab.engines.innodb.existing.connection import FORM
+from bufferlab.engines.innodb.connection import FORM
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_as_loaded, require_none
 

@@ -1,18 +1,28 @@
-"""Connects to a MySQL or MariaDB server that bufferlab did not start. PyMySQL, over its socket or TCP."""
+"""Connects to a MySQL or MariaDB server, private or running. PyMySQL, over its socket or TCP."""
 
 from __future__ import annotations
 
 import json
 import re
+import socket as sockets
 from typing import Any
 
 import pymysql
 
-from bufferlab.engines.innodb import control
 from bufferlab.engines.native import ask_host, native
-from bufferlab.engines.servers.existing.address import PASSWORD, Address, Form, password
+from bufferlab.engines.servers.existing.address import (
+    PASSWORD,
+    STATEMENT_SECONDS,
+    AccessDenied,
+    Address,
+    Form,
+    password,
+)
 from bufferlab.errors import EnvironmentLackingError
 
+_CONNECT_SECONDS = 10
+_ACCESS_DENIED = (1044, 1045, 1698)
+"""ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and its MariaDB kin: never, where other errors say not yet."""
 _SECTIONS = ("client", "mysql", "mariadb", "bufferlab")
 _UNUSABLE = "the server cannot be used"
 _OTHER_WAY = (
@@ -59,16 +69,16 @@ FORM = Form(
 )
 
 
-def connect(
-    address: Address, *, patient: bool = False, answer_seconds: float | None = control.STATEMENT_SECONDS
-) -> Any:
-    """Open a connection in autocommit; `patient` removes the time limit of statements.
+def connect(address: Address, schema: str | None = None, *, seconds: float | None = STATEMENT_SECONDS) -> Any:
+    """Open a connection in autocommit, to no schema unless one is named.
 
-    Raises EnvironmentLackingError when the server refuses it or does not answer.
+    A statement may take `seconds`, None: any time. Raises EnvironmentLackingError when a running server refuses it or
+    does not answer. Of a private one raises AccessDenied when it refuses the user, and MySQLError or OSError while it
+    does not answer.
     """
     secret = password(address, FORM)
     try:
-        return _connect(address, secret, None if patient else answer_seconds)
+        return _connect(address, secret, schema, seconds)
     except RuntimeError:
         # PyMySQL cannot send an encrypted password; the core can. Afterwards a server with caching_sha2_password knows
         # the password, and is content with the proof that PyMySQL gives.
@@ -76,22 +86,32 @@ def connect(
         account = {"user": address.user, "password": secret, "database": address.schema}
         ask_host(_UNUSABLE, lambda: native().log_in("mysql", json.dumps({**target, **account})))
     except (pymysql.MySQLError, OSError) as error:
-        raise _refused(error, address) from error
+        if address.secret is None:
+            raise _refused(error, address) from error
+        if error.args and error.args[0] in _ACCESS_DENIED:
+            raise AccessDenied(f"the server refuses the user {address.user} (error {error.args[0]})") from error
+        raise
     try:
-        return _connect(address, secret, None if patient else answer_seconds)
+        return _connect(address, secret, schema, seconds)
     except (pymysql.MySQLError, OSError, RuntimeError) as error:
         raise _refused(error, address) from error
 
 
-def _connect(address: Address, secret: str, answer_seconds: float | None) -> Any:
+def _connect(address: Address, secret: str, schema: str | None, seconds: float | None) -> Any:
     """Open a connection by PyMySQL. Raise RuntimeError where the server wants the password itself, encrypted."""
+    if address.secret is not None:
+        # PyMySQL does not close the socket of a failed attempt, and there may be many while a server starts.
+        with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
+            probe.settimeout(_CONNECT_SECONDS)
+            probe.connect(str(address.socket))
     place = {"unix_socket": address.socket} if address.socket else {"host": address.host, "port": address.port}
     return pymysql.connect(
         **place,
         user=address.user,
         password=secret,
-        connect_timeout=10,
-        read_timeout=answer_seconds,
+        database=schema,
+        connect_timeout=_CONNECT_SECONDS,
+        read_timeout=seconds,
         autocommit=True,
         charset="utf8mb4",
         read_default_file=None,

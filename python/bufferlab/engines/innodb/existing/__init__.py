@@ -1,1 +1,0 @@
-"""MySQL and MariaDB servers that bufferlab did not start."""

@@ -1,1 +1,0 @@
-"""PostgreSQL servers that bufferlab did not start."""

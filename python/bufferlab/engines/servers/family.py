@@ -1,0 +1,299 @@
+"""The interface to one family of servers: how its servers are made, reached, set, asked and checked.
+
+A family knows neither who starts a server nor when. `hosts` holds the two ways to meet one, each written once for all
+families: a private server that bufferlab starts (private.py), and one that runs already (running.py).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from bufferlab.engines.behaviour import HostCheck, NativeKnobs
+from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.engines.servers.builds import Build, Flavour
+from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, AccessDenied, Address, Form, password
+from bufferlab.engines.servers.existing.changes import Settings
+from bufferlab.engines.servers.existing.mark import Mark
+from bufferlab.engines.servers.identity import Identity
+from bufferlab.engines.servers.memory_limit import MemoryLimit
+from bufferlab.engines.servers.page_sites import PageSites
+from bufferlab.engines.servers.server_process import OnWait, ServerProcess
+from bufferlab.engines.servers.stored_sizes import Sizes
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.knob import Native
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class ReadBack:
+    """The settings that a server runs with."""
+
+    actual: dict[str, Native]
+    """The value by the setting's name: of every knob that was asked for and can be read, and of a few more."""
+    frames: int
+    """The number of page frames in the pool."""
+    confounds: list[str]
+    """Sentences for the reader: where the server deviates from what was asked for, or does other work besides."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """By the setting's name, the reason why the server runs with another value than was asked for."""
+
+
+Work = Literal["run", "load", "check"]
+"""The work that a private server is started for."""
+
+
+class OwnedSchema(Protocol):
+    """How bufferlab owns one schema of a server that runs already. A module of the family has these functions."""
+
+    def objects(self, connection: Any, schema: str) -> list[str]:
+        """Return in words all that the schema holds but the mark: tables with their columns, indexes, code, keys."""
+
+    def claim(self, connection: Any, address: Address) -> None:
+        """Make the schema ours and empty: create it if it is missing, and drop the tables of an earlier load.
+
+        Raises EngineFailure, before it drops anything, when the schema holds something that bufferlab did not make.
+        After: `mark` can be called.
+        """
+
+    def mark(self, connection: Any, schema: str, mark: Mark) -> None:
+        """Replace the schema's mark: which data it holds, their state, and the tables made for them.
+
+        Before: `claim` was called for these data, now or by an earlier run. A record of changed settings is kept.
+        """
+
+    def marked(self, connection: Any, schema: str) -> Mark | None:
+        """Return the schema's mark; None when there is no such schema, or it has no mark that we can read."""
+
+
+class Family(ABC):
+    """One family of servers, of one flavour. It holds no connection and no state."""
+
+    flavour: Flavour
+    declaration: EngineDeclaration
+    """The declaration of the engine that this is used for."""
+    find: Callable[[str], Build]
+    """Returns a build that can be run: the one of that name, or for `path` the first there is.
+
+    Raises EnvironmentLackingError when there is none, with the way to get one.
+    """
+    process: type[ServerProcess]
+    """The process of a private server."""
+    form: Form
+    """The form of the family's URLs."""
+    unusable: tuple[type[Exception], ...]
+    """The exceptions of the family's client when the server refuses or fails a statement."""
+    read_only: tuple[int | str, ...]
+    """The client's numbers or codes of the error that nobody may write, whatever the account may."""
+    needs: str
+    """The hint that names the privileges which an account needs, with a place for {schema}."""
+    version_query: str
+    clients_query: str
+    """The query for the number of clients connected now, ours included; it stands last in the only row."""
+    made_with: ClassVar[Mapping[str, tuple[str, str]]]
+    """By the name of a knob that a server is made with: the variable that tells it, and the words of a message."""
+    deciding: ClassVar[Mapping[str, str]]
+    """The knobs that decide the bytes of loaded data, by the names that recipes have for them.
+
+    A size has its unit in that name: another name would be another `data_key`.
+    """
+    owned: OwnedSchema
+    """How a schema of a running server is owned."""
+    online: Settings
+    """How settings of a running server are locked, changed and put back."""
+    system_database: str | None = None
+    """The database that every server has and that is nobody's; None: connections enter no database by themselves."""
+    socket_is_folder = False
+    """Whether clients name the folder of a socket, not the socket."""
+    stop_after_load_seconds = 300.0
+    page_size_hint: str
+    """The hint of the error about data with pages of another size."""
+    page_sites_table: Path
+    """The family's page_sites.toml."""
+    page_trace_counters: ClassVar[Mapping[tuple[str, ...], tuple[str, ...]]]
+    core_words: ClassVar[Mapping[str, Any]] = {}
+    """Further entries of the core's job on a running server: what it must not do there."""
+    program: Callable[[str, Mapping[str, Any], Path, int], dict[str, Any]] | None = None
+    """Returns argv and env of an external load generator; None: the family's servers are not driven by any."""
+
+    # A server, wherever it runs.
+
+    @abstractmethod
+    def connect(
+        self, address: Address, database: str | None = None, *, seconds: float | None = STATEMENT_SECONDS
+    ) -> Any:
+        """Open an autocommit connection, which the caller closes; a statement may take `seconds`, None: any time.
+
+        Raises EnvironmentLackingError when a running server refuses it. A private one's refusal is AccessDenied; while
+        it does not answer, its client's error passes through.
+        """
+
+    @abstractmethod
+    def greet(self, address: Address, seconds: float) -> None:
+        """Ask the server for an answer that waits for no lock and no device, over a connection of its own.
+
+        Raises the client's error, OSError or EnvironmentLackingError when none came within `seconds`. Called from a
+        second thread while a long statement runs.
+        """
+
+    @property
+    def unanswered(self) -> tuple[type[Exception], ...]:
+        """What `connect` and `greet` raise when no answer came."""
+        return (*self.unusable, OSError, AccessDenied, EnvironmentLackingError)
+
+    @abstractmethod
+    def settings(self, build: Build, knobs: NativeKnobs, work: Work = "run") -> dict[str, str]:
+        """Return the variables, by the server's names, that a server of this build is started with for this work.
+
+        A load's decide the data as in a run, and suit speed otherwise; a check's knobs hold the page size alone.
+        """
+
+    @abstractmethod
+    def variables(self, connection: Any) -> Mapping[str, str]:
+        """Return every variable with the server's value in words."""
+
+    @abstractmethod
+    def wanted(self, connection: Any, found: Build, asked: NativeKnobs) -> dict[str, str]:
+        """Return the variables whose values differ from those asked for, with the values to set. Changes nothing.
+
+        Raises EngineFailure when it is known by now that one of them needs a restart of the server.
+        """
+
+    @abstractmethod
+    def read_back(self, connection: Any, build: Build, knobs: NativeKnobs, limit_bytes: int | None = None) -> ReadBack:
+        """Return the settings that the server runs with, as a new connection sees them. Changes nothing.
+
+        `limit_bytes` is the bound on memory around the server, which may restrict what it runs with.
+        """
+
+    @abstractmethod
+    def settle(self, address: Address) -> None:
+        """Finish a load, so that no run pays for it (vacuum, a clean shutdown). Called after the core's.
+
+        After: stopping a private server leaves closed files that need no recovery.
+        """
+
+    @abstractmethod
+    def sizes(self, connection: Any, build: Build, schema: str, *, trees: bool) -> Sizes:
+        """Return the bytes that the schema's data and indexes have allocated; with `trees`, also how to count them."""
+
+    @abstractmethod
+    def conditions(self, connection: Any, job: Mapping[str, Any], database: Path, schema: str) -> dict[str, Any]:
+        """Check the workload's consistency conditions in the schema; return {seconds, conditions}.
+
+        Before: the run that `job` describes has ended, and the schema still holds its data.
+        """
+
+    @abstractmethod
+    def require_safe(self, address: Address) -> None:
+        """Raise EngineFailure when code that others may put into the schema would run with great rights of ours.
+
+        Before: `make_sure_of` was called. Runs no such code.
+        """
+
+    # A private server's data.
+
+    @abstractmethod
+    def make_data(
+        self, build: Build, database: Path, identity: Identity, knobs: NativeKnobs, settings: Mapping[str, str],
+        owner: tuple[int, int] | None, on_wait: OnWait,
+    ) -> tuple[str, str]:  # fmt: skip
+        """Make the empty data directory `database`/data; return the (user, password) of its server's first login.
+
+        Before: `database` exists, belongs to `owner`, and holds nothing. After: no server runs; one that is started
+        with `settings` accepts the login. Raises EngineFailure when the data directory could not be made.
+        """
+
+    @abstractmethod
+    def set_up(self, address: Address, identity: Identity, build: Build) -> None:
+        """Make the account of `identity` and the workload's empty database on a new server.
+
+        Before: the server answers at `address`, which has the login that `make_data` returned. After: it accepts
+        `identity`, and the core can load into what `target` names.
+        """
+
+    # Only some families override these.
+
+    def flavour_of(self, told: str) -> Flavour:
+        """Return the flavour of a running server, by its answer to `version_query`."""
+        return self.flavour
+
+    def make_sure_of(self, address: Address) -> None:  # noqa: B027 - most connections enter no schema.
+        """Create the schema if `connect` needs it to exist and it does not. Must not touch what is in it."""
+
+    def checks_of_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
+        """Return a check for each thing that these knobs need of a directory, such as direct I/O.
+
+        Before: the directory exists and the server's user can reach it, which the caller has checked.
+        """
+        return []
+
+    @contextmanager
+    def bounded(self, knobs: NativeKnobs, database: Path) -> Iterator[MemoryLimit | None]:
+        """Context manager for the memory limit that the knobs ask for; yields it, or None where they ask for none.
+
+        Entered before the server starts and left after it has ended. Leaving must remove the limit.
+        """
+        yield None
+
+    def require_traceable(self, sites: PageSites, build: Build, knobs: NativeKnobs) -> None:  # noqa: B027
+        """Raise SpecError where these knobs make the build get pages at places that are not in `sites`."""
+
+    def pages_of_objects(
+        self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
+    ) -> list[tuple[str, NDArray[np.uint64]]]:
+        """Return the tables and indexes of the closed database, as `Behaviour.pages_of_objects` has them."""
+        return []
+
+    def uncounted_objects(self, database: Path, relations: Sequence[Sequence[int]]) -> list[int]:
+        """Return the objects of a page trace, by their place in `relations`, that the server's counters leave out."""
+        return []
+
+    # All families share these.
+
+    def target(self, address: Address) -> dict[str, Any]:
+        """Return the address, account and schema for the core's connections; its job has them as `target`."""
+        return {
+            "socket_dir" if self.socket_is_folder else "socket": address.socket,
+            "host": None if address.socket else address.host,
+            "port": None if address.socket and not self.socket_is_folder else address.port,
+            "user": address.user,
+            "password": password(address, self.form),
+            "database": address.schema,
+        }
+
+    def clients(self, connection: Any) -> int:
+        """Return how many clients are connected to the server now, bufferlab's connections included."""
+        with connection.cursor() as cursor:
+            cursor.execute(self.clients_query)
+            return int((cursor.fetchone() or (0,))[-1])
+
+    def version(self, address: Address) -> str:
+        """Ask a running server for its version, in its words; raise EnvironmentLackingError when it cannot be asked."""
+        with closing(self.connect(address, self.system_database)) as connection, connection.cursor() as cursor:
+            cursor.execute(self.version_query)
+            return str(cursor.fetchone()[0])
+
+    def is_read_only(self, error: BaseException) -> bool:
+        """Return whether the server refused a statement because nobody may write there, whatever the account may."""
+        said = {getattr(error, "sqlstate", None), *error.args[:1]}
+        return isinstance(error, self.unusable) and not said.isdisjoint(self.read_only)
+
+
+def free_quarter(at_most_bytes: int, unit_bytes: int, at_least_bytes: int) -> int:
+    """Return the bytes of a pool for loading and checking: a quarter of the free memory, within the bounds.
+
+    It is rounded down to whole units, unless the lower bound decides.
+    """
+    available = 0
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            available = int(line.split()[1]) * 1024
+    return max(at_least_bytes, min(at_most_bytes, available // 4) // unit_bytes * unit_bytes)

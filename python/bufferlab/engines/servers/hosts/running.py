@@ -1,0 +1,379 @@
+"""Loads, runs and checks in one schema of a server that bufferlab did not start and must leave as it was.
+
+The "database" that execute caches and copies is a folder with one small file, which says which data lie where. Before
+a run the data are loaded again if an earlier run wrote to them; the report says what the run began with.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OnEvent
+from bufferlab.engines.native import load_core, load_recipe, run_core
+from bufferlab.engines.read_ahead_knob import AS_IS
+from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.existing import address as addresses
+from bufferlab.engines.servers.existing import changes
+from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
+from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
+from bufferlab.engines.servers.family import ReadBack
+from bufferlab.engines.servers.hosts.host import Host
+from bufferlab.engines.servers.life import signs_of_life
+from bufferlab.errors import DataFileError, EnvironmentLackingError
+from bufferlab.knob import Native, Values, values_of
+
+WRITABLE = "it is a standby, or set to read only: name its primary, or a server that may be written"
+CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
+"""The states of the data in a schema: as loaded, a load not finished, changed by a run."""
+_FILE = "existing.json"
+_FORMAT = "bufferlab-existing-server"
+_SETTLE_SECONDS = 2.0
+
+
+def is_existing(database: Path) -> bool:
+    """Return whether this folder is a note of data on a running server."""
+    return (database / _FILE).is_file()
+
+
+class RunningHost(Host):
+    """The host of servers that run already; it holds no connection between calls.
+
+    It holds the schema's lock (`locked`) while it claims and marks the schema, and while the core loads and drives.
+    The client's exceptions (`Family.unusable`) may pass through the family: `_explained` turns them into an
+    EngineFailure with the hint of `Family.needs`.
+    """
+
+    def build(self, knobs: Mapping[str, Any]) -> Build:
+        """Ask the server for its version; return it as a build named by the URL, with no files.
+
+        Raises EnvironmentLackingError when it cannot be reached, or is of another engine.
+        """
+        address = self.parse(str(knobs["server"]))
+        told = self.family.version(address)
+        found = self.family.flavour_of(told)
+        if found != self.family.flavour:
+            raise EnvironmentLackingError(
+                f"this is a {found} server, version {told}", address.place, f"run it with --engine {found}"
+            )
+        return Build(address.url, found, re.split(r"[-\s]", told)[0], Path("/"), None)
+
+    def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
+        """Return that nothing is asked of the directory."""
+        return [HostCheck("server", True, "a server that bufferlab did not start: its files are its own affair")]
+
+    def parse(self, url: str) -> Address:
+        """Return the address in a URL; raise EnvironmentLackingError when it is none, or holds a password."""
+        return addresses.parse(url, self.family.form)
+
+    @contextmanager
+    def locked(self, address: Address) -> Iterator[None]:
+        """Context manager for the only use of a schema: no other bufferlab, on any host, uses it meanwhile.
+
+        The server keeps the lock for a connection, so that it ends with us. Raises EngineFailure while another has it.
+        """
+        with self.family.online.holding(address, address.schema, changes.LOCK_SECONDS) as lock:
+            if lock is None:
+                what = f"another run of bufferlab uses this {self.family.form.schema}"
+                raise EngineFailure("environment", what, address.place, "wait for it, or name another")
+            yield
+
+    def forget_mark(self, url: str) -> str | None:
+        """Remove the record of changed settings from the mark in a schema; return it, None when there was none.
+
+        Raises EnvironmentLackingError when the server cannot be asked, or while a run may change its settings.
+        """
+        address = self.parse(url)
+        try:
+            with self._explained(address):
+                return changes.forget(self.family.online, address)
+        except EngineFailure as error:
+            raise EnvironmentLackingError(error.what, error.where, error.hint) from error
+
+    def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """Load the workload into the schema; write the note of it and sizes.json into the folder job["database"]."""
+        database, knobs = Path(job["database"]), job["knobs"]
+        address, found = self.parse(str(knobs["server"])), self.build(knobs)
+        self._require_made_with(address, self._asked(knobs))
+        note = {
+            "format": _FORMAT,
+            "format_version": 1,
+            "url": address.url,
+            "data_id": secrets.token_hex(16),
+            "workload": dict(job["workload"]),
+            "threads": job["threads"],
+        }
+        with self._explained(address), self.locked(address):
+            loaded = self._load(address, note, on_event)
+            with (
+                closing(self.family.connect(address, seconds=None)) as connection,
+                self._signs_of_life(on_event, "closing", address),
+            ):
+                sizes = self.family.sizes(connection, found, address.schema, trees=False)
+        database.mkdir(mode=0o700)
+        (database / _FILE).write_text(json.dumps(note, indent=1) + "\n")
+        sizes.store(database)
+        return {**loaded, "place": address.place}
+
+    def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """Do one run: load the data again if need be, change settings if allowed, let the core drive, put them back."""
+        family, database, knobs = self.family, Path(job["database"]), job["knobs"]
+        _require_no_program(job)
+        _refuse_host_settings(self._asked(knobs))
+        note, address = self._note(database, knobs)
+        found = self.build(knobs)
+        wait, allowed = self.patience(on_event), bool(job.get("allow_online_changes"))
+        with (
+            self._explained(address),
+            self.locked(address),
+            changes.turn(family.online, address) if allowed else nullcontext() as turn,
+        ):
+            left = [] if allowed else changes.left(family.online, address)
+            family.make_sure_of(address)
+            family.require_safe(address)
+            with closing(family.connect(address)) as connection:
+                ours = _connections_of_ours(family.online, connection, allowed=allowed)
+                wanted = family.wanted(connection, found, self._asked(knobs))
+                if wanted and turn is None:
+                    raise _not_allowed(wanted, family.variables(connection), left)
+                start = self._prepare_data(address, note, job, on_event)
+                others = self._others(connection, ours)
+                with turn.changed(wanted, wait) if turn else nullcontext():
+                    told = self._told_to_a_new_connection(address, found, knobs)
+                    core_job = {**self.run_job(job, address, told.frames), **family.core_words}
+                    result = run_core(family.flavour, core_job, on_event)
+                    if not self.cancelled.is_set():
+                        _require_same(told, self._told_to_a_new_connection(address, found, knobs), address)
+                others = max(others, self._others(connection, ours))
+        as_found = self._as_found(told, knobs)
+        return {
+            **result,
+            "actual": {**result.get("actual", {}), **told.actual},
+            "as_found": as_found,
+            "engine_version": found.version,
+            "engine_conf": _conf(wanted, as_found, told.actual),
+            "notes": told.notes,
+            "confounds": [*_confounds(others, as_found, told.actual, job), *left, start, *told.confounds],
+            "start": start,
+        }
+
+    def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """Check the consistency conditions in the schema as the run left it; return {seconds, conditions}.
+
+        Raises DataFileError when the schema holds other data by now.
+        """
+        database = Path(job["database"])
+        note, address = self._note(database, {})
+        with self._explained(address):
+            self.family.require_safe(address)
+        with (
+            self._explained(address),
+            closing(self.family.connect(address, seconds=None)) as connection,
+            self._signs_of_life(on_event, "checking", address),
+        ):
+            found = self._marked(address)
+            if found is None or found.data_id != note["data_id"]:
+                what = f"the {self.family.form.schema} holds other data than were loaded"
+                raise DataFileError(what, address.place, "run it again")
+            return self.family.conditions(connection, job, database, address.schema)
+
+    def _load(self, address: Address, note: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        family = self.family
+        schema_sql = load_recipe(family.flavour, note["workload"])["schema_sql"]
+        mark = Mark(note["data_id"], LOADING, made_by(schema_sql))
+        family.make_sure_of(address)
+        family.require_safe(address)
+        with closing(family.connect(address)) as connection:
+            family.owned.claim(connection, address)
+        self._mark(address, mark)
+        with self._signs_of_life(on_event, "loading", address):
+            loaded = load_core(family.flavour, self.load_job(note, address), on_event)
+            if not self.cancelled.is_set():
+                family.settle(address)
+        self.require_not_cancelled()
+        self._mark(address, replace(mark, state=CLEAN, objects=tuple(self._objects(address))))
+        return loaded
+
+    def _prepare_data(
+        self, address: Address, note: Mapping[str, Any], job: Mapping[str, Any], on_event: OnEvent
+    ) -> str:
+        """Load the rows again unless they are as loaded; return the report's sentence on what the run began with."""
+        mark = self._marked(address)
+        whole = require_as_loaded(self._objects(address), mark, address, self.family.form)
+        if mark is None or not whole or (mark.data_id, mark.state) != (note["data_id"], CLEAN):
+            self._load(address, note, on_event)
+        if _only_reads(job.get("workload")):
+            return "the run began with the rows as they were loaded once, which this workload only reads: no copy"
+        mark = self._marked(address)
+        assert mark is not None, "the schema was marked when it was loaded"
+        self._mark(address, replace(mark, state=WRITTEN))
+        return (
+            f"the run began with rows loaded into the server's {self.family.form.schema} for it: the same rows each "
+            "time, not the same bytes"
+        )
+
+    def _objects(self, address: Address) -> list[str]:
+        with closing(self.family.connect(address)) as connection:
+            return self.family.owned.objects(connection, address.schema)
+
+    def _mark(self, address: Address, mark: Mark) -> None:
+        with closing(self.family.connect(address, self.family.system_database)) as connection:
+            self.family.owned.mark(connection, address.schema, mark)
+
+    def _marked(self, address: Address) -> Mark | None:
+        with closing(self.family.connect(address, self.family.system_database)) as connection:
+            return self.family.owned.marked(connection, address.schema)
+
+    def _require_made_with(self, address: Address, asked: Values) -> None:
+        """Raise EngineFailure unless the server was made with what is asked for, such as the page size."""
+        with closing(self.family.connect(address, self.family.system_database)) as connection:
+            told = self.family.variables(connection)
+        for knob, (variable, words) in self.family.made_with.items():
+            has = told[variable]
+            if str(asked.get(knob, has)) != has:
+                what = f"{knob} needs another server: this one was made with {words.format(has)}"
+                raise EngineFailure("usage", what, address.place, f"--set {knob}={has}")
+
+    def _told_to_a_new_connection(self, address: Address, found: Build, knobs: Values) -> ReadBack:
+        """Return the settings that a connection opened now has: older ones may keep values from before a change."""
+        with closing(self.family.connect(address)) as fresh:
+            return self.family.read_back(fresh, found, knobs)
+
+    def _asked(self, knobs: Values) -> dict[str, Native]:
+        """Return the knobs that were asked for. bufferlab's own defaults are not applied to somebody else's server."""
+        declaration = self.family.declaration
+        defaults = values_of(declaration.defaults())
+        kept = (declaration.frame_knob, declaration.page_knob)
+        return {name: value for name, value in knobs.items() if name in kept or defaults.get(name) != value}
+
+    def _as_found(self, told: ReadBack, knobs: Values) -> list[str]:
+        """Return the names of knobs nobody asked for whose value here differs from bufferlab's default."""
+        asked = self._asked(knobs)
+        return [name for name, value in knobs.items()
+                if name not in asked and name != "server" and told.actual.get(name, value) != value]  # fmt: skip
+
+    def _others(self, connection: Any, ours: int) -> int:
+        """Count other people's connections, after waiting up to _SETTLE_SECONDS for our ended ones to disappear."""
+        deadline = time.monotonic() + _SETTLE_SECONDS
+        while True:
+            others = max(0, self.family.clients(connection) - ours)
+            if not others or time.monotonic() > deadline:
+                return others
+            time.sleep(0.1)
+
+    def _note(self, database: Path, knobs: Values) -> tuple[dict[str, Any], Address]:
+        try:
+            note: dict[str, Any] = json.loads((database / _FILE).read_text())
+            if note["format"] != _FORMAT:
+                raise ValueError("it is of another program")
+            address = self.parse(note["url"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataFileError(f"this is no note of data on a server: {error}", str(database), "delete it") from error
+        if knobs and knobs["server"] != address.url:
+            raise DataFileError("this is a note of data on another server", str(database), "delete it")
+        return note, address
+
+    @contextmanager
+    def _explained(self, address: Address) -> Iterator[None]:
+        """Turn the client's errors into an EngineFailure that quotes the server and says what the account needs."""
+        try:
+            yield
+        except self.family.unusable as error:
+            said = str(error.args[-1] if error.args else error).strip()
+            what = f"the server said: {said}"
+            read_only = self.family.is_read_only(error)
+            hint = WRITABLE if read_only else self.family.needs.format(schema=address.schema)
+            raise EngineFailure("environment", what, address.place, hint) from error
+        except EngineFailure as failure:
+            # The family's words explain what the account lacks; here no account has it.
+            if (cause := failure.__cause__) and self.family.is_read_only(cause):
+                raise EngineFailure(failure.kind, failure.what, failure.where, WRITABLE) from failure
+            raise
+
+    @contextmanager
+    def _signs_of_life(self, on_event: OnEvent, what: str, address: Address) -> Iterator[None]:
+        """Send signs of life (`life.signs_of_life`) as long as the server answers; it cannot be killed from here."""
+        with signs_of_life(on_event, what, lambda: self._listen(address)):
+            yield
+
+    def _listen(self, address: Address) -> None:
+        try:
+            self.family.greet(address, ANSWER_SECONDS)
+        except self.family.unanswered as error:
+            raise EngineFailure("io", f"the server does not answer: {error}", address.place) from error
+
+
+def _connections_of_ours(settings: changes.Settings, connection: Any, *, allowed: bool) -> int:
+    """Return how many connections are ours while others are counted: the one that asks, and those that hold locks."""
+    return 2 + (1 + settings.is_held(connection, changes.SWEEP) if allowed else 0)
+
+
+def _require_same(before: ReadBack, after: ReadBack, address: Address) -> None:
+    """Raise EngineFailure when settings changed during the run: it did not measure what it would report."""
+    changed = [f"{name} from {value} to {after.actual.get(name)}"
+               for name, value in before.actual.items() if after.actual.get(name) != value]  # fmt: skip
+    if changed:
+        what = f"somebody else changed settings of the server while it was measured: {', '.join(changed)}"
+        raise EngineFailure("environment", what, address.place, "run it again when nobody changes them")
+
+
+def _only_reads(workload: Mapping[str, Any] | None) -> bool:
+    if workload is None:
+        return False
+    return workload["name"] == "index_scan" or (
+        workload["name"] == "hot_rows" and not int(workload.get("update_percent", 0))
+    )
+
+
+def _require_no_program(job: Mapping[str, Any]) -> None:
+    if job.get("program"):
+        raise EngineFailure(
+            "usage",
+            "external programs are started against bufferlab's own servers only",
+            "--server",
+            "leave --server out, or use a workload of bufferlab's",
+        )
+
+
+def _refuse_host_settings(asked: Values) -> None:
+    """Raise EngineFailure for settings of the server's host, which may not be this one."""
+    for knob, unset in (("memory_limit", "off"), (READ_AHEAD, AS_IS)):
+        if asked.get(knob, unset) != unset:
+            what = f"{knob} is set around servers that bufferlab starts, not around one that runs already"
+            raise EngineFailure("usage", what, knob, f"--set {knob}={unset}, or leave --server out")
+
+
+def _not_allowed(wanted: Mapping[str, str], told: Mapping[str, str], left: Sequence[str]) -> EngineFailure:
+    differing = ", ".join(f"{name} is {told.get(name, 'unknown')}, {value} asked" for name, value in wanted.items())
+    hint = f"ask for what it has (--set), or let bufferlab change what can be changed and put it back: {changes.ALLOW}"
+    if left:
+        hint = f"bufferlab doctor puts back what an earlier run left; or {hint}"
+    what = "; ".join([f"the server runs with other settings: {differing}", *left])
+    return EngineFailure("usage", what, ", ".join(wanted), hint)
+
+
+def _confounds(others: int, as_found: list[str], actual: Mapping[str, Any], job: Mapping[str, Any]) -> list[str]:
+    said = ["the server is not bufferlab's own: its counters are of everything it did, and pages lie where it put them"]
+    if others:
+        said.append(f"{others} other connections were open: what they asked for is in the counters too")
+    if job["warm_up"]["max_transactions"] == 0:
+        said.append("the window did not begin with an empty pool, as it does on a server of bufferlab's own")
+    if as_found:
+        shown = ", ".join(f"{name} = {actual[name]}" for name in as_found)
+        said.append(f"as the server has it, not as on a server of bufferlab's own: {shown}")
+    return said
+
+
+def _conf(wanted: Mapping[str, str], as_found: list[str], actual: Mapping[str, Any]) -> str:
+    lines = ["# A server that bufferlab did not start. Changed while it ran, and put back:"]
+    lines += [f"{name} = {value}" for name, value in wanted.items()] or ["# nothing"]
+    lines += ["", "# As found:", *(f"# {name} = {actual[name]}" for name in as_found)]
+    return "\n".join(lines) + "\n"
