@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from math import exp, log
 from typing import TYPE_CHECKING, Any, Literal
 
+from bufferlab.results.drift import MIN_MISSES
 from bufferlab.results.metrics import Metric
-from bufferlab.results.steady import MIN_MISSES
 from bufferlab.results.window import Value, Window
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
 from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
 from bufferlab.engines.servers.family import ReadBack
 from bufferlab.engines.servers.hosts.host import Host
-from bufferlab.engines.servers.life import signs_of_life
+from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.knob import Native, Values, values_of
 
