@@ -108,7 +108,7 @@ class Python:
         "python/bufferlab/stats/factors.py": _tests("random_read_parts"),
         **{
             f"python/bufferlab/results/{name}.py": RESULTS
-            for name in ("integrity", "metrics", "quantity", "registry", "standstill", "steady", "window")
+            for name in ("drift", "metrics", "quantity", "registry", "standstill", "sweep_checks", "window")
         },
         "python/bufferlab/engines/*/metrics.py": _tests("results_formulas", "results_innodb", "results_postgres"),
         "python/bufferlab/engines/file/metrics.py": _tests("results_formulas", "random_read_parts"),

@@ -229,7 +229,7 @@ def test_as_root_copies_belong_to_the_servers_user_and_the_cache_to_us(
         return supervise(kind, engine, job, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(engine_backend, "supervise", look)
-    for module in ("sweep", "datasets"):
+    for module in ("sweep", "data.datasets"):
         monkeypatch.setattr(f"bufferlab.execute.{module}.servers_owner", lambda engine: (65534, 65534))
     _open(bench.root)
     bench.measure(experiment(bench, repetitions=1), None, SweepOptions(bench.root / "work"))

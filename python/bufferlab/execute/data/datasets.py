@@ -1,7 +1,7 @@
 """The cache of loaded databases: finds one by its `data_key`, verifies it before use, and loads it when missing.
 
 An entry appears whole (a renamed folder) or not at all. Its manifest holds the database's size, trees and SHA-256 (of
-each file, where the database is a directory). A corrupt entry is reported, removed and loaded again. restore.py makes
+each file, where the database is a directory). A corrupt entry is reported, removed and loaded again. run_copy.py makes
 the copies for runs.
 """
 

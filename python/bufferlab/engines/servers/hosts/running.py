@@ -300,7 +300,7 @@ class RunningHost(Host):
 
     @contextmanager
     def _signs_of_life(self, on_event: OnEvent, what: str, address: Address) -> Iterator[None]:
-        """Send signs of life (`life.signs_of_life`) as long as the server answers; it cannot be killed from here."""
+        """Send signs of life (`signs_of_life`) as long as the server answers; it cannot be killed from here."""
         with signs_of_life(on_event, what, lambda: self._listen(address)):
             yield
 
