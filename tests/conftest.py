@@ -7,7 +7,7 @@ import os
 import pytest
 from hypothesis import settings
 
-from bufferlab.execute.device_lock import lock_directory
+from bufferlab.execute.host.device_lock import lock_directory
 from support import forked
 
 # A busy machine makes any example slow: what an example may cost is no property of the code.

@@ -94,7 +94,7 @@ def _tests(*names: str) -> list[str]:
 #: Without those that simulate sweeps, which take a minute and more.
 STATS = _tests(*(f"stats_{name}" for name in ("best", "fit", "knee", "series", "trend", "turn", "verdict")))
 RESULTS = _tests(
-    *(f"results_{name}" for name in ("derive", "formulas", "integrity", "metrics", "standstill", "steady", "timeline"))
+    *(f"results_{name}" for name in ("derive", "formulas", "sweep_checks", "metrics", "standstill", "drift", "timeline"))
 )
 
 
@@ -108,7 +108,7 @@ class Python:
         "python/bufferlab/stats/factors.py": _tests("random_read_parts"),
         **{
             f"python/bufferlab/results/{name}.py": RESULTS
-            for name in ("integrity", "metrics", "quantity", "registry", "standstill", "steady", "window")
+            for name in ("drift", "metrics", "quantity", "registry", "standstill", "sweep_checks", "window")
         },
         "python/bufferlab/engines/*/metrics.py": _tests("results_formulas", "results_innodb", "results_postgres"),
         "python/bufferlab/engines/file/metrics.py": _tests("results_formulas", "random_read_parts"),

@@ -286,7 +286,7 @@ def _kill(process: subprocess.Popen[bytes], where: Place, victims: Sequence[str]
         process.send_signal(signal.SIGKILL)
     if _WORKER in victims:
         for pid, command in witness.processes(where.mark, where.root).items():
-            if "bufferlab.execute.worker" in command:
+            if "bufferlab.execute.run.worker" in command:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
     code = process.wait(LONGEST_SECONDS)
@@ -317,7 +317,7 @@ def phase(where: Place, log: Path) -> str:
     commands = " ".join(witness.processes(where.mark, where.root).values())
     if any(program in commands for program in ("mysqld", "mariadbd", "postgres")):
         return "a server"
-    if "bufferlab.execute.worker" in commands:
+    if "bufferlab.execute.run.worker" in commands:
         return "a worker"
     return "its own work" if log.stat().st_size else "its start"
 

@@ -17,8 +17,8 @@ import polars as pl
 import pytest
 
 from bufferlab.engines.native import native
-from bufferlab.execute.block_trace_probe import BlockTraceAsked, in_pid_namespace, keep
-from bufferlab.execute.tracefs_clean import clean
+from bufferlab.execute.host.tracefs_clean import clean
+from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked, in_pid_namespace, keep
 from bufferlab.registry import open_sweep
 from bufferlab.results.block_requests import counters, match, spans
 from support import core, prepared

@@ -153,7 +153,7 @@ def test_updates_are_counted_apart_and_leave_a_table_that_is_whole(place: Place)
 def worker_of(sweep: subprocess.Popen[str]) -> int | None:
     for pid in children(sweep.pid):
         try:
-            if b"bufferlab.execute.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if b"bufferlab.execute.run.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 return pid
         except OSError:
             continue

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.innodb import packages
+from bufferlab.execute.run.supervise import Outcome, supervise
 from bufferlab.execute.stop import StopRequest
-from bufferlab.execute.supervise import Outcome, supervise
 from support import innodb
 
 pytestmark = pytest.mark.real

@@ -20,7 +20,7 @@ from bufferlab.engines.innodb import accounts, control, table_sizes
 from bufferlab.engines.innodb.find_mysqld import Build
 from bufferlab.engines.innodb.option_file import read_back
 from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import life, user
+from bufferlab.engines.servers import signs_of_life, user
 from bufferlab.engines.servers import stored_sizes as server_sizes
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import DataFileError, EnvironmentLackingError
@@ -99,10 +99,10 @@ def kill_and_ask(server: PrivateServer) -> None:
 def sleep_and_be_stopped(server: PrivateServer, pids: list[int]) -> None:
     pids.append(server.pid)
     with closing(server.connect(patient=True)) as connection:
-        with life.signs_of_life(lambda event: None, "sleeping", server.listen):
+        with signs_of_life.signs_of_life(lambda event: None, "sleeping", server.listen):
             # Slow is no fault: longer than the limit, while the server answers others.
             assert control.rows(connection, "SELECT SLEEP(4)") == [(0,)]
-        with life.signs_of_life(lambda event: None, "sleeping", server.listen):
+        with signs_of_life.signs_of_life(lambda event: None, "sleeping", server.listen):
             os.kill(server.pid, signal.SIGSTOP)
             control.rows(connection, "SELECT SLEEP(600)")
 

@@ -19,7 +19,7 @@ import pytest
 
 from bufferlab.engines.native import native
 from bufferlab.engines.servers.builds import servers_root
-from bufferlab.execute.tracefs_clean import clean
+from bufferlab.execute.host.tracefs_clean import clean
 from bufferlab.registry import open_sweep
 from bufferlab.results.page_traces import page_trace_words
 from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord

@@ -19,8 +19,8 @@ from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import memory_limit
 from bufferlab.engines.servers.existing.address import private
+from bufferlab.execute.run.supervise import Outcome, supervise
 from bufferlab.execute.stop import StopRequest
-from bufferlab.execute.supervise import Outcome, supervise
 from bufferlab.results.standstill import standstill
 from bufferlab.results.store import sample_rows
 from support import postgres

@@ -24,8 +24,8 @@ from bufferlab.engines.servers import stored_sizes as server_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.execute.restore import restore
-from bufferlab.execute.trees import fingerprint
+from bufferlab.execute.data.run_copy import restore
+from bufferlab.execute.data.trees import fingerprint
 from bufferlab.knob import Native, values_of
 from support import postgres
 from support.core import ROOT

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from bufferlab.execute.run.supervise import Outcome, supervise
 from bufferlab.execute.stop import StopRequest
-from bufferlab.execute.supervise import Outcome, supervise
 from bufferlab.knob import Native
 from support import prepared
 from support.core import ROOT
@@ -108,7 +108,7 @@ class Existing:
 
 def _is_worker(pid: int) -> bool:
     try:
-        return b"bufferlab.execute.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"bufferlab.execute.run.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 

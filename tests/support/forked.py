@@ -15,7 +15,7 @@ import traceback
 import warnings
 from typing import IO, Any
 
-from bufferlab.execute import supervise, worker
+from bufferlab.execute.run import supervise, worker
 
 _by_exec = supervise._started
 

@@ -17,7 +17,7 @@ from bufferlab.engines.innodb import accounts, initialise, packages
 from bufferlab.engines.innodb import find_mysqld as servers
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import life, user
+from bufferlab.engines.servers import signs_of_life, user
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.private_server import PrivateServer
@@ -92,7 +92,7 @@ class Place:
     def initialise(self) -> Place:
         self.database.mkdir(mode=0o700)
         user.give(self.database, user.server_user())
-        wait = life.patience(self.events.append, lambda: False)
+        wait = signs_of_life.patience(self.events.append, lambda: False)
         initialise.initialise(self.build, self.data, self.home, user.server_user(), self.all_settings(), wait)
         return self
 

@@ -15,7 +15,7 @@ from bufferlab.engines.postgres import find_postgres as servers
 from bufferlab.engines.postgres import initialise, packages
 from bufferlab.engines.postgres.family import PostgresFamily
 from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import life, user
+from bufferlab.engines.servers import signs_of_life, user
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.private_server import PrivateServer
@@ -106,7 +106,7 @@ class Place:
         self.database.mkdir(mode=0o700)
         user.give(self.database, owner)
         identity = identities.new_identity(self.build, 8192)
-        wait = life.patience(self.events.append, lambda: False)
+        wait = signs_of_life.patience(self.events.append, lambda: False)
         initialise.initialise(self.build, self.data, self.home, owner, identity, wait, checksums=checksums)
         identities.store(self.database, identity, owner)
         with self.server() as server:

@@ -11,8 +11,8 @@ from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.registry import open_sweep
 from bufferlab.report.accuracy import accuracy, was_seen
 from bufferlab.report.accuracy_page import answer, as_json, as_report
-from bufferlab.results.integrity import check_sweep
 from bufferlab.results.store import SweepFolder
+from bufferlab.results.sweep_checks import check_sweep
 from bufferlab.spec import Overrides
 from support.fake import Bench
 from support.traced import GET, Access, build, repeat

@@ -18,8 +18,9 @@ from bufferlab.audit.parsers.blkparse import Range
 from bufferlab.cli import run
 from bufferlab.engines.file import behaviour
 from bufferlab.errors import SpecError
-from bufferlab.execute import block_trace_probe, block_trace_table, tracefs_clean
-from bufferlab.execute.block_trace_probe import BlockTraceAsked, keep
+from bufferlab.execute.host import tracefs_clean
+from bufferlab.execute.probes import block_trace_probe, block_trace_table
+from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked, keep
 from bufferlab.report.blkparse import render
 from bufferlab.results.block_requests import Span, counters, match, spans
 from support.audit_files import evidence_of

@@ -18,7 +18,8 @@ from bufferlab.engines.servers import fetch, unpacked
 from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.execute import cache, storage
+from bufferlab.execute.data import leftovers
+from bufferlab.execute.host import storage
 from support.fake import Bench, wait, wait_until
 from support.fake_disks import bound, tiny_disk
 from support.marks import leave_marked
@@ -80,8 +81,8 @@ def test_what_a_killed_sweep_and_a_killed_load_left_is_named_and_removed_and_not
     paced = bench.experiment(knobs="pace_ms = 50", transactions=1_000_000, repetitions=1)
     killed = bench.start("run", paced, "--out", bench.out, "--share-device", "--data-dir", elsewhere)
     wait_until(lambda: any(elsewhere.glob(".bufferlab-work/*/*/worker.log")), "the run to start")
-    assert [(entry.name, entry.in_use) for entry in cache.kept()] == [("fake tpcc", True)]
-    assert cache.left_over(bench.root) == []
+    assert [(entry.name, entry.in_use) for entry in leftovers.kept()] == [("fake tpcc", True)]
+    assert leftovers.left_over(bench.root) == []
     killed.send_signal(signal.SIGKILL)
     wait(killed)
     (left,) = (elsewhere / storage.SCRATCH).iterdir()
@@ -91,7 +92,7 @@ def test_what_a_killed_sweep_and_a_killed_load_left_is_named_and_removed_and_not
     (load.parent / ".tmp-mine").mkdir()
     with storage.scratch(bench.out) as living:
         # A process that the killed one was just making may hold its locks for a moment longer.
-        found = lambda: {entry.path for entry in cache.left_over(bench.root)}  # noqa: E731
+        found = lambda: {entry.path for entry in leftovers.left_over(bench.root)}  # noqa: E731
         wait_until(lambda: found() == {left, load}, "the killed sweep's locks to end", 10)
         assert any(str(left) in finding.detail for finding in doctor._left_over(bench.root))
         shown = bench.bufferlab("cache", "prune", "--dry-run", "--json").json
@@ -102,7 +103,7 @@ def test_what_a_killed_sweep_and_a_killed_load_left_is_named_and_removed_and_not
         assert not load.exists()
         assert (load.parent / ".tmp-mine").is_dir()
         assert living.is_dir()
-    assert [entry.in_use for entry in cache.kept()] == [False]
+    assert [entry.in_use for entry in leftovers.kept()] == [False]
     assert list((bench.cache / "places").iterdir()) == []
 
 
@@ -128,13 +129,14 @@ def test_only_what_was_not_used_for_so_long_and_is_not_in_use_is_unused(bench: B
     held = marked.use(aged(kept_folder(bench, "data/cc"), 31))
     assert held is not None
     os.utime(bench.cache / "data/cc" / marked.MARK, (0, 0))
-    assert {entry.path for entry in cache.unused(30)} == {old, server}
+    assert {entry.path for entry in leftovers.unused(30)} == {old, server}
     with (bench.cache / "data" / "aa.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert cache.remove([entry for entry in cache.unused(30) if entry.path == old]).popitem()[1] == "it is in use"
-    assert cache.remove(cache.unused(30)) == {}
+        ours = [entry for entry in leftovers.unused(30) if entry.path == old]
+        assert leftovers.remove(ours).popitem()[1] == "it is in use"
+    assert leftovers.remove(leftovers.unused(30)) == {}
     os.close(held)
-    assert {entry.path.name for entry in cache.kept()} == {"bb", "cc"}
+    assert {entry.path.name for entry in leftovers.kept()} == {"bb", "cc"}
 
 
 def test_a_kept_folder_without_our_mark_is_not_removed_and_the_command_says_why(bench: Bench) -> None:

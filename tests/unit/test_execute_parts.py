@@ -20,12 +20,13 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.declaration import Rates
 from bufferlab.engines.fake.engine import FakeBehaviour
 from bufferlab.errors import FAILURE_KINDS, EnvironmentLackingError, Failure, Interrupted
-from bufferlab.execute import engine_backend, storage, work
-from bufferlab.execute.datasets import Dataset
-from bufferlab.execute.device_lock import device_lock
+from bufferlab.execute.data.datasets import Dataset
+from bufferlab.execute.data.run_copy import probe_method, restore
+from bufferlab.execute.host import storage
+from bufferlab.execute.host.device_lock import device_lock
 from bufferlab.execute.progress import Pace
 from bufferlab.execute.rates import KnownRates
-from bufferlab.execute.restore import probe_method, restore
+from bufferlab.execute.run import engine_backend, one_job
 from bufferlab.results.schema import WarmUp
 from support.core import ROOT
 from support.fake import Bench, wait, wait_until
@@ -87,7 +88,7 @@ def test_two_volumes_on_one_disk_are_one_device(tmp_path: Path, monkeypatch: pyt
             volume = Path(path).name
             return json.dumps({"name": f"dm-{volume}", "disks": [{"name": name} for name in disks[volume]]})
 
-    monkeypatch.setattr("bufferlab.execute.device_lock.native", Core)
+    monkeypatch.setattr("bufferlab.execute.host.device_lock.native", Core)
     with device_lock(tmp_path / "one", share=False) as name:
         assert name == "dm-one"
         with pytest.raises(EnvironmentLackingError, match="device sda"), device_lock(tmp_path / "two", share=False):
@@ -188,7 +189,7 @@ def test_rates_are_remembered_and_a_damaged_memory_is_no_error(tmp_path: Path) -
     ],
 )
 def test_every_error_of_a_worker_becomes_a_kind_and_a_sentence(error: Exception, kind: str, what: str) -> None:
-    described = work.described(error)
+    described = one_job.described(error)
     assert set(described) == {"kind", "what", "where", "hint", "causes"}
     assert (described["kind"], described["what"]) == (kind, what)
 
@@ -215,7 +216,7 @@ def test_a_workers_error_is_told_with_its_causes_and_without_passwords() -> None
         except OSError as reset:
             raise EngineFailure("io", "the server does not answer") from reset
     except EngineFailure as error:
-        causes = work.described(error)["causes"]
+        causes = one_job.described(error)["causes"]
     assert causes is not None
     assert causes.index("ConnectionResetError: of mysql://me:…@host/db") < causes.index("the server does not answer")
     assert "direct cause" in causes
@@ -242,7 +243,7 @@ def start_worker(tmp_path: Path, **knobs: Any) -> subprocess.Popen[str]:
     database = tmp_path / "x.db"
     database.write_bytes(json.dumps({"load_behave": "ok", "warehouses": 1}).encode().ljust(65536))
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "bufferlab.execute.worker"],
+        [sys.executable, "-P", "-m", "bufferlab.execute.run.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -267,7 +268,7 @@ def test_a_worker_dies_when_its_lifeline_is_cut(tmp_path: Path) -> None:
 
 def test_a_worker_whose_parent_died_before_it_sent_a_job_ends_without_a_word() -> None:
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "bufferlab.execute.worker"],
+        [sys.executable, "-P", "-m", "bufferlab.execute.run.worker"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
@@ -340,7 +341,7 @@ def test_a_sweep_waits_for_another_that_loads_and_can_be_interrupted_there(tmp_p
 def test_sizes_may_be_rounded_to_a_page_and_other_settings_hardly(
     name: str, asked: int, actual: int, status: str
 ) -> None:
-    from bufferlab.execute.run_checks import _settings_applied
+    from bufferlab.execute.run.run_checks import _settings_applied
     from bufferlab.results.schema import StoredSetting
 
     unit = "" if name == "sectors" else "bytes"
@@ -351,7 +352,7 @@ def test_sizes_may_be_rounded_to_a_page_and_other_settings_hardly(
 
 def test_a_worker_imports_nothing_that_reads_or_keeps_results() -> None:
     """Twice in every run: half a second of imports would be most of a small sweep."""
-    asked = "import sys\nfrom bufferlab.execute import work\nwork.canceller({'engine': 'fake'})\nprint(*sys.modules)"
+    asked = "import sys\nfrom bufferlab.execute.run.one_job import canceller\ncanceller({'engine': 'fake'})\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     heavy = {"pydantic", "polars", "numpy", "bufferlab.results.store"}
     assert heavy & set(done.stdout.split()) == set()
@@ -373,7 +374,7 @@ def test_the_time_left_moves_inside_a_run_that_takes_longer_than_expected() -> N
 def test_a_window_needs_as_long_as_its_share_says_and_no_longer_than_its_cap(
     tmp_path: Path, share: float, spent_s: float, left_s: float
 ) -> None:
-    from bufferlab.execute.engine_backend import _window_left_s
+    from bufferlab.execute.run.engine_backend import _window_left_s
 
     experiment = Bench(tmp_path).experiment()
     assert _window_left_s(spec.load(experiment), share, spent_s) == pytest.approx(left_s)
@@ -383,7 +384,7 @@ def test_a_window_needs_as_long_as_its_share_says_and_no_longer_than_its_cap(
 
 
 def test_data_on_a_server_that_runs_already_are_said_to_lie_there_and_with_their_own_size(tmp_path: Path) -> None:
-    from bufferlab.execute.datasets import _loaded_where
+    from bufferlab.execute.data.datasets import _loaded_where
 
     note = Dataset("key", tmp_path / "key" / "database", 396, 5 << 20, "", None)
     assert _loaded_where(note, {"rows": 9, "place": "127.0.0.1:3306/lab"}) == (5 << 20, "127.0.0.1:3306/lab")
@@ -396,7 +397,7 @@ def test_data_on_a_server_that_runs_already_are_said_to_lie_there_and_with_their
 def test_a_window_may_exceed_its_time_by_five_seconds_or_by_one_transaction(
     tmp_path: Path, seconds: float, longest_s: float, status: str
 ) -> None:
-    from bufferlab.execute.run_checks import _ran_through
+    from bufferlab.execute.run.run_checks import _ran_through
 
     experiment = Bench(tmp_path).experiment()
     experiment.write_text(experiment.read_text().replace('max_duration = "600s"', 'max_duration = "12s"'))

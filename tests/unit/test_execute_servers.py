@@ -12,7 +12,7 @@ import pytest
 import bufferlab as bl
 from bufferlab import marked
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.execute import reach, storage
+from bufferlab.execute.host import reachable, storage
 from bufferlab.execute.sweep import SweepOptions
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Table
@@ -215,7 +215,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fi
 def test_as_root_copies_belong_to_the_servers_user_and_the_cache_to_us(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bufferlab.execute import engine_backend
+    from bufferlab.execute.run import engine_backend
 
     seen: dict[str, tuple[int, int]] = {}
     supervise = engine_backend.supervise
@@ -225,11 +225,11 @@ def test_as_root_copies_belong_to_the_servers_user_and_the_cache_to_us(
         if kind == "run":
             seen.update({str(path.relative_to(database)): (path.stat().st_uid, path.stat().st_mode & 0o777)
                          for path in (database, *database.rglob("*"))})  # fmt: skip
-            assert reach.barrier(database.parent, (65534, 65534)) is None, "the server's user gets to its data"
+            assert reachable.barrier(database.parent, (65534, 65534)) is None, "the server's user gets to its data"
         return supervise(kind, engine, job, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(engine_backend, "supervise", look)
-    for module in ("sweep", "datasets"):
+    for module in ("sweep", "data.datasets"):
         monkeypatch.setattr(f"bufferlab.execute.{module}.servers_owner", lambda engine: (65534, 65534))
     _open(bench.root)
     bench.measure(experiment(bench, repetitions=1), None, SweepOptions(bench.root / "work"))
@@ -243,11 +243,11 @@ def test_a_directory_the_servers_user_cannot_reach_is_refused_with_the_one_that_
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     with pytest.raises(EnvironmentLackingError) as refused:
-        reach.require_reachable(closed / "data", (65534, 65534), "the data", "--data-dir")
+        reachable.require_reachable(closed / "data", (65534, 65534), "the data", "--data-dir")
     assert f"{closed} is closed to others" in refused.value.what
     assert "--data-dir" in (refused.value.hint or "")
-    reach.require_reachable(tmp_path / "made" / "later", (65534, 65534), "the data", "--data-dir")
-    reach.require_reachable(closed, None, "the data", "--data-dir")
+    reachable.require_reachable(tmp_path / "made" / "later", (65534, 65534), "the data", "--data-dir")
+    reachable.require_reachable(closed, None, "the data", "--data-dir")
 
 
 @needs_root
@@ -257,7 +257,7 @@ def test_as_root_the_default_places_are_ones_the_servers_user_can_reach(
     _open(tmp_path)
     closed = tmp_path / "home"
     closed.mkdir(mode=0o700)
-    monkeypatch.setattr(reach, "shared_root", lambda: tmp_path / "shared")
+    monkeypatch.setattr(reachable, "shared_root", lambda: tmp_path / "shared")
     monkeypatch.setattr(storage, "shared_root", lambda: tmp_path / "shared")
     monkeypatch.delenv("BUFFERLAB_CACHE", raising=False)
     monkeypatch.delenv("BUFFERLAB_DATA", raising=False)

@@ -11,7 +11,9 @@ import pytest
 
 from bufferlab import spec, units
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
-from bufferlab.execute import engine_backend, host, sweep
+from bufferlab.execute import sweep
+from bufferlab.execute.host import fingerprint
+from bufferlab.execute.run import engine_backend
 from bufferlab.execute.sweep import SweepOptions, prepare_estimate
 from support.fake import Bench, Heard
 
@@ -281,7 +283,7 @@ def test_data_are_refused_where_no_directory_can_be(bench: Bench) -> None:
 def test_a_pool_larger_than_the_hosts_memory_is_refused_before_anything_starts(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, dry: bool
 ) -> None:
-    monkeypatch.setattr(host, "memory_bytes", lambda: 1 << 30)
+    monkeypatch.setattr(fingerprint, "memory_bytes", lambda: 1 << 30)
     experiment = bench.experiment(sweep='pool_size = ["64MiB", "2GiB"]', repetitions=1)
     refused = r"a pool of 2(\.00)? GiB does not fit into this host's 1(\.00)? GiB of memory"
     with pytest.raises(EnvironmentLackingError, match=refused) as told:

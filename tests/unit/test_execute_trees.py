@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bufferlab.errors import DataFileError, Interrupted
-from bufferlab.execute import trees
-from bufferlab.execute.restore import probe_method, restore
+from bufferlab.execute.data import trees
+from bufferlab.execute.data.run_copy import probe_method, restore
 
 MIB = 1 << 20
 

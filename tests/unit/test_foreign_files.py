@@ -14,7 +14,7 @@ import pytest
 from bufferlab.engines.servers import fetch
 from bufferlab.engines.servers import finder as finding
 from bufferlab.errors import DataFileError, EnvironmentLackingError
-from bufferlab.execute import storage
+from bufferlab.execute.host import storage
 from bufferlab.registry import open_sweep
 from bufferlab.results.store import SweepFolder
 from support.fake import Bench

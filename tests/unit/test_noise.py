@@ -14,7 +14,7 @@ from scipy import stats
 
 from bufferlab.chapter.blocks import Section, Table
 from bufferlab.errors import Problem
-from bufferlab.execute import stored_noise as floors
+from bufferlab.execute.host import stored_noise as floors
 from bufferlab.report.analyse import analysis_of
 from bufferlab.report.build import build as build_report
 from bufferlab.report.chapters.noise_floor import noise_floor

@@ -26,7 +26,7 @@ from bufferlab.engines.servers import child_process, page_sites, stored_sizes
 from bufferlab.engines.servers.builds import Build, servers_root
 from bufferlab.engines.servers.server_behaviour import ServerBehaviour
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
-from bufferlab.execute.page_trace_probe import PageTraceAsked
+from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
 from bufferlab.results.page_traces import page_trace_words
 
 TABLES = [engines.behaviour(name).family.page_sites_table for name in ("mysql", "postgres")]  # type: ignore[attr-defined]

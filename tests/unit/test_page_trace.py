@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from bufferlab.cli import run
 from bufferlab.engines.sqlite.behaviour import BEHAVIOUR
 from bufferlab.errors import SpecError
-from bufferlab.execute import page_trace_probe
-from bufferlab.execute.asked_probe import EndedRun
-from bufferlab.execute.page_trace_probe import PageTraceAsked
+from bufferlab.execute.probes import page_trace_probe
+from bufferlab.execute.probes.command_line_probe import EndedRun
+from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
 from bufferlab.results.page_traces import PageTrace, page_trace_words
 from bufferlab.results.reading import wrong_page_trace
 from bufferlab.traces.curve import curve

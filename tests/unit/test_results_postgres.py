@@ -15,8 +15,8 @@ from bufferlab.report.analyse import analysis_of
 from bufferlab.report.answer import answer
 from bufferlab.report.chapters import chapters_of
 from bufferlab.report.points_tables import main_table
-from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.schema import StoredSetting
+from bufferlab.results.sweep_checks import Check, MeasuredRun, check_sweep
 from support.synthetic import Sweep, build
 from support.synthetic_postgres import SPLITS, Postgres, memory_split
 

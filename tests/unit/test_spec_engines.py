@@ -9,7 +9,7 @@ import pytest
 from bufferlab import spec
 from bufferlab.engines import registry as engines
 from bufferlab.errors import SpecError
-from bufferlab.execute.jobs import load_workload, run_job
+from bufferlab.execute.run.jobs import load_workload, run_job
 from bufferlab.plan import Plan, estimated_facts, make
 from bufferlab.plan.make import lacking
 from bufferlab.spec import Experiment, Overrides

@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::merge::Merged;
 use crate::pacing::{Clock, Monotonic, wake_on_time};
 use crate::quota::Quota;
-use crate::watch::{Inside, Telling};
+use crate::sampler::{Inside, Telling};
 
 /// Time that drivers get to end their transaction after a request to stop. Then the stretch interrupts their
 /// statements.

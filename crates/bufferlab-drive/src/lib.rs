@@ -21,7 +21,7 @@ pub mod probes;
 pub mod quota;
 pub mod random_read;
 pub mod recorder;
+pub mod sampler;
 pub mod schema;
 pub mod server;
 pub mod sqlite;
-pub mod watch;

@@ -62,7 +62,7 @@ impl From<TraceError> for Failure {
 }
 
 /// The parts of a run that decide its probes.
-pub struct Watched<'a> {
+pub struct ProbedRun<'a> {
     /// The server's process, when it runs on this host.
     pub server_pid: Option<u32>,
     /// The data, or the device itself, when this host can see them.
@@ -85,7 +85,7 @@ impl Probes {
     ///
     /// # Errors
     /// When a probe that the job asks for cannot start.
-    pub fn of(run: Watched<'_>) -> Result<Self, Failure> {
+    pub fn of(run: ProbedRun<'_>) -> Result<Self, Failure> {
         let mut probes: Vec<Box<dyn Probe>> = Vec::new();
         // First, so that nothing of this sample lies between the engine's counters and the bytes of its process.
         if let Some(pid) = run.server_pid {
@@ -207,7 +207,7 @@ mod tests {
         let trace = BlockTraceAsked { spool: "spool".into(), buffer_kib_per_cpu: 64, every_step: false };
         let asked = Asked { block_trace: Some(trace), ..Asked::default() };
         let run =
-            Watched { server_pid: None, data: None, process: ProcessProbe::new(), asked: &asked, page_trace: None };
+            ProbedRun { server_pid: None, data: None, process: ProcessProbe::new(), asked: &asked, page_trace: None };
         let refused = Probes::of(run).err().expect("there is no path");
         assert_eq!(refused.kind, FailureKind::Usage);
         assert!(!refused.hint.is_empty());

@@ -16,7 +16,7 @@ from bufferlab.chapter.blocks import Banner, Column, Row, Section, Table
 from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, Problem
 from bufferlab.report.document import Report
-from bufferlab.results.integrity import Check
+from bufferlab.results.sweep_checks import Check
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType

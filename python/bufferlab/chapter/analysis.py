@@ -18,10 +18,10 @@ from bufferlab.knob import UNLIMITED, Value
 from bufferlab.results import metrics
 from bufferlab.results.check import SettingWords
 from bufferlab.results.gaps import Gaps
-from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
 from bufferlab.results.metrics import phase_of, qualified
 from bufferlab.results.schema import IntegrityRow, StoredPlan, StoredPoint, StoredSetting
 from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.results.sweep_checks import Check, MeasuredRun, check_sweep
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Fit, fit
 from bufferlab.stats.verdict import SweepVerdict, Verdict, judge, judge_sweep

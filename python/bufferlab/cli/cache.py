@@ -11,8 +11,9 @@ import click
 from bufferlab.cli.options import common, data_dir
 from bufferlab.cli.output import columns, print_json, put, say
 from bufferlab.errors import EnvironmentLackingError, Problem
-from bufferlab.execute import cache, storage
-from bufferlab.execute.cache import Entry
+from bufferlab.execute.data import leftovers
+from bufferlab.execute.data.leftovers import Entry
+from bufferlab.execute.host import storage
 from bufferlab.units import format_bytes
 
 
@@ -32,7 +33,7 @@ def command() -> None:
 @common
 def list_(data_dir: Path | None, as_json: bool, debug: bool) -> int:
     """List what is kept and what was left, each with its size and its last use."""
-    entries = [*cache.kept(), *_left_over(data_dir)]
+    entries = [*leftovers.kept(), *_left_over(data_dir)]
     total_bytes = sum(entry.size_bytes for entry in entries)
     if as_json:
         print_json({"entries": [_as_dict(entry) for entry in entries], "size_bytes": total_bytes})
@@ -57,8 +58,8 @@ def prune(unused_days: int | None, dry_run: bool, data_dir: Path | None, as_json
 
     Exit code 3 when a folder cannot be removed.
     """
-    entries = [*_left_over(data_dir), *(cache.unused(unused_days) if unused_days else ())]
-    stayed = {} if dry_run else cache.remove(entries)
+    entries = [*_left_over(data_dir), *(leftovers.unused(unused_days) if unused_days else ())]
+    stayed = {} if dry_run else leftovers.remove(entries)
     gone = [entry for entry in entries if entry not in stayed]
     size_bytes = sum(entry.size_bytes for entry in gone)
     if not as_json:
@@ -73,7 +74,7 @@ def prune(unused_days: int | None, dry_run: bool, data_dir: Path | None, as_json
 
 
 def _left_over(data_dir: Path | None) -> list[Entry]:
-    return cache.left_over(storage.data_directory(data_dir, Path.cwd()), *(() if data_dir else (Path.cwd(),)))
+    return leftovers.left_over(storage.data_directory(data_dir, Path.cwd()), *(() if data_dir else (Path.cwd(),)))
 
 
 def _text(entries: Sequence[Entry]) -> str:

@@ -28,9 +28,11 @@ from bufferlab.engines.native import native
 from bufferlab.engines.servers import memory_limit
 from bufferlab.engines.servers.existing import journal
 from bufferlab.errors import BufferlabError, Problem, SpecError, runnable
-from bufferlab.execute import block_trace_probe, cache, storage, tracefs_clean
-from bufferlab.execute.device_lock import lock_directory
-from bufferlab.execute.restore_host import restore_host
+from bufferlab.execute.data import leftovers
+from bufferlab.execute.host import storage, tracefs_clean
+from bufferlab.execute.host.device_lock import lock_directory
+from bufferlab.execute.host.restore_host import restore_host
+from bufferlab.execute.probes import block_trace_probe
 from bufferlab.knob import values_of
 from bufferlab.spec import builtin_experiments
 from bufferlab.spec.catalog import EXPERIMENTS
@@ -150,7 +152,7 @@ def _directories(directory: Path) -> Iterable[Finding]:
 
 def _left_over(directory: Path) -> Iterable[Finding]:
     """Yield the folders that killed runs and loads left; `bufferlab cache prune` removes them."""
-    for entry in cache.left_over(directory):
+    for entry in leftovers.left_over(directory):
         detail = f"{entry.path}: {entry.name}, {format_bytes(entry.size_bytes)}"
         yield Finding("cache", "left over", False, detail, "remove it: bufferlab cache prune", needed=False)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
-from bufferlab.execute.asked_probe import AskedProbe
+from bufferlab.execute.probes.command_line_probe import AskedProbe
 from bufferlab.execute.sweep import prepare_estimate
 from bufferlab.knob import KnobKind
 from bufferlab.plan import Cost, Plan

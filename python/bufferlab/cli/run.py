@@ -17,8 +17,8 @@ from bufferlab.spec.merge import Profile
 
 if TYPE_CHECKING:
     from bufferlab.engines.behaviour import TraceWay
-    from bufferlab.execute.asked_probe import AskedProbe
-    from bufferlab.execute.block_trace_probe import BlockTraceAsked
+    from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
+    from bufferlab.execute.probes.command_line_probe import AskedProbe
     from bufferlab.execute.sweep import SweepOptions
     from bufferlab.execute.sweep_runs import SweepOutcome
 
@@ -193,7 +193,7 @@ def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out
 
 def _probes_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) -> tuple[AskedProbe, ...]:
     """Return the probes that the command line asks for."""
-    from bufferlab.execute.page_trace_probe import PageTraceAsked
+    from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
 
     blocks = _trace_asked(probes, buffer, every_step)
     ways: dict[str, TraceWay] = {PAGE_TRACE: "inside", PAGE_TRACE_UPROBES: "uprobes"}
@@ -206,7 +206,7 @@ def _probes_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool)
 
 def _trace_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) -> BlockTraceAsked | None:
     """Return the block trace that the command line asks for; None if it asks for none."""
-    from bufferlab.execute.block_trace_probe import BlockTraceAsked
+    from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
     from bufferlab.units import GIB, UnitError, parse_bytes
 
     if BLOCK_TRACE not in probes:

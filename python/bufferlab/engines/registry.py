@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from bufferlab.engines.behaviour import Behaviour
 
 if TYPE_CHECKING:
-    from bufferlab.chapter.own import OwnChapters
+    from bufferlab.chapter.engine_chapters import EngineChapters
     from bufferlab.engines.declaration import EngineDeclaration
 
 ENGINES: dict[str, str] = {
@@ -41,10 +41,10 @@ def behaviour(name: str) -> Behaviour:
     return cast(Behaviour, import_module(f"{ENGINES[name]}.behaviour").BEHAVIOUR)
 
 
-def chapters(name: str) -> OwnChapters:
+def chapters(name: str) -> EngineChapters:
     """Return the chapters that the engine adds to a report; none for an unknown name."""
     # Imported here, because reports need numpy and scipy, and callers that want a declaration do not.
-    from bufferlab.chapter.own import OwnChapters
+    from bufferlab.chapter.engine_chapters import EngineChapters
 
     module = declaration(name).chapters if name in ENGINES else ""
-    return cast(OwnChapters, import_module(module).CHAPTERS) if module else OwnChapters()
+    return cast(EngineChapters, import_module(module).CHAPTERS) if module else EngineChapters()

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from bufferlab import __version__
 from bufferlab.engines.native import native
-from bufferlab.execute import cache as cache_folders
-from bufferlab.execute import resume, storage
-from bufferlab.execute.model_backend import ModelBackend
+from bufferlab.execute import resume
+from bufferlab.execute.data import leftovers
+from bufferlab.execute.host import storage
 from bufferlab.execute.progress import Pace, Progress, Silent
+from bufferlab.execute.run.model_backend import ModelBackend
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
 from bufferlab.models import source
@@ -52,7 +53,7 @@ def predict_sweep(
             resume.require_same_plan(folder, document)
             for problem in resume.version_warnings(folder, versions):
                 progress.warn(problem)
-        stack.enter_context(cache_folders.noted(cache, out))
+        stack.enter_context(leftovers.noted(cache, out))
         with storage.locked(out):
             storage.clean_temporaries(out)
             if folder is None:

@@ -16,17 +16,18 @@ from bufferlab import __version__
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, Problem, SpecError
-from bufferlab.execute import cache as cache_folders
-from bufferlab.execute import host, resume, storage, stored_noise
-from bufferlab.execute.asked_probe import AskedProbe
-from bufferlab.execute.datasets import Dataset, Datasets, database_name
-from bufferlab.execute.device_lock import device_lock
-from bufferlab.execute.engine_backend import EngineBackend, SweepContext
+from bufferlab.execute import resume
+from bufferlab.execute.data import leftovers
+from bufferlab.execute.data.datasets import Dataset, Datasets, database_name
+from bufferlab.execute.data.run_copy import probe_method
+from bufferlab.execute.host import fingerprint, storage, stored_noise
+from bufferlab.execute.host.device_lock import device_lock
+from bufferlab.execute.host.reachable import require_reachable, servers_owner
+from bufferlab.execute.host.restore_host import restore_host
+from bufferlab.execute.probes.command_line_probe import AskedProbe
 from bufferlab.execute.progress import Pace, Progress, Silent, Status
 from bufferlab.execute.rates import KnownRates
-from bufferlab.execute.reach import require_reachable, servers_owner
-from bufferlab.execute.restore import probe_method
-from bufferlab.execute.restore_host import restore_host
+from bufferlab.execute.run.engine_backend import EngineBackend, SweepContext
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
 from bufferlab.knob import Values
@@ -108,7 +109,7 @@ def run_sweep(
         with storage.locked(out):
             storage.clean_temporaries(out)
         stack.enter_context(_reserved_servers(guess, options, progress))
-        stack.enter_context(cache_folders.noted(cache, data_dir, out))
+        stack.enter_context(leftovers.noted(cache, data_dir, out))
         scratch = stack.enter_context(storage.scratch(data_dir, owner))
         sweep = _begin(experiment, options, out, cache, progress, stop)
         stack.callback(sweep.datasets.release)
@@ -128,7 +129,7 @@ def prepare_estimate(experiment: Experiment, probes: Sequence[AskedProbe] = ()) 
     """
     plan, loaded = make(experiment, estimated_facts(experiment)), 0
     _require_probes(probes, plan, Path())
-    host.require_memory(engines.declaration(experiment.engine), plan.points)
+    fingerprint.require_memory(engines.declaration(experiment.engine), plan.points)
     cache: Path | None = None
     with suppress(EnvironmentLackingError):  # Without the engine nothing can be in its cache either.
         cache = storage.cache_root(servers_owner(experiment.engine))
@@ -200,7 +201,7 @@ def _require_host(plan: Plan, out: Path, data_dir: Path, cache: Path) -> None:
     """Refuse, before any work, a host that lacks something: the engine, a version, a directory, a disk, direct I/O."""
     experiment = plan.experiment
     declaration, behaviour = engines.declaration(experiment.engine), engines.behaviour(experiment.engine)
-    host.require_memory(declaration, plan.points)
+    fingerprint.require_memory(declaration, plan.points)
     if not declaration.is_server:  # A server is found by its own name, which a point has.
         behaviour.find()
     _require_versions(plan)
@@ -311,7 +312,7 @@ def _load_reporter(sweep: _Sweep, cost: Cost, databases: int) -> Callable[[float
 def _context(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Path, data_dir: Path) -> SweepContext:
     experiment = sweep.experiment
     versions = _versions(experiment, plan)
-    host_facts = host.fingerprint(data_dir)
+    host_facts = fingerprint.fingerprint(data_dir)
     if folder is None:
         document: dict[str, Any] = {**plan.as_dict(), "versions": versions}
         with storage.locked(sweep.out):

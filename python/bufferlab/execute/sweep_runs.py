@@ -14,11 +14,11 @@ from pathlib import Path
 
 from bufferlab.errors import BufferlabError, Failure, Interrupted, Problem, causes, is_full
 from bufferlab.execute import resume
-from bufferlab.execute.backend import Backend, Gathered, OnStage
 from bufferlab.execute.progress import Pace, Progress, Status
-from bufferlab.execute.run_checks import warnings
+from bufferlab.execute.run.backend import Backend, FilledRun, OnStage
+from bufferlab.execute.run.run_checks import warnings
+from bufferlab.execute.run.supervise import interrupted
 from bufferlab.execute.stop import StopRequest
-from bufferlab.execute.supervise import interrupted
 from bufferlab.plan import Plan, PlannedRun, Point
 from bufferlab.results import schema
 from bufferlab.results.schema import Run
@@ -154,24 +154,22 @@ def execute_run(
         started_at=(now := _now()),
         ended_at=now,
     )
-    gathered = Gathered(run)
+    filled = FilledRun(run)
     with backend.home(run.run_id) as home:
         try:
-            gathered.end(backend.do(planned, point, home, gathered, on_stage))
+            filled.end(backend.do(planned, point, home, filled, on_stage))
         except Interrupted:
-            gathered.end(interrupted(stop))
+            filled.end(interrupted(stop))
         except BufferlabError as error:
             _LOG.debug("the run's error, with its causes:\n%s", causes(error))
-            gathered.end(error.failure)
+            filled.end(error.failure)
         except OSError as error:
             _LOG.debug("the run's error, with its causes:\n%s", causes(error))
-            gathered.end(_refused_by_disk(error, home.parent))
+            filled.end(_refused_by_disk(error, home.parent))
         finally:
-            backend.leave(home, gathered)
-        gathered.run.ended_at = _now()
-        return folder.publish_run(
-            gathered.run, gathered.samples, gathered.latency, gathered.log, gathered.beside, gathered.tables
-        )
+            backend.leave(home, filled)
+        filled.run.ended_at = _now()
+        return folder.publish_run(filled.run, filled.samples, filled.latency, filled.log, filled.beside, filled.tables)
 
 
 def _refused_by_disk(error: OSError, folder: Path) -> Failure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bufferlab.chapter.analysis import Analysis, Question
-from bufferlab.chapter.own import OwnChapters
+from bufferlab.chapter.engine_chapters import EngineChapters
 from bufferlab.engines import registry as engines
 from bufferlab.results.store import SweepFolder
 from bufferlab.workloads import registry as workloads
@@ -14,9 +14,9 @@ def analysis_of(sweep: SweepFolder) -> Analysis:
     return Analysis.of(sweep, _question_of)
 
 
-def own_chapters(analysis: Analysis) -> OwnChapters:
+def own_chapters(analysis: Analysis) -> EngineChapters:
     """Return the chapters of the engine that ran; none where no run ended well."""
-    return engines.chapters(analysis.runs[0].run.engine) if analysis.runs else OwnChapters()
+    return engines.chapters(analysis.runs[0].run.engine) if analysis.runs else EngineChapters()
 
 
 def _question_of(workload: str) -> Question | None:

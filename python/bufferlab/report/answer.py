@@ -14,8 +14,8 @@ from bufferlab.chapter.blocks import Banner
 from bufferlab.knob import Value
 from bufferlab.report import findings, predicted
 from bufferlab.report.analyse import own_chapters
-from bufferlab.results.integrity import MeasuredRun
 from bufferlab.results.schema import Run
+from bufferlab.results.sweep_checks import MeasuredRun
 from bufferlab.stats.verdict import SweepVerdict
 from bufferlab.workloads import registry as workloads
 

@@ -22,7 +22,7 @@ from bufferlab.report.compare_sides import MatchedPoint
 from bufferlab.report.compare_words import answer, limits, table, unmatched
 from bufferlab.report.detail_tables import check_table, failed_checks
 from bufferlab.report.document import Report, stamped
-from bufferlab.results.integrity import Check
+from bufferlab.results.sweep_checks import Check
 from bufferlab.units import readable
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from bufferlab.chapter.blocks import Banner, Figure, Section, Table
 from bufferlab.errors import Failure
-from bufferlab.results.integrity import Check
 from bufferlab.results.schema import StoredSetting
+from bufferlab.results.sweep_checks import Check
 
 if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder

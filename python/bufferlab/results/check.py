@@ -1,6 +1,6 @@
 """The building blocks of integrity checks: a run with its samples read, a check's outcome, the worst of many runs.
 
-Pure: runs in, checks out. `integrity` and each engine's `EngineResults` say which checks there are.
+Pure: runs in, checks out. `sweep_checks` and each engine's `EngineResults` say which checks there are.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from math import exp, log
 from typing import TYPE_CHECKING, Any, Literal
 
+from bufferlab.results.drift import MIN_MISSES
 from bufferlab.results.metrics import Metric
-from bufferlab.results.steady import MIN_MISSES
 from bufferlab.results.window import Value, Window
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class MeasuredRun:
     phases: dict[str, dict[str, Value]] = field(default_factory=dict)
     """The same values of every phase after the measured window."""
     drift: float | None = None
-    """Misses per transaction in the window's last third over its first (`steady.drift`)."""
+    """Misses per transaction in the window's last third over its first (`drift.drift`)."""
     device_drift: float | None = None
     """Pages from the device per transaction of a server, in the window's last third over its first."""
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from bufferlab.knob import Knob
 from bufferlab.results import metrics
 from bufferlab.results.check import EngineResults, MeasuredRun
+from bufferlab.results.drift import device_drift, drift
 from bufferlab.results.latency import percentiles_us, total_us
 from bufferlab.results.metrics import OF_LATENCIES, Metric
-from bufferlab.results.steady import device_drift, drift
 from bufferlab.results.window import MEASURE, Value, Window
 
 if TYPE_CHECKING:

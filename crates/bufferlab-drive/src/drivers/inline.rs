@@ -16,7 +16,7 @@ use crate::driver::Driver;
 use crate::failure::Failure;
 use crate::gate_feed::{GATE_WINDOW, GateFeed};
 use crate::pacing::{Clock, wake_on_time};
-use crate::watch::Inside;
+use crate::sampler::Inside;
 
 /// Transactions between two looks at the clock while none is long: the time limit is a safety net, not the rule.
 const CLOCK_LOOK: u64 = 64;

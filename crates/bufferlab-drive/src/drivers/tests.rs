@@ -10,7 +10,7 @@ use crate::event::{Edge, Event, Phase};
 use crate::gate::{GateEnd, Window};
 use crate::gate_feed::GateFeed;
 use crate::probes::Probes;
-use crate::watch::{StopOnDrop, Watch};
+use crate::sampler::{Sampler, StopOnDrop};
 
 /// A test's engine: it counts commits of all connections, fails at one of them, or holds one until the test frees it.
 #[derive(Default)]
@@ -329,7 +329,7 @@ fn a_driver_that_does_not_answer_is_sampled_in_the_phase_it_is_in_and_the_sample
             lock(&seen).push((phase.name().to_owned(), values.len(), missing));
         }
     };
-    let watch = Watch::new(None, Probes::default(), &sink, &|| 0.0);
+    let sampler = Sampler::new(None, Probes::default(), &sink, &|| 0.0);
     let cancelled = AtomicBool::new(false);
     let wait_for = |samples: usize| {
         while lock(&seen).len() < samples {
@@ -337,14 +337,14 @@ fn a_driver_that_does_not_answer_is_sampled_in_the_phase_it_is_in_and_the_sample
         }
     };
     std::thread::scope(|scope| {
-        let _stop = StopOnDrop(&watch);
-        scope.spawn(|| watch.sample_until_stopped(Duration::from_millis(10)));
+        let _stop = StopOnDrop(&sampler);
+        scope.spawn(|| sampler.sample_until_stopped(Duration::from_millis(10)));
         // A setup section occupies the connection: there is no driver yet.
-        watch.enter(Phase::Extra(Arc::from("range_scan")), None, 10);
+        sampler.enter(Phase::Extra(Arc::from("range_scan")), None, 10);
         lock(&seen).clear();
         wait_for(2);
         assert!(lock(&seen).iter().all(|sample| *sample == ("range_scan".to_owned(), 1, true)));
-        watch.enter(Phase::Measure, Some(drivers.board()), 10);
+        sampler.enter(Phase::Measure, Some(drivers.board()), 10);
         lock(&seen).clear();
         scope.spawn(|| {
             wait_for(2);
@@ -354,7 +354,7 @@ fn a_driver_that_does_not_answer_is_sampled_in_the_phase_it_is_in_and_the_sample
         let stretch = Stretch { cancelled: &cancelled, ..stretch(u64::MAX) };
         assert_eq!(drivers.run_inline(&stretch, &mut embedded, None), Ok(Stretched::Cancelled));
         // The failure of a statement that was interrupted is none, and the answer to a question that was too late is lost.
-        watch.edge(Edge::End, &mut ()).expect("nothing is asked");
+        sampler.edge(Edge::End, &mut ()).expect("nothing is asked");
     });
     let seen = lock(&seen).clone();
     let held = seen.iter().filter(|sample| **sample == ("measure".to_owned(), 1, true)).count();

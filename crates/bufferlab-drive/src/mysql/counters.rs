@@ -30,7 +30,7 @@ use bufferlab_probe::Reading;
 use super::control::Control;
 use super::version::Version;
 use crate::failure::Failure;
-use crate::watch::EngineCounters;
+use crate::sampler::EngineCounters;
 
 const PROBE: &str = "engine";
 

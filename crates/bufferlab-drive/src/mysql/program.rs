@@ -21,9 +21,9 @@ use crate::finished::{Finished, Part, WarmedUp};
 use crate::gate::{GateEnd, Window};
 use crate::gate_feed::GateFeed;
 use crate::job::Limit;
+use crate::sampler::EngineCounters;
 use crate::server::job::{Counted, ProgramJob};
 use crate::server::session::{Session, deadline};
-use crate::watch::EngineCounters;
 
 /// Time between two polls of the server's count of transactions.
 const LOOK: Duration = Duration::from_millis(60);
@@ -142,7 +142,7 @@ fn said(status: ExitStatus) -> String {
 pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJob) -> Result<Finished, Failure> {
     let course = session.course;
     let mut finished = Finished::default();
-    session.watch.enter(Phase::WarmUp, None, course.warm_up.limit.transactions);
+    session.sampler.enter(Phase::WarmUp, None, course.warm_up.limit.transactions);
     let (before, first) = look(session, program.counted)?;
     let begun = Instant::now();
     let mut running = Running::start(program)?;
@@ -168,7 +168,7 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
     finished.warm_up = WarmedUp { gate, misses: feed.misses(), part };
     finished.interrupted = gate.is_none();
     if !finished.interrupted {
-        session.watch.enter(Phase::Measure, None, course.measure.transactions);
+        session.sampler.enter(Phase::Measure, None, course.measure.transactions);
         (finished.measured, finished.interrupted) = window(session, program, &mut running)?;
     }
     running.stop();

@@ -17,11 +17,11 @@ use crate::event::Sink;
 use crate::failure::{Failure, FailureKind};
 use crate::finished::Finished;
 use crate::job::Pace;
-use crate::probes::{Probes, Watched};
+use crate::probes::{ProbedRun, Probes};
+use crate::sampler::EngineCounters;
 use crate::server::job::Run;
-use crate::server::run::{drive, phases, watched};
+use crate::server::run::{drive, phases, with_sampler};
 use crate::server::session::Session;
-use crate::watch::EngineCounters;
 
 /// Executes a run.
 ///
@@ -55,9 +55,9 @@ pub fn run(job: &Run<Target>, sink: &dyn Sink, cancelled: &AtomicBool) -> Result
     let process = ProcessProbe::new().with_drivers(Arc::clone(&cpu_ns));
     let data = job.datadir.as_deref();
     let probes =
-        Probes::of(Watched { server_pid: job.server_pid, data, process, asked: &job.probes, page_trace: None })?;
-    watched(Some(engine), version.text, probes, sink, job.sample_interval, |watch| {
-        let mut session = Session { server: &mut server, course, watch, cancelled, cpu_ns };
+        Probes::of(ProbedRun { server_pid: job.server_pid, data, process, asked: &job.probes, page_trace: None })?;
+    with_sampler(Some(engine), version.text, probes, sink, job.sample_interval, |sampler| {
+        let mut session = Session { server: &mut server, course, sampler, cancelled, cpu_ns };
         let outcome = match (&job.program, &job.workload) {
             (Some(program), _) => program::measure(&mut session, program)
                 .and_then(|mut finished| phases(&mut session, &mut finished).map(|()| finished)),

@@ -17,10 +17,10 @@ use super::plan;
 use super::target::Target;
 use crate::failure::{Failure, FailureKind};
 use crate::gate::Window;
+use crate::sampler::AtEdge;
 use crate::server::Sending;
 use crate::server::prefill::TableReads;
 use crate::server::session::{Server, refused};
-use crate::watch::AtEdge;
 
 /// The beginning of a statement that changes a setting of the whole server.
 const SETTING: &str = "SET GLOBAL";

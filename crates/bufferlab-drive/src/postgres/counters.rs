@@ -25,7 +25,7 @@ use bufferlab_probe::Reading;
 
 use super::control::{Control, Reader};
 use crate::failure::Failure;
-use crate::watch::EngineCounters;
+use crate::sampler::EngineCounters;
 
 const PROBE: &str = "engine";
 /// Our statements' names at the server.

@@ -14,9 +14,9 @@ use super::target::Target;
 use crate::event::Sink;
 use crate::failure::{Failure, FailureKind};
 use crate::finished::Finished;
-use crate::probes::{Probes, Watched};
+use crate::probes::{ProbedRun, Probes};
 use crate::server::job::Run;
-use crate::server::run::{drive, watched};
+use crate::server::run::{drive, with_sampler};
 use crate::server::session::Session;
 
 /// Executes a run.
@@ -52,9 +52,9 @@ pub fn run(job: &Run<Target>, sink: &dyn Sink, cancelled: &AtomicBool) -> Result
     let process = ProcessProbe::new().with_drivers(Arc::clone(&cpu_ns));
     let data = job.datadir.as_deref();
     let page_trace = job.probes.page_trace.as_ref().map(|_| Box::new(window_without(uncounted)) as Box<dyn Probe>);
-    let probes = Probes::of(Watched { server_pid: job.server_pid, data, process, asked: &job.probes, page_trace })?;
-    watched(Some(Box::new(counters)), version, probes, sink, job.sample_interval, |watch| {
-        let mut session = Session { server: &mut server, course, watch, cancelled, cpu_ns };
+    let probes = Probes::of(ProbedRun { server_pid: job.server_pid, data, process, asked: &job.probes, page_trace })?;
+    with_sampler(Some(Box::new(counters)), version, probes, sink, job.sample_interval, |sampler| {
+        let mut session = Session { server: &mut server, course, sampler, cancelled, cpu_ns };
         drive(&mut session, workload)
     })
 }

@@ -19,10 +19,10 @@ use super::target::Target;
 use super::wire::Silence;
 use crate::failure::Failure;
 use crate::gate::Window;
+use crate::sampler::AtEdge;
 use crate::server::Sending;
 use crate::server::prefill::TableReads;
 use crate::server::session::{Server, refused};
-use crate::watch::AtEdge;
 
 /// A running server.
 pub(super) struct PostgresServer {

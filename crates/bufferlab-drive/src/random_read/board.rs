@@ -9,7 +9,7 @@ use bufferlab_probe::Reading;
 use crate::counter::Counter;
 use crate::merge::{Counts, Merged};
 use crate::recorder::Latency;
-use crate::watch::Telling;
+use crate::sampler::Telling;
 
 /// The type of transaction that a read is.
 pub(super) const READ: &str = "read";

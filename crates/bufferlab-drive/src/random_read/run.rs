@@ -22,9 +22,9 @@ use crate::event::{Edge, Event, Phase, Sink};
 use crate::failure::{Failure, FailureKind};
 use crate::finished::{Finished, Settings, TypeLatency};
 use crate::gate::GateEnd;
-use crate::probes::{Probes, Watched};
-use crate::server::run::watched;
-use crate::watch::{EngineCounters, Watch};
+use crate::probes::{ProbedRun, Probes};
+use crate::sampler::{EngineCounters, Sampler};
+use crate::server::run::with_sampler;
 
 const PROBE: &str = "engine";
 const WARM_UP: u64 = 0;
@@ -42,12 +42,17 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let board = Arc::new(Board::new(readers(job, way), job.reads.io_size_bytes, Arc::clone(&cpu_ns)));
     let edges = EdgeTimes { sink, times: Mutex::default() };
     let process = ProcessProbe::new().with_drivers(cpu_ns);
-    let probes =
-        Probes::of(Watched { server_pid: None, data: Some(&job.path), process, asked: &job.probes, page_trace: None })?;
+    let probes = Probes::of(ProbedRun {
+        server_pid: None,
+        data: Some(&job.path),
+        process,
+        asked: &job.probes,
+        page_trace: None,
+    })?;
     let engine = Box::new(Size(job.range_bytes));
-    watched(Some(engine), kernel_release(), probes, &edges, job.sample_interval, |watch| {
+    with_sampler(Some(engine), kernel_release(), probes, &edges, job.sample_interval, |sampler| {
         let with = Readers { job, opened: &opened, board: &board, way, cancelled };
-        measure(&with, &board, watch, &edges, fallback)
+        measure(&with, &board, sampler, &edges, fallback)
     })
 }
 
@@ -106,14 +111,14 @@ impl Sink for EdgeTimes<'_> {
 fn measure(
     with: &Readers<'_>,
     board: &Arc<Board>,
-    watch: &Watch<'_>,
+    sampler: &Sampler<'_>,
     edges: &EdgeTimes<'_>,
     fallback: Option<String>,
 ) -> Result<Finished, Failure> {
     let job = with.job;
     let is_cancelled = || with.cancelled.load(std::sync::atomic::Ordering::Relaxed);
     let mut finished = Finished::default();
-    watch.enter(Phase::WarmUp, Some(board.clone()), job.warm_up.transactions);
+    sampler.enter(Phase::WarmUp, Some(board.clone()), job.warm_up.transactions);
     finished.warm_up.part = with.run(WARM_UP, job.warm_up, &mut || Ok(()))?.part;
     finished.interrupted = is_cancelled();
     if finished.interrupted {
@@ -125,11 +130,11 @@ fn measure(
     let resident = with.opened.prepare(job.cache, job.io_mode)?;
     finished.warm_up.part.seconds += begun.elapsed().as_secs_f64();
     let window = with.run(WINDOW, job.measure, &mut || {
-        watch.enter(Phase::Measure, Some(board.clone()), job.measure.transactions);
+        sampler.enter(Phase::Measure, Some(board.clone()), job.measure.transactions);
         board.begin_window();
-        watch.edge(Edge::Start, &mut ())
+        sampler.edge(Edge::Start, &mut ())
     })?;
-    watch.edge(Edge::End, &mut ())?;
+    sampler.edge(Edge::End, &mut ())?;
     finished.interrupted = is_cancelled();
     finished.warm_up.gate = (!finished.interrupted).then_some(GateEnd::Fixed);
     let resident = [resident, with.opened.resident_pages().unwrap_or(None)];

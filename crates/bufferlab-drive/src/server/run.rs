@@ -17,32 +17,32 @@ use crate::failure::Failure;
 use crate::finished::{Finished, Part, PhasePart, WarmedUp};
 use crate::job::WorkloadJob;
 use crate::probes::Probes;
-use crate::watch::{EngineCounters, StopOnDrop, Watch};
+use crate::sampler::{EngineCounters, Sampler, StopOnDrop};
 
 /// Samples every `interval` while `drive` runs; returns its answer with the recorded tables. Without `engine`, the
 /// driver tells the engine's counters.
 ///
 /// # Errors
 /// The error of `drive`. Cancelling is no error: see [`Finished::interrupted`].
-pub fn watched(
+pub fn with_sampler(
     engine: Option<Box<dyn EngineCounters>>,
     engine_version: String,
     probes: Probes,
     sink: &dyn Sink,
     interval: Duration,
-    drive: impl FnOnce(&Watch<'_>) -> Result<Finished, Failure>,
+    drive: impl FnOnce(&Sampler<'_>) -> Result<Finished, Failure>,
 ) -> Result<Finished, Failure> {
     let anchor = clock::Anchor::now();
     let start_ns = anchor.monotonic_ns;
     let seconds_now = move || (clock::monotonic_ns() - start_ns) as f64 / 1e9;
-    let watch = Watch::new(engine, probes, sink, &seconds_now);
+    let sampler = Sampler::new(engine, probes, sink, &seconds_now);
     let finished = std::thread::scope(|scope| {
-        let _stop = StopOnDrop(&watch);
-        scope.spawn(|| watch.sample_until_stopped(interval));
-        drive(&watch)
+        let _stop = StopOnDrop(&sampler);
+        scope.spawn(|| sampler.sample_until_stopped(interval));
+        drive(&sampler)
     })?;
-    watch.enter(Phase::Closing, None, 0);
-    Ok(Finished { engine_version, recorded: watch.finish(), clock: anchor, ..finished })
+    sampler.enter(Phase::Closing, None, 0);
+    Ok(Finished { engine_version, recorded: sampler.finish(), clock: anchor, ..finished })
 }
 
 /// Runs warm-up, window and phases of a workload.
@@ -82,14 +82,14 @@ fn measure<S: Server>(
     let mut finished = Finished::default();
     let mut drivers = session.connect(workloads, course.pace, seed, None)?;
     let board = drivers.board();
-    session.watch.enter(Phase::WarmUp, Some(drivers.board()), course.warm_up.limit.transactions);
+    session.sampler.enter(Phase::WarmUp, Some(drivers.board()), course.warm_up.limit.transactions);
     let begun = Instant::now();
     let (gate, misses) = session.warm_up(&mut drivers, begun)?;
     let part = Part { transactions: board.transactions(), seconds: begun.elapsed().as_secs_f64() };
     finished.warm_up = WarmedUp { gate, misses, part };
     finished.interrupted = gate.is_none();
     if !finished.interrupted {
-        session.watch.enter(Phase::Measure, Some(drivers.board()), course.measure.transactions);
+        session.sampler.enter(Phase::Measure, Some(drivers.board()), course.measure.transactions);
         let (part, whole) = session.window(&mut drivers, course.measure)?;
         finished.measured = part;
         finished.interrupted = !whole;

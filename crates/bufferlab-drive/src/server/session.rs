@@ -21,7 +21,7 @@ use crate::gate::{GateEnd, Window};
 use crate::gate_feed::GateFeed;
 use crate::job::{Limit, Pace, PhaseJob, Spacing, WarmUp};
 use crate::quota::Quota;
-use crate::watch::{AtEdge, Watch};
+use crate::sampler::{AtEdge, Sampler};
 
 /// Time between two checks for a window's end, besides the drivers' own.
 const WINDOW_LOOK: Duration = Duration::from_millis(500);
@@ -127,14 +127,14 @@ impl Course<'_> {
     }
 }
 
-/// A server, the parts of its run, and the watch that samples it.
+/// A server, the parts of its run, and the sampler that samples it.
 pub struct Session<'a, S: Server> {
     /// The server.
     pub server: &'a mut S,
     /// The parts of the run.
     pub course: Course<'a>,
-    /// The watch that samples.
-    pub watch: &'a Watch<'a>,
+    /// The sampler that samples.
+    pub sampler: &'a Sampler<'a>,
     /// The caller sets it to stop everything.
     pub cancelled: &'a AtomicBool,
     /// The processor time of all drivers' threads.
@@ -272,7 +272,7 @@ impl<S: Server> Session<'_, S> {
     /// # Errors
     /// When the server does not answer.
     pub fn edge(&mut self, edge: Edge) -> Result<(), Failure> {
-        self.watch.edge(edge, self.server)
+        self.sampler.edge(edge, self.server)
     }
 
     /// Runs one phase: its setup, untimed, then its window in a closed loop on all connections. The flag is false when
@@ -281,7 +281,7 @@ impl<S: Server> Session<'_, S> {
     /// # Errors
     /// When the script is wrong, or the server's.
     pub fn phase(&mut self, phase: &PhaseJob) -> Result<(Part, Vec<TypeLatency>, bool), Failure> {
-        self.watch.enter(Phase::Extra(Arc::clone(&phase.name)), None, phase.limit.transactions);
+        self.sampler.enter(Phase::Extra(Arc::clone(&phase.name)), None, phase.limit.transactions);
         let script = phase.script.parse()?;
         for setup in script.setup()? {
             let place = format!("{}:{}", script.source(), setup.sql.line);
@@ -293,7 +293,7 @@ impl<S: Server> Session<'_, S> {
         }
         let workloads = boxed(phase.script.workloads(self.course.connections)?);
         let mut drivers = self.connect(workloads, &Pace::Closed, phase.script.seed, Some(&phase.name))?;
-        self.watch.drive(drivers.board());
+        self.sampler.drive(drivers.board());
         let (part, whole) = self.window(&mut drivers, phase.limit)?;
         Ok((part, latencies_of(&drivers), whole))
     }

@@ -15,8 +15,8 @@ use super::{page_trace, pcache};
 use crate::event::Sink;
 use crate::failure::Failure;
 use crate::finished::Finished;
-use crate::probes::{Probes, Watched};
-use crate::server::run::{drive, watched};
+use crate::probes::{ProbedRun, Probes};
+use crate::server::run::{drive, with_sampler};
 use crate::server::session::{Course, Session};
 
 /// Executes a run.
@@ -46,11 +46,11 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let process = ProcessProbe::new().with_driver(DriverThread::current());
     let window = recorder.as_ref().map(|_| Box::new(WindowProbe::with(|| ())) as Box<dyn Probe>);
     let data = Some(&*job.database);
-    let probes = Probes::of(Watched { server_pid: None, data, process, asked: &job.probes, page_trace: window })?;
+    let probes = Probes::of(ProbedRun { server_pid: None, data, process, asked: &job.probes, page_trace: window })?;
     let mut server = SqliteServer::new(engine, cancelled);
     let version = rusqlite::version().to_owned();
-    let mut finished = watched(None, version, probes, sink, job.sample_interval, |watch| {
-        let mut session = Session { server: &mut server, course, watch, cancelled, cpu_ns: Arc::default() };
+    let mut finished = with_sampler(None, version, probes, sink, job.sample_interval, |sampler| {
+        let mut session = Session { server: &mut server, course, sampler, cancelled, cpu_ns: Arc::default() };
         let outcome = drive(&mut session, &job.workload);
         outcome.map_err(|failure| server.with_cause(failure))
     })?;

@@ -14,8 +14,8 @@ use super::interrupt::Interruptible;
 use super::{plan, script};
 use crate::failure::{DEVICE_ERROR_HINT, Failure};
 use crate::gate::Window;
+use crate::sampler::{AtEdge, Inside};
 use crate::server::session::Server;
-use crate::watch::{AtEdge, Inside};
 
 /// An open database.
 pub(super) struct SqliteServer<'a> {

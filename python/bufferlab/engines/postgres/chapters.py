@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Section, Table
-from bufferlab.chapter.own import OwnChapters
+from bufferlab.chapter.engine_chapters import EngineChapters
 from bufferlab.chapter.point_table import point_table
 from bufferlab.engines.postgres.limits import limits
 
@@ -65,4 +65,4 @@ def _log(analysis: Analysis) -> Table:
     return point_table(analysis, "server-log", "What else a transaction costs", heads, caption, known_only=True)
 
 
-CHAPTERS = OwnChapters(inside=(inside,), limits=limits)
+CHAPTERS = EngineChapters(inside=(inside,), limits=limits)

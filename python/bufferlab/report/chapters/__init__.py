@@ -6,7 +6,7 @@ A chapter takes the analysis and returns a section, or None where the sweep has 
 from __future__ import annotations
 
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.own import Chapter
+from bufferlab.chapter.engine_chapters import Chapter
 from bufferlab.chapter.time_series import time_series
 from bufferlab.report.analyse import own_chapters
 from bufferlab.report.chapters.best import best

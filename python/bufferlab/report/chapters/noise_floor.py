@@ -1,6 +1,6 @@
 """The chapter on this host's noise floor and the sweep's scatter.
 
-It tells what repetitions can find here, and whether today is worse. execute/stored_noise.py put a copy of the floor
+It tells what repetitions can find here, and whether today is worse. execute/host/stored_noise.py put a copy of it
 into host.json. An A/A sweep, whose points differ in a label alone, shows what it found itself. The chapter reads no
 clock: a floor's age is its age when the sweep ran.
 """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bufferlab.chapter.own import OwnChapters
+from bufferlab.chapter.engine_chapters import EngineChapters
 from bufferlab.engines.file.chapters.costs import random_reads
 from bufferlab.engines.file.chapters.factors import answer, asked_figure, factors
 
-CHAPTERS = OwnChapters(inside=(factors, random_reads), answer=answer, answers_in="factors", figure=asked_figure)
+CHAPTERS = EngineChapters(inside=(factors, random_reads), answer=answer, answers_in="factors", figure=asked_figure)

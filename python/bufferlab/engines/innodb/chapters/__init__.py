@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bufferlab.chapter.own import OwnChapters
+from bufferlab.chapter.engine_chapters import EngineChapters
 from bufferlab.engines.innodb.chapters.inside import inside
 from bufferlab.engines.innodb.chapters.scan_depth import answer, scan_depth
 from bufferlab.engines.innodb.chapters.victim_path import victim_path
 from bufferlab.engines.innodb.limits import bytes_written, limits
 
-CHAPTERS = OwnChapters(
+CHAPTERS = EngineChapters(
     answering=(scan_depth,),
     inside=(victim_path, inside),
     answer=answer,

@@ -20,8 +20,8 @@ from bufferlab.engines.servers.builds import ON_PATH, Build
 from bufferlab.engines.servers.child_process import tail
 from bufferlab.engines.servers.hosts.host import Host
 from bufferlab.engines.servers.identity import DATABASE, Identity
-from bufferlab.engines.servers.life import signs_of_life
 from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import BufferlabError
 

@@ -27,7 +27,7 @@ from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
 from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
 from bufferlab.engines.servers.family import ReadBack
 from bufferlab.engines.servers.hosts.host import Host
-from bufferlab.engines.servers.life import signs_of_life
+from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.knob import Native, Values, values_of
 
@@ -300,7 +300,7 @@ class RunningHost(Host):
 
     @contextmanager
     def _signs_of_life(self, on_event: OnEvent, what: str, address: Address) -> Iterator[None]:
-        """Send signs of life (`life.signs_of_life`) as long as the server answers; it cannot be killed from here."""
+        """Send signs of life (`signs_of_life`) as long as the server answers; it cannot be killed from here."""
         with signs_of_life(on_event, what, lambda: self._listen(address)):
             yield
 

@@ -17,7 +17,7 @@ from typing import Any
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import EngineFailure, failure_of
 from bufferlab.errors import causes
-from bufferlab.execute import consistency_by_sqlite3
+from bufferlab.execute.data import consistency_by_sqlite3
 
 _SIGN_OF_LIFE_SECONDS = 1.0
 

@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
 
-from bufferlab.execute.reach import Owner
-from bufferlab.execute.trees import entries, fsync
+from bufferlab.execute.data.trees import entries, fsync
+from bufferlab.execute.host.reachable import Owner
 
 Method = Literal["reflink", "copy"]
 

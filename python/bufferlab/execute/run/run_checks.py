@@ -10,8 +10,8 @@ from typing import Any
 
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Failure
-from bufferlab.execute.datasets import Dataset
-from bufferlab.execute.restore import Method
+from bufferlab.execute.data.datasets import Dataset
+from bufferlab.execute.data.run_copy import Method
 from bufferlab.plan import Point
 from bufferlab.results.schema import IntegrityRow, Measured, PhaseDone, Run, StoredSetting
 from bufferlab.results.standstill import limit_seconds, standstill

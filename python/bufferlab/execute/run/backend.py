@@ -18,7 +18,7 @@ OnStage = Callable[[str, float], None]
 
 
 @dataclass
-class Gathered:
+class FilledRun:
     """Everything a run has delivered so far. It is published even when the run fails."""
 
     run: Run
@@ -62,16 +62,14 @@ class Backend(Protocol):
         """Context manager for the folder that a run may work in: gone afterwards, in every case."""
         ...
 
-    def do(
-        self, planned: PlannedRun, point: Point, home: Path, gathered: Gathered, on_stage: OnStage
-    ) -> Failure | None:
+    def do(self, planned: PlannedRun, point: Point, home: Path, filled: FilledRun, on_stage: OnStage) -> Failure | None:
         """Do the run and gather what it delivers. Return why it cannot be used; None if it can.
 
         Raises BufferlabError or OSError when the run ends early: it is published as failed or interrupted.
         """
         ...
 
-    def leave(self, home: Path, gathered: Gathered) -> None:
+    def leave(self, home: Path, filled: FilledRun) -> None:
         """Put right, before publication, what the run may have left on this host, however it ended."""
         ...
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import TraceWay
 from bufferlab.errors import Failure
-from bufferlab.execute import tracefs_clean
-from bufferlab.execute.asked_probe import EndedRun
+from bufferlab.execute.host import tracefs_clean
+from bufferlab.execute.probes.command_line_probe import EndedRun
 from bufferlab.results.page_traces import PageTrace, page_trace_words
 from bufferlab.results.store import PAGE_TRACE_FILE, write_page_trace
 

@@ -73,7 +73,7 @@ struct Stage {
 }
 
 /// The drivers' board, the engine's counters and the host's probes, with the receiver of samples.
-pub struct Watch<'a> {
+pub struct Sampler<'a> {
     stage: Mutex<Stage>,
     engine: Mutex<Option<Box<dyn EngineCounters>>>,
     probes: Probes,
@@ -95,15 +95,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<'a> Watch<'a> {
-    /// Makes a watch of these; without `engine`, the driver tells the engine's counters with its tallies.
+impl<'a> Sampler<'a> {
+    /// Makes a sampler of these; without `engine`, the driver tells the engine's counters with its tallies.
     pub fn new(
         engine: Option<Box<dyn EngineCounters>>,
         probes: Probes,
         sink: &'a dyn Sink,
         seconds_now: &'a (dyn Fn() -> f64 + Sync),
     ) -> Self {
-        Watch {
+        Sampler {
             stage: Mutex::default(),
             engine: Mutex::new(engine),
             probes,
@@ -164,7 +164,7 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    /// Samples every `interval` until [`Watch::stop`]. Missed ticks are skipped, not made up for.
+    /// Samples every `interval` until [`Sampler::stop`]. Missed ticks are skipped, not made up for.
     pub fn sample_until_stopped(&self, interval: Duration) {
         let mut tick = Instant::now() + interval;
         while !self.sleep_until(tick) {
@@ -232,7 +232,7 @@ impl<'a> Watch<'a> {
 }
 
 /// A guard that ends the sampler's thread also when the run fails.
-pub struct StopOnDrop<'a, 'b>(pub &'a Watch<'b>);
+pub struct StopOnDrop<'a, 'b>(pub &'a Sampler<'b>);
 
 impl Drop for StopOnDrop<'_, '_> {
     fn drop(&mut self) {
@@ -277,12 +277,12 @@ mod tests {
             Event::StatusText { .. } => *lock(&texts) += 1,
             _ => {}
         };
-        let watch = Watch::new(Some(Box::new(Counting(0))), Probes::default(), &sink, &|| 0.0);
-        watch.enter(Phase::Measure, None, 10);
-        watch.edge(Edge::Start, &mut Words).expect("it answers");
+        let sampler = Sampler::new(Some(Box::new(Counting(0))), Probes::default(), &sink, &|| 0.0);
+        sampler.enter(Phase::Measure, None, 10);
+        sampler.edge(Edge::Start, &mut Words).expect("it answers");
         std::thread::scope(|scope| {
-            let _stop = StopOnDrop(&watch);
-            scope.spawn(|| watch.sample_until_stopped(Duration::from_millis(10)));
+            let _stop = StopOnDrop(&sampler);
+            scope.spawn(|| sampler.sample_until_stopped(Duration::from_millis(10)));
             while lock(&seen).len() < 4 {
                 std::thread::yield_now();
             }
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn an_edge_without_counters_is_a_failure() {
-        let watch = Watch::new(Some(Box::new(Counting(2))), Probes::default(), &|_| {}, &|| 0.0);
-        watch.edge(Edge::Start, &mut ()).expect_err("the engine does not answer");
+        let sampler = Sampler::new(Some(Box::new(Counting(2))), Probes::default(), &|_| {}, &|| 0.0);
+        sampler.edge(Edge::Start, &mut ()).expect_err("the engine does not answer");
     }
 }

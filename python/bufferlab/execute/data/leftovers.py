@@ -20,7 +20,7 @@ from typing import Literal
 
 from bufferlab import marked
 from bufferlab.engines.servers.builds import servers_root
-from bufferlab.execute.storage import SCRATCH, cache_root, remove_if_empty
+from bufferlab.execute.host.storage import SCRATCH, cache_root, remove_if_empty
 
 Kind = Literal["database", "server", "left over"]
 

@@ -13,7 +13,7 @@ Chapter = Callable[[Analysis], Section | None]
 
 
 @dataclass(frozen=True)
-class OwnChapters:
+class EngineChapters:
     """The chapters of an engine. They take the analysis of a sweep on that engine."""
 
     answering: tuple[Chapter, ...] = ()

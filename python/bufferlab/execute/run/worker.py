@@ -35,10 +35,10 @@ def main() -> int:
         return 1  # The parent died before this process had asked for a signal at its death.
     threading.Thread(target=_watch_lifeline, daemon=True).start()
     # Imported only now: from a cold disk it takes seconds, and a worker whose parent has died must not stay so long.
-    from bufferlab.execute import work
+    from bufferlab.execute.run import one_job
 
     stopped = threading.Event()
-    cancel = work.canceller(job)
+    cancel = one_job.canceller(job)
     threading.Thread(target=_wait_for_stop, args=(stopped, cancel), daemon=True).start()
     lock = threading.Lock()
 
@@ -48,9 +48,9 @@ def main() -> int:
             out.flush()
 
     try:
-        result = work.do(job, send, stopped)
+        result = one_job.do(job, send, stopped)
     except Exception as error:  # The parent must hear of every error.
-        send(json.dumps({"event": "error", **work.described(error)}))
+        send(json.dumps({"event": "error", **one_job.described(error)}))
         return 1
     send(json.dumps({"event": "result", "result": result}))
     return 0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.errors import Failure
-from bufferlab.execute.backend import Gathered, OnStage
+from bufferlab.execute.run.backend import FilledRun, OnStage
 from bufferlab.execute.stop import StopRequest
 from bufferlab.models.predict import Target, predict
 from bufferlab.plan import PlannedRun, Point
@@ -62,19 +62,17 @@ class ModelBackend:
         """Context manager for the sweep's folder: a prediction needs no place of its own."""
         yield self.folder
 
-    def do(
-        self, planned: PlannedRun, point: Point, home: Path, gathered: Gathered, on_stage: OnStage
-    ) -> Failure | None:
+    def do(self, planned: PlannedRun, point: Point, home: Path, filled: FilledRun, on_stage: OnStage) -> Failure | None:
         """Predict the point."""
         on_stage(_REPLAYING, 0.0)
         prediction = predict(self.target, point, self.stop.check)
-        gathered.ran(self._settings(point, prediction), prediction.traced.engine_version)
-        gathered.run.prediction = prediction
-        gathered.run.measured = Measured(seconds=0.0, transactions=prediction.traced.work["transaction"])
-        gathered.samples += list(self._samples(prediction))
+        filled.ran(self._settings(point, prediction), prediction.traced.engine_version)
+        filled.run.prediction = prediction
+        filled.run.measured = Measured(seconds=0.0, transactions=prediction.traced.work["transaction"])
+        filled.samples += list(self._samples(prediction))
         return None
 
-    def leave(self, home: Path, gathered: Gathered) -> None:
+    def leave(self, home: Path, filled: FilledRun) -> None:
         """Do nothing: a prediction changes nothing on this host."""
 
     def seconds_left(self, point: Point, stage: str, share: float, spent_s: float) -> float:

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from bufferlab.results import integrity
-from bufferlab.results.integrity import Check, MeasuredRun, check_sweep
+from bufferlab.results import sweep_checks
+from bufferlab.results.sweep_checks import Check, MeasuredRun, check_sweep
 from bufferlab.results.window import Reading, Window
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
@@ -209,7 +209,7 @@ def test_each_terminal_may_be_half_inside_the_window_once(inside: float, share: 
         latency_us={"queue": inside * 5e6, "service": inside * 15e6},
         latency_n=200,
     )
-    assert integrity._little_off(run).share == pytest.approx(share)
+    assert sweep_checks._little_off(run).share == pytest.approx(share)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_connections_are_off_by_what_their_own_edges_do_not_explain(service_s: f
         open_loop=False, window=SimpleNamespace(seconds=10.0), latency_n=1000, connections=5,
         latency_us={"service": service_s * 1e6},
     ))  # fmt: skip
-    assert integrity._connections_off(run).share == pytest.approx(off)
+    assert sweep_checks._connections_off(run).share == pytest.approx(off)
 
 
 @pytest.mark.parametrize(("terminals", "seconds", "share"), [(20, 10.0, 0.0), (0, 10.0, None), (20, None, None)])
@@ -232,4 +232,4 @@ def test_littles_law_asks_for_terminals_and_a_window(
         run=SimpleNamespace(workload={"name": "tpcc", "terminals": terminals}), open_loop=False, latency_n=1000,
         window=SimpleNamespace(seconds=seconds), latency_us={"service": 150e6, "queue": 50e6},
     ))  # fmt: skip
-    assert integrity._little_off(run).share == share
+    assert sweep_checks._little_off(run).share == share

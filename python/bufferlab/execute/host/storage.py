@@ -1,6 +1,6 @@
 """The directories that a sweep works in: where they are, whether they can be used, and who holds them.
 
-A directory that cannot serve is refused before any work. This file copies nothing (restore.py does).
+A directory that cannot serve is refused before any work. This file copies nothing (run_copy.py does).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bufferlab import marked
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.execute.reach import Owner, barrier, is_ours_alone, open_way, shared_root
+from bufferlab.execute.host.reachable import Owner, barrier, is_ours_alone, open_way, shared_root
 from bufferlab.units import format_bytes
 
 SCRATCH = ".bufferlab-work"

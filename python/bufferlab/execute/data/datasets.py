@@ -1,7 +1,7 @@
 """The cache of loaded databases: finds one by its `data_key`, verifies it before use, and loads it when missing.
 
 An entry appears whole (a renamed folder) or not at all. Its manifest holds the database's size, trees and SHA-256 (of
-each file, where the database is a directory). A corrupt entry is reported, removed and loaded again. restore.py makes
+each file, where the database is a directory). A corrupt entry is reported, removed and loaded again. run_copy.py makes
 the copies for runs.
 """
 
@@ -25,7 +25,12 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, Problem, RunFailed
-from bufferlab.execute.jobs import (
+from bufferlab.execute.data.trees import Fingerprint, difference, fingerprint, fsync, make_durable, protect, size_of
+from bufferlab.execute.host.reachable import open_way, servers_owner
+from bufferlab.execute.host.storage import require_space
+from bufferlab.execute.progress import Progress
+from bufferlab.execute.rates import KnownRates
+from bufferlab.execute.run.jobs import (
     check_job,
     load_job,
     load_version,
@@ -34,13 +39,8 @@ from bufferlab.execute.jobs import (
     stored_conditions,
     violations,
 )
-from bufferlab.execute.progress import Progress
-from bufferlab.execute.rates import KnownRates
-from bufferlab.execute.reach import open_way, servers_owner
+from bufferlab.execute.run.supervise import Event, Outcome, supervise
 from bufferlab.execute.stop import StopRequest
-from bufferlab.execute.storage import require_space
-from bufferlab.execute.supervise import Event, Outcome, supervise
-from bufferlab.execute.trees import Fingerprint, difference, fingerprint, fsync, make_durable, protect, size_of
 from bufferlab.plan import DataKnobs
 from bufferlab.results.keys import data_key
 from bufferlab.spec.experiment import Workload

@@ -14,7 +14,7 @@ from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.native import native
 from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.execute.storage import filesystem_of
+from bufferlab.execute.host.storage import filesystem_of
 from bufferlab.plan import Point
 from bufferlab.units import format_bytes
 

@@ -16,18 +16,18 @@ from typing import Any
 from bufferlab import marked
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Failure, Interrupted, RunFailed
-from bufferlab.execute.asked_probe import AskedProbe, EndedRun
-from bufferlab.execute.backend import Gathered, OnStage
-from bufferlab.execute.datasets import Dataset, database_name
-from bufferlab.execute.jobs import Job, check_job, run_job, run_workload, stored_conditions, violations
+from bufferlab.execute.data.datasets import Dataset, database_name
+from bufferlab.execute.data.run_copy import Method, restore
+from bufferlab.execute.data.trees import size_of
+from bufferlab.execute.host.reachable import Owner, open_way
+from bufferlab.execute.host.restore_host import restore_host
+from bufferlab.execute.probes.command_line_probe import AskedProbe, EndedRun
 from bufferlab.execute.rates import KnownRates
-from bufferlab.execute.reach import Owner, open_way
-from bufferlab.execute.restore import Method, restore
-from bufferlab.execute.restore_host import restore_host
-from bufferlab.execute.run_checks import check_run, fatal, started_with
+from bufferlab.execute.run.backend import FilledRun, OnStage
+from bufferlab.execute.run.jobs import Job, check_job, run_job, run_workload, stored_conditions, violations
+from bufferlab.execute.run.run_checks import check_run, fatal, started_with
+from bufferlab.execute.run.supervise import Event, Outcome, supervise
 from bufferlab.execute.stop import StopRequest
-from bufferlab.execute.supervise import Event, Outcome, supervise
-from bufferlab.execute.trees import size_of
 from bufferlab.plan import PlannedRun, Point
 from bufferlab.plan.estimate import window_seconds
 from bufferlab.plan.grid import workload_of
@@ -103,20 +103,18 @@ class EngineBackend:
         finally:
             marked.clear(home)
 
-    def do(
-        self, planned: PlannedRun, point: Point, home: Path, gathered: Gathered, on_stage: OnStage
-    ) -> Failure | None:
+    def do(self, planned: PlannedRun, point: Point, home: Path, filled: FilledRun, on_stage: OnStage) -> Failure | None:
         """Measure the point once."""
         home.mkdir()
         open_way(home, self.context.owner)
-        return _OneRun(self.context, point, self.dataset(point), home, gathered, on_stage).do()
+        return _OneRun(self.context, point, self.dataset(point), home, filled, on_stage).do()
 
-    def leave(self, home: Path, gathered: Gathered) -> None:
+    def leave(self, home: Path, filled: FilledRun) -> None:
         """Keep the ends of the logs of a run that did not end well, and put back what its worker could not."""
-        if gathered.run.status != "ok":
-            gathered.log += _log_ends(home)
+        if filled.run.status != "ok":
+            filled.log += _log_ends(home)
         for said in restore_host():  # A worker that was killed could not put these back itself.
-            gathered.log += f"{said}\n"
+            filled.log += f"{said}\n"
 
     def seconds_left(self, point: Point, stage: str, share: float, spent_s: float) -> float:
         """Return the seconds that a run still needs: of the window, or of all that comes before it."""
@@ -135,7 +133,7 @@ class _OneRun:
     point: Point
     dataset: Dataset
     home: Path
-    gathered: Gathered
+    filled: FilledRun
     on_stage: OnStage
     sizes: list[int] = field(default_factory=list)
     """Bytes of the database at the edges of the window, as the worker's events told them."""
@@ -149,21 +147,21 @@ class _OneRun:
 
     def do(self) -> Failure | None:
         """Copy the database, measure, keep what was told, and check the data. Return why the run cannot be used."""
-        context, gathered, dataset = self.context, self.gathered, self.dataset
-        gathered.run.data_key = dataset.data_key
+        context, filled, dataset = self.context, self.filled, self.dataset
+        filled.run.data_key = dataset.data_key
         if not context.engine.data_is_read_only:
             self._restore()
-        allow, seed = context.allow_online_changes, gathered.run.seed
+        allow, seed = context.allow_online_changes, filled.run.seed
         job = run_job(context.experiment, self.point, seed, self.database, allow_online_changes=allow)
         probes = {probe.name: probe.job(self.home) for probe in context.probes}
         try:
             outcome = context.supervised("run", job | ({"probes": probes} if probes else {}), self.home, self._hear)
         finally:
             if self.status_texts:
-                gathered.beside["engine_status.txt"] = _engine_status(self.status_texts)
-        gathered.log = outcome.log
-        self._keep_tables(EndedRun(context.engine.name, outcome.result, self.home, self.database, gathered.samples))
-        gathered.run.database = Database(
+                filled.beside["engine_status.txt"] = _engine_status(self.status_texts)
+        filled.log = outcome.log
+        self._keep_tables(EndedRun(context.engine.name, outcome.result, self.home, self.database, filled.samples))
+        filled.run.database = Database(
             # Of a directory only the data count: a pool's percentage does not refer to the server's tables and logs.
             bytes_loaded=dataset.size_bytes if context.engine.data_kind == "file" else dataset.allocated_bytes,
             bytes_start=self.sizes[0] if self.sizes else None,
@@ -189,7 +187,7 @@ class _OneRun:
             case "status_text":
                 self.status_texts.append(event)
             case "sample":
-                self.gathered.samples += sample_rows(event)
+                self.filled.samples += sample_rows(event)
                 if event.get("edge") and event["phase"] == "measure":
                     self.sizes += [
                         int(value["value"])
@@ -206,22 +204,22 @@ class _OneRun:
         for probe in self.context.probes:
             self.on_stage(f"keeping the {probe.name.replace('_', ' ')}", 0.0)
             trace, table = probe.keep(ended)
-            setattr(self.gathered.run, probe.name, trace)
+            setattr(self.filled.run, probe.name, trace)
             if table is not None:
-                self.gathered.tables[table.name] = table
+                self.filled.tables[table.name] = table
 
     def _keep_result(self, result: dict[str, Any]) -> None:
-        context, gathered, run = self.context, self.gathered, self.gathered.run
-        gathered.latency = latency_rows(result["latency"])
-        gathered.ran(_settings(self.point, result), result["engine_version"])
+        context, filled, run = self.context, self.filled, self.filled.run
+        filled.latency = latency_rows(result["latency"])
+        filled.ran(_settings(self.point, result), result["engine_version"])
         run.workload = {**run.workload, "drawn": result.get("drawn")}
         run.warm_up, run.measured = _warm_up(result["warm_up"]), Measured(**result["measured"])
         run.phases = [PhaseDone(**done) for done in result["phases"]]
         started = started_with(result, self.dataset, context.method, in_place=context.engine.data_is_read_only)
-        checked = check_run(context.experiment, context.engine, self.point, run, result, gathered.samples)
+        checked = check_run(context.experiment, context.engine, self.point, run, result, filled.samples)
         run.integrity = [started, *checked]
         if result.get("engine_conf"):
-            gathered.beside["engine.conf"] = result["engine_conf"]
+            filled.beside["engine.conf"] = result["engine_conf"]
         if run.load.mode == "closed":  # In an open loop the rate is what was asked, not what could be had.
             context.rates.observe("transactions_per_s", run.measured.transactions, run.measured.seconds)
         if result["warm_up"]["gate"] not in ("cap", "cold"):
@@ -232,13 +230,13 @@ class _OneRun:
 
         Raises RunFailed when a condition is broken or cannot be checked, and Interrupted when the check was stopped.
         """
-        context, run = self.context, self.gathered.run
+        context, run = self.context, self.filled.run
         self.on_stage("checking", 0.0)
         started, size_bytes = time.monotonic(), size_of(self.database)
         workload = run_workload(context.experiment.workload, self.point)
         job = check_job(workload, self.database, result["delivered_orders"])
         outcome = context.supervised("check", job, self.home, lambda event: None)
-        self.gathered.log = outcome.log
+        self.filled.log = outcome.log
         if outcome.failure is not None:
             failure = outcome.failure
             if failure.kind == "interrupted":

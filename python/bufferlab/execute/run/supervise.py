@@ -86,7 +86,7 @@ def _started(engine: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     # -P: a module in the current folder must not shadow one of Python's. A new session: Ctrl-C at the terminal
     # reaches this process alone, and the processes that the worker starts can be killed with it.
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "bufferlab.execute.worker"],
+        [sys.executable, "-P", "-m", "bufferlab.execute.run.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,

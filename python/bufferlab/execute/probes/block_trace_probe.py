@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import ask_host, failure_of_core, native
 from bufferlab.errors import Failure, SpecError
-from bufferlab.execute import tracefs_clean
-from bufferlab.execute.asked_probe import EndedRun
+from bufferlab.execute.host import tracefs_clean
+from bufferlab.execute.probes.command_line_probe import EndedRun
 from bufferlab.results.schema import BlockTrace
 from bufferlab.results.store import BLOCK_TRACE_FILE, write_block_trace
 from bufferlab.units import MIB, format_bytes
@@ -106,7 +106,7 @@ def keep(asked: BlockTraceAsked, result: Mapping[str, Any] | None, home: Path) -
     if decoded["events_read"] != told["events_read"]:
         reason = f"the kernel handed over {told['events_read']:,} events, and {decoded['events_read']:,} were found"
         return _failed(stored, reason, "please report this with the kernel's version"), None
-    from bufferlab.execute.block_trace_table import frames
+    from bufferlab.execute.probes.block_trace_table import frames
 
     write_block_trace(out, frames(records, told["window_start_ns"]))
     records.unlink()
