@@ -94,7 +94,10 @@ def _tests(*names: str) -> list[str]:
 #: Without those that simulate sweeps, which take a minute and more.
 STATS = _tests(*(f"stats_{name}" for name in ("best", "fit", "knee", "series", "trend", "turn", "verdict")))
 RESULTS = _tests(
-    *(f"results_{name}" for name in ("derive", "formulas", "sweep_checks", "metrics", "standstill", "drift", "timeline"))
+    *(
+        f"results_{name}"
+        for name in ("derive", "formulas", "sweep_checks", "metrics", "standstill", "drift", "timeline")
+    )
 )
 
 

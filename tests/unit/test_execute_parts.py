@@ -352,7 +352,8 @@ def test_sizes_may_be_rounded_to_a_page_and_other_settings_hardly(
 
 def test_a_worker_imports_nothing_that_reads_or_keeps_results() -> None:
     """Twice in every run: half a second of imports would be most of a small sweep."""
-    asked = "import sys\nfrom bufferlab.execute.run.one_job import canceller\ncanceller({'engine': 'fake'})\nprint(*sys.modules)"
+    imported = "import sys\nfrom bufferlab.execute.run import one_job\n"
+    asked = f"{imported}one_job.canceller({{'engine': 'fake'}})\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     heavy = {"pydantic", "polars", "numpy", "bufferlab.results.store"}
     assert heavy & set(done.stdout.split()) == set()
