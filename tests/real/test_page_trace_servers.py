@@ -229,21 +229,30 @@ def test_scans_that_sessions_and_their_parallel_workers_share_are_counted_to_the
     assert trace.counts[1].counted > 50_000, "scans go past the pool"
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("kernel")
-@pytest.mark.parametrize("place", ["mysql-5.7"], indirect=True)
-def test_a_kill_of_the_worker_leaves_no_probe_that_is_on_and_the_next_clean_removes_it(place: Place) -> None:
-    with traced(place, "--transactions", "1000000", probe="page-trace=uprobes") as process:
-        assert probes(place) != []
-        for worker in children(process.pid):
-            os.kill(worker, signal.SIGKILL)
-        process.communicate(timeout=240)
+def kill_workers(process: subprocess.Popen[bytes]) -> None:
+    for worker in children(process.pid):
+        os.kill(worker, signal.SIGKILL)
+    process.communicate(timeout=240)
+
+
+def require_no_trace(place: Place) -> None:
+    """The only run failed, and so did its trace, of which nothing is left."""
     (record,) = place.runs()
     assert record.run.status == "failed"
     assert record.run.page_trace is not None
     assert record.run.page_trace.status == "failed"
     assert record.page_trace() is None
     assert not list(place.out.parent.rglob("page-trace*"))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("place", ["mysql-5.7"], indirect=True)
+def test_a_kill_of_the_worker_leaves_no_probe_that_is_on_and_the_next_clean_removes_it(place: Place) -> None:
+    with traced(place, "--transactions", "1000000", probe="page-trace=uprobes") as process:
+        assert probes(place) != []
+        kill_workers(process)
+    require_no_trace(place)
     clean()
     assert probes(place) == []
 
@@ -273,15 +282,8 @@ def test_a_disk_that_fills_fails_the_trace_and_says_so(place: Place) -> None:
 @pytest.mark.parametrize("place", ["mysql-5.7"], indirect=True)
 def test_a_kill_of_the_worker_ends_the_server_and_its_trace(place: Place) -> None:
     with traced(place, "--transactions", "1000000") as process:
-        for worker in children(process.pid):
-            os.kill(worker, signal.SIGKILL)
-        process.communicate(timeout=240)
-    (record,) = place.runs()
-    assert record.run.status == "failed"
-    assert record.run.page_trace is not None
-    assert record.run.page_trace.status == "failed"
-    assert record.page_trace() is None
-    assert not list(place.out.parent.rglob("page-trace*"))
+        kill_workers(process)
+    require_no_trace(place)
     assert not list(place.out.parent.rglob("bufferlab-inside*"))
 
 

@@ -1,4 +1,4 @@
-"""Leaves figures blank in tests that do not look at them: drawing was a quarter of the tests' processor time.
+"""Leaves figures blank in tests that do not look at them: to draw them took a quarter of test_report_innodb.py's time.
 
 The mark `figures` or `real` on a test or its file has them drawn, in its commands too; `./test --all` draws them in
 every test.

@@ -1,1 +1,1 @@
-"""Runs a plan on an engine: data, copies, one worker process per run, publication. One stage per file."""
+"""Runs a plan on an engine: one worker process per run. A room each for data, run, host and probes."""

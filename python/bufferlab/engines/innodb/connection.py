@@ -86,7 +86,7 @@ def connect(address: Address, schema: str | None = None, *, seconds: float | Non
         account = {"user": address.user, "password": secret, "database": address.schema}
         ask_host(_UNUSABLE, lambda: native().log_in("mysql", json.dumps({**target, **account})))
     except (pymysql.MySQLError, OSError) as error:
-        if address.secret is None:
+        if not address.is_private:
             raise _refused(error, address) from error
         if error.args and error.args[0] in _ACCESS_DENIED:
             raise AccessDenied(f"the server refuses the user {address.user} (error {error.args[0]})") from error
@@ -99,7 +99,7 @@ def connect(address: Address, schema: str | None = None, *, seconds: float | Non
 
 def _connect(address: Address, secret: str, schema: str | None, seconds: float | None) -> Any:
     """Open a connection by PyMySQL. Raise RuntimeError where the server wants the password itself, encrypted."""
-    if address.secret is not None:
+    if address.is_private:
         # PyMySQL does not close the socket of a failed attempt, and there may be many while a server starts.
         with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
             probe.settimeout(_CONNECT_SECONDS)

@@ -140,7 +140,7 @@ class InnodbFamily(Family):
         On a running server sign a script's tables; there purge and merge go on by themselves.
         """
         with closing(self.connect(address)) as connection:
-            if address.secret is not None:
+            if address.is_private:
                 control.rows(connection, "SET GLOBAL innodb_fast_shutdown = 0")
             elif mark := owned_schema.marked(connection, address.schema):
                 owned_schema.sign(connection, address.schema, mark)

@@ -80,8 +80,8 @@ def connect(
     EnvironmentLackingError when a running server refuses it or does not answer. Of a private one raises AccessDenied
     when it refuses the user, and psycopg.OperationalError while it does not answer.
     """
-    in_system = address.secret is None and database == SYSTEM_DATABASE
-    milliseconds = round((seconds or 0) * 1000) if address.secret is None else 0
+    in_system = not address.is_private and database == SYSTEM_DATABASE
+    milliseconds = round((seconds or 0) * 1000) if not address.is_private else 0
     try:
         return psycopg.connect(
             # A name, or the folder of a socket.
@@ -103,7 +103,7 @@ def connect(
     except (psycopg.Error, OSError) as error:
         refused = f"the server refuses the user {address.user} in {database or address.schema}: "
         is_denied = isinstance(error, psycopg.OperationalError) and any(words in str(error) for words in _REFUSED)
-        if address.secret is not None:
+        if address.is_private:
             if is_denied:
                 raise AccessDenied(refused + _last_line(str(error))) from error
             raise

@@ -134,7 +134,7 @@ class PostgresFamily(Family):
 
         On a running server make the extensions where the account may; `set_up` made those of a private one.
         """
-        is_ours = address.secret is not None
+        is_ours = address.is_private
         try:
             for database in (DATABASE, control.SYSTEM_DATABASE, "template1") if is_ours else (address.schema,):
                 with closing(self.connect(address, database, seconds=None)) as connection:

@@ -76,7 +76,7 @@ _STYLE: dict[str, Any] = {
 }
 
 
-# Every format of a report draws the same figures; the most that a sweep has are some hundred.
+# Every format of a report shows the same figures: each is drawn once.
 @lru_cache(maxsize=256)
 def draw(figure: Figure) -> str:
     """Return the figure as a standalone SVG document on a white ground."""

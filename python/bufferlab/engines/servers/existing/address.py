@@ -57,6 +57,11 @@ class Address:
     """The password of a private server's account; None: the server runs already, and `password` finds it."""
 
     @property
+    def is_private(self) -> bool:
+        """Whether bufferlab started the server, for its own data."""
+        return self.secret is not None
+
+    @property
     def admin(self) -> Address:
         """The same server and schema, reached as the account that changes settings."""
         if self.admin_user is None:
