@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bufferlab_probe::page_trace::{Preload, Recorder, Settings, Site, Told, Way, arm};
+use bufferlab_probe::page_trace::{Preload, Recorder, Settings, Site, SpoolAsked, Told, Way, arm};
 use serde_json::Value;
 
 const TASK: &str = "BUFFERLAB_TEST_TASK";
@@ -76,7 +76,7 @@ fn settings(binary: &Path, spool: &Path) -> Settings {
         fetch: vec!["%di".into(), "%si".into()],
     };
     let fields = vec!["space:u32".into(), "page:u32".into()];
-    let (binary, spool) = (binary.to_owned(), spool.to_owned());
+    let (binary, spool) = (binary.to_owned(), SpoolAsked { path: spool.to_owned(), limit_bytes: 1 << 31 });
     Settings { way: Way::Inside, binary, spool, fields, modes_if_in_pool: vec![], sites: vec![site] }
 }
 

@@ -12,11 +12,12 @@ from bufferlab.cli.options import server_setting
 from bufferlab.cli.progress import progress
 from bufferlab.errors import Interrupted, SpecError
 from bufferlab.execute.predicted_sweep import predict_sweep
-from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
+from bufferlab.execute.probes.planned_traces import TraceWish
 from bufferlab.execute.resume import open_for_resume
 from bufferlab.execute.sweep import SweepOptions, run_sweep
 from bufferlab.execute.sweep_runs import SweepOutcome
 from bufferlab.report.build import publish
+from bufferlab.results.page_traces import KeepTraces
 from bufferlab.spec import Overrides, load
 
 Setting = str | int | float
@@ -35,7 +36,8 @@ def run(
     transactions: int | None = None,
     duration: str | None = None,
     seed: int | None = None,
-    page_trace: bool = False,
+    page_trace: bool | None = None,
+    keep_traces: KeepTraces | None = None,
     out: Path | str = "runs",
     data_dir: Path | str | None = None,
     resume: Path | str | None = None,
@@ -44,7 +46,8 @@ def run(
 
     `experiment` is the name of a built-in one, or the path of a TOML file or of a script. `settings` are those that
     `--set` takes, `sweep` those that `--sweep` takes. With `resume`, the folder of an earlier sweep and nothing else,
-    what it lacks is done. A run that fails is a row of the results with its reason. Raises a BufferlabError when the
+    what it lacks is done. Runs carry a page trace where they can: with `page_trace` they must, or must not, and
+    `keep_traces` tells of which blocks traces stay. A run that fails is a row of the results with its reason. Raises a BufferlabError when the
     sweep cannot begin; after Ctrl-C, which keeps what was measured, the one that names the folder to resume.
     """
     overrides = replace(
@@ -64,7 +67,8 @@ def run(
         raise SpecError("no experiment given", "bl.run", "see `bufferlab list experiments`")
     else:
         wanted = load(str(experiment), overrides)
-    options = SweepOptions(Path(data_dir) if data_dir else None, probes=(PageTraceAsked(),) if page_trace else ())
+    wish = TraceWish("inside" if page_trace else None, unwanted=page_trace is False, keep=keep_traces)
+    options = SweepOptions(Path(data_dir) if data_dir else None, page_trace=wish)
     with progress() as shown:
         outcome = run_sweep(wanted, Path(out), Path(resume) if resume else None, shown, options)
     return _ended(outcome, "bl.run(")

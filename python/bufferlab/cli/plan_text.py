@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
-from bufferlab.execute.probes.command_line_probe import AskedProbe
-from bufferlab.execute.sweep import prepare_estimate
+from bufferlab.execute.sweep import SweepOptions, prepare_estimate
 from bufferlab.knob import KnobKind
 from bufferlab.plan import Cost, Plan
 from bufferlab.plan.grid import workload_of
@@ -15,9 +12,9 @@ from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes, format_duration
 
 
-def show_plan(experiment: Experiment, probes: Sequence[AskedProbe], as_json: bool) -> None:
+def show_plan(experiment: Experiment, options: SweepOptions, as_json: bool) -> None:
     """Print the plan that `run` would carry out, and its estimated cost."""
-    plan, cost = prepare_estimate(experiment, probes)
+    plan, cost = prepare_estimate(experiment, options)
     if as_json:
         print_json({"dry_run": True, "plan": plan.as_dict(), "estimate": cost.as_dict()})
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import click
 
@@ -12,13 +12,14 @@ from bufferlab.cli.options import SettingValue, SettingValues, common, server_se
 from bufferlab.cli.output import say
 from bufferlab.cli.tpcc_format import TPCC_MYSQL, require_printable, tpcc_options
 from bufferlab.errors import SpecError, interrupted_exit_code
+from bufferlab.results.page_traces import KeepTraces
 from bufferlab.spec import Experiment, Overrides, load
 from bufferlab.spec.merge import Profile
 
 if TYPE_CHECKING:
     from bufferlab.engines.behaviour import TraceWay
     from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
-    from bufferlab.execute.probes.command_line_probe import AskedProbe
+    from bufferlab.execute.probes.planned_traces import TraceWish
     from bufferlab.execute.sweep import SweepOptions
     from bufferlab.execute.sweep_runs import SweepOutcome
 
@@ -26,6 +27,7 @@ _DEFAULT_OUT = Path("runs")
 BLOCK_TRACE = "block-trace"
 PAGE_TRACE = "page-trace"
 PAGE_TRACE_UPROBES = "page-trace=uprobes"
+_LEAST_LIMIT_BYTES = 1 << 20
 
 
 @click.command("run")
@@ -75,8 +77,24 @@ PAGE_TRACE_UPROBES = "page-trace=uprobes"
     type=click.Choice([BLOCK_TRACE, PAGE_TRACE, PAGE_TRACE_UPROBES]),
     multiple=True,
     help="block-trace: record every block request of the measured window (root only). page-trace: record every access"
-    " to a page of the pool, for `bufferlab curve`; page-trace=uprobes: a server's by the kernel, to compare (root"
-    " only).",
+    " to a page of the pool, or fail; page-trace=uprobes: a server's by the kernel, to compare (root only).",
+)
+@click.option(
+    "--no-page-trace",
+    is_flag=True,
+    help="Record no page accesses. By default runs on SQLite and on private servers of known builds do"
+    " (docs/page-trace.md).",
+)
+@click.option(
+    "--trace-limit",
+    metavar="SIZE",
+    help="The most that the file of a run's page accesses may take, 24 bytes each; a trace that reaches it ends.  "
+    "[default: 2GiB, a tenth of the free space at most]",
+)
+@click.option(
+    "--keep-traces",
+    type=click.Choice(get_args(KeepTraces)),
+    help="The blocks of which page traces stay in the sweep's folder.  [default: one]",
 )
 @click.option(
     "--trace-buffer",
@@ -110,6 +128,9 @@ def command(
     allow_online_changes: bool,
     share_device: bool,
     probes: tuple[str, ...],
+    no_page_trace: bool,
+    trace_limit: str | None,
+    keep_traces: KeepTraces | None,
     trace_buffer: str | None,
     trace_steps: bool,
     dry_run: bool,
@@ -153,15 +174,16 @@ def command(
     )
     wanted = _experiment(experiment, overrides, resume, out)
     require_printable(form, as_json, wanted.workload.name)
-    asked = _probes_asked(probes, trace_buffer, trace_steps)
+    blocks = _trace_asked(probes, trace_buffer, trace_steps)
+    wish = _page_trace_wish(probes, no_page_trace, trace_limit, keep_traces)
+    from bufferlab.execute.sweep import SweepOptions
+
+    options = SweepOptions(data_dir, share_device, allow_online_changes, (blocks,) if blocks else (), wish)
     if dry_run:
         from bufferlab.cli.plan_text import show_plan
 
-        show_plan(wanted, asked, as_json)
+        show_plan(wanted, options, as_json)
         return 0
-    from bufferlab.execute.sweep import SweepOptions
-
-    options = SweepOptions(data_dir, share_device, allow_online_changes, asked)
     outcome = _measure(wanted, out or _DEFAULT_OUT, resume, options)
     return _answer(outcome, as_json, form, limit_unit)
 
@@ -191,17 +213,24 @@ def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out
     return stored
 
 
-def _probes_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) -> tuple[AskedProbe, ...]:
-    """Return the probes that the command line asks for."""
-    from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
+def _page_trace_wish(probes: tuple[str, ...], unwanted: bool, limit: str | None, keep: KeepTraces | None) -> TraceWish:
+    """Return what the command line says of page traces."""
+    from bufferlab.execute.probes.planned_traces import TraceWish
+    from bufferlab.units import UnitError, format_bytes, parse_bytes
 
-    blocks = _trace_asked(probes, buffer, every_step)
     ways: dict[str, TraceWay] = {PAGE_TRACE: "inside", PAGE_TRACE_UPROBES: "uprobes"}
-    pages = [PageTraceAsked(way) for name, way in ways.items() if name in probes]
-    if len(pages) > 1:
+    asked = [way for name, way in ways.items() if name in probes]
+    if len(asked) > 1:
         where = f"--probe {PAGE_TRACE} --probe {PAGE_TRACE_UPROBES}"
         raise SpecError("a run has one page trace", where, "compare two runs")
-    return (*((blocks,) if blocks else ()), *pages)
+    try:
+        limit_bytes = None if limit is None else parse_bytes(limit)
+    except UnitError as error:
+        raise SpecError(error.what, f"--trace-limit {limit}", error.hint) from error
+    if limit_bytes is not None and limit_bytes < _LEAST_LIMIT_BYTES:
+        what = f"a page trace takes {format_bytes(_LEAST_LIMIT_BYTES)} at least"
+        raise SpecError(what, f"--trace-limit {limit}", "write a size such as 2GiB, or --no-page-trace")
+    return TraceWish(asked[0] if asked else None, unwanted, limit_bytes, keep)
 
 
 def _trace_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) -> BlockTraceAsked | None:

@@ -121,6 +121,10 @@ class Behaviour(ABC):
         what = "accesses to this engine's pages cannot be recorded"
         raise SpecError(what, "--probe page-trace", "leave it out, or use --engine sqlite")
 
+    def page_trace_cost_is_shown(self, knobs: NativeKnobs) -> bool:
+        """Return whether docs/benchmarks.md shows what a page trace costs a run with these knobs."""
+        return False
+
     def pages_of_objects(
         self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
     ) -> list[tuple[str, NDArray[np.uint64]]]:

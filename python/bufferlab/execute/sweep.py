@@ -8,7 +8,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,16 @@ from bufferlab.execute.host import fingerprint, storage, stored_noise
 from bufferlab.execute.host.device_lock import device_lock
 from bufferlab.execute.host.reachable import require_reachable, servers_owner
 from bufferlab.execute.host.restore_host import restore_host
+from bufferlab.execute.probes import planned_traces
 from bufferlab.execute.probes.command_line_probe import AskedProbe
+from bufferlab.execute.probes.planned_traces import NOTHING_SAID, TraceWish
 from bufferlab.execute.progress import Pace, Progress, Silent, Status
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.run.engine_backend import EngineBackend, SweepContext
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
 from bufferlab.knob import Values
+from bufferlab.models.other_pools import other_pools
 from bufferlab.plan import (
     Cost,
     DataFacts,
@@ -47,6 +50,7 @@ from bufferlab.plan import (
 from bufferlab.plan.estimate import declared_rates
 from bufferlab.plan.make import lacking
 from bufferlab.registry import registry
+from bufferlab.results.page_traces import PlannedTraces
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
 
@@ -60,6 +64,8 @@ class SweepOptions:
     allow_online_changes: bool = False
     """Allow runs to change settings of a server that bufferlab did not start; each run puts them back."""
     probes: tuple[AskedProbe, ...] = ()
+    """Probes besides the page trace."""
+    page_trace: TraceWish = NOTHING_SAID
 
 
 @dataclass
@@ -100,7 +106,11 @@ def run_sweep(
         progress.warn(Problem(said, None, "a run that was killed had left it so"))
     guess = make(experiment, estimated_facts(experiment))
     _require_host(guess, out, data_dir, cache)
+    traces = planned_traces.planned(options.page_trace, guess, folder.plan if folder else None)
+    options = replace(options, probes=(*options.probes, *planned_traces.asked(traces, options.page_trace)))
     _require_probes(options.probes, guess, data_dir)
+    if traces.why_not:
+        progress.say(f"no page trace: {traces.why_not}")
     with StopRequest() as stop, ExitStack() as stack:
         stack.enter_context(device_lock(_measured_place(experiment, data_dir, cache), share=options.share_device))
         if folder:
@@ -114,21 +124,23 @@ def run_sweep(
         sweep = _begin(experiment, options, out, cache, progress, stop)
         stack.callback(sweep.datasets.release)
         plan = _plan(sweep, guess, data_dir, cache)
-        context = _context(sweep, plan, folder, scratch, data_dir)
+        context = _context(sweep, plan, traces, folder, scratch, data_dir)
         try:
             return _run_all(sweep, plan, context)
         finally:
             sweep.rates.save()
 
 
-def prepare_estimate(experiment: Experiment, probes: Sequence[AskedProbe] = ()) -> tuple[Plan, Cost]:
+def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None) -> tuple[Plan, Cost]:
     """Return the plan and its cost, both for a database of the estimated size. Loads and runs nothing.
 
     Raises EnvironmentLackingError when a point needs more memory than the host has, and what probes raise that cannot
     watch one.
     """
-    plan, loaded = make(experiment, estimated_facts(experiment)), 0
-    _require_probes(probes, plan, Path())
+    plan, loaded, options = make(experiment, estimated_facts(experiment)), 0, options or SweepOptions()
+    by_name = options.page_trace.way
+    traces = planned_traces.asked(planned_traces.planned(options.page_trace, plan, None), options.page_trace)
+    _require_probes((*options.probes, *(traces if by_name else ())), plan, options.data_dir or Path())
     fingerprint.require_memory(engines.declaration(experiment.engine), plan.points)
     cache: Path | None = None
     with suppress(EnvironmentLackingError):  # Without the engine nothing can be in its cache either.
@@ -309,12 +321,14 @@ def _load_reporter(sweep: _Sweep, cost: Cost, databases: int) -> Callable[[float
     return on_load
 
 
-def _context(sweep: _Sweep, plan: Plan, folder: SweepFolder | None, scratch: Path, data_dir: Path) -> SweepContext:
+def _context(
+    sweep: _Sweep, plan: Plan, traces: PlannedTraces, folder: SweepFolder | None, scratch: Path, data_dir: Path
+) -> SweepContext:
     experiment = sweep.experiment
     versions = _versions(experiment, plan)
     host_facts = fingerprint.fingerprint(data_dir)
     if folder is None:
-        document: dict[str, Any] = {**plan.as_dict(), "versions": versions}
+        document: dict[str, Any] = {**plan.as_dict(), "versions": versions, planned_traces.KEY: traces.model_dump()}
         with storage.locked(sweep.out):
             known = stored_noise.attach(host_facts, sweep.progress)
             folder = SweepFolder.create(sweep.out, registry(), to_toml(experiment), document, known)
@@ -359,7 +373,22 @@ def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext) -> SweepOutcome:
     outcome = SweepRuns(plan, context.folder, backend, sweep.progress, sweep.stop, sweep.pace).do()
     if outcome.signal_number is None:
         stored_noise.keep(context.folder, sweep.progress)
+        try:
+            _tell_other_pools(context.folder, sweep)
+        except Interrupted as error:
+            outcome.signal_number = error.signal_number
     return outcome
+
+
+def _tell_other_pools(folder: SweepFolder, sweep: _Sweep) -> None:
+    """Keep in the folder what other pools would have read, by its traced runs; say why not where that cannot be."""
+    if any(record.run.page_trace for record in folder.runs()):
+        sweep.progress.show(Status("replaying page traces for other pools", 0, 0, "", 1.0, 0.0))
+        found, why_not = other_pools(folder, sweep.stop.check)
+        for why in why_not:
+            sweep.progress.say(f"no other pools: {why}")
+        if found.of:
+            folder.write_other_pools(found)
 
 
 def _dataset(sweep: _Sweep, point: Point) -> Dataset:

@@ -17,7 +17,7 @@ from bufferlab.models.managers import registry
 from bufferlab.models.managers.declaration import BufferManager, Pool, Traced
 from bufferlab.models.source import AS_TRACED, LARGEST_POOL, Clock, Source
 from bufferlab.plan import DataFacts, Plan, Point, make
-from bufferlab.results.page_traces import Prediction, Replayed, TracedRun, Verdict
+from bufferlab.results.page_traces import OtherPool, Prediction, Replayed, TracedRun, Verdict
 from bufferlab.results.store import PAGE_TRACE_FILE
 from bufferlab.spec import Experiment, Overrides, loads
 from bufferlab.units import format_bytes, format_count, format_percent
@@ -92,7 +92,7 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
     plan = _plan(source, manager, overrides, stored)
     seen = source.seen(_values(source, manager, None))
     for point in plan.points:
-        frames, _ = _frames(source, _pool_bytes(source, point), point)
+        frames, _ = _frames(source, _pool_bytes(source, point), point.label)
         pool = Pool(frames, _values(source, manager, point))
         source.require(manager.name, manager.settings(seen, pool), frames)
     return Target(source, manager, plan, tuple(_of_source(source, manager)), seen)
@@ -106,19 +106,14 @@ def predict(target: Target, point: Point, before_replay: Callable[[], None]) -> 
     """
     source, manager = target.source, target.manager
     pool_bytes = _pool_bytes(source, point)
-    frames, nominal = _frames(source, pool_bytes, point)
+    frames, nominal = _frames(source, pool_bytes, point.label)
     pool = Pool(frames, _values(source, manager, point))
-    is_traced_point = pool_bytes == source.pool_bytes and pool.values == target.seen.pool.values
+    played = _played(target, pool_bytes, pool, before_replay)
 
     def yardstick(name: str, frames: int) -> Replayed:
         before_replay()
         return source.replay(name, {}, frames)
 
-    before_replay()
-    found = target.own if is_traced_point else target.replayed(pool)
-    why = None if is_traced_point else manager.by_speed(pool)
-    replays = _at_speeds(target, pool, found, before_replay) if why else {}
-    speed = _depends_on_speed(why, replays, source.trace.work["transaction"]) if why else None
     return Prediction(
         model=manager.name,
         model_version=manager.version,
@@ -127,15 +122,56 @@ def predict(target: Target, point: Point, before_replay: Callable[[], None]) -> 
         pool_bytes=pool_bytes,
         pool_frames=frames,
         nominal_frames=nominal,
-        found=None if speed else found,
-        replays=replays,
+        found=played.found,
+        replays=played.replays,
         lru=yardstick(YARDSTICK, nominal),
         opt=yardstick(FLOOR, frames),
-        turnovers=found.brought_in_since_start / frames,
-        turnovers_before=_before(found) / frames,
-        is_traced_point=is_traced_point,
-        verdicts=[*_own_point(target), *target.verdicts, *_of_point(target, pool, found, speed)],
+        turnovers=played.as_traced.brought_in_since_start / frames,
+        turnovers_before=_before(played.as_traced) / frames,
+        is_traced_point=played.is_traced_point,
+        verdicts=played.verdicts,
     )
+
+
+def predict_pool(target: Target, pool_bytes: int, before_replay: Callable[[], None]) -> OtherPool:
+    """Return what the model reads with another pool and the traced run's other settings; no yardstick beside it.
+
+    Raises as `predict` does, and SpecError for a pool that cannot be.
+    """
+    frames, _ = _frames(target.source, pool_bytes, format_bytes(pool_bytes))
+    played = _played(target, pool_bytes, Pool(frames, target.seen.pool.values), before_replay)
+    return OtherPool(
+        pool_bytes=pool_bytes,
+        pool_frames=frames,
+        reads=played.found.reads if played.found else None,
+        is_traced_point=played.is_traced_point,
+        verdicts=played.verdicts,
+    )
+
+
+@dataclass(frozen=True)
+class _Played:
+    """What the model did with one pool, and how far to believe it."""
+
+    as_traced: Replayed
+    """In the trace's own time."""
+    found: Replayed | None
+    """None where the reads depend on the speed of the run."""
+    replays: dict[str, Replayed]
+    is_traced_point: bool
+    verdicts: list[Verdict]
+
+
+def _played(target: Target, pool_bytes: int, pool: Pool, before_replay: Callable[[], None]) -> _Played:
+    source = target.source
+    is_traced_point = pool_bytes == source.pool_bytes and pool.values == target.seen.pool.values
+    before_replay()
+    found = target.own if is_traced_point else target.replayed(pool)
+    why = None if is_traced_point else target.manager.by_speed(pool)
+    replays = _at_speeds(target, pool, found, before_replay) if why else {}
+    speed = _depends_on_speed(why, replays, source.trace.work["transaction"]) if why else None
+    verdicts = [*_own_point(target), *target.verdicts, *_of_point(target, pool, found, speed)]
+    return _Played(found, None if speed else found, replays, is_traced_point, verdicts)
 
 
 def _manager(source: Source) -> BufferManager:
@@ -192,13 +228,13 @@ def _pool_bytes(source: Source, point: Point) -> int:
     return point.engine[engines.declaration(source.run.engine).frame_knob].number
 
 
-def _frames(source: Source, pool_bytes: int, point: Point) -> tuple[int, int]:
+def _frames(source: Source, pool_bytes: int, label: str) -> tuple[int, int]:
     """Return the frames of a pool, as the source's engine counts them and as bytes by page size."""
     frames, nominal = round(pool_bytes * source.frames / source.pool_bytes), pool_bytes // source.page_size_bytes
     if not 0 < min(frames, nominal) <= max(frames, nominal) <= LARGEST_POOL:
         raise SpecError(
             f"a pool of {format_bytes(pool_bytes)} has {format_count(frames)} frames and cannot be replayed",
-            f"point {point.label}",
+            f"point {label}",
             f"ask for 1 to {format_count(LARGEST_POOL)} pages of {format_bytes(source.page_size_bytes)}",
         )
     return frames, nominal

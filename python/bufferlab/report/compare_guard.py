@@ -54,7 +54,7 @@ def objections(sides: Sides) -> list[Problem]:
 
 def warnings(sides: Sides) -> list[str]:
     """Return what a reader must know before believing the comparison, each in a sentence."""
-    found = [*_other_settings(sides), *_other_actual(sides), *_other_windows(sides)]
+    found = [*_other_settings(sides), *_other_actual(sides), *_other_windows(sides), *_other_recorders(sides)]
     if not sides.one_sweep:
         found += [*_other_host(sides), *_other_versions(sides), *_other_day(sides)]
         if sides.a.sweep.path.resolve() == sides.b.sweep.path.resolve():
@@ -192,6 +192,29 @@ def _other_windows(sides: Sides) -> list[str]:
     if grown == {0}:
         return [f"{said}. No database grew."]
     return [f"{said}, so the databases grew unequally." if None not in grown else f"{said}."]
+
+
+def _other_recorders(sides: Sides) -> list[str]:
+    """Return the warning of a side whose page accesses were recorded otherwise: that may take its time."""
+    a, b = (words.listing(sorted(found)) for found in _each(sides, lambda run: _RECORDERS[_recorder(run)]))
+    if a == b:
+        return []
+    return [f"Page accesses were recorded on A {a}, on B {b}: a trace may change times, and not what is counted."]
+
+
+_RECORDERS = {
+    None: "by nobody",
+    "engine": "by the engine",
+    "inside": "by the server",
+    "uprobes": "by the kernel",
+    "earlier": "by an earlier version",
+}
+
+
+def _recorder(run: Run) -> str | None:
+    """Return who recorded a run; None for nobody."""
+    trace = run.page_trace
+    return (trace.recorder or (None if trace.status == "failed" else "earlier")) if trace else None
 
 
 def _growth_bytes(run: Run) -> int | None:

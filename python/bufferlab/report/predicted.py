@@ -13,7 +13,7 @@ from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.points_figure import Axis, points_data
 from bufferlab.results.metrics import WORK, Work
-from bufferlab.results.page_traces import Prediction, Replayed, TracedRun
+from bufferlab.results.page_traces import Prediction, Replayed, TracedRun, Verdict
 from bufferlab.results.schema import Run
 from bufferlab.results.store import SweepFolder
 from bufferlab.units import format_bytes
@@ -44,13 +44,17 @@ def said(analysis: Analysis) -> str | None:
 
 def doubts(analysis: Analysis) -> list[str]:
     """Return why not to believe a prediction, each reason in a sentence, with the points that it holds for."""
-    found = predictions(analysis)
+    return verdicts_said([(label, prediction.verdicts) for label, prediction in predictions(analysis)], "All points")
+
+
+def verdicts_said(found: Sequence[tuple[str, Sequence[Verdict]]], every: str) -> list[str]:
+    """Return the verdicts on things by their labels, each sentence once; `every` is the label of all of them."""
     where: dict[str, list[str]] = {}
-    for label, prediction in found:
-        for verdict in prediction.verdicts:
+    for label, verdicts in found:
+        for verdict in verdicts:
             where.setdefault(verdict.sentence, []).append(label)
     return [
-        f"{'All points' if len(labels) == len(found) else ', '.join(labels)}: {sentence}."
+        f"{every if len(labels) == len(found) else ', '.join(labels)}: {sentence}."
         for sentence, labels in where.items()
     ]
 
@@ -60,9 +64,8 @@ def error(prediction: Prediction) -> float | None:
     return prediction.traced.own_error if prediction.is_traced_point else None
 
 
-def own_point(prediction: Prediction) -> str:
+def own_point(traced: TracedRun) -> str:
     """Return what the model has at the traced run's own point, beside what the engine counted there, in a sentence."""
-    traced = prediction.traced
     modelled, counted = (reads / traced.work["transaction"] for reads in (traced.modelled_reads, traced.measured_reads))
     error = "" if traced.own_error is None else f": {words.signed_share(traced.own_error)}"
     return (
@@ -145,7 +148,7 @@ def predicted(analysis: Analysis) -> Section | None:
     rows = tuple(Row(_cells(label, prediction, unit)) for label, prediction in found)
     table = Table("predicted", "Predicted reads", columns, rows, _CAPTION, brief=brief)
     figure = _figure(analysis, unit, reads)
-    lead = " ".join([own_point(found[0][1]), *doubts(analysis)])
+    lead = " ".join([own_point(found[0][1].traced), *doubts(analysis)])
     return Section("predicted", "The prediction", lead, (*((figure,) if figure else ()), table))
 
 

@@ -11,6 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+KeepTraces = Literal["all", "one", "none"]
+"""The blocks of a sweep whose page traces stay in its folder."""
+
 #: A stored table refuses unknown fields: a misspelt field must not be lost silently.
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -39,10 +42,10 @@ class CountedAccesses(_Strict):
 class PageTrace(_Strict):
     """The trace of page accesses from the engine's start to its end, with the edges of the measured window.
 
-    A failed trace has no page-trace.parquet: a pool cannot be followed through a gap.
+    A failed trace has no page-trace.parquet: a pool cannot be followed through a gap. A dropped one was whole.
     """
 
-    status: Literal["ok", "failed"]
+    status: Literal["ok", "failed", "dropped"]
     reason: str | None = None
     hint: str | None = None
     page_size_bytes: int | None = Field(default=None, gt=0, le=1 << 30)
@@ -75,6 +78,17 @@ class PageTrace(_Strict):
         if self.status == "ok" and (len(known) < len(moments) or known != sorted(known) or known[0] < 0):
             raise ValueError("a good page trace begins before its window, which ends after it has begun")
         return self
+
+
+class PlannedTraces(_Strict):
+    """The page traces of a sweep, as plan.json holds them."""
+
+    recorder: Literal["inside", "uprobes"] | None
+    """Who records a server; None where no run carries a trace."""
+    keep: KeepTraces
+    by_name: bool
+    """Whether somebody asked for them."""
+    why_not: str | None = None
 
 
 class Replayed(_Strict):
@@ -197,6 +211,34 @@ class Prediction(_Strict):
         if isinstance(stored, dict) and "ends" in stored:
             raise ValueError("an earlier version predicted it: run `bufferlab predict` again")
         return stored
+
+
+class OtherPool(_Strict):
+    """What a model reads with one pool."""
+
+    pool_bytes: int = Field(gt=0)
+    pool_frames: int = Field(gt=0)
+    reads: int | None = Field(ge=0)
+    """Pages read in the traced window; None where they depend on the speed of the run."""
+    is_traced_point: bool
+    verdicts: list[Verdict]
+
+
+class PoolsOfTrace(_Strict):
+    """What other pools would have read in the window of one traced run, by a model."""
+
+    model: str = Field(pattern=r"^[a-z0-9_]+$")
+    model_version: int = Field(ge=1)
+    traced: TracedRun
+    pools: list[OtherPool] = Field(min_length=1)
+
+
+class OtherPools(_Strict):
+    """The content of other-pools.json: one entry for each group of points that differ in their pool alone."""
+
+    format: Literal["bufferlab-other-pools"] = "bufferlab-other-pools"
+    format_version: Literal[1] = 1
+    of: list[PoolsOfTrace]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 from bufferlab.errors import FailureKind
 from bufferlab.knob import Value
 from bufferlab.results.keys import canonical_json
-from bufferlab.results.page_traces import STRICT, PageTrace, Prediction, page_trace_words
+from bufferlab.results.page_traces import STRICT, PageTrace, PlannedTraces, Prediction, page_trace_words
 
 FORMAT_VERSION = 2
 
@@ -409,6 +409,8 @@ class StoredPlan(_Open):
     points: list[StoredPoint] = []
     runs: list[StoredPlannedRun] = []
     versions: dict[str, str] = {}
+    page_trace: PlannedTraces | None = None
+    """None in sweeps of earlier versions, and in predicted ones."""
 
 
 class StoredScatter(_Strict):

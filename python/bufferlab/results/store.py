@@ -24,7 +24,7 @@ from bufferlab.errors import DataFileError, Failure, InternalError
 from bufferlab.marked import TEMPORARY
 from bufferlab.results import decoding
 from bufferlab.results.keys import canonical_json
-from bufferlab.results.page_traces import page_trace_words
+from bufferlab.results.page_traces import OtherPools, page_trace_words
 from bufferlab.results.reading import (
     COPY_HINT,
     RESUME_HINT,
@@ -62,6 +62,7 @@ _VERSION = {"format_version": str(FORMAT_VERSION)}
 """The format version that every Parquet file carries."""
 BLOCK_TRACE_FILE = "block-trace.parquet"
 PAGE_TRACE_FILE = "page-trace.parquet"
+OTHER_POOLS_FILE = "other-pools.json"
 _WRONG_FOLDER_HINT = "give the folder that `bufferlab run` printed, usually runs/<experiment>-<date>-<time>"
 
 
@@ -328,6 +329,27 @@ class SweepFolder:
     def summary(self) -> pl.DataFrame:
         """Read summary.parquet as last written by a report."""
         return _table(self.path / "summary.parquet", SUMMARY_COLUMNS)
+
+    def write_other_pools(self, found: OtherPools) -> Path:
+        """Replace other-pools.json, which is derived from the runs and their page traces."""
+        return self._replace(OTHER_POOLS_FILE, lambda path: write_bytes(path, _pretty(found.model_dump(mode="json"))))
+
+    def other_pools(self) -> OtherPools | None:
+        """Return what other pools would have read, as the sweep's end left it; None where it left nothing.
+
+        Raises DataFileError for a file that is damaged, or of runs that are not these.
+        """
+        path = self.path / OTHER_POOLS_FILE
+        if not path.exists():
+            return None
+        hint = f"remove it; bufferlab run --resume {self.path} makes it anew"
+        found = validated(OtherPools, read_json(path, hint), path, hint)
+        files = {record.run_id: record.run.files for record in self.runs() if record.ok}
+        for one in found.of:
+            stored = files.get(one.traced.run_id, {}).get(PAGE_TRACE_FILE)
+            if stored is None or stored.sha256 != one.traced.page_trace_sha256:
+                raise DataFileError("it was made from a page trace that is not of this sweep", str(path), hint)
+        return found
 
     def _replace(self, name: str, write: Callable[[Path], None]) -> Path:
         target = self.path / name

@@ -39,7 +39,7 @@ impl Recorder {
     /// When this user cannot make the spool.
     pub fn ready(asked: &PageTraceAsked, vfs: Arc<VfsCounters>) -> Result<Holder, Failure> {
         let spool = Spool::create(&asked.spool)
-            .map_err(|error| Failure::from_io("making the page trace's file", &asked.spool, &error))?;
+            .map_err(|error| Failure::from_io("making the page trace's file", &asked.spool.path, &error))?;
         let holder = Holder::default();
         let recorder = Recorder { holder: Arc::clone(&holder), spool, vfs, admitted: None };
         *holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(recorder));

@@ -38,7 +38,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         if let Some(asked) = &job.probes.page_trace {
             let holder = Recorder::ready(asked, counters)?;
             pcache::record(Arc::clone(&holder));
-            recorder = Some((holder, &asked.spool));
+            recorder = Some((holder, &asked.spool.path));
         }
         Ok(())
     })?;

@@ -199,6 +199,7 @@ mod tests {
 
     use super::*;
     use crate::page_trace::recorder::{Site, Way};
+    use crate::page_trace::recording::SpoolAsked;
 
     const HEAD: &str =
         "name: page\nID: 7\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n";
@@ -222,7 +223,7 @@ mod tests {
         Settings {
             way: Way::Uprobes,
             binary: "server".into(),
-            spool: "spool".into(),
+            spool: SpoolAsked::default(),
             fields: Vec::new(),
             modes_if_in_pool: vec![11],
             sites: sites.iter().map(site).collect(),

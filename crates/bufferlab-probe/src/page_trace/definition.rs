@@ -179,12 +179,11 @@ fn is_emulated(instruction: [u8; 2]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
     use bufferlab_model::trace::Kind;
 
     use super::super::recorder::Way;
+    use super::super::recording::SpoolAsked;
 
     fn site(offset: u64, byte: u8) -> Site {
         let fetch = vec!["+0(%di)".to_owned(), "%r8".to_owned()];
@@ -204,7 +203,7 @@ mod tests {
         Settings {
             way: Way::Uprobes,
             binary: binary.to_owned(),
-            spool: PathBuf::new(),
+            spool: SpoolAsked::default(),
             fields,
             modes_if_in_pool: Vec::new(),
             sites,

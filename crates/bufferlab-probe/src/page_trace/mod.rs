@@ -1,7 +1,7 @@
 //! Page accesses of a pool one by one: got, created, read, evicted, each with its page, thread and moment.
 //!
-//! A recorder pushes accesses into a [`Spool`], a file of records of one size; Python turns it into page-trace.parquet
-//! after the run. A spool that cannot be written says so at its end and never stops a run. Our own pool records its
+//! A recorder pushes accesses into a [`Spool`], in memory; after the run they become a file of records of one size, and
+//! Python turns it into page-trace.parquet. A spool that cannot be written says so at its end and never stops a run. Our own pool records its
 //! accesses itself. A server is recorded at known places in its binary by a [`Recorder`]: by code of ours in its process
 //! ([`inside`]), or by the kernel.
 
@@ -11,6 +11,7 @@ mod definition;
 mod family;
 pub mod inside;
 mod merge;
+mod packed;
 mod recorder;
 mod recording;
 mod tracer;
@@ -18,4 +19,4 @@ mod tracer;
 pub use binary::{Segment, executable_segments, segments};
 pub use definition::remove_stale;
 pub use recorder::{Preload, Recorder, Settings, Site, Told, Way, arm, check};
-pub use recording::{NAME, PageTraceAsked, Spool, Spooled, WindowProbe, window_without};
+pub use recording::{NAME, PageTraceAsked, Spool, SpoolAsked, Spooled, WindowProbe, window_without};

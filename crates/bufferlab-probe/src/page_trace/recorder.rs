@@ -6,7 +6,7 @@ use bufferlab_model::trace::Kind;
 use serde::{Deserialize, Serialize};
 
 use super::inside::Inside;
-use super::recording::Spooled;
+use super::recording::{SpoolAsked, Spooled};
 use super::tracer::PageTracer;
 use crate::tracefs::TraceError;
 
@@ -48,8 +48,8 @@ pub struct Settings {
     pub way: Way,
     /// The server's binary.
     pub binary: PathBuf,
-    /// The file of records. The recorder makes it.
-    pub spool: PathBuf,
+    /// The file of records, which the recorder makes.
+    pub spool: SpoolAsked,
     /// Fields of a record with their types, such as `space:u32`.
     pub fields: Vec<String>,
     /// Values of the field `mode` that mean: only if the page is in the pool.

@@ -3,29 +3,38 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bufferlab_model::trace::{KINDS, RECORD_BYTES, Record, Window};
 use serde::{Deserialize, Serialize};
 
+use super::packed::Packed;
 use super::recorder::Way;
 use crate::clock::monotonic_ns;
 use crate::reading::{Probe, Reading, Table};
 
-/// A write of this size costs a few hundred microseconds at most, into the page cache.
-const BUFFER_BYTES: usize = 10_000 * RECORD_BYTES;
+/// The file that a page trace makes once its run is over, and the most that the trace may take.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpoolAsked {
+    /// The file of accesses. The recorder makes it.
+    pub path: PathBuf,
+    /// The most bytes of the file. In memory, while the run goes on, a trace takes at most half of them.
+    pub limit_bytes: u64,
+}
 
-/// A writer of accesses to a file.
+/// A recorder's accesses, in memory while the run goes on, so that nothing of the trace reaches the measured device.
 #[derive(Debug)]
 pub struct Spool {
     path: PathBuf,
     file: File,
-    buffer: Vec<u8>,
+    limit_bytes: u64,
+    packed: Packed,
     events: [u64; KINDS.len()],
-    problem: Option<String>,
+    is_over_limit: bool,
 }
 
-/// A finished spool. If it is not complete, it has a problem.
+/// A finished spool. If it is not complete, it has a problem, or a limit that it reached.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Spooled {
     /// The file.
@@ -34,6 +43,8 @@ pub struct Spooled {
     pub events: BTreeMap<&'static str, u64>,
     /// The reason why the file lacks accesses.
     pub problem: Option<String>,
+    /// The limit, in bytes, at which the trace ended.
+    pub over_limit_bytes: Option<u64>,
 }
 
 impl Spool {
@@ -41,40 +52,42 @@ impl Spool {
     ///
     /// # Errors
     /// The system's error.
-    pub fn create(path: &Path) -> std::io::Result<Self> {
-        let file = File::create_new(path)?;
-        let buffer = Vec::with_capacity(BUFFER_BYTES);
-        Ok(Spool { path: path.to_owned(), file, buffer, events: [0; KINDS.len()], problem: None })
+    pub fn create(asked: &SpoolAsked) -> std::io::Result<Self> {
+        let (path, limit_bytes) = (asked.path.clone(), asked.limit_bytes);
+        let file = File::create_new(&path)?;
+        Ok(Spool { path, file, limit_bytes, packed: Packed::new(), events: [0; KINDS.len()], is_over_limit: false })
     }
 
-    /// Adds an access. Allocates nothing, and writes to the file once in 10,000 accesses.
+    /// Adds an access, in memory. A trace that reaches its limit ends: what it has is given back, the rest is counted.
     #[inline]
     pub fn push(&mut self, access: &Record) {
         self.events[access.kind as usize] += 1;
-        self.buffer.extend_from_slice(&access.bytes());
-        if self.buffer.len() >= BUFFER_BYTES {
-            self.write_out();
+        if self.is_over_limit {
+            return;
+        }
+        self.packed.push(access);
+        let bytes = self.packed.records() * RECORD_BYTES as u64;
+        if bytes > self.limit_bytes || self.packed.bytes() > self.limit_bytes / 2 {
+            self.is_over_limit = true;
+            self.packed = Packed::new();
         }
     }
 
-    fn write_out(&mut self) {
-        if self.problem.is_none()
-            && let Err(error) = self.file.write_all(&self.buffer)
-        {
-            self.problem = Some(format!("the page trace could not be written: {error}"));
-        }
-        self.buffer.clear();
-    }
-
-    /// Writes the rest.
+    /// Writes the file; call it once the run is over. A file that cannot be whole is removed.
     #[must_use]
-    pub fn finish(mut self) -> Spooled {
-        self.write_out();
-        let events = KINDS.iter().zip(self.events).filter(|(_, count)| *count > 0);
+    pub fn finish(self) -> Spooled {
+        let Self { path, mut file, limit_bytes, packed, events, is_over_limit } = self;
+        let written = packed.unpack(|bytes| file.write_all(bytes));
+        if is_over_limit || written.is_err() {
+            // What stays of it goes with the run's folder.
+            let _ = std::fs::remove_file(&path);
+        }
+        let events = KINDS.iter().zip(events).filter(|(_, count)| *count > 0);
         Spooled {
-            spool: self.path,
+            spool: path,
             events: events.map(|((_, name), count)| (*name, count)).collect(),
-            problem: self.problem,
+            problem: written.err().map(|error| format!("the page trace could not be written: {error}")),
+            over_limit_bytes: is_over_limit.then_some(limit_bytes),
         }
     }
 }
@@ -86,10 +99,12 @@ pub const NAME: &str = "page_trace";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PageTraceAsked {
-    /// The file of accesses. The recorder makes it.
-    pub spool: PathBuf,
+    /// Its file.
+    pub spool: SpoolAsked,
     /// Who records a server; an engine in our own process records itself.
     pub way: Option<Way>,
+    /// Whether a server that cannot be recorded ends the run.
+    pub required: bool,
 }
 
 /// The probe of a run whose accesses are recorded: by its engine, or by the process that started the server.
@@ -153,30 +168,64 @@ mod tests {
         Record { t_ns: 1, object: 0, page, thread: 0, kind, latch: 0, site: 0 }
     }
 
+    fn spool(folder: &tempfile::TempDir, limit_bytes: u64) -> Spool {
+        Spool::create(&SpoolAsked { path: folder.path().join("spool"), limit_bytes }).unwrap()
+    }
+
     #[test]
-    fn every_access_is_in_the_file_and_counted_under_its_kind() {
+    fn every_access_is_in_the_file_and_counted_under_its_kind_and_none_is_before_the_end() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("spool");
-        let mut spool = Spool::create(&path).unwrap();
+        let mut spool = spool(&folder, 25_000 * RECORD_BYTES as u64);
         for page in 0..25_000 {
             spool.push(&access(page, if page % 5 == 0 { Kind::Read } else { Kind::Get }));
         }
+        assert_eq!(std::fs::metadata(&spool.path).unwrap().len(), 0);
         let told = spool.finish();
         assert_eq!(told.events, BTreeMap::from([("get", 20_000), ("read", 5_000)]));
-        assert_eq!(told.problem, None);
-        let bytes = std::fs::read(path).unwrap();
+        assert_eq!((told.problem, told.over_limit_bytes), (None, None));
+        let bytes = std::fs::read(told.spool).unwrap();
         let pages = bytes.chunks(RECORD_BYTES).map(|record| u32::from_le_bytes(record[12..16].try_into().unwrap()));
         assert!(pages.eq(0..25_000));
     }
 
     #[test]
+    fn a_trace_ends_at_its_limit_leaves_no_file_and_counts_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let limit_bytes = 25_000 * RECORD_BYTES as u64 - 1;
+        let mut spool = spool(&folder, limit_bytes);
+        for page in 0..25_001 {
+            spool.push(&access(page, Kind::Get));
+            assert!(page < 24_999 || spool.packed.bytes() == 0);
+        }
+        let told = spool.finish();
+        assert_eq!((told.problem, told.over_limit_bytes), (None, Some(limit_bytes)));
+        assert_eq!(told.events, BTreeMap::from([("get", 25_001)]));
+        assert!(!told.spool.exists());
+    }
+
+    #[test]
+    fn in_memory_a_trace_takes_half_of_its_limit_at_most() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = spool(&folder, 100 * RECORD_BYTES as u64);
+        for page in 0..90 {
+            // Far from one another in every field, so that each takes more than half of a record's bytes.
+            let (t_ns, far) = (u64::from(page % 2) << 60, page % 2 * u32::MAX);
+            spool.push(&Record { t_ns, object: far, page: far, thread: far, kind: Kind::Get, latch: 0, site: 0 });
+            assert!(spool.packed.bytes() <= 50 * RECORD_BYTES as u64);
+        }
+        assert!(spool.finish().over_limit_bytes.is_some());
+    }
+
+    #[test]
     fn a_full_disk_is_told_at_the_end_and_stops_nobody() {
-        let file = File::options().write(true).open("/dev/full").unwrap();
-        let buffer = Vec::with_capacity(BUFFER_BYTES);
-        let mut spool = Spool { path: "/dev/full".into(), file, buffer, events: [0; KINDS.len()], problem: None };
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = spool(&folder, u64::MAX);
+        spool.file = File::options().write(true).open("/dev/full").unwrap();
         for page in 0..25_000 {
             spool.push(&access(page, Kind::Get));
         }
-        assert!(spool.finish().problem.unwrap().contains("No space left"));
+        let told = spool.finish();
+        assert!(told.problem.unwrap().contains("No space left"));
+        assert!(!told.spool.exists());
     }
 }

@@ -63,7 +63,7 @@ impl PageTracer {
 
     fn join(&mut self) -> Option<Told> {
         self.stop.store(true, Ordering::Release);
-        let spool = &self.settings.spool;
+        let spool = &self.settings.spool.path;
         Some(self.reader.take()?.join().unwrap_or_else(|_| Told::broken(Way::Uprobes, spool)))
     }
 }
@@ -83,8 +83,9 @@ impl Recorder for PageTracer {
             )
         })?;
         let rings = rings_of(format.id)?;
-        let path = &self.settings.spool;
-        let spool = Spool::create(path).map_err(|error| TraceError::io("the spool cannot be made", path, &error))?;
+        let path = &self.settings.spool.path;
+        let spool = Spool::create(&self.settings.spool)
+            .map_err(|error| TraceError::io("the spool cannot be made", path, &error))?;
         let stop = Arc::clone(&self.stop);
         let named = std::thread::Builder::new().name("page-trace".to_owned());
         let reader = named.spawn(move || Reader::new(rings, Family::of(pid), decoder, spool).read_until(&stop));

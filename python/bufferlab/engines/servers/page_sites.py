@@ -12,23 +12,26 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bufferlab.engines.behaviour import TraceWay
-from bufferlab.engines.native import ask_host, native
+from bufferlab.engines.native import ask_host, failure_of_core, native
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.child_process import Preload
-from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.errors import EnvironmentLackingError, Failure, SpecError
+
+T = TypeVar("T")
 
 _FLAG = "--probe page-trace"
 _OF_THE_CORE = ("fields", "modes_if_in_pool")
 _OF_US = ("hash_index", "uncounted", "inside")
 """Entries of a site that the core does not take."""
+_NO_SPOOL = {"path": "", "limit_bytes": 0}
 
 
 @dataclass(frozen=True)
@@ -46,17 +49,22 @@ class PageSites:
         return any(site.get("hash_index") for site in self.settings["site"])
 
     @property
+    def cost_is_shown(self) -> bool:
+        """Return whether docs/benchmarks.md shows what a trace costs this build."""
+        return bool(self.settings["cost_shown"])
+
+    @property
     def uncounted(self) -> list[int]:
         """Return the numbers of the sites whose gets the server's own counter leaves out."""
         return [number for number, site in enumerate(self.settings["site"]) if site.get("uncounted")]
 
-    def job(self, build: Build, spool: str, way: TraceWay) -> str:
+    def job(self, build: Build, spool: Mapping[str, Any], way: TraceWay) -> str:
         """Return what the core needs to record this build's accesses into `spool`, as JSON."""
         # A site may have another place for code in the server, where the kernel's is too narrow for a jump.
         placed = [{**site, **(site.get("inside", {}) if way == "inside" else {})} for site in self.settings["site"]]
         sites = [{name: value for name, value in site.items() if name not in _OF_US} for site in placed]
         same = {name: value for name, value in self.settings.items() if name in _OF_THE_CORE}
-        return json.dumps({"way": way, "binary": str(build.binary), "spool": spool, **same, "sites": sites})
+        return json.dumps({"way": way, "binary": str(build.binary), "spool": dict(spool), **same, "sites": sites})
 
 
 def find(table: Path, build: Build) -> PageSites:
@@ -86,36 +94,51 @@ def require(table: Path, build: Build, way: TraceWay) -> PageSites:
         what = f"a server of this build runs already (process {others[0]}), and a trace would slow it"
         hint = "stop it, or let bufferlab run a copy: bufferlab engines fetch with BUFFERLAB_CACHE set to a new folder"
         raise EnvironmentLackingError(what, str(build.binary), hint)
-    job = sites.job(build, "", way)
+    job = sites.job(build, _NO_SPOOL, way)
     ask_host("page accesses of servers cannot be recorded", lambda: native().page_trace_check(job))
     return sites
 
 
 class Recording:
-    """A trace of one server's page accesses, from before its first instruction on."""
+    """A trace of one server's page accesses, from before its first instruction on.
 
-    def __init__(self, sites: PageSites, build: Build, spool: str, way: TraceWay) -> None:
-        self._trace = native().page_trace(sites.job(build, spool, way))
-        self._uncounted = sites.uncounted
+    Where it is not required, a server that cannot be recorded runs without it, and the run tells why.
+    """
+
+    def __init__(self, sites: PageSites, build: Build, asked: Mapping[str, Any]) -> None:
+        self._trace = native().page_trace(sites.job(build, asked["spool"], asked["way"]))
+        self._uncounted, self._required = sites.uncounted, asked["required"]
+        self._refused: Failure | None = None
+
+    def _try(self, act: Callable[[], T]) -> T | None:
+        """Return what the core returns; None once it has refused a trace that is not required."""
+        try:
+            return None if self._refused else act()
+        except Exception as error:
+            self._refused = failure_of_core(error)
+            if self._required or not self._refused:
+                raise
+            return None
 
     def preload(self, home: Path) -> Preload | None:
         """Return what the server must be started with, and write what that needs into its folder; None: nothing."""
-        told = json.loads(self._trace.preload(str(home)))
+        told = json.loads(self._try(lambda: self._trace.preload(str(home))) or "null")
         return Preload(dict(told["environment"]), told["descriptor"]) if told else None
 
     def require_on(self) -> None:
         """Raise the core's error when the server, which has answered, is not recorded."""
-        self._trace.require_on()
+        self._try(self._trace.require_on)
 
     def attach(self, pid: int) -> None:
         """Begin to record a process that has yet to become the server. Raises the core's error."""
-        self._trace.attach(pid)
+        self._try(lambda: self._trace.attach(pid))
 
     def added_to(self, result: dict[str, Any]) -> dict[str, Any]:
         """End the trace; return the core's answer with what was recorded beside the window's edges."""
         told = json.loads(self._trace.finish())
+        refused = {"refused": asdict(self._refused)} if self._refused else {}
         recorded = result["recorded"]
-        page_trace = {**recorded["page_trace"], **told, "uncounted_sites": self._uncounted}
+        page_trace = {**recorded["page_trace"], **told, **refused, "uncounted_sites": self._uncounted}
         return {**result, "recorded": {**recorded, "page_trace": page_trace}}
 
     def close(self) -> None:
@@ -129,7 +152,7 @@ def recording(table: Path, build: Build, asked: Mapping[str, Any] | None) -> Ite
     if asked is None:
         yield None
         return
-    trace = Recording(require(table, build, asked["way"]), build, asked["spool"], asked["way"])
+    trace = Recording(require(table, build, asked["way"]), build, asked)
     try:
         yield trace
     finally:

@@ -125,6 +125,9 @@ class ServerBehaviour(Behaviour):
         build = self._private.build(knobs)
         self.family.require_traceable(page_sites.require(self.family.page_sites_table, build, way), build, knobs)
 
+    def page_trace_cost_is_shown(self, knobs: NativeKnobs) -> bool:
+        return page_sites.find(self.family.page_sites_table, self._private.build(knobs)).cost_is_shown
+
     def abilities(self, directory: Path) -> list[HostCheck]:
         """Return for each fetched build of the flavour whether its page accesses can be recorded."""
         return [

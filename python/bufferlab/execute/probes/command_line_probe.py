@@ -24,6 +24,8 @@ class EndedRun:
     """The closed database."""
     samples: Sequence[Mapping[str, Any]]
     """The rows of samples.parquet."""
+    block: int = 0
+    """The run's block in its sweep."""
 
 
 class AskedProbe(Protocol):

@@ -1,4 +1,4 @@
-"""Handles `--probe page-trace`: refuses early what cannot be recorded, and keeps every access to a page of the pool.
+"""Handles page traces: refuses early what cannot be recorded, and keeps every access to a page of the pool.
 
 Pages get numbers in a row, those of one table or index together, so that run.json can name them by ranges. A trace that
 lacks accesses, or disagrees with the engine's own counters, is marked as failed and has no table. Its run is kept.
@@ -6,6 +6,7 @@ lacks accesses, or disagrees with the engine's own counters, is marked as failed
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,16 +17,21 @@ from numpy.typing import NDArray
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import TraceWay
-from bufferlab.errors import Failure
+from bufferlab.errors import Failure, SpecError
 from bufferlab.execute.host import tracefs_clean
+from bufferlab.execute.host.fingerprint import memory_bytes
 from bufferlab.execute.probes.command_line_probe import EndedRun
-from bufferlab.results.page_traces import PageTrace, page_trace_words
+from bufferlab.results.page_traces import KeepTraces, PageTrace, page_trace_words
 from bufferlab.results.store import PAGE_TRACE_FILE, write_page_trace
+from bufferlab.units import GIB, format_bytes
 
 if TYPE_CHECKING:
     import polars as pl
 
 _SPOOL = "page-trace"
+_MOST_BYTES = 2 * GIB
+_NO_SPACE = "free some space, or name a directory on another disk with --data-dir"
+_KEPT: Mapping[KeepTraces, str] = {"one": "its first block", "none": "no run"}
 _CHUNK_EVENTS = 2_000_000
 _MOST_OFF = 0.005
 """The share by which a trace's count in the window may differ from the engine's own."""
@@ -34,19 +40,31 @@ _Records = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class PageTraceAsked:
-    """A trace of page accesses that was asked for."""
+    """A trace of page accesses that was asked for, by name or by default."""
 
     name: ClassVar[str] = "page_trace"
     way: TraceWay = "inside"
     """Who records a server."""
+    limit_bytes: int | None = None
+    """The most bytes of the file of accesses; None: by what the host has (`_limit_here`)."""
+    keeps: KeepTraces = "one"
+    by_name: bool = True
+    """Whether a run whose accesses cannot be recorded must fail."""
 
     def job(self, home: Path) -> dict[str, Any]:
-        """Return the probe's part of a run's job: a file for the records."""
-        return {"spool": str(home / _SPOOL), "way": self.way}
+        """Return the probe's part of a run's job: a file for the records, and the most bytes of it."""
+        spool = {"path": str(home / _SPOOL), "limit_bytes": self.limit_bytes or _limit_here(home)}
+        return {"spool": spool, "way": self.way, "required": self.by_name}
 
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
         """Refuse, before anything starts, an engine or settings whose accesses cannot be recorded."""
         engines.behaviour(engine).require_page_trace(job["knobs"], self.way)
+        folder = Path(job.get("database", "")).parent
+        free_bytes = shutil.disk_usage(folder).free if folder.exists() else None
+        if self.limit_bytes and free_bytes is not None and self.limit_bytes > free_bytes:
+            what = f"a page trace may take more than the {format_bytes(free_bytes)} that are free"
+            where = f"--trace-limit {format_bytes(self.limit_bytes)}, {folder}"
+            raise SpecError(what, where, "lower it, or free some space")
 
     def keep(self, run: EndedRun) -> tuple[PageTrace, Path | None]:
         """Number the pages and store the trace. Return run.json's `page_trace`, and a good trace's Parquet file."""
@@ -54,8 +72,11 @@ class PageTraceAsked:
             tracefs_clean.clean()  # The worker died: its probes are removed now, not at the next start.
             return _failed({}, Failure("the run ended before the trace did", None, "repeat the run")), None
         told = run.result["recorded"][self.name]
+        if "refused" in told:
+            return _failed({}, Failure.told(told["refused"])), None
         spool = Path(told["spool"])
         stored = {
+            "page_size_bytes": run.result["actual"].get("page_size"),
             "window_start_ns": told["window_start_ns"],
             "window_end_ns": told["window_end_ns"],
             "events": told["events"],
@@ -70,18 +91,40 @@ class PageTraceAsked:
         problem = _problem(told, stored["spool_bytes"])
         if problem:
             return _failed(stored, problem), None
+        try:
+            return self._kept(run, told, spool, stored)
+        except OSError as error:
+            what = f"the page trace could not be written: {error.strerror or error}"
+            return _failed(stored, Failure(what, str(run.home), _NO_SPACE)), None
+        finally:
+            spool.unlink(missing_ok=True)
+
+    def _kept(
+        self, run: EndedRun, told: Mapping[str, Any], spool: Path, stored: dict[str, Any]
+    ) -> tuple[PageTrace, Path | None]:
+        """Compare a whole spool with the engine's counts; make the table where this run's is kept."""
         records: _Records = np.memmap(spool, _record(), "r")
         stored["start_ns"] = int(records["t_ns"][0])
         stored["counts"] = _counts(records, told, run)
         if off := _off(stored["counts"]):
             return _failed(stored, off), None
+        if self.keeps == "none" or (self.keeps == "one" and run.block):
+            reason, hint = f"the sweep keeps the traces of {_KEPT[self.keeps]}", "keep more with --keep-traces"
+            return PageTrace(**stored, status="dropped", reason=reason, hint=hint), None
         keys = np.unique(np.concatenate([np.unique(_keys(chunk)) for chunk in _chunks(records)]))
         objects = engines.behaviour(run.engine).pages_of_objects(run.database, keys, told.get("relations", ()))
         numbers, stored["objects"] = _numbered(keys, objects)
         out = run.home / PAGE_TRACE_FILE
         write_page_trace(out, _frames(records, numbers))
-        spool.unlink()
-        return PageTrace(**stored, page_size_bytes=run.result["actual"].get("page_size"), status="ok"), out
+        return PageTrace(**stored, status="ok"), out
+
+
+def _limit_here(home: Path) -> int:
+    """Return the most bytes that a trace may take: 2 GiB, a tenth of the free space, a quarter of the host's memory.
+
+    In memory it takes half of that at most.
+    """
+    return min(_MOST_BYTES, shutil.disk_usage(home).free // 10, memory_bytes() // 4)
 
 
 def _record() -> np.dtype[np.void]:
@@ -95,8 +138,10 @@ def _failed(stored: dict[str, Any], failure: Failure) -> PageTrace:
 def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
     """Return why the spool cannot be trusted; None if it can."""
     if told["problem"]:
-        hint = "free some space, or name a directory on another disk with --data-dir"
-        return Failure(told["problem"], told["spool"], hint)
+        return Failure(told["problem"], told["spool"], _NO_SPACE)
+    if told.get("over_limit_bytes") is not None:
+        what = f"the page trace ended at its limit of {format_bytes(told['over_limit_bytes'])}"
+        return Failure(what, None, "raise it with --trace-limit, or measure fewer transactions")
     if told.get("lost"):
         hint = "leave the processors to the run, or use fewer connections"
         return Failure(f"there was no room for {told['lost']:,} records of the trace", None, hint)

@@ -160,7 +160,10 @@ class _OneRun:
             if self.status_texts:
                 filled.beside["engine_status.txt"] = _engine_status(self.status_texts)
         filled.log = outcome.log
-        self._keep_tables(EndedRun(context.engine.name, outcome.result, self.home, self.database, filled.samples))
+        ended = EndedRun(
+            context.engine.name, outcome.result, self.home, self.database, filled.samples, filled.run.block
+        )
+        self._keep_tables(ended)
         filled.run.database = Database(
             # Of a directory only the data count: a pool's percentage does not refer to the server's tables and logs.
             bytes_loaded=dataset.size_bytes if context.engine.data_kind == "file" else dataset.allocated_bytes,

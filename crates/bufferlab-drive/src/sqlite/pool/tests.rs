@@ -1,7 +1,7 @@
 //! The pool against a naive one over plain collections, its vectors, and what it tells a recorder.
 
 use super::*;
-use bufferlab_probe::page_trace::PageTraceAsked;
+use bufferlab_probe::page_trace::{PageTraceAsked, SpoolAsked};
 
 use crate::sqlite::page_trace::{finish, taken};
 use crate::sqlite::vfs::VfsCounters;
@@ -164,11 +164,15 @@ fn reading_pages_in_a_cycle_longer_than_the_pool_never_hits() {
     assert_eq!(cyclic, 0);
 }
 
+fn asked(spool: &std::path::Path) -> PageTraceAsked {
+    PageTraceAsked { spool: SpoolAsked { path: spool.to_owned(), limit_bytes: 1 << 20 }, way: None, required: true }
+}
+
 /// Returns what a pool of two pages tells its recorder while `act` uses it, as (kind, page).
 fn recorded(act: impl FnOnce(&mut Pool, &VfsCounters)) -> Vec<(u8, u32)> {
     let folder = tempfile::tempdir().unwrap();
     let (spool, vfs) = (folder.path().join("spool"), Arc::<VfsCounters>::default());
-    let holder = Recorder::ready(&PageTraceAsked { spool: spool.clone(), way: None }, Arc::clone(&vfs)).unwrap();
+    let holder = Recorder::ready(&asked(&spool), Arc::clone(&vfs)).unwrap();
     let mut pool = pool(2);
     pool.record(taken(&holder));
     act(&mut pool, &vfs);
@@ -208,14 +212,14 @@ fn a_recorder_hears_of_gets_reads_creations_evictions_and_drops_in_their_order()
 #[test]
 fn a_pool_that_sqlite_makes_anew_goes_on_with_the_same_trace() {
     let folder = tempfile::tempdir().unwrap();
-    let asked = PageTraceAsked { spool: folder.path().join("spool"), way: None };
+    let asked = asked(&folder.path().join("spool"));
     let holder = Recorder::ready(&asked, Arc::default()).unwrap();
     for key in [7, 8] {
         let mut pool = pool(2);
         pool.record(taken(&holder));
         pool.fetch(key, Create::Always);
     }
-    assert_eq!(finish(&holder, &asked.spool).events, [("create", 2)].into());
+    assert_eq!(finish(&holder, &asked.spool.path).events, [("create", 2)].into());
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl Inside {
 
     fn join(&mut self) -> Option<Told> {
         self.stop.store(true, Ordering::Release);
-        let spool = &self.settings.spool;
+        let spool = &self.settings.spool.path;
         Some(self.reader.take()?.join().unwrap_or_else(|_| {
             self.shared.close();
             Told::broken(Way::Inside, spool)
@@ -138,8 +138,9 @@ impl Recorder for Inside {
     fn attach(&mut self, _pid: u32) -> Result<(), TraceError> {
         let decoder = Decoder::new(&self.format, &self.settings)
             .ok_or_else(|| TraceError::new("the sites do not tell the page", "page_sites.toml", REPORT))?;
-        let path = &self.settings.spool;
-        let spool = Spool::create(path).map_err(|error| TraceError::io("the spool cannot be made", path, &error))?;
+        let path = &self.settings.spool.path;
+        let spool = Spool::create(&self.settings.spool)
+            .map_err(|error| TraceError::io("the spool cannot be made", path, &error))?;
         let (stop, shared) = (Arc::clone(&self.stop), Arc::clone(&self.shared));
         let named = std::thread::Builder::new().name("page-trace".to_owned());
         let reader = named.spawn(move || Reader::new(shared, decoder, spool).read_until(&stop));

@@ -10,6 +10,7 @@ use iced_x86::code_asm::registers::gpr64::{r8, r13, r14, r15, rax, rbp, rcx, rdi
 use iced_x86::code_asm::{CodeAssembler, CodeLabel, dword_ptr, qword_ptr};
 
 use super::super::recorder::{Settings, Site, Way};
+use super::super::recording::SpoolAsked;
 use super::fetch::Fetch;
 use super::plan::{Mapped, Plan, Program, branches_into, plan};
 use super::shared::Shared;
@@ -284,7 +285,7 @@ fn settings(site_byte: u8, fetch: &[String]) -> Settings {
         semaphore: None,
         fetch: fetch.to_vec(),
     };
-    let (binary, spool) = ("victim".into(), "".into());
+    let (binary, spool) = ("victim".into(), SpoolAsked::default());
     Settings { way: Way::Inside, binary, spool, fields, modes_if_in_pool: vec![], sites: vec![site] }
 }
 

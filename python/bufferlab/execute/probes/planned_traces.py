@@ -1,0 +1,113 @@
+"""Decides which page trace the runs of a sweep carry: one asked for by name, the one of the plan, or the default.
+
+By default a run carries a trace where the engine can record one. It says in a sentence why not elsewhere, and where an
+experiment asks for times on a server whose trace has no cost shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bufferlab.engines import registry as engines
+from bufferlab.engines.behaviour import TraceWay
+from bufferlab.errors import BufferlabError, SpecError
+from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
+from bufferlab.plan import Plan
+from bufferlab.plan.grid import workload_of
+from bufferlab.registry import registry
+from bufferlab.results.page_traces import KeepTraces, PlannedTraces
+from bufferlab.results.schema import StoredPlan
+
+OFF = "BUFFERLAB_NO_PAGE_TRACE"
+"""The variable that turns off traces that nobody asks for by name, whatever its value."""
+KEY = "page_trace"
+"""The key of plan.json."""
+DEFAULT_KEEP: KeepTraces = "one"
+
+
+@dataclass(frozen=True)
+class TraceWish:
+    """What a user says of page traces; nothing said is the default."""
+
+    way: TraceWay | None = None
+    """Who must record, as asked for by name."""
+    unwanted: bool = False
+    limit_bytes: int | None = None
+    keep: KeepTraces | None = None
+
+    def __post_init__(self) -> None:
+        """Raise SpecError for wishes that exclude each other."""
+        if not self.unwanted:
+            return
+        others = {"--probe page-trace": self.way, "--trace-limit": self.limit_bytes, "--keep-traces": self.keep}
+        for flag, value in others.items():
+            if value is not None:
+                raise SpecError(
+                    "runs without a page trace have none to describe", f"--no-page-trace {flag}", "drop one"
+                )
+
+
+NOTHING_SAID = TraceWish()
+
+
+def planned(wish: TraceWish, plan: Plan, stored: Mapping[str, Any] | None) -> PlannedTraces:
+    """Return the traces of a sweep's runs; `stored` is the plan.json of a sweep that is resumed, which decides.
+
+    Raises SpecError for a wish that is not the stored plan's.
+    """
+    if stored is None:
+        return _new(wish, plan)
+    before = StoredPlan.model_validate(stored).page_trace
+    if before is None:  # An earlier version began it: traces were asked for with each command.
+        return PlannedTraces(recorder=wish.way, keep=wish.keep or "all", by_name=wish.way is not None)
+    now = {
+        "--no-page-trace": wish.unwanted and before.recorder is not None,
+        "--probe page-trace": wish.way is not None and wish.way != before.recorder,
+        f"--keep-traces {wish.keep}": wish.keep is not None and wish.keep != before.keep,
+    }
+    for flag, differs in now.items():
+        if differs:
+            traces = f"page traces ({before.recorder}), of which it keeps: {before.keep}"
+            what = f"the sweep was begun with {traces if before.recorder else 'no page traces'}"
+            raise SpecError(what, f"--resume {flag}", "leave the flag out, or begin a new sweep")
+    return before
+
+
+def asked(traces: PlannedTraces, wish: TraceWish) -> tuple[PageTraceAsked, ...]:
+    """Return the probe of these traces, if any."""
+    if traces.recorder is None:
+        return ()
+    return (PageTraceAsked(traces.recorder, wish.limit_bytes, traces.keep, traces.by_name),)
+
+
+def _new(wish: TraceWish, plan: Plan) -> PlannedTraces:
+    keep = wish.keep or DEFAULT_KEEP
+    if wish.way:
+        return PlannedTraces(recorder=wish.way, keep=keep, by_name=True)
+    if wish.unwanted or OFF in os.environ or not engines.behaviour(plan.experiment.engine).page_trace_counters:
+        return PlannedTraces(recorder=None, keep=keep, by_name=False)
+    try:
+        why_not = _why_not(plan)
+    except BufferlabError as error:
+        why_not = error.what
+    return PlannedTraces(recorder=None if why_not else "inside", keep=keep, by_name=False, why_not=why_not)
+
+
+def _why_not(plan: Plan) -> str | None:
+    """Return why these runs carry no trace by default; None where they may. Raises BufferlabError where none can be."""
+    behaviour = engines.behaviour(plan.experiment.engine)
+    of_points = [dict(knobs) for knobs in {tuple(point.knobs.items()) for point in plan.points}]
+    for knobs in of_points:
+        behaviour.require_page_trace(knobs, "inside")
+    if not _asks_for_times(plan) or all(map(behaviour.page_trace_cost_is_shown, of_points)):
+        return None
+    return "this experiment asks for times, and what a page trace costs this server is not shown (docs/page-trace.md)"
+
+
+def _asks_for_times(plan: Plan) -> bool:
+    """Return whether the experiment's question is one of times: its headline, or how long users wait at a rate."""
+    headline = registry().metric(workload_of(plan.experiment).headline)
+    return headline.is_timed or any(point.arrivals.mode == "open" for point in plan.points)

@@ -1,0 +1,101 @@
+"""Predicts what other pools would have read in the runs of a measured sweep, from its own page traces.
+
+Points that differ in their pool alone are one group, and the traced run in the middle of its pools tells the group's
+reads: at the pools that were measured, and between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import isqrt
+
+from bufferlab.engines import registry as engines
+from bufferlab.errors import BufferlabError, Interrupted
+from bufferlab.models import source
+from bufferlab.models.predict import Target, predict_pool, target
+from bufferlab.results.page_traces import OtherPool, OtherPools, PoolsOfTrace
+from bufferlab.results.schema import StoredSetting
+from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.spec import Overrides
+
+MOST_GROUPS = 6
+"""So many colours has a figure."""
+_MOST_BETWEEN = 100_000_000
+"""Accesses that pools between measured ones may replay, some ten seconds."""
+_AROUND = (1, 2, 8, 16)
+"""Quarters of the only pool that was measured: there is nothing between."""
+
+
+def other_pools(folder: SweepFolder, before_replay: Callable[[], None]) -> tuple[OtherPools, list[str]]:
+    """Return what other pools would have read, and why some groups of points have nothing of it, in sentences.
+
+    It calls `before_replay` before each replay. Raises Interrupted when that does.
+    """
+    found, why_not = [], []
+    groups: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
+    for record in folder.runs():
+        if record.ok:
+            groups.setdefault(_others_swept(record), []).append(record)
+    for runs in list(groups.values())[:MOST_GROUPS]:
+        try:
+            found.append(_of_group(runs, before_replay))
+        except Interrupted:
+            raise
+        except BufferlabError as error:
+            why_not.append(error.what)
+    if len(groups) > MOST_GROUPS:
+        why_not.append(f"of {len(groups)} groups of points the first {MOST_GROUPS} were replayed")
+    return OtherPools(of=found), list(dict.fromkeys(why_not))
+
+
+def _others_swept(record: RunRecord) -> tuple[tuple[str, str], ...]:
+    pool = engines.declaration(record.run.engine).frame_knob
+    return tuple((name, value) for name, value in record.run.point.swept.items() if name != pool)
+
+
+def pool_bytes_of(record: RunRecord) -> int | None:
+    """Return the bytes of a run's pool; None where the run does not tell."""
+    knob = engines.declaration(record.run.engine).frame_knob
+    value = record.run.settings.get(knob, StoredSetting()).value
+    return value if isinstance(value, int) else None
+
+
+def _of_group(runs: Sequence[RunRecord], before_replay: Callable[[], None]) -> PoolsOfTrace:
+    """Return the reads of a group's pools. Raises BufferlabError where they cannot be told."""
+    traced = [run for run in runs if run.run.page_trace and run.run.page_trace.status == "ok"]
+    # Without a good trace the reader of traces says why.
+    middle = sorted(traced or runs, key=lambda run: pool_bytes_of(run) or 0)[(len(traced or runs) - 1) // 2]
+    read = source.read(middle.folder)
+    of_group = target(read, Overrides(set_knobs=tuple(middle.run.point.swept.items())))
+    measured = sorted({size for run in runs if (size := pool_bytes_of(run))})
+    pools = [_predicted(of_group, size, before_replay) for size in _sizes(of_group, measured)]
+    return PoolsOfTrace(
+        model=of_group.manager.name,
+        model_version=of_group.manager.version,
+        traced=of_group.traced,
+        pools=[pool for pool in pools if pool],
+    )
+
+
+def _sizes(of_group: Target, measured: Sequence[int]) -> list[int]:
+    """Return the measured pools, and those between them where there is time; around a single one."""
+    page = of_group.source.page_size_bytes
+    more = [isqrt(a * b) // page * page for a, b in pairwise(measured)]
+    if len(measured) == 1:
+        more = [quarters * measured[0] // 4 // page * page for quarters in _AROUND]
+    if len(more) * len(of_group.source.columns["page"]) > _MOST_BETWEEN:
+        more = []
+    return sorted({*measured, *(size for size in more if size)})
+
+
+def _predicted(of_group: Target, size_bytes: int, before_replay: Callable[[], None]) -> OtherPool | None:
+    """Return the reads of a pool; None for one that this server cannot have."""
+    try:
+        return predict_pool(of_group, size_bytes, before_replay)
+    except Interrupted:
+        raise
+    except BufferlabError:
+        if size_bytes == of_group.source.pool_bytes:
+            raise
+        return None

@@ -1,0 +1,164 @@
+"""The chapter on what other pools would have read: the model's line through the pools, beside what was measured.
+
+The end of the sweep replayed the traces (other-pools.json); nothing is replayed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PanelsPlot, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.points_figure import dot, points_data, reads_better_on_a_log_axis
+from bufferlab.engines import registry as engines
+from bufferlab.report.predicted import own_point, verdicts_said
+from bufferlab.results.metrics import WORK, Work
+from bufferlab.results.page_traces import OtherPool, PoolsOfTrace
+from bufferlab.units import format_bytes
+
+_ID = "other-pools"
+_TITLE = "What other pools would have read"
+_CAPTION = (
+    "Predicted: a model of the server's buffer manager replayed the page accesses of the traced run, once for each "
+    "pool. One trace: no interval. Measured: the runs of this sweep, means with their 95 % intervals where there are "
+    "several."
+)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The points that differ in their pool alone, and what their trace tells."""
+
+    label: str
+    of: PoolsOfTrace
+    points: tuple[PointRuns, ...]
+    pool: str
+    unit: Work
+
+    @property
+    def metric(self) -> str:
+        return f"reads_per_{self.unit}"
+
+    def reads(self, pool: OtherPool) -> float | None:
+        """Return the pages that the model reads per unit of work; None where they depend on the speed."""
+        return None if pool.reads is None else pool.reads / self.of.traced.work[self.unit]
+
+    def measured(self, pool: OtherPool) -> PointRuns | None:
+        """Return the point that was measured with a pool."""
+        return next((point for point in self.points if point.number(self.pool) == pool.pool_bytes), None)
+
+
+def other_pools(analysis: Analysis) -> Section | None:
+    """Return the chapter; None for a sweep without a page trace that could be replayed."""
+    found = analysis.sweep.other_pools()
+    groups = list(_groups(analysis, found.of)) if found else []
+    if not groups:
+        return None
+    return Section(_ID, _TITLE, " ".join(_lead(groups)), (_figure(analysis, groups), _table(analysis, groups)))
+
+
+def _groups(analysis: Analysis, of_traces: Sequence[PoolsOfTrace]) -> Iterator[_Group]:
+    for of in of_traces:
+        points = (point for point in analysis.points if any(run.run.run_id == of.traced.run_id for run in point.ok))
+        if (traced := next(points, None)) is None:
+            continue
+        pool = engines.declaration(traced.ok[0].run.engine).frame_knob
+        own = {**traced.swept, pool: ""}
+        unit: Work = analysis.unit_of_work if analysis.unit_of_work in of.traced.work else "transaction"
+        label = ", ".join(
+            analysis.setting_label(name, value)
+            for name, value in traced.swept.items()
+            if name != pool and name not in analysis.fixed
+        )
+        members = tuple(point for point in analysis.points if {**point.swept, pool: ""} == own and point.ok)
+        yield _Group(label, of, members, pool, unit)
+
+
+def _lead(groups: Sequence[_Group]) -> Iterator[str]:
+    for group in groups:
+        where = f"With {group.label}: " if group.label else ""
+        said = own_point(group.of.traced)
+        yield f"{where}{said if not where else said[0].lower() + said[1:]}"
+        verdicts = [(format_bytes(pool.pool_bytes), pool.verdicts) for pool in group.of.pools]
+        yield from (f"{where}{doubt}" for doubt in verdicts_said(verdicts, "All pools"))
+
+
+def _figure(analysis: Analysis, groups: Sequence[_Group]) -> Figure:
+    plots = [_plot(analysis, group) for group in groups]
+    title = f"{_TITLE}, by the page trace of one run"
+    if len(plots) == 1:
+        shown: PointsPlot | PanelsPlot = plots[0]
+        rows = points_data(plots[0], _ID, title)
+    else:
+        shown = PanelsPlot(tuple(plots), is_one_metric=True)
+        parts = [points_data(plot, _ID, title) for plot in plots]
+        every = tuple(
+            Row((f"{plot.title}, {row.cells[0]}", *row.cells[1:]))
+            for plot, part in zip(plots, parts, strict=True)
+            for row in part.rows
+        )
+        rows = Table(parts[0].id, parts[0].title, parts[0].columns, every, parts[0].caption, folded=True)
+    alt = f"{plots[0].y_label} over the buffer pool: the predicted line of the model beside the measured points."
+    return Figure(_ID, title, alt, _CAPTION, shown, rows)
+
+
+def _plot(analysis: Analysis, group: _Group) -> PointsPlot:
+    told = [(pool, reads) for pool in group.of.pools if (reads := group.reads(pool)) is not None]
+    sizes = [(float(pool.pool_bytes), format_bytes(pool.pool_bytes)) for pool, _ in told]
+    predicted = tuple(Dot(x, tick, (), reads, None, None) for (x, tick), (_, reads) in zip(sizes, told, strict=True))
+    fit = analysis.fit(group.metric)
+    measured = tuple(
+        dot(analysis, group.metric, point, float(pool_bytes), format_bytes(pool_bytes))
+        for point in group.points
+        if fit and point.index in fit.points and (pool_bytes := point.number(group.pool))
+    )
+    traced = group.of.traced
+    own = Dot(
+        float(traced.pool_bytes),
+        format_bytes(traced.pool_bytes),
+        (),
+        traced.measured_reads / traced.work[group.unit],
+        None,
+        None,
+    )
+    named = [
+        ("measured", measured),
+        (f"predicted by the model {group.of.model}", predicted),
+        ("the traced run, as counted", (own,)),
+    ]
+    series = tuple(Series(label, dots, joined=False) for label, dots in named if dots)
+    values = [value for one in series for of in one.dots for value in (of.mean, *of.runs)]
+    curve = Curve("", tuple(x for x, _ in sizes), tuple(reads for _, reads in told), 1 if measured else 0)
+    return PointsPlot(
+        x_label="Buffer pool",
+        y_label=f"Reads per {WORK[group.unit]}",
+        series=series,
+        x_is_log=True,
+        y_is_log=reads_better_on_a_log_axis(values),
+        x_in_bytes=True,
+        curves=(curve,) if told else (),
+        title=group.label,
+    )
+
+
+def _table(analysis: Analysis, groups: Sequence[_Group]) -> Table:
+    heads = ("Pool", "Measured", "Predicted", "Difference", "Doubts")
+    columns = tuple(Column(head, numeric=head not in ("Pool", "Doubts")) for head in heads)
+    rows = tuple(Row(_cells(analysis, group, pool)) for group in groups for pool in group.of.pools)
+    title = f"Reads per {WORK[groups[0].unit]}, measured and predicted"
+    return Table(f"{_ID}-table", title, columns, rows, _CAPTION, folded=True)
+
+
+def _cells(analysis: Analysis, group: _Group, pool: OtherPool) -> tuple[str, ...]:
+    point, reads = group.measured(pool), group.reads(pool)
+    mean = analysis.mean(group.metric, point) if point else None
+    off = reads / mean.value - 1 if reads is not None and mean and mean.value else None
+    return (
+        f"{group.label}, {format_bytes(pool.pool_bytes)}" if group.label else format_bytes(pool.pool_bytes),
+        analysis.cell(group.metric, point) if point else "",
+        "" if reads is None else f"{reads:.4g}",
+        "" if off is None else words.signed_share(off),
+        ", ".join(verdict.name.replace("_", " ") for verdict in pool.verdicts),
+    )
