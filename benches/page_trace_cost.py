@@ -49,7 +49,7 @@ def main() -> None:
     plain: list[Done] = []
     traced: list[Done] = []
     for pair in range(arguments.pairs):
-        turns = ((plain, []), (traced, ["--probe", arguments.probe]))
+        turns = ((plain, ["--no-page-trace"]), (traced, ["--probe", arguments.probe]))
         for done, more in turns if pair % 2 else reversed(turns):
             done.append(run(arguments.server, arguments.transactions, more))
     pairs = list(zip(plain, traced, strict=True))
@@ -82,7 +82,7 @@ def run(server: str | None, transactions: int, more: list[str]) -> Done:
         subprocess.run(command, check=True, capture_output=True)
         (folder,) = (path.parent for path in Path(out).glob("*/plan.json"))
         (record,) = open_sweep(folder).runs()
-        if more and (record.run.page_trace is None or record.run.page_trace.status != "ok"):
+        if "--probe" in more and (record.run.page_trace is None or record.run.page_trace.status != "ok"):
             raise SystemExit(f"the trace is not good: {record.run.page_trace}")
         samples, measured = record.samples(), record.run.measured
         assert measured is not None

@@ -71,7 +71,17 @@ class Engine:
         """Return the arguments of a new sweep."""
         if self.name == "file":
             settings = ["--set", "device=as_is", "--sweep", "read_ahead=0,64", "--repetitions", "1"]
-            return ["run", "random-read", "--smoke", *settings, "--sweep", "io_mode=buffered", "--duration", "1s"]
+            return [
+                "run",
+                "random-read",
+                "--smoke",
+                *self.probes,
+                *settings,
+                "--sweep",
+                "io_mode=buffered",
+                "--duration",
+                "1s",
+            ]
         file = folder / "kills.toml"
         file.write_text(_TOML.format(engine=self.name, knobs=self.knobs, pools=list(self.pools)))
         return ["run", file, *self.probes]
@@ -79,7 +89,7 @@ class Engine:
     @property
     def probes(self) -> list[str]:
         """Return the options that a sweep and its resume need."""
-        return ["--probe", "page-trace"] if self.traced else []
+        return ["--probe", "page-trace"] if self.traced else ["--no-page-trace"]
 
 
 _COMMAND, _WORKER = "the command", "the worker"

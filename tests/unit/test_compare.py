@@ -19,7 +19,7 @@ from bufferlab.report.compare_words import answer
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import render_markdown
 from bufferlab.results.store import SweepFolder
-from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
+from support.synthetic import BUFFER_SIZE, Sweep, Truth, build, reseal
 
 HEADLINE = "reads_per_new_order"
 TWO = (Truth("10%", 19.5), Truth("20%", 9.7))
@@ -182,6 +182,15 @@ def test_another_page_size_explains_other_data(tmp_path: Path) -> None:
 def test_what_a_reader_must_know_is_warned_of(tmp_path: Path, other: dict[str, Any], says: str) -> None:
     compared = two(tmp_path, ONE, replace(ONE, seed=2, **other))
     assert any(says in warning for warning in compared.warnings), compared.warnings
+
+
+def test_a_side_whose_page_accesses_were_recorded_is_named(tmp_path: Path) -> None:
+    a, b = build(tmp_path / "a", ONE), build(tmp_path / "b", replace(ONE, seed=2))
+    reseal(b, lambda run: run.update(page_trace={"status": "dropped", "recorder": "inside"}))
+    says = "Page accesses were recorded on A by nobody, on B by the server: a trace may change times"
+    assert any(says in warning for warning in compare_sides(of_two_folders(a, b)).warnings)
+    reseal(a, lambda run: run.update(page_trace={"status": "failed", "recorder": "inside"}))
+    assert compare_sides(of_two_folders(a, b)).warnings == ()
 
 
 def test_sweeps_of_one_kind_on_one_day_warn_of_nothing(tmp_path: Path) -> None:

@@ -60,6 +60,13 @@ def test_every_get_of_postgresql_tells_its_ring(entry: dict[str, Any]) -> None:
         assert (by_address or fetched.get("io_context", "\\9") != "\\9") == ("get" in site["kinds"]), site
 
 
+SPOOL = {"path": "/spool", "limit_bytes": 24}
+
+
+def test_a_build_says_whether_the_cost_of_its_trace_is_shown() -> None:
+    assert all(isinstance(entry["cost_shown"], bool) for entry in ENTRIES)
+
+
 def test_no_build_is_listed_twice() -> None:
     assert len({entry["text_sha256"] for entry in ENTRIES}) == len(ENTRIES) == 9
 
@@ -77,10 +84,10 @@ def test_a_build_is_known_by_what_it_executes_and_not_by_its_name_or_its_symbols
         file.write(b"symbols")
     sites = page_sites.find(table, build_of(binary))
     assert (sites.server, sites.uncounted, sites.has_hash_index) == ("Some 1", [0], False)
-    assert json.loads(sites.job(build_of(binary), "/spool", "uprobes")) == {
+    assert json.loads(sites.job(build_of(binary), SPOOL, "uprobes")) == {
         "way": "uprobes",
         "binary": str(binary),
-        "spool": "/spool",
+        "spool": SPOOL,
         "fields": ["space:u32"],
         "modes_if_in_pool": [11],
         "sites": [{"at": "f", "kinds": ["get"], "offset": 1, "byte": 2, "fetch": ["%di"]}],
@@ -96,7 +103,7 @@ def test_a_site_may_have_another_place_for_code_in_the_server() -> None:
     settings = {"fields": ["page_id:u64"], "site": [{**site, "inside": {"offset": 7, "byte": 2}}]}
     sites = page_sites.PageSites("x", settings)
     build = build_of(Path("server"))
-    of_ways = {way: json.loads(sites.job(build, "/spool", way))["sites"] for way in get_args(TraceWay)}
+    of_ways = {way: json.loads(sites.job(build, SPOOL, way))["sites"] for way in get_args(TraceWay)}
     assert of_ways == {"uprobes": [site], "inside": [{**site, "offset": 7, "byte": 2}]}
 
 
@@ -109,7 +116,7 @@ def test_no_branch_of_a_fetched_build_leads_into_what_its_jumps_cover(entry: dic
         with suppress(BufferlabError):
             build = family.find(name)
             if (sites := page_sites.find(family.page_sites_table, build)).server == entry["server"]:
-                assert json.loads(native().page_trace_branches(sites.job(build, "", "inside"))) == []
+                assert json.loads(native().page_trace_branches(sites.job(build, SPOOL, "inside"))) == []
                 return
     pytest.skip(f"NOT TESTED: {entry['server']} is not fetched")
 

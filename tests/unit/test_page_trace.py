@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,12 +18,15 @@ from bufferlab.cli import run
 from bufferlab.engines.sqlite.behaviour import BEHAVIOUR
 from bufferlab.errors import SpecError
 from bufferlab.execute.probes import page_trace_probe
+from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
 from bufferlab.execute.probes.command_line_probe import EndedRun
 from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
-from bufferlab.results.page_traces import PageTrace, page_trace_words
+from bufferlab.execute.probes.planned_traces import NOTHING_SAID, TraceWish
+from bufferlab.results.page_traces import KeepTraces, PageTrace, page_trace_words
 from bufferlab.results.reading import wrong_page_trace
 from bufferlab.traces.curve import curve
 from bufferlab.traces.page_trace import accesses_of
+from bufferlab.units import GIB
 from support.fake import Bench
 
 GET, IF_IN_POOL, CREATE, READ, _, EVICT, DROP = range(7)
@@ -62,10 +68,17 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     owners = [("t", np.asarray([9, 7], np.uint64)), ("u", np.asarray([5], np.uint64))]
     monkeypatch.setattr(type(BEHAVIOUR), "pages_of_objects", lambda *_: owners)
 
-    def keep(told: dict[str, Any] | None, gets: int = 2, misses: int = 1) -> tuple[dict[str, Any], Path | None]:
+    def keep(
+        told: dict[str, Any] | None,
+        gets: int = 2,
+        misses: int = 1,
+        *,
+        block: int = 0,
+        asked: PageTraceAsked | None = None,
+    ) -> tuple[dict[str, Any], Path | None]:
         result = {"recorded": {"page_trace": told} if told else {}, "actual": {"page_size": 4096}}
-        ended = EndedRun("sqlite", result, tmp_path, tmp_path / "database", samples(gets, misses))
-        trace, table = PageTraceAsked().keep(ended)
+        ended = EndedRun("sqlite", result, tmp_path, tmp_path / "database", samples(gets, misses), block)
+        trace, table = (asked or PageTraceAsked()).keep(ended)
         return trace.model_dump(exclude_unset=True), table
 
     return keep
@@ -140,6 +153,51 @@ def test_gets_that_the_server_does_not_count_are_kept_and_not_compared(tmp_path:
     assert pl.read_parquet(path)["kind"].to_list().count(GET) == 4
 
 
+@pytest.mark.parametrize(("keeps", "kept_of"), [("all", [0, 1]), ("one", [0]), ("none", [])])
+def test_tables_of_the_blocks_that_the_sweep_keeps_stay_and_the_others_are_counted(
+    tmp_path: Path, kept: Any, keeps: KeepTraces, kept_of: list[int]
+) -> None:
+    for block in (0, 1):
+        stored, table = kept(spooled(tmp_path, EVENTS), block=block, asked=PageTraceAsked(keeps=keeps))
+        assert (stored["status"], table is not None) == (("ok", True) if block in kept_of else ("dropped", False))
+        assert stored["counts"][0]["recorded"] == 2
+        assert not (tmp_path / "spool").exists()
+        if table is None:
+            assert "keeps the traces of" in stored["reason"]
+
+
+def test_a_trace_that_is_off_is_failed_in_a_block_that_is_not_kept_too(tmp_path: Path, kept: Any) -> None:
+    assert kept(spooled(tmp_path, EVENTS), 5, block=1)[0]["status"] == "failed"
+
+
+def test_a_trace_that_reached_its_limit_is_failed_by_name(tmp_path: Path, kept: Any) -> None:
+    told = {**spooled(tmp_path, EVENTS), "over_limit_bytes": 2 * GIB}
+    (tmp_path / "spool").unlink()
+    stored, table = kept(told)
+    assert (stored["status"], table) == ("failed", None)
+    assert stored["reason"] == "the page trace ended at its limit of 2 GiB"
+    assert "--trace-limit" in stored["hint"]
+    assert stored["events"] == told["events"]
+
+
+def test_a_server_that_could_not_be_recorded_has_a_failed_trace_with_its_reason(kept: Any) -> None:
+    refused = {"kind": "environment", "what": "no room", "where": None, "hint": "use another"}
+    assert kept({"refused": refused})[0] == {"status": "failed", "reason": "no room", "hint": "use another"}
+
+
+def test_a_disk_that_fills_after_the_window_fails_the_trace_and_not_the_run(
+    tmp_path: Path, kept: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(page_trace_probe, "write_page_trace", full)
+    stored, table = kept(spooled(tmp_path, EVENTS))
+    assert (stored["status"], table) == ("failed", None)
+    assert stored["reason"] == "the page trace could not be written: No space left on device"
+    assert not (tmp_path / "spool").exists()
+
+
 def test_a_run_that_ended_without_an_answer_has_a_failed_trace(kept: Any) -> None:
     stored, _ = kept(None)
     assert stored == {"status": "failed", "reason": "the run ended before the trace did", "hint": "repeat the run"}
@@ -158,12 +216,60 @@ def test_what_cannot_be_recorded_is_refused_with_a_hint(engine: str, knobs: dict
 
 
 def test_both_traces_may_be_asked_for_at_once() -> None:
-    asked = run._probes_asked(("page-trace", "block-trace"), None, False)
-    assert [probe.name for probe in asked] == ["block_trace", "page_trace"]
-    assert run._probes_asked((), None, False) == ()
-    assert run._probes_asked(("page-trace=uprobes",), None, False) == (PageTraceAsked("uprobes"),)
+    both = ("page-trace", "block-trace")
+    assert run._trace_asked(both, None, False) == BlockTraceAsked()
+    assert run._page_trace_wish(both, False, None, None) == TraceWish("inside")
+    assert run._page_trace_wish((), False, None, None) == NOTHING_SAID
+    assert run._page_trace_wish(("page-trace=uprobes",), False, "1GiB", "all") == TraceWish(
+        "uprobes", limit_bytes=GIB, keep="all"
+    )
     with pytest.raises(SpecError, match="one page trace"):
-        run._probes_asked(("page-trace", "page-trace=uprobes"), None, False)
+        run._page_trace_wish(("page-trace", "page-trace=uprobes"), False, None, None)
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "1KiB", "0.5", "much"])
+def test_a_limit_that_is_none_is_refused_with_its_flag(limit: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        run._page_trace_wish((), False, limit, None)
+    assert refused.value.where == f"--trace-limit {limit}"
+    assert refused.value.hint
+
+
+def test_a_limit_above_the_free_space_is_refused(tmp_path: Path) -> None:
+    job = {"database": str(tmp_path / "database"), "knobs": {"pcache": "ours"}}
+    PageTraceAsked(limit_bytes=GIB).require("sqlite", job)
+    with pytest.raises(SpecError, match="that are free"):
+        PageTraceAsked(limit_bytes=1 << 60).require("sqlite", job)
+
+
+def test_without_a_limit_a_trace_takes_a_tenth_of_the_free_space_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def limit_bytes() -> int:
+        return int(PageTraceAsked().job(tmp_path)["spool"]["limit_bytes"])
+
+    monkeypatch.setattr(page_trace_probe, "memory_bytes", lambda: 64 * GIB)
+    monkeypatch.setattr(page_trace_probe.shutil, "disk_usage", lambda _: SimpleNamespace(free=100 * GIB))
+    assert limit_bytes() == 2 * GIB
+    monkeypatch.setattr(page_trace_probe.shutil, "disk_usage", lambda _: SimpleNamespace(free=10 * GIB))
+    assert limit_bytes() == GIB
+    monkeypatch.setattr(page_trace_probe, "memory_bytes", lambda: 2 * GIB)
+    assert limit_bytes() == GIB // 2
+    assert PageTraceAsked(limit_bytes=5 * GIB).job(tmp_path)["spool"]["limit_bytes"] == 5 * GIB
+
+
+@pytest.mark.parametrize(
+    ("flag", "wish"),
+    [
+        ("--probe page-trace", {"way": "inside"}),
+        ("--trace-limit", {"limit_bytes": 1}),
+        ("--keep-traces", {"keep": "all"}),
+    ],
+)
+def test_no_trace_and_what_describes_one_exclude_each_other(flag: str, wish: dict[str, Any]) -> None:
+    with pytest.raises(SpecError) as refused:
+        TraceWish(unwanted=True, **wish)
+    assert flag in str(refused.value.where)
 
 
 def test_a_get_after_a_drop_is_missed_by_every_pool() -> None:

@@ -138,9 +138,8 @@ def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None
     watch one.
     """
     plan, loaded, options = make(experiment, estimated_facts(experiment)), 0, options or SweepOptions()
-    by_name = options.page_trace.way
     traces = planned_traces.asked(planned_traces.planned(options.page_trace, plan, None), options.page_trace)
-    _require_probes((*options.probes, *(traces if by_name else ())), plan, options.data_dir or Path())
+    _require_probes((*options.probes, *traces), plan, options.data_dir or Path())
     fingerprint.require_memory(engines.declaration(experiment.engine), plan.points)
     cache: Path | None = None
     with suppress(EnvironmentLackingError):  # Without the engine nothing can be in its cache either.

@@ -1,4 +1,4 @@
-//! Accesses in memory, each in 6 to 10 bytes in place of a record's 24, as neighbours have much in common.
+//! Accesses in memory, where one of TPC-C takes 5 to 7 bytes in place of a record's 24: neighbours have much in common.
 //!
 //! An access is a byte of its kind and of what is as in the access before it, the time and the page as differences from
 //! that access in seven bits a byte, and what is not as before. Blocks of one size grow without a copy.

@@ -107,7 +107,10 @@ def _figure(analysis: Analysis, groups: Sequence[_Group]) -> Figure:
 def _plot(analysis: Analysis, group: _Group) -> PointsPlot:
     told = [(pool, reads) for pool in group.of.pools if (reads := group.reads(pool)) is not None]
     sizes = [(float(pool.pool_bytes), format_bytes(pool.pool_bytes)) for pool, _ in told]
-    predicted = tuple(Dot(x, tick, (), reads, None, None) for (x, tick), (_, reads) in zip(sizes, told, strict=True))
+    dots = [
+        (Dot(x, tick, (), reads, None, None), bool(pool.verdicts))
+        for (x, tick), (pool, reads) in zip(sizes, told, strict=True)
+    ]
     fit = analysis.fit(group.metric)
     measured = tuple(
         dot(analysis, group.metric, point, float(pool_bytes), format_bytes(pool_bytes))
@@ -123,14 +126,16 @@ def _plot(analysis: Analysis, group: _Group) -> PointsPlot:
         None,
         None,
     )
+    # Later ones are drawn over earlier ones.
     named = [
+        (f"predicted by the model {group.of.model}", tuple(one for one, doubted in dots if not doubted)),
+        ("predicted, with a doubt", tuple(one for one, doubted in dots if doubted)),
         ("measured", measured),
-        (f"predicted by the model {group.of.model}", predicted),
         ("the traced run, as counted", (own,)),
     ]
-    series = tuple(Series(label, dots, joined=False) for label, dots in named if dots)
+    series = tuple(Series(label, of_label, joined=False) for label, of_label in named if of_label)
     values = [value for one in series for of in one.dots for value in (of.mean, *of.runs)]
-    curve = Curve("", tuple(x for x, _ in sizes), tuple(reads for _, reads in told), 1 if measured else 0)
+    curve = Curve("", tuple(x for x, _ in sizes), tuple(reads for _, reads in told), 0)
     return PointsPlot(
         x_label="Buffer pool",
         y_label=f"Reads per {WORK[group.unit]}",
