@@ -130,6 +130,58 @@ def test_the_curve_of_one_run_tells_what_the_other_pool_misses(disk: Path, sweep
         ]
 
 
+def test_by_default_the_first_block_keeps_its_traces_and_the_report_tells_of_other_pools(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BUFFERLAB_NO_PAGE_TRACE")
+    out = disk / "page-trace-default"
+    out.mkdir()
+    try:
+        bufferlab(disk, "run", "buffer-size", "--smoke", "--out", str(out))
+        (folder,) = (path.parent for path in out.glob("*/plan.json"))
+        swept = open_sweep(folder)
+        traces = [(record.run.block, record.run.page_trace) for record in swept.runs()]
+        assert sorted((block, trace.status) for block, trace in traces if trace) == [
+            (0, "ok"), (0, "ok"), (1, "dropped"), (1, "dropped")
+        ]  # fmt: skip
+        assert all(one.recorded > 0 for _, trace in traces if trace for one in trace.counts[:1])
+        found = swept.other_pools()
+        assert found is not None
+        (of,) = found.of
+        assert len(of.pools) == 3
+        assert of.traced.modelled_reads == pytest.approx(of.traced.measured_reads, rel=0.02)
+        assert "What other pools would have read" in (folder / "report.html").read_text()
+        assert (folder / "figures/other-pools.svg").exists()
+        (folder / "other-pools.json").unlink()
+        bufferlab(disk, "run", "--resume", str(folder))
+        assert (folder / "other-pools.json").exists()
+        for flag in (("--no-page-trace",), ("--keep-traces", "all")):
+            done = prepared.run(["run", "--resume", folder, *flag], core.environment(disk))
+            assert done.returncode == 2
+            assert "the sweep was begun with page traces" in done.stderr
+    finally:
+        shutil.rmtree(out)
+
+
+def test_a_trace_that_reaches_its_limit_ends_and_its_run_stays(disk: Path) -> None:
+    out = disk / "page-trace-limit"
+    out.mkdir()
+    more = ("--sweep", "pool_size=80%", "--repetitions", "1", "--probe", "page-trace", "--trace-limit", "1MiB")
+    try:
+        bufferlab(disk, "run", "buffer-size", "--smoke", *more, "--out", str(out))
+        (path,) = out.glob("*/plan.json")
+        (record,) = open_sweep(path.parent).runs()
+        trace = record.run.page_trace
+        assert record.ok
+        assert trace is not None
+        assert (trace.status, trace.reason) == ("failed", "the page trace ended at its limit of 1 MiB")
+        assert sum(trace.events.values()) * 24 > 1 << 20
+        assert record.page_trace() is None
+        assert open_sweep(path.parent).other_pools() is None
+    finally:
+        shutil.rmtree(out)
+
+
 def test_the_curve_of_a_sweep_asks_which_run_is_meant(disk: Path, sweep: dict[str, RunRecord]) -> None:
     folder = next(iter(sweep.values())).folder
     done = prepared.run(["curve", folder.parent.parent], core.environment(disk))

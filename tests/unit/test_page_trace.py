@@ -301,6 +301,25 @@ def test_an_engine_that_cannot_be_traced_ends_with_a_usage_error(tmp_path: Path,
     assert not list(bench.out.glob("*/runs"))
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--probe", "page-trace", "--no-page-trace"),
+        ("--no-page-trace", "--keep-traces", "all"),
+        ("--keep-traces", "some"),
+        ("--trace-limit", "-1"),
+    ],
+)
+def test_flags_of_traces_that_cannot_be_end_with_a_usage_error_that_names_them(
+    tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    bench = Bench(tmp_path / "bench")
+    ended = bench.bufferlab("run", bench.experiment(), "--out", bench.out, "--dry-run", *flags)
+    assert ended.code == 2
+    assert flags[0] in ended.err
+    assert not bench.out.exists()
+
+
 def test_a_sweep_without_a_trace_says_how_to_record_one(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "bench")
     bench.measure(bench.experiment(repetitions=1))
