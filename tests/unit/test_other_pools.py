@@ -79,10 +79,10 @@ def test_the_only_pool_of_a_sweep_has_others_around_it(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("status", ["failed", "dropped"])
-def test_a_sweep_without_a_good_trace_says_why(tmp_path: Path, status: str) -> None:
+@pytest.mark.parametrize(("status", "what"), [("failed", "failed"), ("dropped", "was dropped")])
+def test_a_sweep_without_a_good_trace_says_why(tmp_path: Path, status: str, what: str) -> None:
     found, why_not = other_pools(build(tmp_path, LOOP, LOOP, trace={"status": status, "reason": "full"}), nothing)
-    assert (found.of, why_not) == ([], ["the page trace failed: full"])
+    assert (found.of, why_not) == ([], [f"the page trace {what}: full"])
 
 
 def test_a_stop_ends_the_replays(sweep: SweepFolder) -> None:
@@ -131,6 +131,22 @@ def test_points_that_differ_in_more_than_the_pool_have_a_panel_each(tmp_path: Pa
     figure = _figure(analysis_of(sweep), [group, replace(group, label="synchronous normal")])
     assert [panel.title for panel in figure.plot.panels] == ["synchronous off", "synchronous normal"]
     assert {row.cells[0].split(",")[0] for row in figure.data.rows} == {"synchronous off", "synchronous normal"}
+    assert "<svg" in draw(figure)
+
+
+def test_where_all_predictions_have_a_doubt_the_line_keeps_its_colour(sweep: SweepFolder) -> None:
+    analysis = analysis_of(kept(sweep))
+    (group,) = _groups(analysis, other_pools(sweep, nothing)[0].of)
+    doubt = group.of.pools[-1].verdicts
+    doubted = [pool.model_copy(update={"verdicts": doubt}) for pool in group.of.pools]
+    figure = _figure(analysis, [replace(group, of=group.of.model_copy(update={"pools": doubted}))])
+    assert [(one.label, len(one.dots)) for one in figure.plot.series] == [
+        ("predicted by the model sqlite", 0),
+        ("predicted, with a doubt", 5),
+        ("measured", 3),
+        ("the traced run, as counted", 1),
+    ]
+    assert figure.plot.curves[0].series == 0
     assert "<svg" in draw(figure)
 
 

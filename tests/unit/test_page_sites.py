@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -138,6 +139,43 @@ def test_a_trace_that_would_slow_somebody_elses_server_is_refused(
             assert page_sites.require(TABLES[1], build_of(binary), "inside") is sites
         finally:
             running.kill()
+
+
+class Refusing:
+    """A trace of the core that a server cannot carry."""
+
+    def preload(self, folder: str) -> str:
+        """Refuse, as the core does."""
+        native_module = importlib.import_module("bufferlab._native")
+        raise native_module.NativeError("environment", "no path for the loader", folder, "name another")
+
+    def attach(self, pid: int) -> None:
+        """Never called: the trace is over."""
+        pytest.fail("nothing is recorded")
+
+    require_on = attach
+
+    def finish(self) -> str:
+        """As of a trace that never began."""
+        return json.dumps({"events": {}})
+
+
+def test_a_server_that_cannot_be_recorded_runs_without_a_trace_that_nobody_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_sites, "native", lambda: SimpleNamespace(page_trace=lambda settings: Refusing()))
+    sites, build = page_sites.PageSites("x", {"fields": [], "site": []}), build_of(Path("server"))
+    asked = {"spool": SPOOL, "way": "inside", "required": False}
+    trace = page_sites.Recording(sites, build, asked)
+    assert trace.preload(tmp_path) is None
+    trace.attach(1)
+    trace.require_on()
+    told = trace.added_to({"recorded": {"page_trace": {"window_start_ns": 1}}})["recorded"]["page_trace"]
+    assert told["refused"] == {
+        "what": "no path for the loader", "where": str(tmp_path), "hint": "name another", "kind": "environment"
+    }  # fmt: skip
+    with pytest.raises(Exception, match="no path for the loader"):
+        page_sites.Recording(sites, build, {**asked, "required": True}).preload(tmp_path)
 
 
 @pytest.mark.parametrize("engine", ["mysql", "mariadb", "postgres"])

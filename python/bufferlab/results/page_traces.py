@@ -230,7 +230,7 @@ class PoolsOfTrace(_Strict):
     model: str = Field(pattern=r"^[a-z0-9_]+$")
     model_version: int = Field(ge=1)
     traced: TracedRun
-    pools: list[OtherPool] = Field(min_length=1)
+    pools: list[OtherPool] = Field(min_length=1, max_length=1000)
 
 
 class OtherPools(_Strict):
@@ -238,7 +238,7 @@ class OtherPools(_Strict):
 
     format: Literal["bufferlab-other-pools"] = "bufferlab-other-pools"
     format_version: Literal[1] = 1
-    of: list[PoolsOfTrace]
+    of: list[PoolsOfTrace] = Field(max_length=100)
 
 
 @dataclass(frozen=True)

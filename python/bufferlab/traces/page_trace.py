@@ -198,7 +198,8 @@ def read(folder: Path) -> RunTrace:
         raise DataFileError("there is no page trace", str(folder), _HINT)
     if not good:
         failed = traces[0][1]
-        raise DataFileError(f"the page trace failed: {failed.reason}", str(folder), failed.hint or _HINT)
+        what = "was dropped" if failed.status == "dropped" else "failed"
+        raise DataFileError(f"the page trace {what}: {failed.reason}", str(folder), failed.hint or _HINT)
     record, stored = good[0]
     table, moments = record.page_trace(), (stored.start_ns, stored.window_start_ns, stored.window_end_ns)
     assert table is not None

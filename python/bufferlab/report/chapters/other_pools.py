@@ -6,7 +6,7 @@ The end of the sweep replayed the traces (other-pools.json); nothing is replayed
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
@@ -62,7 +62,8 @@ def other_pools(analysis: Analysis) -> Section | None:
 def _groups(analysis: Analysis, of_traces: Sequence[PoolsOfTrace]) -> Iterator[_Group]:
     for of in of_traces:
         points = (point for point in analysis.points if any(run.run.run_id == of.traced.run_id for run in point.ok))
-        if (traced := next(points, None)) is None:
+        traced = next(points, None)
+        if traced is None or traced.ok[0].run.engine not in engines.names(hidden=True):
             continue
         pool = engines.declaration(traced.ok[0].run.engine).frame_knob
         own = {**traced.swept, pool: ""}
@@ -86,7 +87,7 @@ def _lead(groups: Sequence[_Group]) -> Iterator[str]:
 
 
 def _figure(analysis: Analysis, groups: Sequence[_Group]) -> Figure:
-    plots = [_plot(analysis, group) for group in groups]
+    plots = _with_series_alike([_plot(analysis, group) for group in groups])
     title = f"{_TITLE}, by the page trace of one run"
     if len(plots) == 1:
         shown: PointsPlot | PanelsPlot = plots[0]
@@ -102,6 +103,19 @@ def _figure(analysis: Analysis, groups: Sequence[_Group]) -> Figure:
         rows = Table(parts[0].id, parts[0].title, parts[0].columns, every, parts[0].caption, folded=True)
     alt = f"{plots[0].y_label} over the buffer pool: the predicted line of the model beside the measured points."
     return Figure(_ID, title, alt, _CAPTION, shown, rows)
+
+
+def _with_series_alike(plots: Sequence[PointsPlot]) -> list[PointsPlot]:
+    """Return the plots without the series that have no dot in any of them: a series has one colour in all panels.
+
+    The first stays, as it is that of the line.
+    """
+    shown = [
+        place
+        for place, of_plots in enumerate(zip(*(plot.series for plot in plots), strict=True))
+        if not place or any(one.dots for one in of_plots)
+    ]
+    return [replace(plot, series=tuple(plot.series[place] for place in shown)) for plot in plots]
 
 
 def _plot(analysis: Analysis, group: _Group) -> PointsPlot:
@@ -133,7 +147,7 @@ def _plot(analysis: Analysis, group: _Group) -> PointsPlot:
         ("measured", measured),
         ("the traced run, as counted", (own,)),
     ]
-    series = tuple(Series(label, of_label, joined=False) for label, of_label in named if of_label)
+    series = tuple(Series(label, of_label, joined=False) for label, of_label in named)
     values = [value for one in series for of in one.dots for value in (of.mean, *of.runs)]
     curve = Curve("", tuple(x for x, _ in sizes), tuple(reads for _, reads in told), 0)
     return PointsPlot(
