@@ -8,9 +8,7 @@
 use bufferlab_model::trace::{Kind, RECORD_BYTES, Record};
 
 const BLOCK_BYTES: usize = 1 << 20;
-/// The most that one access takes: a head, eight bytes of time, four each of page, object and thread, latch and site.
-const MOST_BYTES: usize = 24;
-/// What a store at the end of the longest access may touch.
+/// More than the longest access, of 24 bytes, and more than a store at its end touches.
 const STORED_BYTES: usize = 32;
 const BEFORE_THE_FIRST: Record = Record { t_ns: 0, object: 0, page: 0, thread: 0, kind: Kind::Get, latch: 0, site: 0 };
 
@@ -195,7 +193,7 @@ mod tests {
         #[test]
         fn any_accesses_come_out_as_they_went_in(accesses in records()) {
             let packed = packed(&accesses);
-            prop_assert!(packed.bytes() <= (MOST_BYTES * accesses.len()) as u64);
+            prop_assert!(packed.bytes() <= (RECORD_BYTES * accesses.len()) as u64);
             prop_assert_eq!(packed.records(), accesses.len() as u64);
             let bytes: Vec<u8> = accesses.iter().flat_map(Record::bytes).collect();
             prop_assert_eq!(unpacked(packed), bytes);
