@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.engines.native import native
+from bufferlab.engines.servers import families
 from bufferlab.engines.servers.builds import servers_root
 from bufferlab.execute.host.tracefs_clean import clean
 from bufferlab.registry import open_sweep
@@ -100,7 +101,7 @@ class Place:
         family.build(name)
         # A host that has the server itself may not have fetched it.
         if not (servers_root() / name).exists():
-            family.packages.fetch(name, print)
+            families.fetch(name, print)
         self.out, data, cache = root / "out", root / "data", root / "cache"
         for folder in (self.out, data, cache):
             folder.mkdir(mode=0o711)

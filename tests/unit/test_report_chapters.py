@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Figure, PointsPlot, Section, Table, TimePlot
-from bufferlab.report.analyse import analysis_of
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw
@@ -359,7 +359,7 @@ def test_every_chapter_is_in_every_format_with_words_for_its_figures_and_their_d
 def test_points_of_an_a_a_sweep_keep_their_letters(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "bench")
     bench.measure(bench.experiment(sweep='arm = ["a", "b"]', repetitions=2))
-    analysis = analysis_of(bench.sweep())
+    analysis = Analysis.of(bench.sweep())
     assert analysis.axis == "arm"
     assert [analysis.name_of(point) for point in analysis.points] == ["a", "b"]
     assert not [section for section in build_report(bench.sweep()).sections if section.id == "best"]

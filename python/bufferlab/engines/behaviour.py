@@ -87,6 +87,13 @@ class Behaviour(ABC):
         """
 
     @abstractmethod
+    def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """Check the workload's consistency conditions on the closed database; return {seconds, conditions}.
+
+        It uses another client than the run, so that one cannot hide the other's mistakes.
+        """
+
+    @abstractmethod
     def cancel(self) -> None:
         """Ask the running load, run or check to stop soon. Called from another thread; returns at once."""
 
@@ -99,13 +106,6 @@ class Behaviour(ABC):
     def shape(self, database: Path) -> dict[str, Any] | None:
         """Return the pages per level of the closed database's trees (run.json's `database.shape`); None: not known."""
         return None
-
-    def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Check the workload's consistency conditions on the closed database; return {seconds, conditions}.
-
-        For engines whose files no second client can read (`file_format` is "own").
-        """
-        raise NotImplementedError("a second client checks this engine's files")
 
     makes_its_device = False
     """Whether a run reads a device that it makes itself, such as a loop device, and not the database's device."""

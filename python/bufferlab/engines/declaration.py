@@ -43,8 +43,6 @@ class EngineDeclaration:
     page_knob: str = "page_size"
     """The knob that sets the bytes of a page; shares of the database are rounded down to whole pages; "": no pages."""
     min_frames: int = 1
-    file_format: Literal["sqlite", "own"] = "own"
-    """Who can read the closed database to check it: a second client, as SQLite, or only the engine itself ("own")."""
     size_factor: float = 1.0
     """The bytes of a loaded database divided by the workload's estimate."""
     base_bytes: int = 0
@@ -88,11 +86,6 @@ class EngineDeclaration:
     hidden: bool = False
     """Whether `bufferlab list` shows it with --all only, because it exists for tests."""
     notes: tuple[str, ...] = field(default=())
-
-    @property
-    def frame_knob(self) -> str:
-        """Return the name of the knob that sets the bytes of the pool's frames; "": the engine has no pool."""
-        return self.results.pool
 
     def knob(self, name: str) -> Knob | None:
         """Return the knob of that name; None if the engine has none."""

@@ -5,15 +5,30 @@ Rates were seen on two shared cores and a fast virtual disk; runs on a host repl
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 from bufferlab.engines.declaration import EngineDeclaration, Rates
-from bufferlab.engines.innodb.data_frames import mariadb_data_frames
 from bufferlab.engines.innodb.knobs import knobs_of
 from bufferlab.engines.innodb.results import RESULTS
-from bufferlab.knob import PREFIX
+from bufferlab.knob import PREFIX, Value
 from bufferlab.units import MIB
 
+_DEPTH = 1536
+"""MariaDB's own LRU scan depth from 10.11 on, where none was asked for. The value that a server tells replaces it."""
 
-def declare(name: str, title: str) -> EngineDeclaration:
+
+def _mariadb_data_frames(values: Mapping[str, Value], frames: int) -> int:
+    """Return how many of a pool's frames hold pages. A build whose version is not known yet is taken for a new one."""
+    from bufferlab.theory.hot_rows import frames_of_data  # It imports numpy, which a declaration must not need.
+
+    found = re.search(r"(\d+)\.(\d+)", str(values.get("version") or values.get("server") or ""))
+    if found and (int(found[1]), int(found[2])) < (10, 5):
+        return frames
+    return frames_of_data(frames, int(values.get("lru_scan_depth") or _DEPTH))
+
+
+def _declared(name: str, title: str) -> EngineDeclaration:
     """Return the declaration of the engine `name`, shown to people as `title`."""
     return EngineDeclaration(
         name=name,
@@ -44,7 +59,7 @@ def declare(name: str, title: str) -> EngineDeclaration:
         # A lookup of the first or the last row of a leaf gets the leaf before or after it as well: seen in all versions
         # from MySQL 5.6 to MariaDB 11.4, row by row in 5.7 (INNODB_BUFFER_PAGE).
         edge_rows=2,
-        data_frames=mariadb_data_frames if name == "mariadb" else None,
+        data_frames=_mariadb_data_frames if name == "mariadb" else None,
         pool_unit_bytes=MIB,
         rounds=("pool_size", "log_file_size", *(("redo_log_capacity",) if name == "mysql" else ())),
         passes_through=PREFIX,
@@ -54,3 +69,7 @@ def declare(name: str, title: str) -> EngineDeclaration:
             "adaptive hash index off: page gets per transaction then do not depend on the pool",
         ),
     )
+
+
+MYSQL = _declared("mysql", "MySQL")
+MARIADB = _declared("mariadb", "MariaDB")
