@@ -161,9 +161,7 @@ def run_core(
 
     job = {
         "target": {
-            "socket": None if port else str(server.socket),
-            "host": "127.0.0.1" if port else None,
-            "port": port,
+            "place": {"tcp": {"host": "127.0.0.1", "port": port}} if port else {"socket": str(server.socket)},
             "user": identity.user,
             "password": identity.password,
             "database": identities.DATABASE,

@@ -296,7 +296,7 @@ def test_every_condition_has_words_that_mysql_understands(workload: str) -> None
 
 
 def test_a_programs_places_are_filled_in_and_passwords_refused(tmp_path: Path) -> None:
-    target = {"socket": "/run/x.sock", "user": "bufferlab", "password": "secret", "database": "bufferlab"}
+    target = {"place": {"socket": "/run/x.sock"}, "user": "bufferlab", "password": "secret", "database": "bufferlab"}
     command = (
         "sysbench oltp --mysql-socket={socket} --mysql-user={user} --mysql-db={database} --threads={connections} run"
     )

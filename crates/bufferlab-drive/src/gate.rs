@@ -20,7 +20,7 @@ pub enum GateEnd {
     NoNewPages,
     /// The warm-up reached its limit of transactions or time first: the measurement may not be steady.
     Cap,
-    /// There is no pool to warm: the run did a fixed stretch.
+    /// There is no pool to warm: the run did a fixed segment.
     Fixed,
     /// The job asked for no warm-up: the window begins with the pool as opened.
     Cold,

@@ -28,6 +28,17 @@ pub struct Limit {
     pub seconds: f64,
 }
 
+/// A longer time limit is the same as none.
+const LONGEST_S: f64 = 1e8;
+
+impl Limit {
+    /// Returns the time after which a part is over.
+    #[must_use]
+    pub fn time(self) -> Duration {
+        Duration::from_secs_f64(self.seconds.clamp(0.0, LONGEST_S))
+    }
+}
+
 /// The warm-up of a run: it lasts until the gate opens, within two bounds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct WarmUp {

@@ -8,9 +8,10 @@ use mysql::prelude::Queryable;
 use super::connection::{connect_to_ask, connect_to_server, no_socket};
 use super::error::failure;
 use super::line::{ANSWER_WITHIN, Line};
-use super::target::Target;
 use super::version::Version;
 use crate::failure::Failure;
+use crate::lock;
+use crate::server::target::Target;
 
 /// A connection on which no run measures transactions. The server must answer it within [`ANSWER_WITHIN`], unless a
 /// method says otherwise.
@@ -138,13 +139,13 @@ impl Killer {
 
     /// Sets the connections that it interrupts.
     pub fn set(&self, ids: Vec<u32>) {
-        *self.ids.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = ids;
+        *lock(&self.ids) = ids;
     }
 
     /// Interrupts the statements of its connections. Ignores a connection that executes nothing or is gone. Does
     /// nothing when the server does not answer: its connections then end by themselves.
     pub fn kill(&self) {
-        let ids = self.ids.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let ids = lock(&self.ids).clone();
         let Ok(mut conn) = connect_to_server(&self.target) else { return };
         for id in ids {
             let _ = conn.query_drop(format!("KILL QUERY {id}"));

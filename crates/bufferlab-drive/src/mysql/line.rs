@@ -8,13 +8,14 @@ use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use mysql::Conn;
 
 use super::error::SERVER_SILENT_HINT;
 use crate::failure::Failure;
+use crate::lock;
 
 /// Longest time that a server may take for a greeting, a setting or its counters, which wait for no lock. Even an
 /// overloaded server takes far less.
@@ -59,10 +60,6 @@ impl Line {
 pub struct Lines {
     held: Mutex<Vec<Line>>,
     silence: Mutex<Option<Failure>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Lines {

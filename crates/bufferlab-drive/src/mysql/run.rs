@@ -12,7 +12,6 @@ use super::counters::{Counters, DemandMisses};
 use super::line::Lines;
 use super::program::{self, ProgramCounters};
 use super::session::MysqlServer;
-use super::target::Target;
 use crate::event::Sink;
 use crate::failure::{Failure, FailureKind};
 use crate::finished::Finished;
@@ -27,8 +26,8 @@ use crate::server::session::Session;
 ///
 /// # Errors
 /// The error of connecting, executing or reading counters. Cancelling is no error: see [`Finished::interrupted`].
-pub fn run(job: &Run<Target>, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
-    let course = job.course()?;
+pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
+    job.check()?;
     if job.program.is_some() && job.pace != Pace::Closed {
         return Err(unusable("a rate is given, and a program that makes the transactions keeps its own", "load"));
     }
@@ -57,7 +56,7 @@ pub fn run(job: &Run<Target>, sink: &dyn Sink, cancelled: &AtomicBool) -> Result
     let probes =
         Probes::of(ProbedRun { server_pid: job.server_pid, data, process, asked: &job.probes, page_trace: None })?;
     with_sampler(Some(engine), version.text, probes, sink, job.sample_interval, |sampler| {
-        let mut session = Session { server: &mut server, course, sampler, cancelled, cpu_ns };
+        let mut session = Session { server: &mut server, job, sampler, cancelled, cpu_ns };
         let outcome = match (&job.program, &job.workload) {
             (Some(program), _) => program::measure(&mut session, program)
                 .and_then(|mut finished| phases(&mut session, &mut finished).map(|()| finished)),

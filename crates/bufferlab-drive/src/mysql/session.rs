@@ -14,13 +14,13 @@ use super::counters::DemandMisses;
 use super::dialect::DIALECT;
 use super::line::{Line, Lines};
 use super::plan;
-use super::target::Target;
 use crate::failure::{Failure, FailureKind};
 use crate::gate::Window;
 use crate::sampler::AtEdge;
 use crate::server::Sending;
 use crate::server::prefill::TableReads;
 use crate::server::session::{Server, refused};
+use crate::server::target::Target;
 
 /// The beginning of a statement that changes a setting of the whole server.
 const SETTING: &str = "SET GLOBAL";
@@ -49,6 +49,7 @@ impl AtEdge for MysqlServer {
 
 impl Server for MysqlServer {
     type Client = MysqlClient;
+    type Target = Target;
 
     /// A query of a few hundred microseconds at the server.
     const GATE_LOOK: Duration = Duration::from_millis(60);

@@ -290,16 +290,14 @@ pub(super) fn bind_and_execute(name: &str, out: &mut BytesMut) -> Result<(), PgE
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::target::Target;
     use super::super::wire::tests::{Cue, Scripted, message};
     use super::super::wire::{SILENCE, Silence};
     use super::*;
+    use crate::server::target::{Place, Target};
 
     pub fn target() -> Target {
         Target {
-            socket_dir: Some("/nowhere".to_owned()),
-            host: None,
-            port: None,
+            place: Place::Socket("/nowhere".to_owned()),
             user: "u".to_owned(),
             password: "p".to_owned(),
             database: "d".to_owned(),

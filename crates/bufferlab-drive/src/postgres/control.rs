@@ -6,9 +6,9 @@ use super::connection::{Connection, TextRows};
 use super::error::{PgError, failure};
 use super::interrupt::Handle;
 use super::startup::{connect, connect_to, patient};
-use super::target::Target;
 use super::wire::SILENCE;
 use crate::failure::{Failure, FailureKind};
+use crate::server::target::Target;
 
 /// The database that every server has.
 const MAINTENANCE_DATABASE: &str = "postgres";

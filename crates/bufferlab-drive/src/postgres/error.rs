@@ -7,6 +7,7 @@ use bufferlab_workload::client::ClientError;
 
 use super::message::Malformed;
 use crate::failure::{FULL_DISK_HINT, Failure, FailureKind};
+use crate::server::Meaning;
 use crate::server::session::SERVER_GONE_HINT;
 
 /// An error message of the server.
@@ -86,15 +87,6 @@ impl PgError {
     }
 }
 
-/// The meaning of an error, from which errors for workloads and users are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Meaning {
-    Retry,
-    Lost,
-    DiskFull,
-    Statement,
-}
-
 fn meaning(error: &PgError) -> Meaning {
     let PgError::Server(server) = error else {
         return if error.leaves_the_connection_whole() { Meaning::Statement } else { Meaning::Lost };
@@ -116,13 +108,7 @@ fn meaning(error: &PgError) -> Meaning {
 /// Returns the error of a statement for its workload.
 #[must_use]
 pub fn client_error(statement: &str, error: &PgError) -> ClientError {
-    let message = error.to_string();
-    match meaning(error) {
-        Meaning::Retry => ClientError::Retry { message },
-        Meaning::Lost => ClientError::Lost { message },
-        Meaning::DiskFull => ClientError::DiskFull { message },
-        Meaning::Statement => ClientError::Statement { statement: statement.to_owned(), message },
-    }
+    meaning(error).client_error(statement, error.to_string())
 }
 
 /// Returns the failure of an error outside of any workload: in connecting, preparing, loading or controlling. `place`

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use bufferlab_model::trace::{KINDS, RECORD_BYTES, Record, Window};
 use serde::{Deserialize, Serialize};
 
-use super::recorder::Way;
+use super::recorder::Method;
 use crate::clock::monotonic_ns;
 use crate::reading::{Probe, Reading, Table};
 
@@ -89,7 +89,7 @@ pub struct PageTraceAsked {
     /// The file of accesses. The recorder makes it.
     pub spool: PathBuf,
     /// Who records a server; an engine in our own process records itself.
-    pub way: Option<Way>,
+    pub way: Option<Method>,
 }
 
 /// The probe of a run whose accesses are recorded: by its engine, or by the process that started the server.

@@ -121,7 +121,9 @@ class SqliteBehaviour(Behaviour):
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Set the read-ahead, call the core to do one run, and put the read-ahead back."""
-        core_job = {**job, "knobs": DECLARATION.spelled(job["knobs"])}
+        knobs, target = job["knobs"], {"path": job["database"], "knobs": DECLARATION.spelled(job["knobs"])}
+        core_job = {name: value for name, value in job.items() if name not in ("database", "knobs")}
+        core_job |= {"target": target, "frames": knobs["pool_size"] // knobs["page_size"]}
         with read_ahead.around_run(Path(job["database"]), job["knobs"]) as ahead:
             result = run_core("sqlite", core_job, on_event)
         return {**result, "actual": {**DECLARATION.named(result["actual"]), **ahead}}

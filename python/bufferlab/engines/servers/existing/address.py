@@ -73,6 +73,11 @@ class Address:
         """The server alone, as messages name it."""
         return self.socket or f"{self.host}:{self.port}"
 
+    def target(self, secret: str, socket: str | None) -> dict[str, Any]:
+        """Return what the core needs to connect: the place, which is a socket or a host with its port, and the account."""
+        place = {"socket": socket} if socket else {"tcp": {"host": self.host, "port": self.port}}
+        return {"place": place, "user": self.user, "password": secret, "database": self.schema}
+
     def at(self, schema: str) -> str:
         """Return the URL of another schema of the same server, as the same account."""
         parts = urlsplit(self.url)
