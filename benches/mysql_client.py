@@ -30,8 +30,8 @@ from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import user
+from bufferlab.engines.servers.behaviour import ServerBehaviour
 from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.engines.servers.server_behaviour import ServerBehaviour
 
 CONNECTIONS = 8
 ROWS = 100_000

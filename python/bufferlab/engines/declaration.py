@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from bufferlab.knob import Knob, Native, Setting, Value, Values
 from bufferlab.results.check import EngineResults
+from bufferlab.units import MIB
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,16 @@ class Rates:
     """The database's bytes divided by the seconds until its pool was warm, all pool sizes taken together."""
     transactions_per_s: float
     check_bytes_per_s: float
+
+
+RATES_OF_SERVERS = Rates(
+    load_bytes_per_s=20 * MIB,
+    restore_bytes_per_s=250 * MIB,
+    warm_up_bytes_per_s=15 * MIB,
+    transactions_per_s=300.0,
+    check_bytes_per_s=40 * MIB,
+)
+"""The rates of every database server, seen on two shared cores and a fast virtual disk."""
 
 
 @dataclass(frozen=True)

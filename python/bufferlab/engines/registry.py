@@ -32,7 +32,7 @@ def _sqlite() -> Behaviour:
 
 def _innodb(flavour: Literal["mysql", "mariadb"]) -> Behaviour:
     from bufferlab.engines.innodb.family import InnodbFamily
-    from bufferlab.engines.servers.server_behaviour import ServerBehaviour
+    from bufferlab.engines.servers.behaviour import ServerBehaviour
 
     return ServerBehaviour(InnodbFamily(flavour))
 
@@ -45,7 +45,7 @@ def _file() -> Behaviour:
 
 def _postgres() -> Behaviour:
     from bufferlab.engines.postgres.family import PostgresFamily
-    from bufferlab.engines.servers.server_behaviour import ServerBehaviour
+    from bufferlab.engines.servers.behaviour import ServerBehaviour
 
     return ServerBehaviour(PostgresFamily())
 

@@ -1,14 +1,11 @@
-"""The declaration that MySQL and MariaDB share. Pure data.
-
-Rates were seen on two shared cores and a fast virtual disk; runs on a host replace them.
-"""
+"""The declaration that MySQL and MariaDB share. Pure data."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-from bufferlab.engines.declaration import EngineDeclaration, Rates
+from bufferlab.engines.declaration import RATES_OF_SERVERS, EngineDeclaration
 from bufferlab.engines.innodb.knobs import knobs_of
 from bufferlab.engines.innodb.results import RESULTS
 from bufferlab.knob import PREFIX, Value
@@ -34,13 +31,7 @@ def _declared(name: str, title: str) -> EngineDeclaration:
         name=name,
         meaning=f"{title} with InnoDB: a private server for each run, on a copy of a loaded data directory",
         knobs=knobs_of(name),
-        rates=Rates(
-            load_bytes_per_s=20 * MIB,
-            restore_bytes_per_s=250 * MIB,
-            warm_up_bytes_per_s=15 * MIB,
-            transactions_per_s=300.0,
-            check_bytes_per_s=40 * MIB,
-        ),
+        rates=RATES_OF_SERVERS,
         max_connections=1000,
         connections_reason=f"{title} keeps a thread for each connection; more than a thousand measure the scheduler",
         results=RESULTS,

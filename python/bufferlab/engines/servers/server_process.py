@@ -40,11 +40,9 @@ class Watch(Protocol):
 
     def preload(self, home: Path) -> Preload | None:
         """Return what the server must be started with, and write what that needs into its folder; None: nothing."""
-        ...
 
     def attach(self, pid: int) -> None:
         """Begin to watch the process, before it becomes the server; when this raises, there is no server."""
-        ...
 
 
 class ServerProcess(ABC):

@@ -56,23 +56,18 @@ class Backend(Protocol):
 
     def begun(self, planned: PlannedRun, point: Point, /, **common: Any) -> Run:
         """Return run.json of a run that begins: what is common to all backends, and the source of its numbers."""
-        ...
 
     def home(self, run_id: str) -> AbstractContextManager[Path]:
         """Context manager for the folder that a run may work in: gone afterwards, in every case."""
-        ...
 
     def do(self, planned: PlannedRun, point: Point, home: Path, filled: FilledRun, on_stage: OnStage) -> Failure | None:
         """Do the run and gather what it delivers. Return why it cannot be used; None if it can.
 
         Raises BufferlabError or OSError when the run ends early: it is published as failed or interrupted.
         """
-        ...
 
     def leave(self, home: Path, filled: FilledRun) -> None:
         """Put right, before publication, what the run may have left on this host, however it ended."""
-        ...
 
     def seconds_left(self, point: Point, stage: str, share: float, spent_s: float) -> float:
         """Return the seconds that a run still needs, `spent_s` into a stage of which a share is done."""
-        ...
