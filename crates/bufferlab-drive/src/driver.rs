@@ -62,7 +62,6 @@ impl Tally {
     }
 
     /// Returns the counters in the form of samples.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         Counts {
             committed: self.committed,

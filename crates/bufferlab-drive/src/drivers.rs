@@ -62,7 +62,6 @@ impl Scoreboard {
     }
 
     /// Returns the number of transactions ended by all drivers.
-    #[must_use]
     pub fn transactions(&self) -> u64 {
         self.transactions.iter().map(Counter::get).sum()
     }

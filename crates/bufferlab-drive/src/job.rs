@@ -78,7 +78,6 @@ impl From<ScriptError> for Failure {
 
 impl WorkloadJob {
     /// Returns the seed of the run, which also decides arrivals and phases; none in a load's job.
-    #[must_use]
     pub fn seed(&self) -> u64 {
         self.parameters.get("seed").and_then(Value::as_u64).unwrap_or_default()
     }

@@ -33,13 +33,11 @@ impl Control {
     }
 
     /// Returns the server's place, for messages.
-    #[must_use]
     pub fn place(&self) -> &str {
         &self.place
     }
 
     /// Returns the connection's socket.
-    #[must_use]
     pub fn line(&self) -> &Line {
         &self.line
     }
@@ -53,7 +51,6 @@ impl Control {
     }
 
     /// Returns the connection's number at the server.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.conn.connection_id()
     }
@@ -132,7 +129,6 @@ pub struct Killer {
 
 impl Killer {
     /// Makes a killer that interrupts no connection yet.
-    #[must_use]
     pub fn new(target: &Target) -> Self {
         Killer { target: target.clone(), ids: Mutex::default() }
     }

@@ -78,7 +78,6 @@ fn words(error: &Error) -> String {
 }
 
 /// Returns the error of a statement for its workload.
-#[must_use]
 pub fn client_error(statement: &str, error: &Error) -> ClientError {
     meaning(error).client_error(statement, words(error))
 }
@@ -93,7 +92,6 @@ const OTHER_WAY_HINT: &str = "the account's way to log in is not known here: mak
 
 /// Returns the failure of an error outside of any workload: in connecting, preparing, loading or controlling. `place`
 /// is the server's, or the name of the statement.
-#[must_use]
 pub fn failure(action: &str, place: &str, error: &Error) -> Failure {
     let (kind, hint) = match meaning(error) {
         _ if matches!(error, Error::DriverError(DriverError::UnknownAuthPlugin(_))) => {

@@ -39,13 +39,11 @@ pub(super) fn unexpected(tag: u8) -> PgError {
 
 impl Connection {
     /// Returns the server's own name of its version: "15.18 (Debian 15.18-0+deb12u1)".
-    #[must_use]
     pub fn server_version(&self) -> &str {
         &self.server_version
     }
 
     /// Returns `I` outside of a transaction, `T` in one, `E` in one that failed.
-    #[must_use]
     pub fn transaction(&self) -> u8 {
         self.transaction
     }

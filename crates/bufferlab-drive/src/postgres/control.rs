@@ -54,13 +54,11 @@ impl Control {
     }
 
     /// Returns the server's place, for messages.
-    #[must_use]
     pub fn place(&self) -> &str {
         &self.place
     }
 
     /// Returns the server's own name of its version.
-    #[must_use]
     pub fn version(&self) -> &str {
         self.connection.server_version()
     }

@@ -68,7 +68,6 @@ impl From<Malformed> for PgError {
 
 impl PgError {
     /// Returns true when the connection is usable after the error.
-    #[must_use]
     pub fn leaves_the_connection_whole(&self) -> bool {
         match self {
             PgError::Server(error) => error.severity == "ERROR",
@@ -78,7 +77,6 @@ impl PgError {
     }
 
     /// Returns the server's code, if it is the server's error.
-    #[must_use]
     pub fn code(&self) -> &str {
         match self {
             PgError::Server(error) => &error.code,
@@ -106,14 +104,12 @@ fn meaning(error: &PgError) -> Meaning {
 }
 
 /// Returns the error of a statement for its workload.
-#[must_use]
 pub fn client_error(statement: &str, error: &PgError) -> ClientError {
     meaning(error).client_error(statement, error.to_string())
 }
 
 /// Returns the failure of an error outside of any workload: in connecting, preparing, loading or controlling. `place`
 /// is the server's, or the name of the statement.
-#[must_use]
 pub fn failure(action: &str, place: &str, error: &PgError) -> Failure {
     let (kind, hint) = match meaning(error) {
         Meaning::DiskFull => (FailureKind::FullDisk, FULL_DISK_HINT),

@@ -39,7 +39,6 @@ pub struct Interrupter {
 
 impl Interrupter {
     /// Makes an interrupter of no connection yet.
-    #[must_use]
     pub fn new(target: &Target) -> Self {
         Interrupter { target: target.clone(), connections: Mutex::default(), watching: Vec::new() }
     }

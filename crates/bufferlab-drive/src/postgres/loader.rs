@@ -54,7 +54,6 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
 }
 
 /// Returns a name as an identifier.
-#[must_use]
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

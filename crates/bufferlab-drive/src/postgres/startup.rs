@@ -61,7 +61,6 @@ pub fn connect_to(target: &Target, database: &str, silence: Silence, timeout: Du
 }
 
 /// Returns the rule for long statements: they may take long while the server answers other connections.
-#[must_use]
 pub fn patient(target: &Target) -> Silence {
     let target = target.clone();
     Silence::Unless(Box::new(move || answers(&target)))

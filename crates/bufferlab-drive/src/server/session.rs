@@ -104,7 +104,6 @@ pub struct Session<'a, S: Server> {
 
 impl<S: Server> Session<'_, S> {
     /// Returns true when the user has asked to stop.
-    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }

@@ -44,7 +44,6 @@ pub struct Target {
 
 impl Target {
     /// Returns the server's name in messages.
-    #[must_use]
     pub fn place(&self) -> String {
         self.place.to_string()
     }

@@ -107,7 +107,6 @@ impl<T: Serialize, F: FnOnce() -> T + Send> WindowProbe<F> {
 }
 
 /// Makes a probe that names our own threads (the kernel's numbers). The server's counters leave their accesses out.
-#[must_use]
 pub fn window_without(uncounted_threads: Vec<u32>) -> impl Probe {
     #[derive(Serialize)]
     struct Uncounted {
