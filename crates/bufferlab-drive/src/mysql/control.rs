@@ -1,13 +1,13 @@
 //! A control connection: it reads counters, executes statements outside of transactions, and interrupts statements.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use super::connection::{connect_to_ask, connect_to_server, no_socket};
 use super::error::failure;
-use super::line::{ANSWER_WITHIN, Line};
+use super::line::{ANSWER_WITHIN, Line, Lines};
 use super::version::Version;
 use crate::failure::Failure;
 use crate::lock;
@@ -18,6 +18,8 @@ use crate::server::target::Target;
 pub struct Control {
     conn: Conn,
     line: Line,
+    /// The connections that end together when this one finds the server silent.
+    lines: Arc<Lines>,
     place: String,
 }
 
@@ -27,19 +29,17 @@ impl Control {
     /// # Errors
     /// When the server is not there, or refuses.
     pub fn open(target: &Target) -> Result<Self, Failure> {
+        Control::open_among(target, &Arc::default())
+    }
+
+    /// Connects to the target's database, as one of a run's connections.
+    ///
+    /// # Errors
+    /// When the server is not there, or refuses.
+    pub fn open_among(target: &Target, lines: &Arc<Lines>) -> Result<Self, Failure> {
         let (conn, place) = (connect_to_ask(target)?, target.place());
-        let line = Line::of(&conn).map_err(|error| no_socket(&error, &place))?;
-        Ok(Control { conn, line, place })
-    }
-
-    /// Returns the server's place, for messages.
-    pub fn place(&self) -> &str {
-        &self.place
-    }
-
-    /// Returns the connection's socket.
-    pub fn line(&self) -> &Line {
-        &self.line
+        let line = lines.hold_of(&conn).map_err(|error| no_socket(&error, &place))?;
+        Ok(Control { conn, line, lines: Arc::clone(lines), place })
     }
 
     /// Removes the time limit of statements: from now on they may read whole tables, or wait for locks.
@@ -117,7 +117,8 @@ impl Control {
         action: &str,
         ask: impl FnOnce(&mut Conn) -> Result<T, mysql::Error>,
     ) -> Result<T, Failure> {
-        ask(&mut self.conn).map_err(|error| failure(action, &self.place, &error))
+        let answer = ask(&mut self.conn).map_err(|error| failure(action, &self.place, &error));
+        answer.inspect_err(|failure| self.lines.met(failure))
     }
 }
 

@@ -63,11 +63,8 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Adds a connection of the run. After the silence it cuts a new one at once.
-    ///
-    /// # Errors
-    /// When the process has no more descriptors.
-    pub fn hold(&self, line: &Line) -> io::Result<()> {
+    /// Adds a connection's socket. After the silence it cuts a new one at once.
+    fn hold(&self, line: &Line) -> io::Result<()> {
         let line = line.try_clone()?;
         let mut held = lock(&self.held);
         if lock(&self.silence).is_some() {
@@ -75,6 +72,16 @@ impl Lines {
         }
         held.push(line);
         Ok(())
+    }
+
+    /// Adds a connection of the run, and returns its socket.
+    ///
+    /// # Errors
+    /// When the process has no more descriptors.
+    pub fn hold_of(&self, conn: &Conn) -> io::Result<Line> {
+        let line = Line::of(conn)?;
+        self.hold(&line)?;
+        Ok(line)
     }
 
     /// Takes the failure of a connection. If the server is silent, it cuts all connections, because a wait on any of

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use bufferlab_probe::{ProcessProbe, Reading};
+use bufferlab_probe::ProcessProbe;
 
-use super::connection::no_socket;
 use super::control::{Control, Killer};
 use super::counters::{Counters, DemandMisses};
 use super::line::Lines;
@@ -32,16 +31,16 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         return Err(unusable("a rate is given, and a program that makes the transactions keeps its own", "load"));
     }
     let lines = Arc::new(Lines::default());
-    let mut control = held(Control::open(&job.target)?, &lines)?;
+    let mut control = Control::open_among(&job.target, &lines)?;
     let version = control.version()?;
     let schema = job.datadir.as_ref().map(|datadir| datadir.join(&job.target.database));
-    let sampling = held(Control::open(&job.target)?, &lines)?;
+    let sampling = Control::open_among(&job.target, &lines)?;
     let counters = Counters::new(sampling, &version, schema.as_deref(), job.may_change_settings)?;
+    // Its question once a second also detects a server that does not answer.
     let counters: Box<dyn EngineCounters> = match &job.program {
         None => Box::new(counters),
         Some(program) => Box::new(ProgramCounters::new(counters, program.counted)),
     };
-    let engine = Box::new(Listening { counters, lines: Arc::clone(&lines) });
     let cpu_ns = Arc::new(AtomicU64::new(0));
     let mut server = MysqlServer {
         target: job.target.clone(),
@@ -55,7 +54,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let data = job.datadir.as_deref();
     let probes =
         Probes::of(ProbedRun { server_pid: job.server_pid, data, process, asked: &job.probes, page_trace: None })?;
-    with_sampler(Some(engine), version.text, probes, sink, job.sample_interval, |sampler| {
+    with_sampler(Some(counters), version.text, probes, sink, job.sample_interval, |sampler| {
         let mut session = Session { server: &mut server, job, sampler, cancelled, cpu_ns };
         let outcome = match (&job.program, &job.workload) {
             (Some(program), _) => program::measure(&mut session, program)
@@ -70,21 +69,4 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
 
 fn unusable(what: &str, place: &str) -> Failure {
     Failure::new(FailureKind::Usage, what, place, "see `bufferlab list engines` for what is possible")
-}
-
-fn held(control: Control, lines: &Lines) -> Result<Control, Failure> {
-    lines.hold(control.line()).map_err(|error| no_socket(&error, control.place()))?;
-    Ok(control)
-}
-
-/// The server's counters. Their question once a second also detects a server that does not answer.
-struct Listening {
-    counters: Box<dyn EngineCounters>,
-    lines: Arc<Lines>,
-}
-
-impl EngineCounters for Listening {
-    fn read(&mut self, out: &mut Vec<Reading>) -> Result<(), Failure> {
-        self.counters.read(out).inspect_err(|failure| self.lines.met(failure))
-    }
 }
