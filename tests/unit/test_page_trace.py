@@ -17,8 +17,8 @@ from bufferlab.errors import SpecError
 from bufferlab.execute.probes import page_trace_probe
 from bufferlab.execute.probes.command_line_probe import EndedRun
 from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
+from bufferlab.results.files import wrong_page_trace
 from bufferlab.results.page_traces import PageTrace, page_trace_words
-from bufferlab.results.reading import wrong_page_trace
 from bufferlab.traces.curve import curve
 from bufferlab.traces.page_trace import accesses_of
 from support.fake import Bench

@@ -23,21 +23,26 @@ from bufferlab import marked
 from bufferlab.errors import DataFileError, Failure, InternalError
 from bufferlab.marked import TEMPORARY
 from bufferlab.results import decoding
-from bufferlab.results.keys import canonical_json
-from bufferlab.results.page_traces import page_trace_words
-from bufferlab.results.reading import (
+from bufferlab.results.files import (
     COPY_HINT,
     RESUME_HINT,
     Told,
+    copy,
+    into,
     read_json,
     read_parquet,
     read_toml,
+    sync_folder,
     validated,
+    write_bytes,
+    write_parquet,
     wrong_latencies,
     wrong_page_trace,
     wrong_samples,
     wrong_trace,
 )
+from bufferlab.results.keys import canonical_json
+from bufferlab.results.page_traces import page_trace_words
 from bufferlab.results.schema import (
     BLOCK_TRACE_COLUMNS,
     FORMAT_VERSION,
@@ -48,7 +53,6 @@ from bufferlab.results.schema import (
     StoredHost,
     StoredPlan,
 )
-from bufferlab.results.writing import copy, into, sync_folder, write_bytes, write_parquet
 
 if TYPE_CHECKING:
     import polars as pl
