@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bufferlab.engines.native import failure_of_core
+from bufferlab.engines.native import failure_of_core, native
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, FailureKind, Problem, SpecError, is_full
 from bufferlab.knob import Values
 
@@ -93,11 +93,11 @@ class Behaviour(ABC):
         It uses another client than the run, so that one cannot hide the other's mistakes.
         """
 
-    @abstractmethod
+    # Only some engines override these.
+
     def cancel(self) -> None:
         """Ask the running load, run or check to stop soon. Called from another thread; returns at once."""
-
-    # Only some engines override these.
+        native().cancel()
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """Return a check for each thing that a run with these knobs needs of a directory. The directory exists."""

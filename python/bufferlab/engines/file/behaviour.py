@@ -142,10 +142,6 @@ class FileBehaviour(Behaviour):
         ]
         return result
 
-    def cancel(self) -> None:
-        """Ask the core to stop after the reads in flight."""
-        native().cancel()
-
 
 def core_reads(workload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the reads of a run in the core's words."""
