@@ -491,6 +491,7 @@ def test_a_server_that_is_stopped_fails_the_run_and_the_doctor_puts_its_settings
     assert existing.settings() == before
 
 
+@pytest.mark.figures
 def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existing: Server) -> None:
     before = existing.settings()
     done = existing.sweep("--allow-online-changes")

@@ -590,6 +590,7 @@ def test_a_server_that_cannot_be_reached_is_named_with_a_hint(existing: Server, 
     assert outcome.failure.hint
 
 
+@pytest.mark.figures
 def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existing: Server) -> None:
     before = existing.settings()
     out = existing.root / "out"
