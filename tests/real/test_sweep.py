@@ -175,7 +175,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_every_run_whole(disk:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")  # pytest shows it when the test fails
     moments = random.Random(seed)
-    fresh = [*SMALL, "--repetitions", "2", "--transactions", "500", "--out", str(out)]
+    fresh = [*SMALL, "--repetitions", "2", "--transactions", "200", "--out", str(out)]
     published_before = 0
     for _ in range(kills):
         folders = sorted(path for path in out.iterdir() if path.name.startswith("buffer-size-"))
