@@ -246,6 +246,20 @@ def test_a_schema_that_is_somebody_elses_is_refused_and_left_alone(existing: Ser
     assert existing.ask("SHOW TABLES FROM lab") == [("theirs",)]
 
 
+def test_rows_that_a_run_updated_are_loaded_anew_for_the_next(existing: Server) -> None:
+    assert existing.load(HOT_ROWS).kind == "ok"
+    as_loaded = existing.ask("SELECT SUM(k) FROM lab.sbtest1")
+    for _ in range(2):
+        outcome = existing.run({**READS, "update_percent": 100})
+        assert outcome.kind == "ok", outcome
+        assert outcome.result is not None
+        assert "loaded into the server's schema for it" in outcome.result["start"]
+        # The workload itself leaves this column alone.
+        assert existing.ask("SELECT SUM(k) FROM lab.sbtest1") == as_loaded
+        existing.ask("UPDATE lab.sbtest1 SET k = 0")
+
+
+@pytest.mark.slow  # TPC-C is loaded twice.
 def test_a_workload_that_writes_finds_its_data_loaded_anew(existing: Server) -> None:
     assert existing.load(TPCC).kind == "ok"
     for _ in range(2):
