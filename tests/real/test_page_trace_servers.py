@@ -24,7 +24,7 @@ from bufferlab.execute.host.tracefs_clean import clean
 from bufferlab.registry import open_sweep
 from bufferlab.results.page_traces import page_trace_words
 from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord
-from support import innodb, postgres
+from support import innodb, postgres, prepared
 from support.core import ROOT
 from support.fake import children, wait_until
 
@@ -166,7 +166,7 @@ def ext4(image: Path, size_bytes: int, folder: Path) -> Iterator[None]:
 
 @pytest.mark.parametrize("place", BUILDS, indirect=True)
 def test_the_trace_is_what_the_server_counted(place: Place) -> None:
-    done = subprocess.run(place.command(), env=place.environment, capture_output=True, text=True, timeout=900)
+    done = prepared.run(place.command()[3:], place.environment, 900)
     assert done.returncode == 0, done.stderr
     require_what_was_counted(place, "inside")
 

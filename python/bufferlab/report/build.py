@@ -242,10 +242,9 @@ def summaries(analysis: Analysis) -> list[Summary]:
                 mean = fit.mean(point.index)
                 found.append(_summary(point, metric, "mean", mean.value, mean.ci_low, mean.ci_high, mean.n, unit))
         for a, b in analysis.steps():
-            verdict = analysis.verdict(metric, a.index, b.index)
-            if verdict is not None:
-                step, statistic = verdict.estimate, f"{verdict.contrast}_to_previous"
-                of = "1" if verdict.contrast == "ratio" else unit
+            if (a.index, b.index) in fit.comparisons:
+                step, statistic = fit.step(a.index, b.index), f"{fit.contrast}_to_previous"
+                of = "1" if fit.contrast == "ratio" else unit
                 found.append(_summary(b, metric, statistic, step.value, step.ci_low, step.ci_high, step.n, of))
     return found
 
