@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from bufferlab.chapter.analysis import Analysis
 from bufferlab.errors import DataFileError, Interrupted
 from bufferlab.models import other_pools as module
 from bufferlab.models.other_pools import other_pools
 from bufferlab.models.predict import predict, target
 from bufferlab.models.source import read
-from bufferlab.report.analyse import analysis_of
 from bufferlab.report.build import build as build_report
 from bufferlab.report.chapters.other_pools import _figure, _groups
 from bufferlab.report.chapters.other_pools import other_pools as chapter
@@ -124,18 +124,18 @@ def test_points_that_differ_in_more_than_the_pool_have_a_panel_each(tmp_path: Pa
     found, why_not = other_pools(sweep, nothing)
     assert len(found.of) == 1, "the other group has no trace"
     assert why_not == ["there is no page trace"]
-    section = chapter(analysis_of(sweep))
+    section = chapter(Analysis.of(sweep))
     assert section is not None
     assert section.intro.startswith("With synchronous off: at the traced run's own point")
-    (group,) = _groups(analysis_of(sweep), found.of)
-    figure = _figure(analysis_of(sweep), [group, replace(group, label="synchronous normal")])
+    (group,) = _groups(Analysis.of(sweep), found.of)
+    figure = _figure(Analysis.of(sweep), [group, replace(group, label="synchronous normal")])
     assert [panel.title for panel in figure.plot.panels] == ["synchronous off", "synchronous normal"]
     assert {row.cells[0].split(",")[0] for row in figure.data.rows} == {"synchronous off", "synchronous normal"}
     assert "<svg" in draw(figure)
 
 
 def test_where_all_predictions_have_a_doubt_the_line_keeps_its_colour(sweep: SweepFolder) -> None:
-    analysis = analysis_of(kept(sweep))
+    analysis = Analysis.of(kept(sweep))
     (group,) = _groups(analysis, other_pools(sweep, nothing)[0].of)
     doubt = group.of.pools[-1].verdicts
     doubted = [pool.model_copy(update={"verdicts": doubt}) for pool in group.of.pools]
@@ -151,7 +151,7 @@ def test_where_all_predictions_have_a_doubt_the_line_keeps_its_colour(sweep: Swe
 
 
 def test_a_sweep_that_kept_nothing_has_no_chapter(sweep: SweepFolder) -> None:
-    assert chapter(analysis_of(sweep)) is None
+    assert chapter(Analysis.of(sweep)) is None
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,15 @@ import pytest
 from pydantic import ValidationError
 
 from bufferlab.cli import run
-from bufferlab.engines.sqlite.behaviour import BEHAVIOUR
+from bufferlab.engines.sqlite.behaviour import SqliteBehaviour
 from bufferlab.errors import SpecError
 from bufferlab.execute.probes import page_trace_probe
 from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
 from bufferlab.execute.probes.command_line_probe import EndedRun
 from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
 from bufferlab.execute.probes.planned_traces import NOTHING_SAID, TraceWish
+from bufferlab.results.files import wrong_page_trace
 from bufferlab.results.page_traces import KeepTraces, PageTrace, page_trace_words
-from bufferlab.results.reading import wrong_page_trace
 from bufferlab.traces.curve import curve
 from bufferlab.traces.page_trace import accesses_of
 from bufferlab.units import GIB
@@ -66,7 +66,7 @@ def samples(gets: int, misses: int) -> list[dict[str, Any]]:
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that keeps a trace of SQLite, whose table t has pages 7 and 9."""
     owners = [("t", np.asarray([9, 7], np.uint64)), ("u", np.asarray([5], np.uint64))]
-    monkeypatch.setattr(type(BEHAVIOUR), "pages_of_objects", lambda *_: owners)
+    monkeypatch.setattr(SqliteBehaviour, "pages_of_objects", lambda *_: owners)
 
     def keep(
         told: dict[str, Any] | None,

@@ -50,13 +50,13 @@ def other_pools(folder: SweepFolder, before_replay: Callable[[], None]) -> tuple
 
 
 def _others_swept(record: RunRecord) -> tuple[tuple[str, str], ...]:
-    pool = engines.declaration(record.run.engine).frame_knob
+    pool = engines.declaration(record.run.engine).results.pool
     return tuple((name, value) for name, value in record.run.point.swept.items() if name != pool)
 
 
 def pool_bytes_of(record: RunRecord) -> int | None:
     """Return the bytes of a run's pool; None where the run does not tell."""
-    knob = engines.declaration(record.run.engine).frame_knob
+    knob = engines.declaration(record.run.engine).results.pool
     value = record.run.settings.get(knob, StoredSetting()).value
     return value if isinstance(value, int) else None
 

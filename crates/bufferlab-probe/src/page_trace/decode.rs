@@ -198,7 +198,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::page_trace::recorder::{Site, Way};
+    use crate::page_trace::recorder::{Method, Site};
     use crate::page_trace::recording::SpoolAsked;
 
     const HEAD: &str =
@@ -221,7 +221,7 @@ mod tests {
             fetch: Vec::new(),
         };
         Settings {
-            way: Way::Uprobes,
+            way: Method::Uprobes,
             binary: "server".into(),
             spool: SpoolAsked::default(),
             fields: Vec::new(),

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use bufferlab_model::trace::Kind;
 
-    use super::super::recorder::Way;
+    use super::super::recorder::Method;
     use super::super::recording::SpoolAsked;
 
     fn site(offset: u64, byte: u8) -> Site {
@@ -201,7 +201,7 @@ mod tests {
     fn settings(binary: &Path, sites: Vec<Site>) -> Settings {
         let fields = vec!["space:u32".to_owned(), "mode:u8".to_owned()];
         Settings {
-            way: Way::Uprobes,
+            way: Method::Uprobes,
             binary: binary.to_owned(),
             spool: SpoolAsked::default(),
             fields,

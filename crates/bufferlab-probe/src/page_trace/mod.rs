@@ -18,5 +18,5 @@ mod tracer;
 
 pub use binary::{Segment, executable_segments, segments};
 pub use definition::remove_stale;
-pub use recorder::{Preload, Recorder, Settings, Site, Told, Way, arm, check};
+pub use recorder::{Method, Preload, Recorder, Settings, Site, Told, arm, check};
 pub use recording::{NAME, PageTraceAsked, Spool, SpoolAsked, Spooled, WindowProbe, window_without};

@@ -9,7 +9,7 @@ use bufferlab_model::trace::{KINDS, RECORD_BYTES, Record, Window};
 use serde::{Deserialize, Serialize};
 
 use super::packed::Packed;
-use super::recorder::Way;
+use super::recorder::Method;
 use crate::clock::monotonic_ns;
 use crate::reading::{Probe, Reading, Table};
 
@@ -102,7 +102,7 @@ pub struct PageTraceAsked {
     /// Its file.
     pub spool: SpoolAsked,
     /// Who records a server; an engine in our own process records itself.
-    pub way: Option<Way>,
+    pub way: Option<Method>,
     /// Whether a server that cannot be recorded ends the run.
     pub required: bool,
 }
@@ -122,7 +122,6 @@ impl<T: Serialize, F: FnOnce() -> T + Send> WindowProbe<F> {
 }
 
 /// Makes a probe that names our own threads (the kernel's numbers). The server's counters leave their accesses out.
-#[must_use]
 pub fn window_without(uncounted_threads: Vec<u32>) -> impl Probe {
     #[derive(Serialize)]
     struct Uncounted {

@@ -65,7 +65,7 @@ def _groups(analysis: Analysis, of_traces: Sequence[PoolsOfTrace]) -> Iterator[_
         traced = next(points, None)
         if traced is None or traced.ok[0].run.engine not in engines.names(hidden=True):
             continue
-        pool = engines.declaration(traced.ok[0].run.engine).frame_knob
+        pool = engines.declaration(traced.ok[0].run.engine).results.pool
         own = {**traced.swept, pool: ""}
         unit: Work = analysis.unit_of_work if analysis.unit_of_work in of.traced.work else "transaction"
         label = ", ".join(
