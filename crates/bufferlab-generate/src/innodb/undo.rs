@@ -1,0 +1,229 @@
+//! InnoDB's undo log and its purge (MySQL 5.7: trx0rseg.cc, trx0undo.cc, trx0purge.cc).
+
+use std::collections::VecDeque;
+
+use super::{EXCLUSIVE, SX};
+use crate::pools::{Objects, Pools};
+
+/// Rollback segments that transactions use in turn: 128, of which the first is the system's, and 32 are for temporary
+/// tables (trx0sys.h, `TRX_SYS_N_RSEGS`; trx0trx.cc, `get_next_redo_rseg`).
+const SEGMENTS: u32 = 96;
+/// Rollback segments of temporary tables (srv0srv.cc, `srv_tmp_undo_rsegs`).
+const TEMPORARY: u32 = 32;
+/// Bytes of a page before the first log.
+const PAGE_HEADER: u32 = 38 + 18 + 30;
+/// Bytes of a log's header with its XA part (trx0undo.h, `TRX_UNDO_LOG_XA_HDR_SIZE`).
+const LOG_HEADER: u32 = 186;
+/// Transactions by which the purge is behind those that commit: what a trace of eight connections showed.
+const BEHIND: usize = 20;
+/// Transactions between two truncations of the history, which looks at every rollback segment: 128 batches of the purge
+/// (srv0srv.cc, `srv_do_purge`; `innodb_purge_rseg_truncate_frequency`), as a trace of eight connections showed.
+const TRUNCATION: u64 = 188;
+/// Times that the purge looks at a log of a transaction (trx0purge.cc, `trx_purge_get_next_rec`).
+const LOOKS: u32 = 3;
+
+/// The two kinds of undo log of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Log {
+    /// Of inserts: forgotten at the commit.
+    Insert,
+    /// Of updates and deletes: kept until the purge.
+    Update,
+}
+
+#[derive(Clone, Copy)]
+struct Segment {
+    insert: u32,
+    update: Option<u32>,
+    used: u32,
+}
+
+/// A committed transaction that the purge has not seen.
+struct Committed {
+    segment: u32,
+    page: u32,
+    /// Pages that the purge frees.
+    full: Vec<u32>,
+    /// Orders whose rows of NEW-ORDER it removes, with their districts.
+    deleted: Vec<(u32, u32)>,
+}
+
+/// The undo log.
+pub(super) struct Undo {
+    page_bytes: u32,
+    /// First page of the system space: header, two inode pages, then the headers of rollback segments.
+    system: u32,
+    temporary: u32,
+    segments: Vec<Segment>,
+    free: Vec<u32>,
+    next_page: u32,
+    end_page: u32,
+    next_segment: u32,
+    history: VecDeque<Committed>,
+    since_truncation: u64,
+    /// The open transaction: its segment, and which logs it has begun.
+    open: Option<u32>,
+    has_insert: bool,
+    has_update: bool,
+    full: Vec<u32>,
+    deleted: Vec<(u32, u32)>,
+}
+
+impl Undo {
+    pub(super) fn new(objects: &mut Objects, page_bytes: u32) -> Self {
+        let system = objects.add("(system)", 3 + SEGMENTS, 3 + SEGMENTS);
+        let temporary = objects.add("(temporary)", TEMPORARY, TEMPORARY);
+        let room = SEGMENTS * 8 + 1024 * (16384 / page_bytes).max(1);
+        let first = objects.add("(undo)", SEGMENTS, room);
+        let segment = |number| Segment { insert: first + number, update: None, used: 0 };
+        Undo {
+            page_bytes,
+            system,
+            temporary,
+            segments: (0..SEGMENTS).map(segment).collect(),
+            free: Vec::new(),
+            next_page: first + SEGMENTS,
+            end_page: first + room,
+            next_segment: 0,
+            history: VecDeque::new(),
+            since_truncation: 0,
+            open: None,
+            has_insert: false,
+            has_update: false,
+            full: Vec::new(),
+            deleted: Vec::new(),
+        }
+    }
+
+    fn header(&self, segment: u32) -> u32 {
+        self.system + 3 + segment
+    }
+
+    /// Writes a record of so many bytes (trx0rec.cc, `trx_undo_report_row_operation`).
+    pub(super) fn write(&mut self, pools: &mut Pools, log: Log, bytes: u32) {
+        let segment = *self.open.get_or_insert_with(|| {
+            self.next_segment = (self.next_segment + 1) % SEGMENTS;
+            self.next_segment
+        });
+        let begun = std::mem::replace(if log == Log::Insert { &mut self.has_insert } else { &mut self.has_update }, true);
+        let page = match log {
+            Log::Insert => self.segments[segment as usize].insert,
+            Log::Update => self.room_for(pools, segment, bytes, begun),
+        };
+        if !begun {
+            pools.get(page, EXCLUSIVE);
+        }
+        pools.get(page, EXCLUSIVE);
+    }
+
+    /// Returns the page that takes a record: the segment's, or a new one (trx0undo.cc, `trx_undo_assign_undo`,
+    /// `trx_undo_add_page`).
+    fn room_for(&mut self, pools: &mut Pools, segment: u32, bytes: u32, begun: bool) -> u32 {
+        let bytes = if begun { bytes } else { bytes + LOG_HEADER };
+        let Segment { update, used, .. } = self.segments[segment as usize];
+        let fits = used + bytes <= self.page_bytes - 16;
+        if let Some(page) = update.filter(|_| fits) {
+            self.segments[segment as usize].used += bytes;
+            return page;
+        }
+        self.full.extend(update);
+        pools.get(self.header(segment), EXCLUSIVE);
+        for place in [0, 0, 1, 0, 0, 0] {
+            pools.get(self.system + place, SX);
+        }
+        let page = self.free.pop().unwrap_or_else(|| {
+            self.next_page = (self.next_page + 1).min(self.end_page - 1);
+            self.next_page
+        });
+        pools.create(page);
+        pools.get(page, EXCLUSIVE);
+        let own = &mut self.segments[segment as usize];
+        (own.update, own.used) = (Some(page), PAGE_HEADER + bytes);
+        page
+    }
+
+    /// Notes that the open transaction deletes an order's row of NEW-ORDER.
+    pub(super) fn deletes(&mut self, district: u32, order: u32) {
+        self.deleted.push((district, order));
+    }
+
+    /// Ends the open transaction (trx0trx.cc, `trx_write_serialisation_history`). A page that is three quarters full is
+    /// not used again (trx0undo.h, `TRX_UNDO_PAGE_REUSE_LIMIT`).
+    pub(super) fn commit(&mut self, pools: &mut Pools) {
+        let Some(segment) = self.open.take() else { return };
+        let own = self.segments[segment as usize];
+        if std::mem::take(&mut self.has_insert) {
+            pools.get(own.insert, EXCLUSIVE);
+        }
+        if !std::mem::take(&mut self.has_update) {
+            return;
+        }
+        let Some(page) = own.update else { return };
+        pools.get(page, EXCLUSIVE);
+        pools.get(self.header(segment), EXCLUSIVE);
+        let mut full = std::mem::take(&mut self.full);
+        if own.used >= self.page_bytes / 4 * 3 || !full.is_empty() {
+            full.push(page);
+            self.segments[segment as usize].update = None;
+        }
+        let deleted = std::mem::take(&mut self.deleted);
+        self.history.push_back(Committed { segment, page, full, deleted });
+    }
+
+    /// Ends the open transaction without history, after its rows were put back.
+    pub(super) fn forget(&mut self, pools: &mut Pools) {
+        let Some(segment) = self.open.take() else { return };
+        let own = self.segments[segment as usize];
+        if std::mem::take(&mut self.has_insert) {
+            pools.get(own.insert, EXCLUSIVE);
+        }
+        if std::mem::take(&mut self.has_update) {
+            own.update.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
+        }
+        self.free.append(&mut self.full);
+        self.deleted.clear();
+    }
+
+    /// Reads a record to put its row back.
+    pub(super) fn read_back(&self, pools: &mut Pools, log: Log) {
+        let Some(segment) = self.open else { return };
+        let own = self.segments[segment as usize];
+        let page = if log == Log::Insert { Some(own.insert) } else { own.update };
+        page.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
+    }
+
+    /// Purges the transaction that is due, if there is one; returns the rows to remove (trx0purge.cc, `trx_purge`).
+    pub(super) fn purge(&mut self, pools: &mut Pools) -> Vec<(u32, u32)> {
+        if self.history.len() <= BEHIND {
+            return Vec::new();
+        }
+        let Some(due) = self.history.pop_front() else { return Vec::new() };
+        for _ in 0..LOOKS {
+            pools.get(self.header(due.segment), EXCLUSIVE);
+            pools.get(due.page, EXCLUSIVE);
+        }
+        for page in due.full {
+            for place in [1, 0, 1, 0, 0, 0] {
+                pools.get(self.system + place, SX);
+            }
+            pools.get(page, SX);
+            self.free.push(page);
+        }
+        self.since_truncation += 1;
+        if self.since_truncation == TRUNCATION {
+            self.since_truncation = 0;
+            self.truncate(pools);
+        }
+        due.deleted
+    }
+
+    /// trx0purge.cc, `trx_purge_truncate_history`.
+    fn truncate(&self, pools: &mut Pools) {
+        for (number, segment) in (0..).zip(&self.segments) {
+            pools.get(self.header(number), EXCLUSIVE);
+            segment.update.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
+            pools.get(self.header(number), EXCLUSIVE);
+        }
+        (0..TEMPORARY).for_each(|number| pools.get(self.temporary + number, EXCLUSIVE));
+    }
+}
