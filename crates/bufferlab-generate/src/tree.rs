@@ -120,6 +120,12 @@ impl Packed {
         self.first_leaf + leaf
     }
 
+    /// Returns the first row of each leaf.
+    #[must_use]
+    pub fn firsts(&self) -> &[u32] {
+        &self.firsts
+    }
+
     /// Returns the number of leaves.
     #[must_use]
     pub fn leaves(&self) -> u32 {
@@ -311,6 +317,8 @@ impl Grown {
 pub struct Loading {
     groups: Vec<Vec<Leaf>>,
     extents: Vec<Extent>,
+    /// Rows of the first leaf, while it is the only one: their groups, keys and bytes.
+    firsts: Vec<(u32, u32, u32)>,
     leaves: u32,
     last_group: usize,
     keys_per_group: u64,
@@ -321,23 +329,46 @@ impl Loading {
     #[must_use]
     pub fn new(groups: u32, keys_per_group: u64) -> Self {
         let extents = vec![Extent::default(); groups as usize];
-        Loading { groups: vec![Vec::new(); groups as usize], extents, leaves: 0, last_group: 0, keys_per_group }
+        let (groups, firsts) = (vec![Vec::new(); groups as usize], Vec::new());
+        Loading { groups, extents, firsts, leaves: 0, last_group: 0, keys_per_group }
     }
 
-    /// Adds a row at the end. `fits` tells whether a leaf of so many rows and bytes takes so many bytes more.
-    pub fn push(&mut self, group: u32, key: u32, bytes: u32, fits: impl Fn(u32, u32, u32) -> bool) {
-        let group = group as usize;
-        let Extent { rows, low, .. } = self.extents[group];
-        self.extents[group] = Extent { rows: rows + 1, low: if rows == 0 { key } else { low }, high: key };
+    /// Adds a row at the end.
+    pub fn push(&mut self, group: u32, key: u32, bytes: u32, fill: &impl Fill) {
+        let Extent { rows, low, .. } = self.extents[group as usize];
+        self.extents[group as usize] = Extent { rows: rows + 1, low: if rows == 0 { key } else { low }, high: key };
+        if self.leaves < 2 {
+            self.firsts.push((group, key, bytes));
+        }
         if let Some(leaf) = self.groups[self.last_group].last_mut() {
-            if fits(leaf.rows, leaf.bytes, bytes) {
+            if fill.takes(leaf.rows, leaf.bytes, bytes) {
                 (leaf.rows, leaf.bytes) = (leaf.rows + 1, leaf.bytes + bytes);
                 return;
             }
+            let kept = fill.first_keeps(leaf.rows);
+            if self.leaves == 1 && kept < leaf.rows {
+                return self.split_first(kept);
+            }
         }
         let first = if self.leaves == 0 { 0 } else { key };
-        self.groups[group].push(Leaf { first, page: 0, origin: 0, rows: 1, bytes, last_insert: None });
+        self.begin(group, first, 1, bytes);
+    }
+
+    fn begin(&mut self, group: u32, first: u32, rows: u32, bytes: u32) {
+        let group = group as usize;
+        self.groups[group].push(Leaf { first, page: 0, origin: 0, rows, bytes, last_insert: None });
         (self.leaves, self.last_group) = (self.leaves + 1, group);
+    }
+
+    /// Divides the rows of the first leaf, and the row that it did not take, between it and a second one.
+    fn split_first(&mut self, kept: u32) {
+        let behind = std::mem::take(&mut self.firsts).split_off(kept as usize);
+        let moved: u32 = behind.iter().map(|&(.., bytes)| bytes).sum();
+        let (group, first, last) = (behind[0].0, behind[0].1, behind[behind.len() - 1].2);
+        if let Some(leaf) = self.groups[self.last_group].last_mut() {
+            (leaf.rows, leaf.bytes) = (kept, leaf.bytes + last - moved);
+        }
+        self.begin(group, first, behind.len() as u32, moved);
     }
 
     /// Returns the number of leaves so far.
@@ -356,17 +387,24 @@ pub struct Packing {
     pub rows: u32,
 }
 
-/// Packs rows of these bytes into leaves. `fits` tells whether a leaf of so many rows and bytes takes so many bytes more.
-pub fn pack(rows: impl Iterator<Item = u16>, fits: impl Fn(u32, u32, u32) -> bool) -> Packing {
-    let (mut firsts, mut count, mut used, mut all) = (Vec::new(), 0, 0, 0);
-    for (row, bytes) in (0..).zip(rows) {
-        all = row + 1;
-        let bytes = u32::from(bytes);
-        if firsts.is_empty() || !fits(count, used, bytes) {
-            firsts.push(row);
-            (count, used) = (0, 0);
-        }
-        (count, used) = (count + 1, used + bytes);
+/// How a leaf is filled while rows come in the order of their keys.
+pub trait Fill {
+    /// Returns whether a leaf of so many rows and bytes takes a record of so many bytes more.
+    fn takes(&self, rows: u32, bytes: u32, record: u32) -> bool;
+
+    /// Returns how many of its rows the first leaf keeps when it is full for the first time.
+    fn first_keeps(&self, rows: u32) -> u32 {
+        rows
     }
-    Packing { firsts, rows: all }
+}
+
+/// Packs rows of these bytes into leaves.
+pub fn pack(rows: impl Iterator<Item = u16>, fill: &impl Fill) -> Packing {
+    let mut loading = Loading::new(1, 1 << 32);
+    let mut all = 0;
+    for (row, bytes) in (0..).zip(rows) {
+        loading.push(0, row, bytes.into(), fill);
+        all = row + 1;
+    }
+    Packing { firsts: loading.groups.concat().iter().map(|leaf| leaf.first).collect(), rows: all }
 }

@@ -8,7 +8,7 @@ use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS, ORDERS, TableId};
 use crate::loaded::{Columns, Loaded, Records, UNDELIVERED};
 use crate::pools::Objects;
 use crate::schema::{Column, Schema, Type};
-use crate::tree::{Grown, Loading, Packed, Packing, pack};
+use crate::tree::{Fill, Grown, Loading, Packed, Packing, pack};
 
 /// Bytes of a compact record before its data, without null bits and lengths (rem0rec.h, `REC_N_NEW_EXTRA_BYTES`).
 const HEADER: u32 = 5;
@@ -71,6 +71,30 @@ impl PageSize {
     /// Returns the children of an interior page, by the bytes of a key.
     fn fan_out(self, key: u32) -> u32 {
         2 * self.empty() / (2 * (HEADER + key + CHILD) + 1)
+    }
+}
+
+/// A clustered index while rows come in the order of their keys.
+struct Clustered(PageSize);
+
+impl Fill for Clustered {
+    fn takes(&self, rows: u32, bytes: u32, record: u32) -> bool {
+        self.0.takes_next(rows, bytes, record)
+    }
+
+    /// The first leaf is the root. When it is full its rows move to another page, which forgets the last insert, so that
+    /// it is split at its middle record (btr0btr.cc, `btr_root_raise_and_insert`; page0page.h, `page_get_middle_rec`).
+    fn first_keeps(&self, rows: u32) -> u32 {
+        rows / 2
+    }
+}
+
+/// A secondary index while it is built.
+struct Built(PageSize);
+
+impl Fill for Built {
+    fn takes(&self, rows: u32, bytes: u32, record: u32) -> bool {
+        self.0.takes_built(rows, bytes, record)
     }
 }
 
@@ -176,8 +200,7 @@ pub(super) fn line_key(order: u32, line: u32) -> u32 {
 
 /// Lays the database out. `transactions` bounds the growth.
 pub(super) fn lay_out(size: PageSize, loaded: &Loaded, objects: &mut Objects, transactions: u64) -> Trees {
-    let next = |rows, bytes, record| size.takes_next(rows, bytes, record);
-    let built = |rows, bytes, record| size.takes_built(rows, bytes, record);
+    let (next, built) = (Clustered(size), Built(size));
     let districts = loaded.districts();
     let of_districts = |of: fn(&crate::loaded::District) -> &[u16]| {
         (0..districts).flat_map(move |district| of(loaded.district(district)).iter().copied())
@@ -186,27 +209,27 @@ pub(super) fn lay_out(size: PageSize, loaded: &Loaded, objects: &mut Objects, tr
     let fixed = |objects: &mut Objects, name: &str, packing: Packing, group: u32, key: u32| {
         Packed::new(objects, name, packing, group, size.fan_out(key))
     };
-    let customer = fixed(objects, "customer", pack(of_districts(|d| &d.customers), next), CUSTOMERS, 7);
-    let names = pack(of_districts(|d| &d.names), built);
+    let customer = fixed(objects, "customer", pack(of_districts(|d| &d.customers), &next), CUSTOMERS, 7);
+    let names = pack(of_districts(|d| &d.names), &built);
     let customer_by_name = fixed(objects, "customer.customer_by_name", names, CUSTOMERS, 32);
     let own = (0..districts).map(|district| loaded.district(district).row);
-    let district = fixed(objects, "district", pack(own, next), 10, 3);
+    let district = fixed(objects, "district", pack(own, &next), 10, 3);
     let bytes = inserted(loaded);
     // Most that a table grows by: every transaction a New-Order, or a Payment, and leaves half full at worst.
     let growth = |rows: u64, bytes: u32| (transactions * rows * u64::from(bytes) / u64::from(size.0) * 3 / 2) as u32 + 64;
-    let history = load(size, loaded, Table::History, next);
+    let history = load(loaded, Table::History, &next);
     let history = Grown::new(objects, "history", history, size.fan_out(6), growth(1, bytes.history));
-    let item = fixed(objects, "item", pack(loaded.items.iter().copied(), next), ITEMS, 4);
-    let new_order = load(size, loaded, Table::NewOrder, next);
+    let item = fixed(objects, "item", pack(loaded.items.iter().copied(), &next), ITEMS, 4);
+    let new_order = load(loaded, Table::NewOrder, &next);
     let room = 2 * new_order.leaves() + 2 * districts + growth(1, bytes.new_order);
     let new_order = Grown::new(objects, "new_order", new_order, size.fan_out(7), room);
-    let order_line = load(size, loaded, Table::Lines, next);
+    let order_line = load(loaded, Table::Lines, &next);
     let room = 2 * districts + growth(8, bytes.line) + order_line.leaves() / 4;
     let order_line = Grown::new(objects, "order_line", order_line, size.fan_out(8), room);
-    let orders = load(size, loaded, Table::Orders, next);
+    let orders = load(loaded, Table::Orders, &next);
     let room = 2 * districts + growth(1, bytes.order) + orders.leaves() / 4;
     let orders = Grown::new(objects, "orders", orders, size.fan_out(7), room);
-    let entries = load(size, loaded, Table::Entries, built);
+    let entries = load(loaded, Table::Entries, &built);
     let room = 2 * entries.leaves() + growth(1, bytes.order_entry);
     let entries = Grown::new(objects, "orders.orders_by_customer", entries, size.fan_out(11), room);
     Trees {
@@ -219,10 +242,10 @@ pub(super) fn lay_out(size: PageSize, loaded: &Loaded, objects: &mut Objects, tr
         order_line,
         orders,
         orders_by_customer: entries,
-        stock: fixed(objects, "stock", pack(stock, next), ITEMS, 6),
+        stock: fixed(objects, "stock", pack(stock, &next), ITEMS, 6),
         warehouse: {
             let rows = (0..loaded.warehouses()).map(|_| loaded.warehouse);
-            fixed(objects, "warehouse", pack(rows, next), 10_000, 2)
+            fixed(objects, "warehouse", pack(rows, &next), 10_000, 2)
         },
         bytes,
     }
@@ -237,7 +260,7 @@ enum Table {
     Lines,
 }
 
-fn load(_size: PageSize, loaded: &Loaded, table: Table, fits: impl Fn(u32, u32, u32) -> bool) -> Loading {
+fn load(loaded: &Loaded, table: Table, fill: &impl Fill) -> Loading {
     let groups = if matches!(table, Table::History) { 1 } else { loaded.districts() };
     let keys = match table {
         Table::Entries => u64::from(CUSTOMERS + 1) << ORDER_BITS,
@@ -246,7 +269,7 @@ fn load(_size: PageSize, loaded: &Loaded, table: Table, fits: impl Fn(u32, u32, 
     let mut loading = Loading::new(groups, keys);
     for number in 0..loaded.districts() {
         let district = loaded.district(number);
-        let mut push = |key: u32, bytes: u16| loading.push(number.min(groups - 1), key, bytes.into(), &fits);
+        let mut push = |key: u32, bytes: u16| loading.push(number.min(groups - 1), key, bytes.into(), fill);
         match table {
             Table::History => {
                 district.history.iter().zip(0..).for_each(|(&bytes, row)| push(number * CUSTOMERS + row, bytes));

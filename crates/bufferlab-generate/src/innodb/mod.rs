@@ -134,7 +134,11 @@ impl Innodb {
     /// Asks the index on names for the rows of a district, as the optimizer does for each UPDATE of CUSTOMER by its
     /// primary key: the index begins with the same columns (sql/opt_range.cc, `check_quick_select`).
     fn dive_names(&self, pools: &mut Pools, places: Range<u32>) {
-        let tree = &self.trees.customer_by_name;
+        Self::dive_fixed(pools, &self.trees.customer_by_name, places);
+    }
+
+    /// As [`dive`], in a tree that does not grow.
+    fn dive_fixed(pools: &mut Pools, tree: &Packed, places: Range<u32>) {
         let first = tree.leaf(places.start);
         let low = first - u32::from(first > 0 && tree.is_first(first, places.start));
         let high = tree.leaf(places.end - 1);
@@ -268,6 +272,7 @@ impl Innodb {
         let size = self.size;
         let tree = self.tree_mut(table);
         let leaf = *tree.leaf(place);
+        tree.interior.path(leaf.origin).for_each(|page| pools.get(page, NO_LATCH));
         let parent = tree.interior.path(leaf.origin).next_back();
         parent.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
         let room = |other: Place| size.takes(tree.leaf(other).rows + leaf.rows, tree.leaf(other).bytes, leaf.bytes);
@@ -314,6 +319,9 @@ impl Innodb {
         }
         let undo = if table == Growing::Lines { record::LINE } else { record::ORDER };
         self.write(pools, row, Log::Update, undo);
+        if overflows && !underflows {
+            pools.get(self.space + table as u32, SX);
+        }
         let own = self.tree_mut(table).leaf_mut(place);
         own.bytes += by;
         if underflows {
@@ -567,6 +575,8 @@ impl Engine for Innodb {
     fn read_low_stock(&mut self, pools: &mut Pools, district: u32, orders: Range<u32>, items: &[Vec<u32>]) {
         self.dive_lines(pools, district, orders.start, orders.end - 1);
         let warehouse = district / 10 + 1;
+        // The join's range on STOCK is all of the warehouse.
+        Self::dive_fixed(pools, &self.trees.stock, (warehouse - 1) * ITEMS..warehouse * ITEMS);
         let mut place = seek_grown(pools, &self.trees.order_line, district, line_key(orders.start, 1));
         let mut fetched = 0;
         for (order, items) in orders.zip(items) {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{EXCLUSIVE, SX};
+use super::{EXCLUSIVE, SHARED, SX};
 use crate::pools::{Objects, Pools};
 
 /// Rollback segments that transactions use in turn: 128, of which the first is the system's, and 32 are for temporary
@@ -16,12 +16,9 @@ const PAGE_HEADER: u32 = 38 + 18 + 30;
 const LOG_HEADER: u32 = 186;
 /// Transactions by which the purge is behind those that commit: what a trace of eight connections showed.
 const BEHIND: usize = 20;
-/// Transactions between two truncations of the history, which looks at every rollback segment: 128 batches of the purge
+/// Purged transactions between two truncations of the history, which looks at every rollback segment: 128 batches of the purge
 /// (srv0srv.cc, `srv_do_purge`; `innodb_purge_rseg_truncate_frequency`), as a trace of eight connections showed.
-const TRUNCATION: u64 = 188;
-/// Times that the purge looks at a log of a transaction (trx0purge.cc, `trx_purge_get_next_rec`).
-const LOOKS: u32 = 3;
-
+const TRUNCATION: usize = 172;
 /// The two kinds of undo log of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Log {
@@ -60,7 +57,9 @@ pub(super) struct Undo {
     end_page: u32,
     next_segment: u32,
     history: VecDeque<Committed>,
-    since_truncation: u64,
+    /// Logs that were purged since the last truncation: their segments and pages.
+    purged: Vec<(u32, u32)>,
+    freed: Vec<u32>,
     /// The open transaction: its segment, and which logs it has begun.
     open: Option<u32>,
     has_insert: bool,
@@ -86,7 +85,8 @@ impl Undo {
             end_page: first + room,
             next_segment: 0,
             history: VecDeque::new(),
-            since_truncation: 0,
+            purged: Vec::new(),
+            freed: Vec::new(),
             open: None,
             has_insert: false,
             has_update: false,
@@ -198,32 +198,28 @@ impl Undo {
             return Vec::new();
         }
         let Some(due) = self.history.pop_front() else { return Vec::new() };
-        for _ in 0..LOOKS {
-            pools.get(self.header(due.segment), EXCLUSIVE);
-            pools.get(due.page, EXCLUSIVE);
-        }
-        for page in due.full {
-            for place in [1, 0, 1, 0, 0, 0] {
-                pools.get(self.system + place, SX);
-            }
-            pools.get(page, SX);
-            self.free.push(page);
-        }
-        self.since_truncation += 1;
-        if self.since_truncation == TRUNCATION {
-            self.since_truncation = 0;
+        (0..=due.deleted.len()).for_each(|_| pools.get(due.page, SHARED));
+        self.purged.push((due.segment, due.page));
+        self.freed.extend(due.full);
+        if self.purged.len() == TRUNCATION {
             self.truncate(pools);
         }
         due.deleted
     }
 
     /// trx0purge.cc, `trx_purge_truncate_history`.
-    fn truncate(&self, pools: &mut Pools) {
-        for (number, segment) in (0..).zip(&self.segments) {
-            pools.get(self.header(number), EXCLUSIVE);
-            segment.update.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
-            pools.get(self.header(number), EXCLUSIVE);
+    fn truncate(&mut self, pools: &mut Pools) {
+        self.purged.sort_unstable();
+        for (segment, page) in self.purged.drain(..) {
+            pools.get(self.system + 3 + segment, EXCLUSIVE);
+            pools.get(page, EXCLUSIVE);
         }
+        (0..SEGMENTS).for_each(|segment| pools.get(self.header(segment), EXCLUSIVE));
         (0..TEMPORARY).for_each(|number| pools.get(self.temporary + number, EXCLUSIVE));
+        for page in self.freed.drain(..) {
+            pools.get(page, SX);
+            [1, 0, 1, 0, 0, 0].into_iter().for_each(|place| pools.get(self.system + place, SX));
+            self.free.push(page);
+        }
     }
 }
