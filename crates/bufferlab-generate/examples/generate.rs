@@ -6,6 +6,7 @@ use std::time::Instant;
 use bufferlab_generate::innodb::Innodb;
 use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::run::{Plan, WarmUp, run};
+use bufferlab_generate::sqlite::Sqlite;
 use bufferlab_sim::MODELS;
 use bufferlab_workload::tpcc::TpccConfig;
 
@@ -24,10 +25,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let made = frames.iter().map(|&frames| (entry.make)(&told[7], frames, pages));
         made.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())
     };
-    let loaded = Loaded::new(&config, &Innodb::records());
-    let engine = Innodb::new(page_bytes, &loaded, warm_up + window);
-    println!("laid out after {:?}", begun.elapsed());
-    let done = run(engine, loaded, plan, Box::new(pools))?;
+    let transactions = warm_up + window;
+    let done = if told[0] == "sqlite" {
+        let loaded = Loaded::new(&config, &Sqlite::records());
+        run(Sqlite::new(page_bytes, &loaded, transactions), loaded, plan, Box::new(pools))?
+    } else {
+        let loaded = Loaded::new(&config, &Innodb::records());
+        run(Innodb::new(page_bytes, &loaded, transactions), loaded, plan, Box::new(pools))?
+    };
     for (counted, object) in done.census.iter().zip(&done.objects) {
         let [few, some, many] = counted.distinct.map(Option::unwrap_or_default);
         let gets = counted.gets_per_transaction;

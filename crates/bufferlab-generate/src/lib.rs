@@ -12,4 +12,5 @@ pub mod loaded;
 pub mod pools;
 pub mod run;
 pub mod schema;
+pub mod sqlite;
 pub mod tree;
