@@ -66,8 +66,8 @@ pub trait Engine {
     /// Reads a row by its whole primary key.
     fn read(&mut self, pools: &mut Pools, row: Row, purpose: Purpose);
 
-    /// Updates a row by its whole primary key.
-    fn update(&mut self, pools: &mut Pools, row: Row);
+    /// Updates a row by its whole primary key; `note` has the bytes of text that are put in front of a customer's data.
+    fn update(&mut self, pools: &mut Pools, row: Row, note: u32);
 
     /// Inserts a row.
     fn insert(&mut self, pools: &mut Pools, row: Row);

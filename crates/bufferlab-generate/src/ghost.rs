@@ -13,6 +13,8 @@ use crate::engine::{Engine, Purpose, Row};
 use crate::loaded::{Loaded, UNDELIVERED};
 use crate::pools::Pools;
 
+/// Every text that the driver reads.
+const TEXT: &str = "TEXT";
 /// Orders that Stock-Level looks at.
 const RECENT: usize = 20;
 
@@ -140,7 +142,7 @@ impl<E: Engine> Ghost<E> {
                     customer.into()
                 }
                 (s::READ_CUSTOMER_PAYMENT, 10) => Value::Text(credit),
-                _ if is_text(statement, column) => Value::Text("TEXT"),
+                _ if is_text(statement, column) => Value::Text(TEXT),
                 _ => Value::Int(50),
             };
             batch.push_column(value);
@@ -221,18 +223,21 @@ impl<E: Engine> Ghost<E> {
                 let district = district(0);
                 self.districts[district as usize].next_order += 1;
                 self.open.incremented = Some(district);
-                self.engine.update(pools, Row::District(district));
+                self.engine.update(pools, Row::District(district), 0);
             }
-            s::UPDATE_WAREHOUSE_YTD => self.engine.update(pools, Row::Warehouse(key(1))),
-            s::UPDATE_DISTRICT_YTD => self.engine.update(pools, Row::District(district(1))),
-            s::UPDATE_STOCK => self.engine.update(pools, Row::Stock(key(4), key(5))),
-            s::UPDATE_CUSTOMER_PAYMENT => self.engine.update(pools, Row::Customer(district(2), key(4))),
-            s::UPDATE_CUSTOMER_PAYMENT_DATA => self.engine.update(pools, Row::Customer(district(3), key(5))),
-            s::UPDATE_CUSTOMER_DELIVERY => self.engine.update(pools, Row::Customer(district(1), key(3))),
+            s::UPDATE_WAREHOUSE_YTD => self.engine.update(pools, Row::Warehouse(key(1)), 0),
+            s::UPDATE_DISTRICT_YTD => self.engine.update(pools, Row::District(district(1)), 0),
+            s::UPDATE_STOCK => self.engine.update(pools, Row::Stock(key(4), key(5)), 0),
+            s::UPDATE_CUSTOMER_PAYMENT => self.engine.update(pools, Row::Customer(district(2), key(4)), 0),
+            s::UPDATE_CUSTOMER_PAYMENT_DATA => {
+                let text = if let Value::Text(text) = batch.param(call, 2) { text.len() - TEXT.len() } else { 0 };
+                self.engine.update(pools, Row::Customer(district(3), key(5)), text as u32);
+            }
+            s::UPDATE_CUSTOMER_DELIVERY => self.engine.update(pools, Row::Customer(district(1), key(3)), 0),
             s::UPDATE_ORDER_CARRIER => {
                 let (district, order) = (district(1), key(3));
                 let (customer, _) = self.order(district, order);
-                self.engine.update(&mut self.pools, Row::Order { district, order, customer });
+                self.engine.update(&mut self.pools, Row::Order { district, order, customer }, 0);
             }
             s::UPDATE_ORDER_LINES_DELIVERY => {
                 let (district, order) = (district(1), key(3));

@@ -462,7 +462,7 @@ impl Engine for Innodb {
         }
     }
 
-    fn update(&mut self, pools: &mut Pools, row: Row) {
+    fn update(&mut self, pools: &mut Pools, row: Row, _note: u32) {
         match row {
             Row::Customer(district, _) => {
                 self.dive_names(pools, district * CUSTOMERS..(district + 1) * CUSTOMERS);

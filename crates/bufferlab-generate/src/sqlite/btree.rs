@@ -122,6 +122,13 @@ impl Btree {
         self.path.last().map_or(self.first_page, |&(node, _)| self.page(node))
     }
 
+    /// Returns the bytes of the row where the last search ended.
+    #[must_use]
+    pub fn bytes(&self) -> u32 {
+        let row = self.path.last().and_then(|&(node, place)| self.nodes[node as usize].bytes.get(place));
+        row.map_or(0, |&bytes| bytes.into())
+    }
+
     /// Reads on to the leaf that is left of a key; gets its page alone, since its parents are at hand.
     pub fn go_on(&mut self, pools: &mut Pools, key: u32) {
         let before = self.current();

@@ -157,13 +157,13 @@ pub(super) fn lay_out(
     let district = place("district", 0, &mut |push| districts().for_each(|(d, own)| push(d, own.row)), false);
     let stock = place(
         "stock",
-        0,
+        loaded.warehouses() * 512,
         &mut |push| (1..=loaded.warehouses()).for_each(|w| numbered(loaded.stock(w), (w - 1) * 100_000, push)),
         false,
     );
     let customer = place(
         "customer",
-        0,
+        loaded.warehouses() * 512,
         &mut |push| districts().for_each(|(d, own)| numbered(&own.customers, d * CUSTOMERS, push)),
         false,
     );

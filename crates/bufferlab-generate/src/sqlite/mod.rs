@@ -9,7 +9,7 @@ mod layout;
 
 use std::ops::Range;
 
-use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS};
+use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS, MAX_C_DATA_CHARS};
 
 use crate::engine::{Engine, Purpose, Row};
 use crate::loaded::{Loaded, Records};
@@ -19,6 +19,8 @@ use layout::{Cells, DELIVERY_DATE, RowBytes, Trees, entry_key, line_key, order_k
 
 /// Warehouses at most: keys of lines are 32 bits.
 pub const MAX_WAREHOUSES: u32 = layout::MAX_WAREHOUSES;
+/// Mean characters of C_DATA after the load (4.3.3.1).
+const MEAN_C_DATA_CHARS: u32 = 400;
 /// Smallest page on which every row fits.
 pub const MIN_PAGE_BYTES: u32 = 4096;
 
@@ -28,6 +30,10 @@ pub struct Sqlite {
     trees: Trees,
     bytes: RowBytes,
     page_bytes: u32,
+    /// Updates of each row of STOCK and CUSTOMER, up to two.
+    updates: [Vec<u8>; 2],
+    /// Bytes of a customer's row with the longest text.
+    longest_customer: u32,
     /// Pages that the open transaction changed.
     dirty: Vec<u32>,
     /// Rows that it inserted.
@@ -46,7 +52,11 @@ impl Sqlite {
     pub fn new(page_bytes: u32, loaded: &Loaded, transactions: u64) -> Self {
         let mut objects = Objects::default();
         let (trees, bytes) = layout::lay_out(page_bytes, loaded, &mut objects, transactions);
-        Sqlite { objects, trees, bytes, page_bytes, dirty: Vec::new(), inserted: Vec::new() }
+        let updates = [loaded.warehouses() * ITEMS, loaded.districts() * CUSTOMERS].map(|rows| vec![0; rows as usize]);
+        let customers = &loaded.district(0).customers;
+        let mean = customers.iter().map(|&bytes| u32::from(bytes)).sum::<u32>() / CUSTOMERS;
+        let longest_customer = mean + MAX_C_DATA_CHARS as u32 - MEAN_C_DATA_CHARS;
+        Sqlite { objects, trees, bytes, page_bytes, updates, longest_customer, dirty: Vec::new(), inserted: Vec::new() }
     }
 
     /// Returns the tree of a row, and the row's key in it.
@@ -63,6 +73,21 @@ impl Sqlite {
             Row::Line(district, order, line) => (&mut trees.order_line, line_key(district, order, line)),
             Row::History => return None,
         })
+    }
+
+    /// Returns the bytes by which a row's numbers grow: a loaded 0, and the 1 after one order, take no byte in SQLite's
+    /// records, and balances of a few payments have one byte more.
+    fn growth(&mut self, row: Row) -> u16 {
+        let (of, number, grows) = match row {
+            Row::Stock(warehouse, item) => (0, (warehouse - 1) * ITEMS + item - 1, [1, 1]),
+            Row::Customer(district, customer) => (1, district * CUSTOMERS + customer - 1, [3, 1]),
+            Row::Order { .. } => return 1,
+            _ => return 0,
+        };
+        let updates = &mut self.updates[of][number as usize];
+        let by = grows.get(usize::from(*updates)).copied().unwrap_or(0);
+        *updates = updates.saturating_add(1).min(2);
+        by
     }
 
     fn put(&mut self, pools: &mut Pools, row: Row, bytes: u16) {
@@ -130,11 +155,18 @@ impl Engine for Sqlite {
     }
 
     /// The row is sought, then written by its whole key.
-    fn update(&mut self, pools: &mut Pools, row: Row) {
-        let Some((tree, key)) = self.tree(row) else { return };
-        tree.seek(pools, key);
-        let page = tree.rewrite(pools, key);
-        self.dirty.push(page);
+    fn update(&mut self, pools: &mut Pools, row: Row, note: u32) {
+        let (longest, by) = (self.longest_customer, self.growth(row));
+        let mut dirty = std::mem::take(&mut self.dirty);
+        if let Some((tree, key)) = self.tree(row) {
+            tree.seek(pools, key);
+            dirty.push(tree.rewrite(pools, key));
+            let note = note.min(longest.saturating_sub(tree.bytes()));
+            if by > 0 || note > 0 {
+                tree.grow(pools, key, by + note as u16, &mut dirty);
+            }
+        }
+        self.dirty = dirty;
     }
 
     fn insert(&mut self, pools: &mut Pools, row: Row) {
