@@ -8,6 +8,7 @@
 pub mod engine;
 pub mod ghost;
 pub mod innodb;
+pub mod job;
 pub mod loaded;
 pub mod pools;
 pub mod run;
