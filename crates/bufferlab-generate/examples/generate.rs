@@ -19,7 +19,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = TpccConfig::new(warehouses, 20_260_101, seed)?;
     let begun = Instant::now();
     let connections = if told[0] == "sqlite" { 1 } else { 8 };
-    let plan = Plan { config, connections, prefill: true, warm_up: WarmUp::Transactions(warm_up), window, census: true };
+    let plan =
+        Plan { config, connections, prefill: true, warm_up: WarmUp::Transactions(warm_up), window, census: true };
     let entry = MODELS.iter().find(|entry| entry.name == model).ok_or("no such model")?;
     let pools = |pages: u32| {
         let made = frames.iter().map(|&frames| (entry.make)(&told[7], frames, pages));
@@ -36,7 +37,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (counted, object) in done.census.iter().zip(&done.objects) {
         let [few, some, many] = counted.distinct.map(Option::unwrap_or_default);
         let gets = counted.gets_per_transaction;
-        println!("{:32} gets/tx {gets:8.3} /50 {few:8.1} /500 {some:8.1} /2000 {many:8.1} of {}", counted.name, object.pages);
+        println!(
+            "{:32} gets/tx {gets:8.3} /50 {few:8.1} /500 {some:8.1} /2000 {many:8.1} of {}",
+            counted.name, object.pages
+        );
     }
     for (pool, frames) in done.pools.iter().zip(&frames) {
         let reads = pool.counts.misses as f64 / pool.new_orders as f64;

@@ -105,9 +105,7 @@ impl<E: Engine> Ghost<E> {
             s::READ_WAREHOUSE_TAX | s::READ_WAREHOUSE_ADDRESS => (Row::Warehouse(key(0)), Purpose::Look),
             s::READ_DISTRICT_ORDER => (Row::District(district()), Purpose::Change),
             s::READ_DISTRICT_ADDRESS | s::READ_DISTRICT_NEXT_ORDER => (Row::District(district()), Purpose::Look),
-            s::READ_CUSTOMER_DISCOUNT | s::READ_CUSTOMER_STATUS => {
-                (Row::Customer(district(), key(2)), Purpose::Look)
-            }
+            s::READ_CUSTOMER_DISCOUNT | s::READ_CUSTOMER_STATUS => (Row::Customer(district(), key(2)), Purpose::Look),
             s::READ_CUSTOMER_PAYMENT | s::READ_CUSTOMER_DATA => (Row::Customer(district(), key(2)), Purpose::Change),
             s::READ_ITEM => (Row::Item(key(0)), Purpose::Look),
             stock if (s::READ_STOCK_01.0..=s::READ_STOCK_10.0).contains(&stock.0) => {

@@ -56,7 +56,8 @@ fn columns(table: &str) -> Vec<Column> {
 
 fn column(line: &str) -> Option<Column> {
     let (_, told) = line.trim().split_once(' ')?;
-    let numbers: Vec<u32> = told.split(|letter: char| !letter.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
+    let numbers: Vec<u32> =
+        told.split(|letter: char| !letter.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
     let word = told.split(|letter: char| !letter.is_ascii_alphabetic()).next()?;
     let kind = match (word, &numbers[..]) {
         ("TINYINT", _) => Type::Int(1),

@@ -28,7 +28,12 @@ pub(crate) fn generate(py: Python<'_>, job: &str) -> PyResult<String> {
         let gate = |frames: u32, stretch| -> Box<dyn Gate> { Box::new(Measured(Rule::new(frames.into(), stretch, 0))) };
         job::generate(job, &gate).map_err(|error| {
             let place = if let RunError::Asked { field, .. } = error { field } else { "generate" };
-            Failure::new(FailureKind::Usage, error.to_string(), place, "see docs/prediction.md for what can be generated")
+            Failure::new(
+                FailureKind::Usage,
+                error.to_string(),
+                place,
+                "see docs/prediction.md for what can be generated",
+            )
         })
     })
 }

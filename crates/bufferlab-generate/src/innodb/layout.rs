@@ -216,7 +216,8 @@ pub(super) fn lay_out(size: PageSize, loaded: &Loaded, objects: &mut Objects, tr
     let district = fixed(objects, "district", pack(own, &next), 10, 3);
     let bytes = inserted(loaded);
     // Most that a table grows by: every transaction a New-Order, or a Payment, and leaves half full at worst.
-    let growth = |rows: u64, bytes: u32| (transactions * rows * u64::from(bytes) / u64::from(size.0) * 3 / 2) as u32 + 64;
+    let growth =
+        |rows: u64, bytes: u32| (transactions * rows * u64::from(bytes) / u64::from(size.0) * 3 / 2) as u32 + 64;
     let history = load(loaded, Table::History, &next);
     let history = Grown::new(objects, "history", history, size.fan_out(6), growth(1, bytes.history));
     let item = fixed(objects, "item", pack(loaded.items.iter().copied(), &next), ITEMS, 4);
@@ -275,7 +276,9 @@ fn load(loaded: &Loaded, table: Table, fill: &impl Fill) -> Loading {
                 district.history.iter().zip(0..).for_each(|(&bytes, row)| push(number * CUSTOMERS + row, bytes));
             }
             Table::Orders => district.orders.iter().zip(1..).for_each(|(&bytes, order)| push(order, bytes)),
-            Table::NewOrder => district.new_orders.iter().zip(UNDELIVERED).for_each(|(&bytes, order)| push(order, bytes)),
+            Table::NewOrder => {
+                district.new_orders.iter().zip(UNDELIVERED).for_each(|(&bytes, order)| push(order, bytes))
+            }
             Table::Entries => {
                 for (&bytes, customer) in district.order_entries.iter().zip(1..) {
                     push(entry_key(customer, district.order_of(customer)), bytes);

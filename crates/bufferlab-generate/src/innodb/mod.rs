@@ -2,7 +2,8 @@
 //!
 //! The rules were set beside a page trace of MySQL 5.7.22 (TPC-C, 4 warehouses, 8 connections). Left out: versions of
 //! rows that another transaction is changing, waits for locks, the bitmap pages that a read of a page looks at
-//! (ibuf0ibuf.cc, `ibuf_merge_or_delete_for_page`), and growing texts of customers.
+//! (ibuf0ibuf.cc, `ibuf_merge_or_delete_for_page`), and growing texts of customers. With 1 warehouse in a pool of 30 % the
+//! server missed 0.82 pages of the undo log a transaction, and 0.26 are generated; of tables both miss the same.
 
 mod layout;
 mod undo;
@@ -408,14 +409,9 @@ impl Engine for Innodb {
             tree.interior.path(0).for_each(|page| pools.get(page, SHARED));
             tree.leaves().for_each(|leaf| twice(pools, leaf.page));
         }
-        for tree in [
-            &trees.customer_by_name,
-            &trees.customer,
-            &trees.stock,
-            &trees.item,
-            &trees.district,
-            &trees.warehouse,
-        ] {
+        for tree in
+            [&trees.customer_by_name, &trees.customer, &trees.stock, &trees.item, &trees.district, &trees.warehouse]
+        {
             tree.interior.path(0).for_each(|page| pools.get(page, SHARED));
             (0..tree.leaves()).for_each(|leaf| twice(pools, tree.page(leaf)));
         }

@@ -1,6 +1,7 @@
 //! InnoDB's undo log and its purge (MySQL 5.7: trx0rseg.cc, trx0undo.cc, trx0purge.cc).
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use super::{EXCLUSIVE, SHARED, SX};
 use crate::pools::{Objects, Pools};
@@ -30,7 +31,7 @@ pub(super) enum Log {
 
 #[derive(Clone, Copy)]
 struct Segment {
-    insert: u32,
+    insert: Option<u32>,
     update: Option<u32>,
     used: u32,
 }
@@ -52,7 +53,7 @@ pub(super) struct Undo {
     system: u32,
     temporary: u32,
     segments: Vec<Segment>,
-    free: Vec<u32>,
+    free: BinaryHeap<Reverse<u32>>,
     next_page: u32,
     end_page: u32,
     next_segment: u32,
@@ -73,15 +74,15 @@ impl Undo {
         let system = objects.add("(system)", 3 + SEGMENTS, 3 + SEGMENTS);
         let temporary = objects.add("(temporary)", TEMPORARY, TEMPORARY);
         let room = SEGMENTS * 8 + 1024 * (16384 / page_bytes).max(1);
-        let first = objects.add("(undo)", SEGMENTS, room);
-        let segment = |number| Segment { insert: first + number, update: None, used: 0 };
+        let first = objects.add("(undo)", 0, room);
+        let segment = |_| Segment { insert: None, update: None, used: 0 };
         Undo {
             page_bytes,
             system,
             temporary,
             segments: (0..SEGMENTS).map(segment).collect(),
-            free: Vec::new(),
-            next_page: first + SEGMENTS,
+            free: BinaryHeap::new(),
+            next_page: first,
             end_page: first + room,
             next_segment: 0,
             history: VecDeque::new(),
@@ -105,9 +106,10 @@ impl Undo {
             self.next_segment = (self.next_segment + 1) % SEGMENTS;
             self.next_segment
         });
-        let begun = std::mem::replace(if log == Log::Insert { &mut self.has_insert } else { &mut self.has_update }, true);
+        let begun =
+            std::mem::replace(if log == Log::Insert { &mut self.has_insert } else { &mut self.has_update }, true);
         let page = match log {
-            Log::Insert => self.segments[segment as usize].insert,
+            Log::Insert => self.insert_page(pools, segment),
             Log::Update => self.room_for(pools, segment, bytes, begun),
         };
         if !begun {
@@ -127,18 +129,37 @@ impl Undo {
             return page;
         }
         self.full.extend(update);
+        let page = self.new_page(pools, segment);
+        let own = &mut self.segments[segment as usize];
+        (own.update, own.used) = (Some(page), PAGE_HEADER + bytes);
+        page
+    }
+
+    /// Returns the page of a segment's inserts, which is used again and again.
+    fn insert_page(&mut self, pools: &mut Pools, segment: u32) -> u32 {
+        if let Some(page) = self.segments[segment as usize].insert {
+            return page;
+        }
+        let page = self.new_page(pools, segment);
+        self.segments[segment as usize].insert = Some(page);
+        page
+    }
+
+    /// Makes a page: the free one with the lowest number (fsp0fsp.cc, `fsp_alloc_free_page`).
+    fn new_page(&mut self, pools: &mut Pools, segment: u32) -> u32 {
         pools.get(self.header(segment), EXCLUSIVE);
         for place in [0, 0, 1, 0, 0, 0] {
             pools.get(self.system + place, SX);
         }
-        let page = self.free.pop().unwrap_or_else(|| {
-            self.next_page = (self.next_page + 1).min(self.end_page - 1);
-            self.next_page
-        });
+        let page = self.free.pop().map_or_else(
+            || {
+                self.next_page = (self.next_page + 1).min(self.end_page);
+                self.next_page - 1
+            },
+            |Reverse(page)| page,
+        );
         pools.create(page);
         pools.get(page, EXCLUSIVE);
-        let own = &mut self.segments[segment as usize];
-        (own.update, own.used) = (Some(page), PAGE_HEADER + bytes);
         page
     }
 
@@ -153,7 +174,7 @@ impl Undo {
         let Some(segment) = self.open.take() else { return };
         let own = self.segments[segment as usize];
         if std::mem::take(&mut self.has_insert) {
-            pools.get(own.insert, EXCLUSIVE);
+            own.insert.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
         }
         if !std::mem::take(&mut self.has_update) {
             return;
@@ -175,12 +196,12 @@ impl Undo {
         let Some(segment) = self.open.take() else { return };
         let own = self.segments[segment as usize];
         if std::mem::take(&mut self.has_insert) {
-            pools.get(own.insert, EXCLUSIVE);
+            own.insert.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
         }
         if std::mem::take(&mut self.has_update) {
             own.update.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
         }
-        self.free.append(&mut self.full);
+        self.free.extend(self.full.drain(..).map(Reverse));
         self.deleted.clear();
     }
 
@@ -188,7 +209,7 @@ impl Undo {
     pub(super) fn read_back(&self, pools: &mut Pools, log: Log) {
         let Some(segment) = self.open else { return };
         let own = self.segments[segment as usize];
-        let page = if log == Log::Insert { Some(own.insert) } else { own.update };
+        let page = if log == Log::Insert { own.insert } else { own.update };
         page.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
     }
 
@@ -219,7 +240,7 @@ impl Undo {
         for page in self.freed.drain(..) {
             pools.get(page, SX);
             [1, 0, 1, 0, 0, 0].into_iter().for_each(|place| pools.get(self.system + place, SX));
-            self.free.push(page);
+            self.free.push(Reverse(page));
         }
     }
 }

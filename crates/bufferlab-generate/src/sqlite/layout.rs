@@ -63,15 +63,16 @@ fn serial(value: Value<'_>) -> (u32, u32) {
 }
 
 fn cell<'a>(values: impl Iterator<Item = Value<'a>>) -> u32 {
-    let (header, body) = values.map(serial).fold((0, 0), |(header, body), (kind, bytes)| (header + varint(kind), body + bytes));
+    let (header, body) =
+        values.map(serial).fold((0, 0), |(header, body), (kind, bytes)| (header + varint(kind), body + bytes));
     let payload = header + varint(header + 1) + body;
     (varint(payload) + payload).max(4)
 }
 
 impl Records for Cells {
-    /// HISTORY has a row id in front of its payload, counted as three bytes.
-    fn row(&self, table: TableId, columns: &Columns<'_>) -> u32 {
-        cell(columns.all()) + if table == TableId::History { 3 } else { 0 }
+    /// Of HISTORY without its row id, whose bytes grow.
+    fn row(&self, _table: TableId, columns: &Columns<'_>) -> u32 {
+        cell(columns.all())
     }
 
     fn name_entry(&self, customer: &Columns<'_>) -> u32 {
@@ -132,15 +133,11 @@ pub(super) struct RowBytes {
 }
 
 /// Lays the database out. `transactions` bounds the growth.
-pub(super) fn lay_out(
-    page_bytes: u32,
-    loaded: &Loaded,
-    objects: &mut Objects,
-    transactions: u64,
-) -> (Trees, RowBytes) {
+pub(super) fn lay_out(page_bytes: u32, loaded: &Loaded, objects: &mut Objects, transactions: u64) -> (Trees, RowBytes) {
     let districts = || (0..loaded.districts()).map(|number| (number, loaded.district(number)));
     let bytes = inserted(loaded);
-    let growth = |rows: u64, bytes: u16| (transactions * rows * u64::from(bytes) / u64::from(page_bytes) * 2) as u32 + 256;
+    let growth =
+        |rows: u64, bytes: u16| (transactions * rows * u64::from(bytes) / u64::from(page_bytes) * 2) as u32 + 256;
     let schema = objects.add("sqlite_schema", 1, 1);
     let mut place = |name: &str, growth: u32, rows: &mut dyn FnMut(&mut dyn FnMut(u32, u16)), is_sorted: bool| {
         let mut tree = Btree::new(page_bytes);
@@ -221,13 +218,15 @@ pub(super) fn lay_out(
 }
 
 fn lay_history(page_bytes: u32, loaded: &Loaded, objects: &mut Objects, growth: u32) -> History {
-    let (mut leaves, mut used) = (1, 0);
+    let (mut leaves, mut used, mut row_id) = (1, 0, 0);
     for number in 0..loaded.districts() {
         for &bytes in &loaded.district(number).history {
-            if used + u32::from(bytes) + 2 > page_bytes - 8 {
+            row_id += 1;
+            let bytes = u32::from(bytes) + varint(row_id) + 2;
+            if used + bytes > page_bytes - 8 {
                 (leaves, used) = (leaves + 1, 0);
             }
-            used += u32::from(bytes) + 2;
+            used += bytes;
         }
     }
     let first = objects.add("history", leaves + 1, leaves + 1 + growth);
@@ -251,7 +250,7 @@ fn inserted(loaded: &Loaded) -> RowBytes {
     };
     let last = |bytes: &[u16]| mean(&bytes[bytes.len() * 3 / 4..]);
     RowBytes {
-        history: mean(&district.history),
+        history: mean(&district.history) + 3,
         order: last(&district.orders),
         order_entry: mean(&district.order_entries),
         new_order: mean(&district.new_orders),
