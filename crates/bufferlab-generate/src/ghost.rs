@@ -267,7 +267,7 @@ impl<E: Engine> Ghost<E> {
         let changes = &mut self.districts[district as usize];
         changes.orders.push((customer as u16, lines as u8));
         if changes.items.is_empty() {
-            changes.items = vec![Vec::with_capacity(16); RECENT];
+            changes.items = vec![Vec::new(); RECENT];
         }
         changes.items[order as usize % RECENT].clear();
         let before = self.last_orders.insert((district, customer as u16), order);
@@ -306,13 +306,13 @@ impl<E: Engine> Client for Ghost<E> {
     /// Only New-Order rolls back, the last order of its district.
     fn rollback(&mut self) -> Result<(), ClientError> {
         self.engine.rollback(&mut self.pools);
-        if let Some((district, before)) = self.open.order.take() {
-            if let Some((customer, _)) = self.districts[district as usize].orders.pop() {
-                match before {
-                    Some(order) => self.last_orders.insert((district, customer), order),
-                    None => self.last_orders.remove(&(district, customer)),
-                };
-            }
+        if let Some((district, before)) = self.open.order.take()
+            && let Some((customer, _)) = self.districts[district as usize].orders.pop()
+        {
+            match before {
+                Some(order) => self.last_orders.insert((district, customer), order),
+                None => self.last_orders.remove(&(district, customer)),
+            };
         }
         if let Some(district) = self.open.incremented.take() {
             self.districts[district as usize].next_order -= 1;

@@ -158,10 +158,10 @@ impl<E: Engine> Progress<E> {
     fn play(&mut self, plan: Plan<'_>) -> Result<(), RunError> {
         let Plan { mut warm_up, window, census, prefill, .. } = plan;
         let mut heard: Vec<u64> = (0..self.runs.len()).map(|pool| self.misses(pool)).collect();
-        if let WarmUp::Gate { prefill: tell, .. } = &mut warm_up {
-            if prefill {
-                heard.iter().enumerate().for_each(|(pool, &misses)| tell(pool, misses));
-            }
+        if let WarmUp::Gate { prefill: tell, .. } = &mut warm_up
+            && prefill
+        {
+            heard.iter().enumerate().for_each(|(pool, &misses)| tell(pool, misses));
         }
         loop {
             match &mut warm_up {

@@ -1,4 +1,5 @@
-//! The columns of servers' tables as the product declares them: crates/bufferlab-drive/dialects/servers/tpcc/schema.sql.
+//! The columns of servers' tables as the product declares them:
+//! crates/bufferlab-drive/dialects/servers/tpcc/schema.sql.
 
 use bufferlab_workload::tpcc::schema::TableId;
 

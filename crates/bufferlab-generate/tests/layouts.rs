@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 const LOAD_SEED: u64 = 20_260_101;
 
 fn config(warehouses: u32, seed: u64) -> TpccConfig {
-    TpccConfig::new(warehouses, LOAD_SEED, seed).unwrap()
+    TpccConfig::new(warehouses, LOAD_SEED, seed).expect("the scale is valid")
 }
 
 fn innodb(warehouses: u32, page_bytes: u32) -> Vec<Object> {
@@ -27,7 +27,7 @@ fn innodb(warehouses: u32, page_bytes: u32) -> Vec<Object> {
 
 fn assert_pages(objects: &[Object], real: &[(&str, u32)], off: u32) {
     for &(name, pages) in real {
-        let object = objects.iter().find(|object| object.name == name).unwrap();
+        let object = objects.iter().find(|object| object.name == name).expect("the object exists");
         assert!(object.pages.abs_diff(pages) <= off, "{name} has {} pages and not {pages}", object.pages);
     }
 }
@@ -97,7 +97,7 @@ struct Witness {
 
 impl Manager for Witness {
     fn get(&mut self, access: Access) {
-        self.heard.lock().unwrap()[access.page as usize] = true;
+        self.heard.lock().expect("nobody panicked")[access.page as usize] = true;
     }
 
     fn get_if_in_pool(&mut self, _access: Access) {}
@@ -109,7 +109,11 @@ impl Manager for Witness {
     fn prefetch(&mut self, _access: Access) {}
 
     fn drop_page(&mut self, access: Access) {
-        assert!(self.heard.lock().unwrap()[access.page as usize], "page {} was never wanted", access.page);
+        assert!(
+            self.heard.lock().expect("nobody panicked")[access.page as usize],
+            "page {} was never wanted",
+            access.page
+        );
     }
 
     fn counts(&self) -> Counts {
@@ -127,11 +131,11 @@ fn witnessed<E: Engine>(engine: E, loaded: Loaded, connections: u32, prefill: bo
     let warm_up = WarmUp::Transactions(200);
     let plan = Plan { config, connections, prefill, warm_up, window: 1500, census: true };
     let pools = |pages: u32| {
-        *into.lock().unwrap() = vec![false; pages as usize];
+        *into.lock().expect("nobody panicked") = vec![false; pages as usize];
         Ok(vec![Box::new(Witness { heard: into.clone() }) as Box<dyn Manager + Send>])
     };
-    let done = run(engine, loaded, plan, Box::new(pools)).unwrap();
-    let heard = heard.lock().unwrap().clone();
+    let done = run(engine, loaded, plan, Box::new(pools)).expect("the driver and the generator agree");
+    let heard = heard.lock().expect("nobody panicked").clone();
     (done, heard)
 }
 
@@ -141,7 +145,7 @@ fn assert_pages_exist(done: &Run, heard: &[bool], fixed: &[&str]) {
         let own = &heard[object.first_page as usize..(object.first_page + object.room) as usize];
         assert!(own.contains(&true), "{} was never touched", object.name);
         if fixed.contains(&object.name.as_str()) {
-            assert_eq!((own.len(), object.pages), (own.len(), object.room), "{}", object.name);
+            assert_eq!(object.pages, object.room, "{}", object.name);
         }
     }
 }
@@ -167,10 +171,10 @@ fn job(changes: Value) -> Job {
         "pools": [{"model": "lru", "settings": {}, "frames": 800}, {"model": "lru", "settings": {}, "frames": 3000}],
         "warm_up": {"transactions": 300}, "window_transactions": 600, "census": true,
     });
-    for (name, value) in changes.as_object().unwrap() {
+    for (name, value) in changes.as_object().expect("changes are an object") {
         job[name] = value.clone();
     }
-    serde_json::from_value(job).unwrap()
+    serde_json::from_value(job).expect("it is a job")
 }
 
 /// A gate that opens at once.

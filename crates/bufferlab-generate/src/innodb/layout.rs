@@ -37,7 +37,7 @@ impl PageSize {
 
     /// Returns the bytes that slots of a directory take (page0page.ic, `page_dir_calc_reserved_space`).
     fn slots(rows: u32) -> u32 {
-        (2 * rows + 3) / 4
+        (2 * rows).div_ceil(4)
     }
 
     /// Returns the bytes left once a page of so many rows and bytes were reorganised and had one row more
@@ -82,8 +82,8 @@ impl Fill for Clustered {
         self.0.takes_next(rows, bytes, record)
     }
 
-    /// The first leaf is the root. When it is full its rows move to another page, which forgets the last insert, so that
-    /// it is split at its middle record (btr0btr.cc, `btr_root_raise_and_insert`; page0page.h, `page_get_middle_rec`).
+    /// The first leaf is the root. When it is full its rows move to another page, which forgets the last insert, so
+    /// that it is split at its middle record (btr0btr.cc, `btr_root_raise_and_insert`; page0page.h, `page_get_middle_rec`).
     fn first_keeps(&self, rows: u32) -> u32 {
         rows / 2
     }

@@ -2,8 +2,8 @@
 //!
 //! The rules were set beside a page trace of MySQL 5.7.22 (TPC-C, 4 warehouses, 8 connections). Left out: versions of
 //! rows that another transaction is changing, waits for locks, the bitmap pages that a read of a page looks at
-//! (ibuf0ibuf.cc, `ibuf_merge_or_delete_for_page`), and growing texts of customers. With 1 warehouse in a pool of 30 % the
-//! server missed 0.82 pages of the undo log a transaction, and 0.26 are generated; of tables both miss the same.
+//! (ibuf0ibuf.cc, `ibuf_merge_or_delete_for_page`), and growing texts of customers. With 1 warehouse in a pool of 30 %
+//! the server missed 0.82 pages of the undo log a transaction, and 0.26 are generated; of tables both miss the same.
 
 mod layout;
 mod undo;
@@ -549,7 +549,8 @@ impl Engine for Innodb {
         reach(pools, tree, tree.place(district, line_key(order, lines)), SHARED);
     }
 
-    /// The search for a district begins in the last leaf of the district before, and passes rows that wait for the purge.
+    /// The search for a district begins in the last leaf of the district before, and passes rows that wait for the
+    /// purge.
     fn read_oldest(&mut self, pools: &mut Pools, district: u32, oldest: Option<u32>) {
         let tree = &self.trees.new_order;
         let low = low_end(tree, district, 0);

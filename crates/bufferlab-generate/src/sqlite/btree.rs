@@ -1,7 +1,7 @@
 //! SQLite's index b-tree over sizes of cells: tables without row ids and indexes. Rows stand in interior pages too.
 //!
-//! SQLite 3.54's btree.c: `balance_nonroot` and `balance_deeper` decide which cells a page has, when a load appends rows
-//! as well as when a run changes them. Cells fit into a page; overflow pages are left out.
+//! SQLite 3.54's btree.c: `balance_nonroot` and `balance_deeper` decide which cells a page has, when a load appends
+//! rows as well as when a run changes them. Cells fit into a page; overflow pages are left out.
 
 use crate::pools::{Objects, Pools};
 

@@ -49,11 +49,11 @@ fn serial(value: Value<'_>) -> (u32, u32) {
         Value::Int(int) => {
             let bits = 65 - if int < 0 { !int } else { int }.leading_zeros();
             match bits {
-                ..=8 => (1, 1),
-                ..=16 => (2, 2),
-                ..=24 => (3, 3),
-                ..=32 => (4, 4),
-                ..=48 => (5, 6),
+                0..=8 => (1, 1),
+                9..=16 => (2, 2),
+                17..=24 => (3, 3),
+                25..=32 => (4, 4),
+                33..=48 => (5, 6),
                 _ => (6, 8),
             }
         }
@@ -132,6 +132,11 @@ pub(super) struct RowBytes {
     pub(super) line: u16,
 }
 
+/// Hears a key and the bytes of its row.
+type Push<'a> = dyn FnMut(u32, u16) + 'a;
+/// Tells all rows of a tree.
+type Rows<'a> = dyn FnMut(&mut Push<'_>) + 'a;
+
 /// Lays the database out. `transactions` bounds the growth.
 pub(super) fn lay_out(page_bytes: u32, loaded: &Loaded, objects: &mut Objects, transactions: u64) -> (Trees, RowBytes) {
     let districts = || (0..loaded.districts()).map(|number| (number, loaded.district(number)));
@@ -139,13 +144,13 @@ pub(super) fn lay_out(page_bytes: u32, loaded: &Loaded, objects: &mut Objects, t
     let growth =
         |rows: u64, bytes: u16| (transactions * rows * u64::from(bytes) / u64::from(page_bytes) * 2) as u32 + 256;
     let schema = objects.add("sqlite_schema", 1, 1);
-    let mut place = |name: &str, growth: u32, rows: &mut dyn FnMut(&mut dyn FnMut(u32, u16)), is_sorted: bool| {
+    let mut place = |name: &str, growth: u32, rows: &mut Rows<'_>, is_sorted: bool| {
         let mut tree = Btree::new(page_bytes);
         rows(&mut |key, bytes| tree.append(key, bytes, is_sorted));
         tree.place(objects, name, growth);
         tree
     };
-    let numbered = |rows: &[u16], first: u32, push: &mut dyn FnMut(u32, u16)| {
+    let numbered = |rows: &[u16], first: u32, push: &mut Push<'_>| {
         rows.iter().zip(first..).for_each(|(&bytes, key)| push(key, bytes));
     };
     let item = place("item", 0, &mut |push| numbered(&loaded.items, 0, push), false);
@@ -233,7 +238,7 @@ fn lay_history(page_bytes: u32, loaded: &Loaded, objects: &mut Objects, growth: 
     History { first, last: first + leaves, end: first + leaves + 1 + growth, used }
 }
 
-fn lines(number: u32, district: &District, push: &mut dyn FnMut(u32, u16)) {
+fn lines(number: u32, district: &District, push: &mut Push<'_>) {
     let mut bytes = district.lines.iter();
     for order in 1..=ORDERS {
         let own = bytes.by_ref().take(district.lines_of(order) as usize);
