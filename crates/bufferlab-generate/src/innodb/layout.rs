@@ -83,7 +83,8 @@ impl Fill for Clustered {
     }
 
     /// The first leaf is the root. When it is full its rows move to another page, which forgets the last insert, so
-    /// that it is split at its middle record (btr0btr.cc, `btr_root_raise_and_insert`; page0page.h, `page_get_middle_rec`).
+    /// that it is split at its middle record (btr0btr.cc, `btr_root_raise_and_insert`; page0page.h,
+    /// `page_get_middle_rec`).
     fn first_keeps(&self, rows: u32) -> u32 {
         rows / 2
     }

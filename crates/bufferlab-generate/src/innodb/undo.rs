@@ -18,7 +18,8 @@ const LOG_HEADER: u32 = 186;
 /// Transactions by which the purge is behind those that commit: what a trace of eight connections showed.
 const BEHIND: usize = 20;
 /// Purged transactions between two truncations of the history, which looks at every rollback segment: 128 batches of
-/// the purge (srv0srv.cc, `srv_do_purge`; `innodb_purge_rseg_truncate_frequency`), as a trace of eight connections showed.
+/// the purge (srv0srv.cc, `srv_do_purge`; `innodb_purge_rseg_truncate_frequency`), as a trace of eight connections
+/// showed.
 const TRUNCATION: usize = 172;
 /// The two kinds of undo log of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
