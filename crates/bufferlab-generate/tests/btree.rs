@@ -64,7 +64,7 @@ proptest! {
     }
 
     #[test]
-    fn a_row_is_on_the_leaf_whose_first_row_is_the_last_not_above_it(bytes in prop::collection::vec(1u16..400, 1..400)) {
+    fn a_row_is_on_the_last_leaf_that_begins_not_above_it(bytes in prop::collection::vec(1u16..400, 1..400)) {
         let packing = pack(bytes.iter().copied(), &Four);
         let (firsts, rows) = (packing.firsts.clone(), packing.rows);
         prop_assert_eq!(rows as usize, bytes.len());
