@@ -30,8 +30,8 @@ from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import user
+from bufferlab.engines.servers.behaviour import ServerBehaviour
 from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.engines.servers.server_behaviour import ServerBehaviour
 
 CONNECTIONS = 8
 ROWS = 100_000
@@ -161,9 +161,7 @@ def run_core(
 
     job = {
         "target": {
-            "socket": None if port else str(server.socket),
-            "host": "127.0.0.1" if port else None,
-            "port": port,
+            "place": {"tcp": {"host": "127.0.0.1", "port": port}} if port else {"socket": str(server.socket)},
             "user": identity.user,
             "password": identity.password,
             "database": identities.DATABASE,

@@ -27,3 +27,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Marks that say where a test may run."""
     alone = "alone: timed, or changes what the whole host has; ./test runs it after the lanes, with nothing beside it"
     config.addinivalue_line("markers", alone)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse the mark `alone` outside of tests/real, where ./test looks for it."""
+    elsewhere = [item.nodeid for item in items if item.get_closest_marker("alone") and "real" not in item.path.parts]
+    assert not elsewhere, elsewhere

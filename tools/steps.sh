@@ -5,7 +5,7 @@
 LOG=$(mktemp)
 UNTESTED=$(mktemp)
 BESIDE_LOGS=$(mktemp -d)
-trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$LOG" "$UNTESTED" "$BESIDE_LOGS"' EXIT
+trap 'end_jobs; rm -rf "$LOG" "$UNTESTED" "$BESIDE_LOGS"' EXIT
 SUMMARY=()
 FAILED_STEPS=0
 TESTS_PASSED=0
@@ -22,13 +22,20 @@ step() {
     note "$name" "$outcome" "$((SECONDS - started)) s"
 }
 
-# begin NAME COMMAND...: starts a step that needs one core, beside those that follow; `ended` shows it and notes it.
+# begin NAME COMMAND...: starts a step beside those that follow; `ended` shows it and notes it. Its processes are a group.
 declare -A BESIDE
 begin() {
     local name=$1
     shift
+    set -m
     "$@" >"$BESIDE_LOGS/$name" 2>&1 &
+    set +m
     BESIDE[$name]="$! $*"
+}
+
+end_jobs() {
+    local job
+    for job in $(jobs -p); do kill -- "-$job" 2>/dev/null || true; done
 }
 
 # ended NAME: waits for a step that was begun; its seconds are those that were waited for it.
@@ -50,6 +57,19 @@ tests() {
     local name=$1
     shift
     step "$name" with_log "$@"
+    count_tests "$name"
+}
+
+# ended_tests NAME: `ended` of a step that was begun and whose output says how many tests ran.
+ended_tests() {
+    ended "$1"
+    cp "$BESIDE_LOGS/$1" "$LOG"
+    count_tests "$1"
+}
+
+# count_tests NAME: adds the tests of the log, and fails a step that ran none.
+count_tests() {
+    local name=$1
     # cargo says so once per test program, pytest once; no test at all must not pass for success.
     local passed failed skipped unable
     # A Rust test that cannot run says so and ends well.
@@ -96,16 +116,21 @@ for crate in "$ROOT"/crates/*/; do
     RUST_TESTS+=(--config "$crate.debug-assertions=true" --config "$crate.overflow-checks=true" --config "$crate.opt-level=1")
 done
 
-# build_rust_tests: by what whoever runs beside it leaves of the processors.
-build_rust_tests() {
-    chrt --idle --pid 0 "$BASHPID" || true
-    exec "${RUST_TESTS[@]}" --no-run
+# rust_tests: those that may run beside others, built by what the others leave of the processors.
+rust_tests() {
+    (chrt --idle --pid 0 "$BASHPID" || true; exec "${RUST_TESTS[@]}" --no-run) &&
+        run_rust_tests -- --skip alone::
 }
 
-# rust_tests: what they print is shown, the list of those that passed is not.
-rust_tests() {
-    "${RUST_TESTS[@]}" --no-fail-fast -- --show-output |
-        awk '/^successes:$/ { listed = 1 } /^(failures:|test result:|---- )/ { listed = 0 } !(listed && /^(    .*|successes:)?$/)'
+# rust_tests_alone: those in a module `alone`.
+rust_tests_alone() { run_rust_tests --tests -- alone::; }
+
+# run_rust_tests OPTION... -- FILTER...: shows what they print, but no list of those that passed and no empty program.
+run_rust_tests() {
+    "${RUST_TESTS[@]}" --no-fail-fast "$@" --show-output |
+        awk '/^successes:$/ { listed = 1 } /^(failures:|test result:|---- )/ { listed = 0 }
+            /^running / { empty = $2 == 0 }
+            !empty && !(listed && /^(    .*|successes:)?$/)'
 }
 
 note() { SUMMARY+=("$(printf '%-14s %-8s %s' "$1" "$2" "$3")"); }

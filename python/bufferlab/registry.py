@@ -16,7 +16,7 @@ from bufferlab.workloads import registry as workloads
 def registry() -> Registry:
     """Return all metrics, engines and parameters there are."""
     results = {name: engines.declaration(name).results for name in engines.names(hidden=True)}
-    return Registry.of(results, (knob for name in workloads.names() for knob in workloads.declaration(name).parameters))
+    return Registry.of(results, workloads.WORKLOADS)
 
 
 def open_sweep(path: Path | str) -> SweepFolder:

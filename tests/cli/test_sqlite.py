@@ -63,6 +63,7 @@ def embedded_experiments() -> list[Any]:
     return [pytest.param(name, marks=pytest.mark.slow if name in RUN_ELSEWHERE else []) for name in found]
 
 
+@pytest.mark.figures
 @pytest.mark.parametrize("name", embedded_experiments())
 def test_every_experiment_runs_in_its_smallest_form(bench: Bench, name: str) -> None:
     ended = bench.run(name, *ONE, "--json")

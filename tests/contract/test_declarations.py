@@ -61,11 +61,11 @@ def test_the_sizes_that_an_engine_rounds_are_knobs_of_its_own(name: str) -> None
 @pytest.mark.parametrize("name", ENGINES)
 def test_an_engine_names_the_knobs_of_its_pages_and_frames(name: str) -> None:
     declaration = engines.declaration(name)
-    if not declaration.frame_knob:
+    if not declaration.results.pool:
         assert not declaration.page_knob, "without a pool there are no pages to be its frames"
         assert declaration.data_bytes, "then its own settings say how much data there is"
         return
-    page, frames = declaration.knob(declaration.page_knob), declaration.knob(declaration.frame_knob)
+    page, frames = declaration.knob(declaration.page_knob), declaration.knob(declaration.results.pool)
     assert page is not None
     assert page.kind is KnobKind.SIZE
     assert page.decides_file
@@ -87,7 +87,6 @@ def test_an_engine_has_every_part_of_a_behaviour(name: str) -> None:
     assert ("server_version" in own) == declaration.is_server
     assert ("server_user" in own) == declaration.needs_unprivileged_user
     assert ("restore_host" in own) == declaration.changes_host
-    assert ("check" in own) == (declaration.file_format == "own")
 
 
 def _found(name: str) -> Found:

@@ -67,8 +67,8 @@ class Bench:
         """One run on a fresh copy."""
         copy = core.copy(self.table, self.folder / f"{seed}.db")
         job = {
-            "database": str(copy),
-            "knobs": {**KNOBS, "pool_size_bytes": pool_bytes},
+            "target": {"path": str(copy), "knobs": {**KNOBS, "pool_size_bytes": pool_bytes}},
+            "frames": pool_bytes // KNOBS["page_size_bytes"],
             "workload": {**WORKLOAD, "seed": seed},
             "warm_up": {"max_transactions": 2000, "max_seconds": 20},
             "measure": {"transactions": 1500, "max_seconds": 60},

@@ -32,6 +32,7 @@ def results_of(folder: Path, *more: str) -> Path:
     return found
 
 
+@pytest.mark.figures
 def test_the_smoke_size_tells_plans_answers_and_what_a_query_costs(disk: Path) -> None:
     folder = results_of(disk)
     reads: dict[str, list[float]] = {"index_scan": [], "sequential": []}

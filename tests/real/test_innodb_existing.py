@@ -92,6 +92,17 @@ def existing(started: Server, tmp_path: Path) -> Server:
     return Server(started.server, tmp_path)
 
 
+@pytest.fixture
+def loaded(started: Server, tmp_path: Path) -> Server:
+    """The server with hot rows, which a test leaves as they are: the next one has them without a load."""
+    server = Server(started.server, tmp_path)
+    with closing(started.server.connect()) as connection:
+        mark = owned_schema.marked(connection, "lab")
+    drop = lambda: started.ask("DROP DATABASE IF EXISTS lab")  # noqa: E731
+    server.load_hot_rows_once(started.root / "hot-rows", mark, drop)
+    return server
+
+
 def test_a_server_is_reached_over_tcp_as_well(existing: Server) -> None:
     with relay(existing.server.socket) as port:
         existing.url = f"mysql://bufferlab@127.0.0.1:{port}/lab"
@@ -175,35 +186,32 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) ->
     assert existing.holding(secret) == []
 
 
-def test_other_peoples_connections_are_told(existing: Server) -> None:
-    assert existing.load(HOT_ROWS).kind == "ok"
-    with closing(existing.server.connect()), closing(existing.server.connect()):
-        result = existing.run(READS).result
+def test_other_peoples_connections_are_told(loaded: Server) -> None:
+    with closing(loaded.server.connect()), closing(loaded.server.connect()):
+        result = loaded.run(READS).result
     assert result is not None
     assert any("2 other connections were open" in said for said in result["confounds"])
 
 
-def test_without_leave_nothing_is_changed_and_the_setting_is_named(existing: Server) -> None:
-    before = existing.settings()
-    assert existing.load(HOT_ROWS).kind == "ok"
-    outcome = existing.run(READS, allowed=False)
+def test_without_leave_nothing_is_changed_and_the_setting_is_named(loaded: Server) -> None:
+    before = loaded.settings()
+    outcome = loaded.run(READS, allowed=False)
     assert outcome.kind == "usage"
     assert outcome.failure is not None
     assert "innodb_buffer_pool_size is 67108864, 33554432 asked" in outcome.failure.what
     assert outcome.failure.hint is not None
     assert "--allow-online-changes" in outcome.failure.hint
-    assert existing.run(READS, allowed=False, pool_size=64 * MIB).kind == "ok"
-    assert existing.settings() == before
+    assert loaded.run(READS, allowed=False, pool_size=64 * MIB).kind == "ok"
+    assert loaded.settings() == before
 
 
-def test_what_needs_a_restart_is_refused_by_name_and_what_was_changed_before_is_put_back(existing: Server) -> None:
-    before = existing.settings()
-    assert existing.load(HOT_ROWS).kind == "ok"
-    outcome = existing.run(READS, lru_scan_depth=256, buffer_pool_instances=2)
+def test_what_needs_a_restart_is_refused_by_name_and_what_was_changed_before_is_put_back(loaded: Server) -> None:
+    before = loaded.settings()
+    outcome = loaded.run(READS, lru_scan_depth=256, buffer_pool_instances=2)
     assert outcome.kind == "usage"
     assert outcome.failure is not None
     assert "innodb_buffer_pool_instances needs a restart" in outcome.failure.what
-    assert existing.settings() == before
+    assert loaded.settings() == before
 
 
 def test_another_page_size_is_refused_before_anything_is_loaded(existing: Server) -> None:
@@ -238,6 +246,20 @@ def test_a_schema_that_is_somebody_elses_is_refused_and_left_alone(existing: Ser
     assert existing.ask("SHOW TABLES FROM lab") == [("theirs",)]
 
 
+def test_rows_that_a_run_updated_are_loaded_anew_for_the_next(existing: Server) -> None:
+    assert existing.load(HOT_ROWS).kind == "ok"
+    as_loaded = existing.ask("SELECT SUM(k) FROM lab.sbtest1")
+    for _ in range(2):
+        outcome = existing.run({**READS, "update_percent": 100})
+        assert outcome.kind == "ok", outcome
+        assert outcome.result is not None
+        assert "loaded into the server's schema for it" in outcome.result["start"]
+        # The workload itself leaves this column alone.
+        assert existing.ask("SELECT SUM(k) FROM lab.sbtest1") == as_loaded
+        existing.ask("UPDATE lab.sbtest1 SET k = 0")
+
+
+@pytest.mark.slow  # TPC-C is loaded twice.
 def test_a_workload_that_writes_finds_its_data_loaded_anew(existing: Server) -> None:
     assert existing.load(TPCC).kind == "ok"
     for _ in range(2):
@@ -245,79 +267,75 @@ def test_a_workload_that_writes_finds_its_data_loaded_anew(existing: Server) -> 
         assert outcome.kind == "ok", outcome
         assert outcome.result is not None
         assert "loaded into the server's schema for it" in outcome.result["start"]
-        delivered = outcome.result["delivered_orders"]
-        check = existing.do("check", workload=TPCC, delivered_orders=delivered)
-        assert check.result is not None, check
-        # Two runs on the same data would have delivered twice what the second one counted.
-        assert [condition["passed"] for condition in check.result["conditions"]] == [True] * 13
+    check = existing.do("check", workload=TPCC, delivered_orders=outcome.result["delivered_orders"])
+    assert check.result is not None, check
+    # Two runs on the same data would have delivered twice what the second one counted.
+    assert [condition["passed"] for condition in check.result["conditions"]] == [True] * 13
 
 
-def test_settings_are_put_back_after_a_stop_request(existing: Server) -> None:
-    before = existing.settings()
-    assert existing.load(HOT_ROWS).kind == "ok"
-    assert existing.run_and_stop().kind == "interrupted"
-    assert existing.settings() == before
+def test_settings_are_put_back_after_a_stop_request(loaded: Server) -> None:
+    before = loaded.settings()
+    assert loaded.run_and_stop().kind == "interrupted"
+    assert loaded.settings() == before
 
 
 def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next_where_nobody_changed_them_since(
-    existing: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    loaded: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    before, cache = existing.settings(), os.environ["BUFFERLAB_CACHE"]
-    assert existing.load(HOT_ROWS).kind == "ok"
-    assert existing.run_and_kill(lru_scan_depth=256, io_capacity=150).kind == "crash"
-    changed = existing.settings()
+    before, cache = loaded.settings(), os.environ["BUFFERLAB_CACHE"]
+    assert loaded.run_and_kill(lru_scan_depth=256, io_capacity=150).kind == "crash"
+    changed = loaded.settings()
     assert changed["innodb_lru_scan_depth"] == "256"
     (state,) = journal.folder().glob("*.json")
     assert state.stat().st_mode & 0o777 == 0o600
     assert os.environ["BUFFERLAB_PASSWORD"] not in state.read_text()
-    wait_until(lambda: not _sessions(existing), "the killed worker's connections to end", 30)
+    wait_until(lambda: not _sessions(loaded), "the killed worker's connections to end", 30)
     try:
-        existing.ask("SET GLOBAL innodb_io_capacity = 190")
+        loaded.ask("SET GLOBAL innodb_io_capacity = 190")
         # Without leave nothing is put back, and what is left is told. The schema's lock went with its connection.
-        outcome = existing.run(READS, allowed=False)
+        outcome = loaded.run(READS, allowed=False)
         assert outcome.result is not None, outcome
         said = " ".join(outcome.result["confounds"])
         assert "innodb_lru_scan_depth is 256, as an earlier run of bufferlab left it; it was 1024" in said
         assert "innodb_io_capacity is" not in said
-        assert existing.settings() == {**changed, "innodb_io_capacity": "190"}
+        assert loaded.settings() == {**changed, "innodb_io_capacity": "190"}
         # A bufferlab with another cache finds on the server what it has no journal of, and sets nothing by it.
         monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "another"))
-        address = MYSQL.parse(existing.url)
+        address = MYSQL.parse(loaded.url)
         with pytest.raises(EngineFailure) as caught, changes.turn(GlobalVariables(), address):
             pytest.fail("it believed the mark")
         assert "SET GLOBAL innodb_lru_scan_depth = 1024" in caught.value.what
-        assert existing.settings() == {**changed, "innodb_io_capacity": "190"}
+        assert loaded.settings() == {**changed, "innodb_io_capacity": "190"}
         monkeypatch.setenv("BUFFERLAB_CACHE", cache)
         left = ["innodb_buffer_pool_size", "innodb_lru_scan_depth"]
-        assert put_back_everywhere() == [(existing.url, left)]
+        assert put_back_everywhere() == [(loaded.url, left)]
         assert put_back_everywhere() == []
-        assert existing.ask("SELECT changed FROM lab.bufferlab_marker") == [(None,)]
-        assert existing.settings() == {**before, "innodb_io_capacity": "190"}
+        assert loaded.ask("SELECT changed FROM lab.bufferlab_marker") == [(None,)]
+        assert loaded.settings() == {**before, "innodb_io_capacity": "190"}
     finally:
-        existing.ask(f"SET GLOBAL innodb_io_capacity = {before['innodb_io_capacity']}")
+        loaded.ask(f"SET GLOBAL innodb_io_capacity = {before['innodb_io_capacity']}")
 
 
-def test_while_one_run_may_change_settings_no_other_may_and_what_others_change_fails_it(existing: Server) -> None:
-    before, refused = existing.settings(), []
-    assert existing.load(HOT_ROWS).kind == "ok"
+def test_while_one_run_may_change_settings_no_other_may_and_what_others_change_fails_it(loaded: Server) -> None:
+    before, refused = loaded.settings(), []
 
     def interfere(event: dict[str, Any]) -> None:
         if event.get("event") == "sample" and event.get("edge") == "start":
-            other = MYSQL.parse(existing.url.replace("/lab?", "/other?"))
+            other = MYSQL.parse(loaded.url.replace("/lab?", "/other?"))
             with pytest.raises(EngineFailure) as caught, changes.turn(GlobalVariables(), other, 0.1):
                 pytest.fail("two at a time")
             refused.append(caught.value.what)
-            existing.ask("SET GLOBAL innodb_lru_scan_depth = 300")
+            loaded.ask("SET GLOBAL innodb_lru_scan_depth = 300")
 
     try:
-        outcome = existing.run(READS, 40_000, interfere, lru_scan_depth=256)
+        outcome = loaded.run(READS, 40_000, interfere, lru_scan_depth=256)
         assert refused == ["another run of bufferlab may change this server's settings"]
         assert outcome.kind == "environment", outcome
         assert outcome.failure is not None
         assert "lru_scan_depth from 256 to 300" in outcome.failure.what
-        assert existing.settings() == {**before, "innodb_lru_scan_depth": "300"}
+        assert loaded.settings() == {**before, "innodb_lru_scan_depth": "300"}
     finally:
-        existing.ask(f"SET GLOBAL innodb_lru_scan_depth = {before['innodb_lru_scan_depth']}")
+        loaded.ask(f"SET GLOBAL innodb_lru_scan_depth = {before['innodb_lru_scan_depth']}")
 
 
 def test_a_second_sweep_that_may_change_settings_is_refused_before_it_loads(existing: Server) -> None:
@@ -491,6 +509,7 @@ def test_a_server_that_is_stopped_fails_the_run_and_the_doctor_puts_its_settings
     assert existing.settings() == before
 
 
+@pytest.mark.figures
 def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existing: Server) -> None:
     before = existing.settings()
     done = existing.sweep("--allow-online-changes")

@@ -73,8 +73,9 @@ def place() -> Iterator[Place]:
 def test_after_a_kill_of_the_command_line_neither_worker_nor_server_nor_socket_is_left(place: Place) -> None:
     innodb.build("mysql-5.7")
     process = place.start(
-        "run", "buffer-size", "--engine", "mysql", "--server", "mysql-5.7", "--smoke", "--transactions", "100000000"
-    )
+        "run", "hot-rows", "--engine", "mysql", "--server", "mysql-5.7", "--smoke", "--set", "rows=20000",
+        "--sweep", "hot_rows=500", "--transactions", "100000000",
+    )  # fmt: skip
     runs = place.data / ".bufferlab-work"
     wait_until(lambda: any(runs.glob("*/*/server/mysqld.sock")), "the first run's server", 120)
     wait_until(lambda: bool(place.servers()) and bool(place.sockets()), "the server to listen", 60)

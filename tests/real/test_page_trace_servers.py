@@ -18,12 +18,13 @@ from pathlib import Path
 import pytest
 
 from bufferlab.engines.native import native
+from bufferlab.engines.servers import families
 from bufferlab.engines.servers.builds import servers_root
 from bufferlab.execute.host.tracefs_clean import clean
 from bufferlab.registry import open_sweep
 from bufferlab.results.page_traces import page_trace_words
 from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord
-from support import innodb, postgres
+from support import innodb, postgres, prepared
 from support.core import ROOT
 from support.fake import children, wait_until
 
@@ -100,7 +101,7 @@ class Place:
         family.build(name)
         # A host that has the server itself may not have fetched it.
         if not (servers_root() / name).exists():
-            family.packages.fetch(name, print)
+            families.fetch(name, print)
         self.out, data, cache = root / "out", root / "data", root / "cache"
         for folder in (self.out, data, cache):
             folder.mkdir(mode=0o711)
@@ -165,7 +166,7 @@ def ext4(image: Path, size_bytes: int, folder: Path) -> Iterator[None]:
 
 @pytest.mark.parametrize("place", BUILDS, indirect=True)
 def test_the_trace_is_what_the_server_counted(place: Place) -> None:
-    done = subprocess.run(place.command(), env=place.environment, capture_output=True, text=True, timeout=900)
+    done = prepared.run(place.command()[3:], place.environment, 900)
     assert done.returncode == 0, done.stderr
     require_what_was_counted(place, "inside")
 

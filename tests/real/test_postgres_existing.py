@@ -103,6 +103,17 @@ def existing(started: Server, tmp_path: Path) -> Server:
 
 
 @pytest.fixture
+def loaded(started: Server, tmp_path: Path) -> Server:
+    """The server with hot rows, which a test leaves as they are: the next one has them without a load."""
+    server = Server(started.server, tmp_path)
+    with closing(started.server.connect("postgres")) as connection:
+        mark = owned_database.marked(connection, "lab")
+    drop = lambda: started.ask("DROP DATABASE IF EXISTS lab")  # noqa: E731
+    server.load_hot_rows_once(started.root / "hot-rows", mark, drop)
+    return server
+
+
+@pytest.fixture
 def plain(existing: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Server:
     """The same, reached as the role without rights."""
     monkeypatch.setenv("BUFFERLAB_ADMIN_PASSWORD", os.environ["BUFFERLAB_PASSWORD"])
@@ -165,39 +176,36 @@ def test_a_databases_own_setting_is_put_back_as_it_was(existing: Server) -> None
     assert sorted(before[1][0][0]) == ["random_page_cost=2.25", "work_mem=7MB"]
 
 
-def test_other_peoples_connections_are_told(existing: Server) -> None:
-    assert existing.load(HOT_ROWS).kind == "ok"
-    with closing(existing.server.connect("postgres")), closing(existing.server.connect("postgres")):
-        result = existing.run(READS).result
+def test_other_peoples_connections_are_told(loaded: Server) -> None:
+    with closing(loaded.server.connect("postgres")), closing(loaded.server.connect("postgres")):
+        result = loaded.run(READS).result
     assert result is not None
     assert any("2 other connections were open" in said for said in result["confounds"])
-    result = existing.run(READS).result
+    result = loaded.run(READS).result
     assert result is not None
     assert not any("other connections" in said for said in result["confounds"])
 
 
-def test_without_leave_nothing_is_changed_and_the_setting_is_named(existing: Server) -> None:
-    before = existing.settings()
-    assert existing.load(HOT_ROWS).kind == "ok"
-    outcome = existing.run(READS, allowed=False, **CHANGED)
+def test_without_leave_nothing_is_changed_and_the_setting_is_named(loaded: Server) -> None:
+    before = loaded.settings()
+    outcome = loaded.run(READS, allowed=False, **CHANGED)
     assert outcome.kind == "usage"
     assert outcome.failure is not None
     assert "bgwriter_lru_maxpages is 55, 7 asked" in outcome.failure.what
     assert "--allow-online-changes" in str(outcome.failure.hint)
-    assert existing.run(READS, allowed=False, bgwriter_lru_maxpages=55).kind == "ok"
-    assert existing.settings() == before
+    assert loaded.run(READS, allowed=False, bgwriter_lru_maxpages=55).kind == "ok"
+    assert loaded.settings() == before
 
 
-def test_what_needs_a_restart_is_refused_by_name_and_nothing_is_changed(existing: Server) -> None:
-    before = existing.settings()
-    assert existing.load(HOT_ROWS).kind == "ok"
-    outcome = existing.run(READS, pool_size=32 * MIB, **CHANGED)
+def test_what_needs_a_restart_is_refused_by_name_and_nothing_is_changed(loaded: Server) -> None:
+    before = loaded.settings()
+    outcome = loaded.run(READS, pool_size=32 * MIB, **CHANGED)
     assert outcome.kind == "usage"
     assert outcome.failure is not None
     assert "shared_buffers is 16 MiB" in outcome.failure.what
     assert "needs a restart" in outcome.failure.what
     assert f"--set pool_size={16 * MIB}" in str(outcome.failure.hint)
-    assert existing.settings() == before
+    assert loaded.settings() == before
 
 
 @pytest.mark.parametrize(
@@ -218,9 +226,8 @@ def test_what_a_server_is_made_with_is_refused_before_anything_is_loaded(
 
 
 @pytest.mark.parametrize("knobs", [{"memory_limit": 64 * MIB}, {"read_ahead": "0"}])
-def test_what_is_the_hosts_is_not_set_around_it(existing: Server, knobs: dict[str, Native]) -> None:
-    assert existing.load(HOT_ROWS).kind == "ok"
-    outcome = existing.run(READS, **knobs)
+def test_what_is_the_hosts_is_not_set_around_it(loaded: Server, knobs: dict[str, Native]) -> None:
+    outcome = loaded.run(READS, **knobs)
     assert outcome.kind == "usage"
     assert outcome.failure is not None
     assert "around servers that bufferlab starts" in outcome.failure.what
@@ -267,28 +274,26 @@ def test_two_runs_do_not_use_one_database(existing: Server) -> None:
     assert "another run of bufferlab uses this database" in outcome.failure.what
 
 
-def test_settings_are_put_back_after_a_stop_request(existing: Server) -> None:
-    before = existing.settings()
-    assert existing.load(HOT_ROWS).kind == "ok"
-    assert existing.run_and_stop(**CHANGED).kind == "interrupted"
-    assert existing.settings() == before
+def test_settings_are_put_back_after_a_stop_request(loaded: Server) -> None:
+    before = loaded.settings()
+    assert loaded.run_and_stop(**CHANGED).kind == "interrupted"
+    assert loaded.settings() == before
 
 
-def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(existing: Server) -> None:
-    before = existing.settings()
-    assert existing.load(HOT_ROWS).kind == "ok"
-    assert existing.run_and_kill(**CHANGED).kind == "crash"
-    assert existing.settings() != before
+def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(loaded: Server) -> None:
+    before = loaded.settings()
+    assert loaded.run_and_kill(**CHANGED).kind == "crash"
+    assert loaded.settings() != before
     (state,) = journal.folder().glob("*.json")
     assert state.stat().st_mode & 0o777 == 0o600
     assert os.environ["BUFFERLAB_PASSWORD"] not in state.read_text()
-    wait_until(lambda: not _sessions(existing), "the killed worker's connections to end", 30)
+    wait_until(lambda: not _sessions(loaded), "the killed worker's connections to end", 30)
     server = engines.behaviour("postgres")
-    assert server.put_back() == [(existing.url, sorted(CHANGED))]
-    wait_until(lambda: existing.settings() == before, "the server to take its settings back", 10)
+    assert server.put_back() == [(loaded.url, sorted(CHANGED))]
+    wait_until(lambda: loaded.settings() == before, "the server to take its settings back", 10)
     assert server.put_back() == []
     # And the database's lock went with its connection.
-    assert existing.run(READS).kind == "ok"
+    assert loaded.run(READS).kind == "ok"
 
 
 def test_what_a_killed_run_left_is_told_from_the_databases_comment_and_put_back_by_the_journal_alone(
@@ -590,6 +595,7 @@ def test_a_server_that_cannot_be_reached_is_named_with_a_hint(existing: Server, 
     assert outcome.failure.hint
 
 
+@pytest.mark.figures
 def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existing: Server) -> None:
     before = existing.settings()
     out = existing.root / "out"

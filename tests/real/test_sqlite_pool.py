@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.execute.data.consistency_by_sqlite3 import check
+from bufferlab.engines.sqlite.consistency_by_sqlite3 import check
 from support import core
 
 pytestmark = pytest.mark.real

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from bufferlab.chapter.analysis import Analysis
 from bufferlab.registry import open_sweep
 from bufferlab.report import answer
-from bufferlab.report.analyse import analysis_of
 from support import core
 from support.fake import children
 
@@ -87,7 +87,7 @@ def test_stops_of_the_worker_are_seen_and_take_the_claim_on_throughput_and_leave
         time.sleep(0.4)
     told, rest = process.communicate(timeout=60)
     assert process.returncode == 0, said + rest
-    analysis = analysis_of(open_sweep(Path(json.loads(told)["sweep"])))
+    analysis = Analysis.of(open_sweep(Path(json.loads(told)["sweep"])))
     [(run, gaps)] = analysis.with_gaps()
     stopped_s = stops * stop_s
     # The pulse sees each stop but for the 0.1 s in which the next beat is not due; a busy host adds to it.

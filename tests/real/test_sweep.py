@@ -90,9 +90,10 @@ def unpublished(out: Path) -> list[Path]:
     return [path for path in out.rglob("*") if path.name.startswith(".tmp-") or path.suffix in {".db", ".db-wal"}]
 
 
+@pytest.mark.figures
 @pytest.mark.parametrize("pools", ["10%,30%", pytest.param("5%,20%,60%", marks=pytest.mark.slow)])
 def test_reads_per_new_order_fall_with_the_pool_and_the_intervals_say_so(disk: Path, out: Path, pools: str) -> None:
-    swept = ("--sweep", f"pool_size={pools}", "--repetitions", "3", "--transactions", "2000")
+    swept = ("--sweep", f"pool_size={pools}", "--repetitions", "3", "--transactions", "1500")
     arguments = ["buffer-size", "--warehouses", "1", *swept, "--out", str(out), "--json"]
     done = prepared.run(["run", *arguments], core.environment(disk), 600)
     assert done.returncode == 0, done.stderr
@@ -133,6 +134,7 @@ def summary(point: dict[str, Any], metric: str) -> dict[str, Any]:
     return next(row for row in point["summaries"] if row["metric"] == metric)
 
 
+@pytest.mark.figures
 def test_phases_are_measured_for_themselves_and_leave_the_window_and_the_data_as_they_were(
     disk: Path, out: Path
 ) -> None:
@@ -173,7 +175,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_every_run_whole(disk:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")  # pytest shows it when the test fails
     moments = random.Random(seed)
-    fresh = [*SMALL, "--repetitions", "2", "--transactions", "500", "--out", str(out)]
+    fresh = [*SMALL, "--repetitions", "2", "--transactions", "200", "--out", str(out)]
     published_before = 0
     for _ in range(kills):
         folders = sorted(path for path in out.iterdir() if path.name.startswith("buffer-size-"))

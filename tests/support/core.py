@@ -110,8 +110,8 @@ def run(
         "pool_size_bytes": pool_size_bytes,
     }
     job = {
-        "database": str(database),
-        "knobs": settings,
+        "target": {"path": str(database), "knobs": settings},
+        "frames": pool_size_bytes // settings["page_size_bytes"],
         "workload": {"name": "tpcc", "warehouses": warehouses, "seed": seed, "load_seed": 1},
         "warm_up": {"max_transactions": warm_up, "max_seconds": 60},
         "measure": {"transactions": transactions, "max_seconds": 120},

@@ -1,7 +1,7 @@
 """Leaves figures blank in tests that do not look at them: to draw them took a quarter of test_report_innodb.py's time.
 
-The mark `figures` or `real` on a test or its file has them drawn, in its commands too; `./test --all` draws them in
-every test.
+The mark `figures` on a test or its file has them drawn, in its commands too; `./test --all` draws them in every
+test.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def pytest_configure() -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Tell this test's figures, and those of its module's fixtures and its commands, whether it looks at them."""
-    asked = "yes" if any(map(item.get_closest_marker, ("figures", "real"))) else "no"
+    asked = "yes" if item.get_closest_marker("figures") else "no"
     if os.environ.get(_DRAWN) != asked:
         os.environ[_DRAWN] = asked
         svg.draw.cache_clear()

@@ -16,6 +16,7 @@ import warnings
 from typing import IO, Any
 
 from bufferlab.execute.run import supervise, worker
+from bufferlab.results import store
 
 _by_exec = supervise._started
 
@@ -30,6 +31,7 @@ class _Worker:
     """What `supervise` asks of a subprocess.Popen."""
 
     def __init__(self, log: IO[bytes]) -> None:
+        store._recent = store._Recent()  # The more memory, the slower a fork.
         from_us, to_them = os.pipe()
         from_them, to_us = os.pipe()
         began, begun = os.pipe()

@@ -16,8 +16,8 @@ import pytest
 from bufferlab.engines.innodb import accounts, initialise, packages
 from bufferlab.engines.innodb import find_mysqld as servers
 from bufferlab.engines.innodb.family import InnodbFamily
+from bufferlab.engines.servers import families, signs_of_life, user
 from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import signs_of_life, user
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.private_server import PrivateServer
@@ -41,7 +41,7 @@ def build(name: str) -> Build:
         except EnvironmentLackingError:
             pass
         try:
-            packages.fetch(name, print)
+            families.fetch(name, print)
             return servers.find(flavour, name)
         except EnvironmentLackingError as error:
             pytest.skip(f"NOT TESTED: {name} cannot be had here: {error}")

@@ -14,8 +14,8 @@ import pytest
 from bufferlab.engines.postgres import find_postgres as servers
 from bufferlab.engines.postgres import initialise, packages
 from bufferlab.engines.postgres.family import PostgresFamily
+from bufferlab.engines.servers import families, signs_of_life, user
 from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import signs_of_life, user
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.private_server import PrivateServer
@@ -40,7 +40,7 @@ def build(name: str) -> Build:
         except EnvironmentLackingError:
             pass
         try:
-            packages.fetch(name, print)
+            families.fetch(name, print)
             return servers.find(name)
         except EnvironmentLackingError as error:
             pytest.skip(f"NOT TESTED: {name} cannot be had here: {error}")

@@ -109,8 +109,8 @@ def load_script(database: Path, text: str, *, source: str = "my.sql", **variable
 def job(database: Path, workload: dict[str, Any], *, transactions: int = 2000, **parts: Any) -> dict[str, Any]:
     """A run's job: a short warm-up, and a window of so many transactions or 20 s."""
     return {
-        "database": str(database),
-        "knobs": _SETTINGS,
+        "target": {"path": str(database), "knobs": _SETTINGS},
+        "frames": 8 * MIB // 4096,
         "workload": workload,
         "warm_up": {"max_transactions": 1000, "max_seconds": 10},
         "measure": {"transactions": transactions, "max_seconds": 20},

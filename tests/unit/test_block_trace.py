@@ -300,7 +300,7 @@ def test_the_device_that_a_run_makes_is_the_one_that_is_traced(monkeypatch: pyte
     monkeypatch.setattr(behaviour, "core_reads", lambda _workload: {})
     rest["workload"] = {}
     probes = {"block_trace": BlockTraceAsked().job(Path("/home"))}
-    behaviour.BEHAVIOUR.run({"database": "/data/file.bin", "knobs": knobs, "probes": probes, **rest}, print)
+    behaviour.FileBehaviour().run({"database": "/data/file.bin", "knobs": knobs, "probes": probes, **rest}, print)
     assert [(job["path"], job["probes"]) for job in told] == [("/dev/loop9", probes)]
 
 

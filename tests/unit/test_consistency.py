@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from bufferlab.engines.sqlite.consistency_by_sqlite3 import check
 from bufferlab.engines.workload_conditions import TREES, conditions
 from bufferlab.errors import DataFileError
-from bufferlab.execute.data.consistency_by_sqlite3 import check
 
 SCHEMA = Path(__file__).parents[2] / "crates/bufferlab-drive/dialects/sqlite/tpcc/schema.sql"
 WAREHOUSES, DISTRICTS, CUSTOMERS = 2, 10, 30
@@ -501,7 +501,7 @@ class StopAsked(Exception):
 def test_a_check_stops_with_the_exception_of_whoever_interrupts_it(
     database: Path, delivered: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bufferlab.execute.data.consistency_by_sqlite3._INSTRUCTIONS_PER_INTERRUPT", 1000)
+    monkeypatch.setattr("bufferlab.engines.sqlite.consistency_by_sqlite3._INSTRUCTIONS_PER_INTERRUPT", 1000)
     calls = 0
 
     def interrupt() -> None:
@@ -518,7 +518,7 @@ def test_a_check_stops_with_the_exception_of_whoever_interrupts_it(
 def test_a_check_that_nobody_interrupts_asks_and_goes_on(
     database: Path, delivered: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bufferlab.execute.data.consistency_by_sqlite3._INSTRUCTIONS_PER_INTERRUPT", 1000)
+    monkeypatch.setattr("bufferlab.engines.sqlite.consistency_by_sqlite3._INSTRUCTIONS_PER_INTERRUPT", 1000)
     asked: list[None] = []
     result = check(database, WORKLOAD, delivered, interrupt=lambda: asked.append(None))
     assert failed(result) == set()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines.fake.engine import FakeBehaviour
+from bufferlab.engines.fake.behaviour import FakeBehaviour
 from bufferlab.results.store import latency_rows, sample_rows
 
 KNOBS = {"page_size": 4096, "pool_size": 1 << 20, "behave": "ok", "pace_ms": 0}

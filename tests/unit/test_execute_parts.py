@@ -18,7 +18,7 @@ from bufferlab._native import NativeError
 from bufferlab import spec
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.declaration import Rates
-from bufferlab.engines.fake.engine import FakeBehaviour
+from bufferlab.engines.fake.behaviour import FakeBehaviour
 from bufferlab.errors import FAILURE_KINDS, EnvironmentLackingError, Failure, Interrupted
 from bufferlab.execute.data.datasets import Dataset
 from bufferlab.execute.data.run_copy import probe_method, restore
@@ -26,7 +26,7 @@ from bufferlab.execute.host import storage
 from bufferlab.execute.host.device_lock import device_lock
 from bufferlab.execute.progress import Pace
 from bufferlab.execute.rates import KnownRates
-from bufferlab.execute.run import engine_backend, one_job
+from bufferlab.execute.run import engine_backend, worker
 from bufferlab.results.schema import WarmUp
 from support.core import ROOT
 from support.fake import Bench, wait, wait_until
@@ -189,7 +189,7 @@ def test_rates_are_remembered_and_a_damaged_memory_is_no_error(tmp_path: Path) -
     ],
 )
 def test_every_error_of_a_worker_becomes_a_kind_and_a_sentence(error: Exception, kind: str, what: str) -> None:
-    described = one_job.described(error)
+    described = worker.described(error)
     assert set(described) == {"kind", "what", "where", "hint", "causes"}
     assert (described["kind"], described["what"]) == (kind, what)
 
@@ -216,7 +216,7 @@ def test_a_workers_error_is_told_with_its_causes_and_without_passwords() -> None
         except OSError as reset:
             raise EngineFailure("io", "the server does not answer") from reset
     except EngineFailure as error:
-        causes = one_job.described(error)["causes"]
+        causes = worker.described(error)["causes"]
     assert causes is not None
     assert causes.index("ConnectionResetError: of mysql://me:…@host/db") < causes.index("the server does not answer")
     assert "direct cause" in causes
@@ -352,8 +352,8 @@ def test_sizes_may_be_rounded_to_a_page_and_other_settings_hardly(
 
 def test_a_worker_imports_nothing_that_reads_or_keeps_results() -> None:
     """Twice in every run: half a second of imports would be most of a small sweep."""
-    imported = "import sys\nfrom bufferlab.execute.run import one_job\n"
-    asked = f"{imported}one_job.canceller({{'engine': 'fake'}})\nprint(*sys.modules)"
+    imported = "import sys\nfrom bufferlab.execute.run import worker\n"
+    asked = f"{imported}worker.engine_of({{'engine': 'fake'}}).cancel()\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     heavy = {"pydantic", "polars", "numpy", "bufferlab.results.store"}
     assert heavy & set(done.stdout.split()) == set()

@@ -21,8 +21,8 @@ from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.family import InnodbProcess
 from bufferlab.engines.innodb.find_mysqld import Build, Flavour
 from bufferlab.engines.innodb.option_file import confounds
+from bufferlab.engines.servers import families, user
 from bufferlab.engines.servers import finder as finding
-from bufferlab.engines.servers import user
 from bufferlab.engines.servers.child_process import missing_library
 from bufferlab.engines.servers.existing.address import parse
 from bufferlab.engines.workload_conditions import MYSQL
@@ -129,7 +129,7 @@ def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Npm:
 
 def fetch_fails() -> EnvironmentLackingError:
     with pytest.raises(EnvironmentLackingError) as caught:
-        packages.fetch("mysql-5.6", lambda text: None)
+        families.fetch("mysql-5.6", lambda text: None)
     return caught.value
 
 
@@ -296,7 +296,7 @@ def test_every_condition_has_words_that_mysql_understands(workload: str) -> None
 
 
 def test_a_programs_places_are_filled_in_and_passwords_refused(tmp_path: Path) -> None:
-    target = {"socket": "/run/x.sock", "user": "bufferlab", "password": "secret", "database": "bufferlab"}
+    target = {"place": {"socket": "/run/x.sock"}, "user": "bufferlab", "password": "secret", "database": "bufferlab"}
     command = (
         "sysbench oltp --mysql-socket={socket} --mysql-user={user} --mysql-db={database} --threads={connections} run"
     )

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Section, Table
 from bufferlab.errors import Problem
 from bufferlab.execute.host import stored_noise as floors
-from bufferlab.report.analyse import analysis_of
 from bufferlab.report.build import build as build_report
 from bufferlab.report.chapters.noise_floor import noise_floor
 from bufferlab.results.store import SweepFolder
@@ -216,7 +216,7 @@ def test_a_sweep_of_two_arms_leaves_its_floor_and_the_next_sweep_carries_it(tmp_
 
 
 def chapter(folder: SweepFolder) -> Section | None:
-    return noise_floor(analysis_of(folder))
+    return noise_floor(Analysis.of(folder))
 
 
 def floor_of(tmp_path: Path) -> dict[str, Any]:

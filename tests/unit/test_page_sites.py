@@ -23,8 +23,8 @@ from bufferlab.engines.innodb import page_owners as innodb_owners
 from bufferlab.engines.native import native
 from bufferlab.engines.postgres import page_owners as postgres_owners
 from bufferlab.engines.servers import child_process, page_sites, stored_sizes
+from bufferlab.engines.servers.behaviour import ServerBehaviour
 from bufferlab.engines.servers.builds import Build, servers_root
-from bufferlab.engines.servers.server_behaviour import ServerBehaviour
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
 from bufferlab.results.page_traces import page_trace_words
@@ -222,7 +222,7 @@ def test_innodbs_pages_belong_to_the_index_that_their_header_names(tmp_path: Pat
         {"table": "stock", "name": "PRIMARY", "index_id": 40, "clustered": True},
         {"table": "stock", "name": "by_item", "index_id": 41, "clustered": False},
     ]
-    stored_sizes.store(tmp_path, 1, {"page_size_bytes": 1024}, {"indexes": indexes})
+    stored_sizes.Sizes(1, {"indexes": indexes}, lambda _: {"page_size_bytes": 1024}).store(tmp_path)
     touched = keys((0, 0), (0, 1), (0, 2), (23, 0), (23, 1), (23, 2), (23, 3), (23, 99), (4_294_967_293, 5))
     owners = {name: pages.tolist() for name, pages in innodb_owners.owners(tmp_path, touched) if len(pages)}
     assert owners == {
@@ -240,7 +240,7 @@ def test_postgresqls_pages_belong_to_the_relation_of_their_file(tmp_path: Path) 
         {"oid": 16390, "name": "stock", "file": "base/16384/16400", "table_oid": 0},
         {"oid": 16395, "name": "stock_pkey", "file": "base/16384/16395", "table_oid": 16390},
     ]
-    stored_sizes.store(tmp_path, 1, {}, {"relations": relations})
+    stored_sizes.Sizes(1, {"relations": relations}).store(tmp_path)
     told = [(1663, 16384, 16400, 0), (1663, 16384, 16395, 0), (1663, 16384, 1259, 0), (1663, 16384, 16400, 2),
             (1663, 5, 17000, 0)]  # fmt: skip
     touched = keys((0, 7), (1, 7), (2, 0), (3, 0), (4, 1))

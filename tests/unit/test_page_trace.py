@@ -12,13 +12,13 @@ import pytest
 from pydantic import ValidationError
 
 from bufferlab.cli import run
-from bufferlab.engines.sqlite.behaviour import BEHAVIOUR
+from bufferlab.engines.sqlite.behaviour import SqliteBehaviour
 from bufferlab.errors import SpecError
 from bufferlab.execute.probes import page_trace_probe
 from bufferlab.execute.probes.command_line_probe import EndedRun
 from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
+from bufferlab.results.files import wrong_page_trace
 from bufferlab.results.page_traces import PageTrace, page_trace_words
-from bufferlab.results.reading import wrong_page_trace
 from bufferlab.traces.curve import curve
 from bufferlab.traces.page_trace import accesses_of
 from support.fake import Bench
@@ -60,7 +60,7 @@ def samples(gets: int, misses: int) -> list[dict[str, Any]]:
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that keeps a trace of SQLite, whose table t has pages 7 and 9."""
     owners = [("t", np.asarray([9, 7], np.uint64)), ("u", np.asarray([5], np.uint64))]
-    monkeypatch.setattr(type(BEHAVIOUR), "pages_of_objects", lambda *_: owners)
+    monkeypatch.setattr(SqliteBehaviour, "pages_of_objects", lambda *_: owners)
 
     def keep(told: dict[str, Any] | None, gets: int = 2, misses: int = 1) -> tuple[dict[str, Any], Path | None]:
         result = {"recorded": {"page_trace": told} if told else {}, "actual": {"page_size": 4096}}

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from bufferlab import spec
 from bufferlab.chapter.analysis import Analysis, PointRuns, value_words
+from bufferlab.engines import registry as engines
 from bufferlab.engines.file import checks
 from bufferlab.engines.file.chapters.factors import answer
-from bufferlab.engines.file.words import SETTING_WORDS
+from bufferlab.engines.file.results import RESULTS
 from bufferlab.errors import SpecError
 from bufferlab.plan import estimated_facts, make
 from bufferlab.registry import registry
-from bufferlab.report.analyse import own_chapters
 from bufferlab.results import schema
 from bufferlab.results.check import MeasuredRun
 from bufferlab.results.schema import SAMPLE_COLUMNS
@@ -245,10 +245,10 @@ def sweep_of(points: list[Point]) -> Any:
     runs = [SimpleNamespace(run=SimpleNamespace(engine="file"))]
 
     def value_label(name: str, value: str) -> str:
-        return value_words(SETTING_WORDS.get(name), value)
+        return value_words(RESULTS.knob_words.get(name), value)
 
     return SimpleNamespace(
-        points=points, runs=runs, knob_words=SETTING_WORDS, value_label=value_label, metric=registry().metric
+        points=points, runs=runs, knob_words=RESULTS.knob_words, value_label=value_label, metric=registry().metric
     )
 
 
@@ -302,14 +302,13 @@ def test_other_engines_and_single_factors_have_no_such_answer() -> None:
     one = analysis({"direct disk": [0.1, 0.1], "buffered disk": [0.2, 0.2]})
     assert answer(one) == []
     database = analysis({"direct disk": [0.1], "buffered disk": [0.2], "direct memory": [0.1]})
-    assert own_chapters(database).answer(database)
-    database.runs = [SimpleNamespace(run=SimpleNamespace(engine="sqlite"))]
-    assert own_chapters(database).answer(database) == []
+    assert engines.chapters("file").answer(database)
+    assert engines.chapters("sqlite").answer(database) == []
 
 
 def test_a_point_is_named_in_few_words_and_one_order() -> None:
     swept = {"alignment": "512", "device": "loop", "io_mode": "buffered", "queue_depth": "4", "read_ahead": "0"}
-    analysis = Analysis(None, (), "read_ahead", (), "", (), knob_words=SETTING_WORDS)  # type: ignore[arg-type]
+    analysis = Analysis(None, (), "read_ahead", (), "", (), knob_words=RESULTS.knob_words)  # type: ignore[arg-type]
     point = PointRuns(0, "", swept, "", (), ())
     assert analysis.name_of(point) == "0 KiB, loop device, buffered, 512 B aligned, queue depth 4"
     assert analysis.setting_label("read_ahead", "128") == "read-ahead 128 KiB"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bufferlab.chapter.blocks import Figure, Section, Table
-from bufferlab.cli.blkparse_format import print_traces
+from bufferlab.cli.report import print_traces
 from bufferlab.errors import RunFailed
 from bufferlab.report.build import build as build_report
 from bufferlab.report.figures.svg import draw, for_page

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Figure, PointsPlot, Table, TimePlot
 from bufferlab.chapter.point_table import headed, point_table
-from bufferlab.report.analyse import analysis_of
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report
 from bufferlab.report.html import render_html
@@ -301,7 +301,7 @@ def test_a_busy_device_is_a_warning_that_leaves_the_databases_own_counts_alone(t
 
 
 def test_the_device_under_a_query_is_busy_and_waited_for_in_per_cent(tmp_path: Path) -> None:
-    analysis = analysis_of(build(tmp_path, Sweep(blocks=2)))
+    analysis = Analysis.of(build(tmp_path, Sweep(blocks=2)))
     found = point_table(analysis, "query-device", "", headed(analysis, ("device_busy_ratio", "cpu_iowait_share")), "")
     assert [found.title for found in found.columns] == ["Point", "n", "%util", "%iowait"]
     busy = analysis.mean("device_busy_ratio", analysis.points[0])
@@ -313,7 +313,7 @@ def test_the_device_under_a_query_is_busy_and_waited_for_in_per_cent(tmp_path: P
 
 
 def test_columns_that_no_run_has_are_left_out_where_asked_and_a_table_of_none_has_no_rows(tmp_path: Path) -> None:
-    analysis = analysis_of(build(tmp_path, Sweep(blocks=1)))
+    analysis = Analysis.of(build(tmp_path, Sweep(blocks=1)))
     heads = {"Reads": "reads_per_new_order", "Redo": "redo_bytes_per_new_order"}
     assert [found.title for found in point_table(analysis, "x", "", heads, "").columns] == [
         "Point",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Figure, PointsPlot, Section, Table, TimePlot
-from bufferlab.report.analyse import analysis_of
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw
@@ -21,8 +21,6 @@ from bufferlab.results.store import SweepFolder
 from bufferlab.theory.hot_rows import predicted_knee
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, Truth, build, reseal
-
-pytestmark = pytest.mark.figures
 
 PHASE = '[phases.{name}]\nscript = "{name}.sql"\ntransactions = 200\nmax_duration = "20s"\n'
 
@@ -175,6 +173,7 @@ def test_how_far_the_knee_moves_with_page_size_and_layout_is_told_as_ratios(of_h
     assert 0.9 < float(column(found, "Measured / predicted")[place]) < 1.1
 
 
+@pytest.mark.figures
 def test_groups_have_a_line_each_a_legend_and_names_in_every_table(of_hot_rows: Report) -> None:
     assert of_hot_rows.headline is not None
     plot = points(of_hot_rows.headline)
@@ -359,12 +358,13 @@ def test_every_chapter_is_in_every_format_with_words_for_its_figures_and_their_d
 def test_points_of_an_a_a_sweep_keep_their_letters(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "bench")
     bench.measure(bench.experiment(sweep='arm = ["a", "b"]', repetitions=2))
-    analysis = analysis_of(bench.sweep())
+    analysis = Analysis.of(bench.sweep())
     assert analysis.axis == "arm"
     assert [analysis.name_of(point) for point in analysis.points] == ["a", "b"]
     assert not [section for section in build_report(bench.sweep()).sections if section.id == "best"]
 
 
+@pytest.mark.figures
 def test_an_interval_far_longer_than_its_runs_leaves_the_picture_and_the_caption_says_so(tmp_path: Path) -> None:
     """Two runs that differ by half: the interval of their mean is many times as high as they are."""
     found = build_report(build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2, block_noise=0.5, noise=0.0)))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.report.analyse import analysis_of
+from bufferlab.chapter.analysis import Analysis
 from bufferlab.report.answer import answer
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
@@ -16,7 +16,7 @@ PHASE = '[phases.{name}]\nscript = "{name}.sql"\ntransactions = 200\nmax_duratio
 
 
 def said(folder: Path, sweep: Sweep) -> str:
-    return answer(analysis_of(build(folder, sweep)))
+    return answer(Analysis.of(build(folder, sweep)))
 
 
 def test_points_that_cannot_be_told_apart_are_best_together(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_hot_rows_are_answered_by_their_knees_beside_the_predicted_ones(tmp_path
     sweep = 'layout = ["scattered", "clustered"]\nhot_rows = ["40%", "80%", "115%", "140%", "250%"]'
     workload = 'name = "hot_rows"\nrows = 200000'
     bench.measure(bench.experiment(workload=workload, knobs='pool_size = "2MiB"', sweep=sweep, repetitions=2))
-    found = answer(analysis_of(bench.sweep()))
+    found = answer(Analysis.of(bench.sweep()))
     knees = re.findall(r"With layout (\w+): the knee was found at ([\d,]+).*?, predicted at ([\d,]+): measured", found)
     assert [layout for layout, _, _ in knees] == ["scattered", "clustered"]
     for _, fitted, predicted in knees:
@@ -67,7 +67,7 @@ def test_an_open_loop_is_answered_by_the_rate_it_served(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "bench")
     sweep = 'rate = ["200", "800", "3000"]'
     bench.measure(bench.experiment(knobs='patience = "500ms"', sweep=sweep, repetitions=2))
-    found = answer(analysis_of(bench.sweep()))
+    found = answer(Analysis.of(bench.sweep()))
     assert found.startswith("The highest rate served was 800 transactions a second; of 3,000 it completed ")
 
 
@@ -77,7 +77,7 @@ def test_page_sizes_are_answered_in_pages_bytes_and_phases(tmp_path: Path) -> No
     (bench.root / "scan.sql").write_text("-- transaction: x\nSELECT 1;\n")
     sweep = 'page_size = ["4k", "16k", "64k"]'
     bench.measure(bench.experiment(sweep=sweep, repetitions=3, more=PHASE.format(name="scan")))
-    found = answer(analysis_of(bench.sweep()))
+    found = answer(Analysis.of(bench.sweep()))
     assert "as the page grows from 4 KiB to 64 KiB" in found
     assert "From 4 KiB to 64 KiB pages: bytes read per New-Order " in found
     assert "; in scan bytes read per row " in found

@@ -8,7 +8,6 @@ import pytest
 
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.report import answer
-from bufferlab.report.analyse import analysis_of
 from bufferlab.report.detail_tables import disturbance_table
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
@@ -19,7 +18,7 @@ ORDINARY = 30 / 310
 def waited(tmp_path: Path, share: float) -> Analysis:
     """A sweep whose threads waited for this share of the time that they could have run."""
     scale = {"sched_wait_ns": share / (1 - share) / ORDINARY}
-    return analysis_of(build(tmp_path, Sweep(truths=BUFFER_SIZE[3:], blocks=2, scale=scale)))
+    return Analysis.of(build(tmp_path, Sweep(truths=BUFFER_SIZE[3:], blocks=2, scale=scale)))
 
 
 @pytest.mark.parametrize(("share", "said"), [(0.19, False), (0.21, True)])
@@ -38,7 +37,7 @@ def test_a_table_shows_the_share_of_every_run(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_does_not_count_it_leaves_a_reason_and_no_caveat(tmp_path: Path) -> None:
-    analysis = analysis_of(build(tmp_path, Sweep(truths=BUFFER_SIZE[3:], blocks=2, unscheduled=True)))
+    analysis = Analysis.of(build(tmp_path, Sweep(truths=BUFFER_SIZE[3:], blocks=2, unscheduled=True)))
     value = analysis.runs[0].values["processor_wait_share"]
     assert (value.value, value.reason) == (None, "this kernel counts nothing in schedstat")
     assert not any("waited for a processor" in limit for limit in answer.limits(analysis))

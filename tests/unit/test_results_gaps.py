@@ -9,7 +9,6 @@ import pytest
 
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.report import answer
-from bufferlab.report.analyse import analysis_of
 from bufferlab.report.detail_tables import disturbance_table
 from bufferlab.results.gaps import Gaps, gaps_of, usual_interval
 from bufferlab.results.window import PULSE, Window
@@ -94,7 +93,7 @@ def test_a_window_is_told_its_gaps_from_its_own_samples_and_the_interval_of_all(
 
 def analysed(tmp_path: Path, **changes: object) -> Analysis:
     """Two pools with windows of more than a minute, so that only gaps keep throughput from being resolved."""
-    return analysis_of(build(tmp_path, Sweep(truths=BUFFER_SIZE[3:], transactions=160_000, **changes)))  # type: ignore[arg-type]
+    return Analysis.of(build(tmp_path, Sweep(truths=BUFFER_SIZE[3:], transactions=160_000, **changes)))  # type: ignore[arg-type]
 
 
 def test_long_gaps_leave_counts_resolved_and_take_the_claim_on_throughput(tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from bufferlab.chapter import words
-from bufferlab.chapter.analysis import PointRuns
+from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.registry import declared, registry
 from bufferlab.report import compare_metrics
-from bufferlab.report.analyse import analysis_of
 from bufferlab.report.compare_metrics import compare_sides
 from bufferlab.report.compare_sides import of_one_folder
 from bufferlab.results.check import EngineResults
@@ -37,7 +36,7 @@ def every_metric(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("every_metric")
 def test_run_and_compare_judge_every_metric_on_the_same_scale(tmp_path: Path) -> None:
     sweep = build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=4, warm_up_seconds=2, transactions=4000))
-    of_run = analysis_of(sweep)
+    of_run = Analysis.of(sweep)
     of_compare = {
         figure.metric: figure.found.verdict.contrast
         for figure in compare_sides(of_one_folder(sweep, "pool_size=5%", "pool_size=10%")).figures
@@ -112,6 +111,6 @@ def test_a_metric_that_every_engine_may_have_says_what_each_counts_as_it() -> No
 
 def test_words_for_a_metric_that_is_not_shared_and_metrics_declared_twice_are_refused() -> None:
     with pytest.raises(AssertionError, match="page_getz"):
-        Registry.of({"new": EngineResults(words={"page_getz": "gets"})}, ())
+        Registry.of({"new": EngineResults(words={"page_getz": "gets"})}, {})
     with pytest.raises(AssertionError, match="pages_read is declared twice"):
-        Registry.of({"new": EngineResults(raw=(Engine.pages_read,))}, ())
+        Registry.of({"new": EngineResults(raw=(Engine.pages_read,))}, {})

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Table
 from bufferlab.engines.postgres import metrics
 from bufferlab.engines.postgres.chapters import inside as chapter
 from bufferlab.registry import registry
-from bufferlab.report.analyse import analysis_of
 from bufferlab.report.answer import answer
 from bufferlab.report.chapters import chapters_of
 from bufferlab.report.points_tables import main_table
@@ -149,7 +149,7 @@ def test_reading_ahead_is_no_fault_and_the_split_is_said_not_to_be_told(tmp_path
 
 
 def test_the_report_tells_where_pages_came_from_and_that_reads_are_not_the_devices(tmp_path: Path) -> None:
-    analysis = analysis_of(build(tmp_path, memory_split()))
+    analysis = Analysis.of(build(tmp_path, memory_split()))
     section = chapter(analysis)
     assert section is not None
     tables = {block.id: block for block in section.blocks if isinstance(block, Table)}
@@ -164,7 +164,7 @@ def test_what_answers_for_one_budget_is_what_the_device_read(tmp_path: Path) -> 
     """Shared buffers miss ever less as they grow; the device reads most in the middle, where pages are kept twice."""
     humped = tuple(replace(truth, cached_share=cached) for truth, cached in zip(SPLITS, (0.9, 0.2, 0.1), strict=True))
     sweep = memory_split(truths=humped)
-    analysis = analysis_of(build(tmp_path / "bounded", sweep))
+    analysis = Analysis.of(build(tmp_path / "bounded", sweep))
     assert analysis.headline == "device_pages_per_new_order"
     said = answer(analysis)
     assert said.startswith("Pages from the device per New-Order do not move one way as the buffer pool grows")
@@ -172,7 +172,7 @@ def test_what_answers_for_one_budget_is_what_the_device_read(tmp_path: Path) -> 
     assert "64 MiB to 128 MiB falls" in said
     heads = [column.title for column in main_table(analysis).columns]
     assert heads[2].startswith("Pages from the device")
-    free = analysis_of(build(tmp_path / "free", memory_split(truths=humped, kind=Postgres(memory_limit_bytes=None))))
+    free = Analysis.of(build(tmp_path / "free", memory_split(truths=humped, kind=Postgres(memory_limit_bytes=None))))
     assert free.headline == "reads_per_new_order"
     assert "fall at every step" in answer(free)
 
@@ -191,6 +191,6 @@ def test_a_page_cache_that_had_not_settled_fails_a_check_of_its_own(tmp_path: Pa
 
 def test_the_chapter_is_of_postgresql_alone(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    others = chapters_of(analysis_of(build(tmp_path / "other", Sweep(blocks=1))))
+    others = chapters_of(Analysis.of(build(tmp_path / "other", Sweep(blocks=1))))
     assert chapter not in others
-    assert chapter in chapters_of(analysis_of(build(tmp_path, memory_split(truths=SPLITS[:1], blocks=1))))
+    assert chapter in chapters_of(Analysis.of(build(tmp_path, memory_split(truths=SPLITS[:1], blocks=1))))

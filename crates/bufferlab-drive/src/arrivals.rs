@@ -55,7 +55,6 @@ enum Gaps {
 impl Arrivals {
     /// Returns the schedule, with its first arrival one gap after the start; none when the rate is out of
     /// [`RATE_RANGE_PER_S`].
-    #[must_use]
     pub fn new(asked: &OpenLoop) -> Option<Self> {
         if !RATE_RANGE_PER_S.contains(&asked.rate_per_s) {
             return None;
@@ -74,13 +73,11 @@ impl Arrivals {
     }
 
     /// Returns the intended start of the next arrival, in nanoseconds since the window began.
-    #[must_use]
     pub fn next_ns(&self) -> u64 {
         self.next_ns
     }
 
     /// Returns the longest wait before the driver drops an arrival.
-    #[must_use]
     pub fn patience_ns(&self) -> u64 {
         self.patience_ns
     }

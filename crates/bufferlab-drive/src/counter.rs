@@ -18,7 +18,6 @@ impl Counter {
     }
 
     /// Returns the value as last written.
-    #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -42,7 +42,6 @@ pub struct Dialect {
 
 impl Dialect {
     /// Returns a file of a workload in this dialect, with its path; none where there is no such file.
-    #[must_use]
     pub fn file(&self, workload: &str, name: &str) -> Option<(String, String)> {
         self.folders.iter().enumerate().find_map(|(index, folder)| {
             let path = format!("{folder}/{workload}/{name}");
@@ -53,7 +52,6 @@ impl Dialect {
     }
 
     /// Returns the sections that fill the pool before a workload begins; most workloads have none.
-    #[must_use]
     pub fn prefill(&self, workload: &dyn Workload) -> Vec<(String, String)> {
         self.file(workload.name(), "prefill.sql").map_or_else(Vec::new, |(_, text)| sections(&text))
     }
@@ -162,7 +160,6 @@ impl Statements {
 }
 
 /// Splits a dialect file into (name, text) in file order.
-#[must_use]
 pub fn sections(text: &str) -> Vec<(String, String)> {
     let mut sections: Vec<(String, String)> = Vec::new();
     for line in text.lines() {

@@ -18,7 +18,7 @@ use crate::recorder::Latency;
 /// How often the driver retries a deadlock's victim before the run fails.
 const MAX_RETRIES: u32 = 1000;
 
-/// Longest time the driver waits at a stretch. In between it looks for requests of the sampler and for a request to
+/// Longest time the driver waits at a segment. In between it looks for requests of the sampler and for a request to
 /// stop.
 const LONGEST_WAIT_NS: u64 = 5_000_000;
 /// A transaction that takes longer than this is long: a caller that counts transactions reads the clock after it.
@@ -62,7 +62,6 @@ impl Tally {
     }
 
     /// Returns the counters in the form of samples.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         Counts {
             committed: self.committed,

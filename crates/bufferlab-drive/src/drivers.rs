@@ -1,15 +1,15 @@
-//! Several drivers, one thread and one connection each, which run together for a stretch and then stand still.
+//! Several drivers, one thread and one connection each, which run together for a segment and then stand still.
 //!
-//! A stretch begins and ends with every driver between two transactions. It starts its threads and waits until they
+//! A segment begins and ends with every driver between two transactions. It starts its threads and waits until they
 //! have ended, so that nothing moves at the edges of a window. While it lasts the drivers share three things: the quota
-//! from which they claim transactions, a flag that ends the stretch, and the board to which they write their tallies
-//! when asked. The first failure ends the stretch for all. The only driver of an engine that runs inside its thread needs
+//! from which they claim transactions, a flag that ends the segment, and the scoreboard to which they write their tallies
+//! when asked. The first failure ends the segment for all. The only driver of an engine that runs inside its thread needs
 //! no other thread: see `inline`.
 
 mod inline;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bufferlab_probe::{DriverThread, Reading};
@@ -18,21 +18,18 @@ use bufferlab_workload::client::{Client, ClientError};
 use crate::counter::Counter;
 use crate::driver::{Driver, Tally};
 use crate::failure::Failure;
+use crate::lock;
 use crate::merge::Merged;
 use crate::pacing::{Clock, Monotonic, wake_on_time};
 use crate::quota::Quota;
 use crate::sampler::{Inside, Telling};
 
-/// Time that drivers get to end their transaction after a request to stop. Then the stretch interrupts their
+/// Time that drivers get to end their transaction after a request to stop. Then the segment interrupts their
 /// statements.
 const UNSTICK_AFTER: Duration = Duration::from_secs(2);
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The board to which drivers write their tallies, and the question that asks them to.
-pub struct Board {
+/// The scoreboard to which drivers write their tallies, and the question that asks them to.
+pub struct Scoreboard {
     asked: AtomicU64,
     steps: Vec<Counter>,
     transactions: Vec<Counter>,
@@ -50,11 +47,11 @@ struct Told {
     answer: Vec<Reading>,
 }
 
-impl Board {
+impl Scoreboard {
     fn new(subjects: &[Arc<str>], drivers: usize, is_open: bool, cpu_ns: Arc<AtomicU64>) -> Self {
         let counters = || std::iter::repeat_with(Counter::default).take(drivers).collect();
         let merged = Merged::new(subjects, drivers, is_open);
-        Board {
+        Scoreboard {
             asked: AtomicU64::new(0),
             steps: counters(),
             transactions: counters(),
@@ -65,12 +62,11 @@ impl Board {
     }
 
     /// Returns the number of transactions ended by all drivers.
-    #[must_use]
     pub fn transactions(&self) -> u64 {
         self.transactions.iter().map(Counter::get).sum()
     }
 
-    /// Puts all drivers on the board; returns the last question, which they need not answer.
+    /// Puts all drivers on the scoreboard; returns the last question, which they need not answer.
     fn enter(&self) -> u64 {
         let mut told = lock(&self.told);
         let asked = self.asked.load(Ordering::Relaxed);
@@ -105,7 +101,7 @@ impl Board {
     }
 }
 
-impl Telling for Board {
+impl Telling for Scoreboard {
     fn steps(&self) -> u64 {
         self.steps.iter().map(Counter::get).sum()
     }
@@ -115,12 +111,9 @@ impl Telling for Board {
         // The answer to an earlier question came too late.
         told.answer.clear();
         let question = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
-        while told.answered.iter().flatten().any(|&answer| answer < question) {
-            let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
-                break;
-            };
-            told = self.changed.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let is_late = |told: &mut Told| told.answered.iter().flatten().any(|&answer| answer < question);
+        told = self.changed.wait_timeout_while(told, patience, is_late).unwrap_or_else(PoisonError::into_inner).0;
         if told.answer.is_empty() {
             told.merged.sample(out);
         } else {
@@ -129,38 +122,38 @@ impl Telling for Board {
     }
 }
 
-/// The ending of a stretch in which nothing failed.
+/// The ending of a segment in which nothing failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stretched {
+pub enum SegmentEnd {
     /// Its quota is used up, its time is over, or the caller had enough.
     Whole,
     /// Somebody asked to stop.
     Cancelled,
 }
 
-/// The limits of a stretch.
-pub struct Stretch<'a> {
+/// The limits of a segment.
+pub struct Segment<'a> {
     /// The transactions that drivers may begin.
     pub quota: Quota,
     /// Drivers begin no transaction after this moment.
     pub deadline: Instant,
     /// The caller sets it to stop everything.
     pub cancelled: &'a AtomicBool,
-    /// Interrupts the statements of all drivers. The stretch calls it once, when they do not end by themselves.
+    /// Interrupts the statements of all drivers. The segment calls it once, when they do not end by themselves.
     pub unstick: &'a (dyn Fn() + Sync),
 }
 
-/// The state that the threads of a stretch share.
+/// The state that the threads of a segment share.
 struct Shared<'a> {
-    stretch: &'a Stretch<'a>,
-    board: &'a Board,
+    segment: &'a Segment<'a>,
+    board: &'a Scoreboard,
     halt: AtomicBool,
     failed: Mutex<Option<ClientError>>,
 }
 
 impl Shared<'_> {
     fn is_over(&self) -> bool {
-        self.halt.load(Ordering::Relaxed) || self.stretch.cancelled.load(Ordering::Relaxed)
+        self.halt.load(Ordering::Relaxed) || self.segment.cancelled.load(Ordering::Relaxed)
     }
 
     fn running(&self) -> bool {
@@ -171,7 +164,7 @@ impl Shared<'_> {
 /// The drivers of one workload.
 pub struct Drivers<C: Client, K: Clock = Monotonic> {
     drivers: Vec<Driver<C, K>>,
-    board: Arc<Board>,
+    board: Arc<Scoreboard>,
     place: String,
     lost_hint: &'static str,
 }
@@ -184,7 +177,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     /// If there is no driver.
     pub fn new(drivers: Vec<Driver<C, K>>, place: &str, lost_hint: &'static str, cpu_ns: Arc<AtomicU64>) -> Self {
         assert!(!drivers.is_empty(), "a run has at least one driver");
-        let board = Board::new(drivers[0].subjects(), drivers.len(), drivers[0].is_open(), cpu_ns);
+        let board = Scoreboard::new(drivers[0].subjects(), drivers.len(), drivers[0].is_open(), cpu_ns);
         Drivers { drivers, board: Arc::new(board), place: place.to_owned(), lost_hint }
     }
 
@@ -196,8 +189,8 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         failure
     }
 
-    /// Returns the board to which the drivers write their tallies.
-    pub fn board(&self) -> Arc<Board> {
+    /// Returns the scoreboard to which the drivers write their tallies.
+    pub fn board(&self) -> Arc<Scoreboard> {
         Arc::clone(&self.board)
     }
 
@@ -259,29 +252,29 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     ///
     /// # Errors
     /// The client's.
-    pub fn prefill(&mut self, cancelled: &AtomicBool, inside: Option<&mut dyn Inside>) -> Result<Stretched, Failure> {
+    pub fn prefill(&mut self, cancelled: &AtomicBool, inside: Option<&mut dyn Inside>) -> Result<SegmentEnd, Failure> {
         if let Some(inside) = inside {
             return self.inline(cancelled, inside, |driver, answers| {
                 prefill(driver, cancelled, &mut |driver| answers.give(driver))
             });
         }
         let outcome = self.drivers.iter_mut().try_for_each(|driver| prefill(driver, cancelled, &mut |_| {}));
-        self.stretched(outcome.err(), cancelled)
+        self.ended(outcome.err(), cancelled)
     }
 
-    /// Runs all drivers until the stretch is over. Every `interval` the calling thread passes the number of ended
-    /// transactions to `enough`, which returns true to end the stretch.
+    /// Runs all drivers until the segment is over. Every `interval` the calling thread passes the number of ended
+    /// transactions to `enough`, which returns true to end the segment.
     ///
     /// # Errors
     /// The first error of any driver or of `enough`; all drivers have ended then.
     pub fn run(
         &mut self,
-        stretch: &Stretch<'_>,
+        segment: &Segment<'_>,
         interval: Duration,
         enough: &mut dyn FnMut(u64) -> Result<bool, Failure>,
-    ) -> Result<Stretched, Failure> {
+    ) -> Result<SegmentEnd, Failure> {
         let board = Arc::clone(&self.board);
-        let shared = Shared { stretch, board: &board, halt: AtomicBool::new(false), failed: Mutex::new(None) };
+        let shared = Shared { segment, board: &board, halt: AtomicBool::new(false), failed: Mutex::new(None) };
         board.enter();
         let (watched, panicked) = std::thread::scope(|scope| {
             let threads: Vec<_> = self
@@ -306,16 +299,16 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         if failed.is_none() {
             watched?;
         }
-        self.stretched(failed, stretch.cancelled)
+        self.ended(failed, segment.cancelled)
     }
 
-    /// Returns the ending of a stretch in which a driver may have failed.
-    fn stretched(&self, failed: Option<ClientError>, cancelled: &AtomicBool) -> Result<Stretched, Failure> {
+    /// Returns the ending of a segment in which a driver may have failed.
+    fn ended(&self, failed: Option<ClientError>, cancelled: &AtomicBool) -> Result<SegmentEnd, Failure> {
         match failed {
             // The request to stop interrupted a statement: the engine has not failed.
-            _ if cancelled.load(Ordering::Relaxed) => Ok(Stretched::Cancelled),
+            _ if cancelled.load(Ordering::Relaxed) => Ok(SegmentEnd::Cancelled),
             Some(error) => Err(self.failure(&error)),
-            None => Ok(Stretched::Whole),
+            None => Ok(SegmentEnd::Whole),
         }
     }
 }
@@ -346,7 +339,7 @@ fn watch(
         if shared.is_over() {
             let since = *over_since.get_or_insert_with(Instant::now);
             if since.elapsed() > UNSTICK_AFTER {
-                (shared.stretch.unstick)();
+                (shared.segment.unstick)();
                 over_since = Some(Instant::now());
             }
         } else if Instant::now() >= next {
@@ -364,8 +357,8 @@ fn watch(
     outcome
 }
 
-/// Waits until a driver writes to the board, or until the moment `until`.
-fn wait(board: &Board, until: Instant) {
+/// Waits until a driver writes to the scoreboard, or until the moment `until`.
+fn wait(board: &Scoreboard, until: Instant) {
     let told = lock(&board.told);
     if told.answered.iter().any(Option::is_some) {
         let left = until.saturating_duration_since(Instant::now());
@@ -373,7 +366,7 @@ fn wait(board: &Board, until: Instant) {
     }
 }
 
-/// A guard of a driver's thread: ends the stretch for all when the thread panics, and always takes the driver off the
+/// A guard of a driver's thread: ends the segment for all when the thread panics, and always takes the driver off the
 /// board.
 struct Leaving<'a> {
     shared: &'a Shared<'a>,
@@ -412,7 +405,7 @@ fn drive<C: Client, K: Clock>(index: usize, driver: &mut Driver<C, K>, shared: &
             add_cpu();
             board.tell(index, Some(question), driver, Vec::new());
         }
-        if Instant::now() >= shared.stretch.deadline {
+        if Instant::now() >= shared.segment.deadline {
             break;
         }
         if driver.due_in().is_some() {
@@ -420,7 +413,7 @@ fn drive<C: Client, K: Clock>(index: usize, driver: &mut Driver<C, K>, shared: &
             continue;
         }
         if claimed == 0 {
-            claimed = shared.stretch.quota.claim();
+            claimed = shared.segment.quota.claim();
         }
         if claimed == 0 {
             break;

@@ -21,7 +21,6 @@ pub enum Phase {
 
 impl Phase {
     /// Returns the name that samples give it.
-    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Phase::WarmUp => "warm_up",
@@ -50,7 +49,6 @@ pub enum Edge {
 
 impl Edge {
     /// Returns the edge with this name.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "start" => Some(Edge::Start),

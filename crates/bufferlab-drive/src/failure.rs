@@ -58,13 +58,11 @@ pub struct Failure {
 
 impl Failure {
     /// Makes a failure of some kind.
-    #[must_use]
     pub fn new(kind: FailureKind, what: impl Into<String>, place: impl Into<String>, hint: impl Into<String>) -> Self {
         Failure { kind, what: what.into(), place: place.into(), hint: hint.into() }
     }
 
     /// Makes a failure from an operating-system error on a path.
-    #[must_use]
     pub fn from_io(action: &str, path: &Path, error: &io::Error) -> Self {
         let (kind, hint) = match error.raw_os_error() {
             Some(libc::ENOSPC | libc::EDQUOT) => (FailureKind::FullDisk, FULL_DISK_HINT),
@@ -78,7 +76,6 @@ impl Failure {
     }
 
     /// Makes a failure from the error of a workload's client and the path of its database.
-    #[must_use]
     pub fn from_client(error: &ClientError, place: &Path) -> Self {
         if let ClientError::Script { place, message, hint } = error {
             return Failure::new(FailureKind::Usage, message, place, hint);

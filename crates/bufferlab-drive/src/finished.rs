@@ -60,7 +60,6 @@ pub struct TypeLatency {
 
 impl TypeLatency {
     /// Copies the records of one type and kind of time.
-    #[must_use]
     pub fn new(transaction_type: &str, time: &'static str, latency: &Latency) -> Self {
         let us = |ns: u64| ns as f64 / 1000.0;
         let buckets = latency.buckets().into_iter().map(|bucket| (us(bucket.low_ns), us(bucket.high_ns), bucket.count));

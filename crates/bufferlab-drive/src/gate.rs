@@ -20,7 +20,7 @@ pub enum GateEnd {
     NoNewPages,
     /// The warm-up reached its limit of transactions or time first: the measurement may not be steady.
     Cap,
-    /// There is no pool to warm: the run did a fixed stretch.
+    /// There is no pool to warm: the run did a fixed segment.
     Fixed,
     /// The job asked for no warm-up: the window begins with the pool as opened.
     Cold,
@@ -45,7 +45,6 @@ pub struct Window {
 
 impl Window {
     /// Returns the window of an engine that drops no pages.
-    #[must_use]
     pub fn of(misses: u64) -> Self {
         Window { misses, dropped: 0 }
     }
@@ -65,7 +64,6 @@ pub struct Gate {
 impl Gate {
     /// Makes a gate for a pool of `frames`, fed every `window_transactions`, that stays shut for `at_least`
     /// transactions.
-    #[must_use]
     pub fn new(frames: u64, window_transactions: u64, at_least: u64) -> Self {
         Gate { frames, window_transactions, at_least, misses: 0, windows: Vec::new() }
     }
@@ -93,7 +91,6 @@ impl Gate {
     }
 
     /// Returns the number of misses so far that count towards filling and turnover.
-    #[must_use]
     pub fn misses(&self) -> u64 {
         self.misses
     }

@@ -23,7 +23,6 @@ pub struct GateFeed {
 impl GateFeed {
     /// Makes a gate for a pool of `frames`, shut for `at_least` transactions; none has ended, and the engine had
     /// `counted` so much before.
-    #[must_use]
     pub fn new(frames: u64, at_least: u64, counted: Window) -> Self {
         let Window { misses, dropped } = counted;
         let gate = Gate::new(frames, GATE_WINDOW, at_least);
@@ -36,7 +35,6 @@ impl GateFeed {
     }
 
     /// Returns true when a poll would complete a window.
-    #[must_use]
     pub fn is_due(&self, transactions: u64) -> bool {
         transactions / GATE_WINDOW > self.last.0 / GATE_WINDOW
     }
@@ -61,13 +59,11 @@ impl GateFeed {
     }
 
     /// Returns the ending of the warm-up, if a poll has ended it.
-    #[must_use]
     pub fn end(&self) -> Option<GateEnd> {
         self.end
     }
 
     /// Returns the number of misses so far that count towards filling and turnover.
-    #[must_use]
     pub fn misses(&self) -> u64 {
         self.gate.misses()
     }

@@ -28,6 +28,17 @@ pub struct Limit {
     pub seconds: f64,
 }
 
+/// A longer time limit is the same as none.
+const LONGEST_S: f64 = 1e8;
+
+impl Limit {
+    /// Returns the time after which a part is over.
+    #[must_use]
+    pub fn time(self) -> Duration {
+        Duration::from_secs_f64(self.seconds.clamp(0.0, LONGEST_S))
+    }
+}
+
 /// The warm-up of a run: it lasts until the gate opens, within two bounds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct WarmUp {
@@ -67,7 +78,6 @@ impl From<ScriptError> for Failure {
 
 impl WorkloadJob {
     /// Returns the seed of the run, which also decides arrivals and phases; none in a load's job.
-    #[must_use]
     pub fn seed(&self) -> u64 {
         self.parameters.get("seed").and_then(Value::as_u64).unwrap_or_default()
     }

@@ -25,3 +25,10 @@ pub mod sampler;
 pub mod schema;
 pub mod server;
 pub mod sqlite;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex, also one whose holder has panicked.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

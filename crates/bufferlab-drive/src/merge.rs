@@ -53,7 +53,6 @@ pub struct Merged {
 
 impl Merged {
     /// Makes empty tallies of `drivers` drivers, for transaction types of these names.
-    #[must_use]
     pub fn new(subjects: &[Arc<str>], drivers: usize, is_open: bool) -> Self {
         Merged {
             subjects: subjects.to_vec(),

@@ -5,7 +5,7 @@
 //! the edges tells the list, and at the end of the run the list returns the recorded tables.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use bufferlab_probe::block_trace::{BlockTracer, Settings};
 use bufferlab_probe::page_trace::{PageTraceAsked, window_without};
@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use crate::event::{Edge, Phase};
 use crate::failure::{Failure, FailureKind};
+use crate::lock;
 
 /// The probes that a job asks for, beyond those that watch every run.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -119,14 +120,14 @@ impl Probes {
 
     /// Reads all of them.
     pub fn sample(&self, out: &mut Vec<Reading>) {
-        for probe in self.lock().iter_mut() {
+        for probe in lock(&self.0).iter_mut() {
             probe.sample(out);
         }
     }
 
     /// Tells all of them that the next sample is an edge's. Call it before reading the engine's counters.
     pub fn before_edge(&self) {
-        for probe in self.lock().iter_mut() {
+        for probe in lock(&self.0).iter_mut() {
             probe.before_edge();
         }
     }
@@ -137,7 +138,7 @@ impl Probes {
         if *phase != Phase::Measure {
             return;
         }
-        for probe in self.lock().iter_mut() {
+        for probe in lock(&self.0).iter_mut() {
             match edge {
                 Edge::Start => probe.begin(),
                 Edge::End => probe.end(),
@@ -150,10 +151,6 @@ impl Probes {
     pub fn finish(self) -> Vec<Table> {
         let probes = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         probes.into_iter().filter_map(|probe| probe.finish()).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Box<dyn Probe>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

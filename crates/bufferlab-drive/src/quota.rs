@@ -18,7 +18,6 @@ pub struct Quota {
 
 impl Quota {
     /// Makes a quota of `total` transactions for `drivers` drivers.
-    #[must_use]
     pub fn new(total: u64, drivers: usize) -> Self {
         Quota { left: AtomicU64::new(total), drivers: drivers.max(1) as u64, largest: LARGEST_CLAIM }
     }
@@ -33,7 +32,6 @@ impl Quota {
 
     /// Claims some transactions; returns zero when none are left. The caller must begin all of them, unless the run
     /// stops.
-    #[must_use]
     pub fn claim(&self) -> u64 {
         let mut left = self.left.load(Ordering::Relaxed);
         loop {
@@ -47,7 +45,6 @@ impl Quota {
     }
 
     /// Claims all transactions, for the only driver.
-    #[must_use]
     pub fn claim_all(&self) -> u64 {
         self.left.swap(0, Ordering::Relaxed)
     }

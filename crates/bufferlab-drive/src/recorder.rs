@@ -59,7 +59,6 @@ impl Latency {
     }
 
     /// Returns the number of records.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
@@ -83,7 +82,6 @@ impl Latency {
     }
 
     /// Returns all buckets with records, in ascending order; the last one ends at the exact maximum.
-    #[must_use]
     pub fn buckets(&self) -> Vec<Bucket> {
         let recorded = self.histogram.iter_recorded();
         let mut buckets: Vec<Bucket> = recorded

@@ -5,7 +5,7 @@
 //! too. Only one thread samples at a time: samples are whole, and leave in the order of their times.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bufferlab_probe::{Reading, Table};
@@ -13,6 +13,7 @@ use bufferlab_probe::{Reading, Table};
 use crate::event::{Edge, Event, Phase, Sink};
 use crate::failure::Failure;
 use crate::gate::Window;
+use crate::lock;
 use crate::probes::Probes;
 
 /// A reader of the engine's own counters.
@@ -89,10 +90,6 @@ const ENGINE: &str = "engine";
 /// Returns the row of a sample that has no counters of the engine.
 fn unread(reason: &str) -> Reading {
     Reading::missing(ENGINE, "page_gets", &Arc::from(""), &Arc::from(reason))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a> Sampler<'a> {
@@ -220,14 +217,10 @@ impl<'a> Sampler<'a> {
 
     /// Waits until `deadline` or the end; true when stopped.
     fn sleep_until(&self, deadline: Instant) -> bool {
-        let mut stage = lock(&self.stage);
-        while !self.stopped.load(Ordering::Relaxed) {
-            let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
-                return false;
-            };
-            stage = self.wake.wait_timeout(stage, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
+        let left = deadline.saturating_duration_since(Instant::now());
+        let goes_on = |_: &mut Stage| !self.stopped.load(Ordering::Relaxed);
+        drop(self.wake.wait_timeout_while(lock(&self.stage), left, goes_on).unwrap_or_else(PoisonError::into_inner));
+        self.stopped.load(Ordering::Relaxed)
     }
 }
 

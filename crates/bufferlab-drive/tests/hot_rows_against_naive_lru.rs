@@ -16,9 +16,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bufferlab_drive::event::{Edge, Event};
+use bufferlab_drive::job::{Limit, Pace};
 use bufferlab_drive::probes::Asked;
-use bufferlab_drive::sqlite::job::{Limit, Pace, Run};
-use bufferlab_drive::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
+use bufferlab_drive::server::Sending;
+use bufferlab_drive::server::job::Run;
+use bufferlab_drive::sqlite::knobs::{Database, IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_drive::sqlite::loader::{Load, load};
 use bufferlab_drive::sqlite::pcache;
 use bufferlab_drive::sqlite::run::run;
@@ -106,18 +108,25 @@ fn measured(
         "name": "hot_rows", "rows": rows, "load_seed": 42, "seed": run_seed, "hot_rows": hot_rows, "zipf": zipf,
         "layout": if layout == Layout::Scattered { "scattered" } else { "clustered" }, "update_percent": update_percent,
     });
+    let knobs = SqliteKnobs {
+        page_size,
+        pool_size_bytes: pool_frames * u64::from(page_size.bytes()),
+        io_mode: IoChoice::Buffered,
+        pcache: Pcache::Ours,
+        synchronous: Synchronous::Normal,
+        wal_autocheckpoint_bytes: 1 << 20,
+        locking_mode: LockingMode::Exclusive,
+    };
     let job = Run {
-        database: database.to_owned(),
-        knobs: SqliteKnobs {
-            page_size,
-            pool_size_bytes: pool_frames * u64::from(page_size.bytes()),
-            io_mode: IoChoice::Buffered,
-            pcache: Pcache::Ours,
-            synchronous: Synchronous::Normal,
-            wal_autocheckpoint_bytes: 1 << 20,
-            locking_mode: LockingMode::Exclusive,
-        },
-        workload: serde_json::from_value(workload).unwrap(),
+        target: Database { path: database.to_owned(), knobs },
+        server_pid: None,
+        datadir: None,
+        may_change_settings: true,
+        connections: 1,
+        sending: Sending::Spec,
+        frames: knobs.pool_frames(),
+        program: None,
+        workload: Some(serde_json::from_value(workload).unwrap()),
         pace: Pace::Closed,
         phases: Vec::new(),
         warm_up: Limit { transactions: 100_000, seconds: 60.0 }.into(),

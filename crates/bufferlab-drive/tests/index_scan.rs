@@ -11,9 +11,11 @@ use bufferlab_drive::event::{Edge, Event};
 use bufferlab_drive::failure::{Failure, FailureKind};
 use bufferlab_drive::finished::Finished;
 use bufferlab_drive::gate::GateEnd;
+use bufferlab_drive::job::{Limit, Pace};
 use bufferlab_drive::probes::Asked;
-use bufferlab_drive::sqlite::job::{Limit, Pace, Run};
-use bufferlab_drive::sqlite::knobs::{IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
+use bufferlab_drive::server::Sending;
+use bufferlab_drive::server::job::Run;
+use bufferlab_drive::sqlite::knobs::{Database, IoChoice, LockingMode, Pcache, SqliteKnobs, Synchronous};
 use bufferlab_drive::sqlite::loader::{Load, load};
 use bufferlab_drive::sqlite::run::run;
 use bufferlab_model::PageSize;
@@ -38,23 +40,30 @@ fn loaded(directory: &Path) -> PathBuf {
     database
 }
 
-fn job(database: &Path, plan: Plan, transactions: u64) -> Run {
+fn job(database: &Path, plan: Plan, transactions: u64) -> Run<Database> {
     let workload = json!({
         "name": "index_scan", "scale_factor": 0.01, "tables": "lineitem", "seed": 1, "plan": plan.name(),
         "ship_from": "1993-01-01", "ship_until": "1998-09-03",
     });
+    let knobs = SqliteKnobs {
+        page_size: PageSize::new(PAGE_BYTES).unwrap(),
+        pool_size_bytes: 100 * PAGE_BYTES,
+        io_mode: IoChoice::Buffered,
+        pcache: Pcache::Stock,
+        synchronous: Synchronous::Off,
+        wal_autocheckpoint_bytes: 1 << 20,
+        locking_mode: LockingMode::Exclusive,
+    };
     Run {
-        database: database.to_owned(),
-        knobs: SqliteKnobs {
-            page_size: PageSize::new(PAGE_BYTES).unwrap(),
-            pool_size_bytes: 100 * PAGE_BYTES,
-            io_mode: IoChoice::Buffered,
-            pcache: Pcache::Stock,
-            synchronous: Synchronous::Off,
-            wal_autocheckpoint_bytes: 1 << 20,
-            locking_mode: LockingMode::Exclusive,
-        },
-        workload: serde_json::from_value(workload).unwrap(),
+        target: Database { path: database.to_owned(), knobs },
+        server_pid: None,
+        datadir: None,
+        may_change_settings: true,
+        connections: 1,
+        sending: Sending::Spec,
+        frames: knobs.pool_frames(),
+        program: None,
+        workload: Some(serde_json::from_value(workload).unwrap()),
         pace: Pace::Closed,
         phases: Vec::new(),
         warm_up: Limit { transactions: 0, seconds: 60.0 }.into(),
@@ -71,7 +80,7 @@ struct Seen {
     pages_read: i64,
 }
 
-fn played(job: &Run, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen) {
+fn played(job: &Run<Database>, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen) {
     let seen = Mutex::new(Seen::default());
     let sink = |event: Event| {
         let Event::Sample { edge, values, phase, .. } = event else { return };

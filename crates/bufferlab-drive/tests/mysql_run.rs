@@ -16,9 +16,9 @@ use bufferlab_drive::job::{Limit, Pace, PhaseJob, ScriptJob, WorkloadJob};
 use bufferlab_drive::mysql::client::Sending;
 use bufferlab_drive::mysql::control::Control;
 use bufferlab_drive::mysql::run::run;
-use bufferlab_drive::mysql::target::Target;
 use bufferlab_drive::probes::Asked;
 use bufferlab_drive::server::job::{Counted, ProgramJob, Run};
+use bufferlab_drive::server::target::{Place, Target};
 use bufferlab_probe::Reading;
 use serde_json::json;
 
@@ -30,9 +30,7 @@ static TURN: Mutex<()> = Mutex::new(());
 fn target(database: &str) -> Option<Target> {
     let socket = std::env::var("BUFFERLAB_TEST_MYSQL_SOCKET").ok()?;
     Some(Target {
-        socket: Some(socket),
-        host: None,
-        port: None,
+        place: Place::Socket(socket),
         user: std::env::var("BUFFERLAB_TEST_MYSQL_USER").unwrap_or_else(|_| "root".to_owned()),
         password: std::env::var("BUFFERLAB_TEST_MYSQL_PASSWORD").unwrap_or_default(),
         database: database.to_owned(),
@@ -72,7 +70,7 @@ fn script(text: &str) -> ScriptJob {
 
 const UPDATES: &str = "-- transaction: update\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nCOMMIT;\n-- transaction: undone\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nROLLBACK;\n";
 
-fn job(target: &Target, text: &str, transactions: u64) -> Run<Target> {
+fn job(target: &Target, text: &str, transactions: u64) -> Run {
     Run {
         target: target.clone(),
         server_pid: None,
@@ -102,7 +100,7 @@ struct Seen {
     texts: Vec<String>,
 }
 
-fn played(job: &Run<Target>, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen) {
+fn played(job: &Run, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen) {
     let seen = Mutex::new(Seen::default());
     let sink = |event: Event| {
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -253,7 +251,7 @@ fn a_lost_connection_is_the_runs_failure_and_names_the_server() {
         });
         let failure = outcome.expect_err("a run without its server fails");
         assert_eq!(failure.kind, FailureKind::Io, "{failure}");
-        assert_eq!(Some(failure.place.as_str()), target.socket.as_deref());
+        assert_eq!(failure.place, target.place());
     });
 }
 
@@ -261,7 +259,7 @@ fn a_lost_connection_is_the_runs_failure_and_names_the_server() {
 fn another_program_is_counted_by_the_server_and_stopped() {
     with_server(|target| {
         let Ok(mysql) = std::env::var("BUFFERLAB_TEST_MYSQL_CLIENT") else { return };
-        let socket = target.socket.clone().unwrap_or_default();
+        let socket = target.place();
         let forever = format!(
             "while :; do for i in $(seq 500); do echo \"BEGIN; UPDATE t SET n = n + 1 WHERE id = $i; COMMIT;\"; done; done | {mysql} --user={} --socket={socket} {DATABASE}",
             target.user

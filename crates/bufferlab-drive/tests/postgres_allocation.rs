@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use bufferlab_drive::postgres::client::PostgresClient;
 use bufferlab_drive::postgres::startup::connect;
-use bufferlab_drive::postgres::target::Target;
 use bufferlab_drive::postgres::wire::Silence;
 use bufferlab_drive::server::Sending;
+use bufferlab_drive::server::target::{Place, Target};
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsDriver, Layout};
 use bufferlab_workload::tpcc::population::TpccPopulation;
@@ -122,15 +122,14 @@ fn serve(mut stream: UnixStream) {
 #[test]
 fn hot_rows_allocate_nothing_after_the_warm_up() {
     let place = tempfile::tempdir().expect("a directory");
+    let socket = place.path().join("socket").display().to_string();
     let target = Target {
-        socket_dir: Some(place.path().display().to_string()),
-        host: None,
-        port: None,
+        place: Place::Socket(socket.clone()),
         user: "u".to_owned(),
         password: String::new(),
         database: "d".to_owned(),
     };
-    let listener = UnixListener::bind(target.socket_path().expect("it has one")).expect("the place is free");
+    let listener = UnixListener::bind(socket).expect("the place is free");
     let config = HotRowsConfig {
         rows: 1_000_000,
         run_seed: 1,

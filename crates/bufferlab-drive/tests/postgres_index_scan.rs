@@ -15,10 +15,10 @@ use bufferlab_drive::gate::GateEnd;
 use bufferlab_drive::job::{Limit, Pace};
 use bufferlab_drive::postgres::control::Control;
 use bufferlab_drive::postgres::run::run;
-use bufferlab_drive::postgres::target::Target;
 use bufferlab_drive::probes::Asked;
 use bufferlab_drive::server::Sending;
 use bufferlab_drive::server::job::Run;
+use bufferlab_drive::server::target::Target;
 use bufferlab_workload::findings::Findings;
 use bufferlab_workload::index_scan::{IndexScanPopulation, ScaleFactor, TableSet};
 use bufferlab_workload::plan::Plan;
@@ -30,7 +30,7 @@ fn scale() -> ScaleFactor {
     ScaleFactor::new(0.01).expect("the scale is valid")
 }
 
-fn job(target: &Target, plan: Plan, transactions: u64) -> Run<Target> {
+fn job(target: &Target, plan: Plan, transactions: u64) -> Run {
     let workload = json!({
         "name": "index_scan", "scale_factor": 0.01, "tables": "lineitem", "seed": 1, "plan": plan.name(),
         "ship_from": "1993-01-01", "ship_until": "1998-09-03",
@@ -54,7 +54,7 @@ fn job(target: &Target, plan: Plan, transactions: u64) -> Run<Target> {
     }
 }
 
-fn played(job: &Run<Target>, cancelled: &AtomicBool) -> Result<Finished, Failure> {
+fn played(job: &Run, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     let sink = |event: Event| {
         let Event::Sample { values, .. } = event else { return };
         assert!(values.iter().any(|reading| reading.metric == "cpu_idle_us" && reading.count.is_some()));

@@ -17,10 +17,10 @@ use bufferlab_drive::finished::Finished;
 use bufferlab_drive::job::{Limit, Pace, PhaseJob, ScriptJob, WorkloadJob};
 use bufferlab_drive::postgres::control::Control;
 use bufferlab_drive::postgres::run::run;
-use bufferlab_drive::postgres::target::Target;
 use bufferlab_drive::probes::Asked;
 use bufferlab_drive::server::Sending;
 use bufferlab_drive::server::job::Run;
+use bufferlab_drive::server::target::Target;
 use bufferlab_probe::Reading;
 use bufferlab_workload::tpcc::TpccConfig;
 use bufferlab_workload::tpcc::population::TpccPopulation;
@@ -61,7 +61,7 @@ fn script(text: &str) -> ScriptJob {
 
 const UPDATES: &str = "-- transaction: update\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nCOMMIT;\n-- transaction: undone\n\\set id random(1, 4096)\nBEGIN;\nUPDATE t SET n = n + 1 WHERE id = :id;\nROLLBACK;\n";
 
-fn job(target: &Target, workload: WorkloadJob, transactions: u64) -> Run<Target> {
+fn job(target: &Target, workload: WorkloadJob, transactions: u64) -> Run {
     Run {
         target: target.clone(),
         server_pid: None,
@@ -81,7 +81,7 @@ fn job(target: &Target, workload: WorkloadJob, transactions: u64) -> Run<Target>
     }
 }
 
-fn updates(target: &Target, transactions: u64) -> Run<Target> {
+fn updates(target: &Target, transactions: u64) -> Run {
     job(target, workload(script(UPDATES)), transactions)
 }
 
@@ -94,7 +94,7 @@ struct Seen {
     samples: usize,
 }
 
-fn played(job: &Run<Target>, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen) {
+fn played(job: &Run, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen) {
     let seen = Mutex::new(Seen::default());
     let sink = |event: Event| {
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -334,6 +334,6 @@ fn a_lost_connection_is_the_runs_failure_and_names_the_server() {
         });
         let failure = outcome.expect_err("a run without its server fails");
         assert_eq!(failure.kind, FailureKind::Io, "{failure}");
-        assert_eq!(Some(failure.place), target.socket_path());
+        assert_eq!(failure.place, target.place());
     });
 }

@@ -32,7 +32,6 @@ impl<'a> Plan<'a> {
     ///
     /// # Safety
     /// The header stands at the begin of memory that has the layout and is not changed there.
-    #[must_use]
     pub unsafe fn of(header: &'a Header) -> Option<Self> {
         let counts = [
             header.segments as usize * size_of::<Segment>(),
@@ -67,7 +66,6 @@ impl<'a> Plan<'a> {
     ///
     /// # Safety
     /// The segments are mapped.
-    #[must_use]
     pub unsafe fn is_of(&self, base: u64, text_hash: u64) -> bool {
         let mut found = 0;
         for segment in self.segments {

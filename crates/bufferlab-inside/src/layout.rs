@@ -178,7 +178,6 @@ pub const USED: u32 = 1;
 pub const ENDED: u32 = 2;
 
 /// Returns a number that tells one program's code from another: not against malice, which could change us as well.
-#[must_use]
 pub fn hash(before: u64, bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mixed = |all: u64, word: u64| (all.rotate_left(23) ^ word).wrapping_mul(ODD);

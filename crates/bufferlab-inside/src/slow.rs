@@ -92,13 +92,11 @@ unsafe extern "C" {
 }
 
 /// Returns the address that trampolines call.
-#[must_use]
 pub fn cold_entry() -> u64 {
     bufferlab_inside_cold as *const () as u64
 }
 
 /// Returns the distance of a thread's slot from the thread's base.
-#[must_use]
 pub fn slot_offset() -> i64 {
     let offset;
     // SAFETY: the linker has filled in the table that is read.

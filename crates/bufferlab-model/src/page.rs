@@ -21,7 +21,6 @@ impl PageSize {
     /// assert_eq!(PageSize::new(4096).map(PageSize::bytes), Some(4096));
     /// assert_eq!(PageSize::new(5000), None);
     /// ```
-    #[must_use]
     pub fn new(bytes: u64) -> Option<Self> {
         let fits = (Self::MIN_BYTES..=Self::MAX_BYTES).contains(&bytes) && bytes.is_power_of_two();
         fits.then_some(PageSize(bytes as u32))

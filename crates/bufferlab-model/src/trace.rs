@@ -38,7 +38,6 @@ pub const KINDS: [(Kind, &str); 7] = [
 impl Kind {
     /// Returns the kind of a number in a column; none for a number that has no kind.
     #[inline]
-    #[must_use]
     pub fn of(number: u8) -> Option<Self> {
         // A table would be a load for each access; the test below holds the two together.
         Some(match number {
@@ -118,7 +117,6 @@ pub const RECORD_BYTES: usize = 24;
 impl Record {
     /// Returns the access as the bytes of a spool, by the fields of [`RECORD`].
     #[inline]
-    #[must_use]
     pub fn bytes(&self) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
         bytes[..8].copy_from_slice(&self.t_ns.to_le_bytes());
@@ -175,7 +173,6 @@ pub struct Access {
 
 impl Columns<'_> {
     /// Returns the number of each column's rows; none if the columns differ in length.
-    #[must_use]
     pub fn rows(&self) -> Option<usize> {
         let rows = self.page.len();
         let others = [self.kind.len(), self.latch.len(), self.thread.len(), self.delta_us.len()];

@@ -37,7 +37,6 @@ pub use sched::SchedProbe;
 pub use server::ServerProbe;
 
 /// Returns the probes that need to know nothing of a run: of the whole host, and of this process's pulse.
-#[must_use]
 pub fn of_host() -> Vec<Box<dyn Probe>> {
     vec![Box::new(cpu::CpuProbe::new()), Box::new(memory::MemoryProbe::new()), Box::new(pulse::PulseProbe::new())]
 }

@@ -67,7 +67,6 @@ pub struct PulseProbe {
 
 impl PulseProbe {
     /// Starts the pulse. It ends with the probe.
-    #[must_use]
     pub fn new() -> Self {
         let beats = Beats { last: Instant::now(), late: Duration::ZERO, stopped: false };
         let shared = Arc::new(Shared { beats: Mutex::new(beats), wake: Condvar::new() });

@@ -60,7 +60,6 @@ pub struct SchedProbe(Vec<Watched>);
 
 impl SchedProbe {
     /// Makes a probe of this process, and of the server's process and its children if the server runs on this host.
-    #[must_use]
     pub fn new(server_pid: Option<u32>) -> Self {
         let watched = |pid, with_children, subject: &str| Watched {
             pid,

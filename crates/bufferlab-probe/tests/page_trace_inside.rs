@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bufferlab_probe::page_trace::{Preload, Recorder, Settings, Site, Told, Way, arm};
+use bufferlab_probe::page_trace::{Method, Preload, Recorder, Settings, Site, Told, arm};
 use serde_json::Value;
 
 const TASK: &str = "BUFFERLAB_TEST_TASK";
@@ -77,7 +77,7 @@ fn settings(binary: &Path, spool: &Path) -> Settings {
     };
     let fields = vec!["space:u32".into(), "page:u32".into()];
     let (binary, spool) = (binary.to_owned(), spool.to_owned());
-    Settings { way: Way::Inside, binary, spool, fields, modes_if_in_pool: vec![], sites: vec![site] }
+    Settings { way: Method::Inside, binary, spool, fields, modes_if_in_pool: vec![], sites: vec![site] }
 }
 
 fn own_program() -> PathBuf {

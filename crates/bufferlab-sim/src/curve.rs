@@ -62,7 +62,6 @@ impl Curve {
     }
 
     /// Returns the misses of an LRU pool of 0, 1, 2, ..., all pages: the first is the number of counted accesses.
-    #[must_use]
     pub fn misses(&self) -> Vec<u64> {
         let mut left = self.accesses;
         let hits = self.by_distance.iter();

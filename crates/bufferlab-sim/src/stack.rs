@@ -59,7 +59,6 @@ impl StackDistances {
     }
 
     /// Returns the number of pages of the stack.
-    #[must_use]
     pub fn pages(&self) -> usize {
         self.last.len()
     }

@@ -73,13 +73,11 @@ impl Cells {
     }
 
     /// Returns the number of values held.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
     /// Returns true when no value is held.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
@@ -103,7 +101,6 @@ impl Cells {
     ///
     /// # Panics
     /// When `index` is out of bounds: a workload asked for a column that its statement lacks.
-    #[must_use]
     pub fn get(&self, index: usize) -> Value<'_> {
         match self.cells[index] {
             Cell::Null => Value::Null,
@@ -155,25 +152,21 @@ impl Batch {
     }
 
     /// Returns the number of calls.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.calls.len()
     }
 
     /// Returns true when there is no call.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
     /// For clients: returns the statement of a call.
-    #[must_use]
     pub fn statement(&self, call: usize) -> StatementId {
         self.calls[call].statement
     }
 
     /// For clients: returns the number of parameters of a call.
-    #[must_use]
     pub fn param_count(&self, call: usize) -> usize {
         self.calls[call].params
     }
@@ -207,13 +200,11 @@ impl Batch {
     }
 
     /// Returns the number of rows returned by a call.
-    #[must_use]
     pub fn rows(&self, call: usize) -> usize {
         self.calls[call].rows
     }
 
     /// Returns the number of rows written by a call.
-    #[must_use]
     pub fn affected(&self, call: usize) -> u64 {
         self.calls[call].affected
     }

@@ -24,7 +24,6 @@ impl Permutation {
     ///
     /// # Panics
     /// When `n` is zero.
-    #[must_use]
     pub fn new(n: u64, random: &mut Random) -> Self {
         assert!(n > 0, "a permutation has at least one place");
         let bits = (u64::BITS - (n - 1).leading_zeros()).max(2);
@@ -43,7 +42,6 @@ impl Permutation {
     /// # Panics
     /// When `place` is not below n.
     #[inline]
-    #[must_use]
     pub fn at(&self, place: u64) -> u64 {
         assert!(place < self.n, "there is no place {place} among {}", self.n);
         let mut value = self.network(place);

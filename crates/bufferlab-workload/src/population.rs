@@ -81,13 +81,11 @@ pub struct RowBlock {
 
 impl RowBlock {
     /// Makes an empty block.
-    #[must_use]
     pub fn new() -> Self {
         RowBlock::default()
     }
 
     /// Returns the index of the table of these rows.
-    #[must_use]
     pub fn table(&self) -> usize {
         self.table
     }
@@ -99,7 +97,6 @@ impl RowBlock {
     }
 
     /// Returns the number of columns of each row.
-    #[must_use]
     pub fn columns(&self) -> usize {
         self.columns
     }
@@ -108,7 +105,6 @@ impl RowBlock {
     ///
     /// # Panics
     /// When the block has no such row or column.
-    #[must_use]
     pub fn value(&self, row: usize, column: usize) -> Value<'_> {
         assert!(column < self.columns, "table {} has no column {column}", self.table);
         self.cells.get(row * self.columns + column)

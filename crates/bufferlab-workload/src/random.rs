@@ -19,7 +19,6 @@ impl Random {
     /// The seed is mixed with the name's bytes (as 64-bit FNV-1a) and then with each number: `state =
     /// mix(state ^ part)`, where `mix` is one step of SplitMix64. Mixing is a bijection at every step, so streams
     /// that differ in one part never coincide, and a stream does not depend on which others were made.
-    #[must_use]
     pub fn stream(seed: u64, name: &str, numbers: &[u64]) -> Self {
         let mut state = split_mix(seed ^ fnv_1a(name.as_bytes()));
         for &number in numbers {

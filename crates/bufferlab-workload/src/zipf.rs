@@ -24,7 +24,6 @@ impl Zipf {
     ///
     /// # Panics
     /// When the exponent is negative or not finite.
-    #[must_use]
     pub fn new(n: u64, exponent: f64) -> Self {
         assert!(exponent >= 0.0 && exponent.is_finite(), "no Zipf distribution has the exponent {exponent}");
         let n = n.max(1);
@@ -38,13 +37,11 @@ impl Zipf {
     }
 
     /// Returns the number of ranks.
-    #[must_use]
     pub fn ranks(&self) -> u64 {
         self.n
     }
 
     /// Returns the exponent.
-    #[must_use]
     pub fn exponent(&self) -> f64 {
         self.exponent
     }

@@ -12,7 +12,6 @@ import polars as pl
 
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.registry import open_sweep
-from bufferlab.report.analyse import analysis_of
 from bufferlab.report.build import comparisons, summaries
 from bufferlab.report.predicted import predictions
 from bufferlab.results.metrics import qualified
@@ -75,7 +74,7 @@ class Sweep:
 
     @cached_property
     def _analysis(self) -> Analysis:
-        return analysis_of(self._folder)
+        return Analysis.of(self._folder)
 
     @cached_property
     def _records(self) -> list[tuple[PointRuns, RunRecord]]:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol
 
 from bufferlab.chapter import words
 from bufferlab.knob import UNLIMITED, Value
@@ -34,18 +33,6 @@ LONG_WINDOW_SECONDS = 60.0
 #: A value that is a word of the settings: its underscores are spaces to a reader.
 _A_WORD = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _MADE_HERE_TOO = frozenset({"warm_up_gate"})
-
-
-class Question(Protocol):
-    """The question that a workload asks of a sweep."""
-
-    @property
-    def headline(self) -> str:
-        """Return the metric that answers the question."""
-
-    @property
-    def compared(self) -> tuple[str, ...]:
-        """Return the metrics whose steps are judged, the headline first."""
 
 
 @dataclass(frozen=True)
@@ -137,11 +124,8 @@ class Analysis:
     _fits: dict[str, Fit | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, sweep: SweepFolder, question_of: Callable[[str], Question | None]) -> Analysis:
-        """Read every run of a sweep.
-
-        `question_of` returns the question of a workload by its name; None if nobody knows the workload.
-        """
+    def of(cls, sweep: SweepFolder) -> Analysis:
+        """Read every run of a sweep."""
         points = _points(sweep)
         known = sweep.registry
         ran = {run.run.engine for point in points for run in point.records}
@@ -151,7 +135,7 @@ class Analysis:
         fixed = _fixed(points)
         groups = _groups(points, axis, fixed, knob_words)
         points = tuple(point for group in groups for point in group.points)
-        declared = question_of(_workload(sweep, points))
+        declared = known.questions.get(_workload(sweep, points))
         headline = declared.headline if declared else _HEADLINE_OF_UNKNOWN
         compared = declared.compared if declared else (headline,)
         if logs := {engine.log for engine in engines} - {""}:
@@ -171,6 +155,11 @@ class Analysis:
     def runs(self) -> list[MeasuredRun]:
         """Return every run that ended well."""
         return [run for point in self.points for run in point.ok]
+
+    @property
+    def engine(self) -> str:
+        """Return the name of the engine that ran; "" where no run ended well."""
+        return self.runs[0].run.engine if self.runs else ""
 
     @property
     def source(self) -> str:

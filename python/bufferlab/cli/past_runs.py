@@ -82,7 +82,7 @@ def _found(parent: Path) -> Iterator[Past]:
 
 
 def _past(folder: Path) -> Past:
-    from bufferlab.report.analyse import analysis_of
+    from bufferlab.chapter.analysis import Analysis
     from bufferlab.report.answer import answer
 
     sweep = open_sweep(folder)
@@ -96,7 +96,7 @@ def _past(folder: Path) -> Past:
         runs_planned=len(sweep.plan.get("runs") or records),
         runs_ok=sum(record.ok for record in records),
         runs_failed=sum(record.run.status == "failed" for record in records),
-        answer=answer(analysis_of(sweep)) if any(record.ok for record in records) else None,
+        answer=answer(Analysis.of(sweep)) if any(record.ok for record in records) else None,
     )
 
 

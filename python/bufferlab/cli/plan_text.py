@@ -75,7 +75,7 @@ def _points(plan: Plan) -> str:
     shares = [knob for knob in workload_of(plan.experiment).parameters if knob.kind is KnobKind.COUNT_OR_SHARE]
     rows = []
     for point in plan.points:
-        sized = point.engine.get(engines.declaration(plan.experiment.engine).frame_knob)
+        sized = point.engine.get(engines.declaration(plan.experiment.engine).results.pool)
         pool = f"about {format_bytes(sized.number)} of frames" if sized else ""
         counts = [f"about {point.workload[knob.name].number:,}" for knob in shares]
         rows.append([str(point.index + 1), *(point.swept[name] for name in names), pool, *counts])

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Literal
 
 import click
 
-from bufferlab.cli.blkparse_format import BLKPARSE, print_traces
 from bufferlab.cli.options import common
+from bufferlab.cli.output import say
 from bufferlab.cli.tpcc_format import TEXT, TPCC_MYSQL, print_tpcc, require_printable, tpcc_options
-from bufferlab.errors import SpecError
+from bufferlab.errors import RunFailed, SpecError
 from bufferlab.registry import open_sweep
+from bufferlab.results.store import SweepFolder
+from bufferlab.texts import printable
+
+_BLKPARSE = "blkparse"
 
 
 @click.command("report")
 @click.argument("sweep", type=click.Path(path_type=Path), metavar="RUN")
 @click.option("--html", is_flag=True, help="Write report.html only: one file, no network.")
 @click.option("--md", is_flag=True, help="Write report.md and its figures only, for a repository.")
-@tpcc_options(BLKPARSE)
+@tpcc_options(_BLKPARSE)
 @common
 def command(
     sweep: Path, html: bool, md: bool, form: str, limit_unit: Literal["s", "ms"], as_json: bool, debug: bool
@@ -32,10 +37,40 @@ def command(
     folder = open_sweep(sweep)
     if form == TPCC_MYSQL:
         print_tpcc(folder, limit_unit)
-    elif form == BLKPARSE:
+    elif form == _BLKPARSE:
         print_traces(folder)
     elif html or md:
         write_reports(folder, as_json, html=html, markdown=md)
     else:
         show_answer(folder, as_json)
     return 0
+
+
+def print_traces(folder: SweepFolder) -> None:
+    """Print every good trace as blkparse would have.
+
+    Standard error tells which runs were left out, and how to read the others. Raises RunFailed when no run has a trace.
+    """
+    from bufferlab.report.blkparse import render
+
+    printed = 0
+    for record in folder.runs():
+        told = record.run.block_trace
+        trace = record.block_trace()
+        if trace is None or told is None:
+            reason = "it was not traced" if told is None else f"its trace failed: {told.reason}"
+            say(f"left out: run {record.run_id}: {reason}")
+            continue
+        say(f"run {record.run_id}: {record.run.point.label}, block {record.run.block + 1}")
+        if told.pids_are_the_hosts:
+            say("processes have the host's numbers: the run was in a PID namespace (a container)")
+        sys.stdout.writelines(f"{printable(line)}\n" for line in render(trace, told.partitions, told.names))
+        sys.stdout.flush()
+        printed += 1
+    if not printed:
+        raise RunFailed(
+            "no run of this sweep has a block trace",
+            str(folder.path),
+            "measure with: bufferlab run ... --probe block-trace",
+        )
+    say("KiB are of 1,024 bytes; the kernel's tracepoints do not tell a timer's unplugs from the others")

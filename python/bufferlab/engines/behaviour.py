@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bufferlab.engines.native import failure_of_core
+from bufferlab.engines.native import failure_of_core, native
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, FailureKind, Problem, SpecError, is_full
 from bufferlab.knob import Values
 
@@ -87,10 +87,17 @@ class Behaviour(ABC):
         """
 
     @abstractmethod
-    def cancel(self) -> None:
-        """Ask the running load, run or check to stop soon. Called from another thread; returns at once."""
+    def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """Check the workload's consistency conditions on the closed database; return {seconds, conditions}.
+
+        It uses another client than the run, so that one cannot hide the other's mistakes.
+        """
 
     # Only some engines override these.
+
+    def cancel(self) -> None:
+        """Ask the running load, run or check to stop soon. Called from another thread; returns at once."""
+        native().cancel()
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """Return a check for each thing that a run with these knobs needs of a directory. The directory exists."""
@@ -99,13 +106,6 @@ class Behaviour(ABC):
     def shape(self, database: Path) -> dict[str, Any] | None:
         """Return the pages per level of the closed database's trees (run.json's `database.shape`); None: not known."""
         return None
-
-    def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Check the workload's consistency conditions on the closed database; return {seconds, conditions}.
-
-        For engines whose files no second client can read (`file_format` is "own").
-        """
-        raise NotImplementedError("a second client checks this engine's files")
 
     makes_its_device = False
     """Whether a run reads a device that it makes itself, such as a loop device, and not the database's device."""

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from bufferlab.knob import Knob, Native, Setting, Value, Values
 from bufferlab.results.check import EngineResults
+from bufferlab.units import MIB
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,16 @@ class Rates:
     """The database's bytes divided by the seconds until its pool was warm, all pool sizes taken together."""
     transactions_per_s: float
     check_bytes_per_s: float
+
+
+RATES_OF_SERVERS = Rates(
+    load_bytes_per_s=20 * MIB,
+    restore_bytes_per_s=250 * MIB,
+    warm_up_bytes_per_s=15 * MIB,
+    transactions_per_s=300.0,
+    check_bytes_per_s=40 * MIB,
+)
+"""The rates of every database server, seen on two shared cores and a fast virtual disk."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +54,6 @@ class EngineDeclaration:
     page_knob: str = "page_size"
     """The knob that sets the bytes of a page; shares of the database are rounded down to whole pages; "": no pages."""
     min_frames: int = 1
-    file_format: Literal["sqlite", "own"] = "own"
-    """Who can read the closed database to check it: a second client, as SQLite, or only the engine itself ("own")."""
     size_factor: float = 1.0
     """The bytes of a loaded database divided by the workload's estimate."""
     base_bytes: int = 0
@@ -88,11 +97,6 @@ class EngineDeclaration:
     hidden: bool = False
     """Whether `bufferlab list` shows it with --all only, because it exists for tests."""
     notes: tuple[str, ...] = field(default=())
-
-    @property
-    def frame_knob(self) -> str:
-        """Return the name of the knob that sets the bytes of the pool's frames; "": the engine has no pool."""
-        return self.results.pool
 
     def knob(self, name: str) -> Knob | None:
         """Return the knob of that name; None if the engine has none."""

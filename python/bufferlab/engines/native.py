@@ -22,15 +22,12 @@ class BlockTrace(Protocol):
 
     def begin(self) -> None:
         """Begin recording."""
-        ...
 
     def end(self) -> None:
         """End recording."""
-        ...
 
     def finish(self) -> str:
         """End the trace; return its outcome as JSON, "null" when called again."""
-        ...
 
 
 class PageTrace(Protocol):
@@ -38,19 +35,15 @@ class PageTrace(Protocol):
 
     def preload(self, folder: str) -> str:
         """Return what the server must be started with, "null" when nothing; write what that needs into its folder."""
-        ...
 
     def require_on(self) -> None:
         """Check that a server that has answered is recorded; raise NativeError with the reason when it is not."""
-        ...
 
     def attach(self, pid: int) -> None:
         """Begin to record a process that has yet to become the server."""
-        ...
 
     def finish(self) -> str:
         """End the trace; return its outcome as JSON, "null" when called again."""
-        ...
 
 
 class Curve(Protocol):
@@ -58,11 +51,9 @@ class Curve(Protocol):
 
     def feed(self, page: NDArray[np.uint32], kind: NDArray[np.uint8], first: int) -> None:
         """Hear accesses in their order. The misses of gets count, from the access `first` on."""
-        ...
 
     def misses(self) -> bytes:
         """Return the misses of pools of 0, 1, 2, ... pages (u64)."""
-        ...
 
 
 class Native(Protocol):
@@ -73,51 +64,39 @@ class Native(Protocol):
 
     def run(self, engine: str, job: str, on_event: Callable[[str], None]) -> str:
         """Do one run of an engine; return its answer."""
-        ...
 
     def load(self, engine: str, job: str, on_event: Callable[[str], None]) -> str:
         """Load a workload in bulk into a new database, or make a file; return the answer."""
-        ...
 
     def load_recipe(self, engine: str, workload: str) -> str:
         """Return what decides loaded data of this workload, apart from scale, seed and page size."""
-        ...
 
     def log_in(self, engine: str, target: str) -> str:
         """Log in to a server and out again; `target` is that of a job."""
-        ...
 
     def cancel(self) -> None:
         """Stop the running job at the next transaction."""
-        ...
 
     def check_direct_io(self, directory: str) -> str:
         """Return whether O_DIRECT is accepted and honoured in a directory, and the alignment it needs."""
-        ...
 
     def sqlite_version(self) -> str:
         """Return the version of the bundled SQLite (plain text)."""
-        ...
 
     def sqlite_shape(self, database: str) -> str:
         """Return the b-trees of a closed SQLite file, level by level."""
-        ...
 
     def sqlite_pages(self, database: str) -> str:
         """Return the pages of each b-tree of a closed SQLite file."""
-        ...
 
     def check_io_uring(self) -> str:
         """Return whether this process may use io_uring, or the reason why not."""
-        ...
 
     def check_script(self, source: str, text: str, variables_json: str) -> str:
         """Return a script's content, parsed without an engine; raise NativeError with the line that is wrong."""
-        ...
 
     def Curve(self, pages: int, first_page: int, end_page: int) -> Curve:  # noqa: N802
         """Return a curve for pages from 0 on. Gets of those from `first_page` to before `end_page` count."""
-        ...
 
     def generate(self, job: str) -> str:
         """Return what pools would read of a run that no server does: the transactions' page accesses are generated."""
@@ -138,55 +117,42 @@ class Native(Protocol):
         Rows before the first fill its pool; what those from the load's row on bring into it is told. Columns, those of
         page-trace.parquet, are handed over as buffers, without a copy. Raises ValueError.
         """
-        ...
 
     def model_defaults(self) -> str:
         """Return the settings of servers that each model obeys, with the servers' defaults."""
-        ...
 
     def core_version(self) -> str:
         """Return the core's version (plain text)."""
-        ...
 
     def resolve_device(self, path: str) -> str:
         """Return the block device that holds a path, or that it is."""
-        ...
 
     def host_fingerprint(self, path: str) -> str:
         """Return the description of the host for host.json."""
-        ...
 
     def block_trace_check(self, path: str) -> str:
         """Check that the device that holds a path can be traced; raise NativeError with the reason when it cannot."""
-        ...
 
     def block_trace(self, path: str, asked_json: str) -> BlockTrace:
         """Prepare a block trace outside of a run; `asked_json` has the form of a run job's entry for the trace."""
-        ...
 
     def block_trace_decode(self, spool: str, out: str) -> str:
         """Decode a spool into a file of records."""
-        ...
 
     def page_trace_check(self, settings_json: str) -> None:
         """Check that a server can be recorded here; raise NativeError with the reason when it cannot."""
-        ...
 
     def page_trace(self, settings_json: str) -> PageTrace:
         """Prepare a server's page trace; nothing is recorded before `attach`."""
-        ...
 
     def page_trace_branches(self, settings_json: str) -> str:
         """Return [from, to] of each branch of a binary into bytes that code in the server would cover."""
-        ...
 
     def executable_ranges(self, binary: str) -> str:
         """Return [offset, bytes] of each executable segment in a binary's file."""
-        ...
 
     def tracefs_clean(self) -> str:
         """Remove what bufferlab's dead processes left in tracefs; return the names."""
-        ...
 
 
 def ask_host(lacking: str, ask: Callable[[], T]) -> T:

@@ -1,44 +1,92 @@
-"""The list of engines, one line per engine: their declarations, chapters and behaviours by name.
+"""The list of engines: their declarations, how each one's behaviour is made, and their chapters, by name.
 
-Each is loaded when it is asked for. Declarations are pure data. Behaviour may need the native core: `bufferlab list`
-works where an engine cannot.
+Declarations are pure data. A behaviour is imported when it is asked for, because it may need the native core:
+`bufferlab list` works where an engine cannot.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from bufferlab.engines.behaviour import Behaviour
+from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.engines.fake.declaration import DECLARATION as FAKE
+from bufferlab.engines.fake_server.declaration import DECLARATION as FAKE_SERVER
+from bufferlab.engines.file.declaration import DECLARATION as FILE
+from bufferlab.engines.innodb.declaration import MARIADB, MYSQL
+from bufferlab.engines.postgres.declaration import DECLARATION as POSTGRES
+from bufferlab.engines.sqlite.declaration import DECLARATION as SQLITE
 
 if TYPE_CHECKING:
     from bufferlab.chapter.engine_chapters import EngineChapters
-    from bufferlab.engines.declaration import EngineDeclaration
 
-ENGINES: dict[str, str] = {
-    "sqlite": "bufferlab.engines.sqlite",
-    "mysql": "bufferlab.engines.mysql",
-    "mariadb": "bufferlab.engines.mariadb",
-    "file": "bufferlab.engines.file",
-    "postgres": "bufferlab.engines.postgres",
-    "fake": "bufferlab.engines.fake",
-    "fake_server": "bufferlab.engines.fake_server",
+
+def _sqlite() -> Behaviour:
+    from bufferlab.engines.sqlite.behaviour import SqliteBehaviour
+
+    return SqliteBehaviour()
+
+
+def _innodb(flavour: Literal["mysql", "mariadb"]) -> Behaviour:
+    from bufferlab.engines.innodb.family import InnodbFamily
+    from bufferlab.engines.servers.behaviour import ServerBehaviour
+
+    return ServerBehaviour(InnodbFamily(flavour))
+
+
+def _file() -> Behaviour:
+    from bufferlab.engines.file.behaviour import FileBehaviour
+
+    return FileBehaviour()
+
+
+def _postgres() -> Behaviour:
+    from bufferlab.engines.postgres.family import PostgresFamily
+    from bufferlab.engines.servers.behaviour import ServerBehaviour
+
+    return ServerBehaviour(PostgresFamily())
+
+
+def _fake() -> Behaviour:
+    from bufferlab.engines.fake.behaviour import FakeBehaviour
+
+    return FakeBehaviour()
+
+
+def _fake_server() -> Behaviour:
+    from bufferlab.engines.fake_server.behaviour import FakeServerBehaviour
+
+    return FakeServerBehaviour()
+
+
+ENGINES: dict[str, tuple[EngineDeclaration, Callable[[], Behaviour]]] = {
+    "sqlite": (SQLITE, _sqlite),
+    "mysql": (MYSQL, partial(_innodb, "mysql")),
+    "mariadb": (MARIADB, partial(_innodb, "mariadb")),
+    "file": (FILE, _file),
+    "postgres": (POSTGRES, _postgres),
+    "fake": (FAKE, _fake),
+    "fake_server": (FAKE_SERVER, _fake_server),
 }
 
 
 def names(*, hidden: bool = False) -> list[str]:
     """Return the engines' names; with `hidden`, also of those that exist for tests."""
-    return [name for name in ENGINES if hidden or not declaration(name).hidden]
+    return [name for name, (declared, _) in ENGINES.items() if hidden or not declared.hidden]
 
 
 def declaration(name: str) -> EngineDeclaration:
     """Return the engine's declaration; raise KeyError for an unknown name."""
-    return cast("EngineDeclaration", import_module(f"{ENGINES[name]}.declaration").DECLARATION)
+    return ENGINES[name][0]
 
 
+@cache
 def behaviour(name: str) -> Behaviour:
     """Return the engine's behaviour, imported as late as possible; raise KeyError for an unknown name."""
-    return cast(Behaviour, import_module(f"{ENGINES[name]}.behaviour").BEHAVIOUR)
+    return ENGINES[name][1]()
 
 
 def chapters(name: str) -> EngineChapters:

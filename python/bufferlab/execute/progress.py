@@ -29,15 +29,12 @@ class Progress(Protocol):
 
     def show(self, status: Status) -> None:
         """Show the state; the sweep calls this a few times a second."""
-        ...
 
     def say(self, text: str) -> None:
         """Show a text on its own line."""
-        ...
 
     def warn(self, problem: Problem) -> None:
         """Show a problem that did not stop the sweep and that the user should know."""
-        ...
 
 
 class Silent:

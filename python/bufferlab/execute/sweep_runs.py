@@ -1,31 +1,21 @@
-"""Does the runs of a plan that a folder lacks, one after another, with one backend. Knows neither engine nor model.
-
-Each run is published, one that failed with its failure.
-"""
+"""Does the runs of a plan that a folder lacks, one after another, with one backend. Knows neither engine nor model."""
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
 
-from bufferlab.errors import BufferlabError, Failure, Interrupted, Problem, causes, is_full
+from bufferlab.errors import Problem
 from bufferlab.execute import resume
 from bufferlab.execute.progress import Pace, Progress, Status
-from bufferlab.execute.run.backend import Backend, FilledRun, OnStage
+from bufferlab.execute.run.backend import Backend, execute_run
 from bufferlab.execute.run.run_checks import warnings
-from bufferlab.execute.run.supervise import interrupted
 from bufferlab.execute.stop import StopRequest
-from bufferlab.plan import Plan, PlannedRun, Point
-from bufferlab.results import schema
+from bufferlab.plan import Plan, PlannedRun
 from bufferlab.results.schema import Run
-from bufferlab.results.store import RunRecord, SweepFolder, new_run_id
+from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.units import format_bytes
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass
@@ -132,56 +122,6 @@ class SweepRuns:
             self.progress.show(Status(shown, self._before(todo) + place + 1, len(self.plan.runs), label, done, left))
 
         return on_stage
-
-
-def execute_run(
-    backend: Backend, folder: SweepFolder, planned: PlannedRun, point: Point, on_stage: OnStage, stop: StopRequest
-) -> RunRecord:
-    """Do the run and publish it as ok, failed or interrupted. Raises only when the run cannot be published."""
-    run = backend.begun(
-        planned,
-        point,
-        run_id=new_run_id(),
-        experiment=folder.experiment,
-        point_key=point.point_key,
-        point=schema.Point(index=point.index, label=point.label, swept=point.swept),
-        repetition=planned.repetition,
-        block=planned.block,
-        order=planned.order,
-        settings=point.stored(),
-        status="failed",
-        failure=schema.StoredFailure(kind="internal", what="the run did not end"),
-        started_at=(now := _now()),
-        ended_at=now,
-    )
-    filled = FilledRun(run)
-    with backend.home(run.run_id) as home:
-        try:
-            filled.end(backend.do(planned, point, home, filled, on_stage))
-        except Interrupted:
-            filled.end(interrupted(stop))
-        except BufferlabError as error:
-            _LOG.debug("the run's error, with its causes:\n%s", causes(error))
-            filled.end(error.failure)
-        except OSError as error:
-            _LOG.debug("the run's error, with its causes:\n%s", causes(error))
-            filled.end(_refused_by_disk(error, home.parent))
-        finally:
-            backend.leave(home, filled)
-        filled.run.ended_at = _now()
-        return folder.publish_run(filled.run, filled.samples, filled.latency, filled.log, filled.beside, filled.tables)
-
-
-def _refused_by_disk(error: OSError, folder: Path) -> Failure:
-    """Return the failure of a run whose copy of the database could not be written."""
-    if is_full(error):
-        what = "no space left for the run's copy of the database"
-        return Failure(what, str(folder), "free some space, or choose another directory with --data-dir", "full_disk")
-    return Failure(str(error), str(folder), None, "io")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def describe(record: RunRecord) -> str:

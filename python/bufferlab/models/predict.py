@@ -170,7 +170,7 @@ def _require_known(
     source: Source, manager: BufferManager, overrides: Overrides, base: Experiment, experiment: Experiment
 ) -> None:
     """Refuse settings that are neither the source's nor obeyed by the model. Raises SpecError, which names each."""
-    known = (engines.declaration(source.run.engine).frame_knob, *manager.defaults)
+    known = (engines.declaration(source.run.engine).results.pool, *manager.defaults)
     flags = {name: f"--set {name}={value}" for name, value in overrides.set_knobs}
     flags |= {name: f"--sweep {name}={','.join(values)}" for name, values in overrides.sweep}
     now = experiment.asked
@@ -189,7 +189,7 @@ def _require_known(
 
 
 def _pool_bytes(source: Source, point: Point) -> int:
-    return point.engine[engines.declaration(source.run.engine).frame_knob].number
+    return point.engine[engines.declaration(source.run.engine).results.pool].number
 
 
 def _frames(source: Source, pool_bytes: int, point: Point) -> tuple[int, int]:

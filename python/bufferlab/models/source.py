@@ -94,7 +94,7 @@ class Source:
 
         Raises DataFileError for a damaged run.
         """
-        pool, found = engines.declaration(self.run.engine).frame_knob, []
+        pool, found = engines.declaration(self.run.engine).results.pool, []
         own = {**self.run.point.swept, pool: None}
         for record in self.folder.runs():
             run = record.run
@@ -151,7 +151,7 @@ def read(path: Path) -> Source:
     edges = Window.of(trace.samples)
     if run.engine not in engines.names(hidden=True):
         raise DataFileError(f'there is no engine "{run.engine}"', where, _HINT)
-    pool = run.settings.get(engines.declaration(run.engine).frame_knob, StoredSetting()).value
+    pool = run.settings.get(engines.declaration(run.engine).results.pool, StoredSetting()).value
     frames, page_size_bytes, (first, end) = edges.level("pool_frames").value, trace.stored.page_size_bytes, trace.window
     if not isinstance(pool, int) or not (pool and frames and page_size_bytes and run.measured and first < end):
         raise DataFileError("the run does not tell its pool or its window", where, _HINT)

@@ -262,22 +262,22 @@ def _point(
 def _sized(engine: EngineDeclaration, point: Point) -> dict[str, Setting]:
     """Return the engine's settings with shares in bytes, and the pool in whole frames; a pool cut so has a note."""
     settings = {name: setting.of(point.database_bytes) for name, setting in point.engine.items()}
-    if not engine.frame_knob:
+    if not engine.results.pool:
         return settings
-    page_bytes, pool = settings[engine.page_knob].number, settings[engine.frame_knob]
+    page_bytes, pool = settings[engine.page_knob].number, settings[engine.results.pool]
     is_share = pool.ratio is not None
     frames = (pool.number - pool.number % engine.pool_unit_bytes if is_share else pool.number) // page_bytes
     if frames < engine.min_frames:
         share = f" of {format_bytes(point.database_bytes)}" if is_share else ""
         raise SpecError(
-            f"{engine.frame_knob} = {pool}{share} is {frames} frames of {format_bytes(page_bytes)}; "
+            f"{engine.results.pool} = {pool}{share} is {frames} frames of {format_bytes(page_bytes)}; "
             f"{engine.name} needs {engine.min_frames}",
-            f"point {engine.frame_knob} = {pool}",
+            f"point {engine.results.pool} = {pool}",
             f"ask for {format_bytes(engine.min_frames * page_bytes)} or more, or for more data",
         )
     cut = not is_share and frames * page_bytes != pool.value
     note = "rounded to whole pages" if cut else ""
-    return {**settings, engine.frame_knob: replace(pool, value=frames * page_bytes, note=note)}
+    return {**settings, engine.results.pool: replace(pool, value=frames * page_bytes, note=note)}
 
 
 def _counted(
@@ -288,7 +288,7 @@ def _counted(
     values = {name: setting.value_or_text for name, setting in settings.items()}
     for name, setting in settings.items():
         if setting.ratio is not None and workload.resolve_share:
-            page_bytes, pool_bytes = (point.engine[knob].number for knob in (engine.page_knob, engine.frame_knob))
+            page_bytes, pool_bytes = (point.engine[knob].number for knob in (engine.page_knob, engine.results.pool))
             frames = engine.frames_of_data(point.knobs, pool_bytes // page_bytes)
             at = PoolAndData(frames, page_bytes, facts(point.data).shape, engine.edge_rows)
             count = workload.resolve_share(name, setting.ratio, values, at)

@@ -11,9 +11,9 @@ from itertools import pairwise
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Banner
+from bufferlab.engines import registry as engines
 from bufferlab.knob import Value
 from bufferlab.report import findings, predicted
-from bufferlab.report.analyse import own_chapters
 from bufferlab.results.schema import Run
 from bufferlab.results.sweep_checks import MeasuredRun
 from bufferlab.stats.verdict import SweepVerdict
@@ -331,7 +331,7 @@ def _settings(analysis: Analysis) -> list[str]:
             ran.setdefault(name, set()).add(setting.actual)
     if "off" in ran.get("synchronous", ()):
         found.append("Commits did not wait for the device (synchronous = off): commit latency is not measured.")
-    found += own_chapters(analysis).limits(analysis.runs)
+    found += engines.chapters(analysis.engine).limits(analysis.runs)
     if "direct" in ran.get("io_mode", ()):
         found.append("Direct I/O: with a page cache under it, the device would see fewer reads than the database does.")
     if "buffered" in ran.get("io_mode", ()):

@@ -13,7 +13,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Figure, Section, Table
 from bufferlab.chapter.points_figure import points_figure
-from bufferlab.report.analyse import analysis_of, own_chapters
+from bufferlab.engines import registry as engines
 from bufferlab.report.answer import answer, banners, limits
 from bufferlab.report.chapters import chapters_of
 from bufferlab.report.detail_tables import (
@@ -52,7 +52,7 @@ _OPEN_ROWS = 13
 
 def build(sweep: SweepFolder) -> Report:
     """Return the report of a sweep, from its stored samples alone."""
-    analysis = analysis_of(sweep)
+    analysis = Analysis.of(sweep)
     found = summaries(analysis)
     first = _first(analysis)
     report = Report(
@@ -90,7 +90,7 @@ def _first(analysis: Analysis) -> _First:
     """Return the first figure: from the chapter that answers what this sweep asks, else the headline metric's."""
     chapters = tuple(filter(None, (chapter(analysis) for chapter in chapters_of(analysis))))
     one_group = len(analysis.groups) == 1
-    shown = own_chapters(analysis).figure(analysis) or analysis.headline
+    shown = engines.chapters(analysis.engine).figure(analysis) or analysis.headline
     own = points_figure(analysis, shown, shown.replace("_", "-"), value_labels=one_group)
     answering = next((found for found in chapters if found.id == _answering(analysis)), None)
     blocks = answering.blocks if answering else ()
@@ -111,7 +111,7 @@ def _answering(analysis: Analysis) -> str:
         return "predicted"
     if not instead(analysis):
         return ""
-    own = own_chapters(analysis)
+    own = engines.chapters(analysis.engine)
     if own.answer(analysis):
         return own.answers_in
     return "response" if analysis.axis == "rate" else "knee"
@@ -242,10 +242,9 @@ def summaries(analysis: Analysis) -> list[Summary]:
                 mean = fit.mean(point.index)
                 found.append(_summary(point, metric, "mean", mean.value, mean.ci_low, mean.ci_high, mean.n, unit))
         for a, b in analysis.steps():
-            verdict = analysis.verdict(metric, a.index, b.index)
-            if verdict is not None:
-                step, statistic = verdict.estimate, f"{verdict.contrast}_to_previous"
-                of = "1" if verdict.contrast == "ratio" else unit
+            if (a.index, b.index) in fit.comparisons:
+                step, statistic = fit.step(a.index, b.index), f"{fit.contrast}_to_previous"
+                of = "1" if fit.contrast == "ratio" else unit
                 found.append(_summary(b, metric, statistic, step.value, step.ci_low, step.ci_high, step.n, of))
     return found
 

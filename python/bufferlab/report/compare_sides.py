@@ -16,7 +16,6 @@ from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.engines import registry as engines
 from bufferlab.errors import SpecError
 from bufferlab.knob import LOAD_KNOBS, Knob
-from bufferlab.report.analyse import analysis_of
 from bufferlab.results.store import SweepFolder
 from bufferlab.units import UnitError, readable
 from bufferlab.workloads import registry as workloads
@@ -67,7 +66,7 @@ class Sides:
 
 def of_two_folders(first: SweepFolder, second: SweepFolder) -> Sides:
     """Match two sweeps by the settings that either swept. Raises SpecError when no point has a partner."""
-    a, b = analysis_of(first), analysis_of(second)
+    a, b = Analysis.of(first), Analysis.of(second)
     names = _swept_names([*a.points, *b.points])
     matched, only_a, only_b = _match(a.points, b.points, names)
     if not matched and len(only_a) == len(only_b) == 1 and only_a[0].ok and only_b[0].ok:
@@ -84,7 +83,7 @@ def of_two_folders(first: SweepFolder, second: SweepFolder) -> Sides:
 
 def of_one_folder(folder: SweepFolder, first: str, second: str) -> Sides:
     """Match two settings of one sweep, each written as setting=value (several joined by commas)."""
-    analysis = analysis_of(folder)
+    analysis = Analysis.of(folder)
     wanted = [_settings_of_text(analysis, text) for text in (first, second)]
     if wanted[0] == wanted[1]:
         raise SpecError("both sides are the same setting", f"--between {first} {second}", "name two that differ")

@@ -106,8 +106,8 @@ def cpu_table(analysis: Analysis) -> Table:
     rows = []
     for point in analysis.points:
         totals: dict[str, dict[str, list[float]]] = {}
-        for record in (record for record in point.records if record.ok):
-            for core, columns in shares_of_cores(record.registry.window(record.samples())).items():
+        for run in point.ok:
+            for core, columns in shares_of_cores(run.window).items():
                 for column, figure in columns.items():
                     if figure.value is not None:
                         totals.setdefault(core, {}).setdefault(column, []).append(figure.value)

@@ -12,7 +12,6 @@ from typing import Literal
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.engines import registry as engines
-from bufferlab.report.analyse import own_chapters
 from bufferlab.report.chapters.knee import FoundKnee, found_knees
 from bufferlab.report.chapters.latency_rate import Saturation, saturation
 from bufferlab.results.metrics import Metric, phase_of, qualified
@@ -35,7 +34,7 @@ _MANY_TIMES = 3.0
 def instead(analysis: Analysis) -> str:
     """Return the sentences that replace the headline's change: knees, the rate served, trends, effects of factors."""
     found = [_knee(one) for one in found_knees(analysis)] or [_saturation(one) for one in saturation(analysis)]
-    return " ".join(found or own_chapters(analysis).answer(analysis))
+    return " ".join(found or engines.chapters(analysis.engine).answer(analysis))
 
 
 def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.chapter.point_table import headed, point_table
-from bufferlab.report.analyse import own_chapters
+from bufferlab.engines import registry as engines
 from bufferlab.results.metrics import Metric, per_work
 from bufferlab.results.timeline import finest_share, measured_instants, part, samples_of
 from bufferlab.units import format_bytes, format_count
@@ -85,7 +85,7 @@ def main_table(analysis: Analysis) -> Table:
     caption = "Means over the runs of a point with 95 % intervals for another run like them."
     if analysis.unit_of_work == "new_order":
         caption += " Per New-Order divides by New-Orders completed, the 1 % rolled back included."
-    if files := own_chapters(analysis).bytes_written(analysis.runs):
+    if files := engines.chapters(analysis.engine).bytes_written(analysis.runs):
         caption += f" Bytes written are those of {words.listing(files)} together."
     if blocked := analysis.claim_blocked(analysis.work_per_s):
         caption += f" Differences of throughput are not resolved ({blocked})."

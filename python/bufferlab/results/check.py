@@ -154,7 +154,7 @@ class EngineResults:
     """Return the most bytes that its process may have read in the window from files that are not the database's."""
     reads_beside_are: str = ""
     """What these reads are, for a reader of the check that allows them."""
-    pool: str = "pool_size"
+    pool: str = ""
     """The setting of the bytes of its pool's frames; "": the engine keeps no pages in a pool of its own."""
     version_of: str = ""
     """The program whose version a run has, where it is not the engine: the kernel, for a bare file."""

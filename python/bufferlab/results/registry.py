@@ -6,9 +6,9 @@ folder. It knows no engine by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bufferlab.knob import Knob
 from bufferlab.results import metrics
@@ -24,6 +24,22 @@ if TYPE_CHECKING:
     from bufferlab.results.schema import Run
 
 
+class Question(Protocol):
+    """The question that a workload asks of a sweep, and the workload's parameters."""
+
+    @property
+    def headline(self) -> str:
+        """Return the metric that answers the question."""
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """Return the metrics whose steps are judged, the headline first."""
+
+    @property
+    def parameters(self) -> tuple[Knob, ...]:
+        """Return the parameters that a user may set."""
+
+
 @dataclass(frozen=True)
 class Registry:
     """Everything declared of results, each by its name."""
@@ -33,12 +49,14 @@ class Registry:
     derived: Mapping[str, Metric]
     """The values of a run: of its edge samples, all but those of histograms."""
     engines: Mapping[str, EngineResults]
+    questions: Mapping[str, Question]
+    """By the name of a workload, what it asks of a sweep."""
     parameters: Mapping[str, tuple[Knob, ...]]
     """By the name in run.json: workloads may share a name, and each has words of its own for it."""
 
     @classmethod
-    def of(cls, engines: Mapping[str, EngineResults], parameters: Iterable[Knob]) -> Registry:
-        """Return the registry of these engines' results, and of parameters of workloads.
+    def of(cls, engines: Mapping[str, EngineResults], questions: Mapping[str, Question]) -> Registry:
+        """Return the registry of these engines' results, and of the questions of workloads.
 
         AssertionError if a metric is declared twice, or an engine has words for one that no other engine may have.
         """
@@ -54,10 +72,10 @@ class Registry:
         if unknown := {name for owned in owners for name in owned.words} - shared:
             raise AssertionError(f"words for {sorted(unknown)}, which no other engine may have")
         named: dict[str, tuple[Knob, ...]] = {}
-        for knob in parameters:
+        for knob in (knob for question in questions.values() for knob in question.parameters):
             named[knob.spelling] = (*named.get(knob.spelling, ()), knob)
         told = {metric.name: _told(metric, owners) if metric.name in shared else metric for metric in raw}
-        return cls(told, {metric.name: metric for metric in derived}, engines, named)
+        return cls(told, {metric.name: metric for metric in derived}, engines, questions, named)
 
     def metric(self, name: str) -> Metric:
         """Return the declaration of one metric, raw or derived; a phase's value is declared as any other."""
@@ -72,8 +90,8 @@ class Registry:
         return [*self.raw.values(), *self.derived.values()]
 
     def of_engine(self, name: str) -> EngineResults:
-        """Return the part of the results that an engine owns: nothing, for a name that no engine has."""
-        return self.engines.get(name, EngineResults())
+        """Return the part of the results that an engine owns; a name that no engine has is a database's."""
+        return self.engines.get(name, EngineResults(pool="pool_size"))
 
     def fits(self, name: str, told: object) -> bool:
         """Return whether some workload may have run with this value; true of a name that no workload declares."""
@@ -96,16 +114,16 @@ class Registry:
         """Return a run with the values of its samples and latencies."""
         owned, window, latency = self.of_engine(run.engine), self.window(samples), _of_window(latency)
         return MeasuredRun(
-            run,
-            owned,
-            self.raw,
-            window,
-            self.evaluate(window) | _latencies(latency),
-            total_us(latency),
-            sum(row[4] for row in latency.iter_rows() if row[1] == "service"),
-            {phase.name: self.values(samples, phase.name) for phase in run.phases},
-            drift(samples, owned.late_work),
-            device_drift(samples),
+            run=run,
+            engine=owned,
+            raw=self.raw,
+            window=window,
+            values=self.evaluate(window) | _latencies(latency),
+            latency_us=total_us(latency),
+            latency_n=sum(row[4] for row in latency.iter_rows() if row[1] == "service"),
+            phases={phase.name: self.values(samples, phase.name) for phase in run.phases},
+            drift=drift(samples, owned.late_work),
+            device_drift=device_drift(samples),
         )
 
 

@@ -23,21 +23,26 @@ from bufferlab import marked
 from bufferlab.errors import DataFileError, Failure, InternalError
 from bufferlab.marked import TEMPORARY
 from bufferlab.results import decoding
-from bufferlab.results.keys import canonical_json
-from bufferlab.results.page_traces import page_trace_words
-from bufferlab.results.reading import (
+from bufferlab.results.files import (
     COPY_HINT,
     RESUME_HINT,
     Told,
+    copy,
+    into,
     read_json,
     read_parquet,
     read_toml,
+    sync_folder,
     validated,
+    write_bytes,
+    write_parquet,
     wrong_latencies,
     wrong_page_trace,
     wrong_samples,
     wrong_trace,
 )
+from bufferlab.results.keys import canonical_json
+from bufferlab.results.page_traces import page_trace_words
 from bufferlab.results.schema import (
     BLOCK_TRACE_COLUMNS,
     FORMAT_VERSION,
@@ -48,7 +53,6 @@ from bufferlab.results.schema import (
     StoredHost,
     StoredPlan,
 )
-from bufferlab.results.writing import copy, into, sync_folder, write_bytes, write_parquet
 
 if TYPE_CHECKING:
     import polars as pl
@@ -107,6 +111,31 @@ def latency_rows(histograms: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
     return rows
 
 
+class _Recent:
+    """The tables read last, by the hash of their file, within a bound: each chapter of a report reads all runs."""
+
+    _MOST_BYTES = 128 << 20
+
+    def __init__(self) -> None:
+        self._tables: dict[str, tuple[pl.DataFrame, int]] = {}
+        self._bytes = 0
+
+    def get(self, sha256: str, read: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+        """Return a table, read only where it is not here any more."""
+        if sha256 in self._tables:
+            table, size = self._tables.pop(sha256)
+        else:
+            table = read()
+            self._bytes += (size := int(table.estimated_size()))
+        self._tables[sha256] = table, size  # Behind all others.
+        while self._bytes > self._MOST_BYTES:
+            self._bytes -= self._tables.pop(next(iter(self._tables)))[1]
+        return table
+
+
+_recent = _Recent()
+
+
 @dataclass(frozen=True)
 class RunRecord:
     """One published run: `run` is its run.json, typed; the samples are read from disk when asked for."""
@@ -138,7 +167,11 @@ class RunRecord:
         return failure.sentence() if failure else None
 
     def samples(self) -> pl.DataFrame:
-        """Read samples.parquet: one row per sample and metric."""
+        """Return the rows of samples.parquet, one per sample and metric. They are not to be changed."""
+        stored = self.run.files.get("samples.parquet")
+        return _recent.get(stored.sha256, self._read_samples) if stored else self._read_samples()
+
+    def _read_samples(self) -> pl.DataFrame:
         return _table(
             self.folder / "samples.parquet", SAMPLE_COLUMNS, lambda rows: wrong_samples(rows, self.registry.raw)
         )

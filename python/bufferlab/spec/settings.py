@@ -239,7 +239,7 @@ def _judge_only_on(
 
 def _judge_frames(merged: Merged, engine: EngineDeclaration, judged: Judged) -> None:
     """Add a problem for each pool in bytes that holds fewer frames of the largest page than the engine needs."""
-    page_knob, frame_knob = engine.page_knob, engine.frame_knob
+    page_knob, frame_knob = engine.page_knob, engine.results.pool
     if not frame_knob:
         return
     pages = judged.sweep.get(page_knob) or (judged.knobs[page_knob],)

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -209,7 +209,7 @@ class Fit:
         return _Spot(float(weights @ self._effects), error, self.df_error, self._why_no_interval(weights))
 
     def _own_mean(self, point: Hashable) -> _Spot:
-        return _one_sample(np.array([y for (at, _, _), y in zip(self._cells, self._y, strict=True) if at == point]))
+        return _one_sample(np.array([y for ys in self._ys[point].values() for y in ys]))
 
     def _own_step(self, a: Hashable, b: Hashable) -> _Spot:
         """Return the paired comparison over the blocks that have both points."""
@@ -221,24 +221,32 @@ class Fit:
         return np.array([of_b[block] - of_a[block] for block in self.blocks if block in of_a and block in of_b])
 
     def _by_block(self, point: Hashable) -> dict[Hashable, float]:
-        found: dict[Hashable, list[float]] = {}
-        for (at, block, _), y in zip(self._cells, self._y, strict=True):
-            if at == point:
-                found.setdefault(block, []).append(float(y))
-        return {block: sum(values) / len(values) for block, values in found.items()}
+        return {block: sum(values) / len(values) for block, values in self._ys.get(point, {}).items()}
+
+    @cached_property
+    def _ys(self) -> dict[Hashable, dict[Hashable, list[float]]]:
+        """The values on the fitted scale, by point and block."""
+        found: dict[Hashable, dict[Hashable, list[float]]] = {}
+        for (at, block, _), y in zip(self._cells, self._y.tolist(), strict=True):
+            found.setdefault(at, {}).setdefault(block, []).append(y)
+        return found
 
     def _why_no_interval(self, weights: Array) -> str | None:
         if len(self.blocks) < 2:
             return _ONE_BLOCK
-        projected = weights @ self._inverse @ (self._design.T @ self._design)
-        if not np.allclose(projected, weights, atol=1e-8):
+        if np.abs(weights @ self._projection - weights).max() > 1e-8:
             return "too many runs are missing: these points share no blocks"
         if self.df_error < 1 and (len(self.points) > 1 or self._df_blocks < 1):
             return _TOO_FEW
         return None
 
+    @cached_property
+    def _projection(self) -> Array:
+        """The matrix that leaves weights as they are where the runs determine what is weighted."""
+        return np.asarray(self._inverse @ (self._design.T @ self._design), dtype=np.float64)
+
     def _runs_at(self, point: Hashable) -> int:
-        return sum(1 for at, _, _ in self._cells if at == point)
+        return sum(map(len, self._ys.get(point, {}).values()))
 
     def _back(self, number: float) -> float:
         return float(np.exp(number)) if self.scale == "log" else float(number)

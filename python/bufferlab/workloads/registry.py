@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import import_module
-from typing import cast
 
 from bufferlab.workloads.declaration import WorkloadDeclaration
+from bufferlab.workloads.hot_rows import declaration as hot_rows
+from bufferlab.workloads.index_scan import declaration as index_scan
+from bufferlab.workloads.program import declaration as program
+from bufferlab.workloads.random_read import declaration as random_read
+from bufferlab.workloads.script import declaration as script
+from bufferlab.workloads.tpcc import declaration as tpcc
 
-WORKLOADS: dict[str, str] = {
-    "tpcc": "bufferlab.workloads.tpcc",
-    "hot_rows": "bufferlab.workloads.hot_rows",
-    "index_scan": "bufferlab.workloads.index_scan",
-    "script": "bufferlab.workloads.script",
-    "random_read": "bufferlab.workloads.random_read",
-    "program": "bufferlab.workloads.program",
+WORKLOADS: dict[str, WorkloadDeclaration] = {
+    module.DECLARATION.name: module.DECLARATION for module in (tpcc, hot_rows, index_scan, script, random_read, program)
 }
 
 
@@ -25,7 +24,7 @@ def names() -> list[str]:
 
 def declaration(name: str) -> WorkloadDeclaration:
     """Return the workload's declaration. Raises KeyError for an unknown name."""
-    return cast(WorkloadDeclaration, import_module(f"{WORKLOADS[name]}.declaration").DECLARATION)
+    return WORKLOADS[name]
 
 
 def on_data(workload: WorkloadDeclaration, data: str) -> WorkloadDeclaration:

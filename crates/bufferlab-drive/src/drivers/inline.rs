@@ -1,7 +1,7 @@
 //! The only driver of an engine that runs inside its thread, as SQLite does: it drives on the calling thread.
 //!
 //! After each transaction the driver loads one flag. When the sampler has asked, the driver writes the engine's counters
-//! to the board with its tallies, so that nothing is shared on the hot path, and every row of engine counters is one
+//! to the scoreboard with its tallies, so that nothing is shared on the hot path, and every row of engine counters is one
 //! moment between two transactions. The gate looks at the end of each of its windows exactly: equal seeds then warm up
 //! by equally many transactions.
 
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use bufferlab_workload::client::{Client, ClientError};
 
-use super::{Board, Drivers, Stretch, Stretched};
+use super::{Drivers, Scoreboard, Segment, SegmentEnd};
 use crate::driver::Driver;
 use crate::failure::Failure;
 use crate::gate_feed::{GATE_WINDOW, GateFeed};
@@ -20,12 +20,12 @@ use crate::sampler::Inside;
 
 /// Transactions between two looks at the clock while none is long: the time limit is a safety net, not the rule.
 const CLOCK_LOOK: u64 = 64;
-/// The driver's place on the board.
+/// The driver's place on the scoreboard.
 const ONLY: usize = 0;
 
-/// The driver's answers to the sampler, while it is on the board.
+/// The driver's answers to the sampler, while it is on the scoreboard.
 pub(super) struct Answers<'a> {
-    board: &'a Board,
+    board: &'a Scoreboard,
     inside: &'a mut dyn Inside,
     answered: u64,
 }
@@ -45,17 +45,17 @@ impl Answers<'_> {
 }
 
 impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
-    /// Runs the only driver on this thread until the stretch is over or the gate opens.
+    /// Runs the only driver on this thread until the segment is over or the gate opens.
     ///
     /// # Errors
     /// The driver's.
     pub fn run_inline(
         &mut self,
-        stretch: &Stretch<'_>,
+        segment: &Segment<'_>,
         inside: &mut dyn Inside,
         feed: Option<&mut GateFeed>,
-    ) -> Result<Stretched, Failure> {
-        self.inline(stretch.cancelled, inside, |driver, answers| steps(stretch, driver, answers, feed))
+    ) -> Result<SegmentEnd, Failure> {
+        self.inline(segment.cancelled, inside, |driver, answers| steps(segment, driver, answers, feed))
     }
 
     /// Lets `drive` move the driver, and returns what came of it.
@@ -64,7 +64,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         cancelled: &AtomicBool,
         inside: &mut dyn Inside,
         drive: impl FnOnce(&mut Driver<C, K>, &mut Answers<'_>) -> Result<(), ClientError>,
-    ) -> Result<Stretched, Failure> {
+    ) -> Result<SegmentEnd, Failure> {
         let board = Arc::clone(&self.board);
         let mut answers = Answers { board: &board, inside, answered: board.enter() };
         let driver = &mut self.drivers[ONLY];
@@ -74,13 +74,13 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         }
         // Without the engine's counters: reading them gets pages, which only a sample may do.
         board.tell(ONLY, None, driver, Vec::new());
-        self.stretched(outcome.err(), cancelled)
+        self.ended(outcome.err(), cancelled)
     }
 }
 
 /// Moves the driver until its transactions or its time are used up, the gate opens, or somebody asks to stop.
 fn steps<C: Client, K: Clock>(
-    stretch: &Stretch<'_>,
+    segment: &Segment<'_>,
     driver: &mut Driver<C, K>,
     answers: &mut Answers<'_>,
     mut feed: Option<&mut GateFeed>,
@@ -88,9 +88,9 @@ fn steps<C: Client, K: Clock>(
     if driver.is_open() {
         wake_on_time();
     }
-    let is_cancelled = || stretch.cancelled.load(Ordering::Relaxed);
-    let is_late = || Instant::now() >= stretch.deadline;
-    let total = stretch.quota.claim_all();
+    let is_cancelled = || segment.cancelled.load(Ordering::Relaxed);
+    let is_late = || Instant::now() >= segment.deadline;
+    let total = segment.quota.claim_all();
     for done in 1..=total {
         while driver.due_in().is_some() {
             driver.wait();

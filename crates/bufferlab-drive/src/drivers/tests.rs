@@ -94,14 +94,14 @@ fn run(
     total: u64,
     cancelled: &AtomicBool,
     unstick: &(dyn Fn() + Sync),
-) -> Result<Stretched, Failure> {
-    let stretch = Stretch {
+) -> Result<SegmentEnd, Failure> {
+    let segment = Segment {
         quota: Quota::new(total, drivers.count()),
         deadline: Instant::now() + Duration::from_secs(60),
         cancelled,
         unstick,
     };
-    drivers.run(&stretch, Duration::from_millis(5), &mut |_| Ok(false))
+    drivers.run(&segment, Duration::from_millis(5), &mut |_| Ok(false))
 }
 
 fn committed(drivers: &TestDrivers) -> u64 {
@@ -119,11 +119,11 @@ fn the_total_is_exact_whatever_the_number_of_drivers() {
         let engine = Arc::new(Engine::default());
         let mut drivers = drivers(&engine, count);
         drivers.begin_window();
-        for stretch in 1..=2 {
+        for segment in 1..=2 {
             let outcome = run(&mut drivers, 10_001, &NOT_CANCELLED, &|| {}).expect("nothing fails");
-            assert_eq!(outcome, Stretched::Whole);
-            assert_eq!(drivers.board.transactions(), stretch * 10_001);
-            assert_eq!(committed(&drivers), stretch * 10_001, "everybody has told everything at the edge");
+            assert_eq!(outcome, SegmentEnd::Whole);
+            assert_eq!(drivers.board.transactions(), segment * 10_001);
+            assert_eq!(committed(&drivers), segment * 10_001, "everybody has told everything at the edge");
         }
         let tallies = drivers.tallies();
         assert_eq!((tallies[0].1.committed, tallies[0].1.service.count()), (20_002, 20_002));
@@ -179,25 +179,25 @@ fn a_driver_that_does_not_end_is_interrupted_when_cancelled() {
         });
         run(&mut drivers, u64::MAX, &cancelled, &|| engine.freed.store(true, Ordering::Relaxed))
     });
-    assert_eq!(outcome, Ok(Stretched::Cancelled));
+    assert_eq!(outcome, Ok(SegmentEnd::Cancelled));
 }
 
 #[test]
 fn who_watches_may_have_enough_and_a_deadline_ends_a_stretch() {
     let engine = Arc::new(Engine::default());
     let mut drivers = drivers(&engine, 2);
-    let stretch = |seconds| Stretch {
+    let segment = |seconds| Segment {
         quota: Quota::new(u64::MAX, 2),
         deadline: Instant::now() + Duration::from_secs_f64(seconds),
         cancelled: &NOT_CANCELLED,
         unstick: &|| {},
     };
     let enough = &mut |transactions| Ok(transactions >= 1_000);
-    assert_eq!(drivers.run(&stretch(60.0), Duration::from_millis(1), enough), Ok(Stretched::Whole));
+    assert_eq!(drivers.run(&segment(60.0), Duration::from_millis(1), enough), Ok(SegmentEnd::Whole));
     assert!(drivers.board.transactions() >= 1_000);
     let begun = Instant::now();
     let never = &mut |_| Ok(false);
-    assert_eq!(drivers.run(&stretch(0.05), Duration::from_millis(1), never), Ok(Stretched::Whole));
+    assert_eq!(drivers.run(&segment(0.05), Duration::from_millis(1), never), Ok(SegmentEnd::Whole));
     assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
@@ -205,14 +205,14 @@ fn who_watches_may_have_enough_and_a_deadline_ends_a_stretch() {
 fn a_failure_of_who_watches_ends_all_too() {
     let engine = Arc::new(Engine::default());
     let mut drivers = drivers(&engine, 2);
-    let stretch = Stretch {
+    let segment = Segment {
         quota: Quota::new(u64::MAX, 2),
         deadline: Instant::now() + Duration::from_secs(60),
         cancelled: &NOT_CANCELLED,
         unstick: &|| {},
     };
     let failure = Failure::new(crate::failure::FailureKind::Io, "no counters", "the engine", "");
-    let outcome = drivers.run(&stretch, Duration::from_millis(1), &mut |_| Err(failure.clone()));
+    let outcome = drivers.run(&segment, Duration::from_millis(1), &mut |_| Err(failure.clone()));
     assert_eq!(outcome, Err(failure));
 }
 
@@ -228,13 +228,13 @@ fn constant_arrivals_of_several_drivers_are_evenly_spaced_together() {
     drivers.begin_window();
     drivers.start_arrivals();
     let begun = Instant::now();
-    let stretch = Stretch {
+    let segment = Segment {
         quota: Quota::new(400, 4).one_by_one(),
         deadline: begun + Duration::from_secs(60),
         cancelled: &NOT_CANCELLED,
         unstick: &|| {},
     };
-    drivers.run(&stretch, Duration::from_millis(5), &mut |_| Ok(false)).expect("nothing fails");
+    drivers.run(&segment, Duration::from_millis(5), &mut |_| Ok(false)).expect("nothing fails");
     // 2,000 a second together: the 400th is due after 200 ms, and no driver begins a transaction before it is due.
     assert!(begun.elapsed() >= Duration::from_millis(199), "{:?}", begun.elapsed());
     let tallies = drivers.tallies();
@@ -267,9 +267,9 @@ impl Inside for Embedded {
     }
 }
 
-fn stretch(total: u64) -> Stretch<'static> {
+fn segment(total: u64) -> Segment<'static> {
     let deadline = Instant::now() + Duration::from_secs(60);
-    Stretch { quota: Quota::new(total, 1), deadline, cancelled: &NOT_CANCELLED, unstick: &|| {} }
+    Segment { quota: Quota::new(total, 1), deadline, cancelled: &NOT_CANCELLED, unstick: &|| {} }
 }
 
 #[test]
@@ -283,8 +283,8 @@ fn a_driver_inside_its_engine_looks_at_the_gate_after_each_of_its_windows_but_no
         let engine = Arc::new(Engine::default());
         let (mut drivers, mut embedded) = (drivers(&engine, 1), Embedded::of(&engine));
         let mut feed = GateFeed::new(frames, 0, Window::default());
-        let outcome = drivers.run_inline(&stretch(total), &mut embedded, Some(&mut feed));
-        assert_eq!(outcome, Ok(Stretched::Whole));
+        let outcome = drivers.run_inline(&segment(total), &mut embedded, Some(&mut feed));
+        assert_eq!(outcome, Ok(SegmentEnd::Whole));
         assert_eq!((drivers.board.transactions(), committed(&drivers)), (ended, ended));
         assert_eq!((embedded.looks, feed.end()), (looks, end));
         assert_eq!(embedded.reads, 0, "nobody asked for the engine's counters, and reading them gets pages");
@@ -310,7 +310,7 @@ fn a_driver_inside_its_engine_answers_with_counters_and_tallies_of_one_moment() 
             }
             answers
         });
-        drivers.run_inline(&stretch(300_000), &mut embedded, None).expect("nothing fails");
+        drivers.run_inline(&segment(300_000), &mut embedded, None).expect("nothing fails");
         over.store(true, Ordering::Relaxed);
         sampler.join().expect("it samples")
     });
@@ -351,8 +351,8 @@ fn a_driver_that_does_not_answer_is_sampled_in_the_phase_it_is_in_and_the_sample
             cancelled.store(true, Ordering::Relaxed);
             engine.freed.store(true, Ordering::Relaxed);
         });
-        let stretch = Stretch { cancelled: &cancelled, ..stretch(u64::MAX) };
-        assert_eq!(drivers.run_inline(&stretch, &mut embedded, None), Ok(Stretched::Cancelled));
+        let segment = Segment { cancelled: &cancelled, ..segment(u64::MAX) };
+        assert_eq!(drivers.run_inline(&segment, &mut embedded, None), Ok(SegmentEnd::Cancelled));
         // The failure of a statement that was interrupted is none, and the answer to a question that was too late is lost.
         sampler.edge(Edge::End, &mut ()).expect("nothing is asked");
     });

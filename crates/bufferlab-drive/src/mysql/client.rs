@@ -102,14 +102,12 @@ impl MysqlClient {
     }
 
     /// Returns the connection's number at the server, as SHOW PROCESSLIST has it.
-    #[must_use]
     pub fn connection_id(&self) -> u32 {
         self.conn.connection_id()
     }
 
     /// Returns the number of requests sent and answered since the client was made, without those that prepare
     /// statements.
-    #[must_use]
     pub fn round_trips(&self) -> u64 {
         self.round_trips
     }

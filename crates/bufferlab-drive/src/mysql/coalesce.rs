@@ -72,7 +72,6 @@ impl Template {
     }
 
     /// Returns the text for so many calls, with plain placeholders.
-    #[must_use]
     pub fn sql(&self, calls: usize) -> String {
         let mut sql = String::new();
         write_pieces(&self.head, &mut sql);
@@ -191,14 +190,12 @@ impl Coalesced {
     }
 
     /// Returns the template of a statement.
-    #[must_use]
     pub fn template(&self, statement: StatementId) -> Option<&Template> {
         self.templates.get(usize::from(statement.0)).and_then(Option::as_ref)
     }
 
     /// Returns the end of the longest run of calls from `first` on that a client may send as one. They are adjacent, of
     /// one statement, agree in its shared parameters, and are not too many.
-    #[must_use]
     pub fn run_end(&self, batch: &Batch, first: usize) -> usize {
         let statement = batch.statement(first);
         let Some(template) = self.template(statement) else { return first + 1 };

@@ -6,8 +6,8 @@ use mysql::{Conn, Error, OptsBuilder};
 
 use super::error::{failure, is_timeout};
 use super::line::{ANSWER_WITHIN, Line};
-use super::target::Target;
 use crate::failure::{Failure, FailureKind};
+use crate::server::target::{Place, Target};
 
 /// Longest time that connecting over TCP may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,17 +59,14 @@ pub(super) fn no_socket(error: &std::io::Error, place: &str) -> Failure {
 
 fn open(target: &Target, database: Option<&str>) -> Result<Conn, Failure> {
     let place = target.place();
-    if target.socket.is_none() && target.host.is_none() {
-        let hint = "give the server's socket, or its host and port";
-        return Err(Failure::new(FailureKind::Usage, "the target names no server", place, hint));
-    }
-    let options = OptsBuilder::new()
+    let options = match &target.place {
+        Place::Socket(path) => OptsBuilder::new().socket(Some(path)),
+        Place::Tcp { host, port } => OptsBuilder::new().ip_or_hostname(Some(host)).tcp_port(*port),
+    };
+    let options = options
         .user(Some(&target.user))
         .pass(Some(&target.password))
         .db_name(database)
-        .socket(target.socket.as_deref())
-        .ip_or_hostname(target.host.as_deref())
-        .tcp_port(target.port_or_default())
         .tcp_connect_timeout(Some(CONNECT_TIMEOUT))
         .read_timeout(Some(ANSWER_WITHIN))
         // By default the library asks a TCP server for its socket and moves there: another transport than asked for.

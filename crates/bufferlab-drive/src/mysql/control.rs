@@ -1,22 +1,25 @@
 //! A control connection: it reads counters, executes statements outside of transactions, and interrupts statements.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use super::connection::{connect_to_ask, connect_to_server, no_socket};
 use super::error::failure;
-use super::line::{ANSWER_WITHIN, Line};
-use super::target::Target;
+use super::line::{ANSWER_WITHIN, Line, Lines};
 use super::version::Version;
 use crate::failure::Failure;
+use crate::lock;
+use crate::server::target::Target;
 
 /// A connection on which no run measures transactions. The server must answer it within [`ANSWER_WITHIN`], unless a
 /// method says otherwise.
 pub struct Control {
     conn: Conn,
     line: Line,
+    /// The connections that end together when this one finds the server silent.
+    lines: Arc<Lines>,
     place: String,
 }
 
@@ -26,21 +29,17 @@ impl Control {
     /// # Errors
     /// When the server is not there, or refuses.
     pub fn open(target: &Target) -> Result<Self, Failure> {
+        Control::open_among(target, &Arc::default())
+    }
+
+    /// Connects to the target's database, as one of a run's connections.
+    ///
+    /// # Errors
+    /// When the server is not there, or refuses.
+    pub fn open_among(target: &Target, lines: &Arc<Lines>) -> Result<Self, Failure> {
         let (conn, place) = (connect_to_ask(target)?, target.place());
-        let line = Line::of(&conn).map_err(|error| no_socket(&error, &place))?;
-        Ok(Control { conn, line, place })
-    }
-
-    /// Returns the server's place, for messages.
-    #[must_use]
-    pub fn place(&self) -> &str {
-        &self.place
-    }
-
-    /// Returns the connection's socket.
-    #[must_use]
-    pub fn line(&self) -> &Line {
-        &self.line
+        let line = lines.hold_of(&conn).map_err(|error| no_socket(&error, &place))?;
+        Ok(Control { conn, line, lines: Arc::clone(lines), place })
     }
 
     /// Removes the time limit of statements: from now on they may read whole tables, or wait for locks.
@@ -52,7 +51,6 @@ impl Control {
     }
 
     /// Returns the connection's number at the server.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.conn.connection_id()
     }
@@ -119,7 +117,8 @@ impl Control {
         action: &str,
         ask: impl FnOnce(&mut Conn) -> Result<T, mysql::Error>,
     ) -> Result<T, Failure> {
-        ask(&mut self.conn).map_err(|error| failure(action, &self.place, &error))
+        let answer = ask(&mut self.conn).map_err(|error| failure(action, &self.place, &error));
+        answer.inspect_err(|failure| self.lines.met(failure))
     }
 }
 
@@ -131,20 +130,19 @@ pub struct Killer {
 
 impl Killer {
     /// Makes a killer that interrupts no connection yet.
-    #[must_use]
     pub fn new(target: &Target) -> Self {
         Killer { target: target.clone(), ids: Mutex::default() }
     }
 
     /// Sets the connections that it interrupts.
     pub fn set(&self, ids: Vec<u32>) {
-        *self.ids.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = ids;
+        *lock(&self.ids) = ids;
     }
 
     /// Interrupts the statements of its connections. Ignores a connection that executes nothing or is gone. Does
     /// nothing when the server does not answer: its connections then end by themselves.
     pub fn kill(&self) {
-        let ids = self.ids.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let ids = lock(&self.ids).clone();
         let Ok(mut conn) = connect_to_server(&self.target) else { return };
         for id in ids {
             let _ = conn.query_drop(format!("KILL QUERY {id}"));

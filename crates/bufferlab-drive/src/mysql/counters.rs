@@ -141,7 +141,6 @@ pub struct DemandMisses {
 
 impl DemandMisses {
     /// Makes a reader over this connection.
-    #[must_use]
     pub fn new(control: Control, version: &Version) -> Self {
         DemandMisses { control, one_pool: version.has_one_pool(), last: 0 }
     }

@@ -5,6 +5,7 @@ use mysql::{DriverError, Error};
 
 use super::line::ANSWER_WITHIN;
 use crate::failure::{FULL_DISK_HINT, Failure, FailureKind};
+use crate::server::Meaning;
 use crate::server::session::SERVER_GONE_HINT;
 
 /// Of MariaDB with `innodb_snapshot_isolation`: the row that the transaction wants to lock has changed since its
@@ -25,15 +26,6 @@ const ER_QUERY_INTERRUPTED: u16 = 1317;
 const ER_CONNECTION_KILLED: u16 = 1927;
 const CR_SERVER_GONE_ERROR: u16 = 2006;
 const CR_SERVER_LOST: u16 = 2013;
-
-/// The meaning of an error, from which errors for workloads and users are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Meaning {
-    Retry,
-    Lost,
-    DiskFull,
-    Statement,
-}
 
 fn meaning(error: &Error) -> Meaning {
     let Error::MySqlError(server) = error else { return Meaning::Lost };
@@ -86,15 +78,8 @@ fn words(error: &Error) -> String {
 }
 
 /// Returns the error of a statement for its workload.
-#[must_use]
 pub fn client_error(statement: &str, error: &Error) -> ClientError {
-    let message = words(error);
-    match meaning(error) {
-        Meaning::Retry => ClientError::Retry { message },
-        Meaning::Lost => ClientError::Lost { message },
-        Meaning::DiskFull => ClientError::DiskFull { message },
-        Meaning::Statement => ClientError::Statement { statement: statement.to_owned(), message },
-    }
+    meaning(error).client_error(statement, words(error))
 }
 
 /// The hint when the server runs and does not answer.
@@ -107,7 +92,6 @@ const OTHER_WAY_HINT: &str = "the account's way to log in is not known here: mak
 
 /// Returns the failure of an error outside of any workload: in connecting, preparing, loading or controlling. `place`
 /// is the server's, or the name of the statement.
-#[must_use]
 pub fn failure(action: &str, place: &str, error: &Error) -> Failure {
     let (kind, hint) = match meaning(error) {
         _ if matches!(error, Error::DriverError(DriverError::UnknownAuthPlugin(_))) => {

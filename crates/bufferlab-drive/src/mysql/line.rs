@@ -8,13 +8,14 @@ use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use mysql::Conn;
 
 use super::error::SERVER_SILENT_HINT;
 use crate::failure::Failure;
+use crate::lock;
 
 /// Longest time that a server may take for a greeting, a setting or its counters, which wait for no lock. Even an
 /// overloaded server takes far less.
@@ -61,16 +62,9 @@ pub struct Lines {
     silence: Mutex<Option<Failure>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Lines {
-    /// Adds a connection of the run. After the silence it cuts a new one at once.
-    ///
-    /// # Errors
-    /// When the process has no more descriptors.
-    pub fn hold(&self, line: &Line) -> io::Result<()> {
+    /// Adds a connection's socket. After the silence it cuts a new one at once.
+    fn hold(&self, line: &Line) -> io::Result<()> {
         let line = line.try_clone()?;
         let mut held = lock(&self.held);
         if lock(&self.silence).is_some() {
@@ -78,6 +72,16 @@ impl Lines {
         }
         held.push(line);
         Ok(())
+    }
+
+    /// Adds a connection of the run, and returns its socket.
+    ///
+    /// # Errors
+    /// When the process has no more descriptors.
+    pub fn hold_of(&self, conn: &Conn) -> io::Result<Line> {
+        let line = Line::of(conn)?;
+        self.hold(&line)?;
+        Ok(line)
     }
 
     /// Takes the failure of a connection. If the server is silent, it cuts all connections, because a wait on any of

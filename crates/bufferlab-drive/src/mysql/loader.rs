@@ -19,13 +19,13 @@ use self::table::TableWriter;
 use super::connection::{connect, connect_to_server};
 use super::dialect::DIALECT;
 use super::error::failure;
-use super::target::Target;
 use crate::failure::{Failure, FailureKind};
 use crate::schema::{TableSchema, table_schemas};
 use crate::server::bulk::{Bulk, Written};
 use crate::server::encode::Form;
 use crate::server::job::Load;
 use crate::server::set_up::set_up;
+use crate::server::target::Target;
 use crate::sqlite::loader::{LoadProgress, Loaded};
 
 /// The table that marks a schema of the user's server as ours. A load makes it and does not count it.
@@ -36,7 +36,7 @@ const SIGNED: &str = " COMMENT = 'bufferlab'";
 
 /// The state that the threads of a load share.
 struct Shared<'a> {
-    load: &'a Load<Target>,
+    load: &'a Load,
     bulk: Bulk<'a>,
     tables: &'a [TableSchema],
     form: Form,
@@ -48,11 +48,7 @@ struct Shared<'a> {
 /// # Errors
 /// When the database exists and is not empty, the disk is full, the server fails, or `cancelled` is set; the database
 /// is then incomplete.
-pub fn load(
-    load: &Load<Target>,
-    cancelled: &AtomicBool,
-    on_progress: &mut dyn FnMut(LoadProgress),
-) -> Result<Loaded, Failure> {
+pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Loaded, Failure> {
     let started = Instant::now();
     let mut control = create_database(&load.target)?;
     let mut tables = Vec::new();
@@ -96,7 +92,7 @@ fn create_database(target: &Target) -> Result<Conn, Failure> {
 }
 
 fn load_tables(
-    load: &Load<Target>,
+    load: &Load,
     control: &mut Conn,
     population: &dyn Population,
     cancelled: &AtomicBool,
@@ -142,7 +138,7 @@ fn write_tables(shared: &Shared<'_>, next: &mut dyn FnMut() -> Option<usize>) ->
 }
 
 /// Returns the rows of every table in the database; a setup section may have made any.
-fn count_rows(load: &Load<Target>, control: &mut Conn) -> Result<Vec<(String, u64)>, Failure> {
+fn count_rows(load: &Load, control: &mut Conn) -> Result<Vec<(String, u64)>, Failure> {
     let at = |error: Error| failure("counting rows", &load.target.place(), &error);
     let sql = "SELECT table_name FROM information_schema.tables \
         WHERE table_schema = ? AND table_type = 'BASE TABLE' AND table_name <> ? ORDER BY table_name";
@@ -156,7 +152,7 @@ fn count_rows(load: &Load<Target>, control: &mut Conn) -> Result<Vec<(String, u6
 }
 
 /// Returns the size of tables and indexes by the server's statistics.
-fn stored_bytes(load: &Load<Target>, control: &mut Conn) -> Result<u64, Failure> {
+fn stored_bytes(load: &Load, control: &mut Conn) -> Result<u64, Failure> {
     // 8.0 shows statistics of up to a day ago by default; others do not know the variable.
     let _ = control.query_drop("SET SESSION information_schema_stats_expiry = 0");
     let sql = "SELECT CAST(SUM(data_length + index_length) AS UNSIGNED) FROM information_schema.tables \

@@ -13,7 +13,6 @@ mod plan;
 mod program;
 pub mod run;
 mod session;
-pub mod target;
 pub mod version;
 mod wire;
 

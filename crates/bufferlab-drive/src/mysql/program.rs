@@ -20,10 +20,9 @@ use crate::failure::{Failure, FailureKind};
 use crate::finished::{Finished, Part, WarmedUp};
 use crate::gate::{GateEnd, Window};
 use crate::gate_feed::GateFeed;
-use crate::job::Limit;
 use crate::sampler::EngineCounters;
 use crate::server::job::{Counted, ProgramJob};
-use crate::server::session::{Session, deadline};
+use crate::server::session::Session;
 
 /// Time between two polls of the server's count of transactions.
 const LOOK: Duration = Duration::from_millis(60);
@@ -140,13 +139,13 @@ fn said(status: ExitStatus) -> String {
 
 /// Runs warm-up and window while the program runs, then stops the program.
 pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJob) -> Result<Finished, Failure> {
-    let course = session.course;
+    let job = session.job;
     let mut finished = Finished::default();
-    session.sampler.enter(Phase::WarmUp, None, course.warm_up.limit.transactions);
+    session.sampler.enter(Phase::WarmUp, None, job.warm_up.limit.transactions);
     let (before, first) = look(session, program.counted)?;
     let begun = Instant::now();
     let mut running = Running::start(program)?;
-    let mut feed = GateFeed::new(course.frames, course.warm_up.at_least, Window::of(before));
+    let mut feed = GateFeed::new(job.frames, job.warm_up.at_least, Window::of(before));
     let (mut done, mut gate) = (0, None);
     loop {
         if session.is_cancelled() {
@@ -156,7 +155,7 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
         let (misses, transactions) = look(session, program.counted)?;
         done = transactions - first;
         gate = if feed.is_due(done) { feed.look(done, Window::of(misses)) } else { None };
-        if gate.is_none() && (done >= course.warm_up.limit.transactions || is_over(begun, course.warm_up.limit)) {
+        if gate.is_none() && (done >= job.warm_up.limit.transactions || begun.elapsed() >= job.warm_up.limit.time()) {
             gate = Some(GateEnd::Cap);
         }
         if gate.is_some() {
@@ -168,7 +167,7 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
     finished.warm_up = WarmedUp { gate, misses: feed.misses(), part };
     finished.interrupted = gate.is_none();
     if !finished.interrupted {
-        session.sampler.enter(Phase::Measure, None, course.measure.transactions);
+        session.sampler.enter(Phase::Measure, None, job.measure.transactions);
         (finished.measured, finished.interrupted) = window(session, program, &mut running)?;
     }
     running.stop();
@@ -182,12 +181,12 @@ fn window(
     program: &ProgramJob,
     running: &mut Running<'_>,
 ) -> Result<(Part, bool), Failure> {
-    let limit = session.course.measure;
+    let limit = session.job.measure;
     session.edge(Edge::Start)?;
     let (_, first) = look(session, program.counted)?;
     let begun = Instant::now();
     let mut done = 0;
-    while done < limit.transactions && !is_over(begun, limit) && !session.is_cancelled() {
+    while done < limit.transactions && begun.elapsed() < limit.time() && !session.is_cancelled() {
         std::thread::sleep(LOOK);
         running.check()?;
         done = look(session, program.counted)?.1 - first;
@@ -195,10 +194,6 @@ fn window(
     let part = Part { transactions: done, seconds: begun.elapsed().as_secs_f64() };
     session.edge(Edge::End)?;
     Ok((part, session.is_cancelled()))
-}
-
-fn is_over(begun: Instant, limit: Limit) -> bool {
-    Instant::now() >= deadline(begun, limit)
 }
 
 /// Returns demand misses and transactions since the server started.

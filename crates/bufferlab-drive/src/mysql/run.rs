@@ -4,15 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use bufferlab_probe::{ProcessProbe, Reading};
+use bufferlab_probe::ProcessProbe;
 
-use super::connection::no_socket;
 use super::control::{Control, Killer};
 use super::counters::{Counters, DemandMisses};
 use super::line::Lines;
 use super::program::{self, ProgramCounters};
 use super::session::MysqlServer;
-use super::target::Target;
 use crate::event::Sink;
 use crate::failure::{Failure, FailureKind};
 use crate::finished::Finished;
@@ -27,22 +25,22 @@ use crate::server::session::Session;
 ///
 /// # Errors
 /// The error of connecting, executing or reading counters. Cancelling is no error: see [`Finished::interrupted`].
-pub fn run(job: &Run<Target>, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
-    let course = job.course()?;
+pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
+    job.check()?;
     if job.program.is_some() && job.pace != Pace::Closed {
         return Err(unusable("a rate is given, and a program that makes the transactions keeps its own", "load"));
     }
     let lines = Arc::new(Lines::default());
-    let mut control = held(Control::open(&job.target)?, &lines)?;
+    let mut control = Control::open_among(&job.target, &lines)?;
     let version = control.version()?;
     let schema = job.datadir.as_ref().map(|datadir| datadir.join(&job.target.database));
-    let sampling = held(Control::open(&job.target)?, &lines)?;
+    let sampling = Control::open_among(&job.target, &lines)?;
     let counters = Counters::new(sampling, &version, schema.as_deref(), job.may_change_settings)?;
+    // Its question once a second also detects a server that does not answer.
     let counters: Box<dyn EngineCounters> = match &job.program {
         None => Box::new(counters),
         Some(program) => Box::new(ProgramCounters::new(counters, program.counted)),
     };
-    let engine = Box::new(Listening { counters, lines: Arc::clone(&lines) });
     let cpu_ns = Arc::new(AtomicU64::new(0));
     let mut server = MysqlServer {
         target: job.target.clone(),
@@ -56,8 +54,8 @@ pub fn run(job: &Run<Target>, sink: &dyn Sink, cancelled: &AtomicBool) -> Result
     let data = job.datadir.as_deref();
     let probes =
         Probes::of(ProbedRun { server_pid: job.server_pid, data, process, asked: &job.probes, page_trace: None })?;
-    with_sampler(Some(engine), version.text, probes, sink, job.sample_interval, |sampler| {
-        let mut session = Session { server: &mut server, course, sampler, cancelled, cpu_ns };
+    with_sampler(Some(counters), version.text, probes, sink, job.sample_interval, |sampler| {
+        let mut session = Session { server: &mut server, job, sampler, cancelled, cpu_ns };
         let outcome = match (&job.program, &job.workload) {
             (Some(program), _) => program::measure(&mut session, program)
                 .and_then(|mut finished| phases(&mut session, &mut finished).map(|()| finished)),
@@ -71,21 +69,4 @@ pub fn run(job: &Run<Target>, sink: &dyn Sink, cancelled: &AtomicBool) -> Result
 
 fn unusable(what: &str, place: &str) -> Failure {
     Failure::new(FailureKind::Usage, what, place, "see `bufferlab list engines` for what is possible")
-}
-
-fn held(control: Control, lines: &Lines) -> Result<Control, Failure> {
-    lines.hold(control.line()).map_err(|error| no_socket(&error, control.place()))?;
-    Ok(control)
-}
-
-/// The server's counters. Their question once a second also detects a server that does not answer.
-struct Listening {
-    counters: Box<dyn EngineCounters>,
-    lines: Arc<Lines>,
-}
-
-impl EngineCounters for Listening {
-    fn read(&mut self, out: &mut Vec<Reading>) -> Result<(), Failure> {
-        self.counters.read(out).inspect_err(|failure| self.lines.met(failure))
-    }
 }

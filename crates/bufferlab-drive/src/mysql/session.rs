@@ -12,15 +12,15 @@ use super::connection::{connect, no_socket};
 use super::control::{Control, Killer};
 use super::counters::DemandMisses;
 use super::dialect::DIALECT;
-use super::line::{Line, Lines};
+use super::line::Lines;
 use super::plan;
-use super::target::Target;
 use crate::failure::{Failure, FailureKind};
 use crate::gate::Window;
 use crate::sampler::AtEdge;
 use crate::server::Sending;
 use crate::server::prefill::TableReads;
 use crate::server::session::{Server, refused};
+use crate::server::target::Target;
 
 /// The beginning of a statement that changes a setting of the whole server.
 const SETTING: &str = "SET GLOBAL";
@@ -49,6 +49,7 @@ impl AtEdge for MysqlServer {
 
 impl Server for MysqlServer {
     type Client = MysqlClient;
+    type Target = Target;
 
     /// A query of a few hundred microseconds at the server.
     const GATE_LOOK: Duration = Duration::from_millis(60);
@@ -77,8 +78,7 @@ impl Server for MysqlServer {
         for workload in workloads {
             plan::check(&mut **workload, self.misses.control())?;
             let conn = connect(&self.target)?;
-            let held = Line::of(&conn).and_then(|line| self.lines.hold(&line));
-            held.map_err(|error| no_socket(&error, &self.target.place()))?;
+            self.lines.hold_of(&conn).map_err(|error| no_socket(&error, &self.target.place()))?;
             clients.push(MysqlClient::of_workload(conn, &mut **workload, self.sending)?);
         }
         self.killer.set(clients.iter().map(MysqlClient::connection_id).collect());
@@ -91,8 +91,7 @@ impl Server for MysqlServer {
         if sections.is_empty() {
             return Ok(true);
         }
-        let mut control = Control::open(&self.target)?;
-        self.lines.hold(control.line()).map_err(|error| no_socket(&error, &self.target.place()))?;
+        let mut control = Control::open_among(&self.target, &self.lines)?;
         control.be_patient()?;
         let killer = Killer::new(&self.target);
         killer.set(vec![control.id()]);

@@ -22,7 +22,6 @@ pub struct Version {
 
 impl Version {
     /// Parses a server's version: `5.7.22-log`, `10.11.6-MariaDB-0+deb12u1`.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         let flavour = if text.contains("MariaDB") { Flavour::Mariadb } else { Flavour::Mysql };
         // MariaDB before 11 may put an old MySQL's number first, for replicas that know no 10.
@@ -33,7 +32,6 @@ impl Version {
     }
 
     /// Returns true for MariaDB from 10.5 on: one buffer pool without instances, and other meanings of some counters.
-    #[must_use]
     pub fn has_one_pool(&self) -> bool {
         self.flavour == Flavour::Mariadb && self.number >= (10, 5)
     }

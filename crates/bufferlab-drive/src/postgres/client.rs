@@ -117,7 +117,6 @@ impl PostgresClient {
 
     /// Returns the number of requests sent and answered since the client was made, without those that prepare
     /// statements.
-    #[must_use]
     pub fn round_trips(&self) -> u64 {
         self.round_trips
     }

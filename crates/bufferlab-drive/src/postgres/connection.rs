@@ -39,13 +39,11 @@ pub(super) fn unexpected(tag: u8) -> PgError {
 
 impl Connection {
     /// Returns the server's own name of its version: "15.18 (Debian 15.18-0+deb12u1)".
-    #[must_use]
     pub fn server_version(&self) -> &str {
         &self.server_version
     }
 
     /// Returns `I` outside of a transaction, `T` in one, `E` in one that failed.
-    #[must_use]
     pub fn transaction(&self) -> u8 {
         self.transaction
     }
@@ -290,16 +288,14 @@ pub(super) fn bind_and_execute(name: &str, out: &mut BytesMut) -> Result<(), PgE
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::target::Target;
     use super::super::wire::tests::{Cue, Scripted, message};
     use super::super::wire::{SILENCE, Silence};
     use super::*;
+    use crate::server::target::{Place, Target};
 
     pub fn target() -> Target {
         Target {
-            socket_dir: Some("/nowhere".to_owned()),
-            host: None,
-            port: None,
+            place: Place::Socket("/nowhere".to_owned()),
             user: "u".to_owned(),
             password: "p".to_owned(),
             database: "d".to_owned(),

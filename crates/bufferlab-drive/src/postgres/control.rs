@@ -6,9 +6,9 @@ use super::connection::{Connection, TextRows};
 use super::error::{PgError, failure};
 use super::interrupt::Handle;
 use super::startup::{connect, connect_to, patient};
-use super::target::Target;
 use super::wire::SILENCE;
 use crate::failure::{Failure, FailureKind};
+use crate::server::target::Target;
 
 /// The database that every server has.
 const MAINTENANCE_DATABASE: &str = "postgres";
@@ -54,13 +54,11 @@ impl Control {
     }
 
     /// Returns the server's place, for messages.
-    #[must_use]
     pub fn place(&self) -> &str {
         &self.place
     }
 
     /// Returns the server's own name of its version.
-    #[must_use]
     pub fn version(&self) -> &str {
         self.connection.server_version()
     }

@@ -7,6 +7,7 @@ use bufferlab_workload::client::ClientError;
 
 use super::message::Malformed;
 use crate::failure::{FULL_DISK_HINT, Failure, FailureKind};
+use crate::server::Meaning;
 use crate::server::session::SERVER_GONE_HINT;
 
 /// An error message of the server.
@@ -67,7 +68,6 @@ impl From<Malformed> for PgError {
 
 impl PgError {
     /// Returns true when the connection is usable after the error.
-    #[must_use]
     pub fn leaves_the_connection_whole(&self) -> bool {
         match self {
             PgError::Server(error) => error.severity == "ERROR",
@@ -77,22 +77,12 @@ impl PgError {
     }
 
     /// Returns the server's code, if it is the server's error.
-    #[must_use]
     pub fn code(&self) -> &str {
         match self {
             PgError::Server(error) => &error.code,
             _ => "",
         }
     }
-}
-
-/// The meaning of an error, from which errors for workloads and users are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Meaning {
-    Retry,
-    Lost,
-    DiskFull,
-    Statement,
 }
 
 fn meaning(error: &PgError) -> Meaning {
@@ -114,20 +104,12 @@ fn meaning(error: &PgError) -> Meaning {
 }
 
 /// Returns the error of a statement for its workload.
-#[must_use]
 pub fn client_error(statement: &str, error: &PgError) -> ClientError {
-    let message = error.to_string();
-    match meaning(error) {
-        Meaning::Retry => ClientError::Retry { message },
-        Meaning::Lost => ClientError::Lost { message },
-        Meaning::DiskFull => ClientError::DiskFull { message },
-        Meaning::Statement => ClientError::Statement { statement: statement.to_owned(), message },
-    }
+    meaning(error).client_error(statement, error.to_string())
 }
 
 /// Returns the failure of an error outside of any workload: in connecting, preparing, loading or controlling. `place`
 /// is the server's, or the name of the statement.
-#[must_use]
 pub fn failure(action: &str, place: &str, error: &PgError) -> Failure {
     let (kind, hint) = match meaning(error) {
         Meaning::DiskFull => (FailureKind::FullDisk, FULL_DISK_HINT),

@@ -1,14 +1,15 @@
 //! Interrupts statements of other connections.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 
 use super::startup::transport;
-use super::target::Target;
 use super::wire::HangUp;
+use crate::lock;
+use crate::server::target::Target;
 
 /// A handle that interrupts a connection: its numbers at the server, and its socket.
 #[derive(Clone)]
@@ -38,7 +39,6 @@ pub struct Interrupter {
 
 impl Interrupter {
     /// Makes an interrupter of no connection yet.
-    #[must_use]
     pub fn new(target: &Target) -> Self {
         Interrupter { target: target.clone(), connections: Mutex::default(), watching: Vec::new() }
     }
@@ -52,18 +52,18 @@ impl Interrupter {
 
     /// Sets the connections that it interrupts.
     pub fn set(&self, handles: Vec<Handle>) {
-        *self.connections.lock().unwrap_or_else(PoisonError::into_inner) = (handles, None);
+        *lock(&self.connections) = (handles, None);
     }
 
     /// Adds a connection that it interrupts.
     pub fn add(&self, handle: Handle) {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner).0.push(handle);
+        lock(&self.connections).0.push(handle);
     }
 
     /// Interrupts the statements of its connections. Ignores a connection that executes nothing or is gone.
     pub fn interrupt(&self) {
         let (handles, first) = {
-            let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut connections = lock(&self.connections);
             let first = *connections.1.get_or_insert_with(Instant::now);
             (connections.0.clone(), first)
         };
@@ -98,20 +98,20 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
+    use crate::server::target::Place;
 
     #[test]
     fn a_server_that_takes_no_requests_is_left() {
         let place = tempfile::tempdir().expect("a directory");
+        let socket = place.path().join("socket").display().to_string();
         let target = Target {
-            socket_dir: Some(place.path().display().to_string()),
-            host: None,
-            port: None,
+            place: Place::Socket(socket.clone()),
             user: String::new(),
             password: String::new(),
             database: String::new(),
         };
         // It accepts connections and never answers, as a stopped process does.
-        let _frozen = std::os::unix::net::UnixListener::bind(target.socket_path().expect("it has one")).expect("free");
+        let _frozen = std::os::unix::net::UnixListener::bind(socket).expect("free");
         let hung_up = Arc::new(AtomicU32::new(0));
         let interrupter = Interrupter::new(&target);
         let handle = || {

@@ -14,13 +14,13 @@ use super::control::Control;
 use super::dialect::{DIALECT, literal};
 use super::error::failure;
 use super::interrupt::Interrupter;
-use super::target::Target;
 use crate::failure::{Failure, FailureKind};
 use crate::schema::{TableSchema, table_schemas};
 use crate::server::bulk::{Bulk, Chunk, Written};
 use crate::server::encode::{Encoder, Form};
 use crate::server::job::Load;
 use crate::server::set_up::set_up;
+use crate::server::target::Target;
 use crate::sqlite::loader::{LoadProgress, Loaded};
 
 /// Memory in which the server sorts an index, and one process for it. Several would write the same index, and the load
@@ -33,11 +33,7 @@ const LOADING: &str = "SET maintenance_work_mem = '256MB'; SET max_parallel_main
 /// # Errors
 /// When the database has tables, the disk is full, the server fails, or `cancelled` is set; the database is then
 /// incomplete.
-pub fn load(
-    load: &Load<Target>,
-    cancelled: &AtomicBool,
-    on_progress: &mut dyn FnMut(LoadProgress),
-) -> Result<Loaded, Failure> {
+pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Loaded, Failure> {
     let started = Instant::now();
     let mut control = open_database(&load.target)?;
     let mut tables = Vec::new();
@@ -58,7 +54,6 @@ pub fn load(
 }
 
 /// Returns a name as an identifier.
-#[must_use]
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
@@ -86,7 +81,7 @@ const TABLES: &str = "SELECT n.nspname, c.relname FROM pg_class AS c JOIN pg_nam
     AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.objid = c.oid AND d.deptype = 'e') ORDER BY 1, 2";
 
 fn load_tables(
-    load: &Load<Target>,
+    load: &Load,
     control: &mut Control,
     population: &dyn Population,
     cancelled: &AtomicBool,

@@ -14,7 +14,6 @@ pub mod run;
 mod session;
 pub mod startup;
 mod statement;
-pub mod target;
 pub mod value;
 pub mod wire;
 

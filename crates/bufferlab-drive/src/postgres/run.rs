@@ -10,7 +10,6 @@ use super::control::Control;
 use super::counters::{Counters, DemandMisses};
 use super::interrupt::Interrupter;
 use super::session::PostgresServer;
-use super::target::Target;
 use crate::event::Sink;
 use crate::failure::{Failure, FailureKind};
 use crate::finished::Finished;
@@ -23,8 +22,8 @@ use crate::server::session::Session;
 ///
 /// # Errors
 /// The error of connecting, executing or reading counters. Cancelling is no error: see [`Finished::interrupted`].
-pub fn run(job: &Run<Target>, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
-    let course = job.course()?;
+pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
+    job.check()?;
     let (Some(workload), None) = (&job.workload, &job.program) else {
         let hint = "see `bufferlab list engines` for what is possible";
         return Err(Failure::new(FailureKind::Usage, "a workload and no program drives PostgreSQL", "job", hint));
@@ -54,7 +53,7 @@ pub fn run(job: &Run<Target>, sink: &dyn Sink, cancelled: &AtomicBool) -> Result
     let page_trace = job.probes.page_trace.as_ref().map(|_| Box::new(window_without(uncounted)) as Box<dyn Probe>);
     let probes = Probes::of(ProbedRun { server_pid: job.server_pid, data, process, asked: &job.probes, page_trace })?;
     with_sampler(Some(Box::new(counters)), version, probes, sink, job.sample_interval, |sampler| {
-        let mut session = Session { server: &mut server, course, sampler, cancelled, cpu_ns };
+        let mut session = Session { server: &mut server, job, sampler, cancelled, cpu_ns };
         drive(&mut session, workload)
     })
 }

@@ -15,7 +15,6 @@ use super::error::failure;
 use super::interrupt::Interrupter;
 use super::plan;
 use super::startup::{connect, patient};
-use super::target::Target;
 use super::wire::Silence;
 use crate::failure::Failure;
 use crate::gate::Window;
@@ -23,6 +22,7 @@ use crate::sampler::AtEdge;
 use crate::server::Sending;
 use crate::server::prefill::TableReads;
 use crate::server::session::{Server, refused};
+use crate::server::target::Target;
 
 /// A running server.
 pub(super) struct PostgresServer {
@@ -39,6 +39,7 @@ impl AtEdge for PostgresServer {}
 
 impl Server for PostgresServer {
     type Client = PostgresClient;
+    type Target = Target;
 
     /// Connections flush their counters every 200 ms while the gate polls; polling more often would show nothing new.
     const GATE_LOOK: Duration = Duration::from_millis(250);

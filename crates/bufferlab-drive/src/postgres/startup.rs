@@ -15,9 +15,9 @@ use postgres_protocol::message::frontend;
 use super::connection::{Connection, unexpected};
 use super::error::{PgError, failure};
 use super::message::{Body, Malformed};
-use super::target::Target;
 use super::wire::{SILENCE, Silence, Transport, Wire};
 use crate::failure::{Failure, FailureKind};
+use crate::server::target::{Place, Target};
 
 /// Longest time that connecting over TCP may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,10 +52,6 @@ pub fn connect(target: &Target, silence: Silence) -> Result<Connection, Failure>
 /// As [`connect`].
 pub fn connect_to(target: &Target, database: &str, silence: Silence, timeout: Duration) -> Result<Connection, Failure> {
     let place = target.place();
-    if target.socket_dir.is_none() && target.host.is_none() {
-        let hint = "give the directory of the server's socket, or its host";
-        return Err(Failure::new(FailureKind::Usage, "the target names no server", place, hint));
-    }
     let transport = transport(target).map_err(|error| {
         let what = format!("connecting to the server: {error}");
         Failure::new(FailureKind::Environment, what, &place, "is it running, and is this its socket or address?")
@@ -65,7 +61,6 @@ pub fn connect_to(target: &Target, database: &str, silence: Silence, timeout: Du
 }
 
 /// Returns the rule for long statements: they may take long while the server answers other connections.
-#[must_use]
 pub fn patient(target: &Target) -> Silence {
     let target = target.clone();
     Silence::Unless(Box::new(move || answers(&target)))
@@ -73,12 +68,12 @@ pub fn patient(target: &Target) -> Silence {
 
 /// Returns a new socket to the server.
 pub(super) fn transport(target: &Target) -> std::io::Result<Box<dyn Transport>> {
-    if let Some(path) = target.socket_path() {
-        return Ok(Box::new(UnixStream::connect(path)?));
-    }
-    let host = target.host.as_deref().unwrap_or_default();
+    let (host, port) = match &target.place {
+        Place::Socket(path) => return Ok(Box::new(UnixStream::connect(path)?)),
+        Place::Tcp { host, port } => (host.as_str(), *port),
+    };
     let mut refused = std::io::Error::new(std::io::ErrorKind::NotFound, "this name has no address");
-    for address in (host, target.port_or_default()).to_socket_addrs()? {
+    for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;

@@ -42,7 +42,6 @@ pub enum Integers {
 }
 
 /// Returns true when the client sends a value in the binary format of the parameter's type; otherwise it sends text.
-#[must_use]
 pub fn is_binary(value: Value<'_>, oid: u32, integers: Integers) -> bool {
     match value {
         Value::Int(_) => match oid {
@@ -83,7 +82,6 @@ pub fn encode(value: Value<'_>, oid: u32, integers: Integers, out: &mut BytesMut
 }
 
 /// Returns true when workloads can read a column of this type.
-#[must_use]
 pub fn is_readable(oid: u32) -> bool {
     matches!(
         oid,

@@ -135,7 +135,6 @@ impl Wire {
     }
 
     /// Returns true when a message, or the connection's end, has come.
-    #[must_use]
     pub fn has_input(&self) -> bool {
         !self.unread.is_empty() || self.transport.has_input()
     }
@@ -219,7 +218,6 @@ impl Wire {
     }
 
     /// Returns the body of the message read last.
-    #[must_use]
     pub fn body(&self) -> &[u8] {
         &self.input[self.body.clone()]
     }

@@ -84,7 +84,6 @@ pub struct Reads {
 
 impl Reads {
     /// Returns the number of reads that are in flight at the same time.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.queue_depth * self.threads
     }

@@ -1,9 +1,8 @@
 //! Random reads of a file or block device, without a database. This module reads and never writes.
 //!
-//! `run` does a whole run, `stretch` a part of it with its readers' threads, `uring` and `calls` are the ways to read.
+//! `run` does a whole run, `segment` a part of it with its readers' threads, `uring` and `calls` are the ways to read.
 //! `pages` computes the expected cost of a run from its offsets.
 
-mod board;
 mod calls;
 pub mod fill;
 pub mod job;
@@ -13,7 +12,8 @@ mod opened_file;
 pub mod pages;
 mod reader;
 pub mod run;
-mod stretch;
+mod scoreboard;
+mod segment;
 mod uring;
 
 pub use uring::is_available as io_uring_is_available;

@@ -32,7 +32,6 @@ impl Offsets {
     ///
     /// # Panics
     /// When the range is shorter than one read.
-    #[must_use]
     pub fn new(reads: &Reads, range_bytes: u64, part: u64, index: usize, readers: usize) -> Self {
         assert!(range_bytes >= reads.io_size_bytes, "{range_bytes} bytes do not hold one read");
         // The last place is the last multiple of the alignment from which a whole read still fits.

@@ -11,7 +11,6 @@ pub const PAGE_BYTES: u64 = 4096;
 
 /// Returns the number of pages that a read covers, whole or in part.
 #[inline]
-#[must_use]
 pub fn pages_of(offset: u64, bytes: u64) -> u64 {
     (offset + bytes - 1) / PAGE_BYTES - offset / PAGE_BYTES + 1
 }
@@ -24,7 +23,6 @@ pub struct PageSet {
 
 impl PageSet {
     /// Makes an empty set for a range of `range_bytes`.
-    #[must_use]
     pub fn empty(range_bytes: u64) -> Self {
         let pages = range_bytes.div_ceil(PAGE_BYTES);
         PageSet { words: vec![0; pages.div_ceil(64) as usize] }
@@ -47,7 +45,6 @@ impl PageSet {
 /// Returns the number of pages that reads miss in a cache that is empty at first and keeps everything. `done` holds
 /// each reader's offsets as they were before its first read, and its number of reads. The readers' order changes
 /// nothing.
-#[must_use]
 pub fn first_touched(done: &[(Offsets, u64)], io_size_bytes: u64, range_bytes: u64) -> u64 {
     let mut cached = PageSet::empty(range_bytes);
     let mut missing = 0;

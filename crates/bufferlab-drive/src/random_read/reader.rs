@@ -1,4 +1,4 @@
-//! One reader: it takes offsets while its part of the run lasts, counts and times reads, and answers the board.
+//! One reader: it takes offsets while its part of the run lasts, counts and times reads, and answers the scoreboard.
 //!
 //! The loops of `uring` and `calls` ask a reader for the next offset and report to it. A read allocates nothing, and
 //! one reading of the clock serves a whole round of completions.
@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bufferlab_probe::{DriverThread, clock};
 
-use super::board::{Board, HandOver};
 use super::offsets::Offsets;
 use super::pages::pages_of;
+use super::scoreboard::{HandOver, Scoreboard};
 use crate::quota::Quota;
 use crate::recorder::Latency;
 
 /// The state that the readers of one part of a run share.
 pub(super) struct Shared<'a> {
-    pub board: &'a Board,
+    pub board: &'a Scoreboard,
     pub path: &'a Path,
     pub quota: Quota,
     /// Readers begin no read after this moment of the monotonic clock.

@@ -6,22 +6,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use bufferlab_probe::{ProcessProbe, Reading};
 use serde_json::json;
 
-use super::board::{Board, READ};
 use super::job::{Backend, Cache, IoMode, Run};
 use super::opened_file::OpenedFile;
 use super::pages::first_touched;
-use super::stretch::{PartOver, Readers, Way, readers};
+use super::scoreboard::{READ, Scoreboard};
+use super::segment::{PartOver, Readers, readers};
 use super::uring;
 use crate::event::{Edge, Event, Phase, Sink};
 use crate::failure::{Failure, FailureKind};
 use crate::finished::{Finished, Settings, TypeLatency};
 use crate::gate::GateEnd;
+use crate::lock;
 use crate::probes::{ProbedRun, Probes};
 use crate::sampler::{EngineCounters, Sampler};
 use crate::server::run::with_sampler;
@@ -37,9 +38,9 @@ const WINDOW: u64 = 1;
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     job.reads.check()?;
     let opened = OpenedFile::open(job)?;
-    let (way, fallback) = way(job)?;
+    let (backend, fallback) = backend(job)?;
     let cpu_ns = Arc::new(AtomicU64::new(0));
-    let board = Arc::new(Board::new(readers(job, way), job.reads.io_size_bytes, Arc::clone(&cpu_ns)));
+    let board = Arc::new(Scoreboard::new(readers(job, backend), job.reads.io_size_bytes, Arc::clone(&cpu_ns)));
     let edges = EdgeTimes { sink, times: Mutex::default() };
     let process = ProcessProbe::new().with_drivers(cpu_ns);
     let probes = Probes::of(ProbedRun {
@@ -51,20 +52,20 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     })?;
     let engine = Box::new(Size(job.range_bytes));
     with_sampler(Some(engine), kernel_release(), probes, &edges, job.sample_interval, |sampler| {
-        let with = Readers { job, opened: &opened, board: &board, way, cancelled };
+        let with = Readers { job, opened: &opened, board: &board, backend, cancelled };
         measure(&with, &board, sampler, &edges, fallback)
     })
 }
 
-/// Returns the way to read, and the reason why it is not `io_uring` if the job leaves the choice open.
-fn way(job: &Run) -> Result<(Way, Option<String>), Failure> {
+/// Returns the interface to read by, and the reason why it is not `io_uring` if the job leaves the choice open.
+fn backend(job: &Run) -> Result<(Backend, Option<String>), Failure> {
     if job.io_mode == IoMode::Mmap {
-        return Ok((Way::Calls, Some("threads read a mapping".to_owned())));
+        return Ok((Backend::Threads, Some("threads read a mapping".to_owned())));
     }
     match (job.backend, uring::is_available()) {
-        (Backend::Threads, _) => Ok((Way::Calls, None)),
-        (_, Ok(())) => Ok((Way::IoUring, None)),
-        (Backend::Auto, Err(error)) => Ok((Way::Calls, Some(format!("the kernel refuses io_uring: {error}")))),
+        (Backend::Threads, _) => Ok((Backend::Threads, None)),
+        (_, Ok(())) => Ok((Backend::IoUring, None)),
+        (Backend::Auto, Err(error)) => Ok((Backend::Threads, Some(format!("the kernel refuses io_uring: {error}")))),
         (Backend::IoUring, Err(error)) => {
             let hint =
                 "use --set backend=threads, or allow it (sysctl kernel.io_uring_disabled, the container's profile)";
@@ -93,7 +94,7 @@ struct EdgeTimes<'a> {
 impl EdgeTimes<'_> {
     /// Sends more rows of an edge that it has already sampled.
     fn add(&self, edge: Edge, values: Vec<Reading>) {
-        let times = *self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = *lock(&self.times);
         let t_s = times[usize::from(edge == Edge::End)];
         self.sink.send(Event::Sample { t_s, phase: Phase::Measure, edge: Some(edge), values });
     }
@@ -102,7 +103,7 @@ impl EdgeTimes<'_> {
 impl Sink for EdgeTimes<'_> {
     fn send(&self, event: Event) {
         if let Event::Sample { t_s, edge: Some(edge), .. } = &event {
-            self.times.lock().unwrap_or_else(PoisonError::into_inner)[usize::from(*edge == Edge::End)] = *t_s;
+            lock(&self.times)[usize::from(*edge == Edge::End)] = *t_s;
         }
         self.sink.send(event);
     }
@@ -110,7 +111,7 @@ impl Sink for EdgeTimes<'_> {
 
 fn measure(
     with: &Readers<'_>,
-    board: &Arc<Board>,
+    board: &Arc<Scoreboard>,
     sampler: &Sampler<'_>,
     edges: &EdgeTimes<'_>,
     fallback: Option<String>,
@@ -187,17 +188,13 @@ fn must_have_cost(job: &Run, window: &PartOver, resident: [Option<u64>; 2]) -> [
 
 fn actual(with: &Readers<'_>, fallback: Option<String>, buffers_registered: bool) -> Settings {
     let job = with.job;
-    let backend_run = match with.way {
-        Way::IoUring => "io_uring",
-        Way::Calls => "threads",
-    };
     let mut actual = BTreeMap::from([
         ("io_mode", json!(job.io_mode)),
         ("advice", json!(if job.advise_random { "random" } else { "none" })),
         ("cache", json!(job.cache)),
         ("backend", json!(job.backend)),
         ("file_size_bytes", json!(job.range_bytes)),
-        ("backend_run", json!(backend_run)),
+        ("backend_run", json!(with.backend)),
         ("buffers_registered", json!(if buffers_registered { "yes" } else { "no" })),
     ]);
     if let Some(why) = fallback {

@@ -59,7 +59,6 @@ fn partitions_of(population: &dyn Population, table: usize) -> Range<usize> {
 
 impl<'a> Bulk<'a> {
     /// Makes a load of all tables of a population; `place` names the server in messages.
-    #[must_use]
     pub fn new(population: &'a dyn Population, place: &str) -> Self {
         let mut waiting: Vec<usize> = (0..population.tables().len()).collect();
         waiting.sort_by_key(|&table| partitions_of(population, table).len());
@@ -231,7 +230,6 @@ impl<'a> Bulk<'a> {
 }
 
 /// Returns the failure of a cancelled load.
-#[must_use]
 pub fn stopped(place: &str) -> Failure {
     Failure::new(FailureKind::Interrupted, "the load was stopped", place, "run it again")
 }

@@ -19,7 +19,6 @@ pub struct DateTime {
 
 impl DateTime {
     /// Returns the whole second that holds this instant.
-    #[must_use]
     pub fn from_micros(micros: i64) -> Self {
         let seconds = micros.div_euclid(1_000_000);
         let (days, of_day) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));

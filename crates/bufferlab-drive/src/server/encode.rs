@@ -30,7 +30,6 @@ pub struct Encoder<'a> {
 
 impl<'a> Encoder<'a> {
     /// Makes an encoder for a table of these columns.
-    #[must_use]
     pub fn new(form: Form, columns: &'a [ColumnKind]) -> Self {
         Encoder { form, columns, date: (i64::MIN, Vec::new()) }
     }

@@ -7,18 +7,18 @@ use serde::Deserialize;
 
 use super::Sending;
 use super::encode::Form;
-use super::session::Course;
+use super::target::Target;
 use crate::data::Data;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::job::{Limit, Pace, PhaseJob, WarmUp, WorkloadJob, pairs, sample_interval};
 use crate::probes::Asked;
 
-/// The job of a run. `Target` is the engine's: a server, an account and a database.
+/// The job of a run.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run<Target> {
-    /// A running server with a loaded database that this run may change.
-    pub target: Target,
+pub struct Run<T = Target> {
+    /// A loaded database that this run may change: on a running server, or a file.
+    pub target: T,
     /// The server's process, when it runs on this host.
     pub server_pid: Option<u32>,
     /// The server's data directory, when this host can see it.
@@ -28,9 +28,10 @@ pub struct Run<Target> {
     #[serde(default = "ours")]
     pub may_change_settings: bool,
     /// The number of connections that drive it.
+    #[serde(default = "one")]
     pub connections: usize,
     /// The way in which clients send statements.
-    #[serde(rename = "statements")]
+    #[serde(rename = "statements", default)]
     pub sending: Sending,
     /// Pages really in its buffer pool.
     pub frames: u64,
@@ -56,29 +57,27 @@ pub struct Run<Target> {
     pub probes: Asked,
 }
 
-impl<Target> Run<Target> {
-    /// Returns the parts of the run that no engine matters for.
+impl<T> Run<T> {
+    /// Checks the parts before the minutes that lead to them.
     ///
     /// # Errors
-    /// See [`Course::check`].
-    pub fn course(&self) -> Result<Course<'_>, Failure> {
-        let course = Course {
-            connections: self.connections,
-            frames: self.frames,
-            pace: &self.pace,
-            phases: &self.phases,
-            warm_up: self.warm_up,
-            measure: self.measure,
-        };
-        course.check()?;
-        Ok(course)
+    /// When a phase is wrong, or there is no connection.
+    pub fn check(&self) -> Result<(), Failure> {
+        for phase in &self.phases {
+            phase.check()?;
+        }
+        if self.connections == 0 {
+            let (what, hint) = ("no connection drives the server", "use 1 or more");
+            return Err(Failure::new(FailureKind::Usage, what, "connections", hint));
+        }
+        Ok(())
     }
 }
 
 /// The job of a load.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Load<Target> {
+pub struct Load {
     /// The server, and the database to load into. The load creates it when it does not exist.
     pub target: Target,
     /// The data to load.
@@ -94,6 +93,11 @@ pub struct Load<Target> {
 /// Returns the default: servers are ours.
 fn ours() -> bool {
     true
+}
+
+/// Returns the default: an engine inside this process has one connection.
+fn one() -> usize {
+    1
 }
 
 /// Another program that drives the server.

@@ -50,7 +50,7 @@ pub fn with_sampler(
 /// # Errors
 /// The error of connecting, executing or reading counters.
 pub fn drive<S: Server>(session: &mut Session<'_, S>, workload: &WorkloadJob) -> Result<Finished, Failure> {
-    let workloads = workload.drivers(session.course.connections)?;
+    let workloads = workload.drivers(session.job.connections)?;
     let mut finished = measure(session, workloads, workload.seed())?;
     phases(session, &mut finished)?;
     Ok(finished)
@@ -61,7 +61,7 @@ pub fn drive<S: Server>(session: &mut Session<'_, S>, workload: &WorkloadJob) ->
 /// # Errors
 /// As [`Session::phase`].
 pub fn phases<S: Server>(session: &mut Session<'_, S>, finished: &mut Finished) -> Result<(), Failure> {
-    for phase in session.course.phases {
+    for phase in &session.job.phases {
         if !finished.interrupted {
             let (part, latencies, whole) = session.phase(phase)?;
             finished.phases.push(PhasePart { name: Arc::clone(&phase.name), part });
@@ -78,19 +78,19 @@ fn measure<S: Server>(
     workloads: Vec<Box<dyn Workload>>,
     seed: u64,
 ) -> Result<Finished, Failure> {
-    let course = session.course;
+    let job = session.job;
     let mut finished = Finished::default();
-    let mut drivers = session.connect(workloads, course.pace, seed, None)?;
+    let mut drivers = session.connect(workloads, &job.pace, seed, None)?;
     let board = drivers.board();
-    session.sampler.enter(Phase::WarmUp, Some(drivers.board()), course.warm_up.limit.transactions);
+    session.sampler.enter(Phase::WarmUp, Some(drivers.board()), job.warm_up.limit.transactions);
     let begun = Instant::now();
     let (gate, misses) = session.warm_up(&mut drivers, begun)?;
     let part = Part { transactions: board.transactions(), seconds: begun.elapsed().as_secs_f64() };
     finished.warm_up = WarmedUp { gate, misses, part };
     finished.interrupted = gate.is_none();
     if !finished.interrupted {
-        session.sampler.enter(Phase::Measure, Some(drivers.board()), course.measure.transactions);
-        let (part, whole) = session.window(&mut drivers, course.measure)?;
+        session.sampler.enter(Phase::Measure, Some(drivers.board()), job.measure.transactions);
+        let (part, whole) = session.window(&mut drivers, job.measure)?;
         finished.measured = part;
         finished.interrupted = !whole;
         finished.latencies = latencies_of(&drivers);

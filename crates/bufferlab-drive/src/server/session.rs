@@ -13,7 +13,7 @@ use bufferlab_workload::random::Random;
 use bufferlab_workload::script::SetupStatement;
 
 use crate::driver::Driver;
-use crate::drivers::{Drivers, Stretch, Stretched};
+use crate::drivers::{Drivers, Segment, SegmentEnd};
 use crate::event::{Edge, Phase};
 use crate::failure::{Failure, FailureKind};
 use crate::finished::{Part, TypeLatency, latencies};
@@ -22,26 +22,21 @@ use crate::gate_feed::GateFeed;
 use crate::job::{Limit, Pace, PhaseJob, Spacing, WarmUp};
 use crate::quota::Quota;
 use crate::sampler::{AtEdge, Sampler};
+use crate::server::job::Run;
 
 /// Time between two checks for a window's end, besides the drivers' own.
 const WINDOW_LOOK: Duration = Duration::from_millis(500);
-/// A longer time limit is the same as none.
-const LONGEST_S: f64 = 1e8;
 
 /// The hint when the server is gone.
 pub(crate) const SERVER_GONE_HINT: &str = "look at the end of the server's log: it says why it stopped";
-
-/// Returns the moment at which a part that began at `begun` must be over.
-#[must_use]
-pub fn deadline(begun: Instant, limit: Limit) -> Instant {
-    begun + Duration::from_secs_f64(limit.seconds.clamp(0.0, LONGEST_S))
-}
 
 /// The questions of a session to a server. A server in another process answers them over connections on which the
 /// session measures no transaction.
 pub trait Server: AtEdge {
     /// A connection on which the session measures transactions.
     type Client: Client + Send;
+    /// What its job names as the database.
+    type Target: Sync;
 
     /// Time between two polls of the warm-up gate; a driver inside the engine polls it by itself.
     const GATE_LOOK: Duration = WINDOW_LOOK;
@@ -93,46 +88,12 @@ pub trait Server: AtEdge {
     fn prefill(&mut self, workload: &dyn Workload, cancelled: &AtomicBool) -> Result<bool, Failure>;
 }
 
-/// The parts of a run, for any server.
-#[derive(Clone, Copy)]
-pub struct Course<'a> {
-    /// The number of connections that drive it.
-    pub connections: usize,
-    /// Pages really in its buffer pool.
-    pub frames: u64,
-    /// The pace of transactions in the measured window.
-    pub pace: &'a Pace,
-    /// Further windows on the same warm database, after the measured one.
-    pub phases: &'a [PhaseJob],
-    /// The warm-up's cap.
-    pub warm_up: WarmUp,
-    /// The measured window.
-    pub measure: Limit,
-}
-
-impl Course<'_> {
-    /// Checks the parts before the minutes that lead to them.
-    ///
-    /// # Errors
-    /// When a phase is wrong, or there is no connection.
-    pub fn check(&self) -> Result<(), Failure> {
-        for phase in self.phases {
-            phase.check()?;
-        }
-        if self.connections == 0 {
-            let (what, hint) = ("no connection drives the server", "use 1 or more");
-            return Err(Failure::new(FailureKind::Usage, what, "connections", hint));
-        }
-        Ok(())
-    }
-}
-
-/// A server, the parts of its run, and the sampler that samples it.
+/// A server, the job of its run, and the sampler that samples it.
 pub struct Session<'a, S: Server> {
     /// The server.
     pub server: &'a mut S,
-    /// The parts of the run.
-    pub course: Course<'a>,
+    /// The run's job.
+    pub job: &'a Run<S::Target>,
     /// The sampler that samples.
     pub sampler: &'a Sampler<'a>,
     /// The caller sets it to stop everything.
@@ -143,7 +104,6 @@ pub struct Session<'a, S: Server> {
 
 impl<S: Server> Session<'_, S> {
     /// Returns true when the user has asked to stop.
-    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
@@ -182,14 +142,14 @@ impl<S: Server> Session<'_, S> {
         drivers: &mut Drivers<S::Client>,
         begun: Instant,
     ) -> Result<(Option<GateEnd>, u64), Failure> {
-        let WarmUp { at_least, limit } = self.course.warm_up;
+        let WarmUp { at_least, limit } = self.job.warm_up;
         // An engine inside this process began with an empty pool: all that it has read so far fills the pool.
         let before = if self.server.inside().is_some() { Window::default() } else { self.server.counted()? };
         let filled = match drivers.each().next() {
             Some(driver) => self.server.prefill(driver.workload(), self.cancelled)?,
             None => true,
         };
-        if !filled || drivers.prefill(self.cancelled, self.server.inside())? == Stretched::Cancelled {
+        if !filled || drivers.prefill(self.cancelled, self.server.inside())? == SegmentEnd::Cancelled {
             return Ok((None, 0));
         }
         self.settle(drivers)?;
@@ -199,38 +159,38 @@ impl<S: Server> Session<'_, S> {
             Ok(())
         })?;
         let filled = self.server.counted()?;
-        let mut feed = GateFeed::new(self.course.frames, at_least, filled);
+        let mut feed = GateFeed::new(self.job.frames, at_least, filled);
         feed.prefill(filled.misses - before.misses);
-        let ended = self.stretch(drivers, limit, begun, Some(&mut feed))?;
+        let ended = self.segment(drivers, limit, begun, Some(&mut feed))?;
         let unopened = if limit.transactions == 0 { GateEnd::Cold } else { GateEnd::Cap };
-        let end = if ended == Stretched::Cancelled { None } else { feed.end().or(Some(unopened)) };
+        let end = if ended == SegmentEnd::Cancelled { None } else { feed.end().or(Some(unopened)) };
         Ok((end, feed.misses()))
     }
 
     /// Runs all drivers from `begun` until they have reached the limit, the gate opens, or the user asks to stop.
-    fn stretch(
+    fn segment(
         &mut self,
         drivers: &mut Drivers<S::Client>,
         limit: Limit,
         begun: Instant,
         mut feed: Option<&mut GateFeed>,
-    ) -> Result<Stretched, Failure> {
+    ) -> Result<SegmentEnd, Failure> {
         let quota = Quota::new(limit.transactions, drivers.count());
         // In the warm-up the schedule of an open loop has not started.
         let on_schedule = drivers.is_open() && feed.is_none();
         let interrupter = self.server.interrupter();
-        let stretch = Stretch {
+        let segment = Segment {
             quota: if on_schedule { quota.one_by_one() } else { quota },
-            deadline: deadline(begun, limit),
+            deadline: begun + limit.time(),
             cancelled: self.cancelled,
             unstick: &*interrupter,
         };
         if let Some(inside) = self.server.inside() {
-            return drivers.run_inline(&stretch, inside, feed);
+            return drivers.run_inline(&segment, inside, feed);
         }
         let server = &mut self.server;
         let look = if feed.is_some() { S::GATE_LOOK } else { WINDOW_LOOK };
-        drivers.run(&stretch, look, &mut |transactions| match &mut feed {
+        drivers.run(&segment, look, &mut |transactions| match &mut feed {
             Some(feed) if feed.is_due(transactions) => Ok(feed.look(transactions, server.counted()?).is_some()),
             _ => Ok(false),
         })
@@ -248,9 +208,9 @@ impl<S: Server> Session<'_, S> {
         self.edge(Edge::Start)?;
         let (first, begun) = (board.transactions(), Instant::now());
         drivers.start_arrivals();
-        let ended = self.stretch(drivers, limit, begun, None)?;
+        let ended = self.segment(drivers, limit, begun, None)?;
         let part = Part { transactions: board.transactions() - first, seconds: begun.elapsed().as_secs_f64() };
-        if ended == Stretched::Whole {
+        if ended == SegmentEnd::Whole {
             self.settle(drivers)?;
             self.edge(Edge::End)?;
         } else {
@@ -258,7 +218,7 @@ impl<S: Server> Session<'_, S> {
             // results.
             let _ = self.edge(Edge::End);
         }
-        Ok((part, ended == Stretched::Whole))
+        Ok((part, ended == SegmentEnd::Whole))
     }
 
     fn settle(&mut self, drivers: &mut Drivers<S::Client>) -> Result<(), Failure> {
@@ -291,7 +251,7 @@ impl<S: Server> Session<'_, S> {
             }
             executed?;
         }
-        let workloads = boxed(phase.script.workloads(self.course.connections)?);
+        let workloads = boxed(phase.script.workloads(self.job.connections)?);
         let mut drivers = self.connect(workloads, &Pace::Closed, phase.script.seed, Some(&phase.name))?;
         self.sampler.drive(drivers.board());
         let (part, whole) = self.window(&mut drivers, phase.limit)?;

@@ -107,7 +107,6 @@ pub(crate) fn storage_read_bytes() -> io::Result<u64> {
 }
 
 /// Returns the name of the file system that holds `path`, by its magic number; `0x...` when it has no name here.
-#[must_use]
 pub fn filesystem_name(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     let Ok(c_path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return "unknown".to_owned() };

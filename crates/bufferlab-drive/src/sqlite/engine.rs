@@ -187,20 +187,17 @@ impl Engine {
     }
 
     /// Returns the connection's handle, for statements prepared over the C interface.
-    #[must_use]
     pub fn handle(&self) -> *mut ffi::sqlite3 {
         // SAFETY: the handle is used only while this engine is alive (clients borrow it).
         unsafe { self.connection.handle() }
     }
 
     /// Returns the operating system's words for the last I/O error, if SQLite swallowed one.
-    #[must_use]
     pub fn take_io_error(&self) -> Option<String> {
         self.vfs.take_last_error()
     }
 
     /// Returns the path of the database.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -217,7 +214,6 @@ impl Engine {
 
     /// Returns the number of pages that the pool has dropped so far because their content was no longer true. A pool that
     /// is `SQLite`'s own does not tell it, and gives zero.
-    #[must_use]
     pub fn dropped_pages(&self) -> u64 {
         let left = |pool: &PoolCounters| {
             let stayed = pool.evictions.get() + pool.frames_used.get();

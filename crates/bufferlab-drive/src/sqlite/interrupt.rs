@@ -20,7 +20,6 @@ impl<'a> Interruptible<'a> {
     ///
     /// # Safety
     /// The connection stays open, and the caller sets no other handler on it, as long as the guard lives.
-    #[must_use]
     pub unsafe fn begin(connection: *mut ffi::sqlite3, cancelled: &'a AtomicBool) -> Self {
         unsafe extern "C" fn is_cancelled(flag: *mut c_void) -> c_int {
             // SAFETY: the flag outlives the guard, whose end removes this handler.

@@ -1,4 +1,6 @@
-//! The settings of a run on SQLite, typed. Python has already resolved strings and percentages.
+//! The database of a run on SQLite, and its settings, typed. Python has already resolved strings and percentages.
+
+use std::path::PathBuf;
 
 use bufferlab_model::PageSize;
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -43,6 +45,16 @@ pub enum LockingMode {
     Normal,
     /// The connection keeps locks until it closes.
     Exclusive,
+}
+
+/// A loaded database that a run may change, and how the run opens it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Database {
+    /// Its file.
+    pub path: PathBuf,
+    /// Settings.
+    pub knobs: SqliteKnobs,
 }
 
 /// All settings of a run.

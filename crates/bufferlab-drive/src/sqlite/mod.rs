@@ -6,7 +6,6 @@ pub mod direct_io;
 pub mod engine;
 pub mod frames;
 pub mod interrupt;
-pub mod job;
 pub mod knobs;
 pub mod loader;
 pub mod page_io;

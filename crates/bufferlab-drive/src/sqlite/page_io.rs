@@ -72,7 +72,6 @@ impl AlignedBuffer {
     ///
     /// # Panics
     /// When `alignment` is not a power of two.
-    #[must_use]
     pub fn new(bytes: usize, alignment: usize) -> Self {
         #[expect(clippy::expect_used, reason = "documented panic on a caller's mistake")]
         let layout = Layout::from_size_align(bytes.max(1), alignment).expect("alignment is a power of two");
@@ -108,7 +107,6 @@ pub struct AlignedFile<F: RawFile> {
 
 impl<F: RawFile> AlignedFile<F> {
     /// Wraps a file opened with O_DIRECT on a device of `block_bytes` logical blocks.
-    #[must_use]
     pub fn new(raw: F, block_bytes: usize) -> Self {
         let bounce_bytes = 2 * 65_536;
         AlignedFile { raw, block_bytes, bounce: AlignedBuffer::new(bounce_bytes, block_bytes.max(4096)), bounce_bytes }

@@ -4,7 +4,7 @@
 //! the file), so a pool that ends hands the recorder to the next. The probe of the window's edges is that of servers.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bufferlab_model::trace::{Kind, Record};
 use bufferlab_probe::clock;
@@ -12,13 +12,14 @@ use bufferlab_probe::page_trace::{PageTraceAsked, Spool, Spooled};
 
 use super::vfs::VfsCounters;
 use crate::failure::Failure;
+use crate::lock;
 
 /// A recorder between two pools, or before the first and after the last.
 pub type Holder = Arc<Mutex<Option<Box<Recorder>>>>;
 
 /// Takes the recorder out of its holder.
 pub fn taken(holder: &Holder) -> Option<Box<Recorder>> {
-    holder.lock().unwrap_or_else(PoisonError::into_inner).take()
+    lock(holder).take()
 }
 
 /// The recorder of a pool's accesses, which writes them into a spool.
@@ -42,7 +43,7 @@ impl Recorder {
             .map_err(|error| Failure::from_io("making the page trace's file", &asked.spool, &error))?;
         let holder = Holder::default();
         let recorder = Recorder { holder: Arc::clone(&holder), spool, vfs, admitted: None };
-        *holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(recorder));
+        *lock(&holder) = Some(Box::new(recorder));
         Ok(holder)
     }
 
@@ -82,7 +83,7 @@ impl Recorder {
     pub fn give_back(mut self: Box<Self>) {
         self.settle();
         let holder = Arc::clone(&self.holder);
-        *holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(self);
+        *lock(&holder) = Some(self);
     }
 }
 

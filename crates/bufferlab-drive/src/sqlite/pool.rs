@@ -73,7 +73,6 @@ pub struct Pool {
 
 impl Pool {
     /// Makes an empty pool of pages of `page_bytes`, each with `extra_bytes` for SQLite's own use.
-    #[must_use]
     pub fn new(page_bytes: usize, extra_bytes: usize, purgeable: bool, counters: Arc<PoolCounters>) -> Self {
         Pool {
             capacity: 0,
@@ -107,13 +106,11 @@ impl Pool {
     }
 
     /// Returns the number of pages held, pinned ones included.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.used
     }
 
     /// Returns true when no page is held.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }

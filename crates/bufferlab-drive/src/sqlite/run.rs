@@ -8,33 +8,30 @@ use bufferlab_probe::page_trace::{NAME, WindowProbe};
 use bufferlab_probe::{DriverThread, Probe, ProcessProbe};
 
 use super::engine::Engine;
-use super::job::Run;
+use super::knobs::Database;
 use super::page_trace::Recorder;
 use super::session::SqliteServer;
 use super::{page_trace, pcache};
 use crate::event::Sink;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::finished::Finished;
 use crate::probes::{ProbedRun, Probes};
+use crate::server::job::Run;
 use crate::server::run::{drive, with_sampler};
-use crate::server::session::{Course, Session};
+use crate::server::session::Session;
 
 /// Executes a run.
 ///
 /// # Errors
 /// The error of opening, executing or closing. Cancelling is no error: see [`Finished::interrupted`].
-pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
-    let course = Course {
-        connections: 1,
-        frames: job.knobs.pool_frames(),
-        pace: &job.pace,
-        phases: &job.phases,
-        warm_up: job.warm_up,
-        measure: job.measure,
-    };
-    course.check()?;
+pub fn run(job: &Run<Database>, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
+    job.check()?;
+    let Database { path, knobs } = &job.target;
+    let workload = job.workload.as_ref().ok_or_else(|| {
+        Failure::new(FailureKind::Usage, "no workload is named", "job", "see `bufferlab list engines`")
+    })?;
     let mut recorder = None;
-    let engine = Engine::open_recorded(&job.database, &job.knobs, |counters| {
+    let engine = Engine::open_recorded(path, knobs, |counters| {
         if let Some(asked) = &job.probes.page_trace {
             let holder = Recorder::ready(asked, counters)?;
             pcache::record(Arc::clone(&holder));
@@ -42,16 +39,16 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
         }
         Ok(())
     })?;
-    let actual = engine.actual(&job.knobs)?;
+    let actual = engine.actual(knobs)?;
     let process = ProcessProbe::new().with_driver(DriverThread::current());
     let window = recorder.as_ref().map(|_| Box::new(WindowProbe::with(|| ())) as Box<dyn Probe>);
-    let data = Some(&*job.database);
+    let data = Some(&**path);
     let probes = Probes::of(ProbedRun { server_pid: None, data, process, asked: &job.probes, page_trace: window })?;
     let mut server = SqliteServer::new(engine, cancelled);
     let version = rusqlite::version().to_owned();
     let mut finished = with_sampler(None, version, probes, sink, job.sample_interval, |sampler| {
-        let mut session = Session { server: &mut server, course, sampler, cancelled, cpu_ns: Arc::default() };
-        let outcome = drive(&mut session, &job.workload);
+        let mut session = Session { server: &mut server, job, sampler, cancelled, cpu_ns: Arc::default() };
+        let outcome = drive(&mut session, workload);
         outcome.map_err(|failure| server.with_cause(failure))
     })?;
     server.close()?;

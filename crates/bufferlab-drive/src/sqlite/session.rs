@@ -11,6 +11,7 @@ use super::client::SqliteClient;
 use super::dialect::DIALECT;
 use super::engine::Engine;
 use super::interrupt::Interruptible;
+use super::knobs::Database;
 use super::{plan, script};
 use crate::failure::{DEVICE_ERROR_HINT, Failure};
 use crate::gate::Window;
@@ -69,6 +70,7 @@ impl AtEdge for SqliteServer<'_> {
 
 impl Server for SqliteServer<'_> {
     type Client = SqliteClient;
+    type Target = Database;
 
     const LOST_HINT: &'static str = DEVICE_ERROR_HINT;
 

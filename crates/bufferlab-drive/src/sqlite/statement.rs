@@ -38,7 +38,6 @@ impl SqliteError {
     }
 
     /// Returns the primary result code.
-    #[must_use]
     pub fn primary_code(&self) -> c_int {
         self.code & 0xff
     }
@@ -75,7 +74,6 @@ impl Statement {
     }
 
     /// Returns the number of result columns.
-    #[must_use]
     pub fn columns(&self) -> usize {
         self.columns as usize
     }

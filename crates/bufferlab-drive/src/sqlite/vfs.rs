@@ -129,19 +129,16 @@ impl Vfs {
     }
 
     /// Returns the name to open a connection with.
-    #[must_use]
     pub fn name(&self) -> &'static CStr {
         self.name
     }
 
     /// Returns the counters.
-    #[must_use]
     pub fn counters(&self) -> Arc<VfsCounters> {
         Arc::clone(&self.shared.counters)
     }
 
     /// Returns the operating system's words for the last I/O error, which SQLite reduces to "disk I/O error".
-    #[must_use]
     pub fn take_last_error(&self) -> Option<String> {
         self.shared.last_error.lock().ok().and_then(|mut error| error.take())
     }

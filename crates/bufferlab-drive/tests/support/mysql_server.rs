@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 use bufferlab_drive::data::Data;
 use bufferlab_drive::mysql::connection::{connect, connect_to_server};
 use bufferlab_drive::mysql::loader::load;
-use bufferlab_drive::mysql::target::Target;
 use bufferlab_drive::server::encode::Form;
 use bufferlab_drive::server::job::Load;
+use bufferlab_drive::server::target::{Place, Target};
 use bufferlab_drive::sqlite::loader::Loaded;
 use mysql::prelude::Queryable;
 
@@ -20,9 +20,7 @@ pub fn target(database: &str) -> Option<Target> {
         return None;
     };
     let target = Target {
-        socket: Some(socket),
-        host: None,
-        port: None,
+        place: Place::Socket(socket),
         user: variable("USER").unwrap_or_else(|| "root".to_owned()),
         password: variable("PASSWORD").unwrap_or_default(),
         database: format!("bufferlab_test_{database}"),

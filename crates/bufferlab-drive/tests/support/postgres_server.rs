@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use bufferlab_drive::data::Data;
 use bufferlab_drive::postgres::control::Control;
 use bufferlab_drive::postgres::loader::load;
-use bufferlab_drive::postgres::target::Target;
 use bufferlab_drive::server::job::Load;
+use bufferlab_drive::server::target::{Place, Target};
 use bufferlab_drive::sqlite::loader::Loaded;
 
 /// Returns the server and the name of a database that does not exist; nothing, with the reason printed, when there is
@@ -18,12 +18,8 @@ pub fn target(database: &str) -> Option<Target> {
         println!("skipped: BUFFERLAB_TEST_POSTGRES_SOCKET names no server (also -USER, postgres, and -PASSWORD, none)");
         return None;
     };
-    let (directory, file) = socket.rsplit_once('/').expect("the socket's whole path");
-    let port = file.strip_prefix(".s.PGSQL.").and_then(|port| port.parse().ok());
     let target = Target {
-        socket_dir: Some(directory.to_owned()),
-        host: None,
-        port: Some(port.expect("a socket is called .s.PGSQL. and the port")),
+        place: Place::Socket(socket),
         user: variable("USER").unwrap_or_else(|| "postgres".to_owned()),
         password: variable("PASSWORD").unwrap_or_default(),
         database: format!("bufferlab_test_{database}"),

@@ -198,7 +198,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::page_trace::recorder::{Site, Way};
+    use crate::page_trace::recorder::{Method, Site};
 
     const HEAD: &str =
         "name: page\nID: 7\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n";
@@ -220,7 +220,7 @@ mod tests {
             fetch: Vec::new(),
         };
         Settings {
-            way: Way::Uprobes,
+            way: Method::Uprobes,
             binary: "server".into(),
             spool: "spool".into(),
             fields: Vec::new(),

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use bufferlab_model::trace::Kind;
 
-    use super::super::recorder::Way;
+    use super::super::recorder::Method;
 
     fn site(offset: u64, byte: u8) -> Site {
         let fetch = vec!["+0(%di)".to_owned(), "%r8".to_owned()];
@@ -202,7 +202,7 @@ mod tests {
     fn settings(binary: &Path, sites: Vec<Site>) -> Settings {
         let fields = vec!["space:u32".to_owned(), "mode:u8".to_owned()];
         Settings {
-            way: Way::Uprobes,
+            way: Method::Uprobes,
             binary: binary.to_owned(),
             spool: PathBuf::new(),
             fields,

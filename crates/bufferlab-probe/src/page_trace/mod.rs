@@ -17,5 +17,5 @@ mod tracer;
 
 pub use binary::{Segment, executable_segments, segments};
 pub use definition::remove_stale;
-pub use recorder::{Preload, Recorder, Settings, Site, Told, Way, arm, check};
+pub use recorder::{Method, Preload, Recorder, Settings, Site, Told, arm, check};
 pub use recording::{NAME, PageTraceAsked, Spool, Spooled, WindowProbe, window_without};

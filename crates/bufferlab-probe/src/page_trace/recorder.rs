@@ -33,7 +33,7 @@ pub struct Site {
 /// Who records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum Method {
     /// Code of ours in the server's process.
     Inside,
     /// The kernel.
@@ -45,7 +45,7 @@ pub enum Way {
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Who records.
-    pub way: Way,
+    pub way: Method,
     /// The server's binary.
     pub binary: PathBuf,
     /// The file of records. The recorder makes it.
@@ -66,7 +66,7 @@ pub struct Told {
     #[serde(flatten)]
     pub spooled: Spooled,
     /// Who recorded.
-    pub recorder: Way,
+    pub recorder: Method,
     /// Records for which there was no room.
     pub lost: u64,
     /// Tablespace, database, relation and fork of each object, where objects have no number of their own.
@@ -85,13 +85,13 @@ pub struct Told {
 
 impl Told {
     /// The result of a trace of which nothing is known but its file.
-    pub(super) fn empty(recorder: Way, spooled: Spooled) -> Self {
+    pub(super) fn empty(recorder: Method, spooled: Spooled) -> Self {
         let (relations, threads) = (Vec::new(), Vec::new());
         Self { spooled, recorder, lost: 0, relations, threads, reader_cpu_ns: 0, set_up_ns: 0, waits: 0, wait_ns: 0 }
     }
 
     /// The result of a trace whose reading thread ended in a panic.
-    pub(super) fn broken(recorder: Way, spool: &Path) -> Self {
+    pub(super) fn broken(recorder: Method, spool: &Path) -> Self {
         let problem = Some("the reading thread ended in a panic".to_owned());
         Self::empty(recorder, Spooled { spool: spool.to_owned(), problem, ..Spooled::default() })
     }
@@ -137,8 +137,8 @@ pub trait Recorder: Send {
 /// When this build cannot be recorded in this way, or this user cannot do it; nothing is left then.
 pub fn arm(settings: Settings) -> Result<Box<dyn Recorder>, TraceError> {
     Ok(match settings.way {
-        Way::Inside => Box::new(Inside::arm(settings)?),
-        Way::Uprobes => Box::new(PageTracer::arm(settings)?),
+        Method::Inside => Box::new(Inside::arm(settings)?),
+        Method::Uprobes => Box::new(PageTracer::arm(settings)?),
     })
 }
 
@@ -148,7 +148,7 @@ pub fn arm(settings: Settings) -> Result<Box<dyn Recorder>, TraceError> {
 /// With the reason why not.
 pub fn check(settings: &Settings) -> Result<(), TraceError> {
     match settings.way {
-        Way::Inside => super::inside::check(settings),
-        Way::Uprobes => super::definition::check().map(drop),
+        Method::Inside => super::inside::check(settings),
+        Method::Uprobes => super::definition::check().map(drop),
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use bufferlab_model::trace::{KINDS, RECORD_BYTES, Record, Window};
 use serde::{Deserialize, Serialize};
 
-use super::recorder::Way;
+use super::recorder::Method;
 use crate::clock::monotonic_ns;
 use crate::reading::{Probe, Reading, Table};
 
@@ -89,7 +89,7 @@ pub struct PageTraceAsked {
     /// The file of accesses. The recorder makes it.
     pub spool: PathBuf,
     /// Who records a server; an engine in our own process records itself.
-    pub way: Option<Way>,
+    pub way: Option<Method>,
 }
 
 /// The probe of a run whose accesses are recorded: by its engine, or by the process that started the server.
@@ -107,7 +107,6 @@ impl<T: Serialize, F: FnOnce() -> T + Send> WindowProbe<F> {
 }
 
 /// Makes a probe that names our own threads (the kernel's numbers). The server's counters leave their accesses out.
-#[must_use]
 pub fn window_without(uncounted_threads: Vec<u32>) -> impl Probe {
     #[derive(Serialize)]
     struct Uncounted {

@@ -23,7 +23,7 @@ use super::decode::Decoder;
 use super::definition::Definition;
 use super::family::Family;
 use super::merge::Merge;
-use super::recorder::{Preload, Recorder, Settings, Told, Way};
+use super::recorder::{Method, Preload, Recorder, Settings, Told};
 use super::recording::{Spool, Spooled};
 use crate::clock::monotonic_ns;
 use crate::process::DriverThread;
@@ -64,7 +64,7 @@ impl PageTracer {
     fn join(&mut self) -> Option<Told> {
         self.stop.store(true, Ordering::Release);
         let spool = &self.settings.spool;
-        Some(self.reader.take()?.join().unwrap_or_else(|_| Told::broken(Way::Uprobes, spool)))
+        Some(self.reader.take()?.join().unwrap_or_else(|_| Told::broken(Method::Uprobes, spool)))
     }
 }
 
@@ -99,7 +99,7 @@ impl Recorder for PageTracer {
     }
 
     fn finish(mut self: Box<Self>) -> Told {
-        self.join().unwrap_or_else(|| Told::empty(Way::Uprobes, Spooled::default()))
+        self.join().unwrap_or_else(|| Told::empty(Method::Uprobes, Spooled::default()))
     }
 }
 
@@ -196,7 +196,7 @@ impl Reader {
         }
         let reader_cpu_ns = thread.cpu_ns().unwrap_or(0);
         let Decoder { relations, threads, .. } = self.decoder;
-        Told { lost: self.lost, relations, threads, reader_cpu_ns, ..Told::empty(Way::Uprobes, spooled) }
+        Told { lost: self.lost, relations, threads, reader_cpu_ns, ..Told::empty(Method::Uprobes, spooled) }
     }
 
     fn drain(&mut self) {

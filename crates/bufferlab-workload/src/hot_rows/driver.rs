@@ -77,13 +77,11 @@ impl HotRowsDriver {
     }
 
     /// Returns the hot rows.
-    #[must_use]
     pub fn hot_set(&self) -> &HotSet {
         &self.hot
     }
 
     /// Returns the planned transaction: its type and its row's id.
-    #[must_use]
     pub fn planned(&self) -> Option<(usize, u32)> {
         self.planned
     }

@@ -24,7 +24,6 @@ enum Order {
 impl HotSet {
     /// Returns the set of a checked configuration. Sets that differ only in size are nested: in the scattered layout
     /// the smaller is the beginning of the larger, in the clustered one it is a part of its run.
-    #[must_use]
     pub fn new(config: &HotRowsConfig) -> Self {
         let mut random = Random::stream(config.run_seed, "hot set", &[u64::from(config.rows)]);
         let order = match config.layout {
@@ -39,13 +38,11 @@ impl HotSet {
     }
 
     /// Returns the number of hot rows.
-    #[must_use]
     pub fn len(&self) -> u32 {
         self.hot_rows
     }
 
     /// Returns false: a set has at least one row.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hot_rows == 0
     }
@@ -55,7 +52,6 @@ impl HotSet {
     /// # Panics
     /// When there is no such rank.
     #[inline]
-    #[must_use]
     pub fn id(&self, rank: u32) -> u32 {
         assert!(rank < self.hot_rows, "there is no rank {rank} among {} hot rows", self.hot_rows);
         match &self.order {

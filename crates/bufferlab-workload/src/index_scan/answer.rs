@@ -93,7 +93,6 @@ type ByFlags = BTreeMap<(char, char), Sums>;
 
 impl Answer {
     /// Computes the expected answer of Q1 from the generator's rows, on all cores.
-    #[must_use]
     pub fn expected(config: &IndexScanConfig) -> Self {
         let distributions = Distributions::static_default();
         let texts = TextPool::new(TEXT_POOL_BYTES, distributions);
@@ -131,13 +130,11 @@ impl Answer {
     }
 
     /// Returns its rows, in order.
-    #[must_use]
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
     /// Returns the number of rows of the table in the range.
-    #[must_use]
     pub fn rows(&self) -> u64 {
         self.groups.iter().map(|group| group.sums.rows as u64).sum()
     }

@@ -7,7 +7,6 @@ fn is_leap(year: u32) -> bool {
 }
 
 /// Returns the day of a date written as 1998-09-02; none for a text that is no date from 1970 to 2199.
-#[must_use]
 pub fn day_of(text: &str) -> Option<i32> {
     let mut parts = text.splitn(3, '-');
     let mut part = |digits: usize| {

@@ -44,7 +44,6 @@ impl IndexScanDriver {
     }
 
     /// Makes a driver for a further connection, with the same answer.
-    #[must_use]
     pub fn another(&self) -> Self {
         IndexScanDriver {
             plan: self.plan.clone(),
@@ -55,13 +54,11 @@ impl IndexScanDriver {
     }
 
     /// Returns the expected answer of Q1.
-    #[must_use]
     pub fn answer(&self) -> &Answer {
         &self.answer
     }
 
     /// Returns the number of right answers.
-    #[must_use]
     pub fn checked(&self) -> u64 {
         self.checked
     }

@@ -34,7 +34,6 @@ pub struct IndexScanPopulation {
 
 impl IndexScanPopulation {
     /// Makes these tables at that scale.
-    #[must_use]
     pub fn new(scale_factor: ScaleFactor, tables: TableSet) -> Self {
         IndexScanPopulation { scale_factor, tables }
     }

@@ -17,7 +17,6 @@ pub struct ScriptError {
 
 impl ScriptError {
     /// Returns the place, `file:line`.
-    #[must_use]
     pub fn place(&self) -> String {
         format!("{}:{}", self.source, self.line)
     }

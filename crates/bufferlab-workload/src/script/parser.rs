@@ -72,25 +72,21 @@ impl Script {
     }
 
     /// Returns the transactions in the order of the text; none when the script is a setup section alone.
-    #[must_use]
     pub fn transactions(&self) -> &[Transaction] {
         &self.transactions
     }
 
     /// Returns the number of statements in the setup section.
-    #[must_use]
     pub fn setup_statements(&self) -> usize {
         self.setup_statements
     }
 
     /// Returns the predefined variables that the script refers to, in alphabetical order.
-    #[must_use]
     pub fn variables_used(&self) -> &[String] {
         &self.variables_used
     }
 
     /// Returns its source.
-    #[must_use]
     pub fn source(&self) -> &str {
         &self.source
     }

@@ -19,7 +19,6 @@ pub struct Sql {
 
 impl Sql {
     /// Returns the text with an engine's placeholders; `placeholder` gets their number, counted from zero.
-    #[must_use]
     pub fn text(&self, mut placeholder: impl FnMut(usize) -> String) -> String {
         let mut text = self.texts[0].clone();
         for (index, after) in self.texts[1..].iter().enumerate() {
@@ -30,7 +29,6 @@ impl Sql {
     }
 
     /// Returns the number of parameters. A variable that stands twice is two parameters.
-    #[must_use]
     pub fn parameters(&self) -> usize {
         self.slots.len()
     }

@@ -75,7 +75,6 @@ impl Script {
 
     /// Returns the statements of the transactions for a client: the catalogue, in the order of their ids, and each
     /// one's text. Their names are their places, `file:line`. Only an engine knows their columns.
-    #[must_use]
     pub fn catalogue(&self) -> Vec<(StatementSpec, &Sql)> {
         let transactions = self.transactions.iter().flat_map(|transaction| &transaction.steps);
         let indices = transactions.filter_map(|step| match step {
@@ -160,7 +159,6 @@ impl ScriptWorkload {
     }
 
     /// Returns its script.
-    #[must_use]
     pub fn script(&self) -> &Script {
         &self.script
     }

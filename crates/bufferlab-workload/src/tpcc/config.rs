@@ -44,31 +44,26 @@ impl TpccConfig {
     }
 
     /// Returns the skew of the run.
-    #[must_use]
     pub fn skew(&self) -> Skew {
         self.skew
     }
 
     /// Returns the number of warehouses, the scale of everything but the items.
-    #[must_use]
     pub fn warehouses(&self) -> u32 {
         self.warehouses
     }
 
     /// Returns the seed of the population.
-    #[must_use]
     pub fn load_seed(&self) -> u64 {
         self.load_seed
     }
 
     /// Returns the seed of the run.
-    #[must_use]
     pub fn run_seed(&self) -> u64 {
         self.run_seed
     }
 
     /// Returns the number of terminals over all drivers: ten for each warehouse (4.2).
-    #[must_use]
     pub fn terminals(&self) -> u32 {
         self.warehouses * TERMINALS_PER_WAREHOUSE
     }

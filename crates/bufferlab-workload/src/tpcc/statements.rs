@@ -127,14 +127,12 @@ catalogue! {
 }
 
 /// Returns the statement that reads stock with the district information of `district`, counted from 1 to 10.
-#[must_use]
 pub fn read_stock(district: u32) -> StatementId {
     debug_assert!((1..=10).contains(&district), "there is no district {district}");
     StatementId(READ_STOCK_01.0 + district as u16 - 1)
 }
 
 /// Returns the declaration of a statement of this catalogue.
-#[must_use]
 pub fn spec(statement: StatementId) -> &'static StatementSpec {
     &STATEMENTS[usize::from(statement.0)]
 }

@@ -70,7 +70,7 @@ class TableParser:
     def take(self, number: int, text: str, label: str) -> None:
         """Parse a line under a caption's label; a blank one ends the table."""
         split = _split(text, self._kind, bool(self._block))
-        if split is None:
+        if split is None and self._block:
             self.close()
             split = _split(text, "", False)
         if split is None:

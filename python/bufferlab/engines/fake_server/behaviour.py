@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.engines.behaviour import NativeKnobs, OnEvent
-from bufferlab.engines.fake.engine import FakeBehaviour
+from bufferlab.engines.fake.behaviour import FakeBehaviour
 from bufferlab.errors import EnvironmentLackingError
 
 _CHUNK_BYTES = 1 << 20
@@ -76,6 +76,3 @@ def _log(database: Path, text: str) -> None:
     folder.mkdir(exist_ok=True)
     with (folder / "error.log").open("a") as log:
         log.write(text + "\n")
-
-
-BEHAVIOUR = FakeServerBehaviour()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,11 +17,11 @@ from typing import Any
 
 from bufferlab.engines import direct_io, host_settings, read_ahead
 from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
-from bufferlab.engines.file import loop_device, places
+from bufferlab.engines.file import loop_device
 from bufferlab.engines.file.declaration import DECLARATION, OWN, OWN_BYTES
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.read_ahead_knob import AS_IS
-from bufferlab.errors import BufferlabError
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.units import format_bytes
 
 _ADVICE = "advice = random (POSIX_FADV_RANDOM) needs no right"
@@ -81,7 +82,7 @@ class FileBehaviour(Behaviour):
         if knobs["path"] == OWN:
             return None
         path = Path(str(knobs["path"]))
-        return path, places.range_bytes(path, _asked_bytes(knobs))
+        return path, _range_bytes(path, _asked_bytes(knobs))
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
         """Return size, seed and the generator's version of a file that bufferlab makes, path and size of another."""
@@ -95,7 +96,7 @@ class FileBehaviour(Behaviour):
 
     def allocated_bytes(self, database: Path) -> int:
         """Return the bytes of the whole file."""
-        return places.size_bytes(database)
+        return _size_bytes(database)
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Make a file of random bytes, which no file system or device can compress."""
@@ -141,10 +142,6 @@ class FileBehaviour(Behaviour):
         ]
         return result
 
-    def cancel(self) -> None:
-        """Ask the core to stop after the reads in flight."""
-        native().cancel()
-
 
 def core_reads(workload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the reads of a run in the core's words."""
@@ -159,7 +156,7 @@ def core_reads(workload: Mapping[str, Any]) -> dict[str, Any]:
 @contextmanager
 def _ready(source: Path, knobs: NativeKnobs) -> Iterator[_Ready]:
     """Context manager for the path or a loop device over it, with the read-ahead asked for; leaving undoes all."""
-    size_bytes = places.range_bytes(source, _asked_bytes(knobs))
+    size_bytes = _range_bytes(source, _asked_bytes(knobs))
     with ExitStack() as stack:
         path = source
         below: tuple[Path, ...] = ()
@@ -175,6 +172,37 @@ def _ready(source: Path, knobs: NativeKnobs) -> Iterator[_Ready]:
         yield _Ready(path, size_bytes, below, kib, asked if asked == AS_IS else str(kib), notes)
 
 
+def _size_bytes(path: Path) -> int:
+    """Return the bytes of a file or block device.
+
+    Raise EnvironmentLackingError when it cannot be read, SpecError when it is neither.
+    """
+    try:
+        kind = path.stat().st_mode
+        if not stat.S_ISREG(kind) and not stat.S_ISBLK(kind):
+            raise SpecError("this is neither a file nor a block device", str(path), "name a file or a block device")
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        hint = "a block device needs root or the group disk; of a file, the right to read it"
+        raise EnvironmentLackingError(f"it cannot be read: {error.strerror}", str(path), hint) from error
+    try:
+        return os.lseek(descriptor, 0, os.SEEK_END)
+    finally:
+        os.close(descriptor)
+
+
+def _range_bytes(path: Path, asked_bytes: int | None) -> int:
+    """Return how many bytes of the path are read: as many as asked for, or all. Raise SpecError when it has fewer."""
+    has_bytes = _size_bytes(path)
+    if asked_bytes is not None and asked_bytes > has_bytes:
+        raise SpecError(
+            f"file_size = {format_bytes(asked_bytes)}, and it has {format_bytes(has_bytes)}",
+            str(path),
+            "ask for less, or leave file_size = auto: all of it",
+        )
+    return has_bytes if asked_bytes is None else asked_bytes
+
+
 def _asked_bytes(knobs: NativeKnobs) -> int | None:
     asked = knobs.get("file_size")
     return None if asked is None else int(asked)
@@ -185,7 +213,7 @@ def _readable(knobs: NativeKnobs) -> HostCheck:
         return HostCheck("path", True, "a file of our own")
     path = Path(str(knobs["path"]))
     try:
-        found_bytes = places.range_bytes(path, _asked_bytes(knobs))
+        found_bytes = _range_bytes(path, _asked_bytes(knobs))
     except BufferlabError as error:
         return HostCheck("path", False, f"{path}: {error.what}", error.hint)
     return HostCheck("path", True, f"{path}: {format_bytes(found_bytes)} to read")
@@ -197,7 +225,7 @@ def _loop(knobs: NativeKnobs) -> HostCheck:
         return HostCheck("loop devices", False, f"{asked}: {reason}", "run as root, or leave device = as_is")
     need_bytes = _asked_bytes(knobs) or OWN_BYTES
     if knobs["device"] == "tmpfs_loop" and knobs["path"] != OWN:
-        need_bytes = places.range_bytes(Path(str(knobs["path"])), _asked_bytes(knobs))
+        need_bytes = _range_bytes(Path(str(knobs["path"])), _asked_bytes(knobs))
     has_bytes = loop_device.memory_available_bytes()
     if knobs["device"] == "tmpfs_loop" and need_bytes > has_bytes:
         what = (
@@ -214,6 +242,3 @@ def _io_uring(*, needed: bool) -> HostCheck:
     instead = "reads are made by threads with pread"
     hint = "use --set backend=threads, or allow it (sysctl kernel.io_uring_disabled, the container's profile)"
     return HostCheck("io_uring", False, f"refused: {found['reason']}" + ("" if needed else f"; {instead}"), hint)
-
-
-BEHAVIOUR = FileBehaviour()

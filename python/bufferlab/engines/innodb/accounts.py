@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bufferlab.engines.innodb import control
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import DATABASE, Identity
 
@@ -29,13 +30,9 @@ def make(connection: Any, identity: Identity, build: Build) -> None:
         cursor.execute(f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{PROGRAM_USER}'@'localhost'")
         cursor.execute("SELECT user, host FROM mysql.user")
         kept = (*_INTERNAL, identity.user, PROGRAM_USER)
-        others = [(_text(user), _text(host)) for user, host in cursor.fetchall()]
+        others = [(control.text(user), control.text(host)) for user, host in cursor.fetchall()]
         for user, host in others:
             if user not in kept:
                 cursor.execute("DROP USER %s@%s", (user, host))
         cursor.execute("DROP DATABASE IF EXISTS test")
         cursor.execute("FLUSH PRIVILEGES")
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

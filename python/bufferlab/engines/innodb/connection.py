@@ -82,9 +82,8 @@ def connect(address: Address, schema: str | None = None, *, seconds: float | Non
     except RuntimeError:
         # PyMySQL cannot send an encrypted password; the core can. Afterwards a server with caching_sha2_password knows
         # the password, and is content with the proof that PyMySQL gives.
-        target = {"socket": address.socket, "host": address.host, "port": address.port}
-        account = {"user": address.user, "password": secret, "database": address.schema}
-        ask_host(_UNUSABLE, lambda: native().log_in("mysql", json.dumps({**target, **account})))
+        target = json.dumps(address.target(secret, address.socket))
+        ask_host(_UNUSABLE, lambda: native().log_in("mysql", target))
     except (pymysql.MySQLError, OSError) as error:
         if not address.is_private:
             raise _refused(error, address) from error

@@ -28,3 +28,8 @@ def variables(connection: Any) -> dict[str, str]:
 def status(connection: Any, like: str) -> dict[str, str]:
     """Return the global status counters whose name is LIKE this."""
     return {str(name).lower(): str(value) for name, value in rows(connection, "SHOW GLOBAL STATUS LIKE %s", (like,))}
+
+
+def text(value: str | bytes) -> str:
+    """Return a name of an account, which some servers tell as bytes."""
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -24,7 +24,7 @@ from bufferlab.engines.innodb import (
     table_sizes,
 )
 from bufferlab.engines.innodb.connection import FORM, connect
-from bufferlab.engines.innodb.declaration import declare
+from bufferlab.engines.innodb.declaration import MARIADB, MYSQL
 from bufferlab.engines.innodb.failure import failure
 from bufferlab.engines.innodb.find_mysqld import Flavour
 from bufferlab.engines.innodb.global_variables import GlobalVariables
@@ -91,7 +91,7 @@ class InnodbFamily(Family):
     program = staticmethod(program.expand)
 
     def __init__(self, flavour: Flavour) -> None:
-        self.flavour, self.declaration = flavour, declare(flavour, flavour)
+        self.flavour, self.declaration = flavour, MYSQL if flavour == "mysql" else MARIADB
         self.find = partial(find_mysqld.find, flavour)
 
     def connect(

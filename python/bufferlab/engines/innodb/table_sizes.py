@@ -15,7 +15,7 @@ from typing import Any
 
 from bufferlab.engines.innodb import control
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.stored_sizes import Sizes
+from bufferlab.engines.servers.stored_sizes import Sizes, tree_shape
 
 INDEX_PAGE = 17855
 """The type of a page of an index (FIL_PAGE_INDEX)."""
@@ -86,22 +86,12 @@ def count(folder: Path, indexes: list[dict[str, Any]], page_bytes: int) -> dict[
             tree = trees.get(index["index_id"])
             if tree is None:
                 continue
-            height = max(tree.levels) + 1
-            shapes.append(
-                {
-                    "name": table if index["clustered"] else index["name"],
-                    "table": table,
-                    "kind": "table" if index["clustered"] else "index",
-                    "rows": tree.rows,
-                    "leaf_pages": tree.levels[0],
-                    "interior_pages": sum(tree.levels.values()) - tree.levels[0],
-                    "overflow_pages": blobs if index["clustered"] else 0,
-                    "height": height,
-                    "level_pages": [tree.levels[level] for level in reversed(range(height))],
-                    "payload_bytes": tree.payload_bytes,
-                    "unused_bytes": tree.unused_bytes,
-                }
-            )
+            name, overflow_pages = (table, blobs) if index["clustered"] else (index["name"], 0)
+            levels = [tree.levels[level] for level in reversed(range(max(tree.levels) + 1))]
+            shapes.append(tree_shape(
+                name, table, levels, rows=tree.rows, leaf_pages=tree.levels[0], overflow_pages=overflow_pages,
+                payload_bytes=tree.payload_bytes, unused_bytes=tree.unused_bytes,
+            ))  # fmt: skip
     return {"page_size_bytes": page_bytes, "pages": pages, "free_pages": free_pages, "trees": shapes}
 
 

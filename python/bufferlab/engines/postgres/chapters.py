@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Section, Table
 from bufferlab.chapter.engine_chapters import EngineChapters
 from bufferlab.chapter.point_table import point_table
-from bufferlab.engines.postgres.limits import limits
+from bufferlab.results.check import MeasuredRun
 
 _CACHES = {
     "Page gets": "page_gets",
@@ -65,4 +67,17 @@ def _log(analysis: Analysis) -> Table:
     return point_table(analysis, "server-log", "What else a transaction costs", heads, caption, known_only=True)
 
 
-CHAPTERS = EngineChapters(inside=(inside,), limits=limits)
+def _limits(runs: Sequence[MeasuredRun]) -> list[str]:
+    """Return what the settings of these runs leave out, each in a sentence."""
+    found = []
+    if any(run.knob("synchronous_commit") == "off" for run in runs):
+        found.append("Commits did not wait for the device (synchronous_commit = off): commit latency is not measured.")
+    if not all(run.direct for run in runs):
+        found.append(
+            "PostgreSQL reads through the page cache: its reads are pages that were not in shared buffers; the table "
+            '"Where pages came from" tells how many of them the device saw.'
+        )
+    return found
+
+
+CHAPTERS = EngineChapters(inside=(inside,), limits=_limits)

@@ -1,11 +1,8 @@
-"""The declaration of PostgreSQL. Pure data.
-
-Rates were seen on two shared cores and a fast virtual disk; runs on a host replace them.
-"""
+"""The declaration of PostgreSQL. Pure data."""
 
 from __future__ import annotations
 
-from bufferlab.engines.declaration import EngineDeclaration, Rates
+from bufferlab.engines.declaration import RATES_OF_SERVERS, EngineDeclaration
 from bufferlab.engines.postgres.knobs import KNOBS
 from bufferlab.engines.postgres.results import RESULTS
 from bufferlab.knob import PREFIX
@@ -15,13 +12,7 @@ DECLARATION = EngineDeclaration(
     name="postgres",
     meaning="PostgreSQL: a private server for each run, on a copy of a loaded cluster",
     knobs=KNOBS,
-    rates=Rates(
-        load_bytes_per_s=20 * MIB,
-        restore_bytes_per_s=250 * MIB,
-        warm_up_bytes_per_s=15 * MIB,
-        transactions_per_s=300.0,
-        check_bytes_per_s=40 * MIB,
-    ),
+    rates=RATES_OF_SERVERS,
     max_connections=500,
     connections_reason="PostgreSQL keeps a process for each connection; more than five hundred measure the scheduler",
     results=RESULTS,

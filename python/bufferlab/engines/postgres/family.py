@@ -100,6 +100,9 @@ class PostgresFamily(Family):
         """Open a connection to a database, the address's if none is named. A private server may take any time."""
         return connect(address, database, seconds=seconds)
 
+    def socket_of(self, address: Address) -> str | None:
+        return f"{address.socket.rstrip('/')}/.s.PGSQL.{address.port}" if address.socket else None
+
     def greet(self, address: Address, seconds: float) -> None:
         """Ask the postmaster for its first word."""
         greet(address, seconds)

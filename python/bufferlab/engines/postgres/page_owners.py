@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from bufferlab.engines.servers import stored_sizes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _FORKS = ("", " (fsm)", " (vm)", " (init)")
 """Of common/relpath.c: the main fork, the free space map, the visibility map, the initial fork."""
@@ -23,6 +25,8 @@ def owners(
 
     A page is its relation's place in `relations` (tablespace, database, relation, fork) times 2^32 plus its number.
     """
+    import numpy as np  # Of a worker's start it would be a third, and few workers need it.
+
     names = _names(stored_sizes.read(database)["relations"])
     number_of = touched >> np.uint64(32)
     found: dict[str, list[NDArray[np.uint64]]] = {}

@@ -19,7 +19,7 @@ from typing import Any
 
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.knobs import PAGE_BYTES
-from bufferlab.engines.servers.stored_sizes import Sizes
+from bufferlab.engines.servers.stored_sizes import Sizes, tree_shape
 
 _SEGMENT_PAGES = 131_072
 """RELSEG_SIZE: after 1 GiB a relation goes on in another file."""
@@ -95,37 +95,20 @@ def _table(table: Mapping[str, Any], key: _Tree | None, data: Path, toast_pages:
     heap_pages = table["bytes"] // PAGE_BYTES
     payload, unused = _count_heap(data / table["file"], table["bytes"])
     levels = [*(_levels(key) if key else []), heap_pages]
-    return {
-        "name": table["name"],
-        "table": table["name"],
-        "kind": "table",
-        "rows": table["rows"],
-        "leaf_pages": heap_pages,
-        "interior_pages": sum(levels) - heap_pages,
-        "overflow_pages": toast_pages,
-        "height": len(levels),
-        "level_pages": levels,
-        "payload_bytes": payload,
-        "unused_bytes": unused + (key.unused_bytes if key else 0),
-    }
+    unused += key.unused_bytes if key else 0
+    return tree_shape(
+        table["name"], table["name"], levels, rows=table["rows"], leaf_pages=heap_pages, overflow_pages=toast_pages,
+        payload_bytes=payload, unused_bytes=unused,
+    )  # fmt: skip
 
 
 def _index(index: Mapping[str, Any], table: Mapping[str, Any], tree: _Tree) -> dict[str, Any]:
-    levels = _levels(tree)
-    return {
-        "name": index["name"],
-        "table": table["name"],
-        "kind": "index",
-        # Deduplication gathers equal keys in one entry, so entries are fewer than rows.
-        "rows": index["rows"] or tree.entries,
-        "leaf_pages": tree.levels[0],
-        "interior_pages": sum(levels) - tree.levels[0],
-        "overflow_pages": 0,
-        "height": len(levels),
-        "level_pages": levels,
-        "payload_bytes": tree.payload_bytes,
-        "unused_bytes": tree.unused_bytes,
-    }
+    # Deduplication gathers equal keys in one entry, so entries are fewer than rows.
+    rows = index["rows"] or tree.entries
+    return tree_shape(
+        index["name"], table["name"], _levels(tree), rows=rows, leaf_pages=tree.levels[0], overflow_pages=0,
+        payload_bytes=tree.payload_bytes, unused_bytes=tree.unused_bytes,
+    )  # fmt: skip
 
 
 def _levels(tree: _Tree) -> list[int]:

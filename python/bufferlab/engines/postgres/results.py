@@ -13,6 +13,7 @@ def _reads_directly(run: MeasuredRun) -> bool:
 
 
 RESULTS = EngineResults(
+    pool="pool_size",
     raw=RAW,
     derived=DERIVED,
     source="PostgreSQL's statistics views (docs/postgres-metrics.md)",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bufferlab.engines.innodb import find_mysqld as find_innodb
+from bufferlab.engines.innodb import find_mysqld
 from bufferlab.engines.innodb import packages as innodb
-from bufferlab.engines.postgres import find_postgres as find_postgres
+from bufferlab.engines.postgres import find_postgres
 from bufferlab.engines.postgres import packages as postgres
+from bufferlab.engines.servers import fetch as fetching
 from bufferlab.engines.servers.builds import Build, Listed
-from bufferlab.engines.servers.fetch import Package
+from bufferlab.engines.servers.fetch import Ask, Package
 
 
 @dataclass(frozen=True)
@@ -19,13 +20,13 @@ class Servers:
 
     packages: dict[str, Package]
     """The packages that can be fetched, by name."""
-    fetch: Callable[[str, Callable[[str], None]], Build]
+    ask_version: Ask
     listed: Callable[[tuple[str, ...]], list[Listed]]
 
 
 FAMILIES = (
-    Servers(innodb.PACKAGES, innodb.fetch, find_innodb.listed),
-    Servers(postgres.PACKAGES, postgres.fetch, find_postgres.listed),
+    Servers(innodb.PACKAGES, find_mysqld.ask_version, find_mysqld.listed),
+    Servers(postgres.PACKAGES, find_postgres.ask_version, find_postgres.listed),
 )
 
 
@@ -39,7 +40,7 @@ def fetch(name: str, say: Callable[[str], None]) -> Build:
     family = next((family for family in FAMILIES if name in family.packages), None)
     if family is None:
         raise KeyError(name)
-    return family.fetch(name, say)
+    return fetching.fetch(family.packages[name], family.ask_version, say)
 
 
 def listed() -> list[Listed]:

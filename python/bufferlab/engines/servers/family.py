@@ -260,14 +260,11 @@ class Family(ABC):
 
     def target(self, address: Address) -> dict[str, Any]:
         """Return the address, account and schema for the core's connections; its job has them as `target`."""
-        return {
-            "socket_dir" if self.socket_is_folder else "socket": address.socket,
-            "host": None if address.socket else address.host,
-            "port": None if address.socket and not self.socket_is_folder else address.port,
-            "user": address.user,
-            "password": password(address, self.form),
-            "database": address.schema,
-        }
+        return address.target(password(address, self.form), self.socket_of(address))
+
+    def socket_of(self, address: Address) -> str | None:
+        """Return the path of the address's socket; None where it has none."""
+        return address.socket
 
     def clients(self, connection: Any) -> int:
         """Return how many clients are connected to the server now, bufferlab's connections included."""

@@ -13,7 +13,8 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, STATEMENT_SECONDS, AccessDenied, Address, private
 from bufferlab.engines.servers.family import Family
 from bufferlab.engines.servers.identity import DATABASE
-from bufferlab.engines.servers.server_process import READY_SECONDS, OnWait, Watch
+from bufferlab.engines.servers.page_sites import Recording
+from bufferlab.engines.servers.server_process import READY_SECONDS, OnWait
 from bufferlab.engines.servers.user import require_reachable
 
 STOP_SECONDS = 120.0
@@ -46,7 +47,7 @@ class PrivateServer:
         on_wait: OnWait = lambda what: None,
         ready_seconds: float = READY_SECONDS,
         stop_seconds: float = STOP_SECONDS,
-        watch: Watch | None = None,
+        watch: Recording | None = None,
         group: Path | None = None,
     ) -> None:
         self.family, self.build = family, build

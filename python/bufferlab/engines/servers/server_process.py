@@ -14,13 +14,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from bufferlab import marked
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.child_process import Preload
+from bufferlab.engines.servers.page_sites import Recording
 from bufferlab.engines.servers.user import give
 from bufferlab.errors import EnvironmentLackingError
 
@@ -33,18 +33,6 @@ _POLL_SECONDS = 0.05
 
 OnWait = Callable[[str], None]
 """Called now and then with what is waited for, such as "starting"; may raise to give up."""
-
-
-class Watch(Protocol):
-    """Who watches a server's process from its first instruction on."""
-
-    def preload(self, home: Path) -> Preload | None:
-        """Return what the server must be started with, and write what that needs into its folder; None: nothing."""
-        ...
-
-    def attach(self, pid: int) -> None:
-        """Begin to watch the process, before it becomes the server; when this raises, there is no server."""
-        ...
 
 
 class ServerProcess(ABC):
@@ -64,8 +52,8 @@ class ServerProcess(ABC):
     """Whether the server is started in a separate IPC namespace."""
     group: Path | None = None
     """The cgroup.procs of the group that the process joins before it becomes the server; None: no group."""
-    watch: Watch | None = None
-    """Who watches the process from its start on; None: nobody."""
+    watch: Recording | None = None
+    """The trace of the process's page accesses, from its start on; None: nobody records it."""
 
     def __init__(self, build: Build, data: Path, home: Path, user: tuple[int, int] | None) -> None:
         self.build, self.data, self.home, self.user = build, data, home, user

@@ -11,24 +11,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from bufferlab.engines.behaviour import EngineFailure, OnEvent
-from bufferlab.engines.servers.server_process import OnWait
+
+if TYPE_CHECKING:
+    from bufferlab.engines.servers.server_process import OnWait
 
 _SECONDS = 1.0
 
 
 def patience(on_event: OnEvent, cancelled: Callable[[], bool]) -> OnWait:
-    """Return the function to call while a server starts or stops: it sends a sign of life once a second.
+    """Return the function to call while something is waited for: it sends a sign of life once a second.
 
-    It raises EngineFailure when `cancelled`, except while the server is stopping: its data are whole only afterwards.
+    It raises EngineFailure when `cancelled`, except while a server is stopping: its data are whole only afterwards.
     """
     started = last = time.monotonic()
 
     def wait(what: str) -> None:
         nonlocal last
         if cancelled() and what != "stopping":
-            raise EngineFailure("interrupted", f"stopped while the server was {what}")
+            raise EngineFailure("interrupted", f"stopped on request, while {what}")
         now = time.monotonic()
         if now - last >= _SECONDS:
             last = now

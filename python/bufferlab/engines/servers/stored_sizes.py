@@ -6,7 +6,7 @@ innodb/table_sizes.py and postgres/relation_sizes.py ask the servers and count t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,36 @@ class Sizes:
 
     def store(self, database: Path) -> None:
         """Count the trees in the closed files and write sizes.json. Before: the server has stopped cleanly."""
-        store(database, self.allocated_bytes, self.count and self.count(database / "data"), self.asked)
+        shape = self.count and self.count(database / "data")
+        head = {"format": _FORMAT, "format_version": 1, "allocated_bytes": self.allocated_bytes, "shape": shape}
+        (database / _FILE).write_text(json.dumps({**head, **self.asked}, indent=1) + "\n")
 
 
-def store(database: Path, allocated_bytes: int, shape: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> None:
-    """Write the counts into sizes.json: `shape` is None if we cannot read the files, `asked` is the server's answer."""
-    head = {"format": _FORMAT, "format_version": 1, "allocated_bytes": allocated_bytes, "shape": shape}
-    (database / _FILE).write_text(json.dumps({**head, **asked}, indent=1) + "\n")
+def tree_shape(
+    name: str,
+    table: str,
+    levels: Sequence[int],
+    *,
+    rows: int,
+    leaf_pages: int,
+    overflow_pages: int,
+    payload_bytes: int,
+    unused_bytes: int,
+) -> dict[str, Any]:
+    """Return one tree as run.json's `database.shape` has it. `levels` are its pages by level, the root first."""
+    return {
+        "name": name,
+        "table": table,
+        "kind": "table" if name == table else "index",
+        "rows": rows,
+        "leaf_pages": leaf_pages,
+        "interior_pages": sum(levels) - leaf_pages,
+        "overflow_pages": overflow_pages,
+        "height": len(levels),
+        "level_pages": list(levels),
+        "payload_bytes": payload_bytes,
+        "unused_bytes": unused_bytes,
+    }
 
 
 def read(database: Path) -> dict[str, Any]:

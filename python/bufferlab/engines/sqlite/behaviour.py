@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 from bufferlab.engines import direct_io, host_settings, read_ahead
 from bufferlab.engines.behaviour import Behaviour, Found, HostCheck, NativeKnobs, OnEvent, TraceWay
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
+from bufferlab.engines.servers.signs_of_life import patience
+from bufferlab.engines.sqlite import consistency_by_sqlite3
 from bufferlab.engines.sqlite.declaration import DECLARATION
 from bufferlab.errors import DataFileError, SpecError
 
@@ -28,6 +31,9 @@ _MAGIC = b"SQLite format 3\0"
 
 class SqliteBehaviour(Behaviour):
     """The behaviour of the embedded engine, which is part of this installation."""
+
+    def __init__(self) -> None:
+        self._cancelled = threading.Event()
 
     def find(self) -> Found:
         """Return the version of the bundled SQLite; raise EnvironmentLackingError without the core."""
@@ -115,14 +121,21 @@ class SqliteBehaviour(Behaviour):
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Set the read-ahead, call the core to do one run, and put the read-ahead back."""
-        core_job = {**job, "knobs": DECLARATION.spelled(job["knobs"])}
+        knobs, target = job["knobs"], {"path": job["database"], "knobs": DECLARATION.spelled(job["knobs"])}
+        core_job = {name: value for name, value in job.items() if name not in ("database", "knobs")}
+        core_job |= {"target": target, "frames": knobs["pool_size"] // knobs["page_size"]}
         with read_ahead.around_run(Path(job["database"]), job["knobs"]) as ahead:
             result = run_core("sqlite", core_job, on_event)
         return {**result, "actual": {**DECLARATION.named(result["actual"]), **ahead}}
 
+    def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
+        """Check the conditions of the closed file by a second client, Python's sqlite3."""
+        wait, database = patience(on_event, self._cancelled.is_set), Path(job["database"])
+        return consistency_by_sqlite3.check(
+            database, job["workload"], job["delivered_orders"], interrupt=lambda: wait("checking")
+        )
+
     def cancel(self) -> None:
-        """Ask the core to stop at the next transaction."""
+        """Ask the core to stop at the next transaction, and a check at once."""
+        self._cancelled.set()
         native().cancel()
-
-
-BEHAVIOUR = SqliteBehaviour()

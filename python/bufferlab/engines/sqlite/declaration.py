@@ -47,7 +47,6 @@ DECLARATION = EngineDeclaration(
     connections_reason="SQLite gives each connection a cache of its own, so one connection drives all terminals",
     results=RESULTS,
     min_frames=64,
-    file_format="sqlite",
     changes_host=True,
     notes=("the write-ahead log is always buffered: a miss may be served by it",),
 )

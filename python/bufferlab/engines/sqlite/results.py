@@ -7,6 +7,7 @@ from bufferlab.engines.sqlite import checks
 from bufferlab.results.check import EngineResults
 
 RESULTS = EngineResults(
+    pool="pool_size",
     source="SQLite's status counters, bufferlab's VFS and page pool",
     words={
         "page_gets": "SQLite's CACHE_HIT + CACHE_MISS",

@@ -39,16 +39,16 @@ def require_memory(engine: EngineDeclaration, points: Sequence[Point]) -> None:
     Raises an EnvironmentLackingError that names the first such point. The pool of a server by URL may lie on another
     host and is not checked.
     """
-    if not engine.frame_knob:
+    if not engine.results.pool:
         return
     whole = memory_bytes()
     for point in points:
-        pool = point.engine[engine.frame_knob].number
+        pool = point.engine[engine.results.pool].number
         if pool > whole and not is_url(point.knobs.get("server")):
             raise EnvironmentLackingError(
                 f"a pool of {format_bytes(pool)} does not fit into this host's {format_bytes(whole)} of memory",
                 f"point {point.label}",
-                f"ask for a smaller {engine.frame_knob}",
+                f"ask for a smaller {engine.results.pool}",
             )
 
 

@@ -34,15 +34,12 @@ class AskedProbe(Protocol):
 
     def job(self, home: Path) -> dict[str, Any]:
         """Return the probe's part of a run's job; what it records goes to the run's folder."""
-        ...
 
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
         """Refuse, before anything starts, a run that the probe cannot watch.
 
         `job` is the run's job as far as it is known (database, knobs). Raises SpecError or EnvironmentLackingError.
         """
-        ...
 
     def keep(self, run: EndedRun) -> tuple[BlockTrace | PageTrace, Path | None]:
         """Return the probe's part of run.json, and the Parquet file of a good table."""
-        ...

@@ -1,17 +1,28 @@
-"""Defines a backend: whatever fills a run. An engine measures, a model predicts; all around a run is the same."""
+"""Defines a backend, which fills a run, and does one run with it. An engine measures, a model predicts.
+
+All around a run is the same. Each run is published, one that failed with its failure.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from bufferlab.errors import Failure
+from bufferlab.errors import BufferlabError, Failure, Interrupted, causes, is_full
+from bufferlab.execute.run.supervise import interrupted
+from bufferlab.execute.stop import StopRequest
 from bufferlab.plan import PlannedRun, Point
+from bufferlab.results import schema
 from bufferlab.results.keys import actual_key
 from bufferlab.results.schema import Run, StoredFailure, StoredSetting
+from bufferlab.results.store import RunRecord, SweepFolder, new_run_id
+
+_LOG = logging.getLogger(__name__)
 
 OnStage = Callable[[str, float], None]
 """A function that is told the stage of a run, and the share (0-1) of this stage that is done."""
@@ -56,23 +67,68 @@ class Backend(Protocol):
 
     def begun(self, planned: PlannedRun, point: Point, /, **common: Any) -> Run:
         """Return run.json of a run that begins: what is common to all backends, and the source of its numbers."""
-        ...
 
     def home(self, run_id: str) -> AbstractContextManager[Path]:
         """Context manager for the folder that a run may work in: gone afterwards, in every case."""
-        ...
 
     def do(self, planned: PlannedRun, point: Point, home: Path, filled: FilledRun, on_stage: OnStage) -> Failure | None:
         """Do the run and gather what it delivers. Return why it cannot be used; None if it can.
 
         Raises BufferlabError or OSError when the run ends early: it is published as failed or interrupted.
         """
-        ...
 
     def leave(self, home: Path, filled: FilledRun) -> None:
         """Put right, before publication, what the run may have left on this host, however it ended."""
-        ...
 
     def seconds_left(self, point: Point, stage: str, share: float, spent_s: float) -> float:
         """Return the seconds that a run still needs, `spent_s` into a stage of which a share is done."""
-        ...
+
+
+def execute_run(
+    backend: Backend, folder: SweepFolder, planned: PlannedRun, point: Point, on_stage: OnStage, stop: StopRequest
+) -> RunRecord:
+    """Do the run and publish it as ok, failed or interrupted. Raises only when the run cannot be published."""
+    run = backend.begun(
+        planned,
+        point,
+        run_id=new_run_id(),
+        experiment=folder.experiment,
+        point_key=point.point_key,
+        point=schema.Point(index=point.index, label=point.label, swept=point.swept),
+        repetition=planned.repetition,
+        block=planned.block,
+        order=planned.order,
+        settings=point.stored(),
+        status="failed",
+        failure=StoredFailure(kind="internal", what="the run did not end"),
+        started_at=(now := _now()),
+        ended_at=now,
+    )
+    filled = FilledRun(run)
+    with backend.home(run.run_id) as home:
+        try:
+            filled.end(backend.do(planned, point, home, filled, on_stage))
+        except Interrupted:
+            filled.end(interrupted(stop))
+        except BufferlabError as error:
+            _LOG.debug("the run's error, with its causes:\n%s", causes(error))
+            filled.end(error.failure)
+        except OSError as error:
+            _LOG.debug("the run's error, with its causes:\n%s", causes(error))
+            filled.end(_refused_by_disk(error, home.parent))
+        finally:
+            backend.leave(home, filled)
+        filled.run.ended_at = _now()
+        return folder.publish_run(filled.run, filled.samples, filled.latency, filled.log, filled.beside, filled.tables)
+
+
+def _refused_by_disk(error: OSError, folder: Path) -> Failure:
+    """Return the failure of a run whose copy of the database could not be written."""
+    if is_full(error):
+        what = "no space left for the run's copy of the database"
+        return Failure(what, str(folder), "free some space, or choose another directory with --data-dir", "full_disk")
+    return Failure(str(error), str(folder), None, "io")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""The worker process: reads one job from standard input, writes events to standard output, and ends.
+"""The worker process: reads one job from standard input, has its engine do it, writes events to standard output.
 
 It never outlives its parent: it ends when standard input does, and it asks the kernel for a signal at its
 parent's death. It publishes nothing and decides nothing; `supervise` reads its events.
@@ -13,8 +13,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bufferlab.engines.behaviour import Behaviour
 
 _PR_SET_PDEATHSIG = 1
 _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
@@ -34,12 +38,8 @@ def main() -> int:
     if os.getppid() != job["parent_pid"]:
         return 1  # The parent died before this process had asked for a signal at its death.
     threading.Thread(target=_watch_lifeline, daemon=True).start()
-    # Imported only now: from a cold disk it takes seconds, and a worker whose parent has died must not stay so long.
-    from bufferlab.execute.run import one_job
-
-    stopped = threading.Event()
-    cancel = one_job.canceller(job)
-    threading.Thread(target=_wait_for_stop, args=(stopped, cancel), daemon=True).start()
+    engine = engine_of(job)
+    threading.Thread(target=_wait_for_stop, args=(engine.cancel,), daemon=True).start()
     lock = threading.Lock()
 
     def send(line: str) -> None:
@@ -48,9 +48,9 @@ def main() -> int:
             out.flush()
 
     try:
-        result = one_job.do(job, send, stopped)
+        result = _do(engine, job["kind"], job["job"], send)
     except Exception as error:  # The parent must hear of every error.
-        send(json.dumps({"event": "error", **one_job.described(error)}))
+        send(json.dumps({"event": "error", **described(error)}))
         return 1
     send(json.dumps({"event": "result", "result": result}))
     return 0
@@ -74,11 +74,44 @@ def _watch_lifeline() -> None:
     os._exit(1)
 
 
-def _wait_for_stop(stopped: threading.Event, cancel: Callable[[], None]) -> None:
+def _wait_for_stop(cancel: Callable[[], None]) -> None:
     while True:
         signal.sigwait(_STOP_SIGNALS)
-        stopped.set()
         cancel()
+
+
+def engine_of(job: Mapping[str, Any]) -> Behaviour:
+    """Return the behaviour of the engine that the job names."""
+    # Imported only now: from a cold disk it takes seconds, and a worker whose parent has died must not stay so long.
+    from bufferlab.engines import registry
+
+    return registry.behaviour(job["engine"])
+
+
+def _do(engine: Behaviour, kind: str, job: Mapping[str, Any], send: Callable[[str], None]) -> dict[str, Any]:
+    """Do the job and return its result. `send` takes each event as a line of JSON. Raises the engine's errors."""
+    match kind:
+        case "load":
+            return engine.load(job, send)
+        case "run":
+            return engine.run(job, send)
+        case "check":
+            return engine.check(job, send)
+        case "shape":
+            return {"shape": engine.shape(Path(job["database"]))}
+    raise ValueError(f"no such kind of job: {kind}")
+
+
+def described(error: Exception) -> dict[str, str | None]:
+    """Return the error as the worker's event tells it: kind, what, where, hint, and the traceback of its causes."""
+    from bufferlab.engines.behaviour import failure_of
+    from bufferlab.errors import causes
+
+    failure, chain = failure_of(error), causes(error)
+    if failure.kind == "internal":
+        sys.stderr.write(chain + "\n")
+    told = {"kind": failure.kind, "what": failure.what, "where": failure.where, "hint": failure.hint}
+    return {**told, "causes": chain}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.engine_chapters import Chapter
 from bufferlab.chapter.time_series import time_series
-from bufferlab.report.analyse import own_chapters
+from bufferlab.engines import registry as engines
 from bufferlab.report.chapters.best import best
 from bufferlab.report.chapters.block_trace import block_trace
 from bufferlab.report.chapters.cost_of_pages import cost_of_pages, query_cost
@@ -25,7 +25,7 @@ def chapters_of(analysis: Analysis) -> tuple[Chapter, ...]:
     """
     if predictions(analysis):
         return (predicted,)
-    own = own_chapters(analysis)
+    own = engines.chapters(analysis.engine)
     return (
         knee,
         *own.answering,

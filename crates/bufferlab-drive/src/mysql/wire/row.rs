@@ -56,7 +56,6 @@ pub struct Columns(Vec<Form>);
 
 impl Columns {
     /// Makes the columns from the server's description at the preparation of the statement.
-    #[must_use]
     pub fn of(statement: &Statement) -> Self {
         let form = |column: &mysql::Column| {
             Form::of(column.column_type() as u8, column.flags().contains(ColumnFlags::UNSIGNED_FLAG))
@@ -69,7 +68,6 @@ impl Columns {
     }
 
     /// Returns the number of columns.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -25,7 +25,7 @@ use bufferlab_inside::layout::{State, VARIABLE};
 
 use super::binary::segments;
 use super::decode::Decoder;
-use super::recorder::{Preload, Recorder, Settings, Told, Way};
+use super::recorder::{Method, Preload, Recorder, Settings, Told};
 use super::recording::Spool;
 use crate::tracefs::{Format, TraceError};
 use plan::{Mapped, Plan, Program, plan};
@@ -111,7 +111,7 @@ impl Inside {
         let spool = &self.settings.spool;
         Some(self.reader.take()?.join().unwrap_or_else(|_| {
             self.shared.close();
-            Told::broken(Way::Inside, spool)
+            Told::broken(Method::Inside, spool)
         }))
     }
 }
@@ -171,7 +171,7 @@ impl Recorder for Inside {
     }
 
     fn finish(mut self: Box<Self>) -> Told {
-        self.join().unwrap_or_else(|| Told::empty(Way::Inside, super::recording::Spooled::default()))
+        self.join().unwrap_or_else(|| Told::empty(Method::Inside, super::recording::Spooled::default()))
     }
 }
 

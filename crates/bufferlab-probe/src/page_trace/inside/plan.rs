@@ -279,7 +279,6 @@ fn fixups(code: &[u8]) -> Vec<Fixup> {
 ///
 /// It reads the code from end to end. Data between functions may be read as instructions that nobody runs; such a branch
 /// is told too, and a person must look.
-#[must_use]
 pub fn branches_into(program: &Program, plan: &Plan) -> Vec<(u64, u64)> {
     let inner: Vec<(u64, u64)> = plan.covered().map(|(first, end)| (first + 1, end)).collect();
     let mut found = Vec::new();

@@ -8,7 +8,7 @@ use bufferlab_inside::layout::{BEGINS, FREE, RECORD_BYTES, RING_BYTES, SITE_AT, 
 
 use super::super::decode::Decoder;
 use super::super::merge::Merge;
-use super::super::recorder::{Told, Way};
+use super::super::recorder::{Method, Told};
 use super::super::recording::Spool;
 use super::clock::Clock;
 use super::shared::Shared;
@@ -82,7 +82,7 @@ impl Reader {
             spooled.problem.get_or_insert(format!("{unread} records of the page trace cannot be read"));
         }
         let header = self.shared.header();
-        let mut told = Told::empty(Way::Inside, spooled);
+        let mut told = Told::empty(Method::Inside, spooled);
         told.lost = header.dropped.load(Ordering::Relaxed);
         told.set_up_ns = header.set_up_ns.load(Ordering::Relaxed);
         for (number, slot) in self.slots.iter().enumerate() {

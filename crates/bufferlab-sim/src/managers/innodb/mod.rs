@@ -81,19 +81,16 @@ impl<C: Cleaner> Innodb<C> {
     }
 
     /// Returns the length of the free list (`Free buffers` of the monitor).
-    #[must_use]
     pub fn free_len(&self) -> u32 {
         self.pool.free
     }
 
     /// Returns the length of the LRU list (`Database pages` of the monitor).
-    #[must_use]
     pub fn lru_len(&self) -> u32 {
         self.pool.lru.len()
     }
 
     /// Returns the length of the old sublist (`Old database pages` of the monitor); 0 below 512 pages, which have none.
-    #[must_use]
     pub fn old_len(&self) -> u32 {
         self.pool.lru.old_len
     }

@@ -152,26 +152,22 @@ impl TpccDriver {
 
     /// Returns the orders that this driver has delivered, for each district: index `(warehouse - 1) * 10 + district -
     /// 1`.
-    #[must_use]
     pub fn delivered_orders(&self) -> &[u64] {
         &self.delivered_orders
     }
 
     /// Returns the counts of each choice whose share the specification fixes, over all planned transactions.
-    #[must_use]
     pub fn input_counts(&self) -> &InputCounts {
         self.inputs.counts()
     }
 
     /// Returns the constants of NURand, which results must record (2.1.6.1). Other skews than the specification's use
     /// the first of several, or none.
-    #[must_use]
     pub fn constants(&self) -> &NuRandConstants {
         &self.constants
     }
 
     /// Returns the output of the last executed transaction, if there was one and it did not fail.
-    #[must_use]
     pub fn last_output(&self) -> Option<&TransactionOutput> {
         self.output.as_ref()
     }

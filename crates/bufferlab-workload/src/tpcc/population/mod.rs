@@ -26,7 +26,6 @@ pub struct TpccPopulation {
 
 impl TpccPopulation {
     /// Returns the population of this configuration.
-    #[must_use]
     pub fn new(config: TpccConfig) -> Self {
         TpccPopulation { config, partitions: partitions(config.warehouses()) }
     }

@@ -29,7 +29,6 @@ pub struct Partition {
 
 impl Partition {
     /// Returns the table of these rows.
-    #[must_use]
     pub fn table(&self) -> TableId {
         self.table
     }
@@ -63,7 +62,6 @@ impl fmt::Display for Partition {
 
 /// Returns every partition of a database of so many warehouses, table after table and each in primary-key order, so
 /// that an engine that clusters rows by key only ever appends.
-#[must_use]
 pub fn partitions(warehouses: u32) -> Vec<Partition> {
     let mut all = Vec::new();
     for table in TableId::ALL {

@@ -18,19 +18,16 @@ pub struct NuRand {
 
 impl NuRand {
     /// Returns the distribution of last names: NURand(255, 0, 999).
-    #[must_use]
     pub const fn last_name(c: u32) -> Self {
         NuRand { a: 255, x: 0, y: 999, c }
     }
 
     /// Returns the distribution of customer numbers: NURand(1023, 1, 3000).
-    #[must_use]
     pub const fn customer_id(c: u32) -> Self {
         NuRand { a: 1023, x: 1, y: 3_000, c }
     }
 
     /// Returns the distribution of item numbers: NURand(8191, 1, 100000).
-    #[must_use]
     pub const fn item_id(c: u32) -> Self {
         NuRand { a: 8191, x: 1, y: 100_000, c }
     }
@@ -62,7 +59,6 @@ pub struct NuRandConstants {
 
 impl NuRandConstants {
     /// Chooses the constants: the load's from its seed alone, the run's from its own seed among all that are valid.
-    #[must_use]
     pub fn choose(load_seed: u64, run_seed: u64) -> Self {
         let load_last_name = Random::stream(load_seed, "tpcc/nurand/load", &[]).between(0, 255);
         let mut run = Random::stream(run_seed, "tpcc/nurand/run", &[]);
@@ -76,7 +72,6 @@ impl NuRandConstants {
 }
 
 /// Returns true for the distances between the load's and the run's constant that 2.1.6.1 allows.
-#[must_use]
 pub fn is_valid_delta(load: u32, run: u32) -> bool {
     let delta = load.abs_diff(run);
     (65..=119).contains(&delta) && delta != 96 && delta != 112

@@ -51,7 +51,6 @@ pub struct Choices {
 impl Choices {
     /// Makes choices under a skew, with the constants of a load and a run; the further constants of [`Skew::TpccMysql`]
     /// come from the run's seed.
-    #[must_use]
     pub fn new(skew: Skew, constants: &NuRandConstants, run_seed: u64) -> Self {
         let draw = |a: u32, (first, last): (u32, u32), c: u32, nurand: fn(u32) -> NuRand| match skew {
             Skew::Spec => Draw::NuRand(nurand(c)),

@@ -123,7 +123,6 @@ impl LastName {
 }
 
 /// Returns the last name of a number within `[0 .. 999]`: one syllable for each of its three digits (4.3.2.3).
-#[must_use]
 pub fn last_name(number: u32) -> LastName {
     const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
     debug_assert!(number <= 999, "last names end at 999, not {number}");
@@ -148,7 +147,6 @@ pub struct ExactShare {
 
 impl ExactShare {
     /// Makes a picker of one row in `one_in` of the next `rows`, rounded to the nearest.
-    #[must_use]
     pub fn one_in(one_in: u64, rows: u64) -> Self {
         ExactShare { wanted: (rows + one_in / 2) / one_in, left: rows }
     }

@@ -16,6 +16,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from bufferlab.errors import EnvironmentLackingError
@@ -72,6 +73,11 @@ class Address:
     def server(self) -> str:
         """The server alone, as messages name it."""
         return self.socket or f"{self.host}:{self.port}"
+
+    def target(self, secret: str, socket: str | None) -> dict[str, Any]:
+        """Return what the core needs to connect: a socket or a host with its port, and the account."""
+        place = {"socket": socket} if socket else {"tcp": {"host": self.host, "port": self.port}}
+        return {"place": place, "user": self.user, "password": secret, "database": self.schema}
 
     def at(self, schema: str) -> str:
         """Return the URL of another schema of the same server, as the same account."""

@@ -251,7 +251,7 @@ class RunningHost(Host):
         """Return the knobs that were asked for. bufferlab's own defaults are not applied to somebody else's server."""
         declaration = self.family.declaration
         defaults = values_of(declaration.defaults())
-        kept = (declaration.frame_knob, declaration.page_knob)
+        kept = (declaration.results.pool, declaration.page_knob)
         return {name: value for name, value in knobs.items() if name in kept or defaults.get(name) != value}
 
     def _as_found(self, told: ReadBack, knobs: Values) -> list[str]:

@@ -1,12 +1,13 @@
-//! The board to which readers write their counts: once a second when asked, and when they stop.
+//! The scoreboard to which readers write their counts: once a second when asked, and when they stop.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use bufferlab_probe::Reading;
 
 use crate::counter::Counter;
+use crate::lock;
 use crate::merge::{Counts, Merged};
 use crate::recorder::Latency;
 use crate::sampler::Telling;
@@ -16,7 +17,7 @@ pub(super) const READ: &str = "read";
 const PROBE: &str = "engine";
 
 /// The counts of all readers of a run, and the sampler's question.
-pub(super) struct Board {
+pub(super) struct Scoreboard {
     asked: AtomicU64,
     /// Reads of each reader, up to date.
     reads: Vec<Counter>,
@@ -47,7 +48,7 @@ pub(super) struct HandOver<'a> {
     pub cpu_ns: u64,
 }
 
-impl Board {
+impl Scoreboard {
     pub fn new(readers: usize, io_size_bytes: u64, cpu_ns: Arc<AtomicU64>) -> Self {
         let told = Told {
             merged: Merged::new(&[Arc::from(READ)], readers, false),
@@ -57,7 +58,7 @@ impl Board {
             nothing: Latency::default(),
             answered: vec![None; readers],
         };
-        Board {
+        Scoreboard {
             asked: AtomicU64::new(0),
             reads: std::iter::repeat_with(Counter::default).take(readers).collect(),
             told: Mutex::new(told),
@@ -66,10 +67,6 @@ impl Board {
             no_subject: Arc::from(""),
             cpu_ns,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the number of the last question; one relaxed load, since readers ask after every round of completions.
@@ -86,19 +83,19 @@ impl Board {
 
     /// Returns the counts of a reader so far, for its next part of the run.
     pub fn counted(&self, reader: usize) -> (u64, u64) {
-        let told = self.lock();
+        let told = lock(&self.told);
         (told.reads[reader], told.pages[reader])
     }
 
     /// Notes that all readers begin.
     pub fn begin(&self) {
         let question = self.question();
-        self.lock().answered.fill(Some(question));
+        lock(&self.told).answered.fill(Some(question));
     }
 
     /// Begins the measured window: forgets the latencies of the warm-up.
     pub fn begin_window(&self) {
-        let mut told = self.lock();
+        let mut told = lock(&self.told);
         told.merged.begin_window();
         told.window.clear();
     }
@@ -107,7 +104,7 @@ impl Board {
     pub fn tell(&self, reader: usize, question: Option<u64>, given: &mut HandOver<'_>) {
         self.cpu_ns.fetch_add(given.cpu_ns, Ordering::Relaxed);
         self.count(reader, given.reads);
-        let mut told = self.lock();
+        let mut told = lock(&self.told);
         let Told { merged, window, nothing, reads, pages, answered } = &mut *told;
         let counts = Counts { committed: given.reads, ..Counts::default() };
         merged.take(reader, 0, counts, given.latency, nothing);
@@ -123,24 +120,21 @@ impl Board {
 
     /// Returns the latencies of the window so far.
     pub fn window(&self) -> Latency {
-        self.lock().window.clone()
+        lock(&self.told).window.clone()
     }
 }
 
-impl Telling for Board {
+impl Telling for Scoreboard {
     fn steps(&self) -> u64 {
         self.reads.iter().map(Counter::get).sum()
     }
 
     fn sample(&self, deadline: Instant, out: &mut Vec<Reading>) {
         let question = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut told = self.lock();
-        while told.answered.iter().flatten().any(|&answer| answer < question) {
-            let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
-                break;
-            };
-            told = self.changed.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let mut told = lock(&self.told);
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let is_late = |told: &mut Told| told.answered.iter().flatten().any(|&answer| answer < question);
+        told = self.changed.wait_timeout_while(told, patience, is_late).unwrap_or_else(PoisonError::into_inner).0;
         told.merged.sample(out);
         let (reads, pages): (u64, u64) = (told.reads.iter().sum(), told.pages.iter().sum());
         let counts =

@@ -9,35 +9,26 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::board::Board;
 use super::calls;
-use super::job::{IoMode, Run};
+use super::job::{Backend, IoMode, Run};
 use super::memory::{Buffers, Mapping};
 use super::offsets::Offsets;
 use super::opened_file::{OpenedFile, no_memory};
 use super::reader::{Reader, Shared, now_ns};
+use super::scoreboard::Scoreboard;
 use super::uring::Ring;
 use crate::failure::{Failure, FailureKind};
 use crate::finished::Part;
 use crate::job::Limit;
+use crate::lock;
 use crate::quota::Quota;
-
-/// A longer time limit is the same as none.
-const LONGEST_S: f64 = 1e8;
-
-/// The way to read that the run has chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    IoUring,
-    Calls,
-}
 
 /// Returns the number of readers of a run. With `io_uring` one thread keeps many reads in flight, else each read in
 /// flight has its thread.
-pub(super) fn readers(job: &Run, way: Way) -> usize {
-    match way {
-        Way::IoUring => job.reads.threads,
-        Way::Calls => job.reads.in_flight(),
+pub(super) fn readers(job: &Run, backend: Backend) -> usize {
+    match backend {
+        Backend::IoUring => job.reads.threads,
+        _ => job.reads.in_flight(),
     }
 }
 
@@ -54,8 +45,9 @@ pub(super) struct PartOver {
 pub(super) struct Readers<'a> {
     pub job: &'a Run,
     pub opened: &'a OpenedFile,
-    pub board: &'a Board,
-    pub way: Way,
+    pub board: &'a Scoreboard,
+    /// The interface that the run has chosen: `io_uring` or threads.
+    pub backend: Backend,
     pub cancelled: &'a AtomicBool,
 }
 
@@ -68,15 +60,13 @@ struct StartLine {
 
 impl StartLine {
     fn open(&self) {
-        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *lock(&self.is_open) = true;
         self.opened.notify_all();
     }
 
     fn wait(&self) {
-        let mut is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*is_open {
-            is_open = self.opened.wait(is_open).unwrap_or_else(PoisonError::into_inner);
-        }
+        let opened = self.opened.wait_while(lock(&self.is_open), |is_open| !*is_open);
+        drop(opened.unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -99,7 +89,7 @@ impl Readers<'_> {
         before: &mut dyn FnMut() -> Result<(), Failure>,
     ) -> Result<PartOver, Failure> {
         self.opened.check_unchanged()?;
-        let count = readers(self.job, self.way);
+        let count = readers(self.job, self.backend);
         let offsets: Vec<Offsets> =
             (0..count).map(|index| Offsets::new(&self.job.reads, self.job.range_bytes, part, index, count)).collect();
         let mapping = match self.job.io_mode {
@@ -132,8 +122,7 @@ impl Readers<'_> {
                 before()?;
                 self.board.begin();
                 let begun_ns = now_ns();
-                let limit_ns = (limit.seconds.clamp(0.0, LONGEST_S) * 1e9) as u64;
-                shared.deadline_ns.store(begun_ns + limit_ns, Ordering::Relaxed);
+                shared.deadline_ns.store(begun_ns + limit.time().as_nanos() as u64, Ordering::Relaxed);
                 Ok((begun_ns, registered))
             });
             if began.is_err() {
@@ -208,12 +197,14 @@ impl Readers<'_> {
     }
 
     fn make(&self, bytes: usize) -> Result<(Made, bool), Failure> {
-        match self.way {
-            Way::Calls => Buffers::new(1, bytes as u64).map(|buffers| (Made::Buffers(buffers), false)),
-            Way::IoUring => Ring::new(self.opened.file.as_raw_fd(), self.job.reads.queue_depth, bytes).map(|ring| {
-                let registered = ring.buffers_registered;
-                (Made::Ring(Box::new(ring)), registered)
-            }),
+        match self.backend {
+            Backend::IoUring => {
+                Ring::new(self.opened.file.as_raw_fd(), self.job.reads.queue_depth, bytes).map(|ring| {
+                    let registered = ring.buffers_registered;
+                    (Made::Ring(Box::new(ring)), registered)
+                })
+            }
+            _ => Buffers::new(1, bytes as u64).map(|buffers| (Made::Buffers(buffers), false)),
         }
         .map_err(|error| no_memory(&error))
     }

@@ -1,0 +1,75 @@
+//! The address of a server, and the account.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+/// Where a server listens.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Place {
+    /// The path of its Unix socket.
+    Socket(String),
+    /// A name or address, and a TCP port.
+    Tcp {
+        /// The name or address.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Socket(path) => f.write_str(path),
+            Place::Tcp { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// A server, an account and a database.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// Where the server listens.
+    pub place: Place,
+    /// The account.
+    pub user: String,
+    /// Its password; never printed.
+    pub password: String,
+    /// The database that holds the workload's tables.
+    pub database: String,
+}
+
+impl Target {
+    /// Returns the server's name in messages.
+    pub fn place(&self) -> String {
+        self.place.to_string()
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}/{}", self.user, self.place, self.database)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_socket_or_a_host_and_the_password_is_not_shown() {
+        let target = |place| {
+            let job = json!({ "place": place, "user": "u", "password": "secret", "database": "d" });
+            serde_json::from_value::<Target>(job)
+        };
+        let socket = target(json!({ "socket": "/run/pg/.s.PGSQL.5433" })).expect("it is a place");
+        assert_eq!(format!("{socket:?}"), "u@/run/pg/.s.PGSQL.5433/d");
+        assert_eq!(target(json!({ "tcp": { "host": "db", "port": 5433 } })).expect("it is a place").place(), "db:5433");
+        target(json!({})).expect_err("it names no server");
+    }
+}
