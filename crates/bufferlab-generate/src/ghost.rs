@@ -54,7 +54,6 @@ pub struct Ghost<E> {
 
 impl<E: Engine> Ghost<E> {
     /// Makes a client of a loaded database.
-    #[must_use]
     pub fn new(engine: E, pools: Pools, loaded: Loaded) -> Self {
         let changes =
             || Changes { next_order: ORDERS + 1, oldest_new: UNDELIVERED.start, orders: vec![], items: vec![] };

@@ -24,7 +24,6 @@ pub struct Columns<'a> {
 
 impl Columns<'_> {
     /// Returns the value of a column.
-    #[must_use]
     pub fn value(&self, column: usize) -> Value<'_> {
         self.block.value(self.row, column)
     }
@@ -82,38 +81,32 @@ pub struct District {
 
 impl District {
     /// Returns the customer who gave a loaded order.
-    #[must_use]
     pub fn customer_of(&self, order: u32) -> u32 {
         self.order_customers[order as usize - 1].into()
     }
 
     /// Returns the loaded order of a customer.
-    #[must_use]
     pub fn order_of(&self, customer: u32) -> u32 {
         self.customer_orders[customer as usize - 1].into()
     }
 
     /// Returns the number of lines of a loaded order.
-    #[must_use]
     pub fn lines_of(&self, order: u32) -> u32 {
         self.line_counts[order as usize - 1].into()
     }
 
     /// Returns the places of a last name in the index on names.
-    #[must_use]
     pub fn places_of(&self, name: u16) -> Range<u32> {
         let Range { start, end } = self.name_places[name as usize];
         start.into()..end.into()
     }
 
     /// Returns the customer at a place of the index on names.
-    #[must_use]
     pub fn customer_at(&self, place: u32) -> u32 {
         self.named[place as usize].into()
     }
 
     /// Returns whether a customer has bad credit.
-    #[must_use]
     pub fn has_bad_credit(&self, customer: u32) -> bool {
         self.bad_credits[customer as usize - 1]
     }
@@ -134,7 +127,6 @@ pub struct Loaded {
 
 impl Loaded {
     /// Generates the database's first warehouses and takes the sizes of their rows.
-    #[must_use]
     pub fn new(config: &TpccConfig, records: &dyn Records) -> Self {
         let own = config.warehouses().min(OWN_WAREHOUSES);
         let mut loaded = Loaded {
@@ -227,31 +219,26 @@ impl Loaded {
     }
 
     /// Returns the number of warehouses.
-    #[must_use]
     pub fn warehouses(&self) -> u32 {
         self.warehouses
     }
 
     /// Returns the number of districts.
-    #[must_use]
     pub fn districts(&self) -> u32 {
         self.warehouses * DISTRICTS
     }
 
     /// Returns a district, counted from zero.
-    #[must_use]
     pub fn district(&self, district: u32) -> &District {
         &self.districts[district as usize % self.districts.len()]
     }
 
     /// Returns the bytes of a warehouse's rows of STOCK. Warehouses are counted from one.
-    #[must_use]
     pub fn stock(&self, warehouse: u32) -> &[u16] {
         &self.stock[(warehouse as usize - 1) % self.stock.len()]
     }
 
     /// Returns the number of a last name.
-    #[must_use]
     pub fn name(&self, text: &str) -> Option<u16> {
         self.names.get(text).copied()
     }
@@ -265,7 +252,6 @@ fn key(columns: &Columns<'_>, column: usize) -> u32 {
 }
 
 /// Returns whether a loaded order is delivered.
-#[must_use]
 pub fn is_delivered(order: u32) -> bool {
     order < FIRST_UNDELIVERED_ORDER
 }

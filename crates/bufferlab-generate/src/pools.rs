@@ -35,13 +35,11 @@ impl Objects {
     }
 
     /// Returns the number of pages that have a number.
-    #[must_use]
     pub fn pages(&self) -> u32 {
         self.next
     }
 
     /// Returns all objects, in the order of their pages.
-    #[must_use]
     pub fn all(&self) -> &[Object] {
         &self.objects
     }
@@ -121,7 +119,6 @@ pub struct Pools {
 
 impl Pools {
     /// Makes pools without a census.
-    #[must_use]
     pub fn new(pools: Vec<Box<dyn Manager + Send>>) -> Self {
         Pools { pools, census: None, gets: 0, creates: 0, thread: 0, now_us: 0 }
     }
@@ -194,31 +191,26 @@ impl Pools {
     }
 
     /// Returns the gets so far.
-    #[must_use]
     pub fn gets(&self) -> u64 {
         self.gets
     }
 
     /// Returns the number of pools.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.pools.len()
     }
 
     /// Returns whether there is no pool.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pools.is_empty()
     }
 
     /// Returns what a pool did so far.
-    #[must_use]
     pub fn counts(&self, pool: usize) -> Counts {
         self.pools[pool].counts()
     }
 
     /// Returns how many frames of a pool hold a page.
-    #[must_use]
     pub fn frames_used(&self, pool: usize) -> u32 {
         self.pools[pool].frames_used()
     }

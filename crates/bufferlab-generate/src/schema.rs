@@ -43,7 +43,6 @@ impl Default for Schema {
 
 impl Schema {
     /// Returns the columns of a table.
-    #[must_use]
     pub fn columns(&self, table: TableId) -> &[Column] {
         &self.tables[table as usize]
     }

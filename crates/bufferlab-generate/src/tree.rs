@@ -14,7 +14,6 @@ pub struct Interior {
 
 impl Interior {
     /// Numbers the interior pages of a tree of so many leaves behind `first_page`; a page has `fan_out` children.
-    #[must_use]
     pub fn new(first_page: u32, leaves: u32, fan_out: u32) -> Self {
         let (mut spans, mut below) = (Vec::new(), 1);
         while below < leaves {
@@ -31,7 +30,6 @@ impl Interior {
     }
 
     /// Returns the number of its pages for a tree of so many leaves.
-    #[must_use]
     pub fn pages(leaves: u32, fan_out: u32) -> u32 {
         let (mut pages, mut level) = (0, leaves);
         while level > 1 {
@@ -47,13 +45,11 @@ impl Interior {
     }
 
     /// Returns the root, if it is not a leaf.
-    #[must_use]
     pub fn root(&self) -> Option<u32> {
         self.levels.first().map(|&(page, _)| page)
     }
 
     /// Returns the number of its levels.
-    #[must_use]
     pub fn height(&self) -> usize {
         self.levels.len()
     }
@@ -74,7 +70,6 @@ pub struct Packed {
 
 impl Packed {
     /// Adds a tree to the objects; each `rows_per_group` rows are filled alike.
-    #[must_use]
     pub fn new(objects: &mut Objects, name: &str, packing: Packing, rows_per_group: u32, fan_out: u32) -> Self {
         let Packing { firsts, rows } = packing;
         let leaves = firsts.len() as u32;
@@ -90,7 +85,6 @@ impl Packed {
 
     /// Returns the number of the leaf that holds a row.
     #[inline]
-    #[must_use]
     pub fn leaf(&self, row: u32) -> u32 {
         let group = (row / self.rows_per_group) as usize;
         let (low, high) = (self.anchors[group], self.anchors[group + 1]);
@@ -108,26 +102,22 @@ impl Packed {
 
     /// Returns whether a row is the first of a leaf.
     #[inline]
-    #[must_use]
     pub fn is_first(&self, leaf: u32, row: u32) -> bool {
         self.firsts[leaf as usize] == row
     }
 
     /// Returns a leaf's page.
     #[inline]
-    #[must_use]
     pub fn page(&self, leaf: u32) -> u32 {
         self.first_leaf + leaf
     }
 
     /// Returns the first row of each leaf.
-    #[must_use]
     pub fn firsts(&self) -> &[u32] {
         &self.firsts
     }
 
     /// Returns the number of leaves.
-    #[must_use]
     pub fn leaves(&self) -> u32 {
         self.firsts.len() as u32
     }
@@ -181,7 +171,6 @@ pub struct Grown {
 impl Grown {
     /// Adds a tree to the objects, with leaves as the load left them, in the order of keys. Pages of leaves are set
     /// here.
-    #[must_use]
     pub fn new(objects: &mut Objects, name: &str, loaded: Loading, fan_out: u32, growth: u32) -> Self {
         let Loading { mut groups, extents, leaves, keys_per_group, .. } = loaded;
         let above = Interior::pages(leaves, fan_out);
@@ -195,7 +184,6 @@ impl Grown {
 
     /// Returns the place of the leaf that holds a key, or would: the last one whose first key is not above it.
     #[inline]
-    #[must_use]
     pub fn place(&self, group: u32, key: u32) -> Place {
         let leaves = &self.groups[group as usize];
         match leaves.partition_point(|leaf| leaf.first <= key) {
@@ -206,7 +194,6 @@ impl Grown {
 
     /// Returns a leaf.
     #[inline]
-    #[must_use]
     pub fn leaf(&self, place: Place) -> &Leaf {
         &self.groups[place.0 as usize][place.1]
     }
@@ -217,7 +204,6 @@ impl Grown {
     }
 
     /// Returns the place of the leaf before one.
-    #[must_use]
     pub fn before(&self, (group, position): Place) -> Option<Place> {
         if position > 0 {
             return Some((group, position - 1));
@@ -227,7 +213,6 @@ impl Grown {
     }
 
     /// Returns the place of the leaf behind one.
-    #[must_use]
     pub fn behind(&self, (group, position): Place) -> Option<Place> {
         if position + 1 < self.groups[group as usize].len() {
             return Some((group, position + 1));
@@ -238,13 +223,11 @@ impl Grown {
 
     /// Returns whether a key is a leaf's first one.
     #[inline]
-    #[must_use]
     pub fn is_first(&self, place: Place, group: u32, key: u32) -> bool {
         place.0 == group && self.leaf(place).first == key
     }
 
     /// Returns the key in the middle between a leaf's first one and the next leaf's.
-    #[must_use]
     pub fn middle(&self, place: Place) -> (u32, u32) {
         let number = |(group, key): (u32, u32)| u64::from(group) * self.keys_per_group + u64::from(key);
         let low = number((place.0, self.leaf(place).first));
@@ -293,7 +276,6 @@ impl Grown {
 
     /// Returns the rows of later groups that stand on the leaf where a group ends. Between two keys of a group rows are
     /// taken to lie evenly.
-    #[must_use]
     pub fn rows_of_later_groups(&self, place: Place, group: u32) -> u32 {
         let next = self.behind(place);
         let last = next.map_or(self.groups.len() as u32, |(group, _)| group);
@@ -326,7 +308,6 @@ pub struct Loading {
 
 impl Loading {
     /// Begins a tree of so many groups.
-    #[must_use]
     pub fn new(groups: u32, keys_per_group: u64) -> Self {
         let extents = vec![Extent::default(); groups as usize];
         let (groups, firsts) = (vec![Vec::new(); groups as usize], Vec::new());
@@ -372,7 +353,6 @@ impl Loading {
     }
 
     /// Returns the number of leaves so far.
-    #[must_use]
     pub fn leaves(&self) -> u32 {
         self.leaves
     }

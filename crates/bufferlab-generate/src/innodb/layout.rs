@@ -30,7 +30,6 @@ pub struct PageSize(pub u32);
 
 impl PageSize {
     /// Returns the bytes that an empty page has for records and slots (page0page.ic, `page_get_free_space_of_empty`).
-    #[must_use]
     pub fn empty(self) -> u32 {
         self.0 - 132
     }
@@ -42,28 +41,24 @@ impl PageSize {
 
     /// Returns the bytes left once a page of so many rows and bytes were reorganised and had one row more
     /// (page0page.ic, `page_get_max_insert_size_after_reorganize`).
-    #[must_use]
     pub fn max_insert(self, rows: u32, bytes: u32) -> u32 {
         self.empty().saturating_sub(bytes + Self::slots(rows + 1))
     }
 
     /// Returns whether a clustered leaf takes a record of a load in the order of keys: a sixteenth of the page stays
     /// free for updates (btr0cur.cc, `btr_cur_optimistic_insert`; dict0dict.ic, `dict_index_get_space_reserve`).
-    #[must_use]
     pub fn takes_next(self, rows: u32, bytes: u32, record: u32) -> bool {
         let left = self.max_insert(rows, bytes);
         left >= record && (rows < 2 || left >= record + self.0 / 16)
     }
 
     /// Returns whether a leaf takes a record at any place.
-    #[must_use]
     pub fn takes(self, rows: u32, bytes: u32, record: u32) -> bool {
         self.max_insert(rows, bytes) >= record
     }
 
     /// Returns whether a leaf of a sorted build takes a record (btr0bulk.cc, `PageBulk::isSpaceAvailable`; the fill
     /// factor is 100).
-    #[must_use]
     pub fn takes_built(self, rows: u32, bytes: u32, record: u32) -> bool {
         self.empty() >= bytes + record + Self::slots(rows + 1)
     }

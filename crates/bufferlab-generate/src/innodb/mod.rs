@@ -59,13 +59,11 @@ pub struct Innodb {
 
 impl Innodb {
     /// Returns the sizes of records, by which a database is loaded.
-    #[must_use]
     pub fn records() -> impl Records {
         Compact::default()
     }
 
     /// Lays a loaded database out. `transactions` bounds how much it may grow.
-    #[must_use]
     pub fn new(page_bytes: u32, loaded: &Loaded, transactions: u64) -> Self {
         let size = PageSize(page_bytes);
         let mut objects = Objects::default();

@@ -37,7 +37,6 @@ pub struct Btree {
 
 impl Btree {
     /// Makes an empty tree, whose pages are numbered later.
-    #[must_use]
     pub fn new(page_bytes: u32) -> Self {
         let root = Node::default();
         Btree {
@@ -117,13 +116,11 @@ impl Btree {
     }
 
     /// Returns the page where the last search ended.
-    #[must_use]
     pub fn current(&self) -> u32 {
         self.path.last().map_or(self.first_page, |&(node, _)| self.page(node))
     }
 
     /// Returns the bytes of the row where the last search ended.
-    #[must_use]
     pub fn bytes(&self) -> u32 {
         let row = self.path.last().and_then(|&(node, place)| self.nodes[node as usize].bytes.get(place));
         row.map_or(0, |&bytes| bytes.into())
@@ -393,7 +390,6 @@ impl Btree {
     }
 
     /// Returns every page of the tree, level by level, interior pages first.
-    #[must_use]
     pub fn pages(&self) -> Vec<u32> {
         let (mut pages, mut level) = (Vec::new(), vec![0]);
         while !level.is_empty() {
@@ -404,7 +400,6 @@ impl Btree {
     }
 
     /// Returns the pages of each level, the root's first.
-    #[must_use]
     pub fn level_pages(&self) -> Vec<usize> {
         let (mut counts, mut level) = (Vec::new(), vec![0]);
         while !level.is_empty() {
@@ -415,7 +410,6 @@ impl Btree {
     }
 
     /// Returns all keys in their order.
-    #[must_use]
     pub fn keys(&self) -> Vec<u32> {
         let mut keys = Vec::new();
         self.collect(0, &mut keys);

@@ -42,13 +42,11 @@ pub struct Sqlite {
 
 impl Sqlite {
     /// Returns the sizes of cells, by which a database is loaded.
-    #[must_use]
     pub fn records() -> impl Records {
         Cells
     }
 
     /// Lays a loaded database out. `transactions` bounds how much it may grow.
-    #[must_use]
     pub fn new(page_bytes: u32, loaded: &Loaded, transactions: u64) -> Self {
         let mut objects = Objects::default();
         let (trees, bytes) = layout::lay_out(page_bytes, loaded, &mut objects, transactions);
