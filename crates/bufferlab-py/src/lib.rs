@@ -4,6 +4,7 @@
 
 mod block_trace;
 mod error;
+mod generate;
 mod page_trace;
 mod replay;
 
@@ -202,6 +203,8 @@ fn host_fingerprint(py: Python<'_>, path: &str) -> PyResult<String> {
 mod native {
     #[pymodule_export]
     use super::block_trace::{block_trace, block_trace_check, block_trace_decode};
+    #[pymodule_export]
+    use super::generate::generate;
     #[pymodule_export]
     use super::page_trace::{executable_ranges, page_trace, page_trace_branches, page_trace_check, tracefs_clean};
     #[pymodule_export]

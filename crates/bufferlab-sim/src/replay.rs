@@ -187,6 +187,35 @@ pub struct Refused(String);
 /// the window.
 pub type Replay = fn(&str, u32, &Columns, usize, Range<usize>) -> Result<Replayed, Refused>;
 
+/// Makes an empty pool: takes the JSON of its settings, its frames, and the number of pages.
+pub type Make = fn(&str, u32, u32) -> Result<Box<dyn Manager + Send>, Refused>;
+
+/// See [`Make`].
+pub(crate) fn make_new<M: Model + Send + 'static>(
+    settings: &str,
+    frames: u32,
+    pages: u32,
+) -> Result<Box<dyn Manager + Send>, Refused> {
+    let (frames, settings) = checked::<M>(settings, frames, pages)?;
+    Ok(Box::new(M::new(frames, pages, &settings)))
+}
+
+/// Returns the frames and the settings of a pool that can be.
+fn checked<M: Model>(settings: &str, frames: u32, pages: u32) -> Result<(NonZeroU32, M::Settings), Refused> {
+    let refused = |why: String| Err(Refused(why));
+    if pages > MOST {
+        return refused("there are too many pages".into());
+    }
+    let Some(frames) = NonZeroU32::new(frames).filter(|size| size.get() <= MOST) else {
+        return refused(format!("a pool has 1 to {MOST} frames"));
+    };
+    let settings = serde_json::from_str(settings).map_err(|error| error.to_string());
+    match settings.and_then(|settings| M::check(&settings, frames).map(|()| settings)) {
+        Ok(settings) => Ok((frames, settings)),
+        Err(why) => refused(format!("settings of the manager: {why}")),
+    }
+}
+
 /// See [`Replay`]. No replay that is not refused panics.
 pub(crate) fn replay_new<M: Model>(
     settings: &str,
@@ -204,14 +233,8 @@ pub(crate) fn replay_new<M: Model>(
     if pages > MOST || rows >= u32::MAX as usize {
         return refused("the trace has too many pages or rows".into());
     }
-    let Some(frames) = NonZeroU32::new(frames).filter(|size| size.get() <= MOST) else {
-        return refused(format!("a pool has 1 to {MOST} frames"));
-    };
-    let settings = serde_json::from_str(settings).map_err(|error| error.to_string());
-    match settings.and_then(|settings| M::check(&settings, frames).map(|()| settings)) {
-        Ok(settings) => Ok(replay(&mut M::new(frames, pages, &settings), columns, load, window)),
-        Err(why) => refused(format!("settings of the manager: {why}")),
-    }
+    let (frames, settings) = checked::<M>(settings, frames, pages)?;
+    Ok(replay(&mut M::new(frames, pages, &settings), columns, load, window))
 }
 
 #[cfg(test)]

@@ -98,6 +98,10 @@ class Native(Protocol):
     def Curve(self, pages: int, first_page: int, end_page: int) -> Curve:  # noqa: N802
         """Return a curve for pages from 0 on. Gets of those from `first_page` to before `end_page` count."""
 
+    def generate(self, job: str) -> str:
+        """Return what pools would read of a run that no server does: the transactions' page accesses are generated."""
+        ...
+
     def replay(
         self,
         manager: str,

@@ -13,7 +13,7 @@ mod sqlite;
 
 use serde_json::Value;
 
-use crate::replay::{Model, Replay, replay_new};
+use crate::replay::{Make, Model, Replay, make_new, replay_new};
 
 pub use innodb::{Innodb, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings};
 pub use lru::Lru;
@@ -38,12 +38,15 @@ pub struct Entry {
     pub name: &'static str,
     /// Returns the settings of the server that the model obeys, with the server's defaults.
     pub defaults: fn() -> Value,
+    /// Makes an empty pool.
+    pub make: Make,
     /// Replays a trace with a new pool.
     pub replay: Replay,
 }
 
 impl Entry {
-    const fn of<M: Model>() -> Self {
-        Entry { name: M::NAME, defaults: || serde_json::json!(M::Settings::default()), replay: replay_new::<M> }
+    const fn of<M: Model + Send + 'static>() -> Self {
+        let defaults = || serde_json::json!(M::Settings::default());
+        Entry { name: M::NAME, defaults, make: make_new::<M>, replay: replay_new::<M> }
     }
 }

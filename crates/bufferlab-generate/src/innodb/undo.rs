@@ -1,0 +1,247 @@
+//! InnoDB's undo log and its purge (MySQL 5.7: trx0rseg.cc, trx0undo.cc, trx0purge.cc).
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::{EXCLUSIVE, SHARED, SX};
+use crate::pools::{Objects, Pools};
+
+/// Rollback segments that transactions use in turn: 128, of which the first is the system's, and 32 are for temporary
+/// tables (trx0sys.h, `TRX_SYS_N_RSEGS`; trx0trx.cc, `get_next_redo_rseg`).
+const SEGMENTS: u32 = 96;
+/// Rollback segments of temporary tables (srv0srv.cc, `srv_tmp_undo_rsegs`).
+const TEMPORARY: u32 = 32;
+/// Bytes of a page before the first log.
+const PAGE_HEADER: u32 = 38 + 18 + 30;
+/// Bytes of a log's header with its XA part (trx0undo.h, `TRX_UNDO_LOG_XA_HDR_SIZE`).
+const LOG_HEADER: u32 = 186;
+/// Transactions by which the purge is behind those that commit: what a trace of eight connections showed.
+const BEHIND: usize = 20;
+/// Purged transactions between two truncations of the history, which looks at every rollback segment: 128 batches of
+/// the purge (srv0srv.cc, `srv_do_purge`; `innodb_purge_rseg_truncate_frequency`), as a trace of eight connections
+/// showed.
+const TRUNCATION: usize = 172;
+/// The two kinds of undo log of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Log {
+    /// Of inserts: forgotten at the commit.
+    Insert,
+    /// Of updates and deletes: kept until the purge.
+    Update,
+}
+
+#[derive(Clone, Copy)]
+struct Segment {
+    insert: Option<u32>,
+    update: Option<u32>,
+    used: u32,
+}
+
+/// A committed transaction that the purge has not seen.
+struct Committed {
+    segment: u32,
+    page: u32,
+    /// Pages that the purge frees.
+    full: Vec<u32>,
+    /// Orders whose rows of NEW-ORDER it removes, with their districts.
+    deleted: Vec<(u32, u32)>,
+}
+
+/// The undo log.
+pub(super) struct Undo {
+    page_bytes: u32,
+    /// First page of the system space: header, two inode pages, then the headers of rollback segments.
+    system: u32,
+    temporary: u32,
+    segments: Vec<Segment>,
+    free: BinaryHeap<Reverse<u32>>,
+    next_page: u32,
+    end_page: u32,
+    next_segment: u32,
+    history: VecDeque<Committed>,
+    /// Logs that were purged since the last truncation: their segments and pages.
+    purged: Vec<(u32, u32)>,
+    freed: Vec<u32>,
+    /// The open transaction: its segment, and which logs it has begun.
+    open: Option<u32>,
+    has_insert: bool,
+    has_update: bool,
+    full: Vec<u32>,
+    deleted: Vec<(u32, u32)>,
+}
+
+impl Undo {
+    pub(super) fn new(objects: &mut Objects, page_bytes: u32) -> Self {
+        let system = objects.add("(system)", 3 + SEGMENTS, 3 + SEGMENTS);
+        let temporary = objects.add("(temporary)", TEMPORARY, TEMPORARY);
+        let room = SEGMENTS * 8 + 1024 * (16384 / page_bytes).max(1);
+        let first = objects.add("(undo)", 0, room);
+        let segment = |_| Segment { insert: None, update: None, used: 0 };
+        Undo {
+            page_bytes,
+            system,
+            temporary,
+            segments: (0..SEGMENTS).map(segment).collect(),
+            free: BinaryHeap::new(),
+            next_page: first,
+            end_page: first + room,
+            next_segment: 0,
+            history: VecDeque::new(),
+            purged: Vec::new(),
+            freed: Vec::new(),
+            open: None,
+            has_insert: false,
+            has_update: false,
+            full: Vec::new(),
+            deleted: Vec::new(),
+        }
+    }
+
+    fn header(&self, segment: u32) -> u32 {
+        self.system + 3 + segment
+    }
+
+    /// Writes a record of so many bytes (trx0rec.cc, `trx_undo_report_row_operation`).
+    pub(super) fn write(&mut self, pools: &mut Pools, log: Log, bytes: u32) {
+        let segment = *self.open.get_or_insert_with(|| {
+            self.next_segment = (self.next_segment + 1) % SEGMENTS;
+            self.next_segment
+        });
+        let begun =
+            std::mem::replace(if log == Log::Insert { &mut self.has_insert } else { &mut self.has_update }, true);
+        let page = match log {
+            Log::Insert => self.insert_page(pools, segment),
+            Log::Update => self.room_for(pools, segment, bytes, begun),
+        };
+        if !begun {
+            pools.get(page, EXCLUSIVE);
+        }
+        pools.get(page, EXCLUSIVE);
+    }
+
+    /// Returns the page that takes a record: the segment's, or a new one (trx0undo.cc, `trx_undo_assign_undo`,
+    /// `trx_undo_add_page`).
+    fn room_for(&mut self, pools: &mut Pools, segment: u32, bytes: u32, begun: bool) -> u32 {
+        let bytes = if begun { bytes } else { bytes + LOG_HEADER };
+        let Segment { update, used, .. } = self.segments[segment as usize];
+        let fits = used + bytes <= self.page_bytes - 16;
+        if let Some(page) = update.filter(|_| fits) {
+            self.segments[segment as usize].used += bytes;
+            return page;
+        }
+        self.full.extend(update);
+        let page = self.new_page(pools, segment);
+        let own = &mut self.segments[segment as usize];
+        (own.update, own.used) = (Some(page), PAGE_HEADER + bytes);
+        page
+    }
+
+    /// Returns the page of a segment's inserts, which is used again and again.
+    fn insert_page(&mut self, pools: &mut Pools, segment: u32) -> u32 {
+        if let Some(page) = self.segments[segment as usize].insert {
+            return page;
+        }
+        let page = self.new_page(pools, segment);
+        self.segments[segment as usize].insert = Some(page);
+        page
+    }
+
+    /// Makes a page: the free one with the lowest number (fsp0fsp.cc, `fsp_alloc_free_page`).
+    fn new_page(&mut self, pools: &mut Pools, segment: u32) -> u32 {
+        pools.get(self.header(segment), EXCLUSIVE);
+        for place in [0, 0, 1, 0, 0, 0] {
+            pools.get(self.system + place, SX);
+        }
+        let page = self.free.pop().map_or_else(
+            || {
+                self.next_page = (self.next_page + 1).min(self.end_page);
+                self.next_page - 1
+            },
+            |Reverse(page)| page,
+        );
+        pools.create(page);
+        pools.get(page, EXCLUSIVE);
+        page
+    }
+
+    /// Notes that the open transaction deletes an order's row of NEW-ORDER.
+    pub(super) fn deletes(&mut self, district: u32, order: u32) {
+        self.deleted.push((district, order));
+    }
+
+    /// Ends the open transaction (trx0trx.cc, `trx_write_serialisation_history`). A page that is three quarters full is
+    /// not used again (trx0undo.h, `TRX_UNDO_PAGE_REUSE_LIMIT`).
+    pub(super) fn commit(&mut self, pools: &mut Pools) {
+        let Some(segment) = self.open.take() else { return };
+        let own = self.segments[segment as usize];
+        if std::mem::take(&mut self.has_insert) {
+            own.insert.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
+        }
+        if !std::mem::take(&mut self.has_update) {
+            return;
+        }
+        let Some(page) = own.update else { return };
+        pools.get(page, EXCLUSIVE);
+        pools.get(self.header(segment), EXCLUSIVE);
+        let mut full = std::mem::take(&mut self.full);
+        if own.used >= self.page_bytes / 4 * 3 || !full.is_empty() {
+            full.push(page);
+            self.segments[segment as usize].update = None;
+        }
+        let deleted = std::mem::take(&mut self.deleted);
+        self.history.push_back(Committed { segment, page, full, deleted });
+    }
+
+    /// Ends the open transaction without history, after its rows were put back.
+    pub(super) fn forget(&mut self, pools: &mut Pools) {
+        let Some(segment) = self.open.take() else { return };
+        let own = self.segments[segment as usize];
+        if std::mem::take(&mut self.has_insert) {
+            own.insert.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
+        }
+        if std::mem::take(&mut self.has_update) {
+            own.update.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
+        }
+        self.free.extend(self.full.drain(..).map(Reverse));
+        self.deleted.clear();
+    }
+
+    /// Reads a record to put its row back.
+    pub(super) fn read_back(&self, pools: &mut Pools, log: Log) {
+        let Some(segment) = self.open else { return };
+        let own = self.segments[segment as usize];
+        let page = if log == Log::Insert { own.insert } else { own.update };
+        page.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
+    }
+
+    /// Purges the transaction that is due, if there is one; returns the rows to remove (trx0purge.cc, `trx_purge`).
+    pub(super) fn purge(&mut self, pools: &mut Pools) -> Vec<(u32, u32)> {
+        if self.history.len() <= BEHIND {
+            return Vec::new();
+        }
+        let Some(due) = self.history.pop_front() else { return Vec::new() };
+        (0..=due.deleted.len()).for_each(|_| pools.get(due.page, SHARED));
+        self.purged.push((due.segment, due.page));
+        self.freed.extend(due.full);
+        if self.purged.len() == TRUNCATION {
+            self.truncate(pools);
+        }
+        due.deleted
+    }
+
+    /// trx0purge.cc, `trx_purge_truncate_history`.
+    fn truncate(&mut self, pools: &mut Pools) {
+        self.purged.sort_unstable();
+        for (segment, page) in self.purged.drain(..) {
+            pools.get(self.system + 3 + segment, EXCLUSIVE);
+            pools.get(page, EXCLUSIVE);
+        }
+        (0..SEGMENTS).for_each(|segment| pools.get(self.header(segment), EXCLUSIVE));
+        (0..TEMPORARY).for_each(|number| pools.get(self.temporary + number, EXCLUSIVE));
+        for page in self.freed.drain(..) {
+            pools.get(page, SX);
+            [1, 0, 1, 0, 0, 0].into_iter().for_each(|place| pools.get(self.system + place, SX));
+            self.free.push(Reverse(page));
+        }
+    }
+}

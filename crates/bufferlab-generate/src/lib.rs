@@ -1,0 +1,17 @@
+//! Page accesses without a server: the product's own driver of TPC-C talks to a client without rows, which says which
+//! pages each statement touches.
+//!
+//! [`Loaded`](loaded::Loaded) knows what the load wrote; an [`Engine`](engine::Engine) lays it out in pages and has the
+//! server's rules of access, one file each; [`Ghost`](ghost::Ghost) is the client; [`run`](run::run) plays transactions
+//! to several pools at once. No access is stored, and none allocates.
+
+pub mod engine;
+pub mod ghost;
+pub mod innodb;
+pub mod job;
+pub mod loaded;
+pub mod pools;
+pub mod run;
+pub mod schema;
+pub mod sqlite;
+pub mod tree;

@@ -1,0 +1,240 @@
+//! A run without a server: the driver's transactions, the pools' warm-ups, and what each pool reads in its window.
+
+use bufferlab_sim::{Counts, Manager};
+use bufferlab_workload::client::{ClientError, Workload};
+use bufferlab_workload::tpcc::{TpccConfig, TpccConfigError, TpccDriver};
+use serde::Serialize;
+
+use crate::engine::Engine;
+use crate::ghost::Ghost;
+use crate::loaded::Loaded;
+use crate::pools::{Counted, Object, Pools};
+
+/// Microseconds of a transaction by the generator's clock: 400 a second. It decides when InnoDB's cleaner works.
+pub const TRANSACTION_US: u64 = 2_500;
+
+/// The index of New-Order among the transaction types.
+const NEW_ORDER: usize = 0;
+
+/// The end of a warm-up.
+pub enum WarmUp<'a> {
+    /// After so many transactions. The window then has the transactions of a measured run's window.
+    Transactions(u64),
+    /// When the pool's gate opens. It hears the pool's number and its misses in each stretch of transactions.
+    Gate {
+        /// Transactions of a stretch.
+        stretch: u64,
+        /// Transactions after which the warm-up ends at the latest.
+        most: u64,
+        /// Hears the misses of the prefill.
+        prefill: &'a mut dyn FnMut(usize, u64),
+        /// Returns whether the pool is warm.
+        is_warm: &'a mut dyn FnMut(usize, u64) -> bool,
+    },
+}
+
+/// What to run.
+pub struct Plan<'a> {
+    /// Scale, seeds and skew.
+    pub config: TpccConfig,
+    /// Connections, each with a driver of its own.
+    pub connections: u32,
+    /// Whether the tables are read once before the first transaction.
+    pub prefill: bool,
+    /// The end of the warm-up.
+    pub warm_up: WarmUp<'a>,
+    /// Transactions of the window.
+    pub window: u64,
+    /// Whether to count pages of tables and indexes, in the window of the first pool.
+    pub census: bool,
+}
+
+/// What one pool did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct PoolRun {
+    /// Transactions before its window.
+    pub warm_up_transactions: u64,
+    /// Whether the gate opened; true without one.
+    pub is_warm: bool,
+    /// Gets in the window.
+    pub gets: u64,
+    /// New-Orders in the window, those that roll back included, as metrics count them.
+    pub new_orders: u64,
+    /// Transactions of the window.
+    pub transactions: u64,
+    /// The manager's counts in the window.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Frames that hold a page at the window's end.
+    pub frames_used: u32,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Run {
+    /// Each pool, in the order in which they were given.
+    pub pools: Vec<PoolRun>,
+    /// Pages of tables and indexes; empty without a census.
+    pub census: Vec<Counted>,
+    /// The tables and indexes after the load.
+    pub objects: Vec<Object>,
+}
+
+/// The error of a run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The configuration cannot run.
+    #[error(transparent)]
+    Config(#[from] TpccConfigError),
+    /// The driver and the generator do not agree.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A pool cannot be.
+    #[error("{0}")]
+    Pool(String),
+    /// Something cannot be asked.
+    #[error("{what}")]
+    Asked {
+        /// The field of the job.
+        field: &'static str,
+        /// What is possible.
+        what: String,
+    },
+}
+
+/// Makes pools, given the number of pages.
+pub type MakePools<'a> = dyn FnOnce(u32) -> Result<Vec<Box<dyn Manager + Send>>, String> + 'a;
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Warming,
+    Measured { gets: u64, new_orders: u64, counts: Counts, began: u64 },
+    Done,
+}
+
+/// The run under way.
+struct Progress<E> {
+    ghost: Ghost<E>,
+    drivers: Vec<TpccDriver>,
+    states: Vec<State>,
+    runs: Vec<PoolRun>,
+    census: Vec<Counted>,
+    transactions: u64,
+    new_orders: u64,
+}
+
+/// Runs the transactions of a plan on an engine's pages.
+///
+/// # Errors
+/// When the configuration or a pool cannot be.
+pub fn run<E: Engine>(engine: E, loaded: Loaded, plan: Plan<'_>, pools: Box<MakePools<'_>>) -> Result<Run, RunError> {
+    let pools = Pools::new(pools(engine.objects().pages()).map_err(RunError::Pool)?);
+    let drivers: Result<Vec<_>, _> =
+        (0..plan.connections).map(|index| TpccDriver::new(plan.config, index, plan.connections)).collect();
+    let count = pools.len();
+    let mut progress = Progress {
+        ghost: Ghost::new(engine, pools, loaded),
+        drivers: drivers?,
+        states: vec![State::Warming; count],
+        runs: vec![PoolRun::default(); count],
+        census: Vec::new(),
+        transactions: 0,
+        new_orders: 0,
+    };
+    if plan.prefill {
+        let Ghost { engine, pools, .. } = &mut progress.ghost;
+        engine.prefill(pools);
+    }
+    progress.play(plan)?;
+    let objects = progress.ghost.engine.objects().all().to_vec();
+    Ok(Run { pools: progress.runs, census: progress.census, objects })
+}
+
+impl<E: Engine> Progress<E> {
+    fn misses(&self, pool: usize) -> u64 {
+        self.ghost.pools.counts(pool).misses
+    }
+
+    fn play(&mut self, plan: Plan<'_>) -> Result<(), RunError> {
+        let Plan { mut warm_up, window, census, prefill, .. } = plan;
+        let mut heard: Vec<u64> = (0..self.runs.len()).map(|pool| self.misses(pool)).collect();
+        if let WarmUp::Gate { prefill: tell, .. } = &mut warm_up
+            && prefill
+        {
+            heard.iter().enumerate().for_each(|(pool, &misses)| tell(pool, misses));
+        }
+        loop {
+            match &mut warm_up {
+                WarmUp::Transactions(all) if self.transactions == *all => {
+                    self.drivers.iter_mut().for_each(Workload::begin_window);
+                    (0..self.runs.len()).for_each(|pool| self.begin(pool, census, true));
+                }
+                WarmUp::Gate { stretch, most, is_warm, .. }
+                    if self.transactions > 0 && self.transactions.is_multiple_of(*stretch) =>
+                {
+                    for (pool, before) in heard.iter_mut().enumerate() {
+                        let misses = self.misses(pool);
+                        let new = misses - std::mem::replace(before, misses);
+                        if self.states[pool] == State::Warming {
+                            let warm = is_warm(pool, new);
+                            if warm || self.transactions >= *most {
+                                self.begin(pool, census, warm);
+                            }
+                        }
+                    }
+                }
+                _ => {}
+            }
+            (0..self.runs.len()).for_each(|pool| self.end_if_due(pool, window));
+            if self.states.iter().all(|state| *state == State::Done) {
+                return Ok(());
+            }
+            self.transaction()?;
+        }
+    }
+
+    fn begin(&mut self, pool: usize, census: bool, is_warm: bool) {
+        let pools = &mut self.ghost.pools;
+        if census && pool == 0 {
+            pools.begin_census(self.ghost.engine.objects());
+        }
+        self.runs[pool].is_warm = is_warm;
+        self.runs[pool].warm_up_transactions = self.transactions;
+        let counts = pools.counts(pool);
+        let (gets, new_orders, began) = (pools.gets(), self.new_orders, self.transactions);
+        self.states[pool] = State::Measured { gets, new_orders, counts, began };
+    }
+
+    fn end_if_due(&mut self, pool: usize, window: u64) {
+        let State::Measured { gets, new_orders, counts, began } = self.states[pool] else { return };
+        if self.transactions < began + window {
+            return;
+        }
+        let pools = &mut self.ghost.pools;
+        if pool == 0 {
+            self.census = pools.end_census(self.ghost.engine.objects());
+        }
+        self.states[pool] = State::Done;
+        self.runs[pool] = PoolRun {
+            gets: pools.gets() - gets,
+            new_orders: self.new_orders - new_orders,
+            transactions: window,
+            counts: pools.counts(pool) - counts,
+            frames_used: pools.frames_used(pool),
+            ..self.runs[pool]
+        };
+    }
+
+    /// Executes the next transaction of the connection whose turn it is.
+    fn transaction(&mut self) -> Result<(), ClientError> {
+        let connection = (self.transactions % self.drivers.len() as u64) as usize;
+        self.ghost.pools.turn(connection as u16, self.transactions * TRANSACTION_US);
+        let driver = &mut self.drivers[connection];
+        let planned = driver.plan();
+        driver.execute(&mut self.ghost)?;
+        self.ghost.pools.transaction_done();
+        self.transactions += 1;
+        self.new_orders += u64::from(planned.transaction_type == NEW_ORDER);
+        Ok(())
+    }
+}

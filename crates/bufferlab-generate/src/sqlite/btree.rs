@@ -1,0 +1,480 @@
+//! SQLite's index b-tree over sizes of cells: tables without row ids and indexes. Rows stand in interior pages too.
+//!
+//! SQLite 3.54's btree.c: `balance_nonroot` and `balance_deeper` decide which cells a page has, when a load appends
+//! rows as well as when a run changes them. Cells fit into a page; overflow pages are left out.
+
+use crate::pools::{Objects, Pools};
+
+/// Siblings that are balanced together (`NB`).
+const SIBLINGS: usize = 3;
+/// Bytes of a page's header: of a leaf, and of an interior page (`hdrOffset`, `childPtrSize`).
+const LEAF_HEADER: u32 = 8;
+const CHILD: u32 = 4;
+
+#[derive(Debug, Default, Clone)]
+struct Node {
+    page: u32,
+    keys: Vec<u32>,
+    /// Bytes of each cell without a child's number.
+    bytes: Vec<u16>,
+    /// One more than cells; none in a leaf.
+    children: Vec<u32>,
+}
+
+/// A tree. The root is node 0.
+#[derive(Debug)]
+pub struct Btree {
+    page_bytes: u32,
+    nodes: Vec<Node>,
+    free_nodes: Vec<u32>,
+    first_page: u32,
+    next_page: u32,
+    end_page: u32,
+    free_pages: Vec<u32>,
+    /// The nodes from the root to the cell that was sought last, with the place in each.
+    path: Vec<(u32, usize)>,
+}
+
+impl Btree {
+    /// Makes an empty tree, whose pages are numbered later.
+    pub fn new(page_bytes: u32) -> Self {
+        let root = Node::default();
+        Btree {
+            page_bytes,
+            nodes: vec![root],
+            free_nodes: Vec::new(),
+            first_page: 0,
+            next_page: 1,
+            end_page: u32::MAX,
+            free_pages: Vec::new(),
+            path: Vec::new(),
+        }
+    }
+
+    /// Appends a row, as a load does. `is_sorted` for the rows of an index, which come from a sorter
+    /// (`BTREE_BULKLOAD`).
+    pub fn append(&mut self, key: u32, bytes: u16, is_sorted: bool) {
+        self.path.clear();
+        let mut node = 0;
+        loop {
+            let at = &self.nodes[node as usize];
+            self.path.push((node, at.children.len().saturating_sub(1)));
+            match at.children.last() {
+                Some(&child) => node = child,
+                None => break,
+            }
+        }
+        let leaf = &mut self.nodes[node as usize];
+        leaf.keys.push(key);
+        leaf.bytes.push(bytes);
+        self.balance(None, is_sorted);
+    }
+
+    /// Gives the tree's pages numbers among all objects; it may grow by so many.
+    pub fn place(&mut self, objects: &mut Objects, name: &str, growth: u32) {
+        let pages = self.next_page;
+        self.first_page = objects.add(name, pages, pages + growth);
+        self.end_page = pages + growth;
+    }
+
+    fn page(&self, node: u32) -> u32 {
+        self.first_page + self.nodes[node as usize].page
+    }
+
+    /// Goes down to the leaf where a cursor stands before the first row with at least this key
+    /// (`sqlite3BtreeIndexMoveto` for a key of fewer columns than the row's, which no row equals).
+    pub fn seek(&mut self, pools: &mut Pools, key: u32) {
+        self.descend(pools, key, false, true);
+    }
+
+    /// The same with a cursor that stands in the tree already: the root is at hand.
+    pub fn seek_on(&mut self, pools: &mut Pools, key: u32) {
+        self.descend(pools, key, false, false);
+    }
+
+    fn descend(&mut self, pools: &mut Pools, key: u32, stops: bool, with_root: bool) {
+        self.path.clear();
+        let mut node = 0;
+        loop {
+            if with_root || node != 0 {
+                pools.get(self.page(node), 0);
+            }
+            let at = &self.nodes[node as usize];
+            let place = at.keys.partition_point(|&other| other < key);
+            self.path.push((node, place));
+            if at.children.is_empty() || stops && at.keys.get(place) == Some(&key) {
+                return;
+            }
+            node = at.children[place];
+        }
+    }
+
+    /// Seeks a row to write it; returns the page that has it. The root is at hand from the search before.
+    pub fn rewrite(&mut self, pools: &mut Pools, key: u32) -> u32 {
+        self.descend(pools, key, true, false);
+        self.current()
+    }
+
+    /// Returns the page where the last search ended.
+    pub fn current(&self) -> u32 {
+        self.path.last().map_or(self.first_page, |&(node, _)| self.page(node))
+    }
+
+    /// Returns the bytes of the row where the last search ended.
+    pub fn bytes(&self) -> u32 {
+        let row = self.path.last().and_then(|&(node, place)| self.nodes[node as usize].bytes.get(place));
+        row.map_or(0, |&bytes| bytes.into())
+    }
+
+    /// Reads on to the leaf that is left of a key; gets its page alone, since its parents are at hand.
+    pub fn go_on(&mut self, pools: &mut Pools, key: u32) {
+        let before = self.current();
+        let mut node = 0;
+        while let Some(&child) = self.nodes[node as usize].children.get(self.place_in(node, key)) {
+            node = child;
+        }
+        if self.page(node) != before {
+            pools.get(self.page(node), 0);
+            self.path.clear();
+            self.path.push((node, 0));
+        }
+    }
+
+    fn place_in(&self, node: u32, key: u32) -> usize {
+        self.nodes[node as usize].keys.partition_point(|&other| other < key)
+    }
+
+    /// Inserts a row; returns the pages that it changed by adding them to `dirty`.
+    pub fn insert(&mut self, pools: &mut Pools, key: u32, bytes: u16, dirty: &mut Vec<u32>) {
+        self.descend(pools, key, false, true);
+        dirty.push(self.current());
+        let &(leaf, place) = &self.path[self.path.len() - 1];
+        let leaf = &mut self.nodes[leaf as usize];
+        leaf.keys.insert(place, key);
+        leaf.bytes.insert(place, bytes);
+        self.balance(Some((pools, dirty)), false);
+    }
+
+    /// Lets a row grow; the cursor stands on it. Returns whether the tree was balanced.
+    pub fn grow(&mut self, pools: &mut Pools, key: u32, by: u16, dirty: &mut Vec<u32>) -> bool {
+        self.find(key);
+        dirty.push(self.current());
+        let &(node, place) = &self.path[self.path.len() - 1];
+        if let Some(bytes) = self.nodes[node as usize].bytes.get_mut(place) {
+            *bytes += by;
+        }
+        self.balance(Some((pools, dirty)), false)
+    }
+
+    /// Sets the path to a row without a get.
+    fn find(&mut self, key: u32) {
+        self.path.clear();
+        let mut node = 0;
+        loop {
+            let at = &self.nodes[node as usize];
+            let place = at.keys.partition_point(|&other| other < key);
+            self.path.push((node, place));
+            if at.children.is_empty() || at.keys.get(place) == Some(&key) {
+                return;
+            }
+            node = at.children[place];
+        }
+    }
+
+    /// Deletes a row; a row of an interior page gives its place to the one before it (`sqlite3BtreeDelete`).
+    pub fn delete(&mut self, pools: &mut Pools, key: u32, dirty: &mut Vec<u32>) {
+        self.find(key);
+        let (node, place) = self.path[self.path.len() - 1];
+        let at = &self.nodes[node as usize];
+        if at.keys.get(place) != Some(&key) {
+            return;
+        }
+        dirty.push(self.page(node));
+        if at.children.is_empty() {
+            let leaf = &mut self.nodes[node as usize];
+            leaf.keys.remove(place);
+            leaf.bytes.remove(place);
+        } else {
+            let mut below = at.children[place];
+            loop {
+                let last = self.nodes[below as usize].children.len().saturating_sub(1);
+                self.path.push((below, last));
+                match self.nodes[below as usize].children.last() {
+                    Some(&child) => below = child,
+                    None => break,
+                }
+            }
+            pools.get(self.page(below), 0);
+            dirty.push(self.page(below));
+            let leaf = &mut self.nodes[below as usize];
+            if let (Some(key), Some(bytes)) = (leaf.keys.pop(), leaf.bytes.pop()) {
+                let own = &mut self.nodes[node as usize];
+                (own.keys[place], own.bytes[place]) = (key, bytes);
+            }
+        }
+        self.balance(Some((pools, dirty)), false);
+    }
+
+    /// Takes a row out without balancing: its insertion was rolled back.
+    pub fn forget(&mut self, key: u32) {
+        self.find(key);
+        let &(node, place) = &self.path[self.path.len() - 1];
+        let at = &mut self.nodes[node as usize];
+        if at.children.is_empty() && at.keys.get(place) == Some(&key) {
+            at.keys.remove(place);
+            at.bytes.remove(place);
+        }
+    }
+
+    fn capacity(&self, is_leaf: bool) -> u32 {
+        self.page_bytes - LEAF_HEADER - if is_leaf { 0 } else { CHILD }
+    }
+
+    fn used(&self, node: u32) -> u32 {
+        let node = &self.nodes[node as usize];
+        let child = if node.children.is_empty() { 0 } else { CHILD };
+        node.bytes.iter().map(|&bytes| u32::from(bytes) + 2 + child).sum()
+    }
+
+    /// Balances from the end of the path upwards (`balance`); returns whether it changed any page but the last one.
+    fn balance(&mut self, mut heard: Option<(&mut Pools, &mut Vec<u32>)>, is_sorted: bool) -> bool {
+        let mut changed = false;
+        while let Some(&(node, _)) = self.path.last() {
+            let is_leaf = self.nodes[node as usize].children.is_empty();
+            let (used, capacity) = (self.used(node), self.capacity(is_leaf));
+            if node == 0 {
+                if used <= capacity {
+                    break;
+                }
+                self.deepen(&mut heard);
+            } else if used <= capacity && (capacity - used) * 3 <= self.page_bytes * 2 {
+                break;
+            }
+            changed = true;
+            self.path.pop();
+            let Some(&(parent, place)) = self.path.last() else { break };
+            self.balance_siblings(parent, place, is_sorted, &mut heard);
+        }
+        changed
+    }
+
+    /// Moves the root's cells to a new child (`balance_deeper`).
+    fn deepen(&mut self, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) {
+        let child = self.new_node(heard);
+        let page = self.nodes[child as usize].page;
+        let root = std::mem::take(&mut self.nodes[0]);
+        self.nodes[child as usize] = Node { page, ..root.clone() };
+        self.nodes[0] = Node { page: root.page, children: vec![child], ..Node::default() };
+        let last = self.path.len() - 1;
+        let place = self.path[last].1;
+        self.path[last].1 = 0;
+        self.path.push((child, place));
+    }
+
+    fn new_node(&mut self, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u32 {
+        let page = self.free_pages.pop().unwrap_or_else(|| {
+            self.next_page = (self.next_page + 1).min(self.end_page);
+            self.next_page - 1
+        });
+        if let Some((pools, dirty)) = heard {
+            pools.create(self.first_page + page);
+            dirty.push(self.first_page + page);
+        }
+        let node = Node { page, ..Node::default() };
+        match self.free_nodes.pop() {
+            Some(number) => {
+                self.nodes[number as usize] = node;
+                number
+            }
+            None => {
+                self.nodes.push(node);
+                self.nodes.len() as u32 - 1
+            }
+        }
+    }
+
+    /// `balance_nonroot`: shares the cells of up to three siblings out among as few pages as hold them, and evens out.
+    fn balance_siblings(
+        &mut self,
+        parent: u32,
+        place: usize,
+        is_sorted: bool,
+        heard: &mut Option<(&mut Pools, &mut Vec<u32>)>,
+    ) {
+        let cells = self.nodes[parent as usize].keys.len();
+        let spare = usize::from(is_sorted);
+        let first = match place {
+            _ if cells < 2 => 0,
+            0 => 0,
+            last if last == cells => cells - 2 + spare,
+            middle => middle - 1,
+        };
+        let count = if cells < 2 { cells + 1 } else { SIBLINGS - spare };
+        let old: Vec<u32> = self.nodes[parent as usize].children[first..first + count].to_vec();
+        if let Some((pools, dirty)) = heard {
+            old.iter().rev().for_each(|&node| pools.get(self.first_page + self.nodes[node as usize].page, 0));
+            dirty.extend(old.iter().map(|&node| self.first_page + self.nodes[node as usize].page));
+            dirty.push(self.first_page + self.nodes[parent as usize].page);
+        }
+        let mut all = Node::default();
+        let mut ends = Vec::with_capacity(SIBLINGS + 2);
+        for (number, &node) in old.iter().enumerate() {
+            let own = std::mem::take(&mut self.nodes[node as usize]);
+            self.nodes[node as usize].page = own.page;
+            all.keys.extend(own.keys);
+            all.bytes.extend(own.bytes);
+            all.children.extend(own.children);
+            ends.push(all.keys.len());
+            if number + 1 < old.len() {
+                let above = &self.nodes[parent as usize];
+                all.keys.push(above.keys[first + number]);
+                all.bytes.push(above.bytes[first + number]);
+            }
+        }
+        let is_leaf = all.children.is_empty();
+        let child = if is_leaf { 0 } else { CHILD };
+        let sizes: Vec<u32> = all.bytes.iter().map(|&bytes| u32::from(bytes) + 2 + child).collect();
+        share_out(&sizes, &mut ends, self.capacity(is_leaf), is_sorted);
+        self.write_siblings(parent, first, &old, &all, &ends, heard);
+    }
+
+    /// Fills the siblings and the parent's cells between them. Pages keep the order of their numbers.
+    fn write_siblings(
+        &mut self,
+        parent: u32,
+        first: usize,
+        old: &[u32],
+        all: &Node,
+        ends: &[usize],
+        heard: &mut Option<(&mut Pools, &mut Vec<u32>)>,
+    ) {
+        let mut nodes: Vec<u32> = old.iter().copied().take(ends.len()).collect();
+        while nodes.len() < ends.len() {
+            nodes.push(self.new_node(heard));
+        }
+        for &node in &old[old.len().min(ends.len())..] {
+            self.free_pages.push(self.nodes[node as usize].page);
+            self.free_nodes.push(node);
+        }
+        let mut pages: Vec<u32> = nodes.iter().map(|&node| self.nodes[node as usize].page).collect();
+        pages.sort_unstable();
+        let (mut begin, mut keys, mut bytes) = (0, Vec::new(), Vec::new());
+        for ((&node, &end), page) in nodes.iter().zip(ends).zip(pages) {
+            let children = if all.children.is_empty() { Vec::new() } else { all.children[begin..=end].to_vec() };
+            let (own_keys, own_bytes) = (all.keys[begin..end].to_vec(), all.bytes[begin..end].to_vec());
+            self.nodes[node as usize] = Node { page, keys: own_keys, bytes: own_bytes, children };
+            if end < all.keys.len() {
+                keys.push(all.keys[end]);
+                bytes.push(all.bytes[end]);
+            }
+            begin = end + 1;
+        }
+        let above = &mut self.nodes[parent as usize];
+        above.keys.splice(first..first + old.len() - 1, keys);
+        above.bytes.splice(first..first + old.len() - 1, bytes);
+        above.children.splice(first..first + old.len(), nodes);
+        self.shrink_root();
+    }
+
+    /// Takes the only child's cells into the root, where they fit (`balance_nonroot`, "balance-shallower").
+    fn shrink_root(&mut self) {
+        let [child] = self.nodes[0].children[..] else { return };
+        if self.nodes[child as usize].keys.is_empty() || self.used(child) > self.capacity(false) {
+            return;
+        }
+        let own = std::mem::take(&mut self.nodes[child as usize]);
+        self.free_pages.push(own.page);
+        self.free_nodes.push(child);
+        self.nodes[0] = Node { page: self.nodes[0].page, ..own };
+        self.path.truncate(1);
+    }
+
+    /// Returns every page of the tree, level by level, interior pages first.
+    pub fn pages(&self) -> Vec<u32> {
+        let (mut pages, mut level) = (Vec::new(), vec![0]);
+        while !level.is_empty() {
+            pages.extend(level.iter().map(|&node| self.page(node)));
+            level = level.iter().flat_map(|&node| self.nodes[node as usize].children.iter().copied()).collect();
+        }
+        pages
+    }
+
+    /// Returns the pages of each level, the root's first.
+    pub fn level_pages(&self) -> Vec<usize> {
+        let (mut counts, mut level) = (Vec::new(), vec![0]);
+        while !level.is_empty() {
+            counts.push(level.len());
+            level = level.iter().flat_map(|&node| self.nodes[node as usize].children.iter().copied()).collect();
+        }
+        counts
+    }
+
+    /// Returns all keys in their order.
+    pub fn keys(&self) -> Vec<u32> {
+        let mut keys = Vec::new();
+        self.collect(0, &mut keys);
+        keys
+    }
+
+    fn collect(&self, node: u32, keys: &mut Vec<u32>) {
+        let at = &self.nodes[node as usize];
+        for place in 0..=at.keys.len() {
+            if let Some(&child) = at.children.get(place) {
+                self.collect(child, keys);
+            }
+            keys.extend(at.keys.get(place));
+        }
+    }
+}
+
+/// Moves the ends of siblings among cells of these sizes, by the two passes of `balance_nonroot`. The cell at an end is
+/// the parent's.
+fn share_out(sizes: &[u32], ends: &mut Vec<usize>, capacity: u32, is_sorted: bool) {
+    let cells = sizes.len();
+    let size = |cell: usize| if cell < cells { sizes[cell] } else { 0 };
+    let mut begin = 0;
+    let mut used: Vec<u32> = Vec::with_capacity(SIBLINGS + 2);
+    for &end in ends.iter() {
+        used.push(sizes[begin..end].iter().sum());
+        begin = end + 1;
+    }
+    let mut page = 0;
+    while page < ends.len() {
+        while used[page] > capacity {
+            if page + 1 == ends.len() {
+                ends.push(cells);
+                used.push(0);
+            }
+            used[page] -= size(ends[page] - 1);
+            used[page + 1] += size(ends[page]);
+            ends[page] -= 1;
+        }
+        while ends[page] < cells && used[page] + size(ends[page]) <= capacity {
+            used[page] += size(ends[page]);
+            ends[page] += 1;
+            if let Some(next) = used.get_mut(page + 1) {
+                *next = next.saturating_sub(size(ends[page]));
+            }
+        }
+        if ends[page] >= cells {
+            ends.truncate(page + 1);
+        }
+        page += 1;
+    }
+    for page in (1..ends.len()).rev() {
+        let (mut right, mut left) = (used[page], used[page - 1]);
+        let own_pointer = if page + 1 == ends.len() { 0 } else { 2 };
+        while let Some(last) = ends[page - 1].checked_sub(1) {
+            // The cell between the two goes to the right page, and the left one's last takes its place.
+            let (leaves, enters) = (sizes[last], sizes[last + 1]);
+            let evens_out = right + enters <= left + 2 - leaves.min(left) - own_pointer;
+            if right != 0 && (is_sorted || !evens_out) {
+                break;
+            }
+            right += enters;
+            left = left.saturating_sub(leaves);
+            ends[page - 1] = last;
+        }
+        (used[page], used[page - 1]) = (right, left);
+    }
+}

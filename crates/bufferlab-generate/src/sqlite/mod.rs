@@ -1,0 +1,248 @@
+//! SQLite: what each statement of TPC-C gets from its page cache, by btree.c and the code that SQLite makes of the
+//! statements. One connection, `locking_mode = exclusive`.
+//!
+//! The rules were set beside a page trace of SQLite 3.54.1 (TPC-C, 1 warehouse). Left out: pages of 2 KiB and less, on
+//! which rows have overflow pages, and rows of STOCK and CUSTOMER that grow with their numbers.
+
+mod btree;
+mod layout;
+
+use std::ops::Range;
+
+use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS, MAX_C_DATA_CHARS};
+
+use crate::engine::{Engine, Purpose, Row};
+use crate::loaded::{Loaded, Records};
+use crate::pools::{Objects, Pools};
+pub use btree::Btree;
+use layout::{Cells, DELIVERY_DATE, RowBytes, Trees, entry_key, line_key, order_key};
+
+/// Warehouses at most: keys of lines are 32 bits.
+pub const MAX_WAREHOUSES: u32 = layout::MAX_WAREHOUSES;
+/// Mean characters of C_DATA after the load (4.3.3.1).
+const MEAN_C_DATA_CHARS: u32 = 400;
+/// Smallest page on which every row fits.
+pub const MIN_PAGE_BYTES: u32 = 4096;
+
+/// SQLite's pages and rules.
+pub struct Sqlite {
+    objects: Objects,
+    trees: Trees,
+    bytes: RowBytes,
+    page_bytes: u32,
+    /// Updates of each row of STOCK and CUSTOMER, up to two.
+    updates: [Vec<u8>; 2],
+    /// Bytes of a customer's row with the longest text.
+    longest_customer: u32,
+    /// Pages that the open transaction changed.
+    dirty: Vec<u32>,
+    /// Rows that it inserted.
+    inserted: Vec<Row>,
+}
+
+impl Sqlite {
+    /// Returns the sizes of cells, by which a database is loaded.
+    pub fn records() -> impl Records {
+        Cells
+    }
+
+    /// Lays a loaded database out. `transactions` bounds how much it may grow.
+    pub fn new(page_bytes: u32, loaded: &Loaded, transactions: u64) -> Self {
+        let mut objects = Objects::default();
+        let (trees, bytes) = layout::lay_out(page_bytes, loaded, &mut objects, transactions);
+        let updates = [loaded.warehouses() * ITEMS, loaded.districts() * CUSTOMERS].map(|rows| vec![0; rows as usize]);
+        let customers = &loaded.district(0).customers;
+        let mean = customers.iter().map(|&bytes| u32::from(bytes)).sum::<u32>() / CUSTOMERS;
+        let longest_customer = mean + MAX_C_DATA_CHARS as u32 - MEAN_C_DATA_CHARS;
+        Sqlite { objects, trees, bytes, page_bytes, updates, longest_customer, dirty: Vec::new(), inserted: Vec::new() }
+    }
+
+    /// Returns the tree of a row, and the row's key in it.
+    fn tree(&mut self, row: Row) -> Option<(&mut Btree, u32)> {
+        let trees = &mut self.trees;
+        Some(match row {
+            Row::Warehouse(warehouse) => (&mut trees.warehouse, warehouse),
+            Row::District(district) => (&mut trees.district, district),
+            Row::Customer(district, customer) => (&mut trees.customer, district * CUSTOMERS + customer - 1),
+            Row::Item(item) => (&mut trees.item, item - 1),
+            Row::Stock(warehouse, item) => (&mut trees.stock, (warehouse - 1) * ITEMS + item - 1),
+            Row::Order { district, order, .. } => (&mut trees.orders, order_key(district, order)),
+            Row::NewOrder(district, order) => (&mut trees.new_order, order_key(district, order)),
+            Row::Line(district, order, line) => (&mut trees.order_line, line_key(district, order, line)),
+            Row::History => return None,
+        })
+    }
+
+    /// Returns the bytes by which a row's numbers grow: a loaded 0, and the 1 after one order, take no byte in SQLite's
+    /// records, and balances of a few payments have one byte more.
+    fn growth(&mut self, row: Row) -> u16 {
+        let (of, number, grows) = match row {
+            Row::Stock(warehouse, item) => (0, (warehouse - 1) * ITEMS + item - 1, [1, 1]),
+            Row::Customer(district, customer) => (1, district * CUSTOMERS + customer - 1, [3, 1]),
+            Row::Order { .. } => return 1,
+            _ => return 0,
+        };
+        let updates = &mut self.updates[of][number as usize];
+        let by = grows.get(usize::from(*updates)).copied().unwrap_or(0);
+        *updates = updates.saturating_add(1).min(2);
+        by
+    }
+
+    fn put(&mut self, pools: &mut Pools, row: Row, bytes: u16) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        if let Some((tree, key)) = self.tree(row) {
+            tree.insert(pools, key, bytes, &mut dirty);
+        }
+        self.dirty = dirty;
+    }
+}
+
+impl Engine for Sqlite {
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// crates/bufferlab-drive/dialects/sqlite/tpcc/prefill.sql: each table once.
+    fn prefill(&mut self, pools: &mut Pools) {
+        let trees = &self.trees;
+        (trees.history.first..trees.history.last + 1).for_each(|page| pools.get(page, 0));
+        for tree in [
+            &trees.order_line,
+            &trees.orders,
+            &trees.new_order,
+            &trees.orders_by_customer,
+            &trees.customer_by_name,
+            &trees.customer,
+            &trees.stock,
+            &trees.item,
+            &trees.district,
+            &trees.warehouse,
+        ] {
+            tree.pages().into_iter().for_each(|page| pools.get(page, 0));
+        }
+    }
+
+    /// The file's first page tells whether another connection changed it (pager.c, `sqlite3PagerSharedLock`).
+    fn begin(&mut self, pools: &mut Pools, _read_only: bool) {
+        self.dirty.clear();
+        self.inserted.clear();
+        pools.get(self.trees.schema, 0);
+    }
+
+    fn commit(&mut self, _pools: &mut Pools) {}
+
+    /// The changed pages leave the cache (pager.c, `pagerUndoCallback`).
+    fn rollback(&mut self, pools: &mut Pools) {
+        self.dirty.sort_unstable();
+        self.dirty.dedup();
+        self.dirty.drain(..).for_each(|page| pools.drop_page(page));
+        for row in std::mem::take(&mut self.inserted) {
+            if let Row::Order { district, order, customer } = row {
+                self.trees.orders_by_customer.forget(entry_key(district, customer, order));
+            }
+            if let Some((tree, key)) = self.tree(row) {
+                tree.forget(key);
+            }
+        }
+    }
+
+    fn read(&mut self, pools: &mut Pools, row: Row, _purpose: Purpose) {
+        if let Some((tree, key)) = self.tree(row) {
+            tree.seek(pools, key);
+        }
+    }
+
+    /// The row is sought, then written by its whole key.
+    fn update(&mut self, pools: &mut Pools, row: Row, note: u32) {
+        let (longest, by) = (self.longest_customer, self.growth(row));
+        let mut dirty = std::mem::take(&mut self.dirty);
+        if let Some((tree, key)) = self.tree(row) {
+            tree.seek(pools, key);
+            dirty.push(tree.rewrite(pools, key));
+            let note = note.min(longest.saturating_sub(tree.bytes()));
+            if by > 0 || note > 0 {
+                tree.grow(pools, key, by + note as u16, &mut dirty);
+            }
+        }
+        self.dirty = dirty;
+    }
+
+    fn insert(&mut self, pools: &mut Pools, row: Row) {
+        let RowBytes { order, order_entry, new_order, line, history } = self.bytes;
+        self.inserted.push(row);
+        match row {
+            Row::History => {
+                let page = self.trees.history.append(pools, history, self.page_bytes);
+                self.dirty.push(page);
+            }
+            Row::Order { district, order: number, customer } => {
+                self.put(pools, row, order);
+                let key = entry_key(district, customer, number);
+                self.trees.orders_by_customer.insert(pools, key, order_entry, &mut self.dirty);
+            }
+            Row::NewOrder(..) => self.put(pools, row, new_order),
+            _ => self.put(pools, row, line),
+        }
+    }
+
+    fn read_names(&mut self, pools: &mut Pools, district: u32, places: Range<u32>) {
+        let tree = &mut self.trees.customer_by_name;
+        tree.seek(pools, district * CUSTOMERS + places.start);
+        tree.go_on(pools, district * CUSTOMERS + places.end);
+    }
+
+    fn read_last_order(&mut self, pools: &mut Pools, district: u32, customer: u32, order: u32) {
+        self.trees.orders_by_customer.seek(pools, entry_key(district, customer, order) + 1);
+        self.trees.orders.seek(pools, order_key(district, order));
+    }
+
+    fn read_lines(&mut self, pools: &mut Pools, district: u32, order: u32, lines: u32) {
+        let tree = &mut self.trees.order_line;
+        tree.seek(pools, line_key(district, order, 1));
+        tree.go_on(pools, line_key(district, order, lines) + 1);
+    }
+
+    /// The lines are written where the cursor finds them; after a balance it is sought again.
+    fn deliver_lines(&mut self, pools: &mut Pools, district: u32, order: u32, lines: u32) {
+        let tree = &mut self.trees.order_line;
+        tree.seek(pools, line_key(district, order, 1));
+        let mut leaf = tree.current();
+        for line in 1..=lines {
+            let key = line_key(district, order, line);
+            if tree.grow(pools, key, DELIVERY_DATE, &mut self.dirty) {
+                tree.seek(pools, key);
+            } else if tree.current() != leaf && line > 1 {
+                pools.get(tree.current(), 0);
+            }
+            leaf = tree.current();
+        }
+    }
+
+    fn read_oldest(&mut self, pools: &mut Pools, district: u32, oldest: Option<u32>) {
+        self.trees.new_order.seek(pools, order_key(district, oldest.unwrap_or(0)));
+    }
+
+    fn delete_new_order(&mut self, pools: &mut Pools, district: u32, order: u32) {
+        let key = order_key(district, order);
+        self.trees.new_order.seek(pools, key);
+        self.trees.new_order.delete(pools, key, &mut self.dirty);
+    }
+
+    /// The cursor on STOCK stays open over the lines.
+    fn read_low_stock(&mut self, pools: &mut Pools, district: u32, orders: Range<u32>, items: &[Vec<u32>]) {
+        let warehouse = district / 10;
+        self.trees.order_line.seek(pools, line_key(district, orders.start, 1));
+        let mut is_open = false;
+        for (order, items) in orders.zip(items) {
+            for (&item, line) in items.iter().zip(1..) {
+                self.trees.order_line.go_on(pools, line_key(district, order, line));
+                let key = warehouse * ITEMS + item - 1;
+                if std::mem::replace(&mut is_open, true) {
+                    self.trees.stock.seek_on(pools, key);
+                } else {
+                    self.trees.stock.seek(pools, key);
+                }
+            }
+        }
+    }
+}

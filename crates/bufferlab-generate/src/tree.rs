@@ -1,0 +1,390 @@
+//! B-trees without rows: which leaf holds a key, and which interior pages lead to it.
+//!
+//! [`Packed`] never changes: its leaves hold rows with numbers in a row. [`Grown`] takes inserts and removals by group
+//! (a district) and key. Interior pages are those of the load; a leaf that a split made is below its elder's.
+
+use crate::pools::Objects;
+
+/// The pages above the leaves, the root first.
+#[derive(Debug)]
+pub struct Interior {
+    /// First page of each level, and the leaves below one page of it.
+    levels: Vec<(u32, u32)>,
+}
+
+impl Interior {
+    /// Numbers the interior pages of a tree of so many leaves behind `first_page`; a page has `fan_out` children.
+    pub fn new(first_page: u32, leaves: u32, fan_out: u32) -> Self {
+        let (mut spans, mut below) = (Vec::new(), 1);
+        while below < leaves {
+            below = below.saturating_mul(fan_out);
+            spans.push(below);
+        }
+        let mut page = first_page;
+        let levels = spans.iter().rev().map(|&span| {
+            let level = (page, span);
+            page += leaves.div_ceil(span);
+            level
+        });
+        Interior { levels: levels.collect() }
+    }
+
+    /// Returns the number of its pages for a tree of so many leaves.
+    pub fn pages(leaves: u32, fan_out: u32) -> u32 {
+        let (mut pages, mut level) = (0, leaves);
+        while level > 1 {
+            level = level.div_ceil(fan_out);
+            pages += level;
+        }
+        pages
+    }
+
+    /// Returns the pages from the root to above a leaf, by the leaf's number at the load.
+    pub fn path(&self, leaf: u32) -> impl DoubleEndedIterator<Item = u32> + '_ {
+        self.levels.iter().map(move |&(first, span)| first + leaf / span)
+    }
+
+    /// Returns the root, if it is not a leaf.
+    pub fn root(&self) -> Option<u32> {
+        self.levels.first().map(|&(page, _)| page)
+    }
+
+    /// Returns the number of its levels.
+    pub fn height(&self) -> usize {
+        self.levels.len()
+    }
+}
+
+/// A tree that never changes; its rows are numbers from zero.
+#[derive(Debug)]
+pub struct Packed {
+    /// The pages above the leaves.
+    pub interior: Interior,
+    first_leaf: u32,
+    /// First row of each leaf.
+    firsts: Vec<u32>,
+    rows_per_group: u32,
+    /// The leaf that holds each group's first row.
+    anchors: Vec<u32>,
+}
+
+impl Packed {
+    /// Adds a tree to the objects; each `rows_per_group` rows are filled alike.
+    pub fn new(objects: &mut Objects, name: &str, packing: Packing, rows_per_group: u32, fan_out: u32) -> Self {
+        let Packing { firsts, rows } = packing;
+        let leaves = firsts.len() as u32;
+        let above = Interior::pages(leaves, fan_out);
+        let first_page = objects.add(name, leaves + above, leaves + above);
+        let groups = rows.div_ceil(rows_per_group);
+        let holds = |row: u32| firsts.partition_point(|&first| first <= row) as u32 - 1;
+        let mut anchors: Vec<u32> = (0..groups).map(|group| holds(group * rows_per_group)).collect();
+        anchors.push(leaves - 1);
+        let interior = Interior::new(first_page, leaves, fan_out);
+        Packed { interior, first_leaf: first_page + above, firsts, rows_per_group, anchors }
+    }
+
+    /// Returns the number of the leaf that holds a row.
+    #[inline]
+    pub fn leaf(&self, row: u32) -> u32 {
+        let group = (row / self.rows_per_group) as usize;
+        let (low, high) = (self.anchors[group], self.anchors[group + 1]);
+        // Rows are nearly alike, so that a guess is a few leaves off.
+        let within = u64::from(row % self.rows_per_group) * u64::from(high - low);
+        let mut leaf = (low + (within / u64::from(self.rows_per_group)) as u32) as usize;
+        while self.firsts[leaf] > row {
+            leaf -= 1;
+        }
+        while self.firsts.get(leaf + 1).is_some_and(|&first| first <= row) {
+            leaf += 1;
+        }
+        leaf as u32
+    }
+
+    /// Returns whether a row is the first of a leaf.
+    #[inline]
+    pub fn is_first(&self, leaf: u32, row: u32) -> bool {
+        self.firsts[leaf as usize] == row
+    }
+
+    /// Returns a leaf's page.
+    #[inline]
+    pub fn page(&self, leaf: u32) -> u32 {
+        self.first_leaf + leaf
+    }
+
+    /// Returns the first row of each leaf.
+    pub fn firsts(&self) -> &[u32] {
+        &self.firsts
+    }
+
+    /// Returns the number of leaves.
+    pub fn leaves(&self) -> u32 {
+        self.firsts.len() as u32
+    }
+}
+
+/// A leaf of a tree that grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Its first key, of the group in whose list it stands.
+    pub first: u32,
+    /// Its page.
+    pub page: u32,
+    /// The number at the load of the leaf from which it was split.
+    pub origin: u32,
+    /// Its rows.
+    pub rows: u32,
+    /// Bytes of its rows.
+    pub bytes: u32,
+    /// Group and key of the row that was inserted last, where one was.
+    pub last_insert: Option<(u32, u32)>,
+}
+
+/// A leaf's place: its group and its position there.
+pub type Place = (u32, usize);
+
+/// The rows of one group that are in the tree, and their lowest and highest keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Rows.
+    pub rows: u32,
+    /// The lowest key.
+    pub low: u32,
+    /// The highest key.
+    pub high: u32,
+}
+
+/// A tree that grows.
+#[derive(Debug)]
+pub struct Grown {
+    /// The pages above the leaves.
+    pub interior: Interior,
+    groups: Vec<Vec<Leaf>>,
+    extents: Vec<Extent>,
+    next_page: u32,
+    end_page: u32,
+    free: Vec<u32>,
+    /// Keys of a group, for the middle between two leaves.
+    keys_per_group: u64,
+}
+
+impl Grown {
+    /// Adds a tree to the objects, with leaves as the load left them, in the order of keys. Pages of leaves are set
+    /// here.
+    pub fn new(objects: &mut Objects, name: &str, loaded: Loading, fan_out: u32, growth: u32) -> Self {
+        let Loading { mut groups, extents, leaves, keys_per_group, .. } = loaded;
+        let above = Interior::pages(leaves, fan_out);
+        let first_page = objects.add(name, leaves + above, leaves + above + growth);
+        let interior = Interior::new(first_page, leaves, fan_out);
+        let numbers = groups.iter_mut().flatten().zip(0..);
+        numbers.for_each(|(leaf, number)| (leaf.page, leaf.origin) = (first_page + above + number, number));
+        let next_page = first_page + above + leaves;
+        Grown { interior, groups, extents, next_page, end_page: next_page + growth, free: Vec::new(), keys_per_group }
+    }
+
+    /// Returns the place of the leaf that holds a key, or would: the last one whose first key is not above it.
+    #[inline]
+    pub fn place(&self, group: u32, key: u32) -> Place {
+        let leaves = &self.groups[group as usize];
+        match leaves.partition_point(|leaf| leaf.first <= key) {
+            0 => self.before((group, 0)).unwrap_or((group, 0)),
+            position => (group, position - 1),
+        }
+    }
+
+    /// Returns a leaf.
+    #[inline]
+    pub fn leaf(&self, place: Place) -> &Leaf {
+        &self.groups[place.0 as usize][place.1]
+    }
+
+    /// Returns a leaf to change it.
+    pub fn leaf_mut(&mut self, place: Place) -> &mut Leaf {
+        &mut self.groups[place.0 as usize][place.1]
+    }
+
+    /// Returns the place of the leaf before one.
+    pub fn before(&self, (group, position): Place) -> Option<Place> {
+        if position > 0 {
+            return Some((group, position - 1));
+        }
+        let mut groups = (0..group).rev();
+        groups.find_map(|group| Some((group, self.groups[group as usize].len().checked_sub(1)?)))
+    }
+
+    /// Returns the place of the leaf behind one.
+    pub fn behind(&self, (group, position): Place) -> Option<Place> {
+        if position + 1 < self.groups[group as usize].len() {
+            return Some((group, position + 1));
+        }
+        let mut groups = group + 1..self.groups.len() as u32;
+        groups.find(|&group| !self.groups[group as usize].is_empty()).map(|group| (group, 0))
+    }
+
+    /// Returns whether a key is a leaf's first one.
+    #[inline]
+    pub fn is_first(&self, place: Place, group: u32, key: u32) -> bool {
+        place.0 == group && self.leaf(place).first == key
+    }
+
+    /// Returns the key in the middle between a leaf's first one and the next leaf's.
+    pub fn middle(&self, place: Place) -> (u32, u32) {
+        let number = |(group, key): (u32, u32)| u64::from(group) * self.keys_per_group + u64::from(key);
+        let low = number((place.0, self.leaf(place).first));
+        let end = (self.groups.len() as u32, 0);
+        let high = number(self.behind(place).map_or(end, |next| (next.0, self.leaf(next).first)));
+        let middle = u64::midpoint(low, high);
+        ((middle / self.keys_per_group) as u32, (middle % self.keys_per_group) as u32)
+    }
+
+    /// Adds a new leaf with its first key; returns its place. None when all numbers of pages are taken.
+    pub fn split(&mut self, elder: Place, group: u32, first: u32, rows: u32, bytes: u32) -> Option<Place> {
+        let page = self.free.pop().or_else(|| {
+            let page = self.next_page;
+            self.next_page += 1;
+            (page < self.end_page).then_some(page)
+        })?;
+        let origin = self.leaf(elder).origin;
+        let leaves = &mut self.groups[group as usize];
+        let position = leaves.partition_point(|leaf| leaf.first <= first);
+        leaves.insert(position, Leaf { first, page, origin, rows, bytes, last_insert: None });
+        Some((group, position))
+    }
+
+    /// Removes a leaf whose rows went elsewhere; its page is free.
+    pub fn remove(&mut self, (group, position): Place) {
+        let leaf = self.groups[group as usize].remove(position);
+        self.free.push(leaf.page);
+    }
+
+    /// Notes a row that a leaf took.
+    pub fn add(&mut self, place: Place, group: u32, key: u32, bytes: u32) {
+        let leaf = self.leaf_mut(place);
+        (leaf.rows, leaf.bytes, leaf.last_insert) = (leaf.rows + 1, leaf.bytes + bytes, Some((group, key)));
+        let extent = &mut self.extents[group as usize];
+        *extent = Extent { rows: extent.rows + 1, low: extent.low.min(key), high: extent.high.max(key) };
+    }
+
+    /// Notes a row that left a leaf; `next` is the group's lowest key from now on, if the row was the lowest.
+    pub fn take(&mut self, place: Place, group: u32, bytes: u32, next: Option<u32>) {
+        let leaf = self.leaf_mut(place);
+        (leaf.rows, leaf.bytes) = (leaf.rows.saturating_sub(1), leaf.bytes.saturating_sub(bytes));
+        let extent = &mut self.extents[group as usize];
+        extent.rows = extent.rows.saturating_sub(1);
+        extent.low = next.unwrap_or(extent.low);
+    }
+
+    /// Returns the rows of later groups that stand on the leaf where a group ends. Between two keys of a group rows are
+    /// taken to lie evenly.
+    pub fn rows_of_later_groups(&self, place: Place, group: u32) -> u32 {
+        let next = self.behind(place);
+        let last = next.map_or(self.groups.len() as u32, |(group, _)| group);
+        let whole = |group: u32| self.extents[group as usize].rows;
+        let begun = next.filter(|next| next.0 > group).map_or(0, |next| {
+            let Extent { rows, low, high } = self.extents[next.0 as usize];
+            let below = self.leaf(next).first.clamp(low, high + 1) - low;
+            (u64::from(rows) * u64::from(below) / u64::from(high - low + 1)) as u32
+        });
+        (group + 1..last).map(whole).sum::<u32>() + begun
+    }
+
+    /// Returns every leaf in the order of keys.
+    pub fn leaves(&self) -> impl Iterator<Item = &Leaf> {
+        self.groups.iter().flatten()
+    }
+}
+
+/// The leaves of a tree while rows are loaded in the order of their keys.
+#[derive(Debug)]
+pub struct Loading {
+    groups: Vec<Vec<Leaf>>,
+    extents: Vec<Extent>,
+    /// Rows of the first leaf, while it is the only one: their groups, keys and bytes.
+    firsts: Vec<(u32, u32, u32)>,
+    leaves: u32,
+    last_group: usize,
+    keys_per_group: u64,
+}
+
+impl Loading {
+    /// Begins a tree of so many groups.
+    pub fn new(groups: u32, keys_per_group: u64) -> Self {
+        let extents = vec![Extent::default(); groups as usize];
+        let (groups, firsts) = (vec![Vec::new(); groups as usize], Vec::new());
+        Loading { groups, extents, firsts, leaves: 0, last_group: 0, keys_per_group }
+    }
+
+    /// Adds a row at the end.
+    pub fn push(&mut self, group: u32, key: u32, bytes: u32, fill: &impl Fill) {
+        let Extent { rows, low, .. } = self.extents[group as usize];
+        self.extents[group as usize] = Extent { rows: rows + 1, low: if rows == 0 { key } else { low }, high: key };
+        if self.leaves < 2 {
+            self.firsts.push((group, key, bytes));
+        }
+        if let Some(leaf) = self.groups[self.last_group].last_mut() {
+            if fill.takes(leaf.rows, leaf.bytes, bytes) {
+                (leaf.rows, leaf.bytes) = (leaf.rows + 1, leaf.bytes + bytes);
+                return;
+            }
+            let kept = fill.first_keeps(leaf.rows);
+            if self.leaves == 1 && kept < leaf.rows {
+                return self.split_first(kept);
+            }
+        }
+        let first = if self.leaves == 0 { 0 } else { key };
+        self.begin(group, first, 1, bytes);
+    }
+
+    fn begin(&mut self, group: u32, first: u32, rows: u32, bytes: u32) {
+        let group = group as usize;
+        self.groups[group].push(Leaf { first, page: 0, origin: 0, rows, bytes, last_insert: None });
+        (self.leaves, self.last_group) = (self.leaves + 1, group);
+    }
+
+    /// Divides the rows of the first leaf, and the row that it did not take, between it and a second one.
+    fn split_first(&mut self, kept: u32) {
+        let behind = std::mem::take(&mut self.firsts).split_off(kept as usize);
+        let moved: u32 = behind.iter().map(|&(.., bytes)| bytes).sum();
+        let (group, first, last) = (behind[0].0, behind[0].1, behind[behind.len() - 1].2);
+        if let Some(leaf) = self.groups[self.last_group].last_mut() {
+            (leaf.rows, leaf.bytes) = (kept, leaf.bytes + last - moved);
+        }
+        self.begin(group, first, behind.len() as u32, moved);
+    }
+
+    /// Returns the number of leaves so far.
+    pub fn leaves(&self) -> u32 {
+        self.leaves
+    }
+}
+
+/// Rows in leaves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packing {
+    /// The first row of each leaf.
+    pub firsts: Vec<u32>,
+    /// All rows.
+    pub rows: u32,
+}
+
+/// How a leaf is filled while rows come in the order of their keys.
+pub trait Fill {
+    /// Returns whether a leaf of so many rows and bytes takes a record of so many bytes more.
+    fn takes(&self, rows: u32, bytes: u32, record: u32) -> bool;
+
+    /// Returns how many of its rows the first leaf keeps when it is full for the first time.
+    fn first_keeps(&self, rows: u32) -> u32 {
+        rows
+    }
+}
+
+/// Packs rows of these bytes into leaves.
+pub fn pack(rows: impl Iterator<Item = u16>, fill: &impl Fill) -> Packing {
+    let mut loading = Loading::new(1, 1 << 32);
+    let mut all = 0;
+    for (row, bytes) in (0..).zip(rows) {
+        loading.push(0, row, bytes.into(), fill);
+        all = row + 1;
+    }
+    Packing { firsts: loading.groups.concat().iter().map(|leaf| leaf.first).collect(), rows: all }
+}

@@ -1,0 +1,124 @@
+//! The b-trees beside slow twins: a sorted list of keys.
+
+use std::collections::BTreeMap;
+
+use bufferlab_generate::pools::{Objects, Pools};
+use bufferlab_generate::sqlite::Btree;
+use bufferlab_generate::tree::{Fill, Grown, Interior, Loading, Packed, Packing, pack};
+use proptest::prelude::*;
+
+/// Four rows of a hundred bytes.
+struct Four;
+
+impl Fill for Four {
+    fn takes(&self, _rows: u32, bytes: u32, record: u32) -> bool {
+        bytes + record <= 400
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_btree_holds_what_a_sorted_map_holds(
+        loaded in 0u32..900,
+        steps in prop::collection::vec((0u32..4000, 0..5, 20u16..700), 0..300),
+    ) {
+        let mut tree = Btree::new(4096);
+        let mut twin = BTreeMap::new();
+        for key in 0..loaded {
+            let bytes = 100 + (key * 37 % 400) as u16;
+            tree.append(key * 4, bytes, false);
+            twin.insert(key * 4, bytes);
+        }
+        let (mut objects, mut pools, mut dirty) = (Objects::default(), Pools::new(Vec::new()), Vec::new());
+        tree.place(&mut objects, "tree", 4000);
+        for (key, step, bytes) in steps {
+            match (step, twin.contains_key(&key)) {
+                (0..=2, false) => {
+                    tree.insert(&mut pools, key, bytes, &mut dirty);
+                    twin.insert(key, bytes);
+                }
+                (3, true) => {
+                    tree.delete(&mut pools, key, &mut dirty);
+                    twin.remove(&key);
+                }
+                (4, true) if twin[&key] < 700 => {
+                    tree.grow(&mut pools, key, 9, &mut dirty);
+                    twin.insert(key, twin[&key] + 9);
+                }
+                _ => {}
+            }
+        }
+        prop_assert_eq!(tree.keys(), twin.keys().copied().collect::<Vec<_>>());
+        let pages = tree.pages();
+        let mut distinct = pages.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        prop_assert_eq!(distinct.len(), pages.len(), "two nodes have one page");
+        prop_assert!(pages.iter().chain(&dirty).all(|&page| page < objects.pages()));
+        let bytes: u32 = twin.values().map(|&bytes| u32::from(bytes) + 2).sum();
+        prop_assert!(pages.len() as u32 >= bytes / 4096, "pages hold more than they have room for");
+        for &key in twin.keys() {
+            tree.seek(&mut pools, key);
+            prop_assert!(pages.contains(&tree.current()));
+        }
+    }
+
+    #[test]
+    fn a_row_is_on_the_last_leaf_that_begins_not_above_it(bytes in prop::collection::vec(1u16..400, 1..400)) {
+        let packing = pack(bytes.iter().copied(), &Four);
+        let (firsts, rows) = (packing.firsts.clone(), packing.rows);
+        prop_assert_eq!(rows as usize, bytes.len());
+        let mut objects = Objects::default();
+        let tree = Packed::new(&mut objects, "tree", packing, 50, 10);
+        for row in 0..rows {
+            let leaf = firsts.iter().rposition(|&first| first <= row).unwrap() as u32;
+            prop_assert_eq!(tree.leaf(row), leaf);
+            prop_assert_eq!(tree.is_first(leaf, row), firsts[leaf as usize] == row);
+        }
+        prop_assert_eq!(objects.pages(), tree.leaves() + Interior::pages(tree.leaves(), 10));
+    }
+
+    #[test]
+    fn a_tree_that_grows_finds_the_leaf_that_a_sorted_list_of_first_keys_names(
+        counts in prop::collection::vec(1u32..30, 1..8),
+        splits in prop::collection::vec((0u32..8, 1u32..60), 0..30),
+    ) {
+        let mut loading = Loading::new(counts.len() as u32, 100);
+        for (group, &rows) in (0..).zip(&counts) {
+            (1..=rows).for_each(|key| loading.push(group, key, 100, &Four));
+        }
+        let mut objects = Objects::default();
+        let mut tree = Grown::new(&mut objects, "tree", loading, 10, 100);
+        let mut firsts: Vec<(u32, u32)> = vec![(0, 0)];
+        let all = (0..).zip(&counts).flat_map(|(group, &rows)| (1..=rows).map(move |key| (group, key)));
+        firsts.extend(all.enumerate().filter(|(place, _)| *place > 0 && place % 4 == 0).map(|(_, first)| first));
+        for (group, key) in splits {
+            let group = group % counts.len() as u32;
+            if !firsts.contains(&(group, key)) {
+                let elder = tree.place(group, key);
+                tree.split(elder, group, key, 1, 100).unwrap();
+                firsts.push((group, key));
+            }
+        }
+        firsts.sort_unstable();
+        for group in 0..counts.len() as u32 {
+            for key in 0..60 {
+                let place = tree.place(group, key);
+                let first = firsts.iter().rfind(|&&first| first <= (group, key)).unwrap();
+                prop_assert_eq!((place.0, tree.leaf(place).first), *first);
+            }
+        }
+        let pages: std::collections::BTreeSet<u32> = tree.leaves().map(|leaf| leaf.page).collect();
+        prop_assert_eq!(pages.len(), firsts.len());
+    }
+}
+
+#[test]
+fn interior_pages_are_those_above_the_leaf() {
+    let interior = Interior::new(100, 250, 10);
+    assert_eq!(Interior::pages(250, 10), 1 + 3 + 25);
+    assert_eq!(interior.path(0).collect::<Vec<_>>(), [100, 101, 104]);
+    assert_eq!(interior.path(249).collect::<Vec<_>>(), [100, 103, 128]);
+    assert_eq!(Interior::new(0, 1, 10).path(0).count(), 0);
+    assert_eq!(pack(std::iter::empty(), &Four), Packing::default());
+}

@@ -1,0 +1,230 @@
+//! Layouts beside the shapes of loaded databases, and what holds for any run: pages exist, equal seeds give equal runs.
+
+use std::sync::{Arc, Mutex};
+
+use bufferlab_generate::engine::Engine;
+use bufferlab_generate::innodb::Innodb;
+use bufferlab_generate::job::{Gate, Job, generate};
+use bufferlab_generate::loaded::Loaded;
+use bufferlab_generate::pools::Object;
+use bufferlab_generate::run::{Plan, Run, WarmUp, run};
+use bufferlab_generate::sqlite::Sqlite;
+use bufferlab_model::trace::Access;
+use bufferlab_sim::{Counts, Manager};
+use bufferlab_workload::tpcc::TpccConfig;
+use serde_json::{Value, json};
+
+const LOAD_SEED: u64 = 20_260_101;
+
+fn config(warehouses: u32, seed: u64) -> TpccConfig {
+    TpccConfig::new(warehouses, LOAD_SEED, seed).expect("the scale is valid")
+}
+
+fn innodb(warehouses: u32, page_bytes: u32) -> Vec<Object> {
+    let loaded = Loaded::new(&config(warehouses, 1), &Innodb::records());
+    Innodb::new(page_bytes, &loaded, 1000).objects().all().to_vec()
+}
+
+fn assert_pages(objects: &[Object], real: &[(&str, u32)], off: u32) {
+    for &(name, pages) in real {
+        let object = objects.iter().find(|object| object.name == name).expect("the object exists");
+        assert!(object.pages.abs_diff(pages) <= off, "{name} has {} pages and not {pages}", object.pages);
+    }
+}
+
+/// Leaves and interior pages of MySQL 5.7.22 with 4 warehouses, pages of 16 KiB, as its run.json tells. Interior pages
+/// are a few fewer here: the server splits the first one too.
+#[test]
+fn innodb_lays_four_warehouses_out_as_the_server_did() {
+    let real = [
+        ("customer", 4549 + 7),
+        ("customer.customer_by_name", 293 + 1),
+        ("district", 1),
+        ("history", 494 + 1),
+        ("item", 591 + 1),
+        ("new_order", 61 + 1),
+        ("order_line", 5144 + 8),
+        ("orders", 302 + 1),
+        ("orders.orders_by_customer", 130 + 1),
+        ("stock", 8342 + 11),
+        ("warehouse", 1),
+    ];
+    assert_pages(&innodb(4, 16384), &real, 2);
+}
+
+/// Leaves with 9 warehouses, of which the last five repeat the first four here.
+#[test]
+fn innodb_lays_nine_warehouses_out_within_a_fifth_of_a_per_cent() {
+    let real = [
+        ("customer", 10_239),
+        ("customer.customer_by_name", 658),
+        ("history", 1111),
+        ("item", 591),
+        ("new_order", 137),
+        ("order_line", 11_570),
+        ("orders", 679),
+        ("orders.orders_by_customer", 291),
+        ("stock", 18_769),
+    ];
+    assert_pages(&innodb(9, 16384), &real, 24);
+}
+
+/// Pages of SQLite 3.54.1 with 1 warehouse, pages of 4 KiB, as the run.json of tests/fixtures/sweeps/traced tells.
+#[test]
+fn sqlite_lays_one_warehouse_out_page_for_page() {
+    let loaded = Loaded::new(&config(1, 1), &Sqlite::records());
+    let engine = Sqlite::new(4096, &loaded, 1000);
+    let real = [
+        ("item", 42 + 1973),
+        ("warehouse", 1),
+        ("district", 1),
+        ("stock", 626 + 7593),
+        ("customer", 543 + 3748),
+        ("history", 1 + 341),
+        ("orders", 3 + 219),
+        ("new_order", 1 + 25),
+        ("order_line", 67 + 4267),
+        ("customer_by_name", 4 + 262),
+        ("orders_by_customer", 1 + 94),
+    ];
+    assert_pages(engine.objects().all(), &real, 0);
+}
+
+/// A pool that notes which pages it hears of.
+struct Witness {
+    heard: Arc<Mutex<Vec<bool>>>,
+}
+
+impl Manager for Witness {
+    fn get(&mut self, access: Access) {
+        self.heard.lock().expect("nobody panicked")[access.page as usize] = true;
+    }
+
+    fn get_if_in_pool(&mut self, _access: Access) {}
+
+    fn create(&mut self, access: Access) {
+        self.get(access);
+    }
+
+    fn prefetch(&mut self, _access: Access) {}
+
+    fn drop_page(&mut self, access: Access) {
+        assert!(
+            self.heard.lock().expect("nobody panicked")[access.page as usize],
+            "page {} was never wanted",
+            access.page
+        );
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::default()
+    }
+
+    fn frames_used(&self) -> u32 {
+        0
+    }
+}
+
+fn witnessed<E: Engine>(engine: E, loaded: Loaded, connections: u32, prefill: bool) -> (Run, Vec<bool>) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (into, config) = (heard.clone(), config(1, 3));
+    let warm_up = WarmUp::Transactions(200);
+    let plan = Plan { config, connections, prefill, warm_up, window: 1500, census: true };
+    let pools = |pages: u32| {
+        *into.lock().expect("nobody panicked") = vec![false; pages as usize];
+        Ok(vec![Box::new(Witness { heard: into.clone() }) as Box<dyn Manager + Send>])
+    };
+    let done = run(engine, loaded, plan, Box::new(pools)).expect("the driver and the generator agree");
+    let heard = heard.lock().expect("nobody panicked").clone();
+    (done, heard)
+}
+
+/// A page beyond the last one would stop the witness; a table that does not grow has no page beyond its loaded ones.
+fn assert_pages_exist(done: &Run, heard: &[bool], fixed: &[&str]) {
+    for object in &done.objects {
+        let own = &heard[object.first_page as usize..(object.first_page + object.room) as usize];
+        assert!(own.contains(&true), "{} was never touched", object.name);
+        if fixed.contains(&object.name.as_str()) {
+            assert_eq!(object.pages, object.room, "{}", object.name);
+        }
+    }
+}
+
+#[test]
+fn every_page_that_is_touched_exists_and_a_prefill_touches_all() {
+    let loaded = Loaded::new(&config(1, 3), &Innodb::records());
+    let (done, heard) = witnessed(Innodb::new(16384, &loaded, 1700), loaded, 8, true);
+    assert_pages_exist(&done, &heard, &["customer", "stock", "item"]);
+    let stock = done.objects.iter().find(|object| object.name == "stock").unwrap();
+    let interior = 3;
+    let leaves = &heard[(stock.first_page + interior) as usize..(stock.first_page + stock.pages) as usize];
+    assert!(leaves.iter().all(|&heard| heard));
+    let loaded = Loaded::new(&config(1, 3), &Sqlite::records());
+    let (done, heard) = witnessed(Sqlite::new(4096, &loaded, 1700), loaded, 1, true);
+    assert_pages_exist(&done, &heard, &["item", "warehouse"]);
+}
+
+fn job(changes: Value) -> Job {
+    let mut job = json!({
+        "engine": "innodb", "page_size_bytes": 16384, "connections": 4, "prefill": true,
+        "workload": {"warehouses": 1, "load_seed": LOAD_SEED, "seed": 5},
+        "pools": [{"model": "lru", "settings": {}, "frames": 800}, {"model": "lru", "settings": {}, "frames": 3000}],
+        "warm_up": {"transactions": 300}, "window_transactions": 600, "census": true,
+    });
+    for (name, value) in changes.as_object().expect("changes are an object") {
+        job[name] = value.clone();
+    }
+    serde_json::from_value(job).expect("it is a job")
+}
+
+/// A gate that opens at once.
+struct Open;
+
+impl Gate for Open {
+    fn prefill(&mut self, _misses: u64) {}
+
+    fn is_warm(&mut self, _misses: u64) -> bool {
+        true
+    }
+}
+
+fn done(changes: Value) -> Result<Run, String> {
+    generate(&job(changes), &|_, _| Box::new(Open)).map_err(|error| error.to_string())
+}
+
+#[test]
+fn equal_seeds_give_equal_runs_and_others_do_not() {
+    let other = json!({"workload": {"warehouses": 1, "load_seed": LOAD_SEED, "seed": 6}});
+    let (first, again, other) = (done(json!({})).unwrap(), done(json!({})).unwrap(), done(other).unwrap());
+    assert_eq!(first, again);
+    assert_ne!(first.pools, other.pools);
+    assert!(first.pools[0].counts.misses > first.pools[1].counts.misses);
+}
+
+#[test]
+fn a_pool_reads_the_same_alone_and_beside_others() {
+    let alone = done(json!({"pools": [{"model": "lru", "settings": {}, "frames": 3000}]})).unwrap();
+    assert_eq!(alone.pools[0], done(json!({})).unwrap().pools[1]);
+}
+
+#[test]
+fn a_gate_ends_the_warm_up_of_its_own_pool() {
+    let run = done(json!({"warm_up": {"gate_within": 2000}})).unwrap();
+    assert!(run.pools.iter().all(|pool| pool.is_warm && pool.warm_up_transactions == 500), "{:?}", run.pools);
+    assert!(run.pools.iter().all(|pool| pool.transactions == 600));
+}
+
+#[test]
+fn what_has_no_rules_is_refused_by_name() {
+    let refused = |changes: Value| done(changes).unwrap_err();
+    assert!(refused(json!({"engine": "oracle"})).contains("no rules are known for oracle"));
+    assert!(refused(json!({"page_size_bytes": 32768})).contains("32768"));
+    assert!(refused(json!({"page_size_bytes": 5000})).contains("5000"));
+    assert!(refused(json!({"engine": "sqlite", "connections": 2})).contains("one connection"));
+    assert!(refused(json!({"pools": []})).contains("at least one pool"));
+    assert!(refused(json!({"window_transactions": 0})).contains("a window"));
+    assert!(refused(json!({"pools": [{"model": "lru", "settings": {}, "frames": 0}]})).contains("frames"));
+    assert!(refused(json!({"pools": [{"model": "arc", "settings": {}, "frames": 9}]})).contains("no model arc"));
+    let scale = json!({"workload": {"warehouses": 50_000, "load_seed": 1, "seed": 1}});
+    assert!(refused(scale).contains("at most 40000"));
+}
