@@ -48,6 +48,9 @@ pub enum Purpose {
 
 /// An engine's pages and its rules of access.
 pub trait Engine {
+    /// Orders that a district has numbers for.
+    const MOST_ORDERS: u32;
+
     /// Returns the tables and indexes.
     fn objects(&self) -> &Objects;
 

@@ -271,6 +271,9 @@ impl<E: Engine> Ghost<E> {
         changes.items[order as usize % RECENT].clear();
         let before = self.last_orders.insert((district, customer as u16), order);
         self.open.order = Some((district, before));
+        if order > E::MOST_ORDERS {
+            return self.pools.fill();
+        }
         self.engine.insert(&mut self.pools, Row::Order { district, order, customer });
     }
 

@@ -3,7 +3,7 @@
 //!
 //! [`Loaded`](loaded::Loaded) knows what the load wrote; an [`Engine`](engine::Engine) lays it out in pages and has the
 //! server's rules of access, one file each; [`Ghost`](ghost::Ghost) is the client; [`run`](run::run) plays transactions
-//! to several pools at once. No access is stored, and none allocates.
+//! to several pools at once. No access is stored.
 
 pub mod engine;
 pub mod ghost;

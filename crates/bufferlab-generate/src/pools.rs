@@ -115,12 +115,13 @@ pub struct Pools {
     creates: u64,
     thread: u16,
     now_us: u64,
+    is_full: bool,
 }
 
 impl Pools {
     /// Makes pools without a census.
     pub fn new(pools: Vec<Box<dyn Manager + Send>>) -> Self {
-        Pools { pools, census: None, gets: 0, creates: 0, thread: 0, now_us: 0 }
+        Pools { pools, census: None, gets: 0, creates: 0, thread: 0, now_us: 0, is_full: false }
     }
 
     /// Begins to count the pages of each object.
@@ -188,6 +189,17 @@ impl Pools {
         if let Some(census) = &mut self.census {
             census.hear(page);
         }
+    }
+
+    /// Hears that the numbers of an object's pages, or of a district's orders, are used up: the run is worth nothing.
+    #[cold]
+    pub fn fill(&mut self) {
+        self.is_full = true;
+    }
+
+    /// Returns whether some numbers are used up.
+    pub fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// Returns the gets so far.

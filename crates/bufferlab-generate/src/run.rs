@@ -92,6 +92,9 @@ pub enum RunError {
     /// A pool cannot be.
     #[error("{0}")]
     Pool(String),
+    /// The database outgrew its numbers.
+    #[error("after {0} transactions a table has no numbers for further pages or orders")]
+    Full(u64),
     /// Something cannot be asked.
     #[error("{what}")]
     Asked {
@@ -226,12 +229,15 @@ impl<E: Engine> Progress<E> {
     }
 
     /// Executes the next transaction of the connection whose turn it is.
-    fn transaction(&mut self) -> Result<(), ClientError> {
+    fn transaction(&mut self) -> Result<(), RunError> {
         let connection = (self.transactions % self.drivers.len() as u64) as usize;
         self.ghost.pools.turn(connection as u16, self.transactions * TRANSACTION_US);
         let driver = &mut self.drivers[connection];
         let planned = driver.plan();
         driver.execute(&mut self.ghost)?;
+        if self.ghost.pools.is_full() {
+            return Err(RunError::Full(self.transactions));
+        }
         self.ghost.pools.transaction_done();
         self.transactions += 1;
         self.new_orders += u64::from(planned.transaction_type == NEW_ORDER);

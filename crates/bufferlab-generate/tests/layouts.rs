@@ -7,7 +7,7 @@ use bufferlab_generate::innodb::Innodb;
 use bufferlab_generate::job::{Gate, Job, generate};
 use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::pools::Object;
-use bufferlab_generate::run::{Plan, Run, WarmUp, run};
+use bufferlab_generate::run::{Plan, Run, RunError, WarmUp, run};
 use bufferlab_generate::sqlite::Sqlite;
 use bufferlab_model::trace::Access;
 use bufferlab_sim::{Counts, Manager};
@@ -162,6 +162,21 @@ fn every_page_that_is_touched_exists_and_a_prefill_touches_all() {
     let loaded = Loaded::new(&config(1, 3), &Sqlite::records());
     let (done, heard) = witnessed(Sqlite::new(4096, &loaded, 1700), loaded, 1, true);
     assert_pages_exist(&done, &heard, &["item", "warehouse"]);
+}
+
+#[test]
+fn a_run_that_outgrows_its_numbers_of_pages_is_no_run() {
+    fn outgrown<E: Engine>(engine: E, loaded: Loaded, connections: u32) {
+        let warm_up = WarmUp::Transactions(0);
+        let plan = Plan { config: config(1, 1), connections, prefill: false, warm_up, window: 100_000, census: false };
+        let witness = |pages: u32| Witness { heard: Arc::new(Mutex::new(vec![false; pages as usize])) };
+        let found = run(engine, loaded, plan, Box::new(move |pages| Ok(vec![Box::new(witness(pages))]))).map(|_| ());
+        assert!(matches!(found, Err(RunError::Full(1000..))), "{found:?}");
+    }
+    let loaded = Loaded::new(&config(1, 1), &Innodb::records());
+    outgrown(Innodb::new(16384, &loaded, 1), loaded, 8);
+    let loaded = Loaded::new(&config(1, 1), &Sqlite::records());
+    outgrown(Sqlite::new(4096, &loaded, 1), loaded, 1);
 }
 
 fn job(changes: Value) -> Job {

@@ -20,7 +20,7 @@ const ROW_ID: u32 = 6;
 const CHILD: u32 = 4;
 
 /// Bits by which a key holds a customer above an order.
-const ORDER_BITS: u32 = 19;
+pub(super) const ORDER_BITS: u32 = 19;
 /// Lines of an order at most, as a stride of keys.
 pub(super) const LINE_STRIDE: u32 = 16;
 

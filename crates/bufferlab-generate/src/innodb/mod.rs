@@ -16,7 +16,7 @@ use crate::engine::{Engine, Purpose, Row};
 use crate::loaded::{Loaded, Records};
 use crate::pools::{Objects, Pools};
 use crate::tree::{Grown, Packed, Place};
-use layout::{CARRIER, Compact, DELIVERY_DATE, LINE_STRIDE, PageSize, Trees, entry_key, lay_out, line_key};
+use layout::{CARRIER, Compact, DELIVERY_DATE, LINE_STRIDE, ORDER_BITS, PageSize, Trees, entry_key, lay_out, line_key};
 use undo::{Log, Undo};
 
 /// sync0types.h, `RW_S_LATCH`.
@@ -250,7 +250,7 @@ impl Innodb {
         } else {
             ((group, key), 0, 0)
         };
-        let Some(new) = tree.split(place, first_group, first, rows, moved) else { return };
+        let Some(new) = tree.split(place, first_group, first, rows, moved) else { return pools.fill() };
         // The elder's place may have moved by one.
         let elder = tree.before(new).unwrap_or(place);
         let own = tree.leaf_mut(elder);
@@ -334,6 +334,8 @@ impl Innodb {
                 let own = tree.leaf_mut(elder);
                 (own.rows, own.bytes) = (leaf.rows - leaf.rows / 2, leaf.bytes - leaf.bytes / 2);
                 pools.create(tree.leaf(new).page);
+            } else {
+                pools.fill();
             }
         }
     }
@@ -395,6 +397,8 @@ enum Growing {
 }
 
 impl Engine for Innodb {
+    const MOST_ORDERS: u32 = (1 << ORDER_BITS) - 1;
+
     fn objects(&self) -> &Objects {
         &self.objects
     }

@@ -154,7 +154,11 @@ impl Undo {
         }
         let page = self.free.pop().map_or_else(
             || {
-                self.next_page = (self.next_page + 1).min(self.end_page);
+                if self.next_page == self.end_page {
+                    pools.fill();
+                    return self.end_page - 1;
+                }
+                self.next_page += 1;
                 self.next_page - 1
             },
             |Reverse(page)| page,

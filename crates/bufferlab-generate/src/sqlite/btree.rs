@@ -273,7 +273,11 @@ impl Btree {
 
     fn new_node(&mut self, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u32 {
         let page = self.free_pages.pop().unwrap_or_else(|| {
-            self.next_page = (self.next_page + 1).min(self.end_page);
+            if self.next_page < self.end_page {
+                self.next_page += 1;
+            } else if let Some((pools, _)) = heard {
+                pools.fill();
+            }
             self.next_page - 1
         });
         if let Some((pools, dirty)) = heard {

@@ -8,7 +8,7 @@ use crate::loaded::{Columns, District, Loaded, Records, UNDELIVERED};
 use crate::pools::{Objects, Pools};
 
 /// Bits of an order's number in the key of a line; the largest is 262,143.
-const ORDER_BITS: u32 = 18;
+pub(super) const ORDER_BITS: u32 = 18;
 const LINE_BITS: u32 = 4;
 /// Keys of lines have 32 bits: ten for the district.
 pub(super) const MAX_WAREHOUSES: u32 = 102;
@@ -97,7 +97,11 @@ impl History {
     pub(super) fn append(&mut self, pools: &mut Pools, bytes: u16, page_bytes: u32) -> u32 {
         pools.get(self.first, 0);
         pools.get(self.last, 0);
-        if self.used + u32::from(bytes) + 2 > page_bytes - 8 && self.last + 1 < self.end {
+        if self.used + u32::from(bytes) + 2 > page_bytes - 8 {
+            if self.last + 1 == self.end {
+                pools.fill();
+                return self.last;
+            }
             (self.last, self.used) = (self.last + 1, 0);
             pools.create(self.last);
         }

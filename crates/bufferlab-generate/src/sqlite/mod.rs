@@ -15,7 +15,7 @@ use crate::engine::{Engine, Purpose, Row};
 use crate::loaded::{Loaded, Records};
 use crate::pools::{Objects, Pools};
 pub use btree::Btree;
-use layout::{Cells, DELIVERY_DATE, RowBytes, Trees, entry_key, line_key, order_key};
+use layout::{Cells, DELIVERY_DATE, ORDER_BITS, RowBytes, Trees, entry_key, line_key, order_key};
 
 /// Warehouses at most: keys of lines are 32 bits.
 pub const MAX_WAREHOUSES: u32 = layout::MAX_WAREHOUSES;
@@ -98,6 +98,8 @@ impl Sqlite {
 }
 
 impl Engine for Sqlite {
+    const MOST_ORDERS: u32 = (1 << ORDER_BITS) - 1;
+
     fn objects(&self) -> &Objects {
         &self.objects
     }
