@@ -242,6 +242,13 @@ def test_a_limit_above_the_free_space_is_refused(tmp_path: Path) -> None:
         PageTraceAsked(limit_bytes=1 << 60).require("sqlite", job)
 
 
+def test_a_limit_of_which_half_is_more_than_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_trace_probe, "memory_bytes", lambda: GIB)
+    PageTraceAsked(limit_bytes=2 * GIB).require("sqlite", {"knobs": {"pcache": "ours"}})
+    with pytest.raises(SpecError, match="in memory"):
+        PageTraceAsked(limit_bytes=3 * GIB).require("sqlite", {"knobs": {"pcache": "ours"}})
+
+
 def test_without_a_limit_a_trace_takes_a_tenth_of_the_free_space_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

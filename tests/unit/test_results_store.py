@@ -627,3 +627,14 @@ def test_no_change_of_a_table_ends_in_anything_but_a_refusal(
             refused += 1
     assert refused > 50
     assert "panicked" not in capfd.readouterr().err
+
+
+def test_samples_that_change_after_they_were_read_are_read_again(sweep: SweepFolder, tmp_path: Path) -> None:
+    run = next(record for record in sweep.runs() if record.ok)
+    rows = run.samples()
+    assert run.samples() is rows
+    copied = replace(run, folder=tmp_path / "copy")
+    shutil.copytree(run.folder, copied.folder)
+    (copied.folder / "samples.parquet").write_bytes(b"damaged")
+    with pytest.raises(DataFileError):
+        copied.samples()

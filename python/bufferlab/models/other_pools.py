@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import isqrt
 
 from bufferlab.engines import registry as engines
-from bufferlab.errors import BufferlabError, Interrupted
+from bufferlab.errors import BufferlabError, DataFileError, Interrupted, SpecError
 from bufferlab.models import source
 from bufferlab.models.predict import Target, predict_pool, target
 from bufferlab.results.page_traces import OtherPool, OtherPools, PoolsOfTrace
@@ -93,9 +93,7 @@ def _predicted(of_group: Target, size_bytes: int, before_replay: Callable[[], No
     """Return the reads of a pool; None for one that this server cannot have."""
     try:
         return predict_pool(of_group, size_bytes, before_replay)
-    except Interrupted:
-        raise
-    except BufferlabError:
+    except (SpecError, DataFileError):
         if size_bytes == of_group.source.pool_bytes:
             raise
         return None

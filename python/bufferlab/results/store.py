@@ -113,22 +113,27 @@ def latency_rows(histograms: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 class _Recent:
-    """The tables read last, by the hash of their file, within a bound: each chapter of a report reads all runs."""
+    """The tables read last, within a bound: each chapter of a report reads all runs. A changed file is read again."""
 
     _MOST_BYTES = 128 << 20
 
     def __init__(self) -> None:
-        self._tables: dict[str, tuple[pl.DataFrame, int]] = {}
+        self._tables: dict[tuple[Path, int, int, int], tuple[pl.DataFrame, int]] = {}
         self._bytes = 0
 
-    def get(self, sha256: str, read: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-        """Return a table, read only where it is not here any more."""
-        if sha256 in self._tables:
-            table, size = self._tables.pop(sha256)
+    def get(self, path: Path, read: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+        """Return the table of a file, read only where it is not here any more."""
+        try:
+            seen = path.stat()
+        except OSError:
+            return read()  # It says what is wrong.
+        key = (path.absolute(), seen.st_ino, seen.st_size, seen.st_mtime_ns)
+        if key in self._tables:
+            table, size = self._tables.pop(key)
         else:
             table = read()
             self._bytes += (size := int(table.estimated_size()))
-        self._tables[sha256] = table, size  # Behind all others.
+        self._tables[key] = table, size  # Behind all others.
         while self._bytes > self._MOST_BYTES:
             self._bytes -= self._tables.pop(next(iter(self._tables)))[1]
         return table
@@ -169,12 +174,9 @@ class RunRecord:
 
     def samples(self) -> pl.DataFrame:
         """Return the rows of samples.parquet, one per sample and metric. They are not to be changed."""
-        stored = self.run.files.get("samples.parquet")
-        return _recent.get(stored.sha256, self._read_samples) if stored else self._read_samples()
-
-    def _read_samples(self) -> pl.DataFrame:
-        return _table(
-            self.folder / "samples.parquet", SAMPLE_COLUMNS, lambda rows: wrong_samples(rows, self.registry.raw)
+        path = self.folder / "samples.parquet"
+        return _recent.get(
+            path, lambda: _table(path, SAMPLE_COLUMNS, lambda rows: wrong_samples(rows, self.registry.raw))
         )
 
     def values(self) -> dict[str, Value]:

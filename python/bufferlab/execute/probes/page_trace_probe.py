@@ -65,6 +65,9 @@ class PageTraceAsked:
             what = f"a page trace may take more than the {format_bytes(free_bytes)} that are free"
             where = f"--trace-limit {format_bytes(self.limit_bytes)}, {folder}"
             raise SpecError(what, where, "lower it, or free some space")
+        if self.limit_bytes and self.limit_bytes // 2 > memory_bytes():
+            what = f"a page trace may take half of its limit in memory, and the host has {format_bytes(memory_bytes())}"
+            raise SpecError(what, f"--trace-limit {format_bytes(self.limit_bytes)}", "lower it")
 
     def keep(self, run: EndedRun) -> tuple[PageTrace, Path | None]:
         """Number the pages and store the trace. Return run.json's `page_trace`, and a good trace's Parquet file."""
