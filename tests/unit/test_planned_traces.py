@@ -42,7 +42,9 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_runs_on_sqlite_carry_a_trace_and_the_sweep_keeps_those_of_one_block() -> None:
-    assert of() == of("open-loop") == TRACED
+    assert of() == TRACED
+    assert of("open-loop").recorder is None
+    assert "asks for times" in str(of("open-loop").why_not)
     (probe,) = asked(TRACED, TraceWish(limit_bytes=5))
     assert probe == PageTraceAsked("inside", 5, "one", by_name=False)
     assert asked(UNTRACED, NOTHING_SAID) == ()

@@ -102,9 +102,6 @@ class SqliteBehaviour(Behaviour):
             what = "accesses to the pages of SQLite's own pool cannot be recorded"
             raise SpecError(what, "--probe page-trace", "add --set pcache=ours, or leave the trace out")
 
-    def page_trace_cost_is_shown(self, knobs: NativeKnobs) -> bool:
-        return True
-
     def pages_of_objects(
         self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
     ) -> list[tuple[str, NDArray[np.uint64]]]:
