@@ -29,7 +29,7 @@ LOOP: list[Access] = [(page, GET) for page in range(300)]
 POOLS = 'pool_size = ["512KiB", "1024KiB", "2048KiB"]'
 
 
-def nothing() -> None:
+def nothing(_share: float = 0.0) -> None:
     """Nobody asks to stop."""
 
 
@@ -86,11 +86,18 @@ def test_a_sweep_without_a_good_trace_says_why(tmp_path: Path, status: str, what
 
 
 def test_a_stop_ends_the_replays(sweep: SweepFolder) -> None:
-    def stop() -> None:
+    def stop(_share: float) -> None:
         raise Interrupted(2)
 
     with pytest.raises(Interrupted):
         other_pools(sweep, stop)
+
+
+def test_it_tells_how_many_of_the_pools_are_replayed(sweep: SweepFolder) -> None:
+    shares: list[float] = []
+    other_pools(sweep, shares.append)
+    # Five pools of one group; one that depends on the speed would be replayed several times.
+    assert shares == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8])
 
 
 def kept(sweep: SweepFolder) -> SweepFolder:

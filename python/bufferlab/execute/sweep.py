@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -53,6 +54,9 @@ from bufferlab.registry import registry
 from bufferlab.results.page_traces import PlannedTraces
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
+
+_REPLAYS_S = 10.0
+"""What the replays for other pools take before one has been timed; models/other_pools.py bounds those between."""
 
 
 @dataclass(frozen=True)
@@ -382,8 +386,15 @@ def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext) -> SweepOutcome:
 def _tell_other_pools(folder: SweepFolder, sweep: _Sweep) -> None:
     """Keep in the folder what other pools would have read, by its traced runs; say why not where that cannot be."""
     if any(record.run.page_trace for record in folder.runs()):
-        sweep.progress.show(Status("replaying page traces for other pools", 0, 0, "", 1.0, 0.0))
-        found, why_not = other_pools(folder, sweep.stop.check)
+        started = time.monotonic()
+
+        def before_replay(share: float) -> None:
+            sweep.stop.check()
+            now_s = time.monotonic() - started
+            left_s = now_s * (1 - share) / share if share else _REPLAYS_S
+            sweep.progress.show(Status("replaying page traces for other pools", 0, 0, "", share, left_s))
+
+        found, why_not = other_pools(folder, before_replay)
         for why in why_not:
             sweep.progress.say(f"no other pools: {why}")
         if found.of:

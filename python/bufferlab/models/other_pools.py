@@ -7,6 +7,7 @@ reads: at the pools that were measured, and between them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from math import isqrt
 
@@ -27,19 +28,21 @@ _AROUND = (1, 2, 8, 16)
 """Quarters of the only pool that was measured: there is nothing between."""
 
 
-def other_pools(folder: SweepFolder, before_replay: Callable[[], None]) -> tuple[OtherPools, list[str]]:
+def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> tuple[OtherPools, list[str]]:
     """Return what other pools would have read, and why some groups of points have nothing of it, in sentences.
 
-    It calls `before_replay` before each replay. Raises Interrupted when that does.
+    It calls `before_replay` before each replay with the share of the pools that are done. Raises Interrupted when that
+    does.
     """
     found, why_not = [], []
     groups: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
     for record in folder.runs():
         if record.ok:
             groups.setdefault(_others_swept(record), []).append(record)
-    for runs in list(groups.values())[:MOST_GROUPS]:
+    told = list(groups.values())[:MOST_GROUPS]
+    for place, runs in enumerate(told):
         try:
-            found.append(_of_group(runs, before_replay))
+            found.append(_of_group(runs, partial(_in_group, before_replay, place, len(told))))
         except Interrupted:
             raise
         except BufferlabError as error:
@@ -47,6 +50,11 @@ def other_pools(folder: SweepFolder, before_replay: Callable[[], None]) -> tuple
     if len(groups) > MOST_GROUPS:
         why_not.append(f"of {len(groups)} groups of points the first {MOST_GROUPS} were replayed")
     return OtherPools(of=found), list(dict.fromkeys(why_not))
+
+
+def _in_group(before_replay: Callable[[float], None], place: int, groups: int, share: float) -> None:
+    """Tell the share of all groups, of which each is taken to last as long."""
+    before_replay((place + share) / groups)
 
 
 def _others_swept(record: RunRecord) -> tuple[tuple[str, str], ...]:
@@ -61,7 +69,7 @@ def pool_bytes_of(record: RunRecord) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _of_group(runs: Sequence[RunRecord], before_replay: Callable[[], None]) -> PoolsOfTrace:
+def _of_group(runs: Sequence[RunRecord], before_replay: Callable[[float], None]) -> PoolsOfTrace:
     """Return the reads of a group's pools. Raises BufferlabError where they cannot be told."""
     traced = [run for run in runs if run.run.page_trace and run.run.page_trace.status == "ok"]
     # Without a good trace the reader of traces says why.
@@ -69,7 +77,8 @@ def _of_group(runs: Sequence[RunRecord], before_replay: Callable[[], None]) -> P
     read = source.read(middle.folder)
     of_group = target(read, Overrides(set_knobs=tuple(middle.run.point.swept.items())))
     measured = sorted({size for run in runs if (size := pool_bytes_of(run))})
-    pools = [_predicted(of_group, size, before_replay) for size in _sizes(of_group, measured)]
+    sizes = _sizes(of_group, measured)
+    pools = [_predicted(of_group, size, partial(before_replay, place / len(sizes))) for place, size in enumerate(sizes)]
     return PoolsOfTrace(
         model=of_group.manager.name,
         model_version=of_group.manager.version,

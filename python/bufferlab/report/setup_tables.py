@@ -8,7 +8,7 @@ from typing import Any
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Row, Table
-from bufferlab.results.schema import StoredSetting
+from bufferlab.results.schema import StoredPlan, StoredSetting
 from bufferlab.units import format_bytes, readable
 
 _PAIR = (Column("What", numeric=False), Column("Value", numeric=False))
@@ -120,9 +120,21 @@ def _workload(analysis: Analysis) -> Table:
     if grown:
         low, high = format_bytes(min(grown)), format_bytes(max(grown))
         rows.append(Row(("database growth while measured", low if low == high else f"{low} to {high}")))
+    rows += _page_trace(analysis)
     rows += [Row((f"version of {name}", version)) for name, version in run.versions.items()]
     rows.append(Row(("seed of the design", str(analysis.sweep.plan.get("seed", "not recorded")))))
     return Table("workload", "Workload and versions", _PAIR, tuple(rows))
+
+
+def _page_trace(analysis: Analysis) -> list[Row]:
+    """Return whether the runs carry page traces, and why not where nobody forbade them."""
+    planned = StoredPlan.model_validate(analysis.sweep.plan).page_trace
+    if planned is None or (planned.recorder is None and planned.why_not is None):
+        return []
+    if planned.recorder is None:
+        return [Row(("page trace", f"none: {planned.why_not}"), "quiet")]
+    kept = {"all": "all are kept", "one": "those of one block are kept", "none": "none is kept"}[planned.keep]
+    return [Row(("page trace", f"in each run ({planned.recorder}); {kept}"))]
 
 
 #: A workload's draws, as shares: count, what it is a share of, how a report names it.
