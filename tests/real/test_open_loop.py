@@ -190,7 +190,7 @@ def test_a_worker_that_stood_still_is_found_in_the_samples_and_a_long_honest_que
     assert 6 < found.seconds < 8
 
     counted = (
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40000000) SELECT count(*) FROM n;"
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000000) SELECT count(*) FROM n;"
     )
     honest = windows.run(table, windows.script(counted), transactions=1, warm_up=_NO_WARM_UP)
     assert honest.answer["measured"]["seconds"] > 5, "the query is not long enough to show anything"
