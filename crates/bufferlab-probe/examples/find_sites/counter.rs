@@ -11,7 +11,8 @@ use super::program::{Function, Program};
 
 const STATUS_VARIABLE: &str = "buffer_pool_read_requests";
 /// Functions of InnoDB that get a page, where the table leads nowhere.
-const GETS: [&str; 4] = ["buf_page_optimistic_get", "buf_page_get_known_nowait", "buf_page_try_get", "buf_page_get_gen"];
+const GETS: [&str; 4] =
+    ["buf_page_optimistic_get", "buf_page_get_known_nowait", "buf_page_try_get", "buf_page_get_gen"];
 /// A copy of a counter is stored within so many instructions behind what it is copied from.
 const LOOK_BACK: usize = 40;
 
@@ -40,7 +41,10 @@ pub struct Raise {
 /// Returns the counter of gets of InnoDB, and the way that led to it.
 pub fn of_innodb(program: &Program, all: &[Raise]) -> Option<(Counter, String)> {
     if let Some((field, functions)) = common_field(program).filter(|(_, functions)| *functions > 1) {
-        return Some((Counter::Field(field), format!("{functions} functions that get pages raise a field at {field:#x}")));
+        return Some((
+            Counter::Field(field),
+            format!("{functions} functions that get pages raise a field at {field:#x}"),
+        ));
     }
     let entries = program.texts(STATUS_VARIABLE).into_iter().flat_map(|text| program.pointers_to(text));
     let shown = entries.filter_map(|entry| program.pointer_at(entry + 8)).find(|value| !program.is_code(*value))?;
@@ -55,9 +59,15 @@ pub fn of_innodb(program: &Program, all: &[Raise]) -> Option<(Counter, String)> 
     // More functions get pages than raise any of the counters around it.
     let functions = |address: &u64| {
         let raised = raises(all, Counter::At(*address));
-        raised.iter().filter_map(|raise| program.function_at(raise.at)).map(|one| one.start).collect::<HashSet<_>>().len()
+        raised
+            .iter()
+            .filter_map(|raise| program.function_at(raise.at))
+            .map(|one| one.start)
+            .collect::<HashSet<_>>()
+            .len()
     };
-    let source = sources(program, shown).into_iter().filter(|address| functions(address) >= FEWEST).max_by_key(functions)?;
+    let source =
+        sources(program, shown).into_iter().filter(|address| functions(address) >= FEWEST).max_by_key(functions)?;
     Some((Counter::At(source), format!("{way}, a copy of what is at {source:#x}")))
 }
 
@@ -146,11 +156,15 @@ fn each_memory(program: &Program, function: &Function, mut take: impl FnMut(&Ins
     for one in program.instructions(function) {
         let address = if one.is_ip_rel_memory_operand() {
             Some(one.ip_rel_memory_address())
+        } else if one.memory_base() == Register::None {
+            // A program that is not moved names its numbers by their addresses.
+            (one.segment_prefix() == Register::None).then(|| one.memory_displacement64())
         } else {
             known.get(&one.memory_base()).map(|base| base.wrapping_add(one.memory_displacement64()))
         };
         take(&one, address);
-        let written = if one.op0_kind() == OpKind::Register { one.op0_register().full_register() } else { Register::None };
+        let written =
+            if one.op0_kind() == OpKind::Register { one.op0_register().full_register() } else { Register::None };
         match (one.mnemonic(), address) {
             (Mnemonic::Lea, Some(address)) if one.memory_index() == Register::None => {
                 known.insert(written, address);

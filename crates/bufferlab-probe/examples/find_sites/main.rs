@@ -1,12 +1,14 @@
 //! Proposes the sites of a server's build for page_sites.toml: `tools/find-sites BINARY [--like KNOWN_BINARY]`.
 //!
 //! It proposes; a person looks at each place with a disassembler, and runs whose counts agree make it believed.
-//! CONTRIBUTING.md ("Add a build to page traces") has the steps, docs/page-trace.md what a site is.
+//! CONTRIBUTING.md ("A new build in page traces") has the steps, docs/page-trace.md what a site is.
 
 mod counter;
 mod like;
 mod program;
 mod rules;
+#[cfg(test)]
+mod tests;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -39,7 +39,7 @@ pub struct Program {
     pub functions: Vec<Function>,
     pub symbols: HashMap<String, u64>,
     /// Values of the pointers in its data by their addresses, as the loader will write them.
-    pointers: HashMap<u64, u64>,
+    pub pointers: HashMap<u64, u64>,
 }
 
 impl Program {
@@ -155,9 +155,7 @@ impl Program {
         for part in self.parts.iter().filter(|part| !part.executable) {
             let words = part.bytes.chunks_exact(8).enumerate();
             places.extend(
-                words
-                    .filter(|(_, word)| **word == address.to_le_bytes())
-                    .map(|(at, _)| part.address + 8 * at as u64),
+                words.filter(|(_, word)| **word == address.to_le_bytes()).map(|(at, _)| part.address + 8 * at as u64),
             );
         }
         places
@@ -172,7 +170,9 @@ impl Program {
 
 /// Returns a function's name without its types: of `_ZN11fil_space_t2ioERK9IORequest` it is `fil_space_t::io`.
 pub fn name_of(symbol: &str) -> String {
-    let Some(mut rest) = symbol.strip_prefix("_Z") else { return symbol.split('@').next().unwrap_or(symbol).to_owned() };
+    let Some(mut rest) = symbol.strip_prefix("_Z") else {
+        return symbol.split('@').next().unwrap_or(symbol).to_owned();
+    };
     let nested = rest.starts_with('N');
     rest = rest.trim_start_matches(['N', 'L', 'K']);
     let mut names = Vec::new();

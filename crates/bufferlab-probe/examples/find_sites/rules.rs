@@ -101,7 +101,11 @@ pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pro
     } else {
         r#"["space:u32", "page:u32", "mode:u8", "latch:u8"]"#
     };
-    Proposals { fields, more: "modes_if_in_pool = [?]  # of enum Page_fetch, or the numbers BUF_GET_IF_IN_POOL...\n", sites }
+    Proposals {
+        fields,
+        more: "modes_if_in_pool = [?]  # of enum Page_fetch, or the numbers BUF_GET_IF_IN_POOL...\n",
+        sites,
+    }
 }
 
 /// Returns the sites of a build of PostgreSQL. `usage` is where `pgBufferUsage` is.
@@ -146,14 +150,16 @@ fn pin_buffer(program: &Program, hits: &[Raise]) -> Option<Proposal> {
     counting.dedup_by_key(|function| function.start);
     for function in &counting {
         let code = program.instructions(function);
-        let callees: BTreeSet<u64> = code.iter().filter(|one| is_call(one)).map(Instruction::near_branch_target).collect();
+        let callees: BTreeSet<u64> =
+            code.iter().filter(|one| is_call(one)).map(Instruction::near_branch_target).collect();
         callees.into_iter().for_each(|callee| *called.entry(callee).or_default() += 1);
     }
     let asks = |callee: u64| {
         let function = program.function_at(callee).filter(|function| function.symbol.is_none())?;
         question(&program.instructions(function)).map(|_| function)
     };
-    let voted = called.iter().filter_map(|(callee, votes)| Some((asks(*callee)?, votes))).max_by_key(|(_, votes)| **votes);
+    let voted =
+        called.iter().filter_map(|(callee, votes)| Some((asks(*callee)?, votes))).max_by_key(|(_, votes)| **votes);
     let named = program.function_named("PinBuffer").map(|function| (function, "its name".to_owned()));
     let (function, why) = named.or_else(|| {
         let (function, votes) = voted?;
@@ -193,13 +199,7 @@ fn entry(program: &Program, names: &[&'static str], kind: &'static str, fetch: V
     Some(Proposal { at: name.to_owned(), kinds: vec![kind], address: first.ip(), fetch, why })
 }
 
-fn calls(
-    program: &Program,
-    name: &str,
-    callees: &[&str],
-    kinds: &[&'static str],
-    fetch: &[String],
-) -> Vec<Proposal> {
+fn calls(program: &Program, name: &str, callees: &[&str], kinds: &[&'static str], fetch: &[String]) -> Vec<Proposal> {
     let Some(function) = program.function_named(name) else { return Vec::new() };
     let found = callees.iter().filter_map(|callee| program.function_named(callee));
     let to = |callee: &Function| {
@@ -243,13 +243,7 @@ fn calls_to(
 }
 
 /// Returns a site on the way behind a raise: the next instruction that the kernel emulates.
-fn behind(
-    program: &Program,
-    function: &Function,
-    raise: &Raise,
-    kind: &'static str,
-    fetch: Vec<String>,
-) -> Proposal {
+fn behind(program: &Program, function: &Function, raise: &Raise, kind: &'static str, fetch: Vec<String>) -> Proposal {
     let code = program.instructions(function);
     let next = code.iter().filter(|one| one.ip() > raise.at).find(|one| is_emulated(one));
     let bytes = function.end - function.start;
