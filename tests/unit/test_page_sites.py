@@ -25,7 +25,7 @@ from bufferlab.engines.native import native
 from bufferlab.engines.postgres import page_owners as postgres_owners
 from bufferlab.engines.servers import child_process, page_sites, stored_sizes
 from bufferlab.engines.servers.behaviour import ServerBehaviour
-from bufferlab.engines.servers.builds import Build, servers_root
+from bufferlab.engines.servers.builds import ON_PATH, Build, servers_root
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
 from bufferlab.results.page_traces import page_trace_words
@@ -69,7 +69,7 @@ def test_a_build_says_whether_the_cost_of_its_trace_is_shown() -> None:
 
 
 def test_no_build_is_listed_twice() -> None:
-    assert len({entry["text_sha256"] for entry in ENTRIES}) == len(ENTRIES) == 9
+    assert len({entry["text_sha256"] for entry in ENTRIES}) == len(ENTRIES) == 14
 
 
 def test_a_build_is_known_by_what_it_executes_and_not_by_its_name_or_its_symbols(tmp_path: Path) -> None:
@@ -113,6 +113,7 @@ def test_no_branch_of_a_fetched_build_leads_into_what_its_jumps_cover(entry: dic
     behaviours = map(engines.behaviour, ("mysql", "mariadb", "postgres"))
     families = [one.family for one in behaviours if isinstance(one, ServerBehaviour)]
     named = [(one, path.name) for one in families for path in servers_root().glob(f"{one.flavour}-*")]
+    named += [(one, ON_PATH) for one in families]
     for family, name in named:
         with suppress(BufferlabError):
             build = family.find(name)

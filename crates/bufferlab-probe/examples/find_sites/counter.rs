@@ -1,0 +1,182 @@
+//! The counter of gets, and the instructions that raise it.
+//!
+//! PostgreSQL names it (`pgBufferUsage`). InnoDB's is found from the name of the status variable that shows it: the
+//! table of status variables leads to its address, or to where a copy is stored and so to what it is copied from.
+
+use std::collections::{HashMap, HashSet};
+
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+
+use super::program::{Function, Program};
+
+const STATUS_VARIABLE: &str = "buffer_pool_read_requests";
+/// Functions of InnoDB that get a page, where the table leads nowhere.
+const GETS: [&str; 4] =
+    ["buf_page_optimistic_get", "buf_page_get_known_nowait", "buf_page_try_get", "buf_page_get_gen"];
+/// A copy of a counter is stored within so many instructions behind what it is copied from.
+const LOOK_BACK: usize = 40;
+
+/// So many functions of InnoDB raise the counter of gets at least.
+const FEWEST: usize = 4;
+
+/// What is raised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counter {
+    /// A number at an address, or an array of numbers that begins there.
+    At(u64),
+    /// A number so many bytes behind the beginning of any object.
+    Field(u64),
+}
+
+/// An instruction that raises a number in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Raise {
+    pub at: u64,
+    /// The register that is added; none: a constant.
+    pub by: Option<Register>,
+    address: Option<u64>,
+    field: Option<u64>,
+}
+
+/// Returns the counter of gets of InnoDB, and the way that led to it.
+pub fn of_innodb(program: &Program, all: &[Raise]) -> Option<(Counter, String)> {
+    if let Some((field, functions)) = common_field(program).filter(|(_, functions)| *functions > 1) {
+        return Some((
+            Counter::Field(field),
+            format!("{functions} functions that get pages raise a field at {field:#x}"),
+        ));
+    }
+    let entries = program.texts(STATUS_VARIABLE).into_iter().flat_map(|text| program.pointers_to(text));
+    let shown = entries.filter_map(|entry| program.pointer_at(entry + 8)).find(|value| !program.is_code(*value))?;
+    let way = format!("status variable {STATUS_VARIABLE} shows {shown:#x}");
+    let raised = raises(all, Counter::At(shown));
+    if let Some(field) = raised.iter().find_map(|raise| field_added(program, raise)) {
+        return Some((Counter::Field(field), format!("{way}, to which transactions add their field at {field:#x}")));
+    }
+    if !raised.is_empty() {
+        return Some((Counter::At(shown), way));
+    }
+    // More functions get pages than raise any of the counters around it.
+    let functions = |address: &u64| {
+        let raised = raises(all, Counter::At(*address));
+        raised
+            .iter()
+            .filter_map(|raise| program.function_at(raise.at))
+            .map(|one| one.start)
+            .collect::<HashSet<_>>()
+            .len()
+    };
+    let source =
+        sources(program, shown).into_iter().filter(|address| functions(address) >= FEWEST).max_by_key(functions)?;
+    Some((Counter::At(source), format!("{way}, a copy of what is at {source:#x}")))
+}
+
+/// Returns the field that most functions which get pages raise, and their number.
+fn common_field(program: &Program) -> Option<(u64, usize)> {
+    let mut fields: HashMap<u64, usize> = HashMap::new();
+    for function in program.functions.iter().filter(|function| GETS.contains(&&*function.name())) {
+        let code = program.instructions(function);
+        let adds = code.iter().filter(|one| is_raise(one) && one.op1_kind() != OpKind::Register);
+        for displacement in adds.map(Instruction::memory_displacement64).filter(|displacement| *displacement > 64) {
+            *fields.entry(displacement).or_default() += 1;
+        }
+    }
+    fields.into_iter().max_by_key(|(field, functions)| (*functions, *field))
+}
+
+/// Returns every instruction of a program that raises a number in memory, in the order of their addresses.
+pub fn all(program: &Program) -> Vec<Raise> {
+    let mut found = Vec::new();
+    for function in &program.functions {
+        each_memory(program, function, |one, address| {
+            if is_raise(one) {
+                let of_object = !matches!(one.memory_base(), Register::RIP | Register::RSP | Register::None);
+                found.push(Raise {
+                    at: one.ip(),
+                    by: (one.op1_kind() == OpKind::Register).then(|| one.op1_register()),
+                    address,
+                    field: of_object.then(|| one.memory_displacement64()),
+                });
+            }
+        });
+    }
+    found
+}
+
+/// Returns the instructions that raise a counter.
+pub fn raises(all: &[Raise], counter: Counter) -> Vec<Raise> {
+    let wanted = |raise: &&Raise| match counter {
+        Counter::At(at) => raise.address == Some(at),
+        // A sum that is added to a field elsewhere is another thing at the same distance.
+        Counter::Field(field) => raise.field == Some(field) && raise.by.is_none(),
+    };
+    all.iter().filter(wanted).copied().collect()
+}
+
+/// Returns whether an instruction adds to a number in memory.
+fn is_raise(one: &Instruction) -> bool {
+    matches!(one.mnemonic(), Mnemonic::Add | Mnemonic::Inc | Mnemonic::Xadd) && one.op0_kind() == OpKind::Memory
+}
+
+/// Returns the field that was read into the register which a raise adds.
+fn field_added(program: &Program, raise: &Raise) -> Option<u64> {
+    let function = program.function_at(raise.at)?;
+    let code = program.instructions(function);
+    let from_field = |one: &&Instruction| {
+        one.mnemonic() == Mnemonic::Mov
+            && Some(one.op0_register()) == raise.by
+            && one.op1_kind() == OpKind::Memory
+            && one.memory_displacement64() > 64
+            && !matches!(one.memory_base(), Register::RIP | Register::RSP | Register::RBP)
+    };
+    // The compiler may have moved the addition away from its condition: it stands behind a jump there.
+    code.iter().find(from_field).map(Instruction::memory_displacement64)
+}
+
+/// Returns the addresses that are read before a number is stored at an address.
+fn sources(program: &Program, stored: u64) -> Vec<u64> {
+    let mut found = Vec::new();
+    for function in &program.functions {
+        let mut read: Vec<Option<u64>> = Vec::new();
+        each_memory(program, function, |one, address| {
+            if one.mnemonic() == Mnemonic::Mov && one.op0_kind() == OpKind::Memory && address == Some(stored) {
+                found.extend(read.iter().rev().take(LOOK_BACK).flatten());
+            }
+            let reads = one.op1_kind() == OpKind::Memory && one.mnemonic() != Mnemonic::Lea;
+            read.push(address.filter(|_| reads));
+        });
+    }
+    found
+}
+
+/// Passes each instruction of a function to `take`, with the address of its memory where that can be told: relative to the
+/// code, or to a register that has such an address. Indices are left out, and paths are not followed.
+fn each_memory(program: &Program, function: &Function, mut take: impl FnMut(&Instruction, Option<u64>)) {
+    let mut known: HashMap<Register, u64> = HashMap::new();
+    for one in program.instructions(function) {
+        let address = if one.is_ip_rel_memory_operand() {
+            Some(one.ip_rel_memory_address())
+        } else if one.memory_base() == Register::None {
+            // A program that is not moved names its numbers by their addresses.
+            (one.segment_prefix() == Register::None).then(|| one.memory_displacement64())
+        } else {
+            known.get(&one.memory_base()).map(|base| base.wrapping_add(one.memory_displacement64()))
+        };
+        take(&one, address);
+        let written =
+            if one.op0_kind() == OpKind::Register { one.op0_register().full_register() } else { Register::None };
+        match (one.mnemonic(), address) {
+            (Mnemonic::Lea, Some(address)) if one.memory_index() == Register::None => {
+                known.insert(written, address);
+            }
+            (Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push, _) => (),
+            (Mnemonic::Call, _) => {
+                use Register::{R8, R9, R10, R11, RAX, RCX, RDI, RDX, RSI};
+                known.retain(|register, _| ![RAX, RCX, RDX, RSI, RDI, R8, R9, R10, R11].contains(register));
+            }
+            _ => {
+                known.remove(&written);
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! A server's binary: its code, its functions with the names that it still has, and the pointers in its data.
+//!
+//! A stripped binary keeps where each function begins and ends, because exceptions need it (`.eh_frame_hdr`).
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use iced_x86::{Decoder, DecoderOptions, Instruction};
+use object::elf::{PF_X, PT_LOAD, R_X86_64_RELATIVE};
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, RelocationFlags};
+
+/// A part of the file as it is mapped.
+pub struct Part {
+    pub offset: u64,
+    pub address: u64,
+    pub bytes: Vec<u8>,
+    pub executable: bool,
+}
+
+/// A function, or a part of one that the compiler put elsewhere.
+pub struct Function {
+    pub start: u64,
+    pub end: u64,
+    /// The symbol at its start, as the compiler wrote it.
+    pub symbol: Option<String>,
+}
+
+impl Function {
+    /// Returns the name for people: that of the symbol without its types, or a question mark.
+    pub fn name(&self) -> String {
+        self.symbol.as_deref().map_or_else(|| "?".to_owned(), name_of)
+    }
+}
+
+pub struct Program {
+    pub parts: Vec<Part>,
+    /// In the order of their addresses.
+    pub functions: Vec<Function>,
+    pub symbols: HashMap<String, u64>,
+    /// Values of the pointers in its data by their addresses, as the loader will write them.
+    pub pointers: HashMap<u64, u64>,
+}
+
+impl Program {
+    /// Reads a binary of Linux on x86-64.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let wrong = |error: &dyn std::fmt::Display| format!("{} is no server's binary: {error}", path.display());
+        let file = ElfFile64::<Endianness>::parse(&*bytes).map_err(|error| wrong(&error))?;
+        let endian = file.endian();
+        let mut parts = Vec::new();
+        for header in file.elf_program_headers().iter().filter(|header| header.p_type(endian) == PT_LOAD) {
+            let (offset, length) = header.file_range(endian);
+            let range = offset as usize..(offset + length) as usize;
+            parts.push(Part {
+                offset,
+                address: header.p_vaddr(endian),
+                bytes: bytes.get(range).ok_or_else(|| wrong(&"it is cut off"))?.to_vec(),
+                executable: header.p_flags(endian).contains(PF_X),
+            });
+        }
+        let named = file.symbols().chain(file.dynamic_symbols()).filter(|symbol| symbol.address() != 0);
+        let named: BTreeMap<u64, String> =
+            named.filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?.to_owned()))).collect();
+        let header = file.section_by_name(".eh_frame_hdr").ok_or_else(|| wrong(&"it has no table of functions"))?;
+        let table = header.data().map_err(|error| wrong(&error))?;
+        let mut program = Self {
+            parts,
+            functions: Vec::new(),
+            symbols: named.iter().map(|(address, name)| (name.clone(), *address)).collect(),
+            pointers: HashMap::new(),
+        };
+        program.functions = program.functions_of(header.address(), table, &named).ok_or_else(|| wrong(&"its table"))?;
+        for (address, relocation) in file.dynamic_relocations().into_iter().flatten() {
+            if matches!(relocation.flags(), RelocationFlags::Elf { r_type } if r_type == R_X86_64_RELATIVE) {
+                program.pointers.insert(address, relocation.addend().cast_unsigned());
+            }
+        }
+        Ok(program)
+    }
+
+    /// Reads the table of functions (LSB, 10.6.2), in the one encoding that linkers on x86-64 write.
+    fn functions_of(&self, at: u64, table: &[u8], named: &BTreeMap<u64, String>) -> Option<Vec<Function>> {
+        if table.get(..4)? != [1, 0x1b, 3, 0x3b] {
+            return None;
+        }
+        let entries = table.get(12..)?.chunks_exact(8);
+        let mut functions: Vec<Function> = entries
+            .filter_map(|entry| {
+                let start = at.wrapping_add_signed(i64::from(i32::from_le_bytes(entry[..4].try_into().ok()?)));
+                let frame = at.wrapping_add_signed(i64::from(i32::from_le_bytes(entry[4..].try_into().ok()?)));
+                let length = u32::from_le_bytes(self.bytes_at(frame + 12)?.get(..4)?.try_into().ok()?);
+                let symbol = named.get(&start).cloned();
+                Some(Function { start, end: start + u64::from(length), symbol })
+            })
+            .collect();
+        functions.sort_by_key(|function| function.start);
+        Some(functions)
+    }
+
+    /// Returns the bytes from an address to the end of its segment.
+    pub fn bytes_at(&self, address: u64) -> Option<&[u8]> {
+        let holds = |part: &&Part| (part.address..part.address + part.bytes.len() as u64).contains(&address);
+        self.parts.iter().find(holds).map(|part| &part.bytes[(address - part.address) as usize..])
+    }
+
+    /// Returns the place in the file of an address in the code.
+    pub fn offset_of(&self, address: u64) -> u64 {
+        let holds = |part: &&Part| (part.address..part.address + part.bytes.len() as u64).contains(&address);
+        self.parts.iter().find(holds).map_or(0, |part| address - part.address + part.offset)
+    }
+
+    /// Returns the address of a place in the file.
+    pub fn address_of(&self, offset: u64) -> Option<u64> {
+        let holds = |part: &&Part| (part.offset..part.offset + part.bytes.len() as u64).contains(&offset);
+        self.parts.iter().filter(|part| part.executable).find(holds).map(|part| offset - part.offset + part.address)
+    }
+
+    pub fn is_code(&self, address: u64) -> bool {
+        let holds = |part: &Part| (part.address..part.address + part.bytes.len() as u64).contains(&address);
+        self.parts.iter().any(|part| part.executable && holds(part))
+    }
+
+    pub fn function_at(&self, address: u64) -> Option<&Function> {
+        let next = self.functions.partition_point(|function| function.start <= address);
+        self.functions[..next].last().filter(|function| address < function.end)
+    }
+
+    pub fn function_named(&self, name: &str) -> Option<&Function> {
+        self.functions.iter().find(|function| function.symbol.is_some() && function.name() == name)
+    }
+
+    pub fn instructions(&self, function: &Function) -> Vec<Instruction> {
+        let bytes = self.bytes_at(function.start).unwrap_or_default();
+        let length = ((function.end - function.start) as usize).min(bytes.len());
+        Decoder::with_ip(64, &bytes[..length], function.start, DecoderOptions::NONE).into_iter().collect()
+    }
+
+    /// Returns the addresses of a text that ends, and follows another that ends.
+    pub fn texts(&self, text: &str) -> Vec<u64> {
+        let wanted = [b"\0", text.as_bytes(), b"\0"].concat();
+        let found = |part: &Part| -> Vec<u64> {
+            let places = part.bytes.windows(wanted.len()).enumerate().filter(|(_, bytes)| *bytes == wanted);
+            places.map(|(at, _)| part.address + at as u64 + 1).collect()
+        };
+        self.parts.iter().flat_map(found).collect()
+    }
+
+    /// Returns where the data has a pointer to an address.
+    pub fn pointers_to(&self, address: u64) -> Vec<u64> {
+        let mut places: Vec<u64> =
+            self.pointers.iter().filter(|(_, value)| **value == address).map(|(at, _)| *at).collect();
+        // A program that is not moved has them in its file.
+        for part in self.parts.iter().filter(|part| !part.executable) {
+            let words = part.bytes.chunks_exact(8).enumerate();
+            places.extend(
+                words.filter(|(_, word)| **word == address.to_le_bytes()).map(|(at, _)| part.address + 8 * at as u64),
+            );
+        }
+        places
+    }
+
+    /// Returns the pointer at an address in the data.
+    pub fn pointer_at(&self, address: u64) -> Option<u64> {
+        let kept = || Some(u64::from_le_bytes(self.bytes_at(address)?.get(..8)?.try_into().ok()?));
+        self.pointers.get(&address).copied().or_else(kept).filter(|value| *value != 0)
+    }
+}
+
+/// Returns a function's name without its types: of `_ZN11fil_space_t2ioERK9IORequest` it is `fil_space_t::io`.
+pub fn name_of(symbol: &str) -> String {
+    let Some(mut rest) = symbol.strip_prefix("_Z") else {
+        return symbol.split('@').next().unwrap_or(symbol).to_owned();
+    };
+    let nested = rest.starts_with('N');
+    rest = rest.trim_start_matches(['N', 'L', 'K']);
+    let mut names = Vec::new();
+    loop {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let Some(name) = rest[..digits].parse().ok().and_then(|length: usize| rest.get(digits..digits + length)) else {
+            break;
+        };
+        names.push(name);
+        rest = &rest[digits + name.len()..];
+        if !nested {
+            break;
+        }
+    }
+    if names.is_empty() { symbol.to_owned() } else { names.join("::") }
+}

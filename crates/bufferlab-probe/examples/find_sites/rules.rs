@@ -1,0 +1,272 @@
+//! Which places in which functions of a family are sites, by their names, their calls and the counters that they raise.
+//!
+//! Values at an entry or a call stand in the registers of the calling convention (System V ABI for AMD64, 3.2.3). What
+//! only a reader of the code can tell is a question mark.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
+
+use super::counter::{Counter, Raise, raises};
+use super::program::{Function, Program};
+
+/// A site, and why it is one.
+pub struct Proposal {
+    pub at: String,
+    pub kinds: Vec<&'static str>,
+    pub address: u64,
+    pub fetch: Vec<String>,
+    pub why: String,
+}
+
+/// What is found of one build: the fields of its records, further lines of its entry, and its sites.
+pub struct Proposals {
+    pub fields: &'static str,
+    pub more: &'static str,
+    pub sites: Vec<Proposal>,
+}
+
+/// How a build of InnoDB passes a page: two numbers, the address of a page_id_t, or a page_id_t.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PageId {
+    Numbers,
+    Address,
+    Value,
+}
+
+const READ_AHEADS: [&str; 5] = [
+    "buf_read_ahead_random",
+    "buf_read_ahead_linear",
+    "buf_read_page_background",
+    "buf_read_page_async",
+    "buf_read_ibuf_merge_pages",
+];
+
+/// Returns the sites of a build of InnoDB.
+pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Proposals {
+    let gets = program.function_named("buf_page_get_gen").and_then(|function| function.symbol.as_deref());
+    let style = match gets {
+        Some(symbol) if symbol.contains("RK9page_id_t") => PageId::Address,
+        Some(symbol) if !symbol.contains("page_id_t") => PageId::Numbers,
+        _ => PageId::Value,
+    };
+    let page = |two: [&str; 2], one: &str| -> Vec<String> {
+        if style == PageId::Value { vec![one.to_owned()] } else { two.map(str::to_owned).to_vec() }
+    };
+    let of_style = |numbers, address, value: &str| match style {
+        PageId::Numbers => page(numbers, ""),
+        PageId::Address => page(address, ""),
+        PageId::Value => page(["", ""], value),
+    };
+    let with = |mut page: Vec<String>, mode: &str, latch: &str| {
+        page.extend([mode.to_owned(), latch.to_owned()]);
+        page
+    };
+    let none = "\\0";
+    let by_address = ["+0(%di)", "+4(%di)"];
+    let mut sites = Vec::new();
+    let get = match style {
+        PageId::Numbers => with(of_style(["%di", "%dx"], ["", ""], ""), "%r9", "%cx"),
+        _ => with(of_style(["", ""], by_address, "%di"), "%r8", "%dx"),
+    };
+    sites.extend(entry(program, &["buf_page_get_gen"], "get", get));
+    let create = with(of_style(["%di", "%si"], by_address, "%di"), none, none);
+    sites.extend(entry(program, &["buf_page_create_low", "buf_page_create"], "create", create));
+    let evict = with(page(by_address, "+0(%di)"), none, none);
+    let evicting: &[&str] = if style == PageId::Address {
+        &["buf_LRU_free_page", "buf_LRU_block_remove_hashed"]
+    } else {
+        &["buf_LRU_block_remove_hashed"]
+    };
+    sites.extend(entry(program, evicting, "evict", evict));
+    let read = with(of_style(["%dx", "%r8"], ["+0(%dx)", "+4(%dx)"], "+0(%r9)"), none, none);
+    for name in ["buf_read_page_low", "buf_read_page"] {
+        sites.extend(calls(program, name, &["fil_io", "fil_space_t::io"], &["read"], &read));
+    }
+    let prefetch = with(of_style(["%cx", "+8(%sp)"], ["+0(%r8)", "+4(%r8)"], "%di"), none, none);
+    for name in READ_AHEADS {
+        sites.extend(calls(program, name, &["buf_read_page_low"], &["prefetch"], &prefetch));
+    }
+    let unknown = with(page(["?", "?"], "?"), none, "?");
+    for raise in counter.map_or_else(Vec::new, |counter| raises(all, counter)) {
+        let Some(function) = program.function_at(raise.at) else { continue };
+        let name = function.name();
+        // The entry of the first is a site already; the second is only for compressed tables.
+        if !["buf_page_get_gen", "buf_page_get_zip"].contains(&&*name) {
+            sites.push(behind(program, function, &raise, "get", unknown.clone()));
+        }
+    }
+    let fields = if style == PageId::Value {
+        r#"["page_id:u64", "mode:u8", "latch:u8"]"#
+    } else {
+        r#"["space:u32", "page:u32", "mode:u8", "latch:u8"]"#
+    };
+    Proposals {
+        fields,
+        more: "modes_if_in_pool = [?]  # of enum Page_fetch, or the numbers BUF_GET_IF_IN_POOL...\n",
+        sites,
+    }
+}
+
+/// Returns the sites of a build of PostgreSQL. `usage` is where `pgBufferUsage` is.
+pub fn postgres(program: &Program, all: &[Raise], usage: u64) -> Proposals {
+    let relation = |register: &str, rest: &[&str]| -> Vec<String> {
+        let parts = [0, 4, 8].map(|at| format!("+{at}({register})"));
+        parts.into_iter().chain(rest.iter().map(|&one| one.to_owned())).collect()
+    };
+    let raised = |at: u64| raises(all, Counter::At(usage + at));
+    let mut sites = Vec::new();
+    // shared_blks_hit, shared_blks_read, shared_blks_written of BufferUsage (executor/instrument.h).
+    sites.extend(pin_buffer(program, &raised(0)));
+    let reads = |callee: &str| match callee {
+        "smgrstartreadv" => relation("%si", &["%dx", "%cx", "%r9", "\\0", "\\0", "?", "?"]),
+        "smgrreadv" => relation("%di", &["%si", "%dx", "%r8", "\\0", "\\0", "?", "?"]),
+        _ => relation("%di", &["%si", "%dx", "\\1", "\\0", "\\0", "?", "?"]),
+    };
+    for callee in ["smgrstartreadv", "smgrreadv", "smgrread"] {
+        sites.extend(calls_where(program, &raised(8), callee, &["get", "read"], &reads(callee), "shared_blks_read"));
+    }
+    let grown = |blocks| relation("%di", &["%si", "%dx", blocks, "\\0", "\\0", "\\1", "\\0"]);
+    for (callee, blocks) in [("smgrzeroextend", "%cx"), ("smgrextend", "\\1")] {
+        let written = raised(24);
+        sites.extend(calls_where(program, &written, callee, &["create"], &grown(blocks), "shared_blks_written"));
+    }
+    let tag = relation("%di", &["+12(%di)", "+16(%di)", "\\1", "\\0", "\\0", "\\1", "\\0"]);
+    if let Some(&callee) = program.symbols.get("BufTableDelete") {
+        for function in &program.functions {
+            let why = "it takes a page out of the table: a site if it is InvalidateVictimBuffer, not InvalidateBuffer";
+            sites.extend(calls_to(program, function, callee, &["evict"], &tag, why));
+        }
+    }
+    let fields = r#"["tablespace:u32", "database:u32", "relation:u32", "fork:u32", "page:u32", "blocks:u32", "flag:u8", "held:u64", "strategy:u64", "strategy_type:u32"]"#;
+    Proposals { fields, more: "", sites }
+}
+
+/// Returns a site at the jump behind `PinBuffer`'s question whether the session has the page pinned. Without its name
+/// `PinBuffer` is what most functions that count a hit call, of those that begin with such a question.
+fn pin_buffer(program: &Program, hits: &[Raise]) -> Option<Proposal> {
+    let mut called: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut counting: Vec<&Function> = hits.iter().filter_map(|raise| program.function_at(raise.at)).collect();
+    counting.dedup_by_key(|function| function.start);
+    for function in &counting {
+        let code = program.instructions(function);
+        let callees: BTreeSet<u64> =
+            code.iter().filter(|one| is_call(one)).map(Instruction::near_branch_target).collect();
+        callees.into_iter().for_each(|callee| *called.entry(callee).or_default() += 1);
+    }
+    let asks = |callee: u64| {
+        let function = program.function_at(callee).filter(|function| function.symbol.is_none())?;
+        question(&program.instructions(function)).map(|_| function)
+    };
+    let voted =
+        called.iter().filter_map(|(callee, votes)| Some((asks(*callee)?, votes))).max_by_key(|(_, votes)| **votes);
+    let named = program.function_named("PinBuffer").map(|function| (function, "its name".to_owned()));
+    let (function, why) = named.or_else(|| {
+        let (function, votes) = voted?;
+        Some((function, format!("{votes} of {} functions that count a hit call {:#x}", counting.len(), function.start)))
+    })?;
+    let code = program.instructions(function);
+    let jump = question(&code)?;
+    let before = code.iter().take_while(|one| !is_call(one));
+    let moved: Vec<_> =
+        before.filter(|one| one.mnemonic() == Mnemonic::Mov && one.op1_kind() == OpKind::Register).collect();
+    let kept = |argument| {
+        let found = moved.iter().find(|one| one.op1_register() == argument);
+        found.map_or_else(|| "?".to_owned(), |one| short(one.op0_register()))
+    };
+    let (page, strategy) = (kept(Register::RDI), kept(Register::RSI));
+    let mut fetch: Vec<String> = [0, 4, 8, 12, 16].iter().map(|at| format!("+{at}({page})")).collect();
+    fetch.extend(["\\1".to_owned(), "\\0".to_owned(), "%ax".to_owned(), strategy.clone(), format!("+0({strategy})")]);
+    let why = format!("{why}; the jump behind its first call, which returns the session's note of the page");
+    Some(Proposal { at: "PinBuffer".to_owned(), kinds: vec!["get"], address: jump.ip(), fetch, why })
+}
+
+/// Returns the jump that follows a function's first call, where that depends on whether the call returned anything.
+fn question(code: &[Instruction]) -> Option<&Instruction> {
+    let call = code.iter().position(is_call)?;
+    let soon = code.get(call + 1..call + 5)?;
+    let test = soon.iter().position(|one| one.mnemonic() == Mnemonic::Test && one.op0_register() == Register::RAX)?;
+    code.get(call + 2 + test).filter(|one| one.flow_control() == FlowControl::ConditionalBranch)
+}
+
+/// Returns a site at the entry of the first of these functions that the build names.
+fn entry(program: &Program, names: &[&'static str], kind: &'static str, fetch: Vec<String>) -> Option<Proposal> {
+    let (name, function) = names.iter().find_map(|name| Some((*name, program.function_named(name)?)))?;
+    let code = program.instructions(function);
+    // The kernel does not emulate `endbr64`, which changes nothing.
+    let first = code.iter().find(|one| one.mnemonic() != Mnemonic::Endbr64)?;
+    let why = format!("the entry of {name}, by its symbol");
+    Some(Proposal { at: name.to_owned(), kinds: vec![kind], address: first.ip(), fetch, why })
+}
+
+fn calls(program: &Program, name: &str, callees: &[&str], kinds: &[&'static str], fetch: &[String]) -> Vec<Proposal> {
+    let Some(function) = program.function_named(name) else { return Vec::new() };
+    let found = callees.iter().filter_map(|callee| program.function_named(callee));
+    let to = |callee: &Function| {
+        let why = format!("{name} calls {} here, by their symbols", callee.name());
+        calls_to(program, function, callee.start, kinds, fetch, &why)
+    };
+    found.flat_map(to).collect()
+}
+
+/// Returns the calls of a function in the functions that raise a counter.
+fn calls_where(
+    program: &Program,
+    raised: &[Raise],
+    callee: &str,
+    kinds: &[&'static str],
+    fetch: &[String],
+    counter: &str,
+) -> Vec<Proposal> {
+    let Some(&target) = program.symbols.get(callee) else { return Vec::new() };
+    let mut functions: Vec<&Function> = raised.iter().filter_map(|raise| program.function_at(raise.at)).collect();
+    functions.dedup_by_key(|function| function.start);
+    let why = format!("this function calls {callee} and raises {counter}");
+    functions.iter().flat_map(|function| calls_to(program, function, target, kinds, fetch, &why)).collect()
+}
+
+fn calls_to(
+    program: &Program,
+    function: &Function,
+    callee: u64,
+    kinds: &[&'static str],
+    fetch: &[String],
+    why: &str,
+) -> Vec<Proposal> {
+    let code = program.instructions(function);
+    let to = |one: &&Instruction| one.near_branch_target() == callee && (is_call(one) || is_jump(one));
+    let site = |one: &Instruction| {
+        let (fetch, why, kinds) = (fetch.to_vec(), why.to_owned(), kinds.to_vec());
+        Proposal { at: function.name(), kinds, address: one.ip(), fetch, why }
+    };
+    code.iter().filter(to).map(site).collect()
+}
+
+/// Returns a site on the way behind a raise: the next instruction that the kernel emulates.
+fn behind(program: &Program, function: &Function, raise: &Raise, kind: &'static str, fetch: Vec<String>) -> Proposal {
+    let code = program.instructions(function);
+    let next = code.iter().filter(|one| one.ip() > raise.at).find(|one| is_emulated(one));
+    let bytes = function.end - function.start;
+    let why = format!("a function of {bytes} bytes at {:#x} raises the counter at {:#x}", function.start, raise.at);
+    Proposal { at: function.name(), kinds: vec![kind], address: next.map_or(raise.at, Instruction::ip), fetch, why }
+}
+
+/// See `is_emulated` of page_trace/definition.rs.
+fn is_emulated(one: &Instruction) -> bool {
+    one.mnemonic() == Mnemonic::Push || is_call(one) || is_jump(one) || one.is_jcc_short_or_near()
+}
+
+fn is_call(one: &Instruction) -> bool {
+    one.is_call_near()
+}
+
+fn is_jump(one: &Instruction) -> bool {
+    one.is_jmp_short_or_near()
+}
+
+/// Returns a register as the kernel writes it.
+fn short(register: Register) -> String {
+    let name = format!("{:?}", register.full_register()).to_lowercase();
+    let numbered = name.ends_with(|end: char| end.is_ascii_digit());
+    format!("%{}", if numbered { &*name } else { name.trim_start_matches('r') })
+}
