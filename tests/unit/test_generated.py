@@ -98,18 +98,25 @@ def test_an_experiment_becomes_a_sweep_folder_with_three_runs_a_point(bench: Ben
     assert [point["seed"] for point in document["points"][:3]] == [run_seed(1, block) for block in range(3)]
     sweep = open_sweep(Path(document["sweep"]))
     run = sweep.runs()[0].run
-    assert (run.source, run.inputs, run.clock, run.interval_kind) == ("predicted", "generated", "virtual", "between-run")
+    assert (run.source, run.inputs, run.clock, run.interval_kind) == (
+        "predicted",
+        "generated",
+        "virtual",
+        "between-run",
+    )
     assert (run.data_key, run.host, sweep.host.get("host_id")) == (None, "", None)
-    assert run.database and run.database.bytes_loaded == 81_154_048
+    assert run.database
+    assert run.database.bytes_loaded == 81_154_048
     values = sweep.runs()[0].values()
-    assert values["page_gets_per_new_order"].value and values["new_orders"].value
+    assert values["page_gets_per_new_order"].value
+    assert values["new_orders"].value
     assert values["transactions"].value == 300
     assert "no time passes" in str(values["new_orders_per_s"].reason)
     assert "neither writes nor time" in str(values["writes_per_new_order"].reason)
     page = (sweep.path / "report.md").read_text()
     assert "Predicted, not measured: nothing was run." in page
     assert "Intervals tell how runs with other seeds differ" in page
-    assert "fall from 10 %" in page
+    assert "fall as the buffer pool grows from 10 %" in page
 
 
 def test_equal_seeds_give_equal_counts_and_others_do_not(bench: Bench, tmp_path: Path) -> None:
@@ -192,7 +199,8 @@ def _endless(target: Generated) -> dict[str, Any]:
         (("buffer-size", "--set", "warehouses=1000000000"), "warehouses = 1000000000", "10,000"),
         (("buffer-size", "--set", "warehouses=103"), "at most 102", "docs/prediction.md"),
         (("buffer-size", "--set", "page_size=3000"), "page_size = 3000", "power of two"),
-        (("buffer-size", "--sweep", "pool_size=3k"), "pool_size = 3KiB", "256 KiB"),
+        (("buffer-size", "--sweep", "pool_size=3k"), "pool_size = 3k is below the minimum", "32KiB"),
+        (("buffer-size", "--sweep", "pool_size=64KiB"), "16 frames of 4 KiB", "256 KiB"),
         (("page-size", "--engine", "mysql", "--server", "mysql-5.7", "--quick"), "65536", "docs/prediction.md"),
         (("buffer-size", "--engine", "mysql", "--server", "mysql-9.7"), "no model of mysql 9.7", "innodb57"),
         (("scan-depth", "--sweep", "server=mysql-5.7,mysql-8.0"), "each server is predicted for itself", "mysql-5.7"),
@@ -245,10 +253,12 @@ def test_a_pool_that_holds_all_and_a_depth_near_it_are_told(bench: Bench, tmp_pa
     path = written(tmp_path, **MYSQL | {"sweep": 'pool_size = ["8MiB", "160MiB"]\nlru_scan_depth = [100, 128]'})
     path.write_text(path.read_text().replace("lru_scan_depth = 100\n", ""))
     document = predict(bench, path)
-    told = {tuple(point["swept"].values()): names for point, names in zip(document["points"], verdicts(document))}
-    assert told["8MiB", "100"] == ["short_warm_up", "scan_depth"]
-    assert told["160MiB", "128"] == ["holds_all", "short_warm_up"]
-    assert all(point["predicted"]["reads"] == 0 for point in document["points"] if point["swept"]["pool_size"] > "8")
+    told = {
+        (point["swept"]["pool_size"], point["swept"]["lru_scan_depth"]): (names, point["predicted"]["reads"])
+        for point, names in zip(document["points"], verdicts(document), strict=True)
+    }
+    assert told["8MiB", "100"][0] == ["short_warm_up", "scan_depth"]
+    assert told["160MiB", "128"] == (["holds_all", "short_warm_up"], 0)
 
 
 @pytest.mark.parametrize(
@@ -278,12 +288,12 @@ def test_reads_that_depend_on_the_speed_are_no_prediction(bench: Bench, tmp_path
 
 
 def test_a_warm_up_that_a_cap_would_fail_goes_on_until_the_pool_is_warm(bench: Bench, tmp_path: Path) -> None:
-    path = written(tmp_path, **SQLITE | {"sweep": 'pool_size = ["1MiB", "16MiB"]'}, on_cap="fail")
+    path = written(tmp_path, **SQLITE | {"sweep": 'pool_size = ["1MiB", "40%"]'}, on_cap="fail")
     document = predict(bench, path)
     assert verdicts(document) == [[]] * 6
-    runs = [record.run for record in open_sweep(Path(document["sweep"])).runs()]
-    assert {run.warm_up.gate for run in runs if run.warm_up} <= {"pool_turnover", "flat_misses"}
-    assert max(run.warm_up.transactions for run in runs if run.warm_up) > 500
+    warm_ups = [record.run.warm_up for record in open_sweep(Path(document["sweep"])).runs()]
+    assert {one.gate for one in warm_ups if one} == {"pool_turnover"}
+    assert [point["warm_up_transactions"] > 500 for point in document["points"]] == [False] * 3 + [True] * 3
 
 
 def test_a_window_by_time_and_phases_are_said(tmp_path: Path) -> None:
@@ -301,7 +311,7 @@ def test_shares_are_of_the_database_that_mysql_told(bench: Bench) -> None:
     with bench.in_environment():
         experiment = load(measured.path / "experiment.toml")
         target = generated.generated(experiment, generated.Server("mysql", "5.7.22"), Overrides(), experiment)
-    assert target.plan.database_bytes == measured.plan["database_bytes"] == 93_880_320
+    assert target.plan.database_bytes == measured.plan["database_bytes"] - 16384, "an interior page of STOCK"
     sizes = [point["settings"]["pool_size"]["planned"] for point in measured.plan["points"]]
     assert [point.engine["pool_size"].number for point in target.plan.points] == sizes
 
@@ -329,5 +339,6 @@ def test_python_predicts_without_a_run(bench: Bench, tmp_path: Path) -> None:
         path = written(tmp_path, **SQLITE | {"sweep": 'pool_size = ["10%"]'})
         found = bl.predict(path, sweep={"pool_size": ["10%", "1GiB"]}, out=bench.out)
     assert found.predictions["opt_reads"].to_list() == [None] * 6
-    assert found.predictions["reads"].to_list()[3:] == [0] * 3
+    small, large = found.predictions["reads"].to_list()[:3], found.predictions["reads"].to_list()[3:]
+    assert max(large) < min(small) / 50, "SQLite drops the pages of a transaction that rolls back"
     assert set(found.figures["n"]) == {3}

@@ -176,18 +176,19 @@ pub fn generate(job: &Job, gate: &MakeGate<'_>, watch: Option<&mut Watch<'_>>) -
         let made = job.pools.iter().map(|pool| {
             let entry = MODELS.iter().find(|entry| entry.name == pool.model);
             let entry = entry.ok_or_else(|| format!("there is no model {}", pool.model))?;
-            let made = (entry.make)(&pool.settings.to_string(), pool.frames, pages).map_err(|error| error.to_string())?;
+            let made =
+                (entry.make)(&pool.settings.to_string(), pool.frames, pages).map_err(|error| error.to_string())?;
             Ok(if pool.time == 1.0 { made } else { Box::new(Timed { pool: made, time: pool.time }) })
         });
         made.collect()
     });
     let mut done = match job.engine.as_str() {
         "innodb" => {
-            let loaded = Loaded::new(&job.workload, &Innodb::records());
+            let loaded = Loaded::kept("innodb", &job.workload, &Innodb::records());
             run(Innodb::new(job.page_size_bytes, &loaded, transactions), loaded, plan, pools)
         }
         _ => {
-            let loaded = Loaded::new(&job.workload, &Sqlite::records());
+            let loaded = Loaded::kept("sqlite", &job.workload, &Sqlite::records());
             run(Sqlite::new(job.page_size_bytes, &loaded, transactions), loaded, plan, pools)
         }
     }?;
@@ -206,7 +207,13 @@ fn check(job: &Job) -> Result<(), RunError> {
         return refuse("warehouses", format!("{} has rules for at most {warehouses}", job.engine));
     }
     if !pages.contains(&job.page_size_bytes) || !job.page_size_bytes.is_power_of_two() {
-        let what = format!("{} has no pages of {} bytes here, but of {pages:?}", job.engine, job.page_size_bytes);
+        let what = format!(
+            "{} has no pages of {} bytes here, but of {} to {}",
+            job.engine,
+            job.page_size_bytes,
+            pages.start(),
+            pages.end()
+        );
         return refuse("page_size", what);
     }
     if job.engine == "sqlite" && job.connections != 1 {

@@ -19,7 +19,7 @@ _DEFAULT_OUT = Path("runs")
 
 @click.command("predict")
 @click.argument(
-    "run", required=False, type=click.Path(path_type=Path), metavar="RUN", shell_complete=complete.experiments
+    "run", required=False, type=click.Path(path_type=Path), metavar="[RUN]", shell_complete=complete.experiments
 )
 @click.option("--sweep", type=SettingValues(), multiple=True, help="Predict these values of a setting. Repeatable.")
 @click.option("--set", "set_knobs", type=SettingValue(), multiple=True, help="Set it for all points. Repeatable.")
@@ -58,8 +58,8 @@ def command(
 
     RUN is the folder of a run that was recorded with --probe page-trace, or of a sweep with one
     such run: its page accesses are replayed. Or RUN is an experiment, by its name or the path of
-    its TOML: then nothing is run, no server need be here, and page accesses are generated, which
-    --engine, --server, --seed, --quick and --full belong to. A folder wins over an experiment.
+    its TOML: nothing is run, no server need be here, and page accesses are generated. --engine,
+    --server, --seed, --quick and --full are for experiments. A folder wins over an experiment.
 
     Without --sweep the points of the experiment are predicted. A setting that the model does not
     know is refused by name. The answer is a sweep folder with its report; `bufferlab accuracy`

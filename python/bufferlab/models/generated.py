@@ -50,6 +50,9 @@ The gate watches as many transactions as the pool has frames where misses are ra
 
 _OWN_TIME = "the generator's time"
 
+_MOST_TRANSACTIONS = 99_000_000
+"""Of a run, which has a stretch more at most (crates/bufferlab-generate/src/job.rs, `MAX_TRANSACTIONS`)."""
+
 
 @dataclass(frozen=True)
 class Generated:
@@ -106,7 +109,7 @@ class Generated:
             "connections": point.connections,
             "prefill": True,
             "pools": [*self._pools(point, pool, names), _asked(YARDSTICK, {}, pool.frames)],
-            "warm_up": {"gate_within": _cap(experiment, pool)},
+            "warm_up": {"gate_within": _cap(experiment, pool.frames)},
             "at_least": experiment.warm_up.min_transactions,
             "one_window": True,
             "window_transactions": window,
@@ -318,13 +321,13 @@ def _asked(model: str, settings: Mapping[str, Any], frames: int, time: float = 1
     return {"model": model, "settings": dict(settings), "frames": frames, "time": time}
 
 
-def _cap(experiment: Experiment, pool: Pool) -> int:
+def _cap(experiment: Experiment, frames: int) -> int:
     """Return the transactions after which a warm-up ends at the latest.
 
     A cap that fails a measured run protects its host's time. Here the gate may have more of it.
     """
-    warm_up = experiment.warm_up
-    return max(warm_up.max_transactions, _FILLINGS * pool.frames if warm_up.on_cap == "fail" else 0)
+    warm_up, most = experiment.warm_up, max(0, _MOST_TRANSACTIONS - window_transactions(experiment))
+    return min(max(warm_up.max_transactions, _FILLINGS * frames if warm_up.on_cap == "fail" else 0), most)
 
 
 def _warm_up(played: Mapping[str, Any]) -> WarmUp:

@@ -203,7 +203,8 @@ impl Trees {
         let grown = [&self.history, &self.orders, &self.orders_by_customer, &self.new_order, &self.order_line];
         let fixed = fixed.map(|tree| (&tree.interior, tree.leaves()));
         let grown = grown.map(|tree| (&tree.interior, tree.leaves().count() as u32));
-        let of_tree = |&(interior, leaves): &(&Interior, u32)| size.reserved(interior.count(leaves)) + size.reserved(leaves);
+        let of_tree =
+            |&(interior, leaves): &(&Interior, u32)| size.reserved(interior.count(leaves)) + size.reserved(leaves);
         fixed.iter().chain(&grown).map(of_tree).sum::<u64>() * u64::from(size.0)
     }
 }
