@@ -20,6 +20,7 @@ from bufferlab.registry import open_sweep
 from bufferlab.report.accuracy import accuracy
 from bufferlab.report.accuracy_page import as_json as accuracy_json
 from bufferlab.report.predicted import as_json
+from bufferlab.results.page_traces import Prediction
 from bufferlab.spec import Overrides, load
 from support.fake import Bench, wait, wait_until
 
@@ -121,16 +122,16 @@ def test_an_experiment_becomes_a_sweep_folder_with_three_runs_a_point(bench: Ben
 
 def test_equal_seeds_give_equal_counts_and_others_do_not(bench: Bench, tmp_path: Path) -> None:
     path = written(tmp_path, **SQLITE | {"sweep": 'pool_size = ["10%"]'})
-    first, again, other = predict(bench, path), predict(bench, path), predict(bench, path, seed=2)
-    assert counts(first) == counts(again)
+    first, other = predict(bench, path), predict(bench, path, seed=2)
     assert not {point["seed"] for point in first["points"]} & {point["seed"] for point in other["points"]}
     assert counts(first) != counts(other)
+    assert counts(first) == counts(predict(bench, path))
 
 
 def test_a_killed_sweep_is_resumed_to_what_it_would_have_been(bench: Bench, tmp_path: Path) -> None:
     path = written(tmp_path, **SQLITE | {"measure": 'transactions = 2000\nmax_duration = "5s"'})
     process = bench.start("predict", path, "--out", bench.out)
-    wait_until(lambda: bool(list(bench.out.glob("*/runs/*/run.json"))), "a first run")
+    wait_until(lambda: bool(list(bench.out.glob("*/runs/[0-9a-f]*/run.json"))), "a first run")
     process.send_signal(signal.SIGKILL)
     wait(process)
     killed = open_sweep(bench.sweep_path())
@@ -245,55 +246,75 @@ def test_a_resume_with_another_seed_or_server_is_refused(bench: Bench, tmp_path:
 # How far to believe it.
 
 
-def verdicts(document: Mapping[str, Any]) -> list[list[str]]:
-    return [[one["name"] for one in point["verdicts"]] for point in document["points"]]
+def predictions(path: Path, server: generated.Server) -> dict[tuple[str, ...], Prediction]:
+    """The first run of each point, by its swept settings."""
+    experiment = load(path)
+    target = generated.generated(experiment, server, Overrides(), experiment)
+    runs = target.plan.runs[: len(target.plan.points)]
+    points = {run: target.plan.points[run.point] for run in runs}
+    told = {run: target.predicted(run, point, lambda stage, share: None) for run, point in points.items()}
+    return {tuple(points[run].swept.values()): one.prediction for run, one in told.items()}
 
 
-def test_a_pool_that_holds_all_and_a_depth_near_it_are_told(bench: Bench, tmp_path: Path) -> None:
+def verdicts(prediction: Prediction) -> list[str]:
+    return [one.name for one in prediction.verdicts]
+
+
+MYSQL_57 = generated.Server("mysql", "5.7.22")
+
+
+def test_a_pool_that_holds_all_and_a_depth_near_it_are_told(tmp_path: Path) -> None:
     path = written(tmp_path, **MYSQL | {"sweep": 'pool_size = ["8MiB", "160MiB"]\nlru_scan_depth = [100, 128]'})
     path.write_text(path.read_text().replace("lru_scan_depth = 100\n", ""))
-    document = predict(bench, path)
-    told = {
-        (point["swept"]["pool_size"], point["swept"]["lru_scan_depth"]): (names, point["predicted"]["reads"])
-        for point, names in zip(document["points"], verdicts(document), strict=True)
-    }
-    assert told["8MiB", "100"][0] == ["short_warm_up", "scan_depth"]
-    assert told["160MiB", "128"] == (["holds_all", "short_warm_up"], 0)
+    told = predictions(path, MYSQL_57)
+    assert verdicts(told["8MiB", "100"]) == ["scan_depth"]
+    assert verdicts(told["160MiB", "128"]) == ["holds_all", "short_warm_up"]
+    assert told["160MiB", "128"].found
+    assert told["160MiB", "128"].found.reads == 0
 
 
 @pytest.mark.parametrize(
-    ("server", "model", "found"),
-    [("mysql-5.7", "innodb57", False), ("mysql-8.0", "innodb57", True), ("mariadb-11.4", "innodb1011", True)],
+    ("engine", "version", "model", "found"),
+    [
+        ("mysql", "5.7", "innodb57", False),
+        ("mysql", "8.0.15", "innodb57", True),
+        ("mariadb", "11.4", "innodb1011", True),
+    ],
 )
 def test_a_server_whose_traces_nobody_set_beside_the_rules_is_not_calibrated(
-    bench: Bench, tmp_path: Path, server: str, model: str, found: bool
+    tmp_path: Path, engine: str, version: str, model: str, found: bool
 ) -> None:
-    engine = server.partition("-")[0]
-    path = written(tmp_path, **MYSQL | {"engine": engine, "sweep": 'pool_size = ["40MiB"]'})
-    path.write_text(path.read_text().replace("mysql-5.7", server))
-    document = predict(bench, path)
-    assert document["model"]["name"] == model
-    assert ["not_calibrated" in names for names in verdicts(document)] == [found] * 3
+    path = written(tmp_path, **MYSQL | {"engine": engine, "knobs": ""})
+    (told,) = predictions(path, generated.Server(engine, version)).values()
+    assert told.model == model
+    assert ("not_calibrated" in verdicts(told)) is found
 
 
-def test_reads_that_depend_on_the_speed_are_no_prediction(bench: Bench, tmp_path: Path) -> None:
+def test_reads_that_depend_on_the_speed_are_no_prediction(tmp_path: Path) -> None:
     path = written(tmp_path, **MYSQL | {"sweep": "old_blocks_time = [0, 1000]"})
     path.write_text(path.read_text().replace("\nold_blocks_time = 0", '\npool_size = "24MiB"'))
-    certain, doubtful = predict(bench, path)["points"][::3]
-    assert (certain["replays"], certain["predicted"] is not None) == ({}, True)
-    assert {*doubtful["replays"]} == {"the generator's time", "half the time", "twice the time"}
-    reads = [one["reads"] for one in doubtful["replays"].values()]
+    told = predictions(path, MYSQL_57)
+    certain, doubtful = told["0",], told["1000",]
+    assert (certain.replays, certain.found is not None) == ({}, True)
+    assert {*doubtful.replays} == {"the generator's time", "half the time", "twice the time"}
+    reads = [one.reads for one in doubtful.replays.values()]
     depends = max(reads) - min(reads) > max(0.03 * min(reads), 30)
-    assert (doubtful["predicted"] is None, "depends_on_speed" in verdicts({"points": [doubtful]})[0]) == (depends,) * 2
+    assert (doubtful.found is None, "depends_on_speed" in verdicts(doubtful)) == (depends, depends)
 
 
-def test_a_warm_up_that_a_cap_would_fail_goes_on_until_the_pool_is_warm(bench: Bench, tmp_path: Path) -> None:
-    path = written(tmp_path, **SQLITE | {"sweep": 'pool_size = ["1MiB", "40%"]'}, on_cap="fail")
-    document = predict(bench, path)
-    assert verdicts(document) == [[]] * 6
-    warm_ups = [record.run.warm_up for record in open_sweep(Path(document["sweep"])).runs()]
-    assert {one.gate for one in warm_ups if one} == {"pool_turnover"}
-    assert [point["warm_up_transactions"] > 500 for point in document["points"]] == [False] * 3 + [True] * 3
+def test_a_warm_up_that_a_cap_would_fail_goes_on_until_the_pool_is_warm(tmp_path: Path) -> None:
+    sqlite = SQLITE | {"sweep": 'pool_size = ["1MiB", "40%"]'}
+    capped = predictions(written(tmp_path, **sqlite), generated.Server("sqlite", "3.54.1"))
+    assert (verdicts(capped["1MiB",]), verdicts(capped["40%",])) == ([], ["short_warm_up"])
+    goes_on = predictions(written(tmp_path, **sqlite, on_cap="fail"), generated.Server("sqlite", "3.54.1"))
+    assert [verdicts(one) for one in goes_on.values()] == [[], []]
+    assert goes_on["40%",].turnovers_before > 1.0 > capped["40%",].turnovers_before
+
+
+def test_a_setting_that_model_or_rules_take_to_be_another_is_told(tmp_path: Path) -> None:
+    path = written(tmp_path, **SQLITE | {"sweep": 'pool_size = ["1MiB"]', "knobs": 'pcache = "stock"'})
+    (told,) = predictions(path, generated.Server("sqlite", "3.54.1")).values()
+    assert [one.sentence for one in told.verdicts] == ["the model takes pcache to be ours, and the run had stock"]
 
 
 def test_a_window_by_time_and_phases_are_said(tmp_path: Path) -> None:
