@@ -56,6 +56,8 @@ EXCUSED: dict[str, str] = {
     "./bufferlab accuracy runs/buffer-size-20260101-130000 runs/buffer-size-20260101-140000": "as the next",
     "./bufferlab predict runs/buffer-size-20260101-120000": "tests/unit/test_predict.py runs it on made traces",
     "./bufferlab predict runs/buffer-size-20260101-120000 --sweep pool_size=10%,20%,30%,40%,50%": "as the one above",
+    "./bufferlab predict buffer-size --engine mysql --server mysql-5.7 --set warehouses=4 "
+    "--sweep pool_size=15%,25%,60%": "tests/unit/test_generated.py predicts smaller databases",
     "./bufferlab run scan-depth --server mysql-5.7": "takes half an hour and a fetched server; its plan is tested",
     "./bufferlab run scan-depth --server mysql-5.7 --duration 30s": "as the one above",
     "./bufferlab run scan-depth --engine mariadb --server mariadb-10.11": "as the one above",

@@ -303,10 +303,30 @@ class Counts(Document):
     misses_per: dict[str, float]
 
 
+class GeneratedRuns(Document):
+    engine: str
+    engine_version: str
+    rules: str
+    rules_version: int
+    notes: list[str]
+    """What the experiment asks for and these runs have otherwise."""
+
+
 class PredictedPoint(Document):
+    """A run: from a trace each point has one, of generated accesses it has several, with their own seeds."""
+
     label: str
     swept: dict[str, str]
+    block: int
+    seed: int
     settings: dict[str, int]
+    page_size_bytes: int
+    database_bytes: int | None
+    """Of the generated database; null from a trace, as are its pages."""
+    pages: int | None
+    work: dict[str, int]
+    """Units of work in the window."""
+    warm_up_transactions: int | None
     pool_bytes: int
     pool_frames: int
     nominal_frames: int
@@ -315,12 +335,23 @@ class PredictedPoint(Document):
     replays: dict[str, Counts]
     """At several speeds, by name, where a setting makes time matter; else empty."""
     lru: Counts
-    opt: Counts
+    opt: Counts | None
+    """Null of generated accesses."""
     turnovers: float
     turnovers_before: float
     is_traced_point: bool
     error: Number
     verdicts: list[Verdict]
+
+
+class PredictedMean(Document):
+    label: str
+    swept: dict[str, str]
+    metric: str
+    mean: float
+    ci_low: Number
+    ci_high: Number
+    n: int
 
 
 class Prediction(Printed):
@@ -329,8 +360,13 @@ class Prediction(Printed):
     sweep: str
     status: Literal["ok", "interrupted"]
     source: TracedRun | None
+    """Null of generated accesses."""
+    generated: GeneratedRuns | None
+    """Null from a trace."""
     model: Model | None
     points: list[PredictedPoint]
+    means: list[PredictedMean]
+    """Of generated accesses, each point's reads over its runs; empty from a trace."""
 
 
 class Mean(Document):
@@ -374,8 +410,8 @@ class AccuracySummary(Document):
 
 
 class Stretch(Document):
-    traced: int
-    """Transactions of the traced run."""
+    predicted: tuple[int, int]
+    """The least and the most transactions of the predicted runs: of the traced run, or of the generated ones."""
     measured: tuple[int, int]
     """The least and the most of the measured runs."""
     differ: bool

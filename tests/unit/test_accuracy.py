@@ -108,12 +108,13 @@ def test_the_page_has_the_figure_and_the_terminal_the_table(bench: Bench, measur
 def test_unlike_sources_are_refused_and_named(bench: Bench, measured: SweepFolder) -> None:
     predicted = predict(bench, measured)
     for pair, what in (
-        ((predicted.path, measured.path), "this sweep was predicted"),
+        ((predicted.path, predicted.path), "this sweep was predicted"),
         ((measured.path, measured.path), "this sweep was measured"),
     ):
         ended = bench.bufferlab("accuracy", *pair)
         assert (ended.code, ended.out) == (2, "")
         assert what in ended.err
+    assert as_json(accuracy(predicted, measured)) == as_json(accuracy(measured, predicted)), "in either order"
     for arguments in ((), ("--force",)):
         ended = bench.bufferlab("compare", measured.path, predicted.path, *arguments)
         assert ended.code == 2

@@ -26,6 +26,20 @@ pub enum GateEnd {
     Cold,
 }
 
+impl GateEnd {
+    /// Returns the name by which run.json knows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            GateEnd::PoolTurnover => "pool_turnover",
+            GateEnd::FlatMisses => "flat_misses",
+            GateEnd::NoNewPages => "no_new_pages",
+            GateEnd::Cap => "cap",
+            GateEnd::Fixed => "fixed",
+            GateEnd::Cold => "cold",
+        }
+    }
+}
+
 /// The gate compares at least so many windows, the older half with the newer half.
 const MIN_WINDOWS: usize = 20;
 /// The compared windows must have replaced this part of the pool ...

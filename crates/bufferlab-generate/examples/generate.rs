@@ -19,14 +19,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = TpccConfig::new(warehouses, 20_260_101, seed)?;
     let begun = Instant::now();
     let connections = if told[0] == "sqlite" { 1 } else { 8 };
-    let plan =
-        Plan { config, connections, prefill: true, warm_up: WarmUp::Transactions(warm_up), window, census: true };
+    let warm_up_transactions = warm_up;
+    let (warm_up, one_window, watch) = (WarmUp::Transactions(warm_up), false, None);
+    let plan = Plan { config, connections, prefill: true, warm_up, window, census: true, one_window, watch };
     let entry = MODELS.iter().find(|entry| entry.name == model).ok_or("no such model")?;
     let pools = |pages: u32| {
         let made = frames.iter().map(|&frames| (entry.make)(&told[7], frames, pages));
         made.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())
     };
-    let transactions = warm_up + window;
+    let transactions = warm_up_transactions + window;
     let done = if told[0] == "sqlite" {
         let loaded = Loaded::new(&config, &Sqlite::records());
         run(Sqlite::new(page_bytes, &loaded, transactions), loaded, plan, Box::new(pools))?

@@ -54,6 +54,9 @@ pub trait Engine {
     /// Returns the tables and indexes.
     fn objects(&self) -> &Objects;
 
+    /// Returns the bytes of data and indexes after the load, as the engine itself tells them.
+    fn bytes(&self) -> u64;
+
     /// Reads what the prefill reads before the warm-up, table after table.
     fn prefill(&mut self, pools: &mut Pools);
 

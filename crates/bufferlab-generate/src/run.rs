@@ -1,7 +1,7 @@
 //! A run without a server: the driver's transactions, the pools' warm-ups, and what each pool reads in its window.
 
 use bufferlab_sim::{Counts, Manager};
-use bufferlab_workload::client::{ClientError, Workload};
+use bufferlab_workload::client::{ClientError, Outcome, Workload};
 use bufferlab_workload::tpcc::{TpccConfig, TpccConfigError, TpccDriver};
 use serde::Serialize;
 
@@ -47,7 +47,22 @@ pub struct Plan<'a> {
     pub window: u64,
     /// Whether to count pages of tables and indexes, in the window of the first pool.
     pub census: bool,
+    /// Whether all pools begin their windows when the first one is warm. The window then has the transactions of a
+    /// measured run's window, as after a warm-up of so many transactions.
+    pub one_window: bool,
+    /// Hears how far the run is; false stops it.
+    pub watch: Option<&'a mut Watch<'a>>,
 }
+
+/// Hears how many transactions are done, and how many of them in the window of the first pool once that has begun.
+/// Returns whether to go on.
+pub type Watch<'a> = dyn FnMut(u64, Option<u64>) -> bool + 'a;
+/// Transactions after which a watch hears of the run.
+const WATCHED: u64 = 100;
+/// Types of transactions at most.
+const TYPES: usize = 8;
+/// Transactions of each type, in the order of the workload's own list.
+pub type ByType = [u64; TYPES];
 
 /// What one pool did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -62,6 +77,14 @@ pub struct PoolRun {
     pub new_orders: u64,
     /// Transactions of the window.
     pub transactions: u64,
+    /// Those that committed, by type.
+    pub committed: ByType,
+    /// Those that rolled back as the workload asks, by type.
+    pub rolled_back: ByType,
+    /// How the gate opened; none where it did not, or where there is none.
+    pub gate: Option<&'static str>,
+    /// Pages that got a frame since the first transaction, up to the window's end.
+    pub brought_in_since_start: u64,
     /// The manager's counts in the window.
     #[serde(flatten)]
     pub counts: Counts,
@@ -78,6 +101,8 @@ pub struct Run {
     pub census: Vec<Counted>,
     /// The tables and indexes after the load.
     pub objects: Vec<Object>,
+    /// Bytes of data and indexes after the load, as the engine tells them.
+    pub database_bytes: u64,
 }
 
 /// The error of a run.
@@ -95,6 +120,9 @@ pub enum RunError {
     /// The database outgrew its numbers.
     #[error("after {0} transactions a table has no numbers for further pages or orders")]
     Full(u64),
+    /// The watch stopped the run.
+    #[error("the run was stopped")]
+    Stopped,
     /// Something cannot be asked.
     #[error("{what}")]
     Asked {
@@ -111,8 +139,28 @@ pub type MakePools<'a> = dyn FnOnce(u32) -> Result<Vec<Box<dyn Manager + Send>>,
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Warming,
-    Measured { gets: u64, new_orders: u64, counts: Counts, began: u64 },
+    Measured { gets: u64, done: Transactions, counts: Counts },
     Done,
+}
+
+/// Transactions so far.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Transactions {
+    all: u64,
+    new_orders: u64,
+    committed: ByType,
+    rolled_back: ByType,
+}
+
+impl Transactions {
+    fn add(&mut self, transaction_type: usize, outcome: Outcome) {
+        self.all += 1;
+        self.new_orders += u64::from(transaction_type == NEW_ORDER);
+        match outcome {
+            Outcome::Committed => self.committed[transaction_type] += 1,
+            Outcome::RolledBack => self.rolled_back[transaction_type] += 1,
+        }
+    }
 }
 
 /// The run under way.
@@ -122,8 +170,7 @@ struct Progress<E> {
     states: Vec<State>,
     runs: Vec<PoolRun>,
     census: Vec<Counted>,
-    transactions: u64,
-    new_orders: u64,
+    done: Transactions,
 }
 
 /// Runs the transactions of a plan on an engine's pages.
@@ -141,16 +188,15 @@ pub fn run<E: Engine>(engine: E, loaded: Loaded, plan: Plan<'_>, pools: Box<Make
         states: vec![State::Warming; count],
         runs: vec![PoolRun::default(); count],
         census: Vec::new(),
-        transactions: 0,
-        new_orders: 0,
+        done: Transactions::default(),
     };
     if plan.prefill {
         let Ghost { engine, pools, .. } = &mut progress.ghost;
         engine.prefill(pools);
     }
     progress.play(plan)?;
-    let objects = progress.ghost.engine.objects().all().to_vec();
-    Ok(Run { pools: progress.runs, census: progress.census, objects })
+    let (objects, database_bytes) = (progress.ghost.engine.objects().all().to_vec(), progress.ghost.engine.bytes());
+    Ok(Run { pools: progress.runs, census: progress.census, objects, database_bytes })
 }
 
 impl<E: Engine> Progress<E> {
@@ -159,41 +205,62 @@ impl<E: Engine> Progress<E> {
     }
 
     fn play(&mut self, plan: Plan<'_>) -> Result<(), RunError> {
-        let Plan { mut warm_up, window, census, prefill, .. } = plan;
-        let mut heard: Vec<u64> = (0..self.runs.len()).map(|pool| self.misses(pool)).collect();
+        let Plan { mut warm_up, window, census, prefill, one_window, mut watch, .. } = plan;
+        let filled: Vec<Counts> = (0..self.runs.len()).map(|pool| self.ghost.pools.counts(pool)).collect();
+        let mut heard: Vec<u64> = filled.iter().map(|counts| counts.misses).collect();
+        let gated = if one_window { 1 } else { heard.len() };
         if let WarmUp::Gate { prefill: tell, .. } = &mut warm_up
             && prefill
         {
-            heard.iter().enumerate().for_each(|(pool, &misses)| tell(pool, misses));
+            heard.iter().take(gated).enumerate().for_each(|(pool, &misses)| tell(pool, misses));
         }
         loop {
+            let all = self.done.all;
             match &mut warm_up {
-                WarmUp::Transactions(all) if self.transactions == *all => {
-                    self.drivers.iter_mut().for_each(Workload::begin_window);
-                    (0..self.runs.len()).for_each(|pool| self.begin(pool, census, true));
-                }
-                WarmUp::Gate { stretch, most, is_warm, .. }
-                    if self.transactions > 0 && self.transactions.is_multiple_of(*stretch) =>
-                {
-                    for (pool, before) in heard.iter_mut().enumerate() {
+                WarmUp::Transactions(limit) if all == *limit => self.begin_all(census, true),
+                WarmUp::Gate { stretch, most, is_warm, .. } if all > 0 && all.is_multiple_of(*stretch) => {
+                    for (pool, before) in heard.iter_mut().enumerate().take(gated) {
                         let misses = self.misses(pool);
                         let new = misses - std::mem::replace(before, misses);
                         if self.states[pool] == State::Warming {
                             let warm = is_warm(pool, new);
-                            if warm || self.transactions >= *most {
-                                self.begin(pool, census, warm);
+                            match warm || all >= *most {
+                                true if one_window => self.begin_all(census, warm),
+                                true => self.begin(pool, census, warm),
+                                false => {}
                             }
                         }
                     }
                 }
                 _ => {}
             }
-            (0..self.runs.len()).for_each(|pool| self.end_if_due(pool, window));
+            filled.iter().enumerate().for_each(|(pool, filled)| self.end_if_due(pool, window, filled));
             if self.states.iter().all(|state| *state == State::Done) {
                 return Ok(());
             }
+            if all.is_multiple_of(WATCHED)
+                && let Some(watch) = &mut watch
+                && !watch(all, self.measured(0))
+            {
+                return Err(RunError::Stopped);
+            }
             self.transaction()?;
         }
+    }
+
+    /// Returns the transactions of a pool's window so far; none before it.
+    fn measured(&self, pool: usize) -> Option<u64> {
+        match self.states[pool] {
+            State::Warming => None,
+            State::Measured { done, .. } => Some(self.done.all - done.all),
+            State::Done => Some(self.runs[pool].transactions),
+        }
+    }
+
+    /// Begins the windows of all pools, with the transactions of a measured run's window.
+    fn begin_all(&mut self, census: bool, is_warm: bool) {
+        self.drivers.iter_mut().for_each(Workload::begin_window);
+        (0..self.runs.len()).for_each(|pool| self.begin(pool, census, is_warm));
     }
 
     fn begin(&mut self, pool: usize, census: bool, is_warm: bool) {
@@ -202,15 +269,14 @@ impl<E: Engine> Progress<E> {
             pools.begin_census(self.ghost.engine.objects());
         }
         self.runs[pool].is_warm = is_warm;
-        self.runs[pool].warm_up_transactions = self.transactions;
-        let counts = pools.counts(pool);
-        let (gets, new_orders, began) = (pools.gets(), self.new_orders, self.transactions);
-        self.states[pool] = State::Measured { gets, new_orders, counts, began };
+        self.runs[pool].warm_up_transactions = self.done.all;
+        self.states[pool] = State::Measured { gets: pools.gets(), done: self.done, counts: pools.counts(pool) };
     }
 
-    fn end_if_due(&mut self, pool: usize, window: u64) {
-        let State::Measured { gets, new_orders, counts, began } = self.states[pool] else { return };
-        if self.transactions < began + window {
+    /// Ends a pool's window when it has its transactions; `filled` has the pool's counts before the first one.
+    fn end_if_due(&mut self, pool: usize, window: u64, filled: &Counts) {
+        let State::Measured { gets, done, counts } = self.states[pool] else { return };
+        if self.done.all < done.all + window {
             return;
         }
         let pools = &mut self.ghost.pools;
@@ -218,10 +284,15 @@ impl<E: Engine> Progress<E> {
             self.census = pools.end_census(self.ghost.engine.objects());
         }
         self.states[pool] = State::Done;
+        let loaded = pools.counts(pool) - *filled;
+        let of_window = |now: &ByType, before: &ByType| std::array::from_fn(|place| now[place] - before[place]);
         self.runs[pool] = PoolRun {
             gets: pools.gets() - gets,
-            new_orders: self.new_orders - new_orders,
+            new_orders: self.done.new_orders - done.new_orders,
             transactions: window,
+            committed: of_window(&self.done.committed, &done.committed),
+            rolled_back: of_window(&self.done.rolled_back, &done.rolled_back),
+            brought_in_since_start: loaded.misses + loaded.prefetch_reads + loaded.creates - loaded.ring_reuses,
             counts: pools.counts(pool) - counts,
             frames_used: pools.frames_used(pool),
             ..self.runs[pool]
@@ -230,17 +301,16 @@ impl<E: Engine> Progress<E> {
 
     /// Executes the next transaction of the connection whose turn it is.
     fn transaction(&mut self) -> Result<(), RunError> {
-        let connection = (self.transactions % self.drivers.len() as u64) as usize;
-        self.ghost.pools.turn(connection as u16, self.transactions * TRANSACTION_US);
+        let connection = (self.done.all % self.drivers.len() as u64) as usize;
+        self.ghost.pools.turn(connection as u16, self.done.all * TRANSACTION_US);
         let driver = &mut self.drivers[connection];
         let planned = driver.plan();
-        driver.execute(&mut self.ghost)?;
+        let outcome = driver.execute(&mut self.ghost)?;
         if self.ghost.pools.is_full() {
-            return Err(RunError::Full(self.transactions));
+            return Err(RunError::Full(self.done.all));
         }
         self.ghost.pools.transaction_done();
-        self.transactions += 1;
-        self.new_orders += u64::from(planned.transaction_type == NEW_ORDER);
+        self.done.add(planned.transaction_type, outcome);
         Ok(())
     }
 }

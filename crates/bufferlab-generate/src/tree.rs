@@ -49,6 +49,11 @@ impl Interior {
         self.levels.first().map(|&(page, _)| page)
     }
 
+    /// Returns the number of its pages above so many leaves.
+    pub fn count(&self, leaves: u32) -> u32 {
+        self.levels.iter().map(|&(_, span)| leaves.div_ceil(span)).sum()
+    }
+
     /// Returns the number of its levels.
     pub fn height(&self) -> usize {
         self.levels.len()

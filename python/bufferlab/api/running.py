@@ -76,25 +76,30 @@ def run(
 
 
 def predict(
-    run: Path | str,
+    run: Path | str | None = None,
     *,
+    engine: str | None = None,
+    server: str | None = None,
     settings: Mapping[str, Setting] | None = None,
     sweep: Mapping[str, Sequence[Setting]] | None = None,
+    profile: Literal["quick", "full"] | None = None,
+    seed: int | None = None,
     out: Path | str = "runs",
     resume: Path | str | None = None,
 ) -> Sweep:
-    """Predict the points of a traced run's experiment, or others, as a new sweep folder below `out`.
+    """Predict the points of a traced run's experiment, or of an experiment without a run, as a new sweep below `out`.
 
-    `run` is the folder of a run with a page trace, or of a sweep with one such run. The sweep's `predictions` tell how
-    far to believe them. Raises a BufferlabError for a run that cannot be replayed, a server without a model, or a
-    setting that the model does not know.
+    `run` is the folder of a run with a page trace, or of a sweep with one such run; or the name or path of an
+    experiment, to which `engine`, `server`, `profile` and `seed` belong. The sweep's `predictions` tell how far to
+    believe them. Raises a BufferlabError for a run that cannot be replayed, a server without a model, an experiment
+    whose page accesses cannot be generated, or a setting that the model does not know.
     """
-    overrides = _overrides(settings, sweep)
-    if resume is not None and overrides != Overrides():
-        raise SpecError("a resumed sweep is predicted as it was begun", "bl.predict(run, resume=...)", _ALONE)
+    overrides = replace(_overrides(settings, sweep, server), engine=engine, profile=profile, seed=seed)
+    asked = Path(run) if run is not None else None
     with progress() as shown:
-        outcome = predict_sweep(Path(run), overrides, Path(out), Path(resume) if resume else None, shown)
-    return _ended(outcome, f'bl.predict("{run}", ')
+        outcome = predict_sweep(asked, overrides, Path(out), Path(resume) if resume else None, shown)
+    named = "" if run is None else f'"{run}", '
+    return _ended(outcome, f"bl.predict({named}")
 
 
 def _overrides(

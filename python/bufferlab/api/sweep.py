@@ -180,11 +180,11 @@ class Sweep:
 
     @cached_property
     def predictions(self) -> pl.DataFrame:
-        """Return a row for each point that a model filled: pages read in the window, and why to doubt them.
+        """Return a row for each run that a model filled: pages read in the window, and why to doubt them.
 
         `reads` is null where they depend on the speed of the run; `reads_low` and `reads_high` then have the least and
-        the most of the replays, which are no bounds. LRU is the yardstick, OPT the floor. Of a measured sweep there is
-        no row.
+        the most of the replays, which are no bounds. LRU is the yardstick, OPT the floor, which generated runs lack.
+        Of a measured sweep there is no row.
         """
         rows = []
         for point, prediction in predictions(self._analysis):
@@ -193,8 +193,8 @@ class Sweep:
             verdicts = [verdict.sentence for verdict in prediction.verdicts]
             rows.append(
                 (point, prediction.pool_frames, found, min(replays, default=None),
-                 max(replays, default=None), prediction.lru.reads, prediction.opt.reads,
-                 prediction.traced.work["transaction"], prediction.is_traced_point, verdicts)
+                 max(replays, default=None), prediction.lru.reads, prediction.opt.reads if prediction.opt else None,
+                 prediction.work["transaction"], prediction.is_traced_point, verdicts)
             )  # fmt: skip
         return pl.DataFrame(rows, schema=_PREDICTIONS, orient="row")
 

@@ -44,7 +44,7 @@ COMMANDS: dict[str, str] = {
     "report": "Make tables and figures again, from the stored samples of a sweep.",
     "compare": "Compare two sweeps, or two settings: the same, different, or not distinguishable.",
     "curve": "Tell what a buffer pool of every size would miss, from a file of page accesses.",
-    "predict": "Tell what a traced run would have read with other pools, by a model of its manager.",
+    "predict": "Tell what pools would read, from a traced run or from none, by a model of the server.",
     "accuracy": "Tell how right a predicted sweep was about a measured one.",
     "audit": "Find wrong units, columns and numbers in other people's logs, status dumps and tables.",
 }

@@ -1,65 +1,93 @@
-"""`bufferlab predict`: tells what a traced run would have read with other settings of its pool, as a sweep folder."""
+"""`bufferlab predict`: tells what pools would read, from a traced run or from none, as a sweep folder."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from bufferlab.cli.options import SettingValue, SettingValues, common
+from bufferlab.cli import complete
+from bufferlab.cli.options import SettingValue, SettingValues, common, server_setting
 from bufferlab.cli.output import say
 from bufferlab.errors import SpecError, interrupted_exit_code
 from bufferlab.spec import Overrides
+from bufferlab.spec.merge import Profile
 
 _DEFAULT_OUT = Path("runs")
 
 
 @click.command("predict")
-@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
+@click.argument(
+    "run", required=False, type=click.Path(path_type=Path), metavar="[RUN]", shell_complete=complete.experiments
+)
 @click.option("--sweep", type=SettingValues(), multiple=True, help="Predict these values of a setting. Repeatable.")
 @click.option("--set", "set_knobs", type=SettingValue(), multiple=True, help="Set it for all points. Repeatable.")
+@click.option("--engine", shell_complete=complete.engine_names, help="Use another engine than the experiment's.")
+@click.option(
+    "--server",
+    metavar="BUILD",
+    shell_complete=complete.servers,
+    help="A name of `bufferlab engines`, whose version is taken; the server need not be here. Or a path.",
+)
+@click.option("--seed", type=int, metavar="N", help="Other transactions; the same data.")
+@click.option("--quick", "profile", flag_value="quick", help="The sizes of a look.")
+@click.option("--full", "profile", flag_value="full", help="The source document's sizes.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where sweep folders go.  [default: runs]")
 @click.option(
     "--resume",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Do the points that this sweep folder lacks; it must come from the same trace and model.",
+    help="Do the runs that this sweep folder lacks; it must come from the same trace, or experiment, and model.",
 )
 @common
 def command(
-    run: Path,
+    run: Path | None,
     sweep: tuple[tuple[str, tuple[str, ...]], ...],
     set_knobs: tuple[tuple[str, str], ...],
+    engine: str | None,
+    server: str | None,
+    seed: int | None,
+    profile: Profile | None,
     out: Path | None,
     resume: Path | None,
     as_json: bool,
     debug: bool,
 ) -> int:
-    """Tell what a traced run would have read with other pools, by a model of its buffer manager.
+    """Tell what pools would read, by a model of a server's buffer manager.
 
     RUN is the folder of a run that was recorded with --probe page-trace, or of a sweep with one
-    such run. Without --sweep the points of its experiment are predicted. A setting that the
-    model does not know is refused by name. The answer is a sweep folder with its report;
-    `bufferlab accuracy` sets it beside a measured one.
+    such run: its page accesses are replayed. Or RUN is an experiment, by its name or the path of
+    its TOML: nothing is run, no server need be here, and page accesses are generated. --engine,
+    --server, --seed, --quick and --full are for experiments. A folder wins over an experiment.
+
+    Without --sweep the points of the experiment are predicted. A setting that the model does not
+    know is refused by name. The answer is a sweep folder with its report; `bufferlab accuracy`
+    sets it beside a measured one.
 
     \b
       bufferlab predict runs/buffer-size-20260101-120000
       bufferlab predict runs/buffer-size-20260101-120000 --sweep pool_size=10%,20%,30%,40%,50%
       bufferlab predict runs/scan-depth-20260101-120000 --set pool_size=30% --sweep lru_scan_depth=100,400
+      bufferlab predict buffer-size --engine mysql --server mysql-5.7 --set warehouses=100
     """
     from bufferlab.cli.answer import show_answer
     from bufferlab.cli.progress import progress
     from bufferlab.execute.predicted_sweep import predict_sweep
     from bufferlab.report import predicted
 
-    if resume is not None and (sweep or set_knobs or out):
-        what, where = "a resumed sweep is predicted as it was begun", f"--resume {resume}"
-        raise SpecError(what, where, "leave the other options out, or begin a new sweep")
+    given = Overrides(profile=profile, engine=engine, set_knobs=(*set_knobs, *server_setting(server)), seed=seed)
+    overrides = replace(given, sweep=sweep)
+    if resume is not None and out is not None:
+        raise SpecError("--out and --resume exclude each other", f"--out {out}", "a resumed sweep stays where it is")
     with progress() as shown:
-        outcome = predict_sweep(run, Overrides(set_knobs=set_knobs, sweep=sweep), out or _DEFAULT_OUT, resume, shown)
+        outcome = predict_sweep(run, overrides, out or _DEFAULT_OUT, resume, shown)
     folder = outcome.folder
     if outcome.signal_number is not None:
-        say(f"interrupted; the results are kept. To do the rest: bufferlab predict {run} --resume {folder.path}")
+        say(
+            "interrupted; the results are kept. To do the rest: "
+            f"bufferlab predict{f' {run}' if run else ''} --resume {folder.path}"
+        )
     show_answer(folder, as_json, predicted.as_json)
     if outcome.signal_number is not None:
         return interrupted_exit_code(outcome.signal_number)

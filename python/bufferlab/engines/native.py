@@ -98,8 +98,12 @@ class Native(Protocol):
     def Curve(self, pages: int, first_page: int, end_page: int) -> Curve:  # noqa: N802
         """Return a curve for pages from 0 on. Gets of those from `first_page` to before `end_page` count."""
 
-    def generate(self, job: str) -> str:
-        """Return what pools would read of a run that no server does: the transactions' page accesses are generated."""
+    def generate(self, job: str, watch: Callable[[int, int | None], None] | None = None) -> str:
+        """Return what pools would read of a run that no server does: the transactions' page accesses are generated.
+
+        `watch` hears ten times a second how many transactions are done, and how many of them in the window, None
+        before it. What it raises ends the run.
+        """
         ...
 
     def replay(

@@ -13,12 +13,10 @@ from typing import Any
 
 from bufferlab.errors import DataFileError, Problem, SpecError
 from bufferlab.registry import registry
-from bufferlab.results.store import RunRecord, SweepFolder, own_folder
+from bufferlab.results.store import PREDICTED_FROM, RunRecord, SweepFolder, own_folder
 from bufferlab.spec import Experiment, loads
 
 SUPERSEDED = "superseded"
-PREDICTED_FROM = "predicted_from"
-"""The key of plan.json that a predicted sweep has, and a measured one lacks."""
 
 
 def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder, Experiment]:
@@ -28,7 +26,10 @@ def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder
     """
     folder = SweepFolder.open(path, registry())
     if (PREDICTED_FROM in folder.plan) != predicted:
-        kinds = ("measured", f"bufferlab run --resume {path}"), ("predicted", f"bufferlab predict RUN --resume {path}")
+        kinds = (
+            ("measured", f"bufferlab run --resume {path}"),
+            ("predicted", f"bufferlab predict [RUN] --resume {path}"),
+        )
         kind, command = kinds[not predicted]
         raise SpecError(f"the runs of this sweep were {kind}", str(path), f"to do the rest: {command}")
     try:

@@ -128,7 +128,7 @@ def describe(record: RunRecord) -> str:
     """Return the run in one line, for people."""
     run, label = record.run, f"{record.run.point.label}, block {record.run.block + 1}"
     if run.prediction and record.ok:
-        found, work = run.prediction.found, run.prediction.traced.work["transaction"]
+        found, work = run.prediction.found, run.prediction.work["transaction"]
         return f"{label}: {f'{found.reads / work:.4g} reads a transaction' if found else 'depends on the speed'}"
     measured = run.measured
     spent = f"{measured.transactions:,} transactions in {measured.seconds:.1f} s" if measured else ""

@@ -6,18 +6,20 @@ a model obeys and where it must not be believed stands in its declaration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import DataFileError, Problem, SpecError
+from bufferlab.knob import Value
 from bufferlab.models.managers import registry
-from bufferlab.models.managers.declaration import BufferManager, Pool, Traced
+from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
 from bufferlab.models.source import AS_TRACED, LARGEST_POOL, Clock, Source
-from bufferlab.plan import DataFacts, Plan, Point, make
+from bufferlab.plan import DataFacts, Plan, PlannedRun, Point, make
 from bufferlab.results.page_traces import OtherPool, Prediction, Replayed, TracedRun, Verdict
+from bufferlab.results.schema import WarmUp
 from bufferlab.results.store import PAGE_TRACE_FILE
 from bufferlab.spec import Experiment, Overrides, loads
 from bufferlab.units import format_bytes, format_count, format_percent
@@ -34,9 +36,28 @@ _SPEED_LIMIT = 0.03
 """Replays at several speeds that differ by less agree."""
 _FEW_READS = 30
 """So many reads more or less are single events, whatever share they are."""
-_CLOCKS = {"half the time": Clock(0.5, 0.5), "twice the time": Clock(2.0, 2.0)}
+CLOCKS = {"half the time": Clock(0.5, 0.5), "twice the time": Clock(2.0, 2.0)}
+"""Speeds that a run may have besides its own, where speed may matter."""
+_AS_TRACED_COUNTERS = ("transactions_committed", "transactions_rolled_back", "rows_returned", "page_gets")
+"""Counters of the traced window that no pool changes."""
 _SLOWEST = 10.0
 """The most by which the rough time of a point may differ from the trace's: it is no prediction."""
+
+
+Watch = Callable[[str, float], None]
+"""Hears the stage of a prediction and the share of it that is done; raises to stop it."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A predicted run, besides what the plan says of it."""
+
+    prediction: Prediction
+    warm_up: WarmUp | None
+    actual: Mapping[str, Value]
+    """By their names, values of settings that were left to the engine and that the model does not obey."""
+    counted: Sequence[tuple[str, str, float | None]]
+    """Metrics of the window besides what the model counts, with subject and change; None where nothing is known."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +71,44 @@ class Target:
     """Those of the source, which hold at every point."""
     seen: Traced
     """What the model may know of the source."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Return what decides the predictions besides experiment and plan."""
+        return {
+            "run_id": self.traced.run_id,
+            "page_trace_sha256": self.traced.page_trace_sha256,
+            "model": self.manager.name,
+            "model_version": self.manager.version,
+        }
+
+    @property
+    def server(self) -> Server:
+        """Return the server that is predicted."""
+        return self.source.server
+
+    @property
+    def host(self) -> dict[str, Any]:
+        """Return the description of the traced run's host, without its noise."""
+        return {key: told for key, told in self.source.folder.host.items() if key != "noise"}
+
+    def described(self, _planned: PlannedRun, _point: Point) -> dict[str, Any]:
+        """Return the fields of run.json that tell of engine, data and transactions: the traced run's own."""
+        run = self.source.run
+        told = ("engine", "engine_version", "workload", "load", "seed", "host", "data_key", "database")
+        return {"inputs": "trace", "interval_kind": "none", **{name: getattr(run, name) for name in told}}
+
+    def predicted(self, _planned: PlannedRun, point: Point, watch: Watch) -> Predicted:
+        """Replay the trace with a point's pool and settings. Raises DataFileError, and what `watch` raises."""
+        prediction = predict(self, point, lambda: watch("replaying the trace", 0.0))
+        edges, source = self.source.edges, self.source
+        counted = [
+            (metric, subject, edges.change(metric, subject).value if metric in _AS_TRACED_COUNTERS else None)
+            for metric, subjects in edges.end.items()
+            for subject in subjects
+        ]
+        actual = {name: source.setting(name).actual for name in point.settings}
+        return Predicted(prediction, source.run.warm_up, actual, counted)
 
     @cached_property
     def own(self) -> Replayed:
@@ -88,7 +147,7 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
     Raises SpecError for a server without a model, for a setting that the model does not obey, and for a pool that
     cannot be.
     """
-    manager = _manager(source)
+    manager = manager_of(source.server, str(source.folder.path))
     plan = _plan(source, manager, overrides, stored)
     seen = source.seen(_values(source, manager, None))
     for point in plan.points:
@@ -169,17 +228,18 @@ def _played(target: Target, pool_bytes: int, pool: Pool, before_replay: Callable
     found = target.own if is_traced_point else target.replayed(pool)
     why = None if is_traced_point else target.manager.by_speed(pool)
     replays = _at_speeds(target, pool, found, before_replay) if why else {}
-    speed = _depends_on_speed(why, replays, source.trace.work["transaction"]) if why else None
+    speed = depends_on_speed(why, replays, source.trace.work["transaction"]) if why else None
     verdicts = [*_own_point(target), *target.verdicts, *_of_point(target, pool, found, speed)]
     return _Played(found, None if speed else found, replays, is_traced_point, verdicts)
 
 
-def _manager(source: Source) -> BufferManager:
-    found = registry.of_server(source.server)
+def manager_of(server: Server, where: str) -> BufferManager:
+    """Return the model of a server. Raises SpecError, which names the models, where there is none."""
+    found = registry.of_server(server)
     if found is None:
         known = ", ".join(f"{manager.name} ({manager.servers})" for manager in registry.MANAGERS)
-        what = f"there is no model of {source.server.engine} {source.server.version}"
-        raise SpecError(what, str(source.folder.path), f"the models: {known}")
+        what = f"there is no model of {server.engine} {server.version}"
+        raise SpecError(what, where, f"the models: {known}")
     return found
 
 
@@ -206,20 +266,40 @@ def _require_known(
     source: Source, manager: BufferManager, overrides: Overrides, base: Experiment, experiment: Experiment
 ) -> None:
     """Refuse settings that are neither the source's nor obeyed by the model. Raises SpecError, which names each."""
+
+    def ran(name: str) -> str:
+        return source.run.point.swept.get(name) or source.setting(name).asked or str(base.asked.get(name, ""))
+
     known = (engines.declaration(source.run.engine).results.pool, *manager.defaults)
+    where = str(source.folder.path / "experiment.toml")
+    require_known(known, overrides, experiment, ran, f"the model {manager.name}", where)
+
+
+def require_known(
+    known: Sequence[str],
+    overrides: Overrides,
+    experiment: Experiment,
+    ran: Callable[[str], str],
+    who: str,
+    where: str,
+) -> None:
+    """Refuse settings that were set or swept and that nothing obeys. Raises SpecError, which names each.
+
+    `ran` returns the value that a setting has anyhow: it may be asked for. `who` obeys the `known` settings, and
+    `where` is the place of those that no flag has.
+    """
     flags = {name: f"--set {name}={value}" for name, value in overrides.set_knobs}
     flags |= {name: f"--sweep {name}={','.join(values)}" for name, values in overrides.sweep}
     now = experiment.asked
     wanted = {name: (now[name],) for name, _ in overrides.set_knobs if name in now} | dict(experiment.sweep)
     problems = []
     for name, values in wanted.items():
-        ran = source.run.point.swept.get(name) or source.setting(name).asked or str(base.asked.get(name, ""))
-        if name not in known and set(map(str, values)) != {ran}:
-            where = flags.get(name, f"{source.folder.path / 'experiment.toml'} (sweep.{name})")
-            what = f"the model {manager.name} does not know {name}"
+        if name not in known and set(map(str, values)) != {ran(name)}:
             hint = f"it knows {', '.join(known)}"
-            hint += f"; for the traced run's value add --set {name}={ran}" if ran and name not in flags else ""
-            problems.append(Problem(what, where, hint))
+            hint += (
+                f"; for the traced run's value add --set {name}={ran(name)}" if ran(name) and name not in flags else ""
+            )
+            problems.append(Problem(f"{who} does not know {name}", flags.get(name, f"{where} (sweep.{name})"), hint))
     if problems:
         raise SpecError.of(problems)
 
@@ -256,7 +336,7 @@ def _value(source: Source, point: Point | None, name: str, default: int) -> int:
 
 def _at_speeds(target: Target, pool: Pool, found: Replayed, before_replay: Callable[[], None]) -> dict[str, Replayed]:
     """Return replays by their names: in the trace's time, in half and twice of it, and roughly in the point's."""
-    clocks = dict(_CLOCKS)
+    clocks = dict(CLOCKS)
     if rough := _rough_clock(target, found):
         clocks["the point's rough time"] = rough
     replays = {"the trace's time": found}
@@ -291,7 +371,8 @@ def _rough_clock(target: Target, found: Replayed) -> Clock | None:
     return Clock(times(first_ns / 1e9, before), times((end_ns - first_ns) / 1e9, within))
 
 
-def _depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: int) -> Verdict | None:
+def depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: int) -> Verdict | None:
+    """Return the doubt about reads that replays at several speeds do not agree about; None where they do."""
     reads = [one.reads for one in replays.values()]
     if not _differ(max(reads), min(reads), _SPEED_LIMIT):
         return None
@@ -357,9 +438,13 @@ def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:
         share = format_percent((gets - recorded) / gets)
         sentence = f"the engine counted {share} more gets than the trace holds, and the model does not know their pages"
         found.append(Verdict(name="hidden_accesses", sentence=sentence))
-    for name, presumed in manager.presumes.items():
-        ran = source.setting(name).value
-        if ran is not None and ran != presumed:
-            sentence = f"the model takes {name} to be {presumed}, and the run had {ran}"
-            found.append(Verdict(name="presumes", sentence=sentence))
-    return found
+    return [*found, *presumed_otherwise(manager.presumes, lambda name: source.setting(name).value)]
+
+
+def presumed_otherwise(presumes: Mapping[str, Value], ran: Callable[[str], Value]) -> Iterable[Verdict]:
+    """Yield the doubt about each setting that is presumed to have another value than it ran with."""
+    for name, presumed in presumes.items():
+        value = ran(name)
+        if value is not None and value != presumed:
+            sentence = f"the model takes {name} to be {presumed}, and the run had {value}"
+            yield Verdict(name="presumes", sentence=sentence)

@@ -1,7 +1,17 @@
 """From an Experiment to the runs to do: points, blocks, order, seeds, and what they will cost."""
 
 from bufferlab.plan.estimate import Cost, estimate
-from bufferlab.plan.grid import DataFacts, DataKnobs, Facts, Point, estimated_facts, known_facts, needed_data, points_of
+from bufferlab.plan.grid import (
+    DataFacts,
+    DataKnobs,
+    Facts,
+    Point,
+    estimated_facts,
+    known_facts,
+    needed_data,
+    points_of,
+    stored_workload,
+)
 from bufferlab.plan.make import Plan, PlannedRun, block_order, make, run_seed
 
 __all__ = [
@@ -20,4 +30,5 @@ __all__ = [
     "needed_data",
     "points_of",
     "run_seed",
+    "stored_workload",
 ]

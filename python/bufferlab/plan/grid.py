@@ -199,6 +199,18 @@ def workload_identity(experiment: Experiment) -> dict[str, Any]:
     return identity
 
 
+def stored_workload(experiment: Experiment, point: Point) -> dict[str, Any]:
+    """Return the workload as run.json holds it: parameters as the core takes them, and a script's name and hash."""
+    script = experiment.workload.script
+    return {
+        "name": experiment.workload.name,
+        "version": workload_of(experiment).version,
+        "connections": point.connections,
+        **point.parameters,
+        **({"script": script.source, "script_sha256": script.sha256} if script else {}),
+    }
+
+
 def points_of(experiment: Experiment, facts: Facts) -> list[Point]:
     """Return every point. `facts` gives size and trees of the databases that percentages refer to.
 

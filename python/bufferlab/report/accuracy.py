@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from statistics import fmean
 from typing import Any, Literal
 
 from bufferlab import versions
@@ -16,7 +17,8 @@ from bufferlab.report.compare_guard import differing_settings, objections
 from bufferlab.report.compare_sides import MatchedPoint, Sides, asked_of, of_two_folders
 from bufferlab.results.metrics import Work
 from bufferlab.results.page_traces import Prediction
-from bufferlab.results.store import SweepFolder
+from bufferlab.results.schema import Run
+from bufferlab.results.store import PREDICTED_FROM, SweepFolder
 from bufferlab.stats.estimate import Estimate
 
 _LONGER = 1.25
@@ -98,17 +100,16 @@ class StepAccuracy:
 
 @dataclass(frozen=True)
 class Stretches:
-    """Transactions of a warm-up, or of a window: of the traced run, and of the measured runs from least to most."""
+    """Transactions of a warm-up, or of a window: of the predicted runs and of the measured ones, from least to most.
+
+    A run that was predicted from a trace has those of the traced run.
+    """
 
     name: Literal["warm-up", "window"]
-    traced: int
+    predicted: tuple[int, int]
     measured: tuple[int, int]
-
-    @property
-    def differ(self) -> bool:
-        """Return whether the sides differ by so much that one read pages for the first time that the other had."""
-        low, high = self.measured
-        return low < self.traced / _LONGER or high > self.traced * _LONGER
+    differ: bool
+    """Whether the sides of a point differ by so much that one read pages for the first time that the other had."""
 
 
 @dataclass(frozen=True)
@@ -144,11 +145,13 @@ def accuracy(measured: SweepFolder, predicted: SweepFolder) -> Accuracy:
 
     Raises SpecError for sweeps of the wrong source, without a point in common, or with other settings.
     """
+    if PREDICTED_FROM in measured.plan and PREDICTED_FROM not in predicted.plan:
+        measured, predicted = predicted, measured
     sides = of_two_folders(measured, predicted)
     _require_sources(sides)
     _require_same(sides)
     unit = sides.b.unit_of_work
-    if unit not in _predictions(sides.matched[0].b)[0].traced.work:
+    if unit not in _predictions(sides.matched[0].b)[0].work:
         unit = "transaction"
     metric = f"reads_per_{unit}"
     points = tuple(_points(sides, metric, unit))
@@ -159,16 +162,23 @@ def accuracy(measured: SweepFolder, predicted: SweepFolder) -> Accuracy:
     return Accuracy(sides, metric, points, steps, summaries, tuple(_stretches(points)))
 
 
-def _stretches(points: Iterable[PointAccuracy]) -> Iterable[Stretches]:
-    """Yield how long warm-ups and windows were; a predicted run has those of the traced run."""
-    told = [(point.match.b.ok[0].run, one.run) for point in points for one in point.match.a.ok]
-    warm_ups = [(b.warm_up.transactions, a.warm_up.transactions) for b, a in told if a.warm_up and b.warm_up]
-    windows = [(b.measured.transactions, a.measured.transactions) for b, a in told if a.measured and b.measured]
-    names: tuple[Literal["warm-up", "window"], ...] = ("warm-up", "window")
-    for name, counts in zip(names, (warm_ups, windows), strict=True):
-        if counts:
-            of_measured = [measured for _, measured in counts]
-            yield Stretches(name, counts[0][0], (min(of_measured), max(of_measured)))
+def _stretches(points: Sequence[PointAccuracy]) -> Iterable[Stretches]:
+    """Yield how long warm-ups and windows were."""
+    of: dict[Literal["warm-up", "window"], Callable[[Run], int | None]] = {
+        "warm-up": lambda run: run.warm_up.transactions if run.warm_up else None,
+        "window": lambda run: run.measured.transactions if run.measured else None,
+    }
+    for name, transactions in of.items():
+        predicted, measured, differ = [], [], False
+        for point in points:
+            sides = [[count for one in side.ok if (count := transactions(one.run)) is not None]
+                     for side in (point.match.b, point.match.a)]  # fmt: skip
+            if all(sides):
+                predicted += sides[0]
+                measured += sides[1]
+                differ |= min(sides[1]) * _LONGER < min(sides[0]) or max(sides[1]) > max(sides[0]) * _LONGER
+        if predicted:
+            yield Stretches(name, (min(predicted), max(predicted)), (min(measured), max(measured)), differ)
 
 
 def _require_sources(sides: Sides) -> None:
@@ -200,16 +210,16 @@ def _points(sides: Sides, metric: str, unit: Work) -> Iterable[PointAccuracy]:
         told = _predictions(match.b)
         if mean is None or not told:
             continue
-        run, one = match.a.ok[0].run, told[0]
+        run, one = match.a.ok[0].run, _with_all_verdicts(told)
+        reads = [each.found.reads / each.work[unit] for each in told if each.found]
         frames = [value for of in match.a.ok if (value := of.window.level("pool_frames").value) is not None]
-        work = one.traced.work[unit]
         yield PointAccuracy(
             match,
             sides.a.name_of(match.a),
             one,
             mean,
-            one.found.reads / work if one.found else None,
-            one.lru.reads / work,
+            fmean(reads) if len(reads) == len(told) else None,
+            fmean(each.lru.reads / each.work[unit] for each in told),
             sum(frames) / len(frames) if frames else None,
             was_seen(
                 run.engine,
@@ -217,8 +227,15 @@ def _points(sides: Sides, metric: str, unit: Work) -> Iterable[PointAccuracy]:
                 asked_of(match.a),
                 frozenset({*match.a.swept, *match.b.swept}),
                 str(run.workload["name"]),
+                of_generated=one.generated is not None,
             ),
         )
+
+
+def _with_all_verdicts(told: Sequence[Prediction]) -> Prediction:
+    """Return the first of a point's predictions, with the verdicts of all, each name once."""
+    verdicts = {verdict.name: verdict for one in reversed(told) for verdict in one.verdicts}
+    return told[0].model_copy(update={"verdicts": list(verdicts.values())})
 
 
 def _predictions(point: PointRuns) -> list[Prediction]:
@@ -277,10 +294,22 @@ def _cells() -> list[dict[str, Any]]:
     return cells
 
 
-def was_seen(engine: str, engine_version: str, asked: Mapping[str, str], swept: frozenset[str], workload: str) -> bool:
-    """Return whether a point is among the cells; `asked` has all its settings, of which the sweep varied `swept`."""
+def was_seen(
+    engine: str,
+    engine_version: str,
+    asked: Mapping[str, str],
+    swept: frozenset[str],
+    workload: str,
+    *,
+    of_generated: bool = False,
+) -> bool:
+    """Return whether a point is among the cells; `asked` has all its settings, of which the sweep varied `swept`.
+
+    Models of buffer managers, and rules by which accesses are generated, have cells of their own.
+    """
     return any(
-        (cell["engine"], cell["workload"], str(cell["warehouses"])) == (engine, workload, asked.get("warehouses"))
+        cell.get("of_generated", False) == of_generated
+        and (cell["engine"], cell["workload"], str(cell["warehouses"])) == (engine, workload, asked.get("warehouses"))
         and versions.has(cell["engine_version"], engine, engine_version)
         and all(
             asked.get(name) in [str(value) for value in cell["swept"].get(name, _USUAL.get(name, []))]

@@ -89,7 +89,11 @@ def as_json(accuracy: Accuracy) -> dict[str, Any]:
         "unit": declared(accuracy.metric).unit,
         "model": {"name": one.model, "version": one.model_version},
         "transactions": {
-            one.name.replace("-", "_"): {"traced": one.traced, "measured": list(one.measured), "differ": one.differ}
+            one.name.replace("-", "_"): {
+                "predicted": list(one.predicted),
+                "measured": list(one.measured),
+                "differ": one.differ,
+            }
             for one in accuracy.stretches
         },
         "points": [_point_json(point) for point in accuracy.points],
@@ -211,8 +215,8 @@ def _left_out(accuracy: Accuracy) -> list[str]:
 def _unlike(accuracy: Accuracy) -> list[str]:
     """Return which of warm-up and window differ between the sides, in a sentence each."""
     return [
-        f"The {one.name} of the traced run had {one.traced:,} transactions, those of the measured runs "
-        f"{_between(*one.measured)}: one side may have read pages for the first time that the other had in "
+        f"The {one.name} behind the predictions had {_between(*one.predicted)} transactions, those of the measured "
+        f"runs {_between(*one.measured)}: one side may have read pages for the first time that the other had in "
         "its pool."
         for one in accuracy.stretches
         if one.differ
@@ -265,7 +269,9 @@ def _figure(accuracy: Accuracy) -> Figure | None:
     if not panels:
         return None
     title = f"{declared(accuracy.metric).label}: measured and predicted"
-    caption = "Measured: each run, and means with 95 % intervals. Lines: predicted from one traced run."
+    generated = accuracy.points[0].prediction.generated is not None
+    origin = "generated page accesses" if generated else "one traced run"
+    caption = f"Measured: each run, and means with 95 % intervals. Lines: predicted from {origin}."
     data = points_data(panels[0], "accuracy-figure", title)
     plot = panels[0] if len(panels) == 1 else PanelsPlot(tuple(panels), is_one_metric=True)
     return Figure("accuracy-figure", title, f"{title}. {answer(accuracy)}", caption, plot, data)

@@ -24,7 +24,6 @@ _ABOUT_THE_HOST = frozenset({"device_read_bytes", "no_swapping", "stolen_time"})
 #: The check that stores a server's own account of its settings: readers must know it, but it is not a miscount.
 _CONFOUNDED = "no_confounds"
 _SMOKE = "This is a smoke size: it shows that everything runs; its warm-ups are too short to believe its numbers."
-_PREDICTED = "One trace is one run: how far another run of the same point would differ is not known."
 #: Below this share of the misses, the log does not act as a cache worth naming.
 LOG_SHARE_WORTH_SAYING = 0.005
 #: From this share on waiting for a processor moves times more than most settings do.
@@ -61,7 +60,7 @@ def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
     """Return the limits of the answer, each in a sentence."""
     metric = metric or analysis.headline
     if predicted.said(analysis):
-        return [*filter(None, [_caveat(analysis)]), *predicted.doubts(analysis), _PREDICTED]
+        return [*filter(None, [_caveat(analysis)]), *predicted.limits(analysis)]
     found = [_noise(analysis, metric), _uneven(analysis, metric), _long_window(analysis), _waiting(analysis)]
     found += _settings(analysis)
     found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
@@ -123,7 +122,7 @@ def _gaps(analysis: Analysis) -> str:
 
 
 def _is_scripted(run: Run) -> bool:
-    return run.source == "predicted" and run.inputs != "trace"
+    return run.source == "predicted" and run.inputs == "given"
 
 
 #: The most points that the banner of an interrupted sweep names.
@@ -144,7 +143,7 @@ def _unrun(analysis: Analysis) -> str:
     where = words.listing(named)
     return (
         f"Interrupted: {len(missing)} of {words.plural(len(planned), 'run')} are missing, at {where}. "
-        f"To go on: bufferlab run --resume {analysis.sweep.path}"
+        f"To go on: bufferlab {predicted.command(analysis) or 'run'} --resume {analysis.sweep.path}"
     )
 
 

@@ -104,12 +104,16 @@ def _other_data(sides: Sides) -> Problem | None:
         a, b = ({run.run.data_key for run in point.ok} for point in match.both)
         if a == b:
             continue
+        # Generated runs have no loaded data: the settings that would decide them are compared alone.
+        unknown = None in a | b
         deciding = _deciding(match)
         differing = [name for name in _differing(match) if name in deciding]
         refused = [name for name in differing if deciding[name] == "workload" and name not in sides.chosen]
         if refused:
             named = "; ".join(f"{name}: {' and '.join(_differing(match)[name])}" for name in refused)
             return Problem(f"the loaded data differ in {words.listing(refused)}", named, FORCE_HINT)
+        if unknown:
+            continue
         if not differing and _versions(match.a.ok) == _versions(match.b.ok):
             where = match.label or "the matched point"
             return Problem(

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 KeepTraces = Literal["all", "one", "none"]
 """The blocks of a sweep whose page traces stay in its folder."""
@@ -144,8 +144,22 @@ class Verdict(_Strict):
         "read_ahead",
         "presumes",
         "hidden_accesses",
+        "not_calibrated",
+        "short_warm_up",
     ]
     sentence: str
+
+
+def _counts_transactions(work: dict[str, int]) -> dict[str, int]:
+    if "transaction" not in work:
+        raise ValueError("a run that is played tells its transactions")
+    return work
+
+
+Work = Annotated[
+    dict[Literal["transaction", "new_order"], Annotated[int, Field(gt=0)]], AfterValidator(_counts_transactions)
+]
+"""Units of work in a window; always transactions."""
 
 
 class TracedRun(_Strict):
@@ -159,8 +173,7 @@ class TracedRun(_Strict):
     pool_frames: int = Field(gt=0)
     page_size_bytes: int = Field(gt=0)
     pages_touched: int = Field(ge=0)
-    work: dict[Literal["transaction", "new_order"], Annotated[int, Field(gt=0)]]
-    """Units of work in the window; always transactions."""
+    work: Work
     measured_reads: int = Field(ge=0)
     """Pages that the engine itself counted as read in the window."""
     modelled_reads: int = Field(ge=0)
@@ -171,24 +184,39 @@ class TracedRun(_Strict):
         """Return how far the model is from the count at the run's own point; 0.01 is 1 %."""
         return self.modelled_reads / self.measured_reads - 1 if self.measured_reads else None
 
-    @model_validator(mode="after")
-    def _counts_transactions(self) -> TracedRun:
-        if "transaction" not in self.work:
-            raise ValueError("a traced run tells its transactions")
-        return self
+
+class GeneratedRun(_Strict):
+    """The run whose page accesses were generated: no server did it."""
+
+    rules: str = Field(pattern=r"^[a-z0-9_]+$")
+    """The rules of access, by the core's name for them."""
+    rules_version: int = Field(ge=1)
+    engine_version: str
+    page_size_bytes: int = Field(gt=0)
+    database_bytes: int = Field(gt=0)
+    """Data and indexes after the load, as the engine tells them."""
+    pages: int = Field(gt=0)
+    """Pages of the loaded database."""
+    work: Work
+    notes: list[str] = []
+    """What the experiment asks for and this run has otherwise, in sentences."""
 
 
 class Prediction(_Strict):
-    """How a model filled a predicted run: from which trace, with which settings, and how far to believe it."""
+    """How a model filled a predicted run: from which accesses, with which settings, and how far to believe it.
+
+    The accesses are those of a traced run, or they were generated.
+    """
 
     model: str = Field(pattern=r"^[a-z0-9_]+$")
     model_version: int = Field(ge=1)
-    traced: TracedRun
+    traced: TracedRun | None = None
+    generated: GeneratedRun | None = None
     values: dict[str, int]
     """The settings that the model obeys besides the pool's size, as it played them."""
     pool_bytes: int = Field(gt=0)
     pool_frames: int = Field(gt=0)
-    """Bytes times the frames per byte that the traced engine counted."""
+    """Bytes times the frames per byte that the traced engine counted; of a generated run, bytes by page size."""
     nominal_frames: int = Field(gt=0)
     """Bytes by page size: the yardstick's pool."""
     found: Replayed | None
@@ -196,9 +224,10 @@ class Prediction(_Strict):
     replays: dict[str, Replayed]
     """Replays at several speeds, by name, where a setting makes time matter; else empty."""
     lru: Replayed
-    opt: Replayed
+    opt: Replayed | None = None
+    """None for generated accesses: nobody knows the future of what is not kept."""
     turnovers: float = Field(ge=0)
-    """Pages that the trace brings into this pool, from the load's first transaction on, by the pool's frames."""
+    """Pages that the accesses bring into this pool, from the load's first transaction on, by the pool's frames."""
     turnovers_before: float = Field(ge=0)
     """Those of them before the window."""
     is_traced_point: bool
@@ -211,6 +240,24 @@ class Prediction(_Strict):
         if isinstance(stored, dict) and "ends" in stored:
             raise ValueError("an earlier version predicted it: run `bufferlab predict` again")
         return stored
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Prediction:
+        if (self.traced is None) == (self.generated is None):
+            raise ValueError("the accesses of a prediction are a trace's, or they were generated")
+        return self
+
+    @property
+    def accesses(self) -> TracedRun | GeneratedRun:
+        """Return the run whose accesses were played."""
+        found = self.traced or self.generated
+        assert found is not None
+        return found
+
+    @property
+    def work(self) -> Work:
+        """Return the units of work in the window."""
+        return self.accesses.work
 
 
 class OtherPool(_Strict):

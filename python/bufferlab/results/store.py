@@ -67,6 +67,8 @@ _VERSION = {"format_version": str(FORMAT_VERSION)}
 BLOCK_TRACE_FILE = "block-trace.parquet"
 PAGE_TRACE_FILE = "page-trace.parquet"
 OTHER_POOLS_FILE = "other-pools.json"
+PREDICTED_FROM = "predicted_from"
+"""The key of plan.json that a predicted sweep has, and a measured one lacks."""
 _WRONG_FOLDER_HINT = "give the folder that `bufferlab run` printed, usually runs/<experiment>-<date>-<time>"
 
 

@@ -8,7 +8,7 @@ use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS, ORDERS, TableId};
 use crate::loaded::{Columns, Loaded, Records, UNDELIVERED};
 use crate::pools::Objects;
 use crate::schema::{Column, Schema, Type};
-use crate::tree::{Fill, Grown, Loading, Packed, Packing, pack};
+use crate::tree::{Fill, Grown, Interior, Loading, Packed, Packing, pack};
 
 /// Bytes of a compact record before its data, without null bits and lengths (rem0rec.h, `REC_N_NEW_EXTRA_BYTES`).
 const HEADER: u32 = 5;
@@ -18,6 +18,11 @@ const SYSTEM_COLUMNS: u32 = 6 + 7;
 const ROW_ID: u32 = 6;
 /// A page's number in a node pointer (rem0types.h, `REC_NODE_PTR_SIZE`).
 const CHILD: u32 = 4;
+
+/// Extents from which on a segment takes free extents ahead (fsp0fsp.h, `FSEG_FREE_LIST_LIMIT`).
+const LARGE_SEGMENT: u32 = 40;
+/// Extents by which a file grows (fsp0fsp.h, `FSP_FREE_ADD`).
+const ADDED_EXTENTS: u32 = 4;
 
 /// Bits by which a key holds a customer above an order.
 pub(super) const ORDER_BITS: u32 = 19;
@@ -61,6 +66,21 @@ impl PageSize {
     /// factor is 100).
     pub fn takes_built(self, rows: u32, bytes: u32, record: u32) -> bool {
         self.empty() >= bytes + record + Self::slots(rows + 1)
+    }
+
+    /// Returns the pages of an extent, of 1 MiB for these sizes (fsp0types.h, `FSP_EXTENT_SIZE`).
+    fn extent(self) -> u32 {
+        (1 << 20) / self.0
+    }
+
+    /// Returns the pages that a file segment of so many used pages has reserved, when they came one after another: half
+    /// an extent of single pages, then whole extents, which a large segment takes as they are added to the file
+    /// (fsp0fsp.cc, `fseg_alloc_free_page_low`, `fseg_fill_free_list`, `fsp_fill_free_list`).
+    fn reserved(self, used: u32) -> u64 {
+        let single = used.min(self.extent() / 2);
+        let extents = (used - single).div_ceil(self.extent());
+        let extents = if extents > LARGE_SEGMENT { extents.next_multiple_of(ADDED_EXTENTS) } else { extents };
+        u64::from(single) + u64::from(extents) * u64::from(self.extent())
     }
 
     /// Returns the children of an interior page, by the bytes of a key.
@@ -172,6 +192,21 @@ pub(super) struct Trees {
     pub(super) new_order: Grown,
     pub(super) order_line: Grown,
     pub(super) bytes: RowBytes,
+}
+
+impl Trees {
+    /// Returns DATA_LENGTH and INDEX_LENGTH of all tables after the load: what the two segments of each tree have
+    /// reserved (ha_innodb.cc, `calculate_index_size_stats`; dict0stats.cc, `dict_stats_update_transient_for_index`).
+    pub(super) fn reserved_bytes(&self, size: PageSize) -> u64 {
+        let Trees { warehouse, district, item, stock, customer, customer_by_name, .. } = self;
+        let fixed = [warehouse, district, item, stock, customer, customer_by_name];
+        let grown = [&self.history, &self.orders, &self.orders_by_customer, &self.new_order, &self.order_line];
+        let fixed = fixed.map(|tree| (&tree.interior, tree.leaves()));
+        let grown = grown.map(|tree| (&tree.interior, tree.leaves().count() as u32));
+        let of_tree =
+            |&(interior, leaves): &(&Interior, u32)| size.reserved(interior.count(leaves)) + size.reserved(leaves);
+        fixed.iter().chain(&grown).map(of_tree).sum::<u64>() * u64::from(size.0)
+    }
 }
 
 /// Bytes of rows that the run inserts.

@@ -55,6 +55,8 @@ pub struct Innodb {
     /// Rows that the open transaction changed, for its rollback.
     changed: Vec<(Row, Log)>,
     last_history: u32,
+    /// Bytes of tables and indexes after the load.
+    bytes: u64,
 }
 
 impl Innodb {
@@ -71,7 +73,8 @@ impl Innodb {
         let space = objects.add("(space management)", 11, 11);
         let undo = Undo::new(&mut objects, page_bytes);
         let last_history = loaded.districts() * CUSTOMERS;
-        Innodb { size, objects, trees, undo, space, changed: Vec::new(), last_history }
+        let bytes = trees.reserved_bytes(size);
+        Innodb { size, objects, trees, undo, space, changed: Vec::new(), last_history, bytes }
     }
 }
 
@@ -401,6 +404,11 @@ impl Engine for Innodb {
 
     fn objects(&self) -> &Objects {
         &self.objects
+    }
+
+    /// DATA_LENGTH and INDEX_LENGTH of all tables.
+    fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// crates/bufferlab-drive/dialects/mysql/tpcc/prefill.sql: each table once, several gets of each leaf.

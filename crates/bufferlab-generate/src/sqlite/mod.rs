@@ -104,6 +104,12 @@ impl Engine for Sqlite {
         &self.objects
     }
 
+    /// The pages of the file, of which a load leaves none free.
+    fn bytes(&self) -> u64 {
+        let pages: u64 = self.objects.all().iter().map(|object| u64::from(object.pages)).sum();
+        pages * u64::from(self.page_bytes)
+    }
+
     /// crates/bufferlab-drive/dialects/sqlite/tpcc/prefill.sql: each table once.
     fn prefill(&mut self, pools: &mut Pools) {
         let trees = &self.trees;

@@ -28,9 +28,8 @@ from bufferlab.execute.run.jobs import Job, check_job, run_job, run_workload, st
 from bufferlab.execute.run.run_checks import check_run, fatal, started_with
 from bufferlab.execute.run.supervise import Event, Outcome, supervise
 from bufferlab.execute.stop import StopRequest
-from bufferlab.plan import PlannedRun, Point
+from bufferlab.plan import PlannedRun, Point, stored_workload
 from bufferlab.plan.estimate import window_seconds
-from bufferlab.plan.grid import workload_of
 from bufferlab.results.schema import Database, Measured, PhaseDone, Run, Shape, StoredSetting, WarmUp
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
 from bufferlab.spec import Experiment
@@ -87,7 +86,7 @@ class EngineBackend:
             inputs=engine.inputs,
             clock=engine.clock,
             engine=engine.name,
-            workload=_workload(context.experiment, point),
+            workload=stored_workload(context.experiment, point),
             load=point.arrivals,
             seed=_seed(context, planned),
             host=context.host_id,
@@ -267,18 +266,6 @@ def _seed(context: SweepContext, planned: PlannedRun) -> int:
 def _stage(event: Event) -> str:
     phase = str(event["phase"])
     return _STAGES.get(phase, f"measuring {phase}")
-
-
-def _workload(experiment: Experiment, point: Point) -> dict[str, Any]:
-    """Return the workload as run.json holds it: parameters as the core took them, and a script's name and hash."""
-    script = experiment.workload.script
-    return {
-        "name": experiment.workload.name,
-        "version": workload_of(experiment).version,
-        "connections": point.connections,
-        **point.parameters,
-        **({"script": script.source, "script_sha256": script.sha256} if script else {}),
-    }
 
 
 def _settings(point: Point, result: dict[str, Any]) -> dict[str, StoredSetting]:

@@ -1,61 +1,73 @@
-"""Predicts one run by a model of the engine's buffer manager, from the page trace of another run. Starts nothing.
+"""Predicts one run by a model of the engine's buffer manager, from page accesses of another origin. Starts nothing.
 
-The run's window is that of the traced run, with the same transactions. Its clock stands still: a model of a buffer
-manager knows no time, so that no rate can be told.
+They are those of a traced run, or they are generated. The run's clock stands still: a model of a buffer manager knows
+no time, so that no rate can be told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from bufferlab.errors import Failure
 from bufferlab.execute.run.backend import FilledRun, OnStage
 from bufferlab.execute.stop import StopRequest
-from bufferlab.models.predict import Target, predict
-from bufferlab.plan import PlannedRun, Point
+from bufferlab.models.managers.declaration import BufferManager, Server
+from bufferlab.models.predict import Predicted, Watch
+from bufferlab.plan import Plan, PlannedRun, Point
 from bufferlab.registry import declared
 from bufferlab.results.page_traces import Prediction
 from bufferlab.results.schema import Measured, Run, StoredSetting
 
 PROBE = "model"
-_REPLAYING = "replaying the trace"
-_AS_TRACED = ("transactions_committed", "transactions_rolled_back", "rows_returned", "page_gets")
-"""Counters of the traced window that no pool changes."""
+
+
+class Origin(Protocol):
+    """Where page accesses come from, and the points to predict from them."""
+
+    @property
+    def plan(self) -> Plan:
+        """Return the points and their runs."""
+
+    @property
+    def server(self) -> Server:
+        """Return the server that is predicted."""
+
+    @property
+    def manager(self) -> BufferManager:
+        """Return the model that plays the accesses."""
+
+    @property
+    def host(self) -> Mapping[str, Any]:
+        """Return the description of the host for host.json."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Return what decides the predictions besides experiment and plan."""
+
+    def described(self, planned: PlannedRun, point: Point, /) -> dict[str, Any]:
+        """Return the fields of run.json that tell of engine, data and transactions."""
+
+    def predicted(self, planned: PlannedRun, point: Point, watch: Watch, /) -> Predicted:
+        """Predict a run. Raises a BufferlabError, and what `watch` raises."""
 
 
 @dataclass(frozen=True)
 class ModelBackend:
     """The backend that predicts."""
 
-    target: Target
+    origin: Origin
     folder: Path
     versions: dict[str, str]
     stop: StopRequest
 
     def begun(self, planned: PlannedRun, point: Point, /, **common: Any) -> Run:
-        """Return a run with the model's numbers about the traced run's engine, data and transactions."""
-        run = self.target.source.run
-        return Run(
-            **common,
-            source="predicted",
-            inputs="trace",
-            interval_kind="none",
-            clock="virtual",
-            engine=run.engine,
-            engine_version=run.engine_version,
-            workload=run.workload,
-            load=run.load,
-            seed=run.seed,
-            host=run.host,
-            versions=self.versions,
-            data_key=run.data_key,
-            warm_up=run.warm_up,
-            database=run.database,
-        )
+        """Return a run with the model's numbers about the origin's engine, data and transactions."""
+        described = self.origin.described(planned, point)
+        return Run(**common, source="predicted", clock="virtual", versions=self.versions, **described)
 
     @contextmanager
     def home(self, run_id: str) -> Iterator[Path]:
@@ -64,39 +76,44 @@ class ModelBackend:
 
     def do(self, planned: PlannedRun, point: Point, home: Path, filled: FilledRun, on_stage: OnStage) -> Failure | None:
         """Predict the point."""
-        on_stage(_REPLAYING, 0.0)
-        prediction = predict(self.target, point, self.stop.check)
-        filled.ran(self._settings(point, prediction), prediction.traced.engine_version)
-        filled.run.prediction = prediction
-        filled.run.measured = Measured(seconds=0.0, transactions=prediction.traced.work["transaction"])
-        filled.samples += list(self._samples(prediction))
+
+        def watch(stage: str, share: float) -> None:
+            self.stop.check()
+            on_stage(stage, share)
+
+        predicted = self.origin.predicted(planned, point, watch)
+        prediction = predicted.prediction
+        filled.ran(_settings(point, predicted), prediction.accesses.engine_version)
+        filled.run.prediction, filled.run.warm_up = prediction, predicted.warm_up
+        filled.run.measured = Measured(seconds=0.0, transactions=prediction.work["transaction"])
+        filled.samples += list(_samples(predicted))
         return None
 
     def leave(self, home: Path, filled: FilledRun) -> None:
         """Do nothing: a prediction changes nothing on this host."""
 
     def seconds_left(self, point: Point, stage: str, share: float, spent_s: float) -> float:
-        """Return 0: a replay does not tell how far it is."""
-        return 0.0
+        """Return the seconds that a stage still needs, by its share; 0 for one that does not tell how far it is."""
+        return spent_s / share - spent_s if share else 0.0
 
-    def _settings(self, point: Point, prediction: Prediction) -> dict[str, StoredSetting]:
-        """Return the settings of run.json: those that the model obeys as it played them, others as they were traced."""
-        settings = point.stored()
-        for name, setting in settings.items():
-            played = prediction.values.get(name) if setting.planned is None else setting.planned
-            setting.actual = self.target.source.setting(name).actual if played is None else played
-        return settings
 
-    def _samples(self, prediction: Prediction) -> Iterator[dict[str, Any]]:
-        """Yield the rows of the window's two edges: each metric that the traced run sampled, or why it has none."""
-        edges, counted = self.target.source.edges, _counted(prediction)
-        for metric, subjects in edges.end.items():
-            for subject in subjects:
-                change = edges.change(metric, subject).value if metric in _AS_TRACED else None
-                told = counted.pop(metric, None) if not subject else None
-                yield from _rows(metric, subject, change if told is None else told, _why_null(prediction))
-        for metric, number in counted.items():
-            yield from _rows(metric, "", number, _why_null(prediction))
+def _settings(point: Point, predicted: Predicted) -> dict[str, StoredSetting]:
+    """Return the settings of run.json: those that the model obeys as it played them, others as they were planned."""
+    settings = point.stored()
+    for name, setting in settings.items():
+        played = predicted.prediction.values.get(name) if setting.planned is None else setting.planned
+        setting.actual = predicted.actual.get(name) if played is None else played
+    return settings
+
+
+def _samples(predicted: Predicted) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the window's two edges: each metric that a measured run samples, or why it has none."""
+    counted, why = _counted(predicted.prediction), _why_null(predicted.prediction)
+    for metric, subject, change in predicted.counted:
+        told = counted.pop(metric, None) if not subject else None
+        yield from _rows(metric, subject, change if told is None else told, why)
+    for metric, number in counted.items():
+        yield from _rows(metric, "", number, why)
 
 
 def _counted(prediction: Prediction) -> dict[str, float | None]:

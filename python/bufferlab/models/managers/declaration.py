@@ -83,6 +83,8 @@ class BufferManager:
     """Returns which setting makes the reads of a pool depend on the speed of the run; None where none does."""
     doubts: Callable[[Traced, Pool], Iterable[Verdict]] = lambda _traced, _pool: ()
     """Returns why the model must not be believed at a point."""
+    untraced: Callable[[Pool], Iterable[Verdict]] = lambda _: ()
+    """Returns why the model must not be believed with a pool of which no trace tells."""
 
     @property
     def defaults(self) -> dict[str, int]:

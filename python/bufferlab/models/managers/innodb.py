@@ -29,6 +29,7 @@ _SMALLER_POOL = 2 / 3
 _CHANGED_ROWS = ("innodb_rows_inserted", "innodb_rows_updated", "innodb_rows_deleted")
 _WRITES = 0.01
 """Changed rows a transaction: a workload that only reads has fewer, which are the server's own."""
+_DEPTH = "lru_scan_depth"
 _DEEP = 1 / 10
 """Of the frames: a free list of more is filled and emptied in waves, whose height depends on time."""
 
@@ -52,12 +53,18 @@ def _doubts(traced: Traced, pool: Pool) -> Iterable[Verdict]:
             "purge of this server goes back to each changed row; it kept up in the traced run, and may not with less "
             "than two thirds of its pool. A measured run there would tell"
         )
-    depth, of_trace = pool.values["lru_scan_depth"], traced.pool.values["lru_scan_depth"]
-    if depth != of_trace and depth > _DEEP * pool.frames:
-        share = depth / pool.frames
+    of_trace = traced.pool.values[_DEPTH]
+    if pool.values[_DEPTH] != of_trace:
+        yield from _deep(pool, f" and not the trace's {of_trace:,}")
+
+
+def _deep(pool: Pool, unlike: str = "") -> Iterable[Verdict]:
+    """Yield the doubt about a long free list."""
+    depth = pool.values[_DEPTH]
+    if depth > _DEEP * pool.frames:
         yield Verdict(
             name="scan_depth",
-            sentence=f"lru_scan_depth is {depth:,} and not the trace's {of_trace:,}: it is {100 * share:.0f} % of the "
+            sentence=f"lru_scan_depth is {depth:,}{unlike}: it is {100 * depth / pool.frames:.0f} % of the "
             "frames, and how many of them are free then depends on time, which the model does not know",
         )
 
@@ -108,6 +115,7 @@ _UP_TO_10_4 = BufferManager(
     filled=_FILLED,
     by_speed=_by_speed,
     doubts=_doubts,
+    untraced=_deep,
 )
 MANAGERS = (
     _UP_TO_10_4,

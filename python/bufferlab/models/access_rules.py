@@ -1,0 +1,37 @@
+"""The list of engines and workloads whose page accesses the core can generate: one line each, nothing else to edit.
+
+Pure data. The rules themselves are Rust (crates/bufferlab-generate), reached by their name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class AccessRules:
+    """The pages that an engine wants for each statement, by the name that the core knows."""
+
+    name: str
+    version: int
+    """Grows whenever a prediction by these rules may change."""
+    engines: tuple[str, ...]
+    """The engines whose accesses they play; which versions, a model of the buffer manager tells."""
+    calibrated: str
+    """The servers beside whose page traces they were set, as versions.py reads them."""
+    presumes: Mapping[str, int | str] = field(default_factory=dict)
+    """Settings of engine and workload that the rules take to have these values."""
+
+
+RULES: tuple[AccessRules, ...] = (
+    AccessRules("innodb", 1, ("mysql", "mariadb"), "mysql >= 5.7, < 5.8", {"statements": "spec"}),
+    AccessRules("sqlite", 1, ("sqlite",), "sqlite", {"pcache": "ours"}),
+)
+WORKLOADS: tuple[str, ...] = ("tpcc",)
+"""The workloads that the core plays to the rules."""
+
+
+def of_engine(name: str) -> AccessRules | None:
+    """Return the rules of an engine; None if there are none."""
+    return next((rules for rules in RULES if name in rules.engines), None)

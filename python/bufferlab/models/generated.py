@@ -1,0 +1,371 @@
+"""Predicts the reads of an experiment from no run at all: the core generates the page accesses of its transactions.
+
+Each run of the plan is generated with its own seed, which is that of the measured run in its place. The warm-up ends
+by the rule of measured runs. A plan's percentages refer to the generated database.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bufferlab.engines import registry as engines
+from bufferlab.engines.native import failure_of_core, native
+from bufferlab.errors import SpecError
+from bufferlab.knob import CONNECTIONS, Value
+from bufferlab.models import access_rules
+from bufferlab.models.access_rules import AccessRules
+from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
+from bufferlab.models.predict import (
+    CLOCKS,
+    YARDSTICK,
+    Predicted,
+    Watch,
+    depends_on_speed,
+    manager_of,
+    presumed_otherwise,
+    require_known,
+)
+from bufferlab.plan import DataFacts, DataKnobs, Plan, PlannedRun, Point, make, stored_workload
+from bufferlab.results.metrics import RAW
+from bufferlab.results.page_traces import GeneratedRun, PagesOfObject, Prediction, Replayed, Verdict
+from bufferlab.results.schema import Database, WarmUp
+from bufferlab.results.window import Window
+from bufferlab.spec import Experiment, Overrides
+from bufferlab.units import format_count
+from bufferlab.versions import in_words
+from bufferlab.workloads import registry as workloads
+
+TRANSACTIONS_PER_S = 400
+"""The generator's clock (crates/bufferlab-generate/src/run.rs, `TRANSACTION_US`): a window asked for in seconds."""
+LEAST_RUNS = 3
+"""Runs of a point at least, each with its own seed, so that means have intervals."""
+_FILLINGS = 4
+"""Transactions per frame after which a warm-up ends at the latest, where its cap fails a measured run.
+
+The gate watches as many transactions as the pool has frames where misses are rare (gate.rs, `last_span`).
+"""
+
+_OWN_TIME = "the generator's time"
+
+_MOST_TRANSACTIONS = 99_000_000
+"""Of a run, which has a stretch more at most (crates/bufferlab-generate/src/job.rs, `MAX_TRANSACTIONS`)."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The points of an experiment, to be predicted from generated accesses, and by which rules and model."""
+
+    plan: Plan
+    server: Server
+    rules: AccessRules
+    manager: BufferManager
+    databases: Mapping[DataKnobs, Mapping[str, Any]]
+    """The loaded databases of the plan, as the core tells them."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Return what decides the predictions besides experiment and plan."""
+        return {
+            "server": f"{self.server.engine} {self.server.version}",
+            "rules": self.rules.name,
+            "rules_version": self.rules.version,
+            "model": self.manager.name,
+            "model_version": self.manager.version,
+        }
+
+    @property
+    def host(self) -> dict[str, Any]:
+        """Return the description of the host: none matters."""
+        return {}
+
+    def described(self, planned: PlannedRun, point: Point) -> dict[str, Any]:
+        """Return the fields of run.json that tell of engine, data and transactions."""
+        return {
+            "inputs": "generated",
+            "interval_kind": "between-run",
+            "engine": self.server.engine,
+            "engine_version": self.server.version,
+            "workload": stored_workload(self.plan.experiment, point),
+            "load": point.arrivals,
+            "seed": planned.seed,
+            "database": Database(bytes_loaded=self.databases[point.data]["database_bytes"]),
+        }
+
+    def predicted(self, planned: PlannedRun, point: Point, watch: Watch) -> Predicted:
+        """Generate one run of a point, and return what the model counts in its window, beside the yardstick.
+
+        Raises SpecError for what the core refuses, and what `watch` raises.
+        """
+        experiment, database = self.plan.experiment, self.databases[point.data]
+        pool = self._pool(point)
+        names = [_OWN_TIME, *(CLOCKS if self.manager.by_speed(pool) else ())]
+        window = window_transactions(experiment)
+        job = {
+            **_job(self.rules, experiment, point.data),
+            "workload": {**point.parameters, "seed": planned.seed},
+            "connections": point.connections,
+            "prefill": True,
+            "pools": [*self._pools(point, pool, names), _asked(YARDSTICK, {}, pool.frames)],
+            "warm_up": {"gate_within": _cap(experiment, pool.frames)},
+            "at_least": experiment.warm_up.min_transactions,
+            "one_window": True,
+            "window_transactions": window,
+        }
+        told = _generated(job, _watching(watch, window))
+        *played, lru = told["pools"]
+        replays = {name: _replayed(one) for name, one in zip(names, played, strict=True)}
+        found = replays[_OWN_TIME]
+        why = self.manager.by_speed(pool)
+        speed = depends_on_speed(why, replays, window) if why else None
+        prediction = Prediction(
+            model=self.manager.name,
+            model_version=self.manager.version,
+            generated=self._run(point, played[0]),
+            values=dict(pool.values),
+            pool_bytes=_pool_bytes(self.server.engine, point),
+            pool_frames=pool.frames,
+            nominal_frames=pool.frames,
+            found=None if speed else found,
+            replays=replays if why else {},
+            lru=_replayed(lru),
+            turnovers=found.brought_in_since_start / pool.frames,
+            turnovers_before=(found.brought_in_since_start - found.brought_in) / pool.frames,
+            is_traced_point=False,
+            verdicts=[*self._verdicts(point, pool, played[0], database), *([speed] if speed else [])],
+        )
+        return Predicted(prediction, _warm_up(played[0]), {}, self._samples(played[0]))
+
+    def _pool(self, point: Point) -> Pool:
+        values = {name: _value(point, name, default) for name, default in self.manager.defaults.items()}
+        return Pool(_pool_bytes(self.server.engine, point) // _page_bytes(self.server.engine, point.data), values)
+
+    def _pools(self, point: Point, pool: Pool, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the model's pools, one at each speed."""
+        seen = Traced(
+            server=self.server,
+            pool=pool,
+            edges=Window({}, {}, None),
+            transactions=window_transactions(self.plan.experiment),
+            connections=point.connections,
+            objects=_objects(self.databases[point.data]),
+            ran={name: value for name, value in point.knobs.items() if type(value) is int},
+            others=lambda: (),
+        )
+        settings = self.manager.settings(seen, pool)
+        times = {_OWN_TIME: 1.0, **{name: clock.within for name, clock in CLOCKS.items()}}
+        return [_asked(self.manager.name, settings, pool.frames, times[name]) for name in names]
+
+    def _run(self, point: Point, played: Mapping[str, Any]) -> GeneratedRun:
+        database = self.databases[point.data]
+        counts = {"transaction": played["transactions"], "new_order": played["new_orders"]}
+        return GeneratedRun(
+            rules=self.rules.name,
+            rules_version=self.rules.version,
+            engine_version=self.server.version,
+            page_size_bytes=_page_bytes(self.server.engine, point.data),
+            database_bytes=database["database_bytes"],
+            pages=_pages(database),
+            work={name: count for name, count in counts.items() if count},
+            notes=notes(self.plan.experiment),
+        )
+
+    def _verdicts(
+        self, point: Point, pool: Pool, played: Mapping[str, Any], database: Mapping[str, Any]
+    ) -> Iterable[Verdict]:
+        if not self.server.is_in(self.rules.calibrated):
+            sentence = (
+                f"the rules of access were set beside traces of {in_words(self.rules.calibrated)}, and of no "
+                f"{self.server.engine} {self.server.version}"
+            )
+            yield Verdict(name="not_calibrated", sentence=sentence)
+        if pool.frames >= (pages := _pages(database)):
+            yield Verdict(name="holds_all", sentence=f"the pool holds all {format_count(pages)} pages of the database")
+        if not played["is_warm"]:
+            sentence = (
+                f"the warm-up ended at its cap of {played['warm_up_transactions']:,} transactions, before the pool was "
+                "warm: first reads of pages weigh too much"
+            )
+            yield Verdict(name="short_warm_up", sentence=sentence)
+        yield from self.manager.untraced(pool)
+        yield from presumed_otherwise({**self.manager.presumes, **self.rules.presumes}, lambda name: _set(point, name))
+
+    def _samples(self, played: Mapping[str, Any]) -> list[tuple[str, str, float | None]]:
+        """Return each metric that a measured run samples, with its subject and change; None where nothing is known."""
+        types = workloads.declaration(self.plan.experiment.workload.name).transaction_types
+        of_types = {"transactions_committed": played["committed"], "transactions_rolled_back": played["rolled_back"]}
+        found: list[tuple[str, str, float | None]] = [
+            (metric, name, count)
+            for metric, counts in of_types.items()
+            for name, count in zip(types, counts, strict=False)
+        ]
+        found.append(("page_gets", "", played["gets"]))
+        known = {metric for metric, _, _ in found}
+        raw = (*RAW, *engines.declaration(self.server.engine).results.raw)
+        return found + [(metric.name, "", None) for metric in raw if metric.name not in known]
+
+
+def generated(experiment: Experiment, server: Server, overrides: Overrides, base: Experiment) -> Generated:
+    """Return the points of an experiment, each to be predicted from generated accesses.
+
+    `base` is the experiment without the settings of the command line. Raises SpecError for what has no rules or no
+    model, for a setting that neither obeys, and for a point that cannot be.
+    """
+    rules = rules_for(experiment)
+    manager = manager_of(server, f"engine {server.engine}")
+    engine = engines.declaration(experiment.engine)
+    parameters = [knob.name for knob in workloads.declaration(experiment.workload.name).parameters]
+    known = [engine.results.pool, engine.page_knob, *manager.defaults, *parameters, CONNECTIONS.name]
+    where = f"experiment {experiment.name}"
+
+    def ran(name: str) -> str:
+        return str(base.asked.get(name, ""))
+
+    settable = Overrides(
+        set_knobs=tuple(one for one in overrides.set_knobs if one[0] != "server"), sweep=overrides.sweep
+    )
+    require_known(known, settable, experiment, ran, "what generates page accesses", where)
+    databases: dict[DataKnobs, Mapping[str, Any]] = {}
+
+    def facts(data: DataKnobs) -> DataFacts:
+        if data not in databases:
+            databases[data] = _loaded(rules, experiment, data)
+        return DataFacts(int(databases[data]["database_bytes"]))
+
+    plan = make(experiment, facts)
+    for point in plan.points:
+        facts(point.data)
+    return Generated(plan, server, rules, manager, databases)
+
+
+def window_transactions(experiment: Experiment) -> int:
+    """Return the transactions of a window; of one that is a time, as many as the generator's clock has in it."""
+    measure = experiment.measure
+    return measure.transactions or round((measure.duration or 0) * TRANSACTIONS_PER_S)
+
+
+def notes(experiment: Experiment) -> list[str]:
+    """Return what an experiment asks for and generated runs have otherwise, in sentences."""
+    found = []
+    if experiment.measure.transactions is None:
+        found.append(
+            f"The window of {experiment.measure.duration:g} s is one of {window_transactions(experiment):,} "
+            f"transactions, {TRANSACTIONS_PER_S} a second: no time passes here."
+        )
+    if experiment.phases:
+        names = ", ".join(phase.name for phase in experiment.phases)
+        found.append(f"Not predicted: what runs after the window ({names}).")
+    return found
+
+
+def rules_for(experiment: Experiment) -> AccessRules:
+    """Return the rules by which page accesses of an experiment are generated. Raises SpecError where there are none."""
+    rules = access_rules.of_engine(experiment.engine)
+    if rules is None:
+        there = ", ".join(name for one in access_rules.RULES for name in one.engines)
+        what = f"no page accesses can be generated for engine {experiment.engine}"
+        raise SpecError(what, f"engine {experiment.engine}", f"choose --engine {there}")
+    name = experiment.workload.name
+    if name not in access_rules.WORKLOADS:
+        what = f"no page accesses can be generated for workload {name}"
+        hint = (
+            f"there is a generator for {', '.join(access_rules.WORKLOADS)}; of another workload one run with "
+            "--probe page-trace tells the rest: bufferlab predict RUN"
+        )
+        raise SpecError(what, f"experiment {experiment.name}", hint)
+    return rules
+
+
+def _loaded(rules: AccessRules, experiment: Experiment, data: DataKnobs) -> Mapping[str, Any]:
+    """Return the loaded database as the core tells it: its bytes, and the pages of its tables and indexes."""
+    return _generated({**_job(rules, experiment, data), "pools": []}, None)
+
+
+def _job(rules: AccessRules, experiment: Experiment, data: DataKnobs) -> dict[str, Any]:
+    """Return the parts of a job that decide the database; a run has others in place of the last four."""
+    words = {knob.name: knob.spelling for knob in workloads.declaration(experiment.workload.name).parameters}
+    return {
+        "engine": rules.name,
+        "page_size_bytes": _page_bytes(experiment.engine, data),
+        "workload": {words[name]: value for name, value in data.parameters},
+        "connections": 1,
+        "warm_up": {"transactions": 0},
+        "window_transactions": 1,
+    }
+
+
+def _generated(job: Mapping[str, Any], watch: Callable[[int, int | None], None] | None) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = json.loads(native().generate(json.dumps(job), watch))
+    except Exception as error:
+        failure = failure_of_core(error)
+        if failure is None or failure.kind != "usage":
+            raise
+        raise SpecError(failure.what, failure.where, failure.hint) from error
+    return told
+
+
+def _watching(watch: Watch, window: int) -> Callable[[int, int | None], None]:
+    def hear(_transactions: int, measured: int | None) -> None:
+        if measured is None:
+            watch("warming up", 0.0)
+        else:
+            watch("generating", measured / window)
+
+    return hear
+
+
+def _asked(model: str, settings: Mapping[str, Any], frames: int, time: float = 1.0) -> dict[str, Any]:
+    return {"model": model, "settings": dict(settings), "frames": frames, "time": time}
+
+
+def _cap(experiment: Experiment, frames: int) -> int:
+    """Return the transactions after which a warm-up ends at the latest.
+
+    A cap that fails a measured run protects its host's time. Here the gate may have more of it.
+    """
+    warm_up, most = experiment.warm_up, max(0, _MOST_TRANSACTIONS - window_transactions(experiment))
+    return min(max(warm_up.max_transactions, _FILLINGS * frames if warm_up.on_cap == "fail" else 0), most)
+
+
+def _warm_up(played: Mapping[str, Any]) -> WarmUp:
+    gate = played["gate"] if played["is_warm"] else "cap"
+    return WarmUp(gate=gate, seconds=0.0, transactions=played["warm_up_transactions"])
+
+
+def _replayed(played: Mapping[str, Any]) -> Replayed:
+    counted = {name: played[name] for name in Replayed.model_fields if name in played}
+    return Replayed(**counted, gets_if_in_pool=0)
+
+
+def _objects(database: Mapping[str, Any]) -> list[PagesOfObject]:
+    return [
+        PagesOfObject(name=one["name"], first_page=one["first_page"], pages=one["pages"])
+        for one in database["objects"]
+        if one["pages"]
+    ]
+
+
+def _pages(database: Mapping[str, Any]) -> int:
+    return sum(one["pages"] for one in database["objects"])
+
+
+def _page_bytes(engine: str, data: DataKnobs) -> int:
+    return int(dict(data.knobs)[engines.declaration(engine).page_knob])
+
+
+def _pool_bytes(engine: str, point: Point) -> int:
+    return point.engine[engines.declaration(engine).results.pool].number
+
+
+def _value(point: Point, name: str, default: int) -> int:
+    setting = point.settings.get(name)
+    return setting.number if setting and setting.value is not None else default
+
+
+def _set(point: Point, name: str) -> Value:
+    """Return the value of a setting; None where it is left to the engine, or where there is none of that name."""
+    setting = {**point.engine, **point.workload}.get(name)
+    return setting.value if setting else None
