@@ -1,18 +1,22 @@
 //! A run asked for by JSON: an engine, a scale, pools, a warm-up and a window; and what cannot be asked.
 
-use bufferlab_sim::MODELS;
+use bufferlab_sim::{MODELS, Manager, OneIn};
 use bufferlab_workload::tpcc::TpccConfig;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::engine::Engine;
 use crate::innodb::Innodb;
 use crate::loaded::Loaded;
+use crate::pools::Pools;
 use crate::run::{MakePools, Plan, Run, RunError, WarmUp, run};
+use crate::scale::{self, Simulation};
+use crate::shares::Shares;
 use crate::sqlite::{self, Sqlite};
 
-/// Transactions of a run at most: keys of orders and numbers of pages have 32 bits.
-const MAX_TRANSACTIONS: u64 = 100_000_000;
-/// Warehouses of a server's layout at most: rows of STOCK have 32-bit numbers.
+/// Transactions of a simulation at most: keys of orders and numbers of pages have 32 bits.
+pub const MAX_TRANSACTIONS: u64 = 100_000_000;
+/// Warehouses of a server's layout at most: rows of STOCK have 32-bit numbers. More are simulated by fewer.
 const MAX_WAREHOUSES: u32 = 40_000;
 
 /// A pool to play the accesses to.
@@ -47,6 +51,12 @@ pub struct Job {
     pub page_size_bytes: u32,
     /// Scale, seeds and skew of TPC-C.
     pub workload: TpccConfig,
+    /// Simulate one page in so many; 1 for all. Chosen by itself where neither this nor `simulated_warehouses` is given.
+    #[serde(default)]
+    pub one_in: Option<u32>,
+    /// Simulate so many warehouses for all; all where `one_in` alone is given.
+    #[serde(default)]
+    pub simulated_warehouses: Option<u32>,
     /// Connections.
     pub connections: u32,
     /// Whether all tables are read before the first transaction, as in a measured run.
@@ -76,70 +86,98 @@ pub trait Gate {
 pub type MakeGate<'a> = dyn Fn(u32, u64) -> Box<dyn Gate> + 'a;
 
 /// Transactions after which a gate is asked, as in a measured run.
-const STRETCH: u64 = 500;
+pub const STRETCH: u64 = 500;
 
-/// Does a job.
+/// Does a job: exactly, or by simulating a part of the database ([`scale`]).
 ///
 /// # Errors
 /// When something cannot be asked, with the name of the field and what is possible.
 pub fn generate(job: &Job, gate: &MakeGate<'_>) -> Result<Run, RunError> {
-    check(job)?;
-    let most = match job.warm_up {
-        WarmUpAsked::Transactions(all) => all,
-        // The last stretch may pass the limit.
-        WarmUpAsked::GateWithin(most) => most + STRETCH,
-    };
-    let transactions = most + job.window_transactions;
-    let mut gates: Vec<Box<dyn Gate>> = job.pools.iter().map(|pool| gate(pool.frames, STRETCH)).collect();
+    let limits = check(job)?;
+    let way = scale::choose(job, &limits)?;
+    let runs: Result<Vec<_>, _> =
+        way.simulations(job)?.into_iter().map(|part| simulate(job, &part, gate).map(|run| (part, run))).collect();
+    Ok(way.combine(job, runs?))
+}
+
+/// Runs one simulation. Its pools are those of the job for each of its shares, share after share.
+fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>) -> Result<Run, RunError> {
+    let transactions = part.most_transactions();
+    let all = || part.shares.iter().flat_map(|share| job.pools.iter().map(move |pool| (share, pool)));
+    let mut gates: Vec<Box<dyn Gate>> = all().map(|(_, pool)| gate(part.frames(pool.frames), STRETCH)).collect();
+    // A gate hears of as many misses as all pages would have.
+    let times: Vec<u64> = all().map(|((shares, _), _)| shares.one_in().into()).collect();
     let gates = std::cell::RefCell::new(&mut gates);
-    let mut prefill = |pool: usize, misses: u64| gates.borrow_mut()[pool].prefill(misses);
-    let mut is_warm = |pool: usize, misses: u64| gates.borrow_mut()[pool].is_warm(misses);
-    let warm_up = match job.warm_up {
+    let mut prefill = |pool: usize, misses: u64| gates.borrow_mut()[pool].prefill(misses * times[pool]);
+    let mut is_warm = |pool: usize, misses: u64| gates.borrow_mut()[pool].is_warm(misses * times[pool]);
+    let warm_up = match part.warm_up {
         WarmUpAsked::Transactions(all) => WarmUp::Transactions(all),
         WarmUpAsked::GateWithin(most) => {
             WarmUp::Gate { stretch: STRETCH, most, prefill: &mut prefill, is_warm: &mut is_warm }
         }
     };
     let plan = Plan {
-        config: job.workload,
+        config: part.config,
         connections: job.connections,
         prefill: job.prefill,
         warm_up,
-        window: job.window_transactions,
+        window: part.window,
         census: job.census,
+        transaction_us: part.transaction_us,
     };
     let pools: Box<MakePools<'_>> = Box::new(|pages| {
-        let made = job.pools.iter().map(|pool| {
-            let entry = MODELS.iter().find(|entry| entry.name == pool.model);
-            let entry = entry.ok_or_else(|| format!("there is no model {}", pool.model))?;
-            (entry.make)(&pool.settings.to_string(), pool.frames, pages).map_err(|error| error.to_string())
+        let made = part.shares.iter().map(|&(shares, number)| {
+            let own: Result<Vec<_>, String> =
+                job.pools.iter().map(|pool| make(pool, part, shares, number, pages)).collect();
+            own.map(|own| (shares, number, own))
         });
-        made.collect()
+        made.collect::<Result<Vec<_>, _>>().map(Pools::of_shares)
     });
     match job.engine.as_str() {
         "innodb" => {
-            let loaded = Loaded::new(&job.workload, &Innodb::records());
+            let loaded = Loaded::new(&part.config, &Innodb::records());
             run(Innodb::new(job.page_size_bytes, &loaded, transactions), loaded, plan, pools)
         }
         _ => {
-            let loaded = Loaded::new(&job.workload, &Sqlite::records());
+            let loaded = Loaded::new(&part.config, &Sqlite::records());
             run(Sqlite::new(job.page_size_bytes, &loaded, transactions), loaded, plan, pools)
         }
     }
 }
 
-fn check(job: &Job) -> Result<(), RunError> {
+/// Makes a pool of a share of a simulation's pages.
+fn make(
+    asked: &PoolAsked,
+    part: &Simulation,
+    shares: Shares,
+    number: u32,
+    pages: u32,
+) -> Result<Box<dyn Manager + Send>, String> {
+    let entry = MODELS.iter().find(|entry| entry.name == asked.model);
+    let entry = entry.ok_or_else(|| format!("there is no model {}", asked.model))?;
+    let frames = shares.frames(number, part.frames(asked.frames));
+    let one_in = OneIn::new(f64::from(shares.one_in()) / part.part);
+    (entry.make)(&asked.settings.to_string(), frames, shares.pages(pages), one_in).map_err(|error| error.to_string())
+}
+
+/// What an engine's rules can do at once.
+pub struct Limits {
+    /// Warehouses.
+    pub warehouses: u32,
+    /// Bytes of memory of a warehouse's layout.
+    pub layout_bytes: u64,
+}
+
+fn check(job: &Job) -> Result<Limits, RunError> {
     let refuse = |field: &'static str, what: String| Err(RunError::Asked { field, what });
-    let (warehouses, pages): (u32, std::ops::RangeInclusive<u32>) = match job.engine.as_str() {
-        "innodb" => (MAX_WAREHOUSES, 4096..=16384),
-        "sqlite" => (sqlite::MAX_WAREHOUSES, sqlite::MIN_PAGE_BYTES..=65536),
+    let bytes = job.page_size_bytes;
+    let (warehouses, pages, layout): (u32, std::ops::RangeInclusive<u32>, fn(u32) -> u64) = match job.engine.as_str() {
+        "innodb" => (MAX_WAREHOUSES, 4096..=16384, Innodb::layout_bytes),
+        "sqlite" => (sqlite::MAX_WAREHOUSES, sqlite::MIN_PAGE_BYTES..=65536, Sqlite::layout_bytes),
         other => return refuse("engine", format!("no rules are known for {other}; innodb and sqlite have them")),
     };
-    if job.workload.warehouses() > warehouses {
-        return refuse("warehouses", format!("{} has rules for at most {warehouses}", job.engine));
-    }
-    if !pages.contains(&job.page_size_bytes) || !job.page_size_bytes.is_power_of_two() {
-        let what = format!("{} has no pages of {} bytes here, but of {pages:?}", job.engine, job.page_size_bytes);
+    if !pages.contains(&bytes) || !bytes.is_power_of_two() {
+        let what = format!("{} has no pages of {bytes} bytes here, but of {pages:?}", job.engine);
         return refuse("page_size", what);
     }
     if job.engine == "sqlite" && job.connections != 1 {
@@ -151,9 +189,5 @@ fn check(job: &Job) -> Result<(), RunError> {
     if job.connections == 0 || job.window_transactions == 0 {
         return refuse("window_transactions", "a window and a connection are needed".into());
     }
-    let (WarmUpAsked::Transactions(warm_up) | WarmUpAsked::GateWithin(warm_up)) = job.warm_up;
-    if warm_up.saturating_add(job.window_transactions) > MAX_TRANSACTIONS {
-        return refuse("warm_up", format!("a run has at most {MAX_TRANSACTIONS} transactions"));
-    }
-    Ok(())
+    Ok(Limits { warehouses, layout_bytes: layout(bytes) })
 }

@@ -12,6 +12,8 @@ pub mod job;
 pub mod loaded;
 pub mod pools;
 pub mod run;
+pub mod scale;
 pub mod schema;
+pub mod shares;
 pub mod sqlite;
 pub mod tree;

@@ -1,6 +1,6 @@
 //! A run without a server: the driver's transactions, the pools' warm-ups, and what each pool reads in its window.
 
-use bufferlab_sim::{Counts, Manager};
+use bufferlab_sim::Counts;
 use bufferlab_workload::client::{ClientError, Workload};
 use bufferlab_workload::tpcc::{TpccConfig, TpccConfigError, TpccDriver};
 use serde::Serialize;
@@ -9,8 +9,9 @@ use crate::engine::Engine;
 use crate::ghost::Ghost;
 use crate::loaded::Loaded;
 use crate::pools::{Counted, Object, Pools};
+use crate::scale::Way;
 
-/// Microseconds of a transaction by the generator's clock: 400 a second. It decides when InnoDB's cleaner works.
+/// Microseconds of a transaction by the clock of a whole database: 400 a second. It decides when InnoDB's cleaner works.
 pub const TRANSACTION_US: u64 = 2_500;
 
 /// The index of New-Order among the transaction types.
@@ -47,6 +48,8 @@ pub struct Plan<'a> {
     pub window: u64,
     /// Whether to count pages of tables and indexes, in the window of the first pool.
     pub census: bool,
+    /// Microseconds of a transaction by the generator's clock.
+    pub transaction_us: u64,
 }
 
 /// What one pool did.
@@ -67,6 +70,9 @@ pub struct PoolRun {
     pub counts: Counts,
     /// Frames that hold a page at the window's end.
     pub frames_used: u32,
+    /// The error of the misses that is to be expected of a simulation of less than all pages, as a share of them; none
+    /// of an exact one, and where nothing is missed.
+    pub error: Option<f64>,
 }
 
 /// What a run gave.
@@ -78,6 +84,8 @@ pub struct Run {
     pub census: Vec<Counted>,
     /// The tables and indexes after the load.
     pub objects: Vec<Object>,
+    /// The part of the database that was simulated.
+    pub way: Way,
 }
 
 /// The error of a run.
@@ -106,7 +114,7 @@ pub enum RunError {
 }
 
 /// Makes pools, given the number of pages.
-pub type MakePools<'a> = dyn FnOnce(u32) -> Result<Vec<Box<dyn Manager + Send>>, String> + 'a;
+pub type MakePools<'a> = dyn FnOnce(u32) -> Result<Pools, String> + 'a;
 
 #[derive(Clone, Copy, PartialEq)]
 enum State {
@@ -123,6 +131,7 @@ struct Progress<E> {
     runs: Vec<PoolRun>,
     census: Vec<Counted>,
     transactions: u64,
+    transaction_us: u64,
     new_orders: u64,
 }
 
@@ -131,7 +140,7 @@ struct Progress<E> {
 /// # Errors
 /// When the configuration or a pool cannot be.
 pub fn run<E: Engine>(engine: E, loaded: Loaded, plan: Plan<'_>, pools: Box<MakePools<'_>>) -> Result<Run, RunError> {
-    let pools = Pools::new(pools(engine.objects().pages()).map_err(RunError::Pool)?);
+    let pools = pools(engine.objects().pages()).map_err(RunError::Pool)?;
     let drivers: Result<Vec<_>, _> =
         (0..plan.connections).map(|index| TpccDriver::new(plan.config, index, plan.connections)).collect();
     let count = pools.len();
@@ -142,15 +151,17 @@ pub fn run<E: Engine>(engine: E, loaded: Loaded, plan: Plan<'_>, pools: Box<Make
         runs: vec![PoolRun::default(); count],
         census: Vec::new(),
         transactions: 0,
+        transaction_us: plan.transaction_us,
         new_orders: 0,
     };
+    let way = Way { warehouses: plan.config.warehouses(), ..Way::default() };
     if plan.prefill {
         let Ghost { engine, pools, .. } = &mut progress.ghost;
         engine.prefill(pools);
     }
     progress.play(plan)?;
     let objects = progress.ghost.engine.objects().all().to_vec();
-    Ok(Run { pools: progress.runs, census: progress.census, objects })
+    Ok(Run { pools: progress.runs, census: progress.census, objects, way })
 }
 
 impl<E: Engine> Progress<E> {
@@ -231,7 +242,7 @@ impl<E: Engine> Progress<E> {
     /// Executes the next transaction of the connection whose turn it is.
     fn transaction(&mut self) -> Result<(), RunError> {
         let connection = (self.transactions % self.drivers.len() as u64) as usize;
-        self.ghost.pools.turn(connection as u16, self.transactions * TRANSACTION_US);
+        self.ghost.pools.turn(connection as u16, self.transactions * self.transaction_us);
         let driver = &mut self.drivers[connection];
         let planned = driver.plan();
         driver.execute(&mut self.ghost)?;
