@@ -1,15 +1,16 @@
 //! A run asked for by JSON: an engine, a scale, pools, a warm-up and a window; and what cannot be asked.
 
 use bufferlab_sim::{MODELS, Manager, OneIn};
-use bufferlab_workload::tpcc::TpccConfig;
-use serde::Deserialize;
+use bufferlab_workload::tpcc::{TpccConfig, TpccConfigError};
+use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
 use crate::engine::Engine;
-use crate::innodb::Innodb;
+use crate::innodb::{self, Innodb};
 use crate::loaded::Loaded;
 use crate::pools::Pools;
-use crate::run::{MakePools, Plan, Run, RunError, WarmUp, run};
+use crate::rows::{RowTable, RowsAsked};
+use crate::run::{MakePools, Plan, Run, RunError, WarmUp, run, run_rows};
 use crate::scale::{self, Simulation};
 use crate::shares::Shares;
 use crate::sqlite::{self, Sqlite};
@@ -31,6 +32,56 @@ pub struct PoolAsked {
     pub frames: u32,
 }
 
+/// The workload of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Workload {
+    /// TPC-C: scale, seeds and skew.
+    Tpcc(TpccConfig),
+    /// The workload hot_rows, which has a field of that name.
+    HotRows(RowsAsked),
+}
+
+impl<'de> Deserialize<'de> for Workload {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let asked = Value::deserialize(from)?;
+        let read = if asked.get("hot_rows").is_some() {
+            serde_json::from_value(asked).map(Workload::HotRows)
+        } else {
+            serde_json::from_value(asked).map(Workload::Tpcc)
+        };
+        read.map_err(de::Error::custom)
+    }
+}
+
+impl Workload {
+    /// Returns the microseconds of a transaction by the generator's clock, which decides when InnoDB's cleaner works: of
+    /// 400 a second, and of 10,000 selects.
+    pub fn transaction_us(&self) -> u64 {
+        match self {
+            Workload::Tpcc(_) => 2_500,
+            Workload::HotRows(_) => 100,
+        }
+    }
+
+    /// Returns the warehouses; another workload than TPC-C is as one.
+    pub fn warehouses(&self) -> u32 {
+        match self {
+            Workload::Tpcc(config) => config.warehouses(),
+            Workload::HotRows(_) => 1,
+        }
+    }
+
+    /// Returns the same with another scale, and another seed of the run for each number but 0.
+    ///
+    /// # Errors
+    /// When there is no such scale.
+    pub fn of(&self, warehouses: u32, seed: u64) -> Result<Self, TpccConfigError> {
+        let Workload::Tpcc(of) = self else { return Ok(*self) };
+        let config = TpccConfig::new(warehouses, of.load_seed(), of.run_seed().wrapping_add(seed))?;
+        Ok(Workload::Tpcc(config.with_skew(of.skew())))
+    }
+}
+
 /// When a warm-up ends.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,8 +100,8 @@ pub struct Job {
     pub engine: String,
     /// Bytes of a page.
     pub page_size_bytes: u32,
-    /// Scale, seeds and skew of TPC-C.
-    pub workload: TpccConfig,
+    /// Scale, seeds and what is done.
+    pub workload: Workload,
     /// Simulate one page in so many; 1 for all. Chosen by itself where neither this nor `simulated_warehouses` is given.
     #[serde(default)]
     pub one_in: Option<u32>,
@@ -117,7 +168,6 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>) -> Result<Run, Ru
         }
     };
     let plan = Plan {
-        config: part.config,
         connections: job.connections,
         prefill: job.prefill,
         warm_up,
@@ -133,13 +183,23 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>) -> Result<Run, Ru
         });
         made.collect::<Result<Vec<_>, _>>().map(Pools::of_shares)
     });
+    let config = match &part.workload {
+        Workload::Tpcc(config) => *config,
+        Workload::HotRows(rows) => {
+            let table: Box<dyn RowTable> = match job.engine.as_str() {
+                "innodb" => Box::new(innodb::Rows::new(job.page_size_bytes, rows)),
+                _ => Box::new(sqlite::Rows::new(job.page_size_bytes, rows)),
+            };
+            return run_rows(table, &rows.config()?, plan, pools);
+        }
+    };
     match job.engine.as_str() {
         "innodb" => {
-            let loaded = Loaded::new(&part.config, &Innodb::records());
+            let loaded = Loaded::new(&config, &Innodb::records());
             run(Innodb::new(job.page_size_bytes, &loaded, transactions), loaded, plan, pools)
         }
         _ => {
-            let loaded = Loaded::new(&part.config, &Sqlite::records());
+            let loaded = Loaded::new(&config, &Sqlite::records());
             run(Sqlite::new(job.page_size_bytes, &loaded, transactions), loaded, plan, pools)
         }
     }
@@ -188,6 +248,12 @@ fn check(job: &Job) -> Result<Limits, RunError> {
     }
     if job.connections == 0 || job.window_transactions == 0 {
         return refuse("window_transactions", "a window and a connection are needed".into());
+    }
+    if let Workload::HotRows(rows) = &job.workload {
+        rows.config()?;
+        if let Some(what) = rows.refusal() {
+            return refuse("pad_chars", what);
+        }
     }
     Ok(Limits { warehouses, layout_bytes: layout(bytes) })
 }

@@ -114,7 +114,7 @@ impl District {
 
 /// The loaded database.
 pub struct Loaded {
-    warehouses: u32,
+    config: TpccConfig,
     districts: Vec<District>,
     /// Bytes of each warehouse's rows of STOCK.
     stock: Vec<Vec<u16>>,
@@ -130,7 +130,7 @@ impl Loaded {
     pub fn new(config: &TpccConfig, records: &dyn Records) -> Self {
         let own = config.warehouses().min(OWN_WAREHOUSES);
         let mut loaded = Loaded {
-            warehouses: config.warehouses(),
+            config: *config,
             districts: (0..own * DISTRICTS).map(|_| District::default()).collect(),
             stock: vec![Vec::new(); own as usize],
             items: Vec::new(),
@@ -218,14 +218,19 @@ impl Loaded {
         &mut self.districts[district as usize]
     }
 
+    /// Returns scale, seeds and skew.
+    pub fn config(&self) -> &TpccConfig {
+        &self.config
+    }
+
     /// Returns the number of warehouses.
     pub fn warehouses(&self) -> u32 {
-        self.warehouses
+        self.config.warehouses()
     }
 
     /// Returns the number of districts.
     pub fn districts(&self) -> u32 {
-        self.warehouses * DISTRICTS
+        self.warehouses() * DISTRICTS
     }
 
     /// Returns a district, counted from zero.

@@ -1,18 +1,17 @@
 //! A run without a server: the driver's transactions, the pools' warm-ups, and what each pool reads in its window.
 
 use bufferlab_sim::Counts;
-use bufferlab_workload::client::{ClientError, Workload};
-use bufferlab_workload::tpcc::{TpccConfig, TpccConfigError, TpccDriver};
+use bufferlab_workload::client::{Client, ClientError, Workload};
+use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsConfigError, HotRowsDriver};
+use bufferlab_workload::tpcc::{TpccConfigError, TpccDriver};
 use serde::Serialize;
 
 use crate::engine::Engine;
 use crate::ghost::Ghost;
 use crate::loaded::Loaded;
-use crate::pools::{Counted, Object, Pools};
+use crate::pools::{Counted, Object, Objects, Pools};
+use crate::rows::{RowGhost, RowTable};
 use crate::scale::Way;
-
-/// Microseconds of a transaction by the clock of a whole database: 400 a second. It decides when InnoDB's cleaner works.
-pub const TRANSACTION_US: u64 = 2_500;
 
 /// The index of New-Order among the transaction types.
 const NEW_ORDER: usize = 0;
@@ -36,11 +35,9 @@ pub enum WarmUp<'a> {
 
 /// What to run.
 pub struct Plan<'a> {
-    /// Scale, seeds and skew.
-    pub config: TpccConfig,
     /// Connections, each with a driver of its own.
     pub connections: u32,
-    /// Whether the tables are read once before the first transaction.
+    /// Whether the pool is filled before the first transaction, as the workload does it.
     pub prefill: bool,
     /// The end of the warm-up.
     pub warm_up: WarmUp<'a>,
@@ -61,7 +58,7 @@ pub struct PoolRun {
     pub is_warm: bool,
     /// Gets in the window.
     pub gets: u64,
-    /// New-Orders in the window, those that roll back included, as metrics count them.
+    /// New-Orders in the window, those that roll back included, as metrics count them; 0 of another workload than TPC-C.
     pub new_orders: u64,
     /// Transactions of the window.
     pub transactions: u64,
@@ -94,6 +91,9 @@ pub enum RunError {
     /// The configuration cannot run.
     #[error(transparent)]
     Config(#[from] TpccConfigError),
+    /// The hot rows cannot be.
+    #[error(transparent)]
+    HotRows(#[from] HotRowsConfigError),
     /// The driver and the generator do not agree.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -123,10 +123,18 @@ enum State {
     Done,
 }
 
+/// A client without rows.
+pub trait Paging: Client {
+    /// Returns the listeners of its page accesses, and its tables and indexes.
+    fn parts(&mut self) -> (&mut Pools, &Objects);
+}
+
 /// The run under way.
-struct Progress<E> {
-    ghost: Ghost<E>,
-    drivers: Vec<TpccDriver>,
+struct Progress<C> {
+    ghost: C,
+    drivers: Vec<Box<dyn Workload>>,
+    /// The transaction type that is counted.
+    counted: Option<usize>,
     states: Vec<State>,
     runs: Vec<PoolRun>,
     census: Vec<Counted>,
@@ -135,18 +143,57 @@ struct Progress<E> {
     new_orders: u64,
 }
 
-/// Runs the transactions of a plan on an engine's pages.
+/// Runs transactions of TPC-C on an engine's pages.
 ///
 /// # Errors
 /// When the configuration or a pool cannot be.
 pub fn run<E: Engine>(engine: E, loaded: Loaded, plan: Plan<'_>, pools: Box<MakePools<'_>>) -> Result<Run, RunError> {
-    let pools = pools(engine.objects().pages()).map_err(RunError::Pool)?;
-    let drivers: Result<Vec<_>, _> =
-        (0..plan.connections).map(|index| TpccDriver::new(plan.config, index, plan.connections)).collect();
-    let count = pools.len();
+    let mut pools = pools(engine.objects().pages()).map_err(RunError::Pool)?;
+    let config = *loaded.config();
+    let driver = |index| Ok(Box::new(TpccDriver::new(config, index, plan.connections)?) as Box<dyn Workload>);
+    let drivers: Result<Vec<_>, TpccConfigError> = (0..plan.connections).map(driver).collect();
+    let drivers = drivers?;
+    let mut engine = engine;
+    if plan.prefill {
+        engine.prefill(&mut pools);
+    }
+    play(Ghost::new(engine, pools, loaded), drivers, Some(NEW_ORDER), plan)
+}
+
+/// Runs selects and updates of hot rows on an engine's pages.
+///
+/// # Errors
+/// When the configuration or a pool cannot be.
+pub fn run_rows(
+    table: Box<dyn RowTable>,
+    config: &HotRowsConfig,
+    plan: Plan<'_>,
+    pools: Box<MakePools<'_>>,
+) -> Result<Run, RunError> {
+    let mut ghost = RowGhost::new(pools(table.objects().pages()).map_err(RunError::Pool)?, table);
+    let driver = |index| Ok(HotRowsDriver::new(config)?.numbered(index));
+    let drivers: Result<Vec<_>, HotRowsConfigError> = (0..plan.connections.into()).map(driver).collect();
+    let mut drivers = drivers?;
+    if plan.prefill {
+        for driver in &mut drivers {
+            while driver.prefill_step(&mut ghost)? {}
+        }
+    }
+    play(ghost, drivers.into_iter().map(|driver| Box::new(driver) as Box<dyn Workload>).collect(), None, plan)
+}
+
+/// Plays transactions until every pool has had its window.
+fn play<C: Paging>(
+    mut ghost: C,
+    drivers: Vec<Box<dyn Workload>>,
+    counted: Option<usize>,
+    plan: Plan<'_>,
+) -> Result<Run, RunError> {
+    let count = ghost.parts().0.len();
     let mut progress = Progress {
-        ghost: Ghost::new(engine, pools, loaded),
-        drivers: drivers?,
+        ghost,
+        drivers,
+        counted,
         states: vec![State::Warming; count],
         runs: vec![PoolRun::default(); count],
         census: Vec::new(),
@@ -154,19 +201,14 @@ pub fn run<E: Engine>(engine: E, loaded: Loaded, plan: Plan<'_>, pools: Box<Make
         transaction_us: plan.transaction_us,
         new_orders: 0,
     };
-    let way = Way { warehouses: plan.config.warehouses(), ..Way::default() };
-    if plan.prefill {
-        let Ghost { engine, pools, .. } = &mut progress.ghost;
-        engine.prefill(pools);
-    }
     progress.play(plan)?;
-    let objects = progress.ghost.engine.objects().all().to_vec();
-    Ok(Run { pools: progress.runs, census: progress.census, objects, way })
+    let objects = progress.ghost.parts().1.all().to_vec();
+    Ok(Run { pools: progress.runs, census: progress.census, objects, way: Way::default() })
 }
 
-impl<E: Engine> Progress<E> {
-    fn misses(&self, pool: usize) -> u64 {
-        self.ghost.pools.counts(pool).misses
+impl<C: Paging> Progress<C> {
+    fn misses(&mut self, pool: usize) -> u64 {
+        self.ghost.parts().0.counts(pool).misses
     }
 
     fn play(&mut self, plan: Plan<'_>) -> Result<(), RunError> {
@@ -180,7 +222,7 @@ impl<E: Engine> Progress<E> {
         loop {
             match &mut warm_up {
                 WarmUp::Transactions(all) if self.transactions == *all => {
-                    self.drivers.iter_mut().for_each(Workload::begin_window);
+                    self.drivers.iter_mut().for_each(|driver| driver.begin_window());
                     (0..self.runs.len()).for_each(|pool| self.begin(pool, census, true));
                 }
                 WarmUp::Gate { stretch, most, is_warm, .. }
@@ -208,9 +250,9 @@ impl<E: Engine> Progress<E> {
     }
 
     fn begin(&mut self, pool: usize, census: bool, is_warm: bool) {
-        let pools = &mut self.ghost.pools;
+        let (pools, objects) = self.ghost.parts();
         if census && pool == 0 {
-            pools.begin_census(self.ghost.engine.objects());
+            pools.begin_census(objects);
         }
         self.runs[pool].is_warm = is_warm;
         self.runs[pool].warm_up_transactions = self.transactions;
@@ -224,9 +266,9 @@ impl<E: Engine> Progress<E> {
         if self.transactions < began + window {
             return;
         }
-        let pools = &mut self.ghost.pools;
+        let (pools, objects) = self.ghost.parts();
         if pool == 0 {
-            self.census = pools.end_census(self.ghost.engine.objects());
+            self.census = pools.end_census(objects);
         }
         self.states[pool] = State::Done;
         self.runs[pool] = PoolRun {
@@ -242,16 +284,17 @@ impl<E: Engine> Progress<E> {
     /// Executes the next transaction of the connection whose turn it is.
     fn transaction(&mut self) -> Result<(), RunError> {
         let connection = (self.transactions % self.drivers.len() as u64) as usize;
-        self.ghost.pools.turn(connection as u16, self.transactions * self.transaction_us);
+        self.ghost.parts().0.turn(connection as u16, self.transactions * self.transaction_us);
         let driver = &mut self.drivers[connection];
         let planned = driver.plan();
         driver.execute(&mut self.ghost)?;
-        if self.ghost.pools.is_full() {
+        let (pools, _) = self.ghost.parts();
+        if pools.is_full() {
             return Err(RunError::Full(self.transactions));
         }
-        self.ghost.pools.transaction_done();
+        pools.transaction_done();
         self.transactions += 1;
-        self.new_orders += u64::from(planned.transaction_type == NEW_ORDER);
+        self.new_orders += u64::from(Some(planned.transaction_type) == self.counted);
         Ok(())
     }
 }

@@ -10,12 +10,11 @@
 use std::ops::Add;
 
 use bufferlab_sim::Counts;
-use bufferlab_workload::tpcc::TpccConfig;
 use serde::Serialize;
 
-use crate::job::{Job, Limits, MAX_TRANSACTIONS, STRETCH, WarmUpAsked};
+use crate::job::{Job, Limits, MAX_TRANSACTIONS, STRETCH, WarmUpAsked, Workload};
 use crate::pools::Object;
-use crate::run::{PoolRun, Run, RunError, TRANSACTION_US};
+use crate::run::{PoolRun, Run, RunError};
 use crate::shares::Shares;
 
 /// Warehouses that may stand for any number of further ones. With 20, a pool of a tenth of the data misses 8 % more than
@@ -35,8 +34,12 @@ const ENOUGH_FRAMES: f64 = 4096.0;
 const FEWEST_FRAMES: u32 = 64;
 /// Largest share to be asked for.
 const MOST_ONE_IN: u32 = 1 << 16;
-/// Seeds, and shares, of which each has a simulation.
-const SEVERAL: u32 = 3;
+/// Seeds of fewer warehouses, of which each has a simulation.
+const SEEDS: u32 = 3;
+/// Shares of the pages that are simulated.
+const SHARES: u32 = 6;
+/// Half the 95 % interval of a mean of two, three and more, in standard errors (Student's t).
+const STUDENT: [f64; 5] = [12.71, 4.30, 3.18, 2.78, 2.57];
 /// Transactions of a window of fewer warehouses, if the job's has as many.
 const ENOUGH_TRANSACTIONS: u64 = 3000;
 
@@ -71,8 +74,8 @@ impl Default for Way {
 
 /// One simulation of a part.
 pub struct Simulation {
-    /// Its warehouses, seeds and skew.
-    pub config: TpccConfig,
+    /// Its scale, seeds and what it does.
+    pub workload: Workload,
     /// Its warehouses as a part of all.
     pub part: f64,
     /// The shares that it plays to pools, and their numbers.
@@ -108,7 +111,8 @@ impl Simulation {
 /// # Errors
 /// When no way fits, or not the one that is asked for.
 pub fn choose(job: &Job, limits: &Limits) -> Result<Way, RunError> {
-    let all = job.workload.warehouses();
+    let Workload::Tpcc(config) = &job.workload else { return choose_for_rows(job) };
+    let all = config.warehouses();
     let fits = |way: &Way| way.warehouses <= limits.warehouses && way.bytes(job, limits) <= MOST_BYTES;
     if job.one_in.is_some() || job.simulated_warehouses.is_some() {
         let way = Way::new(all, job.simulated_warehouses.unwrap_or(all), job.one_in.unwrap_or(1));
@@ -138,6 +142,14 @@ pub fn choose(job: &Job, limits: &Limits) -> Result<Way, RunError> {
             job.pools.len()
         ),
     })
+}
+
+/// Hot rows are few, and simulated exactly.
+fn choose_for_rows(job: &Job) -> Result<Way, RunError> {
+    if job.one_in.unwrap_or(1) == 1 && job.simulated_warehouses.is_none() {
+        return Ok(Way::default());
+    }
+    Err(RunError::Asked { field: "one_in", what: "hot_rows is simulated exactly; leave one_in out".into() })
 }
 
 /// Refuses a way that is asked for and cannot be.
@@ -228,7 +240,7 @@ impl Way {
         if self.warehouses == all {
             parts.push(self.simulation(job, all, 0)?);
         } else {
-            for seed in 0..u64::from(SEVERAL) {
+            for seed in 0..u64::from(SEEDS) {
                 parts.push(self.simulation(job, self.warehouses, seed)?);
             }
             let mut half = self.simulation(job, self.half(), 0)?;
@@ -247,13 +259,11 @@ impl Way {
     }
 
     fn simulation(&self, job: &Job, warehouses: u32, seed: u64) -> Result<Simulation, RunError> {
-        let of = &job.workload;
-        let config =
-            TpccConfig::new(warehouses, of.load_seed(), of.run_seed().wrapping_add(seed))?.with_skew(of.skew());
-        let part = f64::from(warehouses) / f64::from(of.warehouses());
+        let workload = job.workload.of(warehouses, seed)?;
+        let part = f64::from(warehouses) / f64::from(job.workload.warehouses());
         let fewer = |transactions: u64| (transactions as f64 * part).ceil() as u64;
         Ok(Simulation {
-            config,
+            workload,
             part,
             shares: self.shares(),
             warm_up: match job.warm_up {
@@ -261,7 +271,7 @@ impl Way {
                 WarmUpAsked::GateWithin(most) => WarmUpAsked::GateWithin(fewer(most)),
             },
             window: fewer(job.window_transactions).max(job.window_transactions.min(ENOUGH_TRANSACTIONS)),
-            transaction_us: (TRANSACTION_US as f64 / part).round() as u64,
+            transaction_us: (job.workload.transaction_us() as f64 / part).round() as u64,
         })
     }
 
@@ -285,7 +295,7 @@ impl Way {
         for (part, run) in runs {
             for (&(shares, _), pools) in part.shares.iter().zip(run.pools.chunks(job.pools.len())) {
                 let whole = whole(&pools[pool], shares.one_in(), part);
-                if part.config.warehouses() != self.warehouses {
+                if part.workload.warehouses() != self.warehouses {
                     smaller.push(whole);
                 } else if shares.one_in() == self.one_in {
                     own.push(whole);
@@ -296,7 +306,7 @@ impl Way {
         }
         let count = own.len() as f64;
         let part = f64::from(self.warehouses) / f64::from(job.workload.warehouses());
-        let seeds = if part < 1.0 { f64::from(SEVERAL) } else { 1.0 };
+        let seeds = if part < 1.0 { f64::from(SEEDS) } else { 1.0 };
         // Seeds add transactions to the window, shares add pages.
         let sum = |of: fn(&PoolRun) -> u64| (own.iter().map(of).sum::<u64>() as f64 / count * seeds).round() as u64;
         PoolRun {
@@ -328,7 +338,7 @@ impl Way {
 
 /// Returns several shares of one page in so many, far from each other.
 fn some_shares(one_in: u32) -> impl Iterator<Item = (Shares, u32)> {
-    let count = one_in.min(SEVERAL);
+    let count = one_in.min(SHARES);
     (0..count).map(move |number| (Shares::new(one_in), number * one_in / count))
 }
 
@@ -342,7 +352,7 @@ fn whole(run: &PoolRun, one_in: u32, part: &Simulation) -> PoolRun {
     }
 }
 
-/// Returns the error to be expected of the misses: the biases by halves, and two standard errors.
+/// Returns the error to be expected of the misses: the biases by halves, and half of the 95 % interval of the mean.
 fn error(own: &[PoolRun], coarser: &[PoolRun], smaller: &[PoolRun]) -> Option<f64> {
     let misses = |run: &PoolRun| run.counts.misses as f64 / run.new_orders.max(1) as f64;
     let mean = |runs: &[PoolRun]| runs.iter().map(misses).sum::<f64>() / runs.len() as f64;
@@ -350,6 +360,7 @@ fn error(own: &[PoolRun], coarser: &[PoolRun], smaller: &[PoolRun]) -> Option<f6
     let level = mean(own);
     let squares: f64 = own.iter().map(|run| (misses(run) - level).powi(2)).sum();
     let standard_error = (squares / (count - 1.0).max(1.0) / count).sqrt();
+    let student = STUDENT[own.len().clamp(2, STUDENT.len() + 1) - 2];
     let biases = [coarser, smaller].into_iter().filter(|runs| !runs.is_empty()).map(|runs| (mean(runs) - level).abs());
-    (level > 0.0).then(|| (biases.sum::<f64>() + 2.0 * standard_error) / level)
+    (level > 0.0).then(|| (biases.sum::<f64>() + student * standard_error) / level)
 }

@@ -7,7 +7,7 @@ use bufferlab_generate::innodb::Innodb;
 use bufferlab_generate::job::{Gate, Job, generate};
 use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::pools::{Object, Pools};
-use bufferlab_generate::run::{Plan, Run, RunError, TRANSACTION_US, WarmUp, run};
+use bufferlab_generate::run::{Plan, Run, RunError, WarmUp, run};
 use bufferlab_generate::sqlite::Sqlite;
 use bufferlab_model::trace::Access;
 use bufferlab_sim::{Counts, Manager};
@@ -127,10 +127,9 @@ impl Manager for Witness {
 
 fn witnessed<E: Engine>(engine: E, loaded: Loaded, connections: u32, prefill: bool) -> (Run, Vec<bool>) {
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let (into, config) = (heard.clone(), config(1, 3));
+    let into = heard.clone();
     let warm_up = WarmUp::Transactions(200);
-    let plan =
-        Plan { config, connections, prefill, warm_up, window: 1500, census: true, transaction_us: TRANSACTION_US };
+    let plan = Plan { connections, prefill, warm_up, window: 1500, census: true, transaction_us: 2_500 };
     let pools = |pages: u32| {
         *into.lock().expect("nobody panicked") = vec![false; pages as usize];
         Ok(Pools::new(vec![Box::new(Witness { heard: into.clone() })]))
@@ -169,8 +168,8 @@ fn every_page_that_is_touched_exists_and_a_prefill_touches_all() {
 fn a_run_that_outgrows_its_numbers_of_pages_is_no_run() {
     fn outgrown<E: Engine>(engine: E, loaded: Loaded, connections: u32) {
         let warm_up = WarmUp::Transactions(0);
-        let (config, window, transaction_us) = (config(1, 1), 100_000, TRANSACTION_US);
-        let plan = Plan { config, connections, prefill: false, warm_up, window, census: false, transaction_us };
+        let (window, transaction_us) = (100_000, 2_500);
+        let plan = Plan { connections, prefill: false, warm_up, window, census: false, transaction_us };
         let witness = |pages: u32| Witness { heard: Arc::new(Mutex::new(vec![false; pages as usize])) };
         let pools = move |pages| Ok(Pools::new(vec![Box::new(witness(pages))]));
         let found = run(engine, loaded, plan, Box::new(pools)).map(|_| ());

@@ -4,7 +4,7 @@ use bufferlab_generate::job::{Gate, Job, generate};
 use bufferlab_generate::pools::Pools;
 use bufferlab_generate::run::Run;
 use bufferlab_generate::scale::Name;
-use bufferlab_generate::shares::Shares;
+use bufferlab_generate::shares::{RUN, Shares};
 use bufferlab_sim::{MODELS, OneIn};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -14,18 +14,21 @@ const DEPTH_100: &str = r#"{"old_blocks_pct": 37, "old_blocks_time": 0, "lru_sca
 
 proptest! {
     #[test]
-    fn each_page_is_of_one_share_and_each_share_has_one_page_of_a_block(one_in in 1u32..70, blocks in 1u32..50) {
+    fn each_page_is_of_one_share_and_each_share_has_one_run_of_a_block(one_in in 1u32..70, blocks in 1u32..50) {
         let shares = Shares::new(one_in);
         // A naive twin: the pages of each share as a list, in which a page's number is its place.
         let mut lists = vec![Vec::new(); one_in as usize];
-        for page in 0..one_in * blocks {
+        for page in 0..one_in * blocks * RUN {
             let (share, number) = shares.of(page);
             prop_assert_eq!(number as usize, lists[share as usize].len());
             lists[share as usize].push(page);
         }
         for list in lists {
-            prop_assert_eq!(list.len() as u32, shares.pages(one_in * blocks));
-            prop_assert!(list.iter().zip(0..).all(|(&page, block)| page / one_in == block));
+            prop_assert_eq!(list.len() as u32, shares.pages(one_in * blocks * RUN));
+            for (block, run) in (0..).zip(list.chunks(RUN as usize)) {
+                prop_assert_eq!(run[0] / RUN / one_in, block);
+                prop_assert!((run[0]..run[0] + RUN).eq(run.iter().copied()) && run[0] % RUN == 0);
+            }
         }
     }
 
@@ -35,17 +38,19 @@ proptest! {
         let frames_of = |share| u64::from(shares.frames(share, frames));
         prop_assert_eq!((0..one_in).map(frames_of).sum::<u64>(), u64::from(frames));
         prop_assert!((0..one_in).all(|share| frames_of(share).abs_diff(frames_of(0)) <= 1));
-        prop_assert_eq!(shares.pages(pages), pages.div_ceil(one_in));
+        let own = (0..pages).map(|page| shares.of(page)).filter(|&(share, _)| share == one_in / 2);
+        prop_assert!(own.into_iter().all(|(_, number)| number < shares.pages(pages)));
+        prop_assert!(shares.pages(pages) * one_in < pages + one_in * RUN);
     }
 
     #[test]
     fn pools_of_all_shares_hear_what_managers_hear_that_are_given_their_pages(
         one_in in 1u32..6,
-        gets in prop::collection::vec(0u32..60, 0..400),
+        gets in prop::collection::vec(0u32..200, 0..600),
     ) {
         let lru = MODELS.iter().find(|entry| entry.name == "lru").unwrap();
         let shares = Shares::new(one_in);
-        let make = |share| (lru.make)("{}", shares.frames(share, 30), shares.pages(60), OneIn::ONE).unwrap();
+        let make = |share| (lru.make)("{}", shares.frames(share, 100), shares.pages(200), OneIn::ONE).unwrap();
         let mut pools = Pools::of_shares((0..one_in).map(|share| (shares, share, vec![make(share)])).collect());
         gets.iter().for_each(|&page| pools.get(page, 0));
         for share in 0..one_in {
@@ -58,17 +63,17 @@ proptest! {
 }
 
 #[test]
-fn a_share_has_as_many_pages_of_any_place_of_a_block_and_of_neighbours() {
-    let (one_in, blocks) = (8, 80_000);
+fn a_share_has_as_many_runs_of_any_place_of_a_block_and_few_neighbours() {
+    let (one_in, blocks) = (8u32, 80_000);
     let shares = Shares::new(one_in);
     let mut places = vec![0u32; one_in as usize];
     let mut neighbours = 0;
     let mut last = None;
-    for page in 0..one_in * blocks {
-        if shares.of(page).0 == 3 {
-            places[(page % one_in) as usize] += 1;
-            neighbours += u32::from(last == Some(page.wrapping_sub(1)));
-            last = Some(page);
+    for run in 0..one_in * blocks {
+        if shares.of(run * RUN).0 == 3 {
+            places[(run % one_in) as usize] += 1;
+            neighbours += u32::from(last == Some(run.wrapping_sub(1)));
+            last = Some(run);
         }
     }
     // 10,000 of each place, give or take 94; a pair of blocks has neighbours in one case of 64.
@@ -165,8 +170,8 @@ fn the_way_is_chosen_by_what_fits_into_memory() {
     let many = |frames: u32, count: usize| json!({"pools": vec![json!({"model": "lru", "settings": {}, "frames": frames}); count]});
     let small = way(10_000, many(100_000, 1), limits(40_000));
     assert_eq!(small, Ok((Name::ForMore, 800, 1)), "so that the pool has 4,096 frames");
-    assert_eq!(way(100, many(100_000, 100), limits(40_000)), Ok((Name::Sampled, 100, 8)));
-    assert_eq!(way(10_000, many(10_000_000, 100), limits(40_000)), Ok((Name::Sampled, 100, 8)));
+    assert_eq!(way(100, many(100_000, 100), limits(40_000)), Ok((Name::Sampled, 100, 16)));
+    assert_eq!(way(10_000, many(10_000_000, 100), limits(40_000)), Ok((Name::Sampled, 100, 16)));
     let refused = |warehouses, changes| way(warehouses, changes, limits(40_000)).unwrap_err();
     assert!(refused(10_000, many(10_000, 100)).contains("ask for fewer pools"));
     assert!(refused(10, json!({"simulated_warehouses": 11})).contains("1 to 10"));

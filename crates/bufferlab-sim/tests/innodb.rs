@@ -179,7 +179,7 @@ impl Naive {
             return vec![page];
         }
         let power = (0..).map(|bit| 1usize << bit).find(|&power| power >= self.frames / 32).expect("some power");
-        let area = power.min(self.share(64)).min(self.frames / 16).max(1) as u32;
+        let area = power.min(64).min(self.frames / 16).max(1) as u32;
         let dirty = |number: u32| self.list.iter().any(|page| page.number == number && page.old && page.dirty);
         let extent: Vec<u32> = (page / area * area..(page / area + 1) * area).collect();
         let mut chosen: Vec<u32> = Vec::new();

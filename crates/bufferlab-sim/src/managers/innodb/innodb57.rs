@@ -105,9 +105,9 @@ impl Model for Innodb57 {
         let &Innodb57Settings { old_blocks_pct, old_blocks_time_ms, flush_neighbors, wakes_cleaner, .. } = settings;
         let one_in = settings.sampled_one_in;
         let lru_scan_depth = at_least_one(settings.lru_scan_depth, one_in);
-        // buf0rea.h, BUF_READ_AHEAD_AREA; buf0flu.cc, buf_flush_try_neighbors. An extent's share of a sample is a row of
-        // fewer pages.
-        let area = (frames.get() / 32).next_power_of_two().min(one_in.of(EXTENT)).min(frames.get() / 16);
+        // buf0rea.h, BUF_READ_AHEAD_AREA; buf0flu.cc, buf_flush_try_neighbors. Neighbours are no fewer in a sample, whose
+        // pages are taken in runs.
+        let area = (frames.get() / 32).next_power_of_two().min(EXTENT).min(frames.get() / 16);
         let cleaner = Cleaner57 {
             lru_scan_depth,
             flush_neighbors,
