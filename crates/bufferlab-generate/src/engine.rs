@@ -51,6 +51,14 @@ pub trait Engine {
     /// Orders that a district has numbers for.
     const MOST_ORDERS: u32;
 
+    /// Returns the bytes of memory that the layout of one warehouse takes, about.
+    fn layout_bytes(page_bytes: u32) -> u64
+    where
+        Self: Sized,
+    {
+        60_000 + 2_000_000_000 / u64::from(page_bytes)
+    }
+
     /// Returns the tables and indexes.
     fn objects(&self) -> &Objects;
 

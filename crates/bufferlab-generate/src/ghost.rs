@@ -11,7 +11,8 @@ use bufferlab_workload::tpcc::statements as s;
 
 use crate::engine::{Engine, Purpose, Row};
 use crate::loaded::{Loaded, UNDELIVERED};
-use crate::pools::Pools;
+use crate::pools::{Objects, Pools};
+use crate::run::Paging;
 
 /// Every text that the driver reads.
 const TEXT: &str = "TEXT";
@@ -289,6 +290,16 @@ impl<E: Engine> Ghost<E> {
                 asked.extend((0..lines).map(|line| some_item(district, order, line)));
             }
         }
+    }
+}
+
+impl<E: Engine> Paging for Ghost<E> {
+    fn parts(&mut self) -> (&mut Pools, &Objects) {
+        (&mut self.pools, self.engine.objects())
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        Some(self.engine.bytes())
     }
 }
 

@@ -1,19 +1,25 @@
 //! A run asked for by JSON: an engine, a scale, pools, a warm-up and a window; and what cannot be asked.
 
 use bufferlab_model::trace::Access;
-use bufferlab_sim::{Counts, MODELS, Manager};
-use bufferlab_workload::tpcc::TpccConfig;
-use serde::Deserialize;
+use bufferlab_sim::{Counts, MODELS, Manager, OneIn};
+use bufferlab_workload::tpcc::{TpccConfig, TpccConfigError};
+use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
-use crate::innodb::Innodb;
+use crate::engine::Engine;
+use crate::innodb::{self, Innodb};
 use crate::loaded::Loaded;
-use crate::run::{MakePools, Plan, Run, RunError, WarmUp, Watch, run};
+use crate::pools::Pools;
+use crate::postgres::{self, Postgres};
+use crate::rows::{RowTable, RowsAsked};
+use crate::run::{MakePools, Plan, Run, RunError, TRANSACTION_US, WarmUp, Watch, run, run_rows};
+use crate::scale::{self, Simulation};
+use crate::shares::Shares;
 use crate::sqlite::{self, Sqlite};
 
-/// Transactions of a run at most: keys of orders and numbers of pages have 32 bits.
-const MAX_TRANSACTIONS: u64 = 100_000_000;
-/// Warehouses of a server's layout at most: rows of STOCK have 32-bit numbers.
+/// Transactions of a simulation at most: keys of orders and numbers of pages have 32 bits.
+pub const MAX_TRANSACTIONS: u64 = 100_000_000;
+/// Warehouses of a server's layout at most: rows of STOCK have 32-bit numbers. More are simulated by fewer.
 const MAX_WAREHOUSES: u32 = 40_000;
 
 /// A pool to play the accesses to.
@@ -77,6 +83,56 @@ impl Manager for Timed {
     }
 }
 
+/// The workload of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Workload {
+    /// TPC-C: scale, seeds and skew.
+    Tpcc(TpccConfig),
+    /// The workload hot_rows, which has a field of that name.
+    HotRows(RowsAsked),
+}
+
+impl<'de> Deserialize<'de> for Workload {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let asked = Value::deserialize(from)?;
+        let read = if asked.get("hot_rows").is_some() {
+            serde_json::from_value(asked).map(Workload::HotRows)
+        } else {
+            serde_json::from_value(asked).map(Workload::Tpcc)
+        };
+        read.map_err(de::Error::custom)
+    }
+}
+
+impl Workload {
+    /// Returns the microseconds of a transaction by the generator's clock, which decides when InnoDB's cleaner works: of
+    /// 400 a second, and of 10,000 selects.
+    pub fn transaction_us(&self) -> u64 {
+        match self {
+            Workload::Tpcc(_) => TRANSACTION_US,
+            Workload::HotRows(_) => 100,
+        }
+    }
+
+    /// Returns the warehouses; another workload than TPC-C is as one.
+    pub fn warehouses(&self) -> u32 {
+        match self {
+            Workload::Tpcc(config) => config.warehouses(),
+            Workload::HotRows(_) => 1,
+        }
+    }
+
+    /// Returns the same with another scale, and another seed of the run for each number but 0.
+    ///
+    /// # Errors
+    /// When there is no such scale.
+    pub fn of(&self, warehouses: u32, seed: u64) -> Result<Self, TpccConfigError> {
+        let Workload::Tpcc(of) = self else { return Ok(*self) };
+        let config = TpccConfig::new(warehouses, of.load_seed(), of.run_seed().wrapping_add(seed))?;
+        Ok(Workload::Tpcc(config.with_skew(of.skew())))
+    }
+}
+
 /// When a warm-up ends.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -91,12 +147,18 @@ pub enum WarmUpAsked {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// `innodb` or `sqlite`.
+    /// `innodb`, `postgres` or `sqlite`.
     pub engine: String,
     /// Bytes of a page.
     pub page_size_bytes: u32,
-    /// Scale, seeds and skew of TPC-C.
-    pub workload: TpccConfig,
+    /// Scale, seeds and what is done.
+    pub workload: Workload,
+    /// Simulate one page in so many; 1 for all. Chosen by itself where neither this nor `simulated_warehouses` is given.
+    #[serde(default)]
+    pub one_in: Option<u32>,
+    /// Simulate so many warehouses for all; all where `one_in` alone is given.
+    #[serde(default)]
+    pub simulated_warehouses: Option<u32>,
     /// Connections.
     pub connections: u32,
     /// Whether all tables are read before the first transaction, as in a measured run.
@@ -132,88 +194,143 @@ pub trait Gate {
     fn end(&self) -> Option<&'static str>;
 }
 
-/// Makes the gate of a pool of so many frames, which hears of each stretch of so many transactions.
-pub type MakeGate<'a> = dyn Fn(u32, u64) -> Box<dyn Gate> + 'a;
+/// Makes the gate of a pool of so many frames, which hears of each stretch of so many transactions and stays shut for so
+/// many.
+pub type MakeGate<'a> = dyn Fn(u32, u64, u64) -> Box<dyn Gate> + 'a;
 
 /// Transactions after which a gate is asked, as in a measured run.
-const STRETCH: u64 = 500;
+pub const STRETCH: u64 = 500;
 
-/// Does a job.
+/// Does a job: exactly, or by simulating a part of the database ([`scale`]). A watch hears of the transactions of all
+/// simulations, and of their windows as parts of the job's.
 ///
 /// # Errors
-/// When something cannot be asked, with the name of the field and what is possible.
-pub fn generate(job: &Job, gate: &MakeGate<'_>, watch: Option<&mut Watch<'_>>) -> Result<Run, RunError> {
-    check(job)?;
-    let most = match job.warm_up {
-        WarmUpAsked::Transactions(all) => all,
-        // The last stretch may pass the limit.
-        WarmUpAsked::GateWithin(most) => most + STRETCH,
-    };
-    let transactions = most + job.window_transactions;
-    let mut gates: Vec<Box<dyn Gate>> = job.pools.iter().map(|pool| gate(pool.frames, STRETCH)).collect();
+/// When something cannot be asked, with the name of the field and what is possible; when the watch stops it.
+pub fn generate(job: &Job, gate: &MakeGate<'_>, mut watch: Option<&mut Watch<'_>>) -> Result<Run, RunError> {
+    let limits = check(job)?;
+    let way = scale::choose(job, &limits)?;
+    let parts = way.simulations(job)?;
+    let (count, mut before) = (parts.len() as u64, 0);
+    let mut runs = Vec::new();
+    for (part, done) in parts.into_iter().zip(0..) {
+        let mut last = 0;
+        let mut tell = |all: u64, measured: Option<u64>| {
+            last = all;
+            let own = measured.unwrap_or(0) as f64 / part.window as f64 * job.window_transactions as f64;
+            let whole = (job.window_transactions * done + own as u64) / count;
+            let measured = (done > 0 || measured.is_some()).then_some(whole);
+            watch.as_mut().is_none_or(|watch| watch(before + all, measured))
+        };
+        let run = simulate(job, &part, gate, &mut tell)?;
+        before += last;
+        runs.push((part, run));
+    }
+    Ok(way.combine(job, runs))
+}
+
+/// Runs one simulation. Its pools are those of the job for each of its shares, share after share.
+fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch<'_>) -> Result<Run, RunError> {
+    let transactions = part.most_transactions();
+    let all = || part.shares.iter().flat_map(|share| job.pools.iter().map(move |pool| (share, pool)));
+    let mut gates: Vec<Box<dyn Gate>> =
+        all().map(|(_, pool)| gate(part.frames(pool.frames), STRETCH, part.at_least)).collect();
+    // A gate hears of as many misses as all pages would have.
+    let times: Vec<u64> = all().map(|((shares, _), _)| shares.one_in().into()).collect();
     let gates = std::cell::RefCell::new(&mut gates);
-    let mut prefill = |pool: usize, misses: u64| gates.borrow_mut()[pool].prefill(misses);
-    let mut is_warm = |pool: usize, misses: u64| gates.borrow_mut()[pool].is_warm(misses);
-    let warm_up = match job.warm_up {
+    let mut prefill = |pool: usize, misses: u64| gates.borrow_mut()[pool].prefill(misses * times[pool]);
+    let mut is_warm = |pool: usize, misses: u64| gates.borrow_mut()[pool].is_warm(misses * times[pool]);
+    let warm_up = match part.warm_up {
         WarmUpAsked::Transactions(all) => WarmUp::Transactions(all),
         WarmUpAsked::GateWithin(most) => {
             WarmUp::Gate { stretch: STRETCH, most, prefill: &mut prefill, is_warm: &mut is_warm }
         }
     };
     // Of this call's own lifetime, as the other closures.
-    let mut tell = watch.map(|watch| move |all, measured| watch(all, measured));
+    let mut tell = |all, measured| watch(all, measured);
     let plan = Plan {
-        config: job.workload,
         connections: job.connections,
         prefill: job.prefill,
         warm_up,
-        window: job.window_transactions,
+        window: part.window,
         census: job.census,
+        transaction_us: part.transaction_us,
         one_window: job.one_window,
-        watch: tell.as_mut().map(|tell| tell as &mut Watch<'_>),
+        watch: Some(&mut tell),
     };
     let pools: Box<MakePools<'_>> = Box::new(|pages| {
-        let made = job.pools.iter().map(|pool| {
-            let entry = MODELS.iter().find(|entry| entry.name == pool.model);
-            let entry = entry.ok_or_else(|| format!("there is no model {}", pool.model))?;
-            let made =
-                (entry.make)(&pool.settings.to_string(), pool.frames, pages).map_err(|error| error.to_string())?;
-            Ok(if pool.time == 1.0 { made } else { Box::new(Timed { pool: made, time: pool.time }) })
+        let made = part.shares.iter().map(|&(shares, number)| {
+            let own: Result<Vec<_>, String> =
+                job.pools.iter().map(|pool| make(pool, part, shares, number, pages)).collect();
+            own.map(|own| (shares, number, own))
         });
-        made.collect()
+        made.collect::<Result<Vec<_>, _>>().map(Pools::of_shares)
     });
-    let mut done = match job.engine.as_str() {
-        "innodb" => {
-            let loaded = Loaded::kept("innodb", &job.workload, &Innodb::records());
-            run(Innodb::new(job.page_size_bytes, &loaded, transactions), loaded, plan, pools)
+    let bytes = job.page_size_bytes;
+    let mut done = match (&part.workload, job.engine.as_str()) {
+        (Workload::HotRows(rows), engine) => {
+            let table: Box<dyn RowTable> = match engine {
+                "innodb" => Box::new(innodb::Rows::new(bytes, rows)),
+                _ => Box::new(sqlite::Rows::new(bytes, rows)),
+            };
+            run_rows(table, &rows.config()?, plan, pools)
         }
-        _ => {
-            let loaded = Loaded::kept("sqlite", &job.workload, &Sqlite::records());
-            run(Sqlite::new(job.page_size_bytes, &loaded, transactions), loaded, plan, pools)
+        (Workload::Tpcc(config), "innodb") => {
+            let loaded = Loaded::kept("innodb", config, &Innodb::records());
+            run(Innodb::new(bytes, &loaded, transactions), loaded, plan, pools)
+        }
+        (Workload::Tpcc(config), "postgres") => {
+            let loaded = Loaded::kept("postgres", config, &Postgres::records());
+            run(Postgres::new(&loaded, transactions), loaded, plan, pools)
+        }
+        (Workload::Tpcc(config), _) => {
+            let loaded = Loaded::kept("sqlite", config, &Sqlite::records());
+            run(Sqlite::new(bytes, &loaded, transactions), loaded, plan, pools)
         }
     }?;
     done.pools.iter_mut().zip(gates.borrow().iter()).for_each(|(pool, gate)| pool.gate = gate.end());
     Ok(done)
 }
 
-fn check(job: &Job) -> Result<(), RunError> {
+/// Makes a pool of a share of a simulation's pages.
+fn make(
+    asked: &PoolAsked,
+    part: &Simulation,
+    shares: Shares,
+    number: u32,
+    pages: u32,
+) -> Result<Box<dyn Manager + Send>, String> {
+    let entry = MODELS.iter().find(|entry| entry.name == asked.model);
+    let entry = entry.ok_or_else(|| format!("there is no model {}", asked.model))?;
+    let frames = shares.frames(number, part.frames(asked.frames));
+    let one_in = OneIn::new(f64::from(shares.one_in()) / part.part);
+    let made = (entry.make)(&asked.settings.to_string(), frames, shares.pages(pages), one_in);
+    let pool = made.map_err(|error| error.to_string())?;
+    Ok(if asked.time == 1.0 { pool } else { Box::new(Timed { pool, time: asked.time }) })
+}
+
+/// What an engine's rules can do at once.
+pub struct Limits {
+    /// Warehouses.
+    pub warehouses: u32,
+    /// Bytes of memory of a warehouse's layout.
+    pub layout_bytes: u64,
+}
+
+fn check(job: &Job) -> Result<Limits, RunError> {
     let refuse = |field: &'static str, what: String| Err(RunError::Asked { field, what });
-    let (warehouses, pages): (u32, std::ops::RangeInclusive<u32>) = match job.engine.as_str() {
-        "innodb" => (MAX_WAREHOUSES, 4096..=16384),
-        "sqlite" => (sqlite::MAX_WAREHOUSES, sqlite::MIN_PAGE_BYTES..=65536),
-        other => return refuse("engine", format!("no rules are known for {other}; innodb and sqlite have them")),
+    let bytes = job.page_size_bytes;
+    let (warehouses, pages, layout): (u32, std::ops::RangeInclusive<u32>, fn(u32) -> u64) = match job.engine.as_str() {
+        "innodb" => (MAX_WAREHOUSES, 4096..=16384, Innodb::layout_bytes),
+        "postgres" => (postgres::MAX_WAREHOUSES, postgres::PAGE_BYTES..=postgres::PAGE_BYTES, Postgres::layout_bytes),
+        "sqlite" => (sqlite::MAX_WAREHOUSES, sqlite::MIN_PAGE_BYTES..=65536, Sqlite::layout_bytes),
+        other => {
+            return refuse("engine", format!("no rules are known for {other}; innodb, postgres and sqlite have them"));
+        }
     };
-    if job.workload.warehouses() > warehouses {
-        return refuse("warehouses", format!("{} has rules for at most {warehouses}", job.engine));
-    }
-    if !pages.contains(&job.page_size_bytes) || !job.page_size_bytes.is_power_of_two() {
-        let what = format!(
-            "{} has no pages of {} bytes here, but of {} to {}",
-            job.engine,
-            job.page_size_bytes,
-            pages.start(),
-            pages.end()
-        );
+    if !pages.contains(&bytes) || !bytes.is_power_of_two() {
+        let (least, most) = pages.into_inner();
+        let sizes = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        let what = format!("{} has no pages of {bytes} bytes here, but of {sizes}", job.engine);
         return refuse("page_size", what);
     }
     if job.engine == "sqlite" && job.connections != 1 {
@@ -222,9 +339,14 @@ fn check(job: &Job) -> Result<(), RunError> {
     if job.connections == 0 || job.window_transactions == 0 {
         return refuse("window_transactions", "a window and a connection are needed".into());
     }
-    let (WarmUpAsked::Transactions(warm_up) | WarmUpAsked::GateWithin(warm_up)) = job.warm_up;
-    if warm_up.saturating_add(job.window_transactions) > MAX_TRANSACTIONS {
-        return refuse("warm_up", format!("a run has at most {MAX_TRANSACTIONS} transactions"));
+    if let Workload::HotRows(rows) = &job.workload {
+        if job.engine == "postgres" {
+            return refuse("engine", "no table of hot_rows is known for postgres; innodb and sqlite have one".into());
+        }
+        rows.config()?;
+        if let Some(what) = rows.refusal() {
+            return refuse("pad_chars", what);
+        }
     }
-    Ok(())
+    Ok(Limits { warehouses, layout_bytes: layout(bytes) })
 }

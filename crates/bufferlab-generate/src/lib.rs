@@ -1,5 +1,5 @@
-//! Page accesses without a server: the product's own driver of TPC-C talks to a client without rows, which says which
-//! pages each statement touches.
+//! Page accesses without a server: the product's own driver of TPC-C or hot_rows talks to a client without rows, which
+//! says which pages each statement touches.
 //!
 //! [`Loaded`](loaded::Loaded) knows what the load wrote; an [`Engine`](engine::Engine) lays it out in pages and has the
 //! server's rules of access, one file each; [`Ghost`](ghost::Ghost) is the client; [`run`](run::run) plays transactions
@@ -11,7 +11,10 @@ pub mod innodb;
 pub mod job;
 pub mod loaded;
 pub mod pools;
+pub mod rows;
 pub mod run;
+pub mod scale;
 pub mod schema;
+pub mod shares;
 pub mod sqlite;
 pub mod tree;

@@ -47,7 +47,7 @@ pub trait Records {
     fn order_entry(&self, order: &Columns<'_>) -> u32;
 }
 
-/// An engine, and the scale and seed of its data.
+/// An engine, and the warehouses that are generated and their seed.
 type Data = (&'static str, u32, u64);
 /// The last database of [`Loaded::kept`].
 static LAST: Mutex<Option<(Data, Loaded)>> = Mutex::new(None);
@@ -121,7 +121,7 @@ impl District {
 /// The loaded database.
 #[derive(Clone)]
 pub struct Loaded {
-    warehouses: u32,
+    config: TpccConfig,
     districts: Vec<District>,
     /// Bytes of each warehouse's rows of STOCK.
     stock: Vec<Vec<u16>>,
@@ -137,7 +137,7 @@ impl Loaded {
     pub fn new(config: &TpccConfig, records: &dyn Records) -> Self {
         let own = config.warehouses().min(OWN_WAREHOUSES);
         let mut loaded = Loaded {
-            warehouses: config.warehouses(),
+            config: *config,
             districts: (0..own * DISTRICTS).map(|_| District::default()).collect(),
             stock: vec![Vec::new(); own as usize],
             items: Vec::new(),
@@ -154,14 +154,15 @@ impl Loaded {
     }
 
     /// Returns the same and keeps it: the runs of a sweep, each of which has a job of its own, want the same database,
-    /// and its population takes longer than many a run.
+    /// and its population takes longer than many a run. A database of more warehouses has the same first ones.
     pub fn kept(engine: &'static str, config: &TpccConfig, records: &dyn Records) -> Self {
-        let data = (engine, config.warehouses(), config.load_seed());
+        let data = (engine, config.warehouses().min(OWN_WAREHOUSES), config.load_seed());
         let Ok(mut last) = LAST.lock() else { return Self::new(config, records) };
-        match &*last {
+        let loaded = match &*last {
             Some((known, loaded)) if *known == data => loaded.clone(),
             _ => last.insert((data, Self::new(config, records))).1.clone(),
-        }
+        };
+        Loaded { config: *config, ..loaded }
     }
 
     /// Takes what matters of one slice of the population. Slices come in the order of the primary key.
@@ -236,14 +237,19 @@ impl Loaded {
         &mut self.districts[district as usize]
     }
 
+    /// Returns scale, seeds and skew.
+    pub fn config(&self) -> &TpccConfig {
+        &self.config
+    }
+
     /// Returns the number of warehouses.
     pub fn warehouses(&self) -> u32 {
-        self.warehouses
+        self.config.warehouses()
     }
 
     /// Returns the number of districts.
     pub fn districts(&self) -> u32 {
-        self.warehouses * DISTRICTS
+        self.warehouses() * DISTRICTS
     }
 
     /// Returns a district, counted from zero.

@@ -1,8 +1,12 @@
 //! The listeners of generated accesses: several pools at once, and a census of pages by table and index.
 
+use std::ops::Range;
+
 use bufferlab_model::trace::{Access, Kind};
 use bufferlab_sim::{Counts, Manager};
 use serde::Serialize;
+
+use crate::shares::Shares;
 
 /// The pages of one table, index or other object of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -107,9 +111,14 @@ pub struct Counted {
     pub distinct: [Option<f64>; SPANS.len()],
 }
 
-/// Several pools and a clock. Each access goes to all pools.
+/// The pools that are played one share of the pages: the shares, this one's number, and the pools.
+pub type PoolsOfShare = (Shares, u32, Vec<Box<dyn Manager + Send>>);
+
+/// Several pools and a clock. Each access goes to all pools of the page's share.
 pub struct Pools {
     pools: Vec<Box<dyn Manager + Send>>,
+    /// Where the pools of each share stand. Shares of one size are neighbours.
+    rates: Vec<(Shares, Vec<(u32, Range<usize>)>)>,
     census: Option<Census>,
     gets: u64,
     creates: u64,
@@ -119,9 +128,23 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// Makes pools without a census.
+    /// Makes pools that are played all pages, without a census.
     pub fn new(pools: Vec<Box<dyn Manager + Send>>) -> Self {
-        Pools { pools, census: None, gets: 0, creates: 0, thread: 0, now_us: 0, is_full: false }
+        Pools::of_shares(vec![(Shares::ALL, 0, pools)])
+    }
+
+    /// Makes pools that are each played a share of the pages, without a census. Shares of one size must be neighbours.
+    pub fn of_shares(all: Vec<PoolsOfShare>) -> Self {
+        let (mut pools, mut rates) = (Vec::new(), Vec::<(Shares, Vec<_>)>::new());
+        for (shares, number, own) in all {
+            let place = pools.len()..pools.len() + own.len();
+            pools.extend(own);
+            match rates.last_mut().filter(|(before, _)| *before == shares) {
+                Some((_, members)) => members.push((number, place)),
+                None => rates.push((shares, vec![(number, place)])),
+            }
+        }
+        Pools { pools, rates, census: None, gets: 0, creates: 0, thread: 0, now_us: 0, is_full: false }
     }
 
     /// Begins to count the pages of each object.
@@ -176,18 +199,25 @@ impl Pools {
 
     /// Takes a page out of the pools.
     pub fn drop_page(&mut self, page: u32) {
-        let access = Access { page, thread: self.thread, latch: 0, now_us: self.now_us };
-        self.pools.iter_mut().for_each(|pool| pool.hear(Kind::Drop, access));
+        self.play(Kind::Drop, page, 0);
     }
 
     #[inline]
     fn hear(&mut self, kind: Kind, page: u32, latch: u8) {
-        let access = Access { page, thread: self.thread, latch, now_us: self.now_us };
-        for pool in &mut self.pools {
-            pool.hear(kind, access);
-        }
+        self.play(kind, page, latch);
         if let Some(census) = &mut self.census {
             census.hear(page);
+        }
+    }
+
+    #[inline]
+    fn play(&mut self, kind: Kind, page: u32, latch: u8) {
+        for (shares, members) in &self.rates {
+            let (share, page) = shares.of(page);
+            let access = Access { page, thread: self.thread, latch, now_us: self.now_us };
+            for (_, place) in members.iter().filter(|&&(number, _)| number == share) {
+                self.pools[place.clone()].iter_mut().for_each(|pool| pool.hear(kind, access));
+            }
         }
     }
 

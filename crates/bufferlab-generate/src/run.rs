@@ -1,16 +1,19 @@
 //! A run without a server: the driver's transactions, the pools' warm-ups, and what each pool reads in its window.
 
-use bufferlab_sim::{Counts, Manager};
-use bufferlab_workload::client::{ClientError, Outcome, Workload};
-use bufferlab_workload::tpcc::{TpccConfig, TpccConfigError, TpccDriver};
+use bufferlab_sim::Counts;
+use bufferlab_workload::client::{Client, ClientError, Outcome, Workload};
+use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsConfigError, HotRowsDriver};
+use bufferlab_workload::tpcc::{TpccConfigError, TpccDriver};
 use serde::Serialize;
 
 use crate::engine::Engine;
 use crate::ghost::Ghost;
 use crate::loaded::Loaded;
-use crate::pools::{Counted, Object, Pools};
+use crate::pools::{Counted, Object, Objects, Pools};
+use crate::rows::{RowGhost, RowTable};
+use crate::scale::Way;
 
-/// Microseconds of a transaction by the generator's clock: 400 a second. It decides when InnoDB's cleaner works.
+/// Microseconds of a transaction of TPC-C by the generator's clock: 400 a second.
 pub const TRANSACTION_US: u64 = 2_500;
 
 /// The index of New-Order among the transaction types.
@@ -35,11 +38,9 @@ pub enum WarmUp<'a> {
 
 /// What to run.
 pub struct Plan<'a> {
-    /// Scale, seeds and skew.
-    pub config: TpccConfig,
     /// Connections, each with a driver of its own.
     pub connections: u32,
-    /// Whether the tables are read once before the first transaction.
+    /// Whether the pool is filled before the first transaction, as the workload does it.
     pub prefill: bool,
     /// The end of the warm-up.
     pub warm_up: WarmUp<'a>,
@@ -47,6 +48,8 @@ pub struct Plan<'a> {
     pub window: u64,
     /// Whether to count pages of tables and indexes, in the window of the first pool.
     pub census: bool,
+    /// Microseconds of a transaction by the generator's clock.
+    pub transaction_us: u64,
     /// Whether all pools begin their windows when the first one is warm. The window then has the transactions of a
     /// measured run's window, as after a warm-up of so many transactions.
     pub one_window: bool,
@@ -73,7 +76,7 @@ pub struct PoolRun {
     pub is_warm: bool,
     /// Gets in the window.
     pub gets: u64,
-    /// New-Orders in the window, those that roll back included, as metrics count them.
+    /// New-Orders in the window, those that roll back included, as metrics count them; 0 of another workload than TPC-C.
     pub new_orders: u64,
     /// Transactions of the window.
     pub transactions: u64,
@@ -90,6 +93,9 @@ pub struct PoolRun {
     pub counts: Counts,
     /// Frames that hold a page at the window's end.
     pub frames_used: u32,
+    /// The error of the misses that is to be expected of a simulation of less than all pages, as a share of them; none
+    /// of an exact one, and where nothing is missed.
+    pub error: Option<f64>,
 }
 
 /// What a run gave.
@@ -101,8 +107,11 @@ pub struct Run {
     pub census: Vec<Counted>,
     /// The tables and indexes after the load.
     pub objects: Vec<Object>,
-    /// Bytes of data and indexes after the load, as the engine tells them.
-    pub database_bytes: u64,
+    /// Bytes of data and indexes after the load, as the engine tells them; none of hot_rows, whose index on k no rules
+    /// lay out.
+    pub database_bytes: Option<u64>,
+    /// The part of the database that was simulated.
+    pub way: Way,
 }
 
 /// The error of a run.
@@ -111,6 +120,9 @@ pub enum RunError {
     /// The configuration cannot run.
     #[error(transparent)]
     Config(#[from] TpccConfigError),
+    /// The hot rows cannot be.
+    #[error(transparent)]
+    HotRows(#[from] HotRowsConfigError),
     /// The driver and the generator do not agree.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -134,7 +146,7 @@ pub enum RunError {
 }
 
 /// Makes pools, given the number of pages.
-pub type MakePools<'a> = dyn FnOnce(u32) -> Result<Vec<Box<dyn Manager + Send>>, String> + 'a;
+pub type MakePools<'a> = dyn FnOnce(u32) -> Result<Pools, String> + 'a;
 
 #[derive(Clone, Copy, PartialEq)]
 enum State {
@@ -152,61 +164,99 @@ struct Transactions {
     rolled_back: ByType,
 }
 
-impl Transactions {
-    fn add(&mut self, transaction_type: usize, outcome: Outcome) {
-        self.all += 1;
-        self.new_orders += u64::from(transaction_type == NEW_ORDER);
-        match outcome {
-            Outcome::Committed => self.committed[transaction_type] += 1,
-            Outcome::RolledBack => self.rolled_back[transaction_type] += 1,
-        }
-    }
+/// A client without rows.
+pub trait Paging: Client {
+    /// Returns the listeners of its page accesses, and its tables and indexes.
+    fn parts(&mut self) -> (&mut Pools, &Objects);
+
+    /// Returns the bytes of data and indexes after the load, as the engine itself tells them, if all are laid out.
+    fn bytes(&self) -> Option<u64>;
 }
 
 /// The run under way.
-struct Progress<E> {
-    ghost: Ghost<E>,
-    drivers: Vec<TpccDriver>,
+struct Progress<C> {
+    ghost: C,
+    drivers: Vec<Box<dyn Workload>>,
+    /// The transaction type that is counted.
+    counted: Option<usize>,
     states: Vec<State>,
     runs: Vec<PoolRun>,
     census: Vec<Counted>,
     done: Transactions,
+    transaction_us: u64,
 }
 
-/// Runs the transactions of a plan on an engine's pages.
+/// Runs transactions of TPC-C on an engine's pages.
 ///
 /// # Errors
 /// When the configuration or a pool cannot be.
 pub fn run<E: Engine>(engine: E, loaded: Loaded, plan: Plan<'_>, pools: Box<MakePools<'_>>) -> Result<Run, RunError> {
-    let pools = Pools::new(pools(engine.objects().pages()).map_err(RunError::Pool)?);
-    let drivers: Result<Vec<_>, _> =
-        (0..plan.connections).map(|index| TpccDriver::new(plan.config, index, plan.connections)).collect();
-    let count = pools.len();
+    let mut pools = pools(engine.objects().pages()).map_err(RunError::Pool)?;
+    let config = *loaded.config();
+    let driver = |index| Ok(Box::new(TpccDriver::new(config, index, plan.connections)?) as Box<dyn Workload>);
+    let drivers: Result<Vec<_>, TpccConfigError> = (0..plan.connections).map(driver).collect();
+    let drivers = drivers?;
+    let mut engine = engine;
+    if plan.prefill {
+        engine.prefill(&mut pools);
+    }
+    play(Ghost::new(engine, pools, loaded), drivers, Some(NEW_ORDER), plan)
+}
+
+/// Runs selects and updates of hot rows on an engine's pages.
+///
+/// # Errors
+/// When the configuration or a pool cannot be.
+pub fn run_rows(
+    table: Box<dyn RowTable>,
+    config: &HotRowsConfig,
+    plan: Plan<'_>,
+    pools: Box<MakePools<'_>>,
+) -> Result<Run, RunError> {
+    let mut ghost = RowGhost::new(pools(table.objects().pages()).map_err(RunError::Pool)?, table);
+    let driver = |index| Ok(HotRowsDriver::new(config)?.numbered(index));
+    let drivers: Result<Vec<_>, HotRowsConfigError> = (0..plan.connections.into()).map(driver).collect();
+    let mut drivers = drivers?;
+    if plan.prefill {
+        for driver in &mut drivers {
+            while driver.prefill_step(&mut ghost)? {}
+        }
+    }
+    play(ghost, drivers.into_iter().map(|driver| Box::new(driver) as Box<dyn Workload>).collect(), None, plan)
+}
+
+/// Plays transactions until every pool has had its window.
+fn play<C: Paging>(
+    mut ghost: C,
+    drivers: Vec<Box<dyn Workload>>,
+    counted: Option<usize>,
+    plan: Plan<'_>,
+) -> Result<Run, RunError> {
+    let count = ghost.parts().0.len();
     let mut progress = Progress {
-        ghost: Ghost::new(engine, pools, loaded),
-        drivers: drivers?,
+        ghost,
+        drivers,
+        counted,
         states: vec![State::Warming; count],
         runs: vec![PoolRun::default(); count],
         census: Vec::new(),
         done: Transactions::default(),
+        transaction_us: plan.transaction_us,
     };
-    if plan.prefill {
-        let Ghost { engine, pools, .. } = &mut progress.ghost;
-        engine.prefill(pools);
-    }
+    let database_bytes = progress.ghost.bytes();
     progress.play(plan)?;
-    let (objects, database_bytes) = (progress.ghost.engine.objects().all().to_vec(), progress.ghost.engine.bytes());
-    Ok(Run { pools: progress.runs, census: progress.census, objects, database_bytes })
+    let objects = progress.ghost.parts().1.all().to_vec();
+    Ok(Run { pools: progress.runs, census: progress.census, objects, database_bytes, way: Way::default() })
 }
 
-impl<E: Engine> Progress<E> {
-    fn misses(&self, pool: usize) -> u64 {
-        self.ghost.pools.counts(pool).misses
+impl<C: Paging> Progress<C> {
+    fn misses(&mut self, pool: usize) -> u64 {
+        self.ghost.parts().0.counts(pool).misses
     }
 
     fn play(&mut self, plan: Plan<'_>) -> Result<(), RunError> {
         let Plan { mut warm_up, window, census, prefill, one_window, mut watch, .. } = plan;
-        let filled: Vec<Counts> = (0..self.runs.len()).map(|pool| self.ghost.pools.counts(pool)).collect();
+        let filled: Vec<Counts> = (0..self.runs.len()).map(|pool| self.ghost.parts().0.counts(pool)).collect();
         let mut heard: Vec<u64> = filled.iter().map(|counts| counts.misses).collect();
         let gated = if one_window { 1 } else { heard.len() };
         if let WarmUp::Gate { prefill: tell, .. } = &mut warm_up
@@ -259,14 +309,14 @@ impl<E: Engine> Progress<E> {
 
     /// Begins the windows of all pools, with the transactions of a measured run's window.
     fn begin_all(&mut self, census: bool, is_warm: bool) {
-        self.drivers.iter_mut().for_each(Workload::begin_window);
+        self.drivers.iter_mut().for_each(|driver| driver.begin_window());
         (0..self.runs.len()).for_each(|pool| self.begin(pool, census, is_warm));
     }
 
     fn begin(&mut self, pool: usize, census: bool, is_warm: bool) {
-        let pools = &mut self.ghost.pools;
+        let (pools, objects) = self.ghost.parts();
         if census && pool == 0 {
-            pools.begin_census(self.ghost.engine.objects());
+            pools.begin_census(objects);
         }
         self.runs[pool].is_warm = is_warm;
         self.runs[pool].warm_up_transactions = self.done.all;
@@ -279,12 +329,11 @@ impl<E: Engine> Progress<E> {
         if self.done.all < done.all + window {
             return;
         }
-        let pools = &mut self.ghost.pools;
+        let (pools, objects) = self.ghost.parts();
         if pool == 0 {
-            self.census = pools.end_census(self.ghost.engine.objects());
+            self.census = pools.end_census(objects);
         }
         self.states[pool] = State::Done;
-        let loaded = pools.counts(pool) - *filled;
         let of_window = |now: &ByType, before: &ByType| std::array::from_fn(|place| now[place] - before[place]);
         self.runs[pool] = PoolRun {
             gets: pools.gets() - gets,
@@ -292,7 +341,7 @@ impl<E: Engine> Progress<E> {
             transactions: window,
             committed: of_window(&self.done.committed, &done.committed),
             rolled_back: of_window(&self.done.rolled_back, &done.rolled_back),
-            brought_in_since_start: loaded.misses + loaded.prefetch_reads + loaded.creates - loaded.ring_reuses,
+            brought_in_since_start: brought_in(&(pools.counts(pool) - *filled)),
             counts: pools.counts(pool) - counts,
             frames_used: pools.frames_used(pool),
             ..self.runs[pool]
@@ -302,15 +351,26 @@ impl<E: Engine> Progress<E> {
     /// Executes the next transaction of the connection whose turn it is.
     fn transaction(&mut self) -> Result<(), RunError> {
         let connection = (self.done.all % self.drivers.len() as u64) as usize;
-        self.ghost.pools.turn(connection as u16, self.done.all * TRANSACTION_US);
+        self.ghost.parts().0.turn(connection as u16, self.done.all * self.transaction_us);
         let driver = &mut self.drivers[connection];
         let planned = driver.plan();
         let outcome = driver.execute(&mut self.ghost)?;
-        if self.ghost.pools.is_full() {
+        let (pools, _) = self.ghost.parts();
+        if pools.is_full() {
             return Err(RunError::Full(self.done.all));
         }
-        self.ghost.pools.transaction_done();
-        self.done.add(planned.transaction_type, outcome);
+        pools.transaction_done();
+        self.done.all += 1;
+        self.done.new_orders += u64::from(Some(planned.transaction_type) == self.counted);
+        match outcome {
+            Outcome::Committed => self.done.committed[planned.transaction_type] += 1,
+            Outcome::RolledBack => self.done.rolled_back[planned.transaction_type] += 1,
+        }
         Ok(())
     }
+}
+
+/// Returns how many pages got a frame.
+pub(crate) fn brought_in(counts: &Counts) -> u64 {
+    counts.misses + counts.prefetch_reads + counts.creates - counts.ring_reuses
 }

@@ -342,6 +342,9 @@ impl Loading {
 
     fn begin(&mut self, group: u32, first: u32, rows: u32, bytes: u32) {
         let group = group as usize;
+        if group != self.last_group {
+            self.groups[self.last_group].shrink_to_fit();
+        }
         self.groups[group].push(Leaf { first, page: 0, origin: 0, rows, bytes, last_insert: None });
         (self.leaves, self.last_group) = (self.leaves + 1, group);
     }
@@ -383,13 +386,22 @@ pub trait Fill {
     }
 }
 
+/// Leaves that wait at most until their first rows are noted.
+const PACKED_AT_ONCE: usize = 1000;
+
 /// Packs rows of these bytes into leaves.
 pub fn pack(rows: impl Iterator<Item = u16>, fill: &impl Fill) -> Packing {
     let mut loading = Loading::new(1, 1 << 32);
-    let mut all = 0;
+    let mut packing = Packing::default();
     for (row, bytes) in (0..).zip(rows) {
         loading.push(0, row, bytes.into(), fill);
-        all = row + 1;
+        packing.rows = row + 1;
+        let leaves = &mut loading.groups[0];
+        if leaves.len() > PACKED_AT_ONCE {
+            // The last leaf still takes rows.
+            packing.firsts.extend(leaves.drain(..PACKED_AT_ONCE).map(|leaf| leaf.first));
+        }
     }
-    Packing { firsts: loading.groups.concat().iter().map(|leaf| leaf.first).collect(), rows: all }
+    packing.firsts.extend(loading.groups[0].iter().map(|leaf| leaf.first));
+    packing
 }

@@ -38,5 +38,5 @@ mod stack;
 
 pub use curve::Curve;
 pub use managers::*;
-pub use replay::{Counts, Make, Manager, Model, NoSettings, Refused, Replay, Replayed, replay};
+pub use replay::{Counts, Make, Manager, Model, NoSettings, OneIn, Refused, Replay, Replayed, replay};
 pub use stack::{StackDistances, TooManyPages};

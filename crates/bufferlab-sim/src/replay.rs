@@ -4,7 +4,7 @@
 //! about it (reads, evictions).
 
 use std::num::NonZeroU32;
-use std::ops::{Range, Sub};
+use std::ops::{Add, Range, Sub};
 
 use bufferlab_model::trace::{Access, Columns, Kind};
 use serde::de::DeserializeOwned;
@@ -33,20 +33,41 @@ pub struct Counts {
     pub ring_reuses: u64,
 }
 
+impl Counts {
+    /// Returns counts of which each is made of both of its kind.
+    fn with(self, other: Counts, of: impl Fn(u64, u64) -> u64) -> Counts {
+        Counts {
+            misses: of(self.misses, other.misses),
+            prefetch_reads: of(self.prefetch_reads, other.prefetch_reads),
+            creates: of(self.creates, other.creates),
+            evictions: of(self.evictions, other.evictions),
+            made_young: of(self.made_young, other.made_young),
+            not_made_young: of(self.not_made_young, other.not_made_young),
+            guessed_scan_gets: of(self.guessed_scan_gets, other.guessed_scan_gets),
+            ring_reuses: of(self.ring_reuses, other.ring_reuses),
+        }
+    }
+
+    /// Returns so many times the counts, rounded.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Counts {
+        self.with(self, |count, _| (count as f64 * factor).round() as u64)
+    }
+}
+
+impl Add for Counts {
+    type Output = Counts;
+
+    fn add(self, other: Counts) -> Counts {
+        self.with(other, |count, more| count + more)
+    }
+}
+
 impl Sub for Counts {
     type Output = Counts;
 
     fn sub(self, before: Counts) -> Counts {
-        Counts {
-            misses: self.misses - before.misses,
-            prefetch_reads: self.prefetch_reads - before.prefetch_reads,
-            creates: self.creates - before.creates,
-            evictions: self.evictions - before.evictions,
-            made_young: self.made_young - before.made_young,
-            not_made_young: self.not_made_young - before.not_made_young,
-            guessed_scan_gets: self.guessed_scan_gets - before.guessed_scan_gets,
-            ring_reuses: self.ring_reuses - before.ring_reuses,
-        }
+        self.with(before, |count, less| count - less)
     }
 }
 
@@ -104,12 +125,46 @@ pub trait Model: Manager + Sized {
     /// Makes an empty pool of `frames` for pages `0..pages`.
     fn new(frames: NonZeroU32, pages: u32, settings: &Self::Settings) -> Self;
 
+    /// Tells the settings that the pool is played a share of the pages. Most models count nothing but frames.
+    fn sample(_settings: &mut Self::Settings, _one_in: OneIn) {}
+
     /// Refuses settings that no server of `frames` has.
     ///
     /// # Errors
     /// The reason.
     fn check(_settings: &Self::Settings, _frames: NonZeroU32) -> Result<(), String> {
         Ok(())
+    }
+}
+
+/// The share of a database's pages that a pool is played: one page in so many, 1 or more.
+///
+/// Frames are the caller's to divide. What else a server counts in pages, a model divides by [`OneIn::of`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OneIn(f64);
+
+impl OneIn {
+    /// All pages.
+    pub const ONE: OneIn = OneIn(1.0);
+
+    /// Returns the share of one page in so many.
+    ///
+    /// # Panics
+    /// Below 1 there is no such share.
+    pub fn new(pages: f64) -> Self {
+        assert!(pages >= 1.0, "one page in {pages} is more than all");
+        OneIn(pages)
+    }
+
+    /// Returns the share of a count of pages, rounded.
+    pub fn of(self, count: u32) -> u32 {
+        (f64::from(count) / self.0).round() as u32
+    }
+}
+
+impl Default for OneIn {
+    fn default() -> Self {
+        OneIn::ONE
     }
 }
 
@@ -187,16 +242,19 @@ pub struct Refused(String);
 /// the window.
 pub type Replay = fn(&str, u32, &Columns, usize, Range<usize>) -> Result<Replayed, Refused>;
 
-/// Makes an empty pool: takes the JSON of its settings, its frames, and the number of pages.
-pub type Make = fn(&str, u32, u32) -> Result<Box<dyn Manager + Send>, Refused>;
+/// Makes an empty pool: takes the JSON of its settings, its frames, the number of pages, and the share of the pages that
+/// these are.
+pub type Make = fn(&str, u32, u32, OneIn) -> Result<Box<dyn Manager + Send>, Refused>;
 
 /// See [`Make`].
 pub(crate) fn make_new<M: Model + Send + 'static>(
     settings: &str,
     frames: u32,
     pages: u32,
+    one_in: OneIn,
 ) -> Result<Box<dyn Manager + Send>, Refused> {
-    let (frames, settings) = checked::<M>(settings, frames, pages)?;
+    let (frames, mut settings) = checked::<M>(settings, frames, pages)?;
+    M::sample(&mut settings, one_in);
     Ok(Box::new(M::new(frames, pages, &settings)))
 }
 
@@ -252,5 +310,7 @@ mod tests {
         };
         let grown = of([11, 22, 33, 44, 55, 66, 77, 88]) - of([1, 3, 5, 7, 9, 13, 17, 19]);
         assert_eq!(grown, of([10, 19, 28, 37, 46, 53, 60, 69]));
+        assert_eq!(grown + grown, grown.times(2.0));
+        assert_eq!(of([3; 8]).times(0.5), of([2; 8]), "half a page is rounded up");
     }
 }

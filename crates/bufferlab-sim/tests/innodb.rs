@@ -4,7 +4,7 @@
 mod strings;
 
 use bufferlab_model::trace::Access;
-use bufferlab_sim::{Counts, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Manager, Model};
+use bufferlab_sim::{Counts, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Manager, Model, OneIn};
 use proptest::prelude::*;
 
 use strings::{Events, frames};
@@ -31,6 +31,7 @@ struct Naive {
     ratio: usize,
     old_blocks_time_ms: u32,
     cleaner: Cleaner,
+    one_in: f64,
     woken: bool,
     list: Vec<Page>,
     clock: u64,
@@ -38,18 +39,25 @@ struct Naive {
 }
 
 impl Naive {
-    fn new(frames: u32, depth: u32, pct: u32, old_blocks_time_ms: u32, cleaner: Cleaner) -> Self {
+    fn new(frames: u32, depth: u32, pct: u32, old_blocks_time_ms: u32, cleaner: Cleaner, one_in: f64) -> Self {
+        let least = if matches!(cleaner, Cleaner::Clock { .. }) { depth.min(1) as usize } else { 0 };
         Naive {
             frames: frames as usize,
-            depth: depth as usize,
+            depth: share(depth, one_in).max(least),
             ratio: (pct as usize * 1024 / 100).max(51),
             old_blocks_time_ms,
             cleaner,
+            one_in,
             woken: false,
             list: Vec::new(),
             clock: 0,
             counts: Counts::default(),
         }
+    }
+
+    /// Returns a constant's share of a sample.
+    fn share(&self, count: u32) -> usize {
+        share(count, self.one_in)
     }
 
     fn free(&self) -> usize {
@@ -65,13 +73,13 @@ impl Naive {
     }
 
     fn adjust(&mut self) {
-        let target = (self.list.len() * self.ratio / 1024).min(self.list.len() - 25);
+        let (target, tolerance) = target(self.list.len(), self.ratio, self.one_in);
         loop {
             let first_old = self.first_old();
             let old_len = self.list.len() - first_old;
-            if old_len + 20 < target {
+            if old_len + tolerance < target {
                 self.list[first_old - 1].old = true;
-            } else if old_len > target + 20 {
+            } else if old_len > target + tolerance {
                 self.list[first_old].old = false;
             } else {
                 return;
@@ -80,27 +88,27 @@ impl Naive {
     }
 
     fn add(&mut self, mut page: Page, old: bool) {
-        page.old = old && self.list.len() >= 512;
+        page.old = old && self.list.len() >= self.share(512).max(2);
         if page.old {
             self.list.insert(self.first_old() + 1, page);
         } else {
             page.clock = self.clock;
             self.list.insert(0, page);
         }
-        if self.list.len() == 512 {
+        if self.list.len() == self.share(512).max(2) {
             self.list.iter_mut().for_each(|page| page.old = true);
         }
-        if self.list.len() >= 512 {
+        if self.list.len() >= self.share(512).max(2) {
             self.adjust();
         }
     }
 
     fn remove(&mut self, place: usize) -> Page {
-        if self.list.len() >= 512 && place == self.first_old() {
+        if self.list.len() >= self.share(512).max(2) && place == self.first_old() {
             self.list[place - 1].old = true;
         }
         let page = self.list.remove(place);
-        if self.list.len() >= 512 {
+        if self.list.len() >= self.share(512).max(2) {
             self.adjust();
         } else {
             self.list.iter_mut().for_each(|page| page.old = false);
@@ -131,7 +139,7 @@ impl Naive {
                 }
             }
             Cleaner::FewFrames => {
-                let least = ((self.frames / 20).max(1) - 1).min(256);
+                let least = ((self.frames / 20).max(1) - 1).min(self.share(256));
                 if std::mem::take(&mut self.woken) {
                     while self.free() < self.depth && self.list.len() > least {
                         self.evict();
@@ -146,8 +154,11 @@ impl Naive {
         let most = self.depth.min(self.list.len());
         let (mut taken, mut written) = (0, 0);
         // Written pages are free when 120 are together.
-        while taken < most && self.free() - written % 120 < self.depth && self.list.len() > 256 {
-            let tail = self.list.last().expect("more than 256");
+        while taken < most
+            && self.free() - written % self.share(120).max(1) < self.depth
+            && self.list.len() > self.share(256)
+        {
+            let tail = self.list.last().expect("more than a share of 256");
             if !tail.dirty {
                 self.evict();
                 taken += 1;
@@ -164,11 +175,11 @@ impl Naive {
 
     /// Returns a dirty page, and those that are written with it.
     fn with_neighbors(&self, page: u32, neighbors: u32, most: usize) -> Vec<u32> {
-        if neighbors == 0 || self.list.len() < 512 {
+        if neighbors == 0 || self.list.len() < self.share(512) {
             return vec![page];
         }
         let power = (0..).map(|bit| 1usize << bit).find(|&power| power >= self.frames / 32).expect("some power");
-        let area = power.min(64).min(self.frames / 16) as u32;
+        let area = power.min(64).min(self.frames / 16).max(1) as u32;
         let dirty = |number: u32| self.list.iter().any(|page| page.number == number && page.old && page.dirty);
         let extent: Vec<u32> = (page / area * area..(page / area + 1) * area).collect();
         let mut chosen: Vec<u32> = Vec::new();
@@ -188,7 +199,7 @@ impl Naive {
         let mut none_clean = false;
         if none_free {
             let searched = match self.cleaner {
-                Cleaner::Clock { threads_too: true, .. } => 100,
+                Cleaner::Clock { threads_too: true, .. } => self.share(100).max(1),
                 Cleaner::Clock { threads_too: false, .. } => self.depth.max(1),
                 Cleaner::FewFrames => 0,
             };
@@ -205,7 +216,7 @@ impl Naive {
         }
         self.woken |= match self.cleaner {
             Cleaner::Clock { threads_too, .. } => none_clean && threads_too,
-            Cleaner::FewFrames => self.list.len() > 256 && self.free() - 1 < self.depth / 2,
+            Cleaner::FewFrames => self.list.len() > self.share(256) && self.free() - 1 < self.depth / 2,
         };
     }
 
@@ -289,10 +300,27 @@ impl Manager for Naive {
     }
 }
 
+fn share(count: u32, one_in: f64) -> usize {
+    (f64::from(count) / one_in).round() as usize
+}
+
+/// Returns how long the old sublist of a list should be, and by how much it may differ: at least one page is old, and at
+/// least one is not.
+fn target(len: usize, ratio: usize, one_in: f64) -> (usize, usize) {
+    let tolerance = share(20, one_in);
+    ((len * ratio / 1024).min(len - tolerance - share(5, one_in).max(1)).max(tolerance + 1), tolerance)
+}
+
 /// Checks what must hold for a pool after every event, from the lengths of its lists.
-fn holds(size: u32, pct: u32, free_len: u32, lru_len: u32, old_len: u32) -> bool {
-    let target = (lru_len * (pct * 1024 / 100).max(51) / 1024).min(lru_len.saturating_sub(25));
-    free_len + lru_len == size && if lru_len < 512 { old_len == 0 } else { old_len.abs_diff(target) <= 20 }
+fn holds(size: u32, pct: u32, one_in: f64, [free_len, lru_len, old_len]: [u32; 3]) -> bool {
+    let (len, old) = (lru_len as usize, old_len as usize);
+    let sublist = if len < share(512, one_in).max(2) {
+        old == 0
+    } else {
+        let (target, tolerance) = target(len, (pct as usize * 1024 / 100).max(51), one_in);
+        (1..len).contains(&old) && old.abs_diff(target) <= tolerance
+    };
+    free_len + lru_len == size && sublist
 }
 
 proptest! {
@@ -308,21 +336,23 @@ proptest! {
         lru_scan_depth in prop_oneof![0u32..120, 400u32..900],
         flush_neighbors in 0u32..3,
         wakes_cleaner: bool,
+        one_in in prop::sample::select(vec![1.0, 1.0, 1.5, 3.0, 9.0, 50.0, 700.0]),
     ) {
         let pages = size + more_pages;
         let events = Events::random(seed, pages, size.min(pages), 600);
-        let old = Innodb57Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, wakes_cleaner };
+        let sampled_one_in = OneIn::new(one_in);
+        let old = Innodb57Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, wakes_cleaner, sampled_one_in };
         let mut fast = Innodb57::new(frames(size), pages, &old);
         let clock = Cleaner::Clock { next_round_us: 1_000_000, threads_too: wakes_cleaner, neighbors: flush_neighbors };
-        let mut naive = Naive::new(size, lru_scan_depth, old_blocks_pct, old_blocks_time_ms, clock);
+        let mut naive = Naive::new(size, lru_scan_depth, old_blocks_pct, old_blocks_time_ms, clock, one_in);
         events.play_to_both(&mut fast, &mut naive, |pool| {
-            holds(size, old_blocks_pct, pool.free_len(), pool.lru_len(), pool.old_len())
+            holds(size, old_blocks_pct, one_in, [pool.free_len(), pool.lru_len(), pool.old_len()])
         });
-        let new = Innodb1011Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth };
+        let new = Innodb1011Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, sampled_one_in };
         let mut fast = Innodb1011::new(frames(size), pages, &new);
-        let mut naive = Naive::new(size, lru_scan_depth, old_blocks_pct, old_blocks_time_ms, Cleaner::FewFrames);
+        let mut naive = Naive::new(size, lru_scan_depth, old_blocks_pct, old_blocks_time_ms, Cleaner::FewFrames, one_in);
         events.play_to_both(&mut fast, &mut naive, |pool| {
-            holds(size, old_blocks_pct, pool.free_len(), pool.lru_len(), pool.old_len())
+            holds(size, old_blocks_pct, one_in, [pool.free_len(), pool.lru_len(), pool.old_len()])
         });
     }
 }

@@ -11,9 +11,9 @@ use crate::schema::{Column, Schema, Type};
 use crate::tree::{Fill, Grown, Interior, Loading, Packed, Packing, pack};
 
 /// Bytes of a compact record before its data, without null bits and lengths (rem0rec.h, `REC_N_NEW_EXTRA_BYTES`).
-const HEADER: u32 = 5;
+pub(super) const HEADER: u32 = 5;
 /// DB_TRX_ID and DB_ROLL_PTR of a clustered record (data0type.h, `DATA_TRX_ID_LEN`, `DATA_ROLL_PTR_LEN`).
-const SYSTEM_COLUMNS: u32 = 6 + 7;
+pub(super) const SYSTEM_COLUMNS: u32 = 6 + 7;
 /// DB_ROW_ID of a table without a primary key (data0type.h, `DATA_ROW_ID_LEN`).
 const ROW_ID: u32 = 6;
 /// A page's number in a node pointer (rem0types.h, `REC_NODE_PTR_SIZE`).
@@ -84,13 +84,13 @@ impl PageSize {
     }
 
     /// Returns the children of an interior page, by the bytes of a key.
-    fn fan_out(self, key: u32) -> u32 {
+    pub fn fan_out(self, key: u32) -> u32 {
         2 * self.empty() / (2 * (HEADER + key + CHILD) + 1)
     }
 }
 
 /// A clustered index while rows come in the order of their keys.
-struct Clustered(PageSize);
+pub(super) struct Clustered(pub(super) PageSize);
 
 impl Fill for Clustered {
     fn takes(&self, rows: u32, bytes: u32, record: u32) -> bool {

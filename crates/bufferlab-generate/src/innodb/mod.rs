@@ -6,6 +6,7 @@
 //! the server missed 0.82 pages of the undo log a transaction, and 0.26 are generated; of tables both miss the same.
 
 mod layout;
+mod rows;
 mod undo;
 
 use std::ops::Range;
@@ -17,6 +18,7 @@ use crate::loaded::{Loaded, Records};
 use crate::pools::{Objects, Pools};
 use crate::tree::{Grown, Packed, Place};
 use layout::{CARRIER, Compact, DELIVERY_DATE, LINE_STRIDE, ORDER_BITS, PageSize, Trees, entry_key, lay_out, line_key};
+pub use rows::Rows;
 use undo::{Log, Undo};
 
 /// sync0types.h, `RW_S_LATCH`.

@@ -36,7 +36,7 @@ pub(super) const DELIVERY_DATE: u16 = 8;
 pub(super) struct Cells;
 
 /// Returns the bytes of a varint.
-fn varint(number: u32) -> u32 {
+pub(super) fn varint(number: u32) -> u32 {
     (32 - number.leading_zeros()).div_ceil(7).max(1)
 }
 
@@ -62,7 +62,7 @@ fn serial(value: Value<'_>) -> (u32, u32) {
     }
 }
 
-fn cell<'a>(values: impl Iterator<Item = Value<'a>>) -> u32 {
+pub(super) fn cell<'a>(values: impl Iterator<Item = Value<'a>>) -> u32 {
     let (header, body) =
         values.map(serial).fold((0, 0), |(header, body), (kind, bytes)| (header + varint(kind), body + bytes));
     let payload = header + varint(header + 1) + body;

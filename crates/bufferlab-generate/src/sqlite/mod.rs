@@ -6,6 +6,7 @@
 
 mod btree;
 mod layout;
+mod rows;
 
 use std::ops::Range;
 
@@ -16,6 +17,7 @@ use crate::loaded::{Loaded, Records};
 use crate::pools::{Objects, Pools};
 pub use btree::Btree;
 use layout::{Cells, DELIVERY_DATE, ORDER_BITS, RowBytes, Trees, entry_key, line_key, order_key};
+pub use rows::Rows;
 
 /// Warehouses at most: keys of lines are 32 bits.
 pub const MAX_WAREHOUSES: u32 = layout::MAX_WAREHOUSES;

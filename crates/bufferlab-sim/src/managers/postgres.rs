@@ -24,7 +24,7 @@ use bufferlab_model::trace::latch::{HELD, OTHER_RING, PIN, RING};
 use serde::{Deserialize, Serialize};
 
 use super::scans::{LargeTable, NO_TABLE, Scans};
-use crate::replay::{Counts, Manager, Model};
+use crate::replay::{Counts, Manager, Model, OneIn};
 
 /// buf_internals.h, `BM_MAX_USAGE_COUNT`.
 const MAX_USAGE_COUNT: u8 = 5;
@@ -88,6 +88,14 @@ impl Model for Postgres {
             hand: 0,
             scans: Scans::new(&settings.large_tables, settings.ring_buffers),
             counts: Counts::default(),
+        }
+    }
+
+    fn sample(settings: &mut PostgresSettings, one_in: OneIn) {
+        let PostgresSettings { large_tables, ring_buffers } = settings;
+        *ring_buffers = one_in.of(*ring_buffers).max(1);
+        for LargeTable { first_page, pages, .. } in large_tables {
+            (*first_page, *pages) = (one_in.of(*first_page), one_in.of(*pages));
         }
     }
 

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::midpoint::MidpointSettings;
 use super::{Cleaner, Innodb, Pool};
-use crate::replay::Model;
+use crate::replay::{Model, OneIn};
 
 /// Longest list too short to wake the cleaner (buf0lru.h, `BUF_LRU_MIN_LEN`).
 const LRU_MIN_LEN: u32 = 256;
@@ -37,11 +37,16 @@ pub struct Innodb1011Settings {
     pub old_blocks_time_ms: u32,
     /// Free frames up to which the cleaner evicts: 1536.
     pub lru_scan_depth: u32,
+    /// The share of the pages that the pool is played; whoever plays it knows. The depth and InnoDB's constants are
+    /// divided by it.
+    #[serde(skip)]
+    pub sampled_one_in: OneIn,
 }
 
 impl Default for Innodb1011Settings {
     fn default() -> Self {
-        Innodb1011Settings { old_blocks_pct: 37, old_blocks_time_ms: 1000, lru_scan_depth: 1536 }
+        let (old_blocks_time_ms, lru_scan_depth) = (1000, 1536);
+        Innodb1011Settings { old_blocks_pct: 37, old_blocks_time_ms, lru_scan_depth, sampled_one_in: OneIn::ONE }
     }
 }
 
@@ -50,6 +55,8 @@ pub struct Cleaner1011 {
     lru_scan_depth: u32,
     /// Pages that a batch leaves in the list.
     least_len: u32,
+    /// Longest list too short to wake the cleaner.
+    lru_min_len: u32,
     woken: bool,
 }
 
@@ -61,11 +68,16 @@ impl Model for Innodb1011 {
     type Settings = Innodb1011Settings;
 
     fn new(frames: NonZeroU32, pages: u32, settings: &Innodb1011Settings) -> Self {
-        let &Innodb1011Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth } = settings;
+        let &Innodb1011Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, sampled_one_in } = settings;
+        let [lru_scan_depth, lru_min_len] = [lru_scan_depth, LRU_MIN_LEN].map(|count| sampled_one_in.of(count));
         // buf0flu.cc, buf_flush_LRU_list_batch: a page less than a twentieth of a small pool.
-        let least_len = (frames.get() / 20).saturating_sub(1).min(LRU_MIN_LEN);
-        let cleaner = Cleaner1011 { lru_scan_depth, least_len, woken: false };
-        Innodb::with(frames, pages, MidpointSettings { old_blocks_pct, old_blocks_time_ms }, cleaner)
+        let least_len = (frames.get() / 20).saturating_sub(1).min(lru_min_len);
+        let cleaner = Cleaner1011 { lru_scan_depth, least_len, lru_min_len, woken: false };
+        Innodb::with(frames, pages, MidpointSettings { old_blocks_pct, old_blocks_time_ms, sampled_one_in }, cleaner)
+    }
+
+    fn sample(settings: &mut Innodb1011Settings, one_in: OneIn) {
+        settings.sampled_one_in = one_in;
     }
 
     fn check(settings: &Innodb1011Settings, _frames: NonZeroU32) -> Result<(), String> {
@@ -93,7 +105,7 @@ impl Cleaner for Cleaner1011 {
 
     /// buf0flu.cc, `buf_pool_t::need_LRU_eviction`. The page itself is not in the list yet.
     fn frame_taken(&mut self, pool: &Pool) {
-        self.woken |= pool.lru.len() > LRU_MIN_LEN && pool.free < self.lru_scan_depth / 2;
+        self.woken |= pool.lru.len() > self.lru_min_len && pool.free < self.lru_scan_depth / 2;
     }
 }
 

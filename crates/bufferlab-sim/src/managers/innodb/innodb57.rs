@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::midpoint::MidpointSettings;
 use super::{Cleaner, Innodb, Pool};
-use crate::replay::Model;
+use crate::replay::{Model, OneIn};
 
 /// Pages that the cleaner leaves in the list (buf0lru.h, `BUF_LRU_MIN_LEN`).
 const LRU_MIN_LEN: u32 = 256;
@@ -55,6 +55,10 @@ pub struct Innodb57Settings {
     /// among `lru_scan_depth`.
     #[serde(skip_serializing)]
     pub wakes_cleaner: bool,
+    /// The share of the pages that the pool is played; whoever plays it knows. The depth and InnoDB's constants are
+    /// divided by it.
+    #[serde(skip)]
+    pub sampled_one_in: OneIn,
 }
 
 impl Default for Innodb57Settings {
@@ -65,6 +69,7 @@ impl Default for Innodb57Settings {
             lru_scan_depth: 1024,
             flush_neighbors: 1,
             wakes_cleaner: true,
+            sampled_one_in: OneIn::ONE,
         }
     }
 }
@@ -73,6 +78,12 @@ impl Default for Innodb57Settings {
 pub struct Cleaner57 {
     lru_scan_depth: u32,
     flush_neighbors: u32,
+    /// Pages from the tail among which a thread looks for a clean one.
+    searched: u32,
+    /// See the constants of these names.
+    lru_min_len: u32,
+    doublewrite: u32,
+    neighbors_min_len: u32,
     wakes_cleaner: bool,
     /// Pages from `0` that the pool may hold.
     pages: u32,
@@ -91,18 +102,41 @@ impl Model for Innodb57 {
     type Settings = Innodb57Settings;
 
     fn new(frames: NonZeroU32, pages: u32, settings: &Innodb57Settings) -> Self {
-        let &Innodb57Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, wakes_cleaner } =
-            settings;
-        // buf0rea.h, BUF_READ_AHEAD_AREA; buf0flu.cc, buf_flush_try_neighbors.
+        let &Innodb57Settings { old_blocks_pct, old_blocks_time_ms, flush_neighbors, wakes_cleaner, .. } = settings;
+        let one_in = settings.sampled_one_in;
+        let lru_scan_depth = at_least_one(settings.lru_scan_depth, one_in);
+        // buf0rea.h, BUF_READ_AHEAD_AREA; buf0flu.cc, buf_flush_try_neighbors. Neighbours are no fewer in a sample, whose
+        // pages are taken in runs.
         let area = (frames.get() / 32).next_power_of_two().min(EXTENT).min(frames.get() / 16);
-        let (next_round_us, due_us) = (ROUND_US, ROUND_US);
-        let cleaner = Cleaner57 { lru_scan_depth, flush_neighbors, wakes_cleaner, pages, area, next_round_us, due_us };
-        Innodb::with(frames, pages, MidpointSettings { old_blocks_pct, old_blocks_time_ms }, cleaner)
+        let cleaner = Cleaner57 {
+            lru_scan_depth,
+            flush_neighbors,
+            searched: if wakes_cleaner { at_least_one(SEARCHED, one_in) } else { lru_scan_depth },
+            lru_min_len: one_in.of(LRU_MIN_LEN),
+            doublewrite: at_least_one(DOUBLEWRITE, one_in),
+            neighbors_min_len: one_in.of(NEIGHBORS_MIN_LEN),
+            wakes_cleaner,
+            pages,
+            area: area.max(1),
+            next_round_us: ROUND_US,
+            due_us: ROUND_US,
+        };
+        let midpoint = MidpointSettings { old_blocks_pct, old_blocks_time_ms, sampled_one_in: one_in };
+        Innodb::with(frames, pages, midpoint, cleaner)
+    }
+
+    fn sample(settings: &mut Innodb57Settings, one_in: OneIn) {
+        settings.sampled_one_in = one_in;
     }
 
     fn check(settings: &Innodb57Settings, _frames: NonZeroU32) -> Result<(), String> {
         MidpointSettings::check(settings.old_blocks_pct)
     }
+}
+
+/// Returns a count's share of a sample; none stays none.
+fn at_least_one(count: u32, one_in: OneIn) -> u32 {
+    one_in.of(count).max(count.min(1))
 }
 
 impl Cleaner57 {
@@ -122,12 +156,15 @@ impl Cleaner57 {
     fn batch(&self, pool: &mut Pool) {
         let most = self.lru_scan_depth.min(pool.lru.len());
         let (mut evicted, mut flushed, mut in_flight) = (0, 0, 0);
-        while evicted + flushed < most && pool.free - in_flight < self.lru_scan_depth && pool.lru.len() > LRU_MIN_LEN {
+        while evicted + flushed < most
+            && pool.free - in_flight < self.lru_scan_depth
+            && pool.lru.len() > self.lru_min_len
+        {
             let tail = pool.lru.tail();
             if pool.lru.is_dirty(tail) {
                 let written = self.flush(pool, tail, most.saturating_sub(flushed));
                 flushed += written;
-                in_flight = (in_flight + written) % DOUBLEWRITE;
+                in_flight = (in_flight + written) % self.doublewrite;
             } else {
                 pool.evict(tail);
                 evicted += 1;
@@ -139,7 +176,7 @@ impl Cleaner57 {
     /// (buf0flu.cc, `buf_flush_try_neighbors`; `buf_page_io_complete` frees a page that was written for a batch).
     fn flush(&self, pool: &mut Pool, page: u32, most: u32) -> u32 {
         let (mut low, mut high) = (page, page + 1);
-        if self.flush_neighbors > 0 && pool.lru.len() >= NEIGHBORS_MIN_LEN {
+        if self.flush_neighbors > 0 && pool.lru.len() >= self.neighbors_min_len {
             let first = page / self.area * self.area;
             let end = (first + self.area).min(self.pages);
             let joins = |page| self.flush_neighbors == 2 || pool.lru.is_old_and_dirty(page);
@@ -160,9 +197,8 @@ impl Cleaner57 {
 
     /// Looks for a clean page from the tail on (buf0lru.cc, `buf_LRU_free_from_common_LRU_list`).
     fn clean_page(&self, pool: &Pool) -> Option<u32> {
-        let searched = if self.wakes_cleaner { SEARCHED } else { self.lru_scan_depth };
         let mut page = pool.lru.tail();
-        for _ in 1..searched.min(pool.lru.len()) {
+        for _ in 1..self.searched.min(pool.lru.len()) {
             if !pool.lru.is_dirty(page) {
                 break;
             }

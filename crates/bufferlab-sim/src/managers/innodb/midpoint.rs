@@ -4,6 +4,7 @@
 //! parentheses are InnoDB's.
 
 use crate::managers::list::PageList;
+use crate::replay::OneIn;
 
 /// Shortest list with an old sublist (buf0lru.h, `BUF_LRU_OLD_MIN_LEN`).
 const OLD_MIN_LEN: u32 = 512;
@@ -22,6 +23,8 @@ pub struct MidpointSettings {
     pub old_blocks_pct: u32,
     /// Milliseconds from a page's first access until an access makes it young.
     pub old_blocks_time_ms: u32,
+    /// The share of the pages that the list is of. Each constant that counts pages is divided by it.
+    pub sampled_one_in: OneIn,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -50,6 +53,10 @@ pub struct Midpoint {
     old_blocks_time_ms: u32,
     /// Evictions after which an access moves a young page to the head again (buf0buf.ic, `buf_page_peek_if_young`).
     young_for: u32,
+    /// See the constants of these names. Always are there one young page and one old one.
+    old_min_len: u32,
+    old_tolerance: u32,
+    non_old_min_len: u32,
     /// The newest old page, while `old_len` is not 0 (`LRU_old`).
     first_old: u32,
     pub old_len: u32,
@@ -64,11 +71,15 @@ impl Midpoint {
         // buf0lru.cc, buf_LRU_old_ratio_update_instance.
         let ratio = (settings.old_blocks_pct * RATIO_DIV / 100).clamp(RATIO_MIN, RATIO_DIV);
         let quarter = u64::from(frames) * u64::from(RATIO_DIV - ratio) / u64::from(RATIO_DIV * 4);
+        let one_in = settings.sampled_one_in;
         Midpoint {
             list: PageList::new(pages),
             ratio,
             old_blocks_time_ms: settings.old_blocks_time_ms,
             young_for: quarter as u32,
+            old_min_len: one_in.of(OLD_MIN_LEN).max(2),
+            old_tolerance: one_in.of(OLD_TOLERANCE),
+            non_old_min_len: one_in.of(NON_OLD_MIN_LEN).max(1),
             first_old: 0,
             old_len: 0,
             freed_page_clock: 0,
@@ -154,7 +165,7 @@ impl Midpoint {
 
     /// `buf_LRU_add_block_low`.
     fn add(&mut self, page: u32, old: bool) {
-        let old = old && self.list.len() >= OLD_MIN_LEN;
+        let old = old && self.list.len() >= self.old_min_len;
         if old {
             // Behind the first old page, not before it.
             self.list.insert_behind(self.first_old, page);
@@ -164,9 +175,9 @@ impl Midpoint {
             self.list[page].freed_page_clock = self.freed_page_clock;
         }
         self.list[page].old = old;
-        if self.list.len() == OLD_MIN_LEN {
+        if self.list.len() == self.old_min_len {
             self.start_old_sublist();
-        } else if self.list.len() > OLD_MIN_LEN {
+        } else if self.list.len() > self.old_min_len {
             self.adjust_old_len();
         }
     }
@@ -177,7 +188,7 @@ impl Midpoint {
             self.grow_old_sublist();
         }
         self.list.remove(page);
-        if self.list.len() >= OLD_MIN_LEN {
+        if self.list.len() >= self.old_min_len {
             self.old_len -= u32::from(self.list[page].old);
             self.adjust_old_len();
         } else if self.old_len > 0 {
@@ -190,11 +201,12 @@ impl Midpoint {
     fn adjust_old_len(&mut self) {
         let len = self.list.len();
         let share = u64::from(len) * u64::from(self.ratio) / u64::from(RATIO_DIV);
-        let target = (share as u32).min(len - OLD_TOLERANCE - NON_OLD_MIN_LEN);
-        while self.old_len + OLD_TOLERANCE < target {
+        let tolerance = self.old_tolerance;
+        let target = (share as u32).min(len - tolerance - self.non_old_min_len).max(tolerance + 1);
+        while self.old_len + tolerance < target {
             self.grow_old_sublist();
         }
-        while self.old_len > target + OLD_TOLERANCE {
+        while self.old_len > target + tolerance {
             self.list[self.first_old].old = false;
             self.first_old = self.list.older(self.first_old);
             self.old_len -= 1;

@@ -8,7 +8,7 @@ fn list(frames: u32, settings: MidpointSettings) -> Midpoint {
 }
 
 fn defaults() -> MidpointSettings {
-    MidpointSettings { old_blocks_pct: 37, old_blocks_time_ms: 1000 }
+    MidpointSettings { old_blocks_pct: 37, old_blocks_time_ms: 1000, sampled_one_in: OneIn::ONE }
 }
 
 /// Returns a list into which pages 1 to `count` were read, without an access.

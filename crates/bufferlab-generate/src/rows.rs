@@ -1,0 +1,158 @@
+//! The table of hot_rows without rows: a client that answers its driver, and what an engine says of the table's pages.
+//!
+//! An engine is one implementation of [`RowTable`]: of MySQL's InnoDB and of SQLite here. The index on k is laid out by
+//! none, because no statement touches it.
+
+use bufferlab_workload::client::{Batch, Client, ClientError, Value};
+use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsConfigError, HotRowsPopulation, Layout, STATEMENTS};
+use bufferlab_workload::population::{Population, RowBlock};
+use serde::Deserialize;
+
+use crate::pools::{Objects, Pools};
+use crate::run::Paging;
+
+/// Characters of the text of sysbench's column pad.
+const PAD_CHARS: u32 = 59;
+/// Characters that it has at most: a row fits into the smallest page.
+const MOST_PAD_CHARS: u32 = 1000;
+/// Rows whose numbers k are generated; further rows have them again.
+const OWN_ROWS: u32 = 100_000;
+/// Every text that the driver reads.
+const TEXT: &str = "TEXT";
+
+/// The hot rows and their table, as a job asks for them.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RowsAsked {
+    /// Rows of the table.
+    pub rows: u32,
+    /// Seed of the table.
+    pub load_seed: u64,
+    /// Seed of the hot set and of every choice of the run.
+    pub seed: u64,
+    /// Rows that the run reads.
+    pub hot_rows: u32,
+    /// Their places in the table.
+    pub layout: Layout,
+    /// Exponent of Zipf's law over their ranks.
+    #[serde(default)]
+    pub zipf: f64,
+    /// Of a hundred transactions, those that update a row and do not read it.
+    #[serde(default)]
+    pub update_percent: u32,
+    /// Characters of a row's last text, which decide how many rows a page has: 59 in sysbench's table.
+    #[serde(default = "pad_chars")]
+    pub pad_chars: u32,
+}
+
+fn pad_chars() -> u32 {
+    PAD_CHARS
+}
+
+impl RowsAsked {
+    /// Returns what the workload's driver is made of.
+    ///
+    /// # Errors
+    /// When a bound is not kept.
+    pub fn config(&self) -> Result<HotRowsConfig, HotRowsConfigError> {
+        let RowsAsked { rows, seed: run_seed, hot_rows, layout, zipf, update_percent, .. } = *self;
+        let config = HotRowsConfig { rows, run_seed, hot_rows, layout, zipf, update_percent };
+        config.check().map(|()| config)
+    }
+
+    /// Refuses texts that no page takes.
+    pub fn refusal(&self) -> Option<String> {
+        (self.pad_chars > MOST_PAD_CHARS).then(|| format!("pad_chars is at most {MOST_PAD_CHARS}"))
+    }
+
+    /// Returns the numbers k of the table's rows, in the order of their ids.
+    pub fn ks(&self) -> impl Iterator<Item = u32> {
+        let (mut own, mut block) = (Vec::new(), RowBlock::new());
+        if let Ok(table) = HotRowsPopulation::new(self.rows, self.load_seed) {
+            for partition in 0..table.partitions() {
+                table.generate(partition, &mut block);
+                let k = |row| if let Value::Int(k) = block.value(row, 1) { k as u32 } else { 0 };
+                own.extend((0..block.rows()).map(k));
+                if own.len() >= OWN_ROWS as usize {
+                    break;
+                }
+            }
+        }
+        own.into_iter().cycle().take(self.rows as usize)
+    }
+}
+
+/// An engine's pages of the table, and its rules of access. Ids are counted from one.
+pub trait RowTable {
+    /// Returns the table, and what the engine has besides.
+    fn objects(&self) -> &Objects;
+
+    /// Reads the row of an id.
+    fn read(&mut self, pools: &mut Pools, id: u32);
+
+    /// Updates the text c of the row of an id.
+    fn update(&mut self, pools: &mut Pools, id: u32);
+}
+
+/// The client. Each statement is a transaction.
+pub struct RowGhost {
+    pools: Pools,
+    table: Box<dyn RowTable>,
+    rows: u64,
+}
+
+impl RowGhost {
+    /// Makes a client of a loaded table.
+    pub fn new(pools: Pools, table: Box<dyn RowTable>) -> Self {
+        RowGhost { pools, table, rows: 0 }
+    }
+}
+
+impl Paging for RowGhost {
+    fn parts(&mut self) -> (&mut Pools, &Objects) {
+        (&mut self.pools, self.table.objects())
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Client for RowGhost {
+    fn begin(&mut self, _read_only: bool) -> Result<(), ClientError> {
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), ClientError> {
+        Ok(())
+    }
+
+    fn rollback(&mut self) -> Result<(), ClientError> {
+        Ok(())
+    }
+
+    /// A statement's last parameter is the id; one that returns columns reads.
+    fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError> {
+        for call in 0..batch.len() {
+            let id = match batch.param(call, batch.param_count(call) - 1) {
+                Value::Int(id) => id as u32,
+                _ => 0,
+            };
+            if STATEMENTS[usize::from(batch.statement(call).0)].columns > 0 {
+                self.table.read(&mut self.pools, id);
+                batch.begin_rows(call);
+                batch.push_column(Value::Text(TEXT));
+                batch.end_row(call);
+                self.rows += 1;
+            } else {
+                self.table.update(&mut self.pools, id);
+                batch.set_affected(call, 1);
+            }
+        }
+        Ok(())
+    }
+
+    fn rows_returned(&self) -> u64 {
+        self.rows
+    }
+}

@@ -1,0 +1,398 @@
+//! The part of a database that is simulated for a job: all of it, fewer warehouses, or one page in so many.
+//!
+//! From [`ENOUGH_WAREHOUSES`] on, reads depend on the pool's part of the data, and not on how much there is. So fewer
+//! warehouses with as small a part of the frames, of the transactions before the window and of the clock's speed stand
+//! for all. One page in so many stands for all pages at any scale ([`Shares`]).
+//!
+//! Each part is simulated several times, with other seeds or other shares, which tells the scatter; and once at half its
+//! size, which tells the bias if that goes with 1/size.
+
+use std::ops::Add;
+
+use bufferlab_sim::Counts;
+use serde::Serialize;
+
+use crate::job::{Job, Limits, MAX_TRANSACTIONS, STRETCH, WarmUpAsked, Workload};
+use crate::pools::Object;
+use crate::run::{ByType, PoolRun, Run, RunError, brought_in};
+use crate::shares::Shares;
+
+/// Warehouses that may stand for any number of further ones. With 20, a pool of a tenth of the data misses 8 % more than
+/// with 100, because they share items, undo log and connections.
+pub const ENOUGH_WAREHOUSES: u32 = 100;
+/// Bytes of memory that a run may take.
+const MOST_BYTES: u64 = 1_000_000_000;
+/// Bytes that one model notes of a page, and one of the census.
+const BYTES_OF_PAGE: f64 = 24.0;
+/// Bytes of the loaded rows of a warehouse, in any engine.
+const BYTES_OF_WAREHOUSE: f64 = 110e6;
+/// Bytes of memory for a transaction: its order, its customer, and the rows that it inserts.
+const BYTES_OF_TRANSACTION: u64 = 40;
+/// Frames that the smallest pool of fewer warehouses should have, so that pages which all warehouses share are few.
+const ENOUGH_FRAMES: f64 = 4096.0;
+/// Fewest frames of a share of a pool.
+const FEWEST_FRAMES: u32 = 64;
+/// Largest share to be asked for.
+const MOST_ONE_IN: u32 = 1 << 16;
+/// Seeds of fewer warehouses, of which each has a simulation.
+const SEEDS: u32 = 3;
+/// Shares of the pages that are simulated.
+const SHARES: u32 = 6;
+/// Half the 95 % interval of a mean of two, three and more, in standard errors (Student's t).
+const STUDENT: [f64; 5] = [12.71, 4.30, 3.18, 2.78, 2.57];
+/// Transactions of a window of fewer warehouses, if the job's has as many.
+const ENOUGH_TRANSACTIONS: u64 = 3000;
+
+/// A way to answer a job.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Way {
+    /// What it is called.
+    pub name: Name,
+    /// Warehouses that are simulated.
+    pub warehouses: u32,
+    /// Pages of which one is simulated.
+    pub one_in: u32,
+}
+
+/// The names of the ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Name {
+    /// All warehouses and pages.
+    Exact,
+    /// Fewer warehouses, all of their pages.
+    ForMore,
+    /// One page in so many.
+    Sampled,
+}
+
+impl Default for Way {
+    fn default() -> Self {
+        Way::new(1, 1, 1)
+    }
+}
+
+/// One simulation of a part.
+pub struct Simulation {
+    /// Its scale, seeds and what it does.
+    pub workload: Workload,
+    /// Its warehouses as a part of all.
+    pub part: f64,
+    /// The shares that it plays to pools, and their numbers.
+    pub shares: Vec<(Shares, u32)>,
+    /// The end of its warm-up.
+    pub warm_up: WarmUpAsked,
+    /// Transactions for which a gate stays shut.
+    pub at_least: u64,
+    /// Transactions of its window.
+    pub window: u64,
+    /// Microseconds of a transaction by its clock.
+    pub transaction_us: u64,
+}
+
+impl Simulation {
+    /// Returns the frames of its pool for those of all warehouses.
+    pub fn frames(&self, frames: u32) -> u32 {
+        (f64::from(frames) * self.part).round() as u32
+    }
+
+    /// Returns the transactions that it has at most.
+    pub fn most_transactions(&self) -> u64 {
+        self.window
+            + match self.warm_up {
+                WarmUpAsked::Transactions(all) => all,
+                // The last stretch may pass the limit.
+                WarmUpAsked::GateWithin(most) => most + STRETCH,
+            }
+    }
+}
+
+/// Chooses the way to answer a job: exactly while that fits into memory, then by fewer warehouses, then by one page in
+/// so many; or what the job asks for.
+///
+/// # Errors
+/// When no way fits, or not the one that is asked for.
+pub fn choose(job: &Job, limits: &Limits) -> Result<Way, RunError> {
+    let Workload::Tpcc(config) = &job.workload else { return choose_for_rows(job) };
+    let all = config.warehouses();
+    let fits = |way: &Way| way.warehouses <= limits.warehouses && way.bytes(job, limits) <= MOST_BYTES;
+    if job.one_in.is_some() || job.simulated_warehouses.is_some() {
+        let way = Way::new(all, job.simulated_warehouses.unwrap_or(all), job.one_in.unwrap_or(1));
+        return check_asked(job, limits, way).map(|()| way);
+    }
+    let exact = Way::new(all, all, 1);
+    if fits(&exact) {
+        return Ok(exact);
+    }
+    if all > ENOUGH_WAREHOUSES {
+        let smallest = job.pools.iter().map(|pool| pool.frames).min().unwrap_or(u32::MAX);
+        let mut sizes = vec![Way::new(all, ENOUGH_WAREHOUSES, 1)];
+        while let Some(last) = sizes.last().filter(|way| !way.has_enough_frames(smallest, all) && fits(way)) {
+            let larger = Way::new(all, last.warehouses.saturating_mul(2).min(all), 1);
+            sizes.push(larger);
+        }
+        if let Some(way) = sizes.into_iter().rev().find(|way| fits(way)) {
+            return Ok(way);
+        }
+    }
+    let sampled = (2..16).map(|bits| Way::new(all, all.min(ENOUGH_WAREHOUSES), 1 << bits));
+    sampled.into_iter().find(|way| fits(way) && way.has_frames(job)).ok_or_else(|| RunError::Asked {
+        field: "pools",
+        what: format!(
+            "{} pools of {all} warehouses do not fit into {MOST_BYTES} bytes of memory, nor does a sample of their pages \
+             with {FEWEST_FRAMES} frames of each; ask for fewer pools at once",
+            job.pools.len()
+        ),
+    })
+}
+
+/// Hot rows are few, and simulated exactly.
+fn choose_for_rows(job: &Job) -> Result<Way, RunError> {
+    if job.one_in.unwrap_or(1) == 1 && job.simulated_warehouses.is_none() {
+        return Ok(Way::default());
+    }
+    Err(RunError::Asked { field: "one_in", what: "hot_rows is simulated exactly; leave one_in out".into() })
+}
+
+/// Refuses a way that is asked for and cannot be.
+fn check_asked(job: &Job, limits: &Limits, way: Way) -> Result<(), RunError> {
+    let all = job.workload.warehouses();
+    let refuse = |field, what| Err(RunError::Asked { field, what });
+    if !(1..=all).contains(&way.warehouses) {
+        return refuse("simulated_warehouses", format!("1 to {all} warehouses stand for {all}"));
+    }
+    if way.warehouses > limits.warehouses {
+        let what = format!(
+            "{} has rules for at most {} warehouses at once; leave simulated_warehouses and one_in out, and fewer \
+             stand for all",
+            job.engine, limits.warehouses
+        );
+        return refuse("simulated_warehouses", what);
+    }
+    if !(1..=MOST_ONE_IN).contains(&way.one_in) || !way.has_frames(job) {
+        let what =
+            format!("one page in 1 to {MOST_ONE_IN} is a sample, of which every pool has {FEWEST_FRAMES} frames");
+        return refuse("one_in", what);
+    }
+    let bytes = way.bytes(job, limits);
+    if bytes > MOST_BYTES {
+        let what = format!(
+            "{} warehouses at one page in {} take about {} MB of memory, and a run has {} MB; leave one_in and \
+             simulated_warehouses out, or ask for less",
+            way.warehouses,
+            way.one_in,
+            bytes / 1_000_000,
+            MOST_BYTES / 1_000_000
+        );
+        return refuse("one_in", what);
+    }
+    Ok(())
+}
+
+impl Way {
+    fn new(all: u32, warehouses: u32, one_in: u32) -> Self {
+        let name = match (warehouses < all, one_in > 1) {
+            (_, true) => Name::Sampled,
+            (true, false) => Name::ForMore,
+            (false, false) => Name::Exact,
+        };
+        Way { name, warehouses, one_in }
+    }
+
+    /// Returns the bytes of memory that it takes, about.
+    fn bytes(&self, job: &Job, limits: &Limits) -> u64 {
+        let pages = BYTES_OF_WAREHOUSE / f64::from(job.page_size_bytes) * f64::from(self.warehouses);
+        let shares: f64 = self.shares().iter().map(|(shares, _)| f64::from(shares.one_in()).recip()).sum();
+        let played = shares * job.pools.len() as f64 + if job.census { 0.5 } else { 0.0 };
+        let part = f64::from(self.warehouses) / f64::from(job.workload.warehouses());
+        let (WarmUpAsked::Transactions(warm_up) | WarmUpAsked::GateWithin(warm_up)) = job.warm_up;
+        let transactions = (warm_up as f64 * part) as u64 + job.window_transactions;
+        limits.layout_bytes * u64::from(self.warehouses)
+            + (pages * played * BYTES_OF_PAGE) as u64
+            + transactions * BYTES_OF_TRANSACTION
+    }
+
+    /// Returns whether so small a pool has frames enough for pages that all warehouses share.
+    fn has_enough_frames(&self, frames: u32, all: u32) -> bool {
+        self.warehouses == all || f64::from(frames) * f64::from(self.warehouses) / f64::from(all) >= ENOUGH_FRAMES
+    }
+
+    /// Returns whether every share of every pool has frames.
+    fn has_frames(&self, job: &Job) -> bool {
+        let part = f64::from(self.warehouses) / f64::from(job.workload.warehouses());
+        let fewest = FEWEST_FRAMES * 2 * self.one_in;
+        self.one_in == 1 || job.pools.iter().all(|pool| f64::from(pool.frames) * part >= f64::from(fewest))
+    }
+
+    /// Returns the shares that its simulations play: all pages, or several shares at its rate and at half of it.
+    fn shares(&self) -> Vec<(Shares, u32)> {
+        if self.one_in == 1 {
+            return vec![(Shares::ALL, 0)];
+        }
+        [self.one_in, 2 * self.one_in].into_iter().flat_map(some_shares).collect()
+    }
+
+    /// Returns the simulations of a job, the one of half the warehouses last, if some stand for all.
+    ///
+    /// # Errors
+    /// When they have too many transactions.
+    pub fn simulations(&self, job: &Job) -> Result<Vec<Simulation>, RunError> {
+        let all = job.workload.warehouses();
+        let mut parts: Vec<Simulation> = Vec::new();
+        if self.warehouses == all {
+            parts.push(self.simulation(job, all, 0)?);
+        } else {
+            // Without a pool nothing scatters: the answer is the database.
+            let seeds = if job.pools.is_empty() { 1 } else { SEEDS };
+            for seed in 0..u64::from(seeds) {
+                parts.push(self.simulation(job, self.warehouses, seed)?);
+            }
+            let mut half = self.simulation(job, self.half(), 0)?;
+            half.shares.retain(|(shares, _)| shares.one_in() == self.one_in);
+            parts.push(half);
+        }
+        if parts.iter().any(|part| part.most_transactions() > MAX_TRANSACTIONS + STRETCH) {
+            let what = format!("a run has at most {MAX_TRANSACTIONS} transactions");
+            return Err(RunError::Asked { field: "warm_up", what });
+        }
+        Ok(parts)
+    }
+
+    fn half(&self) -> u32 {
+        (self.warehouses / 2).max(1)
+    }
+
+    fn simulation(&self, job: &Job, warehouses: u32, seed: u64) -> Result<Simulation, RunError> {
+        let workload = job.workload.of(warehouses, seed)?;
+        let part = f64::from(warehouses) / f64::from(job.workload.warehouses());
+        let fewer = |transactions: u64| (transactions as f64 * part).ceil() as u64;
+        Ok(Simulation {
+            workload,
+            part,
+            shares: self.shares(),
+            warm_up: match job.warm_up {
+                WarmUpAsked::Transactions(all) => WarmUpAsked::Transactions(fewer(all)),
+                WarmUpAsked::GateWithin(most) => WarmUpAsked::GateWithin(fewer(most)),
+            },
+            at_least: fewer(job.at_least),
+            window: fewer(job.window_transactions).max(job.window_transactions.min(ENOUGH_TRANSACTIONS)),
+            transaction_us: (job.workload.transaction_us() as f64 / part).round() as u64,
+        })
+    }
+
+    /// Makes one answer of the simulations' runs.
+    pub fn combine(&self, job: &Job, runs: Vec<(Simulation, Run)>) -> Run {
+        let pools = (0..job.pools.len()).map(|pool| self.combine_pool(job, &runs, pool)).collect();
+        let (objects, database_bytes) = match &runs[..] {
+            [(_, first), .., (_, half)] => (self.all_objects(job, first, half), self.all_bytes(job, first, half)),
+            _ => (runs[0].1.objects.clone(), runs[0].1.database_bytes),
+        };
+        let census = runs.into_iter().next().map(|(_, run)| run.census).unwrap_or_default();
+        Run { pools, census, objects, database_bytes, way: *self }
+    }
+
+    /// Makes the answer for one pool: the mean of all of its runs at the way's own rate and scale.
+    fn combine_pool(&self, job: &Job, runs: &[(Simulation, Run)], pool: usize) -> PoolRun {
+        if self.name == Name::Exact {
+            return runs[0].1.pools[pool];
+        }
+        let (mut own, mut coarser, mut smaller) = (Vec::new(), Vec::new(), Vec::new());
+        for (part, run) in runs {
+            for (&(shares, _), pools) in part.shares.iter().zip(run.pools.chunks(job.pools.len())) {
+                let whole = whole(&pools[pool], shares.one_in(), part);
+                if part.workload.warehouses() != self.warehouses {
+                    smaller.push(whole);
+                } else if shares.one_in() == self.one_in {
+                    own.push(whole);
+                } else {
+                    coarser.push(whole);
+                }
+            }
+        }
+        let count = own.len() as f64;
+        let part = f64::from(self.warehouses) / f64::from(job.workload.warehouses());
+        let seeds = if part < 1.0 { f64::from(SEEDS) } else { 1.0 };
+        // Seeds add transactions to the window, shares add pages.
+        let sum = |of: fn(&PoolRun) -> u64| (own.iter().map(of).sum::<u64>() as f64 / count * seeds).round() as u64;
+        let by_type = |of: fn(&PoolRun) -> &ByType| {
+            let all = |place: usize| own.iter().map(|run| of(run)[place]).sum::<u64>() as f64;
+            std::array::from_fn(|place| (all(place) / count * seeds).round() as u64)
+        };
+        let counts = own.iter().map(|run| run.counts).fold(Counts::default(), Counts::add).times(seeds / count);
+        // Warm-ups do not add up.
+        let before = own.iter().map(|run| run.brought_in_since_start - brought_in(&run.counts)).sum::<u64>() as f64;
+        let is_warm = own.iter().all(|run| run.is_warm);
+        let last = own.iter().filter(|run| run.gate.is_some()).max_by_key(|run| run.warm_up_transactions);
+        PoolRun {
+            warm_up_transactions: own.iter().map(|run| run.warm_up_transactions).max().unwrap_or_default(),
+            is_warm,
+            gate: last.filter(|_| is_warm).and_then(|run| run.gate),
+            committed: by_type(|run| &run.committed),
+            rolled_back: by_type(|run| &run.rolled_back),
+            brought_in_since_start: (before / count).round() as u64 + brought_in(&counts),
+            gets: sum(|run| run.gets),
+            new_orders: sum(|run| run.new_orders),
+            transactions: sum(|run| run.transactions),
+            counts,
+            frames_used: (own.iter().map(|run| f64::from(run.frames_used)).sum::<f64>() / count).round() as u32,
+            error: error(&own, &coarser, &smaller),
+        }
+    }
+
+    /// Returns how many times what half of the simulated warehouses add is missing of all.
+    fn more(&self, job: &Job) -> f64 {
+        f64::from(job.workload.warehouses() - self.warehouses) / f64::from(self.warehouses - self.half())
+    }
+
+    /// Returns the bytes of all warehouses, as many more for each.
+    fn all_bytes(&self, job: &Job, own: &Run, half: &Run) -> Option<u64> {
+        let (own, half) = (own.database_bytes?, half.database_bytes?);
+        Some(own + ((own.saturating_sub(half)) as f64 * self.more(job)).round() as u64)
+    }
+
+    /// Returns the objects of all warehouses: a table has as many pages more for each warehouse.
+    fn all_objects(&self, job: &Job, own: &Run, half: &Run) -> Vec<Object> {
+        let more = self.more(job);
+        let mut first_page = 0;
+        let grown = own.objects.iter().zip(&half.objects).map(|(own, half)| {
+            let pages = f64::from(own.pages) + f64::from(own.pages.saturating_sub(half.pages)) * more;
+            let pages = pages.round() as u32;
+            let object = Object { name: own.name.clone(), first_page, pages, room: pages };
+            first_page = first_page.saturating_add(pages);
+            object
+        });
+        grown.collect()
+    }
+}
+
+/// Returns several shares of one page in so many, far from each other.
+fn some_shares(one_in: u32) -> impl Iterator<Item = (Shares, u32)> {
+    let count = one_in.min(SHARES);
+    (0..count).map(move |number| (Shares::new(one_in), number * one_in / count))
+}
+
+/// Returns what a run of a share of a part's pages stands for: all pages, of all warehouses.
+fn whole(run: &PoolRun, one_in: u32, part: &Simulation) -> PoolRun {
+    let counts = run.counts.times(one_in.into());
+    let before = (run.brought_in_since_start - brought_in(&run.counts)) as f64 * f64::from(one_in) / part.part;
+    PoolRun {
+        brought_in_since_start: before.round() as u64 + brought_in(&counts),
+        counts,
+        frames_used: (f64::from(run.frames_used) * f64::from(one_in) / part.part).round() as u32,
+        warm_up_transactions: (run.warm_up_transactions as f64 / part.part).round() as u64,
+        ..*run
+    }
+}
+
+/// Returns the error to be expected of the misses: the biases by halves, and half of the 95 % interval of the mean.
+fn error(own: &[PoolRun], coarser: &[PoolRun], smaller: &[PoolRun]) -> Option<f64> {
+    let misses = |run: &PoolRun| run.counts.misses as f64 / run.new_orders.max(1) as f64;
+    let mean = |runs: &[PoolRun]| runs.iter().map(misses).sum::<f64>() / runs.len() as f64;
+    let count = own.len() as f64;
+    let level = mean(own);
+    let squares: f64 = own.iter().map(|run| (misses(run) - level).powi(2)).sum();
+    let standard_error = (squares / (count - 1.0).max(1.0) / count).sqrt();
+    let student = STUDENT[own.len().clamp(2, STUDENT.len() + 1) - 2];
+    let biases = [coarser, smaller].into_iter().filter(|runs| !runs.is_empty()).map(|runs| (mean(runs) - level).abs());
+    (level > 0.0).then(|| (biases.sum::<f64>() + student * standard_error) / level)
+}

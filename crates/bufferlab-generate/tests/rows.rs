@@ -1,0 +1,131 @@
+//! hot_rows without a server: the table's pages, what a select gets, and misses beside measured ones.
+
+use bufferlab_generate::innodb;
+use bufferlab_generate::job::{Gate, Job, generate};
+use bufferlab_generate::pools::Pools;
+use bufferlab_generate::rows::{RowTable, RowsAsked};
+use bufferlab_generate::run::Run;
+use bufferlab_generate::sqlite;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn asked(rows: u32) -> RowsAsked {
+    let asked = json!({"rows": rows, "load_seed": 20_260_101, "seed": 1, "hot_rows": 1, "layout": "scattered"});
+    serde_json::from_value(asked).unwrap()
+}
+
+fn pages(table: &impl RowTable) -> u32 {
+    table.objects().all().iter().find(|object| object.name == "sbtest1").unwrap().pages
+}
+
+/// Leaves and interior pages of the loaded tables in experiments/hot-rows/README.md: of 400,000 rows on SQLite, where
+/// 4 KiB have 19,961 leaves and 50 pages above them, and leaves of 10 million rows on MySQL 5.7.22.
+#[test]
+fn tables_have_the_pages_of_the_loaded_ones() {
+    assert_eq!(pages(&sqlite::Rows::new(4096, &asked(400_000))), 19_961 + 50);
+    assert_eq!(pages(&sqlite::Rows::new(16384, &asked(400_000))), 4_767 + 4);
+    let innodb = |page_bytes: u32| pages(&innodb::Rows::new(page_bytes, &asked(10_000_000)));
+    // Above are 293, or 1,203, children of a page: 27 bytes are those of two node pointers and their slot.
+    assert_eq!(innodb(4096) - 588_236, 2008 + 7 + 1);
+    assert_eq!(innodb(16384) - 136_987, 114 + 1);
+}
+
+#[test]
+fn longer_rows_are_fewer_in_a_page() {
+    let long = RowsAsked { pad_chars: 259, ..asked(100_000) };
+    // A record has 406 bytes in place of 206 on InnoDB: 37 in place of 73 stand on a page of 16 KiB.
+    let (short, long) = (innodb::Rows::new(16384, &asked(100_000)), innodb::Rows::new(16384, &long));
+    assert!(pages(&short).abs_diff(100_000 / 73) < 9 && pages(&long).abs_diff(100_000 / 37) < 9);
+}
+
+proptest! {
+    /// The naive twin counts: 36 rows stay in the first leaf, and 73 stand in each other.
+    #[test]
+    fn a_select_on_innodb_gets_the_way_to_its_leaf_and_a_neighbour_at_either_edge(id in 1u32..=20_000) {
+        let mut table = innodb::Rows::new(16384, &asked(20_000));
+        let mut pools = Pools::new(Vec::new());
+        table.read(&mut pools, id);
+        let leaves = 1 + (20_000_u32 - 36).div_ceil(73);
+        let (leaf, first, last) = match id {
+            1..=36 => (0, 1, 36),
+            id => ((id - 37) / 73 + 1, (id - 37) / 73 * 73 + 37, (id - 37) / 73 * 73 + 37 + 72),
+        };
+        let edges = u64::from(id == first && leaf > 0) + u64::from(id == last && leaf + 1 < leaves);
+        prop_assert_eq!(pools.gets(), 2 + edges, "row {} of leaf {}", id, leaf);
+    }
+}
+
+/// A gate that opens at once.
+struct Open;
+
+impl Gate for Open {
+    fn prefill(&mut self, _misses: u64) {}
+
+    fn is_warm(&mut self, _misses: u64) -> bool {
+        true
+    }
+}
+
+fn done(workload: Value, changes: Value) -> Result<Run, String> {
+    let mut rows =
+        json!({"rows": 100_000, "load_seed": 20_260_101, "seed": 2_872_079_071_043_088_u64, "layout": "scattered"});
+    let mut job = json!({
+        "engine": "sqlite", "page_size_bytes": 4096, "connections": 1, "prefill": true,
+        "pools": [{"model": "sqlite", "settings": {}, "frames": 256}],
+        "warm_up": {"transactions": 1000}, "window_transactions": 5000,
+    });
+    for (into, from) in [(&mut rows, workload), (&mut job, changes)] {
+        for (name, value) in from.as_object().expect("changes are an object") {
+            into[name] = value.clone();
+        }
+    }
+    job["workload"] = rows;
+    let job: Job = serde_json::from_value(job).map_err(|error| error.to_string())?;
+    generate(&job, &|_, _| Box::new(Open)).map_err(|error| error.to_string())
+}
+
+/// `bufferlab run hot-rows --quick` on SQLite 3.54.1, one run each: the same selects, the same misses.
+#[test]
+fn sqlite_misses_exactly_what_it_missed_in_a_run() {
+    for (hot_rows, warm_up, misses) in [(123, 10_000, 0), (222, 10_000, 0), (271, 3_500, 418), (494, 1_000, 2_453)] {
+        let run = done(json!({"hot_rows": hot_rows}), json!({"warm_up": {"transactions": warm_up}})).unwrap();
+        assert_eq!(run.pools[0].counts.misses, misses, "{hot_rows} hot rows");
+        assert_eq!((run.pools[0].transactions, run.pools[0].new_orders), (5_000, 0));
+    }
+}
+
+/// MySQL 5.7.22, experiments/hot-rows/README.md, n = 2: at most 0.023 misses a select away.
+#[test]
+fn mysql_misses_what_it_was_measured_to_miss() {
+    let settings = json!({"old_blocks_pct": 37, "old_blocks_time": 0, "lru_scan_depth": 1024, "flush_neighbors": 1,
+        "wakes_cleaner": true});
+    let pool = json!([{"model": "innodb57", "settings": settings, "frames": 8064}]);
+    let changes = json!({"engine": "innodb", "page_size_bytes": 16384, "connections": 8, "pools": pool,
+        "warm_up": {"transactions": 60_000}, "window_transactions": 20_000});
+    for (hot_rows, misses) in [(6_655, 0.0), (9_982, 0.202), (13_310, 0.393), (16_638, 0.501)] {
+        let run = done(json!({"rows": 10_000_000, "hot_rows": hot_rows}), changes.clone()).unwrap();
+        let generated = run.pools[0].counts.misses as f64 / 20_000.0;
+        assert!((generated - misses).abs() < 0.05, "{hot_rows} hot rows: {generated} for {misses}");
+    }
+}
+
+#[test]
+fn updates_touch_the_undo_log_of_innodb() {
+    let pool = json!([{"model": "lru", "settings": {}, "frames": 5000}]);
+    let changes = json!({"engine": "innodb", "page_size_bytes": 16384, "pools": pool, "census": true});
+    let gets = |percent: u32| {
+        let run = done(json!({"hot_rows": 100, "update_percent": percent}), changes.clone()).unwrap();
+        run.census.iter().find(|counted| counted.name == "(undo)").unwrap().gets_per_transaction
+    };
+    assert_eq!(gets(0), 0.0);
+    assert!(gets(100) > 2.0);
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let refused = |workload: Value, changes: Value| done(workload, changes).unwrap_err();
+    assert!(refused(json!({"hot_rows": 100_001}), json!({})).contains("hot_rows = 100001"));
+    assert!(refused(json!({"hot_rows": 1, "pad_chars": 5000}), json!({})).contains("at most 1000"));
+    assert!(refused(json!({"hot_rows": 1, "warehouses": 3}), json!({})).contains("warehouses"));
+    assert!(refused(json!({"hot_rows": 1}), json!({"one_in": 8})).contains("simulated exactly"));
+}

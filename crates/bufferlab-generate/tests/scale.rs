@@ -1,0 +1,181 @@
+//! Parts of a database beside all of it: the choice of pages beside a naive twin, and answers beside exact ones.
+
+use bufferlab_generate::job::{Gate, Job, generate};
+use bufferlab_generate::pools::Pools;
+use bufferlab_generate::run::Run;
+use bufferlab_generate::scale::Name;
+use bufferlab_generate::shares::{RUN, Shares};
+use bufferlab_sim::{MODELS, OneIn};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const LOAD_SEED: u64 = 20_260_101;
+const DEPTH_100: &str = r#"{"old_blocks_pct": 37, "old_blocks_time": 0, "lru_scan_depth": 100, "flush_neighbors": 1, "wakes_cleaner": true}"#;
+
+proptest! {
+    #[test]
+    fn each_page_is_of_one_share_and_each_share_has_one_run_of_a_block(one_in in 1u32..70, blocks in 1u32..50) {
+        let shares = Shares::new(one_in);
+        // A naive twin: the pages of each share as a list, in which a page's number is its place.
+        let mut lists = vec![Vec::new(); one_in as usize];
+        for page in 0..one_in * blocks * RUN {
+            let (share, number) = shares.of(page);
+            prop_assert_eq!(number as usize, lists[share as usize].len());
+            lists[share as usize].push(page);
+        }
+        for list in lists {
+            prop_assert_eq!(list.len() as u32, shares.pages(one_in * blocks * RUN));
+            for (block, run) in (0..).zip(list.chunks(RUN as usize)) {
+                prop_assert_eq!(run[0] / RUN / one_in, block);
+                prop_assert!((run[0]..run[0] + RUN).eq(run.iter().copied()) && run[0] % RUN == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn frames_and_pages_of_all_shares_add_up(one_in in 1u32..1000, frames: u32, pages in 0u32..100_000) {
+        let shares = Shares::new(one_in);
+        let frames_of = |share| u64::from(shares.frames(share, frames));
+        prop_assert_eq!((0..one_in).map(frames_of).sum::<u64>(), u64::from(frames));
+        prop_assert!((0..one_in).all(|share| frames_of(share).abs_diff(frames_of(0)) <= 1));
+        let own = (0..pages).map(|page| shares.of(page)).filter(|&(share, _)| share == one_in / 2);
+        prop_assert!(own.into_iter().all(|(_, number)| number < shares.pages(pages)));
+        prop_assert!(shares.pages(pages) * one_in < pages + one_in * RUN);
+    }
+
+    #[test]
+    fn pools_of_all_shares_hear_what_managers_hear_that_are_given_their_pages(
+        one_in in 1u32..6,
+        gets in prop::collection::vec(0u32..200, 0..600),
+    ) {
+        let lru = MODELS.iter().find(|entry| entry.name == "lru").unwrap();
+        let shares = Shares::new(one_in);
+        let make = |share| (lru.make)("{}", shares.frames(share, 100), shares.pages(200), OneIn::ONE).unwrap();
+        let mut pools = Pools::of_shares((0..one_in).map(|share| (shares, share, vec![make(share)])).collect());
+        gets.iter().for_each(|&page| pools.get(page, 0));
+        for share in 0..one_in {
+            let mut alone = Pools::new(vec![make(share)]);
+            let own = gets.iter().map(|&page| shares.of(page)).filter(|&(of, _)| of == share);
+            own.for_each(|(_, number)| alone.get(number, 0));
+            prop_assert_eq!(pools.counts(share as usize), alone.counts(0));
+        }
+    }
+}
+
+#[test]
+fn a_share_has_as_many_runs_of_any_place_of_a_block_and_few_neighbours() {
+    let (one_in, blocks) = (8u32, 80_000);
+    let shares = Shares::new(one_in);
+    let mut places = vec![0u32; one_in as usize];
+    let mut neighbours = 0;
+    let mut last = None;
+    for run in 0..one_in * blocks {
+        if shares.of(run * RUN).0 == 3 {
+            places[(run % one_in) as usize] += 1;
+            neighbours += u32::from(last == Some(run.wrapping_sub(1)));
+            last = Some(run);
+        }
+    }
+    // 10,000 of each place, give or take 94; a pair of blocks has neighbours in one case of 64.
+    assert!(places.iter().all(|count| (9_600..10_400).contains(count)), "{places:?}");
+    assert!((1_100..1_400).contains(&neighbours), "{neighbours}");
+}
+
+fn job(warehouses: u32, changes: Value) -> Job {
+    let settings: Value = serde_json::from_str(DEPTH_100).unwrap();
+    let pool = |frames: u32| json!({"model": "innodb57", "settings": settings, "frames": frames});
+    let mut job = json!({
+        "engine": "innodb", "page_size_bytes": 16384, "connections": 8, "prefill": false,
+        "workload": {"warehouses": warehouses, "load_seed": LOAD_SEED, "seed": 5},
+        "pools": [pool(warehouses * 500), pool(warehouses * 1500)],
+        "warm_up": {"transactions": warehouses * 1000}, "window_transactions": 4000, "census": false,
+    });
+    for (name, value) in changes.as_object().expect("changes are an object") {
+        job[name] = value.clone();
+    }
+    serde_json::from_value(job).expect("it is a job")
+}
+
+/// A gate that opens at once.
+struct Open;
+
+impl Gate for Open {
+    fn prefill(&mut self, _misses: u64) {}
+
+    fn is_warm(&mut self, _misses: u64) -> bool {
+        true
+    }
+}
+
+fn done(job: &Job) -> Result<Run, String> {
+    generate(job, &|_, _| Box::new(Open)).map_err(|error| error.to_string())
+}
+
+#[test]
+fn one_page_in_one_is_the_exact_run() {
+    let exact = done(&job(1, json!({}))).unwrap();
+    let asked = done(&job(1, json!({"one_in": 1, "simulated_warehouses": 1}))).unwrap();
+    assert_eq!(exact, asked);
+    assert_eq!((exact.way.name, exact.way.warehouses, exact.way.one_in), (Name::Exact, 1, 1));
+    assert!(exact.pools.iter().all(|pool| pool.error.is_none()));
+}
+
+/// The errors told were 3 to 6 %.
+#[test]
+fn one_page_in_four_reads_what_all_pages_read() {
+    let exact = done(&job(4, json!({}))).unwrap();
+    let sampled = done(&job(4, json!({"one_in": 4}))).unwrap();
+    assert_eq!((sampled.way.name, sampled.way.one_in), (Name::Sampled, 4));
+    assert_eq!(sampled.objects, exact.objects);
+    for (sampled, exact) in sampled.pools.iter().zip(&exact.pools) {
+        assert_eq!((sampled.gets, sampled.transactions, sampled.new_orders), (exact.gets, 4000, exact.new_orders));
+        let off = sampled.counts.misses as f64 / exact.counts.misses as f64 - 1.0;
+        let told = sampled.error.expect("something is missed");
+        assert!(off.abs() <= told && told < 0.15, "{off} told {told}");
+        assert!(sampled.frames_used.abs_diff(exact.frames_used) <= exact.frames_used / 50 + 4);
+    }
+}
+
+#[test]
+fn fewer_warehouses_stand_for_more_than_an_engine_can_number() {
+    let pool = json!([{"model": "sqlite", "settings": {}, "frames": 1_000_000}]);
+    let changes = json!({"engine": "sqlite", "page_size_bytes": 65536, "connections": 1, "pools": pool,
+        "warm_up": {"transactions": 5000}, "window_transactions": 300, "simulated_warehouses": 2});
+    let run = done(&job(200, changes.clone())).unwrap();
+    assert_eq!((run.way.name, run.way.warehouses), (Name::ForMore, 2));
+    // Three seeds of a window that is not cut, because it is short.
+    assert_eq!((run.pools[0].transactions, run.pools[0].warm_up_transactions), (900, 5000));
+    let one = done(&job(1, {
+        let mut one = changes;
+        one["simulated_warehouses"] = Value::Null;
+        one
+    }))
+    .unwrap();
+    let pages = |run: &Run, name: &str| run.objects.iter().find(|object| object.name == name).unwrap().pages;
+    assert_eq!(pages(&run, "item"), pages(&one, "item"));
+    assert!(pages(&run, "stock").abs_diff(200 * pages(&one, "stock")) <= 400);
+}
+
+#[test]
+fn the_way_is_chosen_by_what_fits_into_memory() {
+    let way = |warehouses: u32, changes: Value, limits| {
+        let way = bufferlab_generate::scale::choose(&job(warehouses, changes), &limits);
+        way.map(|way| (way.name, way.warehouses, way.one_in)).map_err(|error| error.to_string())
+    };
+    let limits = |warehouses| bufferlab_generate::job::Limits { warehouses, layout_bytes: 200_000 };
+    assert_eq!(way(20, json!({}), limits(102)), Ok((Name::Exact, 20, 1)));
+    assert_eq!(way(103, json!({}), limits(102)), Ok((Name::ForMore, 100, 1)));
+    assert_eq!(way(400, json!({}), limits(40_000)), Ok((Name::Exact, 400, 1)));
+    assert_eq!(way(100_000, json!({}), limits(40_000)), Ok((Name::ForMore, 100, 1)));
+    let many = |frames: u32, count: usize| json!({"pools": vec![json!({"model": "lru", "settings": {}, "frames": frames}); count]});
+    let small = way(10_000, many(100_000, 1), limits(40_000));
+    assert_eq!(small, Ok((Name::ForMore, 800, 1)), "so that the pool has 4,096 frames");
+    assert_eq!(way(100, many(100_000, 100), limits(40_000)), Ok((Name::Sampled, 100, 16)));
+    assert_eq!(way(10_000, many(10_000_000, 100), limits(40_000)), Ok((Name::Sampled, 100, 16)));
+    let refused = |warehouses, changes| way(warehouses, changes, limits(40_000)).unwrap_err();
+    assert!(refused(10_000, many(10_000, 100)).contains("ask for fewer pools"));
+    assert!(refused(10, json!({"simulated_warehouses": 11})).contains("1 to 10"));
+    assert!(refused(50_000, json!({"one_in": 100})).contains("at most 40000"));
+    assert!(refused(10, json!({"one_in": 1000})).contains("64 frames"));
+    assert!(refused(10_000, json!({"one_in": 1})).contains("take about"));
+}
