@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use bufferlab_generate::innodb::Innodb;
 use bufferlab_generate::loaded::Loaded;
+use bufferlab_generate::postgres::Postgres;
 use bufferlab_generate::run::{Plan, WarmUp, run};
 use bufferlab_generate::sqlite::Sqlite;
 use bufferlab_sim::MODELS;
@@ -27,12 +28,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         made.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())
     };
     let transactions = warm_up + window;
-    let done = if told[0] == "sqlite" {
-        let loaded = Loaded::new(&config, &Sqlite::records());
-        run(Sqlite::new(page_bytes, &loaded, transactions), loaded, plan, Box::new(pools))?
-    } else {
-        let loaded = Loaded::new(&config, &Innodb::records());
-        run(Innodb::new(page_bytes, &loaded, transactions), loaded, plan, Box::new(pools))?
+    let done = match told[0].as_str() {
+        "sqlite" => {
+            let loaded = Loaded::new(&config, &Sqlite::records());
+            run(Sqlite::new(page_bytes, &loaded, transactions), loaded, plan, Box::new(pools))?
+        }
+        "postgres" => {
+            let loaded = Loaded::new(&config, &Postgres::records());
+            run(Postgres::new(&loaded, transactions), loaded, plan, Box::new(pools))?
+        }
+        _ => {
+            let loaded = Loaded::new(&config, &Innodb::records());
+            run(Innodb::new(page_bytes, &loaded, transactions), loaded, plan, Box::new(pools))?
+        }
     };
     for (counted, object) in done.census.iter().zip(&done.objects) {
         let [few, some, many] = counted.distinct.map(Option::unwrap_or_default);

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::innodb::Innodb;
 use crate::loaded::Loaded;
+use crate::postgres::{self, Postgres};
 use crate::run::{MakePools, Plan, Run, RunError, WarmUp, run};
 use crate::sqlite::{self, Sqlite};
 
@@ -41,7 +42,7 @@ pub enum WarmUpAsked {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// `innodb` or `sqlite`.
+    /// `innodb`, `postgres` or `sqlite`.
     pub engine: String,
     /// Bytes of a page.
     pub page_size_bytes: u32,
@@ -121,6 +122,10 @@ pub fn generate(job: &Job, gate: &MakeGate<'_>) -> Result<Run, RunError> {
             let loaded = Loaded::new(&job.workload, &Innodb::records());
             run(Innodb::new(job.page_size_bytes, &loaded, transactions), loaded, plan, pools)
         }
+        "postgres" => {
+            let loaded = Loaded::new(&job.workload, &Postgres::records());
+            run(Postgres::new(&loaded, transactions), loaded, plan, pools)
+        }
         _ => {
             let loaded = Loaded::new(&job.workload, &Sqlite::records());
             run(Sqlite::new(job.page_size_bytes, &loaded, transactions), loaded, plan, pools)
@@ -132,14 +137,19 @@ fn check(job: &Job) -> Result<(), RunError> {
     let refuse = |field: &'static str, what: String| Err(RunError::Asked { field, what });
     let (warehouses, pages): (u32, std::ops::RangeInclusive<u32>) = match job.engine.as_str() {
         "innodb" => (MAX_WAREHOUSES, 4096..=16384),
+        "postgres" => (postgres::MAX_WAREHOUSES, postgres::PAGE_BYTES..=postgres::PAGE_BYTES),
         "sqlite" => (sqlite::MAX_WAREHOUSES, sqlite::MIN_PAGE_BYTES..=65536),
-        other => return refuse("engine", format!("no rules are known for {other}; innodb and sqlite have them")),
+        other => {
+            return refuse("engine", format!("no rules are known for {other}; innodb, postgres and sqlite have them"));
+        }
     };
     if job.workload.warehouses() > warehouses {
         return refuse("warehouses", format!("{} has rules for at most {warehouses}", job.engine));
     }
     if !pages.contains(&job.page_size_bytes) || !job.page_size_bytes.is_power_of_two() {
-        let what = format!("{} has no pages of {} bytes here, but of {pages:?}", job.engine, job.page_size_bytes);
+        let (least, most) = pages.into_inner();
+        let sizes = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        let what = format!("{} has no pages of {} bytes here, but of {sizes}", job.engine, job.page_size_bytes);
         return refuse("page_size", what);
     }
     if job.engine == "sqlite" && job.connections != 1 {
