@@ -144,7 +144,7 @@ impl Heap {
             visibility,
             space,
         };
-        // VACUUM looks at the last page, even where all is frozen (vacuumlazy.c, `lazy_scan_skip`).
+        // VACUUM looks at the last page, even where all is frozen (vacuumlazy.c, `find_next_unskippable_block`).
         if let Some(last) = own.checked_sub(1) {
             heap.record(last);
         }

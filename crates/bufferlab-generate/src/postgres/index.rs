@@ -131,7 +131,7 @@ impl Index {
             heap.fetch(pools, live, now);
         }
         if has_killed {
-            // The leaf's pin was dropped (nbtree.c, `_bt_drop_lock_and_maybe_pin`).
+            // The leaf's pin was dropped (nbtsearch.c, `_bt_drop_lock_and_maybe_pin`).
             pools.get(leaf, FIRST);
         }
     }

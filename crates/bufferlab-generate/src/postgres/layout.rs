@@ -144,19 +144,20 @@ impl Layout<'_> {
         Heap::new(self.objects, name, rows, growth)
     }
 
-    /// Builds an index; `rows` tells groups, keys and bytes of all entries.
+    /// Builds an index of entries and of keys above the leaves of so many bytes; `rows` tells groups, keys and bytes of
+    /// all entries. Columns that do not tell two leaves apart are left out of a key (nbtutils.c, `_bt_truncate`).
     fn index(
         &mut self,
         name: &str,
         (groups, keys): (u32, u64),
-        entry: u32,
+        (entry, above): (u32, u32),
         rows: &mut dyn FnMut(&mut dyn FnMut(u32, u32, u32)),
         growth: u32,
         kind: (bool, bool),
     ) -> Index {
         let mut loading = Loading::new(groups, keys);
         rows(&mut |group, key, bytes| loading.push(group, key, bytes, &Built));
-        let tree = Grown::new(self.objects, name, loading, fan_out(entry), growth);
+        let tree = Grown::new(self.objects, name, loading, fan_out(above), growth);
         Index::new(tree, entry, groups, kind.0, kind.1)
     }
 }
@@ -176,10 +177,11 @@ pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, transactions: u64)
     let customer_pages = districts * CUSTOMERS / 12;
     let customers = lay.heap("customer", of_districts(|own| &own.customers), spare(customer_pages));
     let mean = |own: &[u16]| own.iter().map(|&bytes| u32::from(bytes)).sum::<u32>() / own.len() as u32;
+    let name_entry = mean(&loaded.district(0).names);
     let customer_by_name = lay.index(
         "customer.customer_by_name",
         (districts, CUSTOMERS.into()),
-        mean(&loaded.district(0).names),
+        (name_entry, name_entry),
         &mut |push| {
             for (district, own) in all() {
                 own.names.iter().zip(0..).for_each(|(&bytes, place)| push(district, place, bytes.into()));
@@ -195,7 +197,8 @@ pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, transactions: u64)
         }
     };
     let room = districts * 4 + 64;
-    let key = lay.index("customer.customer_pkey", (districts, 3001), entry, &mut every(CUSTOMERS), room, UNIQUE);
+    let key =
+        lay.index("customer.customer_pkey", (districts, 3001), (entry, entry), &mut every(CUSTOMERS), room, UNIQUE);
     let customer = Table { heap: customers, key };
     let district = lay.small("district", districts, bytes.district);
     let room = lay.growth(1, bytes.history);
@@ -210,7 +213,8 @@ pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, transactions: u64)
         (0..districts).for_each(|district| UNDELIVERED.for_each(|order| push(district, order, entry)));
     };
     let room = lay.growth(1, 24) + 4 * districts;
-    let key = lay.index("new_order.new_order_pkey", (districts, 1 << 31), entry, &mut undelivered, room, UNIQUE);
+    let key =
+        lay.index("new_order.new_order_pkey", (districts, 1 << 31), (entry, entry), &mut undelivered, room, UNIQUE);
     let new_order = Table { heap, key };
     let order_line = lay.lines(&bytes, tuples.key_entry(TableId::OrderLine));
     let room = lay.growth(1, bytes.order) + districts * 30;
@@ -220,7 +224,7 @@ pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, transactions: u64)
     let orders_by_customer = lay.index(
         "orders.orders_by_customer",
         (districts, u64::from(CUSTOMERS + 1) << ORDER_BITS),
-        by_customer,
+        (by_customer, entry),
         &mut |push| {
             for (district, own) in all() {
                 (1..=CUSTOMERS).for_each(|c| push(district, entry_key(c, own.order_of(c)), by_customer));
@@ -230,7 +234,7 @@ pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, transactions: u64)
         (false, true),
     );
     let room = lay.growth(1, 24) + 4 * districts;
-    let key = lay.index("orders.orders_pkey", (districts, 1 << 31), entry, &mut every(ORDERS), room, UNIQUE);
+    let key = lay.index("orders.orders_pkey", (districts, 1 << 31), (entry, entry), &mut every(ORDERS), room, UNIQUE);
     let orders = Table { heap, key };
     let rows = (1..=warehouses).flat_map(|warehouse| loaded.stock(warehouse).iter().copied());
     let heap = lay.heap("stock", rows, spare(warehouses * ITEMS / 23));
@@ -238,7 +242,7 @@ pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, transactions: u64)
         (0..warehouses).for_each(|warehouse| (1..=ITEMS).for_each(|item| push(warehouse, item, entry)));
     };
     let room = warehouses * 100 + 64;
-    let key = lay.index("stock.stock_pkey", (warehouses, 100_001), entry, &mut stocks, room, UNIQUE);
+    let key = lay.index("stock.stock_pkey", (warehouses, 100_001), (entry, entry), &mut stocks, room, UNIQUE);
     let stock = Table { heap, key };
     let warehouse = lay.small("warehouse", warehouses, bytes.warehouse);
     let trees = Trees {
@@ -264,7 +268,8 @@ impl Layout<'_> {
         let heap = self.heap(name, (0..rows).map(|_| bytes), rows + 64);
         let entry = Tuples::default().key_entry(TableId::District);
         let mut keys = |push: &mut dyn FnMut(u32, u32, u32)| (0..rows).for_each(|row| push(0, row, entry));
-        let key = self.index(&format!("{name}.{name}_pkey"), (1, 1 << 31), entry, &mut keys, rows + 64, UNIQUE);
+        let key =
+            self.index(&format!("{name}.{name}_pkey"), (1, 1 << 31), (entry, entry), &mut keys, rows + 64, UNIQUE);
         Table { heap, key }
     }
 
@@ -282,7 +287,9 @@ impl Layout<'_> {
         };
         let room = self.growth(15, 32) + loaded.districts() * 32;
         let name = "order_line.order_line_pkey";
-        let key = self.index(name, (loaded.districts(), 1 << 31), entry, &mut keys, room, UNIQUE);
+        // One leaf in ten begins with an order, and its key above needs no number of a line.
+        let above = (9 * entry + Tuples::default().key_entry(TableId::Orders)) / 10;
+        let key = self.index(name, (loaded.districts(), 1 << 31), (entry, above), &mut keys, room, UNIQUE);
         Table { heap, key }
     }
 }

@@ -2,9 +2,10 @@
 //! sessions force (crates/bufferlab-drive/src/postgres/plan.rs). Autovacuum is off, as on a private server.
 //!
 //! The rules were set beside a page trace of PostgreSQL 17.2 (TPC-C, 4 warehouses, 8 connections). Files and functions
-//! are those of 16.4 and 18.4, which agree in what is used here. Left out: catalogues; waits for locks; several pages
-//! that sessions add to a table at once when they wait for each other; splits above the leaves; equal entries in one
-//! (deduplication). The state of transactions is in pools of its own (slru.c).
+//! are those of 17.0. Left out: catalogues; waits for locks, and pages of WAREHOUSE and DISTRICT that nobody can prune
+//! because waiting sessions keep them pinned; several pages that sessions add to a table at once when they wait for each
+//! other; splits above the leaves; equal entries in one (deduplication); numbers of customers that grow. The state of
+//! transactions is in pools of its own (slru.c).
 
 mod heap;
 mod index;
@@ -14,10 +15,10 @@ mod record;
 use std::ops::Range;
 
 use bufferlab_model::trace::latch;
-use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS};
+use bufferlab_workload::tpcc::schema::{CUSTOMERS, DISTRICTS, ITEMS, ORDERS};
 
 use crate::engine::{Engine, Purpose, Row};
-use crate::loaded::{Loaded, Records};
+use crate::loaded::{Loaded, Records, UNDELIVERED};
 use crate::pools::{Objects, Pools};
 use heap::{RowId, Updated, Version};
 use index::Entry;
@@ -120,8 +121,10 @@ impl Postgres {
             Row::District(district) => (district, bytes.district),
             Row::Customer(district, customer) => bytes.customer(district, customer),
             Row::Stock(warehouse, item) => bytes.stock(warehouse, item),
-            Row::Order { district, order, .. } => (district * 3000 + order - 1, bytes.order),
-            Row::NewOrder(district, order) => (district * 900 + order - 2101, bytes.new_order),
+            Row::Order { district, order, .. } => (district * ORDERS + order - 1, bytes.order),
+            Row::NewOrder(district, order) => {
+                (district * UNDELIVERED.len() as u32 + order - UNDELIVERED.start, bytes.new_order)
+            }
             Row::Line(district, order, line) => bytes.line(district, order, line),
             Row::Item(item) => (item - 1, 0),
             Row::History => (0, bytes.history),
@@ -172,7 +175,8 @@ impl Postgres {
         second.0.insert(pools, heap, entry, now);
     }
 
-    /// Reads the lines of one order from a scan that stands at a leaf, if it has begun.
+    /// Reads the rows of an order's lines, whose leaves were read; hears of each. `held` is the page that the scan has
+    /// pinned.
     fn scan_lines(
         &mut self,
         pools: &mut Pools,
@@ -192,6 +196,7 @@ impl Postgres {
         }
     }
 
+    /// Reads the leaves of an order's lines.
     fn walk_lines(&mut self, pools: &mut Pools, district: u32, order: u32, lines: u32) {
         let key = &self.trees.order_line.key;
         let place = key.seek(pools, (district, line_key(order, 1)));
@@ -304,11 +309,11 @@ impl Engine for Postgres {
 
     fn insert(&mut self, pools: &mut Pools, row: Row) {
         let now = self.now;
-        let (_, bytes) = match row {
-            Row::Order { .. } => (0, self.bytes.order),
-            Row::NewOrder(..) => (0, self.bytes.new_order),
-            Row::Line(..) => (0, self.bytes.line),
-            _ => (0, self.bytes.history),
+        let bytes = match row {
+            Row::Order { .. } => self.bytes.order,
+            Row::NewOrder(..) => self.bytes.new_order,
+            Row::Line(..) => self.bytes.line,
+            _ => self.bytes.history,
         };
         let Some((table, id)) = Self::table(&mut self.trees, row) else {
             self.trees.history.insert(pools, None, bytes, now);
@@ -401,7 +406,7 @@ impl Engine for Postgres {
             let end = (district, line_key(order, items.len() as u32));
             place = self.trees.order_line.key.go_on(pools, place, end);
             self.scan_lines(pools, district, order, items.len() as u32, &mut held, |own, pools, line, _| {
-                own.find(pools, Row::Stock(district / 10 + 1, items[line as usize - 1]));
+                own.find(pools, Row::Stock(district / DISTRICTS + 1, items[line as usize - 1]));
             });
         }
     }

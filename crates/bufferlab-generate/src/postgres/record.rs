@@ -1,5 +1,5 @@
-//! Bytes of PostgreSQL's heap tuples and index tuples. Files are those of PostgreSQL 16.4 and 18.4 (src/include,
-//! src/backend), which agree in all that is here.
+//! Bytes of PostgreSQL's heap tuples and index tuples. Files are those of src/include and
+//! src/backend.
 
 use bufferlab_workload::client::Value;
 use bufferlab_workload::tpcc::schema::TableId;
@@ -101,7 +101,7 @@ fn numeric(int: i64, behind: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// `pg_column_size` of PostgreSQL 17.2 for values in a row, less one byte of header where it was four.
+    /// `pg_column_size` of PostgreSQL 17.2 of values in a table, less the byte of the length's header.
     #[test]
     fn numbers_have_the_servers_sizes() {
         let sizes = [(0, 2, 2), (-1000, 2, 4), (1050, 2, 6), (5_000_000, 2, 4), (30_000_000, 2, 4)];
