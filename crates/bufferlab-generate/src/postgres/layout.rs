@@ -127,6 +127,11 @@ pub(super) struct Trees {
     pub(super) order_line: Table,
 }
 
+/// Hears an entry's group, key and bytes.
+type Push<'a> = dyn FnMut(u32, u32, u32) + 'a;
+/// Tells all entries of an index.
+type Rows<'a> = dyn FnMut(&mut Push<'_>) + 'a;
+
 /// Adds objects in the order of their names, as a page trace has them.
 struct Layout<'a> {
     loaded: &'a Loaded,
@@ -151,7 +156,7 @@ impl Layout<'_> {
         name: &str,
         (groups, keys): (u32, u64),
         (entry, above): (u32, u32),
-        rows: &mut dyn FnMut(&mut dyn FnMut(u32, u32, u32)),
+        rows: &mut Rows<'_>,
         growth: u32,
         kind: (bool, bool),
     ) -> Index {
@@ -192,7 +197,7 @@ pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, transactions: u64)
     );
     let entry = tuples.key_entry(TableId::Customer);
     let every = |count: u32| {
-        move |push: &mut dyn FnMut(u32, u32, u32)| {
+        move |push: &mut Push<'_>| {
             (0..districts).for_each(|district| (1..=count).for_each(|key| push(district, key, entry)));
         }
     };
@@ -209,7 +214,7 @@ pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, transactions: u64)
     let item_key = Packed::new(lay.objects, "item.item_pkey", packing, ITEMS, fan_out(entry_item));
     let room = lay.growth(1, bytes.new_order);
     let heap = lay.heap("new_order", of_districts(|own| &own.new_orders), room);
-    let mut undelivered = |push: &mut dyn FnMut(u32, u32, u32)| {
+    let mut undelivered = |push: &mut Push<'_>| {
         (0..districts).for_each(|district| UNDELIVERED.for_each(|order| push(district, order, entry)));
     };
     let room = lay.growth(1, 24) + 4 * districts;
@@ -238,7 +243,7 @@ pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, transactions: u64)
     let orders = Table { heap, key };
     let rows = (1..=warehouses).flat_map(|warehouse| loaded.stock(warehouse).iter().copied());
     let heap = lay.heap("stock", rows, spare(warehouses * ITEMS / 23));
-    let mut stocks = |push: &mut dyn FnMut(u32, u32, u32)| {
+    let mut stocks = |push: &mut Push<'_>| {
         (0..warehouses).for_each(|warehouse| (1..=ITEMS).for_each(|item| push(warehouse, item, entry)));
     };
     let room = warehouses * 100 + 64;
@@ -267,7 +272,7 @@ impl Layout<'_> {
     fn small(&mut self, name: &str, rows: u32, bytes: u16) -> Table {
         let heap = self.heap(name, (0..rows).map(|_| bytes), rows + 64);
         let entry = Tuples::default().key_entry(TableId::District);
-        let mut keys = |push: &mut dyn FnMut(u32, u32, u32)| (0..rows).for_each(|row| push(0, row, entry));
+        let mut keys = |push: &mut Push<'_>| (0..rows).for_each(|row| push(0, row, entry));
         let key =
             self.index(&format!("{name}.{name}_pkey"), (1, 1 << 31), (entry, entry), &mut keys, rows + 64, UNIQUE);
         Table { heap, key }
@@ -278,7 +283,7 @@ impl Layout<'_> {
         let all = || (0..loaded.districts()).map(|number| (number, loaded.district(number)));
         let room = self.growth(15, bytes.delivered_line) + loaded.districts() * 64;
         let heap = self.heap("order_line", all().flat_map(|(_, own)| own.lines.iter().copied()), room);
-        let mut keys = |push: &mut dyn FnMut(u32, u32, u32)| {
+        let mut keys = |push: &mut Push<'_>| {
             for (district, own) in all() {
                 for order in 1..=ORDERS {
                     (1..=own.lines_of(order)).for_each(|line| push(district, line_key(order, line), entry));

@@ -2,7 +2,7 @@
 //! sessions force (crates/bufferlab-drive/src/postgres/plan.rs). Autovacuum is off, as on a private server.
 //!
 //! The rules were set beside a page trace of PostgreSQL 17.2 (TPC-C, 4 warehouses, 8 connections). Files and functions
-//! are those of 17.0. Left out: catalogues; waits for locks, and pages of WAREHOUSE and DISTRICT that nobody can prune
+//! are those of 17.0. Left out: waits for locks, and pages of WAREHOUSE and DISTRICT that nobody can prune
 //! because waiting sessions keep them pinned; several pages that sessions add to a table at once when they wait for each
 //! other; splits above the leaves; equal entries in one (deduplication); numbers of customers that grow. The state of
 //! transactions is in pools of its own (slru.c).
@@ -20,6 +20,7 @@ use bufferlab_workload::tpcc::schema::{CUSTOMERS, DISTRICTS, ITEMS, ORDERS};
 use crate::engine::{Engine, Purpose, Row};
 use crate::loaded::{Loaded, Records, UNDELIVERED};
 use crate::pools::{Objects, Pools};
+use crate::run::TRANSACTION_US;
 use heap::{RowId, Updated, Version};
 use index::Entry;
 use layout::{Bytes, ORDER_BITS, Table, Trees, entry_key, lay_out, line_key};
@@ -36,6 +37,15 @@ const OWN_DISTRICTS: u32 = 40;
 const FIRST: u8 = latch::FIRST | latch::NO_RING;
 /// A get of one that it has.
 const HELD: u8 = latch::HELD | latch::NO_RING;
+
+/// Pages of the catalogue that sessions read as they connect and plan their statements: of the traced run.
+const CATALOG_PAGES: u32 = 357;
+/// Pages of it that are read each second, when bufferlab reads the server's counters: of the traced run.
+const CATALOG_PAGES_OF_COUNTERS: u32 = 20;
+/// Gets of each page before the prefill; the pool counts five at most.
+const CATALOG_GETS: u32 = 6;
+/// Transactions in a second by the generator's clock.
+const COUNTERS_EVERY: u64 = 1_000_000 / TRANSACTION_US;
 
 /// The session and the transaction.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +75,8 @@ pub struct Postgres {
     objects: Objects,
     trees: Trees,
     bytes: Bytes,
+    /// First page of the catalogue.
+    catalog: u32,
     now: Now,
     sessions: u64,
     changes: Vec<Change>,
@@ -84,6 +96,7 @@ impl Postgres {
     pub fn new(loaded: &Loaded, transactions: u64) -> Self {
         let mut objects = Objects::default();
         let (trees, bytes) = lay_out(loaded, &mut objects, transactions);
+        let catalog = objects.add("(catalog)", CATALOG_PAGES, CATALOG_PAGES);
         let own = loaded.districts().min(OWN_DISTRICTS);
         let named_of = |number| {
             let district = loaded.district(number);
@@ -97,7 +110,7 @@ impl Postgres {
         };
         let places = named.iter().map(places_of).collect();
         let now = Now::default();
-        Postgres { objects, trees, bytes, now, sessions: 1, changes: Vec::new(), places, named }
+        Postgres { objects, trees, bytes, catalog, now, sessions: 1, changes: Vec::new(), places, named }
     }
 
     /// Returns a row's table and its id there.
@@ -212,7 +225,11 @@ impl Engine for Postgres {
     }
 
     /// crates/bufferlab-drive/dialects/postgres/tpcc/prefill.sql: each table through its key, in the order of rows.
+    /// Sessions have read the catalogue before, each page many times.
     fn prefill(&mut self, pools: &mut Pools) {
+        for page in self.catalog..self.catalog + CATALOG_PAGES {
+            (0..CATALOG_GETS).for_each(|_| pools.get(page, FIRST));
+        }
         let trees = &self.trees;
         let with_rows = |pools: &mut Pools, table: &Table| {
             let blocks = u64::from(table.heap.blocks());
@@ -245,6 +262,10 @@ impl Engine for Postgres {
         let transaction = self.now.transaction + 1;
         self.now = Now { session, transaction, horizon: transaction.saturating_sub(self.sessions) };
         self.changes.clear();
+        if transaction.is_multiple_of(COUNTERS_EVERY) {
+            let pages = self.catalog..self.catalog + CATALOG_PAGES_OF_COUNTERS;
+            pages.for_each(|page| (0..2).for_each(|_| pools.get(page, FIRST)));
+        }
     }
 
     fn commit(&mut self, _pools: &mut Pools) {}
