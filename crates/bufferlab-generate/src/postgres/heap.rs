@@ -9,7 +9,6 @@ use std::collections::{HashMap, VecDeque};
 use super::record::{POINTER, max_aligned};
 use super::{FIRST, Now};
 use crate::pools::{Objects, Pools};
-use crate::tree::Fill;
 
 /// A page without its header (bufpage.h, `SizeOfPageHeaderData`).
 pub(super) const EMPTY: u32 = 8192 - 24;
@@ -21,15 +20,6 @@ const OF_VISIBILITY: u32 = (8192 - 24) * 4;
 const OF_SPACE: u32 = 8192 - 24 - 4 - (8192 / 2 - 1);
 /// Bytes of a category of free space (freespace.c, `FSM_CAT_STEP`).
 const CATEGORY: u32 = 32;
-
-/// A heap while rows are copied into it (heapam.c, `heap_multi_insert`).
-pub(super) struct Copied;
-
-impl Fill for Copied {
-    fn takes(&self, _rows: u32, bytes: u32, record: u32) -> bool {
-        bytes + on_page(record) <= EMPTY
-    }
-}
 
 /// Returns the bytes that a tuple takes of a page.
 pub(super) fn on_page(tuple: u32) -> u32 {
@@ -106,13 +96,14 @@ pub(super) struct Heap {
 }
 
 impl Heap {
-    /// Adds a heap with rows of these bytes, in the order of their keys; it may grow by `growth` pages.
+    /// Adds a heap with rows of these bytes, which COPY wrote in the order of their keys (heapam.c,
+    /// `heap_multi_insert`); it may grow by `growth` pages.
     pub(super) fn new(objects: &mut Objects, name: &str, rows: impl Iterator<Item = u16>, growth: u32) -> Self {
         let (mut firsts, mut pages, mut count) = (Vec::new(), Vec::new(), 0);
         let mut used = EMPTY;
         for bytes in rows {
             let record = on_page(bytes.into());
-            if !Copied.takes(0, used, bytes.into()) {
+            if used + record > EMPTY {
                 firsts.push(count);
                 pages.push(Page { free: EMPTY as u16, unused: 0, is_full: false, is_all_visible: true });
                 used = 0;
@@ -266,6 +257,9 @@ impl Heap {
             && let Some(place) = dead.iter().rposition(|dead| dead.since == now.transaction)
         {
             dead.remove(place);
+            if dead.is_empty() {
+                self.dead.remove(&updated.before.block);
+            }
         }
         if let Some(new) = new {
             self.bury(new, now);
@@ -374,5 +368,72 @@ impl Heap {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A heap of 24 rows a page, on three pages, and its pools.
+    fn heap() -> (Heap, Pools) {
+        let mut objects = Objects::default();
+        (Heap::new(&mut objects, "t", (0..72).map(|_| 330), 10), Pools::new(Vec::new()))
+    }
+
+    fn now(transaction: u64) -> Now {
+        Now { session: 0, transaction, horizon: transaction.saturating_sub(8) }
+    }
+
+    /// Comes to a row and updates it; returns what became of it.
+    fn update(heap: &mut Heap, pools: &mut Pools, row: u32, transaction: u64) -> Updated {
+        let before = heap.version((0, row), || (row, 330));
+        heap.fetch(pools, before.block, now(transaction));
+        heap.update(pools, (0, row), before, 330, now(transaction))
+    }
+
+    #[test]
+    fn the_first_update_of_a_full_page_moves_a_row_and_leaves_its_room_to_the_next() {
+        let (mut heap, mut pools) = heap();
+        assert_eq!((heap.blocks(), heap.loaded(23), heap.loaded(24)), (3, 0, 1));
+        assert!(heap.is_all_visible(0));
+        let first = update(&mut heap, &mut pools, 0, 10);
+        assert!(first.has_moved() && first.block == 3);
+        assert!(!heap.is_all_visible(0) && heap.is_all_visible(1));
+        // Another transaction may still see the old version: it stays, and there is no room.
+        assert!(update(&mut heap, &mut pools, 1, 17).has_moved());
+        // Both old versions can go.
+        for (row, transaction) in [(2, 40), (3, 41), (2, 60), (2, 80), (2, 100)] {
+            assert!(!update(&mut heap, &mut pools, row, transaction).has_moved(), "{transaction}");
+        }
+        assert_eq!(heap.version((0, 2), || unreachable!()).block, 0);
+    }
+
+    #[test]
+    fn what_is_rolled_back_leaves_the_row_where_it_was_and_its_room_to_others() {
+        let (mut heap, mut pools) = heap();
+        let moved = update(&mut heap, &mut pools, 0, 10);
+        let free = heap.pages[moved.block as usize].free;
+        heap.undo((0, 0), moved, now(10));
+        assert_eq!(heap.version((0, 0), || unreachable!()), moved.before);
+        assert!(!heap.dead.contains_key(&0) && heap.dead[&moved.block].len() == 1);
+        heap.pages[moved.block as usize].is_full = true;
+        heap.fetch(&mut pools, moved.block, now(30));
+        assert_eq!(heap.pages[moved.block as usize].free, free + 336);
+    }
+
+    #[test]
+    fn a_session_fills_its_own_page_and_notes_what_is_left_for_others() {
+        let (mut heap, mut pools) = heap();
+        let insert = |heap: &mut Heap, pools: &mut Pools, session: u16, bytes: u16| {
+            heap.insert(pools, None, bytes, Now { session, ..now(1) }).block
+        };
+        (0..12).for_each(|_| assert_eq!(insert(&mut heap, &mut pools, 0, 600), 3));
+        // The map knows of no page with room: another session begins on the last one, of which 920 bytes are left.
+        assert_eq!(insert(&mut heap, &mut pools, 1, 1000), 4);
+        assert_eq!(insert(&mut heap, &mut pools, 1, 1000), 4);
+        // It has noted the page, where a third session finds room.
+        assert_eq!(insert(&mut heap, &mut pools, 2, 700), 3);
+        assert_eq!(insert(&mut heap, &mut pools, 0, 600), 5);
     }
 }
