@@ -11,11 +11,15 @@ impl Gate for Shut {
     fn is_warm(&mut self, _misses: u64) -> bool {
         false
     }
+
+    fn end(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let job: Job = serde_json::from_reader(std::io::stdin())?;
-    let done = generate(&job, &|_, _| Box::new(Shut))?;
+    let done = generate(&job, &|_, _, _| Box::new(Shut), None)?;
     println!("{}", serde_json::to_string_pretty(&done)?);
     Ok(())
 }

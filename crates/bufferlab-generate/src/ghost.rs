@@ -18,6 +18,8 @@ use crate::run::Paging;
 const TEXT: &str = "TEXT";
 /// Orders that Stock-Level looks at.
 const RECENT: usize = 20;
+/// Orders whose items are kept: one that rolls back must not replace the oldest that Stock-Level looks at.
+const KEPT: usize = RECENT + 1;
 
 /// What the run changed in one district.
 #[derive(Debug)]
@@ -26,7 +28,7 @@ struct Changes {
     oldest_new: u32,
     /// Customer and lines of each order since the load.
     orders: Vec<(u16, u8)>,
-    /// Items of the latest orders, by the order's number modulo [`RECENT`]; empty before the first is asked for.
+    /// Items of the latest orders, by the order's number modulo [`KEPT`]; empty before the first is asked for.
     items: Vec<Vec<u32>>,
 }
 
@@ -255,7 +257,7 @@ impl<E: Engine> Ghost<E> {
             s::INSERT_ORDER_LINE => {
                 let (district, order, item) = (district_of(key(2), key(1)), key(0), key(4));
                 self.engine.insert(pools, Row::Line(district, order, key(3)));
-                self.districts[district as usize].items[order as usize % RECENT].push(item);
+                self.districts[district as usize].items[order as usize % KEPT].push(item);
             }
             _ => return false,
         }
@@ -267,9 +269,9 @@ impl<E: Engine> Ghost<E> {
         let changes = &mut self.districts[district as usize];
         changes.orders.push((customer as u16, lines as u8));
         if changes.items.is_empty() {
-            changes.items = vec![Vec::new(); RECENT];
+            changes.items = vec![Vec::new(); KEPT];
         }
-        changes.items[order as usize % RECENT].clear();
+        changes.items[order as usize % KEPT].clear();
         let before = self.last_orders.insert((district, customer as u16), order);
         self.open.order = Some((district, before));
         if order > E::MOST_ORDERS {
@@ -284,7 +286,7 @@ impl<E: Engine> Ghost<E> {
             let asked = &mut self.asked_items[place];
             asked.clear();
             if order > ORDERS {
-                asked.extend(&self.districts[district as usize].items[order as usize % RECENT]);
+                asked.extend(&self.districts[district as usize].items[order as usize % KEPT]);
             } else {
                 let lines = self.loaded.district(district).lines_of(order);
                 asked.extend((0..lines).map(|line| some_item(district, order, line)));

@@ -11,6 +11,7 @@ pub mod innodb;
 pub mod job;
 pub mod loaded;
 pub mod pools;
+pub mod postgres;
 pub mod rows;
 pub mod run;
 pub mod scale;

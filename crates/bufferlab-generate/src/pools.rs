@@ -177,6 +177,11 @@ impl Pools {
         (self.thread, self.now_us) = (thread, now_us);
     }
 
+    /// Returns the connection whose accesses come.
+    pub fn thread(&self) -> u16 {
+        self.thread
+    }
+
     /// Hears that a transaction has ended.
     pub fn transaction_done(&mut self) {
         if let Some(census) = &mut self.census {

@@ -293,6 +293,11 @@ impl Grown {
         (group + 1..last).map(whole).sum::<u32>() + begun
     }
 
+    /// Returns a group's rows, and its lowest and highest keys.
+    pub fn extent(&self, group: u32) -> Extent {
+        self.extents[group as usize]
+    }
+
     /// Returns every leaf in the order of keys.
     pub fn leaves(&self) -> impl Iterator<Item = &Leaf> {
         self.groups.iter().flatten()

@@ -64,6 +64,10 @@ impl Gate for Open {
     fn is_warm(&mut self, _misses: u64) -> bool {
         true
     }
+
+    fn end(&self) -> Option<&'static str> {
+        Some("open")
+    }
 }
 
 fn done(workload: Value, changes: Value) -> Result<Run, String> {
@@ -81,7 +85,7 @@ fn done(workload: Value, changes: Value) -> Result<Run, String> {
     }
     job["workload"] = rows;
     let job: Job = serde_json::from_value(job).map_err(|error| error.to_string())?;
-    generate(&job, &|_, _| Box::new(Open)).map_err(|error| error.to_string())
+    generate(&job, &|_, _, _| Box::new(Open), None).map_err(|error| error.to_string())
 }
 
 /// `bufferlab run hot-rows --quick` on SQLite 3.54.1, one run each: the same selects, the same misses.

@@ -105,10 +105,14 @@ impl Gate for Open {
     fn is_warm(&mut self, _misses: u64) -> bool {
         true
     }
+
+    fn end(&self) -> Option<&'static str> {
+        Some("open")
+    }
 }
 
 fn done(job: &Job) -> Result<Run, String> {
-    generate(job, &|_, _| Box::new(Open)).map_err(|error| error.to_string())
+    generate(job, &|_, _, _| Box::new(Open), None).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -61,8 +61,8 @@ pub(crate) fn generate(py: Python<'_>, job: &str, watch: Option<Py<PyAny>>) -> P
 }
 
 fn generated(job: &Job, watch: &mut Watch<'_>) -> Result<bufferlab_generate::run::Run, Failure> {
-    let gate = |frames: u32, stretch| -> Box<dyn Gate> {
-        Box::new(Measured { rule: Rule::new(frames.into(), stretch, job.at_least), end: None })
+    let gate = |frames: u32, stretch, at_least| -> Box<dyn Gate> {
+        Box::new(Measured { rule: Rule::new(frames.into(), stretch, at_least), end: None })
     };
     job::generate(job, &gate, Some(watch)).map_err(|error| {
         let place = if let RunError::Asked { field, .. } = error { field } else { "generate" };

@@ -1,0 +1,439 @@
+//! PostgreSQL's heaps: which page holds a row, which page takes a new version, and what pruning gives back.
+//!
+//! src/backend/access/heap: a version goes to its row's page if that has room (heapam.c, `heap_update`), else to the
+//! session's own page (hio.c, `RelationGetBufferForTuple`). A reader that comes to a page prunes it (pruneheap.c,
+//! `heap_page_prune_opt`). Without VACUUM the free space map learns of a page only when a session leaves it.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::record::{POINTER, max_aligned};
+use super::{FIRST, Now};
+use crate::pools::{Objects, Pools};
+
+/// A page without its header (bufpage.h, `SizeOfPageHeaderData`).
+pub(super) const EMPTY: u32 = 8192 - 24;
+/// A page with less room is pruned (pruneheap.c: a tenth of the page).
+const PRUNE_BELOW: u32 = 8192 / 10;
+/// Heap pages of a page of the visibility map (visibilitymap.c, `HEAPBLOCKS_PER_PAGE`).
+const OF_VISIBILITY: u32 = (8192 - 24) * 4;
+/// Heap pages of a lowest page of the free space map (fsm_internals.h, `LeafNodesPerPage`).
+const OF_SPACE: u32 = 8192 - 24 - 4 - (8192 / 2 - 1);
+/// Bytes of a category of free space (freespace.c, `FSM_CAT_STEP`).
+const CATEGORY: u32 = 32;
+
+/// Returns the bytes that a tuple takes of a page.
+pub(super) fn on_page(tuple: u32) -> u32 {
+    max_aligned(tuple) + POINTER
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    free: u16,
+    /// Line pointers that can be used again.
+    unused: u8,
+    /// The last update found no room (bufpage.h, `PD_PAGE_FULL`).
+    is_full: bool,
+    is_all_visible: bool,
+}
+
+/// A dead version that is not pruned: from which transaction on it may be, its bytes, whether its line pointer is free
+/// then.
+#[derive(Clone, Copy, Debug)]
+struct Dead {
+    since: u64,
+    bytes: u16,
+    frees_pointer: bool,
+}
+
+/// The version of a row that is not where, or as, the load put it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    /// Its page.
+    pub(super) block: u32,
+    /// Its bytes, not rounded up.
+    pub(super) bytes: u16,
+    /// Whether no index entry leads to it (htup_details.h, `HEAP_ONLY_TUPLE`).
+    is_heap_only: bool,
+}
+
+/// What became of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Updated {
+    /// The version before.
+    pub(super) before: Version,
+    /// The page of the new version.
+    pub(super) block: u32,
+}
+
+impl Updated {
+    /// Returns whether each index needs an entry: the version is on another page.
+    pub(super) fn has_moved(self) -> bool {
+        self.block != self.before.block
+    }
+}
+
+/// A row's number in its table: group and key.
+pub(super) type RowId = (u32, u32);
+
+/// A heap.
+pub(super) struct Heap {
+    first_page: u32,
+    room: u32,
+    /// The first row of each loaded page.
+    firsts: Vec<u32>,
+    rows: u32,
+    pages: Vec<Page>,
+    dead: HashMap<u32, Vec<Dead>>,
+    versions: HashMap<RowId, Version>,
+    /// The page of each session's last insert (smgr.h, `smgr_targblock`).
+    targets: Vec<Option<u32>>,
+    /// The category of free space that the map has of a page, where it is not 0.
+    noted: HashMap<u32, usize>,
+    /// The pages of each category, and some that are no longer of it.
+    known: Vec<VecDeque<u32>>,
+    visibility: u32,
+    space: u32,
+}
+
+impl Heap {
+    /// Adds a heap with rows of these bytes, which COPY wrote in the order of their keys (heapam.c,
+    /// `heap_multi_insert`); it may grow by `growth` pages.
+    pub(super) fn new(objects: &mut Objects, name: &str, rows: impl Iterator<Item = u16>, growth: u32) -> Self {
+        let (mut firsts, mut pages, mut count) = (Vec::new(), Vec::new(), 0);
+        let mut used = EMPTY;
+        for bytes in rows {
+            let record = on_page(bytes.into());
+            if used + record > EMPTY {
+                firsts.push(count);
+                pages.push(Page { free: EMPTY as u16, unused: 0, is_full: false, is_all_visible: true });
+                used = 0;
+            }
+            used += record;
+            count += 1;
+            if let Some(page) = pages.last_mut() {
+                page.free = (EMPTY - used) as u16;
+            }
+        }
+        let own = pages.len() as u32;
+        let room = own + growth;
+        let first_page = objects.add(name, own, room);
+        let lowest = own.div_ceil(OF_SPACE);
+        let space = objects.add(&format!("{name} (fsm)"), 2 + lowest, 2 + room.div_ceil(OF_SPACE));
+        let maps = own.div_ceil(OF_VISIBILITY);
+        let visibility = objects.add(&format!("{name} (vm)"), maps, room.div_ceil(OF_VISIBILITY));
+        let mut heap = Heap {
+            first_page,
+            room,
+            firsts,
+            rows: count,
+            pages,
+            dead: HashMap::new(),
+            versions: HashMap::new(),
+            targets: Vec::new(),
+            noted: HashMap::new(),
+            known: vec![VecDeque::new(); 256],
+            visibility,
+            space,
+        };
+        // VACUUM looks at the last page, even where all is frozen (vacuumlazy.c, `find_next_unskippable_block`).
+        if let Some(last) = own.checked_sub(1) {
+            heap.record(last);
+        }
+        heap
+    }
+
+    /// Returns the number of pages.
+    pub(super) fn blocks(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    /// Returns the page's number for the pools.
+    pub(super) fn page(&self, block: u32) -> u32 {
+        self.first_page + block
+    }
+
+    /// Returns the page into which a row was loaded, by its number.
+    pub(super) fn loaded(&self, number: u32) -> u32 {
+        // Rows are nearly alike, so that a guess is a few pages off.
+        let last = self.firsts.len() as u64 - 1;
+        let mut block = (u64::from(number) * (last + 1) / u64::from(self.rows)).min(last) as usize;
+        while self.firsts[block] > number {
+            block -= 1;
+        }
+        while self.firsts.get(block + 1).is_some_and(|&first| first <= number) {
+            block += 1;
+        }
+        block as u32
+    }
+
+    /// Returns a row's version; `loaded` tells number and bytes of one that is as it was loaded.
+    pub(super) fn version(&self, row: RowId, loaded: impl FnOnce() -> (u32, u16)) -> Version {
+        self.versions.get(&row).copied().unwrap_or_else(|| {
+            let (number, bytes) = loaded();
+            Version { block: self.loaded(number), bytes, is_heap_only: false }
+        })
+    }
+
+    /// Reads a page for an index scan, which prunes it (heapam_handler.c, `heapam_index_fetch_tuple`).
+    pub(super) fn fetch(&mut self, pools: &mut Pools, block: u32, now: Now) {
+        pools.get(self.page(block), FIRST);
+        let page = &mut self.pages[block as usize];
+        if !page.is_full && u32::from(page.free) >= PRUNE_BELOW + POINTER {
+            return;
+        }
+        let Some(dead) = self.dead.get_mut(&block) else { return };
+        let before = dead.len();
+        dead.retain(|dead| {
+            let stays = !now.can_remove(dead.since);
+            if !stays {
+                page.free += dead.bytes;
+                page.unused += u8::from(dead.frees_pointer);
+            }
+            stays
+        });
+        page.is_full &= dead.len() == before;
+        if dead.is_empty() {
+            self.dead.remove(&block);
+        }
+    }
+
+    /// Reads a page that the session has pinned already, and its page of the visibility map where it must be changed.
+    pub(super) fn fetch_to_change(&self, pools: &mut Pools, block: u32) {
+        pools.get(self.page(block), super::HELD);
+        if self.is_all_visible(block) {
+            self.read_visibility(pools, block);
+        }
+    }
+
+    /// Returns whether all rows of a page are visible to all.
+    pub(super) fn is_all_visible(&self, block: u32) -> bool {
+        self.pages[block as usize].is_all_visible
+    }
+
+    /// Reads a page of the visibility map.
+    pub(super) fn read_visibility(&self, pools: &mut Pools, block: u32) {
+        pools.get(self.visibility + block / OF_VISIBILITY, FIRST);
+    }
+
+    /// Updates a row whose page is pinned; `bytes` are those of the new version.
+    pub(super) fn update(&mut self, pools: &mut Pools, row: RowId, before: Version, bytes: u16, now: Now) -> Updated {
+        self.fetch_to_change(pools, before.block);
+        let stays = self.has_room(before.block, bytes);
+        let block = if stays { before.block } else { self.block_for(pools, bytes, before.block, now) };
+        if stays {
+            self.put(block, bytes);
+        } else {
+            self.pages[before.block as usize].is_full = true;
+        }
+        self.pages[before.block as usize].is_all_visible = false;
+        let is_heap_only = block == before.block;
+        self.bury(before, now);
+        self.versions.insert(row, Version { block, bytes, is_heap_only });
+        Updated { before, block }
+    }
+
+    /// Inserts a row; returns its page.
+    pub(super) fn insert(&mut self, pools: &mut Pools, row: Option<RowId>, bytes: u16, now: Now) -> Version {
+        let block = self.block_for(pools, bytes, u32::MAX, now);
+        let version = Version { block, bytes, is_heap_only: false };
+        if let Some(row) = row {
+            self.versions.insert(row, version);
+        }
+        version
+    }
+
+    /// Deletes a row whose page is pinned.
+    pub(super) fn delete(&mut self, pools: &mut Pools, row: RowId, version: Version, now: Now) {
+        self.fetch_to_change(pools, version.block);
+        self.pages[version.block as usize].is_all_visible = false;
+        self.bury(version, now);
+        self.versions.remove(&row);
+    }
+
+    /// Takes an update back: the version before it is the row's again.
+    pub(super) fn undo(&mut self, row: RowId, updated: Updated, now: Now) {
+        let new = self.versions.insert(row, updated.before);
+        if let Some(dead) = self.dead.get_mut(&updated.before.block)
+            && let Some(place) = dead.iter().rposition(|dead| dead.since == now.transaction)
+        {
+            dead.remove(place);
+            if dead.is_empty() {
+                self.dead.remove(&updated.before.block);
+            }
+        }
+        if let Some(new) = new {
+            self.bury(new, now);
+        }
+    }
+
+    /// Takes an insert back.
+    pub(super) fn forget(&mut self, row: RowId, version: Version, now: Now) {
+        self.versions.remove(&row);
+        self.bury(version, now);
+    }
+
+    fn bury(&mut self, version: Version, now: Now) {
+        let bytes = max_aligned(version.bytes.into()) as u16;
+        let dead = Dead { since: now.transaction, bytes, frees_pointer: version.is_heap_only };
+        self.dead.entry(version.block).or_default().push(dead);
+    }
+
+    /// bufpage.c, `PageGetHeapFreeSpace`: room for the tuple and a line pointer, used again or not.
+    fn has_room(&self, block: u32, bytes: u16) -> bool {
+        u32::from(self.pages[block as usize].free) >= on_page(bytes.into())
+    }
+
+    fn put(&mut self, block: u32, bytes: u16) {
+        let page = &mut self.pages[block as usize];
+        let pointer = if page.unused > 0 { 0 } else { POINTER };
+        page.unused = page.unused.saturating_sub(1);
+        page.free -= (max_aligned(bytes.into()) + pointer) as u16;
+    }
+
+    /// Finds a page for a tuple and puts it there (hio.c, `RelationGetBufferForTuple`).
+    fn block_for(&mut self, pools: &mut Pools, bytes: u16, other: u32, now: Now) -> u32 {
+        let session = usize::from(now.session);
+        if self.targets.len() <= session {
+            self.targets.resize(session + 1, None);
+        }
+        let own = self.targets[session];
+        let mut target = own.or_else(|| self.search(pools, bytes, None)).or_else(|| self.blocks().checked_sub(1));
+        while let Some(block) = target {
+            if block != other {
+                pools.get(self.page(block), FIRST);
+            }
+            if self.has_room(block, bytes) {
+                if self.is_all_visible(block) {
+                    self.read_visibility(pools, block);
+                    self.pages[block as usize].is_all_visible = false;
+                }
+                self.put(block, bytes);
+                self.targets[session] = Some(block);
+                return block;
+            }
+            self.record(block);
+            target = self.search(pools, bytes, Some(block));
+        }
+        let block = self.extend(pools);
+        self.put(block, bytes);
+        self.targets[session] = Some(block);
+        block
+    }
+
+    fn extend(&mut self, pools: &mut Pools) -> u32 {
+        let block = self.blocks();
+        if block == self.room {
+            pools.fill();
+            return block - 1;
+        }
+        self.pages.push(Page { free: EMPTY as u16, unused: 0, is_full: false, is_all_visible: false });
+        pools.create(self.page(block));
+        block
+    }
+
+    /// Notes a page's room in the map (freespace.c, `fsm_space_avail_to_cat`).
+    fn record(&mut self, block: u32) {
+        let free = u32::from(self.pages[block as usize].free).saturating_sub(POINTER);
+        let category = (free / CATEGORY).min(254) as usize;
+        if category == 0 {
+            self.noted.remove(&block);
+        } else if self.noted.insert(block, category) != Some(category) {
+            self.known[category].push_back(block);
+        }
+    }
+
+    /// Asks the map for a page with room; the next search begins behind it. The map's lowest page that has noted a full
+    /// one is searched first, then the map from its top (freespace.c, `RecordAndGetPageWithFreeSpace`, `fsm_search`).
+    fn search(&mut self, pools: &mut Pools, bytes: u16, full: Option<u32>) -> Option<u32> {
+        let enough = max_aligned(bytes.into()).div_ceil(CATEGORY) as usize;
+        let found = (enough..self.known.len()).find_map(|category| self.next_known(category));
+        let lowest = |block: u32| self.space + 2 + block / OF_SPACE;
+        let first = full.map(lowest);
+        first.into_iter().for_each(|page| pools.get(page, FIRST));
+        if first.is_none() || found.map(lowest) != first {
+            pools.get(self.space, FIRST);
+            if let Some(found) = found {
+                pools.get(self.space + 1, FIRST);
+                pools.get(lowest(found), FIRST);
+            }
+        }
+        found
+    }
+
+    fn next_known(&mut self, category: usize) -> Option<u32> {
+        while let Some(block) = self.known[category].pop_front() {
+            if self.noted.get(&block) == Some(&category) {
+                self.known[category].push_back(block);
+                return Some(block);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A heap of 24 rows a page, on three pages, and its pools.
+    fn heap() -> (Heap, Pools) {
+        let mut objects = Objects::default();
+        (Heap::new(&mut objects, "t", (0..72).map(|_| 330), 10), Pools::new(Vec::new()))
+    }
+
+    fn now(transaction: u64) -> Now {
+        Now { session: 0, transaction, horizon: transaction.saturating_sub(8) }
+    }
+
+    /// Comes to a row and updates it; returns what became of it.
+    fn update(heap: &mut Heap, pools: &mut Pools, row: u32, transaction: u64) -> Updated {
+        let before = heap.version((0, row), || (row, 330));
+        heap.fetch(pools, before.block, now(transaction));
+        heap.update(pools, (0, row), before, 330, now(transaction))
+    }
+
+    #[test]
+    fn the_first_update_of_a_full_page_moves_a_row_and_leaves_its_room_to_the_next() {
+        let (mut heap, mut pools) = heap();
+        assert_eq!((heap.blocks(), heap.loaded(23), heap.loaded(24)), (3, 0, 1));
+        assert!(heap.is_all_visible(0));
+        let first = update(&mut heap, &mut pools, 0, 10);
+        assert!(first.has_moved() && first.block == 3);
+        assert!(!heap.is_all_visible(0) && heap.is_all_visible(1));
+        // Another transaction may still see the old version: it stays, and there is no room.
+        assert!(update(&mut heap, &mut pools, 1, 17).has_moved());
+        // Both old versions can go.
+        for (row, transaction) in [(2, 40), (3, 41), (2, 60), (2, 80), (2, 100)] {
+            assert!(!update(&mut heap, &mut pools, row, transaction).has_moved(), "{transaction}");
+        }
+        assert_eq!(heap.version((0, 2), || unreachable!()).block, 0);
+    }
+
+    #[test]
+    fn what_is_rolled_back_leaves_the_row_where_it_was_and_its_room_to_others() {
+        let (mut heap, mut pools) = heap();
+        let moved = update(&mut heap, &mut pools, 0, 10);
+        let free = heap.pages[moved.block as usize].free;
+        heap.undo((0, 0), moved, now(10));
+        assert_eq!(heap.version((0, 0), || unreachable!()), moved.before);
+        assert!(!heap.dead.contains_key(&0) && heap.dead[&moved.block].len() == 1);
+        heap.pages[moved.block as usize].is_full = true;
+        heap.fetch(&mut pools, moved.block, now(30));
+        assert_eq!(heap.pages[moved.block as usize].free, free + 336);
+    }
+
+    #[test]
+    fn a_session_fills_its_own_page_and_notes_what_is_left_for_others() {
+        let (mut heap, mut pools) = heap();
+        let insert = |heap: &mut Heap, pools: &mut Pools, session: u16, bytes: u16| {
+            heap.insert(pools, None, bytes, Now { session, ..now(1) }).block
+        };
+        (0..12).for_each(|_| assert_eq!(insert(&mut heap, &mut pools, 0, 600), 3));
+        // The map knows of no page with room: another session begins on the last one, of which 920 bytes are left.
+        assert_eq!(insert(&mut heap, &mut pools, 1, 1000), 4);
+        assert_eq!(insert(&mut heap, &mut pools, 1, 1000), 4);
+        // It has noted the page, where a third session finds room.
+        assert_eq!(insert(&mut heap, &mut pools, 2, 700), 3);
+        assert_eq!(insert(&mut heap, &mut pools, 0, 600), 5);
+    }
+}
