@@ -26,6 +26,7 @@ class AccessRules:
 
 RULES: tuple[AccessRules, ...] = (
     AccessRules("innodb", 1, ("mysql", "mariadb"), "mysql >= 5.7, < 5.8", {"statements": "spec"}),
+    AccessRules("postgres", 1, ("postgres",), "postgres >= 17, < 18", {"statements": "spec", "autovacuum": "off"}),
     AccessRules("sqlite", 1, ("sqlite",), "sqlite", {"pcache": "ours"}),
 )
 WORKLOADS: tuple[str, ...] = ("tpcc",)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from bufferlab.engines import registry as engines
@@ -30,7 +31,7 @@ from bufferlab.models.predict import (
 )
 from bufferlab.plan import DataFacts, DataKnobs, Plan, PlannedRun, Point, make, stored_workload
 from bufferlab.results.metrics import RAW
-from bufferlab.results.page_traces import GeneratedRun, PagesOfObject, Prediction, Replayed, Verdict
+from bufferlab.results.page_traces import GeneratedRun, Prediction, Replayed, SimulatedPart, Verdict
 from bufferlab.results.schema import Database, WarmUp
 from bufferlab.results.window import Window
 from bufferlab.spec import Experiment, Overrides
@@ -49,6 +50,7 @@ The gate watches as many transactions as the pool has frames where misses are ra
 """
 
 _OWN_TIME = "the generator's time"
+_SCALE = "warehouses"
 
 _MOST_TRANSACTIONS = 99_000_000
 """Of a run, which has a stretch more at most (crates/bufferlab-generate/src/job.rs, `MAX_TRANSACTIONS`)."""
@@ -99,7 +101,7 @@ class Generated:
 
         Raises SpecError for what the core refuses, and what `watch` raises.
         """
-        experiment, database = self.plan.experiment, self.databases[point.data]
+        experiment = self.plan.experiment
         pool = self._pool(point)
         names = [_OWN_TIME, *(CLOCKS if self.manager.by_speed(pool) else ())]
         window = window_transactions(experiment)
@@ -123,7 +125,7 @@ class Generated:
         prediction = Prediction(
             model=self.manager.name,
             model_version=self.manager.version,
-            generated=self._run(point, played[0]),
+            generated=(run := self._run(point, told)),
             values=dict(pool.values),
             pool_bytes=_pool_bytes(self.server.engine, point),
             pool_frames=pool.frames,
@@ -134,7 +136,7 @@ class Generated:
             turnovers=found.brought_in_since_start / pool.frames,
             turnovers_before=(found.brought_in_since_start - found.brought_in) / pool.frames,
             is_traced_point=False,
-            verdicts=[*self._verdicts(point, pool, played[0], database), *([speed] if speed else [])],
+            verdicts=[*self._verdicts(point, pool, played[0], run), *([speed] if speed else [])],
         )
         return Predicted(prediction, _warm_up(played[0]), {}, self._samples(played[0]))
 
@@ -150,7 +152,8 @@ class Generated:
             edges=Window({}, {}, None),
             transactions=window_transactions(self.plan.experiment),
             connections=point.connections,
-            objects=_objects(self.databases[point.data]),
+            # No generated access is of a scan that reads through a ring.
+            objects=(),
             ran={name: value for name, value in point.knobs.items() if type(value) is int},
             others=lambda: (),
         )
@@ -158,8 +161,8 @@ class Generated:
         times = {_OWN_TIME: 1.0, **{name: clock.within for name, clock in CLOCKS.items()}}
         return [_asked(self.manager.name, settings, pool.frames, times[name]) for name in names]
 
-    def _run(self, point: Point, played: Mapping[str, Any]) -> GeneratedRun:
-        database = self.databases[point.data]
+    def _run(self, point: Point, told: Mapping[str, Any]) -> GeneratedRun:
+        database, played = self.databases[point.data], told["pools"][0]
         counts = {"transaction": played["transactions"], "new_order": played["new_orders"]}
         return GeneratedRun(
             rules=self.rules.name,
@@ -169,11 +172,12 @@ class Generated:
             database_bytes=database["database_bytes"],
             pages=_pages(database),
             work={name: count for name, count in counts.items() if count},
+            simulated=_simulated(told),
             notes=notes(self.plan.experiment),
         )
 
     def _verdicts(
-        self, point: Point, pool: Pool, played: Mapping[str, Any], database: Mapping[str, Any]
+        self, point: Point, pool: Pool, played: Mapping[str, Any], run: GeneratedRun
     ) -> Iterable[Verdict]:
         if not self.server.is_in(self.rules.calibrated):
             sentence = (
@@ -181,8 +185,12 @@ class Generated:
                 f"{self.server.engine} {self.server.version}"
             )
             yield Verdict(name="not_calibrated", sentence=sentence)
-        if pool.frames >= (pages := _pages(database)):
-            yield Verdict(name="holds_all", sentence=f"the pool holds all {format_count(pages)} pages of the database")
+        if run.simulated:
+            sentence = _part_simulated(run.simulated, dict(point.data.parameters)[_SCALE])
+            yield Verdict(name="part_simulated", sentence=sentence)
+        if pool.frames >= run.pages:
+            sentence = f"the pool holds all {format_count(run.pages)} pages of the database"
+            yield Verdict(name="holds_all", sentence=sentence)
         if not played["is_warm"]:
             sentence = (
                 f"the warm-up ended at its cap of {played['warm_up_transactions']:,} transactions, before the pool was "
@@ -340,12 +348,20 @@ def _replayed(played: Mapping[str, Any]) -> Replayed:
     return Replayed(**counted, gets_if_in_pool=0)
 
 
-def _objects(database: Mapping[str, Any]) -> list[PagesOfObject]:
-    return [
-        PagesOfObject(name=one["name"], first_page=one["first_page"], pages=one["pages"])
-        for one in database["objects"]
-        if one["pages"]
-    ]
+def _simulated(told: Mapping[str, Any]) -> SimulatedPart | None:
+    """Return the part that was simulated, with the error of the model's pool; None where all was."""
+    way = told["way"]
+    if way["name"] == "exact":
+        return None
+    return SimulatedPart(warehouses=way["warehouses"], one_in=way["one_in"], error=told["pools"][0]["error"])
+
+
+def _part_simulated(part: SimulatedPart, warehouses: Any) -> str:
+    told = f"one page in {part.one_in} stands for all" if part.one_in > 1 else ""
+    if part.warehouses < int(warehouses):
+        told = f"{part.warehouses:,} warehouses stand for {int(warehouses):,}" + (f", and {told}" if told else "")
+    error = "" if part.error is None else f": misses may be off by {max(1, ceil(part.error * 100))} % for that"
+    return told + error
 
 
 def _pages(database: Mapping[str, Any]) -> int:

@@ -146,6 +146,7 @@ class Verdict(_Strict):
         "hidden_accesses",
         "not_calibrated",
         "short_warm_up",
+        "part_simulated",
     ]
     sentence: str
 
@@ -185,6 +186,16 @@ class TracedRun(_Strict):
         return self.modelled_reads / self.measured_reads - 1 if self.measured_reads else None
 
 
+class SimulatedPart(_Strict):
+    """The part of a database that was simulated for all of it (crates/bufferlab-generate/src/scale.rs)."""
+
+    warehouses: int = Field(ge=1)
+    one_in: int = Field(ge=1)
+    """Pages of which one was simulated."""
+    error: float | None = Field(default=None, ge=0)
+    """The error of the misses that is to be expected, as a share of them; None where nothing is missed."""
+
+
 class GeneratedRun(_Strict):
     """The run whose page accesses were generated: no server did it."""
 
@@ -198,6 +209,8 @@ class GeneratedRun(_Strict):
     pages: int = Field(gt=0)
     """Pages of the loaded database."""
     work: Work
+    simulated: SimulatedPart | None = None
+    """None where all pages of all warehouses were simulated."""
     notes: list[str] = []
     """What the experiment asks for and this run has otherwise, in sentences."""
 
