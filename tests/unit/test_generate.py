@@ -196,11 +196,35 @@ def test_what_has_no_rules_is_refused_by_name() -> None:
         ({"engine": "postgres"}, "page_size", "postgres has no pages of 4096 bytes here, but of 8192"),
         ({"page_size_bytes": 512}, "page_size", "512"),
         ({"connections": 2}, "connections", "one connection"),
-        ({"workload": {"warehouses": 103, "load_seed": 1}}, "warehouses", "at most 102"),
+        ({"workload": {"warehouses": 103, "load_seed": 1}, "one_in": 1}, "simulated_warehouses", "at most 102"),
+        ({"one_in": 16}, "one_in", "64 frames"),
     ):
         with pytest.raises(Exception, match=what) as raised:
             _generate({**_job("sqlite", _sqlite_pools(100)), **changes})
         assert raised.value.args[2] == place
+
+
+def test_fewer_warehouses_stand_for_a_scale_that_sqlite_cannot_number() -> None:
+    """400 warehouses: a pool of a tenth of them reads what the same part of 2 warehouses reads, three seeds together."""
+    job = _job("sqlite", _sqlite_pools(800_000), warm_up={"transactions": 200_000}, workload={"warehouses": 400})
+    run = _generate({**job, "simulated_warehouses": 2})
+    assert run["way"] == {"name": "for_more", "warehouses": 2, "one_in": 1}
+    (pool,) = run["pools"]
+    (small,) = _generate(_job("sqlite", _sqlite_pools(4000), warm_up={"transactions": 1000}, workload={"warehouses": 2}))[
+        "pools"
+    ]
+    assert pool["transactions"] == 3 * small["transactions"]
+    assert pool["misses"] / pool["new_orders"] == pytest.approx(small["misses"] / small["new_orders"], rel=0.10)
+    assert 0 < pool["error"] < 0.5
+
+
+def test_hot_rows_miss_what_a_measured_run_missed() -> None:
+    """`bufferlab run hot-rows --quick` on SQLite missed 0.4906 pages a select of 494 hot rows, and none of 222."""
+    for hot_rows, misses in ((222, 0), (494, 2453)):
+        workload = {"rows": 100_000, "load_seed": 20260101, "seed": SEEDS[0], "hot_rows": hot_rows}
+        job = _job("sqlite", _sqlite_pools(256), warm_up={"transactions": 1000}, window_transactions=5000)
+        run = _generate({**job, "workload": {**workload, "layout": "scattered"}})
+        assert run["pools"][0]["misses"] == misses
 
 
 def test_warehouses_must_be_a_scale() -> None:

@@ -114,11 +114,13 @@ pub struct Counted {
 /// The pools that are played one share of the pages: the shares, this one's number, and the pools.
 pub type PoolsOfShare = (Shares, u32, Vec<Box<dyn Manager + Send>>);
 
+/// Shares of one size, and of each that is played its number and where its pools stand.
+type Rate = (Shares, Vec<(u32, Range<usize>)>);
+
 /// Several pools and a clock. Each access goes to all pools of the page's share.
 pub struct Pools {
     pools: Vec<Box<dyn Manager + Send>>,
-    /// Where the pools of each share stand. Shares of one size are neighbours.
-    rates: Vec<(Shares, Vec<(u32, Range<usize>)>)>,
+    rates: Vec<Rate>,
     census: Option<Census>,
     gets: u64,
     creates: u64,
@@ -135,7 +137,7 @@ impl Pools {
 
     /// Makes pools that are each played a share of the pages, without a census. Shares of one size must be neighbours.
     pub fn of_shares(all: Vec<PoolsOfShare>) -> Self {
-        let (mut pools, mut rates) = (Vec::new(), Vec::<(Shares, Vec<_>)>::new());
+        let (mut pools, mut rates) = (Vec::new(), Vec::<Rate>::new());
         for (shares, number, own) in all {
             let place = pools.len()..pools.len() + own.len();
             pools.extend(own);

@@ -46,7 +46,7 @@ impl Shares {
         let (run, within) = (page / RUN, page % RUN);
         let (block, place) = (run / self.one_in, run % self.one_in);
         // The high half times the number of shares: an even draw without a division.
-        let turned = ((split_mix(block.into()) >> 32) * u64::from(self.one_in) >> 32) as u32;
+        let turned = (((split_mix(block.into()) >> 32) * u64::from(self.one_in)) >> 32) as u32;
         let share = place + turned;
         (if share >= self.one_in { share - self.one_in } else { share }, block * RUN + within)
     }

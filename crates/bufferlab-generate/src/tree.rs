@@ -252,6 +252,10 @@ impl Grown {
         let origin = self.leaf(elder).origin;
         let leaves = &mut self.groups[group as usize];
         let position = leaves.partition_point(|leaf| leaf.first <= first);
+        // Doubled, lists of many districts would take twice the memory.
+        if leaves.len() == leaves.capacity() {
+            leaves.reserve_exact(leaves.len() / 8 + 4);
+        }
         leaves.insert(position, Leaf { first, page, origin, rows, bytes, last_insert: None });
         Some((group, position))
     }
