@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bufferlab.results.page_traces import Verdict
+from bufferlab.results.page_traces import SimulatedPart, Verdict
 from bufferlab.results.schema import StoredSetting
 
 Number = float | None
@@ -324,6 +324,8 @@ class PredictedPoint(Document):
     database_bytes: int | None
     """Of the generated database; null from a trace, as are its pages."""
     pages: int | None
+    simulated: SimulatedPart | None
+    """Null where all pages of all warehouses were simulated, and from a trace."""
     work: dict[str, int]
     """Units of work in the window."""
     warm_up_transactions: int | None

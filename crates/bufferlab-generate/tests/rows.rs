@@ -132,4 +132,6 @@ fn what_cannot_be_is_refused_by_name() {
     assert!(refused(json!({"hot_rows": 1, "pad_chars": 5000}), json!({})).contains("at most 1000"));
     assert!(refused(json!({"hot_rows": 1, "warehouses": 3}), json!({})).contains("warehouses"));
     assert!(refused(json!({"hot_rows": 1}), json!({"one_in": 8})).contains("simulated exactly"));
+    let postgres = json!({"engine": "postgres", "page_size_bytes": 8192});
+    assert!(refused(json!({"hot_rows": 1}), postgres).contains("no table of hot_rows is known for postgres"));
 }

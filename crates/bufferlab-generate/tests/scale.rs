@@ -2,7 +2,7 @@
 
 use bufferlab_generate::job::{Gate, Job, generate};
 use bufferlab_generate::pools::Pools;
-use bufferlab_generate::run::Run;
+use bufferlab_generate::run::{PoolRun, Run, RunError};
 use bufferlab_generate::scale::Name;
 use bufferlab_generate::shares::{RUN, Shares};
 use bufferlab_sim::{MODELS, OneIn};
@@ -158,6 +158,81 @@ fn fewer_warehouses_stand_for_more_than_an_engine_can_number() {
     let pages = |run: &Run, name: &str| run.objects.iter().find(|object| object.name == name).unwrap().pages;
     assert_eq!(pages(&run, "item"), pages(&one, "item"));
     assert!(pages(&run, "stock").abs_diff(200 * pages(&one, "stock")) <= 400);
+}
+
+#[test]
+fn a_watch_hears_of_all_simulations_as_of_one_run_and_stops_them() {
+    let job = job(4, json!({"simulated_warehouses": 2, "warm_up": {"transactions": 1000}}));
+    let watched = |until: u64| {
+        let mut heard = Vec::new();
+        let mut watch = |all: u64, measured: Option<u64>| {
+            heard.push((all, measured));
+            measured < Some(until)
+        };
+        let ended = generate(&job, &|_, _, _| Box::new(Open), Some(&mut watch));
+        (ended, heard)
+    };
+    let (ended, heard) = watched(u64::MAX);
+    assert!(ended.is_ok());
+    assert!(heard.iter().map(|(all, _)| all).is_sorted() && heard.iter().map(|(_, measured)| measured).is_sorted());
+    assert_eq!(heard.first(), Some(&(0, None)));
+    // Three seeds of 500 and 3,000 transactions, and half the warehouses with 250 and 3,000.
+    let (all, measured) = *heard.last().unwrap();
+    assert!((13_600..13_750).contains(&all) && (3_950..4_000).contains(&measured.unwrap()), "{all} {measured:?}");
+    assert_eq!(heard.iter().filter(|(_, measured)| measured.is_none()).count(), 5);
+    let (ended, heard) = watched(3_500);
+    assert!(matches!(ended, Err(RunError::Stopped)));
+    assert!(heard.last().unwrap().1.is_some_and(|measured| (3_500..3_600).contains(&measured)));
+}
+
+#[test]
+fn a_part_tells_bytes_types_and_turnovers_of_all() {
+    let exact = done(&job(4, json!({}))).unwrap();
+    let before = |pool: &PoolRun| {
+        let counts = &pool.counts;
+        let inside = counts.misses + counts.prefetch_reads + counts.creates - counts.ring_reuses;
+        (pool.brought_in_since_start - inside) as f64
+    };
+    for asked in [json!({"simulated_warehouses": 2}), json!({"one_in": 4})] {
+        let part = done(&job(4, asked.clone())).unwrap();
+        let [own, all] = [&part, &exact].map(|run| run.database_bytes.unwrap() as f64);
+        assert!((own / all - 1.0).abs() < 0.01, "{asked}: {own} for {all}");
+        for (pool, exact) in part.pools.iter().zip(&exact.pools) {
+            let told = pool.committed.iter().chain(&pool.rolled_back).sum::<u64>();
+            assert!(told.abs_diff(pool.transactions) <= 3 && pool.rolled_back[1..] == [0; 7]);
+            assert!(pool.new_orders.abs_diff(pool.committed[0] + pool.rolled_back[0]) <= 1);
+            let (own, all) = (before(pool), before(exact));
+            assert!((own / all - 1.0).abs() < 0.1, "{asked}: {own} pages before the window for {all}");
+        }
+    }
+}
+
+#[test]
+fn shares_have_gates_one_window_and_a_clock_as_a_whole_pool_has() {
+    let settings = json!({"old_blocks_pct": 37, "old_blocks_time": 1000, "lru_scan_depth": 100, "flush_neighbors": 1,
+        "wakes_cleaner": true});
+    let pool = |time: f64| json!({"model": "innodb57", "settings": settings, "frames": 2000, "time": time});
+    let pools = json!([pool(1.0), pool(0.01), pool(100.0)]);
+    let warm_up = json!({"gate_within": 4000});
+    let run = done(&job(2, json!({"one_in": 4, "pools": pools, "warm_up": warm_up, "one_window": true}))).unwrap();
+    assert!(run.pools.iter().all(|pool| pool.is_warm && pool.warm_up_transactions == 500), "{:?}", run.pools);
+    assert_eq!(run.pools[0].gate, Some("open"));
+    let [own, fast, slow] = [0, 1, 2].map(|place| run.pools[place].counts.made_young);
+    assert!(fast < own && own < slow, "{fast}, {own}, {slow}");
+}
+
+#[test]
+fn postgres_is_simulated_by_a_part_too() {
+    let pool = json!([{"model": "postgres", "settings": {"large_tables": [], "ring_buffers": 32}, "frames": 16_000}]);
+    let changes = |one_in: u32| {
+        json!({"engine": "postgres", "page_size_bytes": 8192, "pools": pool, "one_in": one_in,
+            "warm_up": {"transactions": 4000}})
+    };
+    let [exact, sampled] = [1, 4].map(|one_in| done(&job(2, changes(one_in))).unwrap());
+    let off = sampled.pools[0].counts.misses as f64 / exact.pools[0].counts.misses as f64 - 1.0;
+    let told = sampled.pools[0].error.expect("something is missed");
+    assert!(off.abs() <= told && told < 0.15, "{off} told {told}");
+    assert_eq!(sampled.database_bytes, exact.database_bytes);
 }
 
 #[test]
