@@ -59,6 +59,14 @@ pub trait Engine {
         60_000 + 2_000_000_000 / u64::from(page_bytes)
     }
 
+    /// Returns how many pages do not become more with warehouses and are always in use: those of ITEM, about.
+    fn shared_pages(page_bytes: u32) -> u32
+    where
+        Self: Sized,
+    {
+        9_700_000 / page_bytes
+    }
+
     /// Returns the tables and indexes.
     fn objects(&self) -> &Objects;
 

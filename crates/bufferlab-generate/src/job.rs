@@ -146,8 +146,11 @@ pub const STRETCH: u64 = 500;
 pub fn generate(job: &Job, gate: &MakeGate<'_>) -> Result<Run, RunError> {
     let limits = check(job)?;
     let way = scale::choose(job, &limits)?;
-    let runs: Result<Vec<_>, _> =
-        way.simulations(job)?.into_iter().map(|part| simulate(job, &part, gate).map(|run| (part, run))).collect();
+    let runs: Result<Vec<_>, _> = way
+        .simulations(job, &limits)?
+        .into_iter()
+        .map(|part| simulate(job, &part, gate).map(|run| (part, run)))
+        .collect();
     Ok(way.combine(job, runs?))
 }
 
@@ -226,16 +229,24 @@ pub struct Limits {
     pub warehouses: u32,
     /// Bytes of memory of a warehouse's layout.
     pub layout_bytes: u64,
+    /// Pages that all warehouses share.
+    pub shared_pages: u32,
 }
 
 fn check(job: &Job) -> Result<Limits, RunError> {
     let refuse = |field: &'static str, what: String| Err(RunError::Asked { field, what });
     let bytes = job.page_size_bytes;
-    let (warehouses, pages, layout): (u32, std::ops::RangeInclusive<u32>, fn(u32) -> u64) = match job.engine.as_str() {
-        "innodb" => (MAX_WAREHOUSES, 4096..=16384, Innodb::layout_bytes),
-        "sqlite" => (sqlite::MAX_WAREHOUSES, sqlite::MIN_PAGE_BYTES..=65536, Sqlite::layout_bytes),
-        other => return refuse("engine", format!("no rules are known for {other}; innodb and sqlite have them")),
-    };
+    let (warehouses, pages, layout_bytes, shared_pages): (u32, std::ops::RangeInclusive<u32>, u64, u32) =
+        match job.engine.as_str() {
+            "innodb" => (MAX_WAREHOUSES, 4096..=16384, Innodb::layout_bytes(bytes), Innodb::shared_pages(bytes)),
+            "sqlite" => (
+                sqlite::MAX_WAREHOUSES,
+                sqlite::MIN_PAGE_BYTES..=65536,
+                Sqlite::layout_bytes(bytes),
+                Sqlite::shared_pages(bytes),
+            ),
+            other => return refuse("engine", format!("no rules are known for {other}; innodb and sqlite have them")),
+        };
     if !pages.contains(&bytes) || !bytes.is_power_of_two() {
         let what = format!("{} has no pages of {bytes} bytes here, but of {pages:?}", job.engine);
         return refuse("page_size", what);
@@ -255,5 +266,5 @@ fn check(job: &Job) -> Result<Limits, RunError> {
             return refuse("pad_chars", what);
         }
     }
-    Ok(Limits { warehouses, layout_bytes: layout(bytes) })
+    Ok(Limits { warehouses, layout_bytes, shared_pages })
 }

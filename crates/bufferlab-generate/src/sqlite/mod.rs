@@ -102,6 +102,11 @@ impl Sqlite {
 impl Engine for Sqlite {
     const MOST_ORDERS: u32 = (1 << ORDER_BITS) - 1;
 
+    /// Key and size of every row, and the nodes that hold them.
+    fn layout_bytes(page_bytes: u32) -> u64 {
+        4_000_000 + 9_000_000_000 / u64::from(page_bytes)
+    }
+
     fn objects(&self) -> &Objects {
         &self.objects
     }
