@@ -50,6 +50,10 @@ pub enum Purpose {
 pub trait Engine {
     /// Orders that a district has numbers for.
     const MOST_ORDERS: u32;
+    /// Warehouses that the layout has numbers for. More are simulated by fewer.
+    const MOST_WAREHOUSES: u32;
+    /// Bytes of memory for a transaction, about: its order, its customer, and the rows that it inserts.
+    const TRANSACTION_BYTES: u64 = 40;
 
     /// Returns the bytes of memory that the layout of one warehouse takes, about.
     fn layout_bytes(page_bytes: u32) -> u64
@@ -57,6 +61,14 @@ pub trait Engine {
         Self: Sized,
     {
         60_000 + 2_000_000_000 / u64::from(page_bytes)
+    }
+
+    /// Returns how many pages do not become more with warehouses and are always in use: those of ITEM, about.
+    fn shared_pages(page_bytes: u32) -> u32
+    where
+        Self: Sized,
+    {
+        9_700_000 / page_bytes
     }
 
     /// Returns the tables and indexes.

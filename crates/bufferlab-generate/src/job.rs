@@ -19,8 +19,6 @@ use crate::sqlite::{self, Sqlite};
 
 /// Transactions of a simulation at most: keys of orders and numbers of pages have 32 bits.
 pub const MAX_TRANSACTIONS: u64 = 100_000_000;
-/// Warehouses of a server's layout at most: rows of STOCK have 32-bit numbers. More are simulated by fewer.
-const MAX_WAREHOUSES: u32 = 40_000;
 
 /// A pool to play the accesses to.
 #[derive(Clone, Debug, Deserialize)]
@@ -209,7 +207,7 @@ pub const STRETCH: u64 = 500;
 pub fn generate(job: &Job, gate: &MakeGate<'_>, mut watch: Option<&mut Watch<'_>>) -> Result<Run, RunError> {
     let limits = check(job)?;
     let way = scale::choose(job, &limits)?;
-    let parts = way.simulations(job)?;
+    let parts = way.simulations(job, &limits)?;
     let (count, mut before) = (parts.len() as u64, 0);
     let mut runs = Vec::new();
     for (part, done) in parts.into_iter().zip(0..) {
@@ -314,15 +312,31 @@ pub struct Limits {
     pub warehouses: u32,
     /// Bytes of memory of a warehouse's layout.
     pub layout_bytes: u64,
+    /// Bytes of memory for a transaction.
+    pub transaction_bytes: u64,
+    /// Pages that all warehouses share.
+    pub shared_pages: u32,
+}
+
+impl Limits {
+    /// Returns those of an engine with pages of so many bytes.
+    fn of<E: Engine>(page_bytes: u32) -> Self {
+        Limits {
+            warehouses: E::MOST_WAREHOUSES,
+            layout_bytes: E::layout_bytes(page_bytes),
+            transaction_bytes: E::TRANSACTION_BYTES,
+            shared_pages: E::shared_pages(page_bytes),
+        }
+    }
 }
 
 fn check(job: &Job) -> Result<Limits, RunError> {
     let refuse = |field: &'static str, what: String| Err(RunError::Asked { field, what });
     let bytes = job.page_size_bytes;
-    let (warehouses, pages, layout): (u32, std::ops::RangeInclusive<u32>, fn(u32) -> u64) = match job.engine.as_str() {
-        "innodb" => (MAX_WAREHOUSES, 4096..=16384, Innodb::layout_bytes),
-        "postgres" => (postgres::MAX_WAREHOUSES, postgres::PAGE_BYTES..=postgres::PAGE_BYTES, Postgres::layout_bytes),
-        "sqlite" => (sqlite::MAX_WAREHOUSES, sqlite::MIN_PAGE_BYTES..=65536, Sqlite::layout_bytes),
+    let (pages, limits): (std::ops::RangeInclusive<u32>, fn(u32) -> Limits) = match job.engine.as_str() {
+        "innodb" => (4096..=16384, Limits::of::<Innodb>),
+        "postgres" => (postgres::PAGE_BYTES..=postgres::PAGE_BYTES, Limits::of::<Postgres>),
+        "sqlite" => (sqlite::MIN_PAGE_BYTES..=65536, Limits::of::<Sqlite>),
         other => {
             return refuse("engine", format!("no rules are known for {other}; innodb, postgres and sqlite have them"));
         }
@@ -348,5 +362,5 @@ fn check(job: &Job) -> Result<Limits, RunError> {
             return refuse("pad_chars", what);
         }
     }
-    Ok(Limits { warehouses, layout_bytes: layout(bytes) })
+    Ok(limits(bytes))
 }

@@ -2,7 +2,8 @@
 //!
 //! From [`ENOUGH_WAREHOUSES`] on, reads depend on the pool's part of the data, and not on how much there is. So fewer
 //! warehouses with as small a part of the frames, of the transactions before the window and of the clock's speed stand
-//! for all. One page in so many stands for all pages at any scale ([`Shares`]).
+//! for all. Pages that all warehouses share keep their frames. One page in so many stands for all pages at any scale
+//! ([`Shares`]).
 //!
 //! Each part is simulated several times, with other seeds or other shares, which tells the scatter; and once at half its
 //! size, which tells the bias if that goes with 1/size.
@@ -26,8 +27,6 @@ const MOST_BYTES: u64 = 1_000_000_000;
 const BYTES_OF_PAGE: f64 = 24.0;
 /// Bytes of the loaded rows of a warehouse, in any engine.
 const BYTES_OF_WAREHOUSE: f64 = 110e6;
-/// Bytes of memory for a transaction: its order, its customer, and the rows that it inserts.
-const BYTES_OF_TRANSACTION: u64 = 40;
 /// Frames that the smallest pool of fewer warehouses should have, so that pages which all warehouses share are few.
 const ENOUGH_FRAMES: f64 = 4096.0;
 /// Fewest frames of a share of a pool.
@@ -78,6 +77,8 @@ pub struct Simulation {
     pub workload: Workload,
     /// Its warehouses as a part of all.
     pub part: f64,
+    /// Pages that all warehouses share.
+    pub shared_pages: u32,
     /// The shares that it plays to pools, and their numbers.
     pub shares: Vec<(Shares, u32)>,
     /// The end of its warm-up.
@@ -93,7 +94,8 @@ pub struct Simulation {
 impl Simulation {
     /// Returns the frames of its pool for those of all warehouses.
     pub fn frames(&self, frames: u32) -> u32 {
-        (f64::from(frames) * self.part).round() as u32
+        let shared = f64::from(self.shared_pages.min(frames / 2));
+        ((f64::from(frames) - shared) * self.part + shared).round() as u32
     }
 
     /// Returns the transactions that it has at most.
@@ -209,7 +211,7 @@ impl Way {
         let transactions = (warm_up as f64 * part) as u64 + job.window_transactions;
         limits.layout_bytes * u64::from(self.warehouses)
             + (pages * played * BYTES_OF_PAGE) as u64
-            + transactions * BYTES_OF_TRANSACTION
+            + transactions * limits.transaction_bytes
     }
 
     /// Returns whether so small a pool has frames enough for pages that all warehouses share.
@@ -236,18 +238,18 @@ impl Way {
     ///
     /// # Errors
     /// When they have too many transactions.
-    pub fn simulations(&self, job: &Job) -> Result<Vec<Simulation>, RunError> {
+    pub fn simulations(&self, job: &Job, limits: &Limits) -> Result<Vec<Simulation>, RunError> {
         let all = job.workload.warehouses();
         let mut parts: Vec<Simulation> = Vec::new();
         if self.warehouses == all {
-            parts.push(self.simulation(job, all, 0)?);
+            parts.push(self.simulation(job, limits, all, 0)?);
         } else {
             // Without a pool nothing scatters: the answer is the database.
             let seeds = if job.pools.is_empty() { 1 } else { SEEDS };
             for seed in 0..u64::from(seeds) {
-                parts.push(self.simulation(job, self.warehouses, seed)?);
+                parts.push(self.simulation(job, limits, self.warehouses, seed)?);
             }
-            let mut half = self.simulation(job, self.half(), 0)?;
+            let mut half = self.simulation(job, limits, self.half(), 0)?;
             half.shares.retain(|(shares, _)| shares.one_in() == self.one_in);
             parts.push(half);
         }
@@ -262,13 +264,14 @@ impl Way {
         (self.warehouses / 2).max(1)
     }
 
-    fn simulation(&self, job: &Job, warehouses: u32, seed: u64) -> Result<Simulation, RunError> {
+    fn simulation(&self, job: &Job, limits: &Limits, warehouses: u32, seed: u64) -> Result<Simulation, RunError> {
         let workload = job.workload.of(warehouses, seed)?;
         let part = f64::from(warehouses) / f64::from(job.workload.warehouses());
         let fewer = |transactions: u64| (transactions as f64 * part).ceil() as u64;
         Ok(Simulation {
             workload,
             part,
+            shared_pages: limits.shared_pages,
             shares: self.shares(),
             warm_up: match job.warm_up {
                 WarmUpAsked::Transactions(all) => WarmUpAsked::Transactions(fewer(all)),
@@ -299,7 +302,7 @@ impl Way {
         let (mut own, mut coarser, mut smaller) = (Vec::new(), Vec::new(), Vec::new());
         for (part, run) in runs {
             for (&(shares, _), pools) in part.shares.iter().zip(run.pools.chunks(job.pools.len())) {
-                let whole = whole(&pools[pool], shares.one_in(), part);
+                let whole = whole(&pools[pool], shares.one_in(), part, job.pools[pool].frames);
                 if part.workload.warehouses() != self.warehouses {
                     smaller.push(whole);
                 } else if shares.one_in() == self.one_in {
@@ -372,13 +375,14 @@ fn some_shares(one_in: u32) -> impl Iterator<Item = (Shares, u32)> {
 }
 
 /// Returns what a run of a share of a part's pages stands for: all pages, of all warehouses.
-fn whole(run: &PoolRun, one_in: u32, part: &Simulation) -> PoolRun {
+fn whole(run: &PoolRun, one_in: u32, part: &Simulation, frames: u32) -> PoolRun {
+    let share = f64::from(part.frames(frames)) / f64::from(frames.max(1)) / f64::from(one_in);
     let counts = run.counts.times(one_in.into());
     let before = (run.brought_in_since_start - brought_in(&run.counts)) as f64 * f64::from(one_in) / part.part;
     PoolRun {
         brought_in_since_start: before.round() as u64 + brought_in(&counts),
         counts,
-        frames_used: (f64::from(run.frames_used) * f64::from(one_in) / part.part).round() as u32,
+        frames_used: (f64::from(run.frames_used) / share).round() as u32,
         warm_up_transactions: (run.warm_up_transactions as f64 / part.part).round() as u64,
         ..*run
     }

@@ -241,7 +241,12 @@ fn the_way_is_chosen_by_what_fits_into_memory() {
         let way = bufferlab_generate::scale::choose(&job(warehouses, changes), &limits);
         way.map(|way| (way.name, way.warehouses, way.one_in)).map_err(|error| error.to_string())
     };
-    let limits = |warehouses| bufferlab_generate::job::Limits { warehouses, layout_bytes: 200_000 };
+    let limits = |warehouses| bufferlab_generate::job::Limits {
+        warehouses,
+        layout_bytes: 200_000,
+        transaction_bytes: 40,
+        shared_pages: 600,
+    };
     assert_eq!(way(20, json!({}), limits(102)), Ok((Name::Exact, 20, 1)));
     assert_eq!(way(103, json!({}), limits(102)), Ok((Name::ForMore, 100, 1)));
     assert_eq!(way(400, json!({}), limits(40_000)), Ok((Name::Exact, 400, 1)));

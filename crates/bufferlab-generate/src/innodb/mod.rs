@@ -403,6 +403,13 @@ enum Growing {
 
 impl Engine for Innodb {
     const MOST_ORDERS: u32 = (1 << ORDER_BITS) - 1;
+    /// Rows of STOCK have 32-bit numbers.
+    const MOST_WAREHOUSES: u32 = 40_000;
+
+    /// Those of ITEM, the undo log, and the pages of the system that transactions use.
+    fn shared_pages(page_bytes: u32) -> u32 {
+        9_700_000 / page_bytes + undo::PAGES_IN_USE
+    }
 
     fn objects(&self) -> &Objects {
         &self.objects

@@ -11,6 +11,9 @@ use crate::pools::{Objects, Pools};
 const SEGMENTS: u32 = 96;
 /// Rollback segments of temporary tables (srv0srv.cc, `srv_tmp_undo_rsegs`).
 const TEMPORARY: u32 = 32;
+/// Pages that transactions use all the time: of each rollback segment its header and its pages of inserts and of updates,
+/// and the headers of temporary tables.
+pub(super) const PAGES_IN_USE: u32 = 3 * SEGMENTS + TEMPORARY;
 /// Bytes of a page before the first log.
 const PAGE_HEADER: u32 = 38 + 18 + 30;
 /// Bytes of a log's header with its XA part (trx0undo.h, `TRX_UNDO_LOG_XA_HDR_SIZE`).

@@ -28,8 +28,6 @@ use record::Tuples;
 
 /// Bytes of a page: the servers are compiled so.
 pub const PAGE_BYTES: u32 = 8192;
-/// Warehouses at most: lines have 32-bit numbers.
-pub const MAX_WAREHOUSES: u32 = 14_000;
 
 /// Districts whose rows are generated at most; further ones repeat them.
 const OWN_DISTRICTS: u32 = 40;
@@ -219,6 +217,15 @@ impl Postgres {
 
 impl Engine for Postgres {
     const MOST_ORDERS: u32 = (1 << ORDER_BITS) - 1;
+    /// Lines have 32-bit numbers.
+    const MOST_WAREHOUSES: u32 = 14_000;
+    /// Places of new versions, and index entries of dead ones: seen of 20 warehouses.
+    const TRANSACTION_BYTES: u64 = 600;
+
+    /// ITEM, its index, and what is read of the catalogue all the time.
+    fn shared_pages(_page_bytes: u32) -> u32 {
+        1300 + 276 + CATALOG_PAGES_OF_COUNTERS
+    }
 
     fn objects(&self) -> &Objects {
         &self.objects

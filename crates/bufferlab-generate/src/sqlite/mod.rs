@@ -19,8 +19,6 @@ pub use btree::Btree;
 use layout::{Cells, DELIVERY_DATE, ORDER_BITS, RowBytes, Trees, entry_key, line_key, order_key};
 pub use rows::Rows;
 
-/// Warehouses at most: keys of lines are 32 bits.
-pub const MAX_WAREHOUSES: u32 = layout::MAX_WAREHOUSES;
 /// Mean characters of C_DATA after the load (4.3.3.1).
 const MEAN_C_DATA_CHARS: u32 = 400;
 /// Smallest page on which every row fits.
@@ -101,6 +99,12 @@ impl Sqlite {
 
 impl Engine for Sqlite {
     const MOST_ORDERS: u32 = (1 << ORDER_BITS) - 1;
+    const MOST_WAREHOUSES: u32 = layout::MAX_WAREHOUSES;
+
+    /// Key and size of every row, and the nodes that hold them.
+    fn layout_bytes(page_bytes: u32) -> u64 {
+        4_000_000 + 9_000_000_000 / u64::from(page_bytes)
+    }
 
     fn objects(&self) -> &Objects {
         &self.objects
