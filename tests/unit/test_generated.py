@@ -59,6 +59,8 @@ seed = 1
 """
 SQLITE = {"engine": "sqlite", "page_size": "4KiB", "sweep": 'pool_size = ["10%", "40%"]'}
 MYSQL = {"engine": "mysql", "page_size": "16KiB", "sweep": 'pool_size = ["8MiB"]'}
+POSTGRES = {"engine": "postgres", "page_size": "8KiB", "sweep": 'pool_size = ["10%", "40%"]'}
+POSTGRES |= {"knobs": 'server = "postgres-17"'}
 MYSQL |= {"knobs": 'server = "mysql-5.7"\nlru_scan_depth = 100\nold_blocks_time = 0'}
 
 
@@ -183,7 +185,41 @@ def _endless(target: Generated) -> dict[str, Any]:
     point = target.plan.points[0]
     pool = {"model": "lru", "settings": {}, "frames": 100}
     job = {**generated._job(target.rules, target.plan.experiment, point.data), "pools": [pool]}
-    return {**job, "warm_up": {"transactions": 50_000_000}}
+    return {**job, "warm_up": {"transactions": 20_000_000}}
+
+
+def test_postgres_is_predicted_without_a_server(bench: Bench, tmp_path: Path) -> None:
+    ended = bench.bufferlab("predict", written(tmp_path, **POSTGRES), "--out", bench.out, "--json")
+    assert ended.code == 0, ended.err
+    document = ended.json
+    assert (document["generated"]["rules"], document["generated"]["engine_version"]) == ("postgres", "17")
+    assert document["model"]["name"] == "postgres"
+    small, large = document["means"]
+    assert large["mean"] < small["mean"]
+    for point in document["points"]:
+        assert "not_calibrated" not in [one["name"] for one in point["verdicts"]]
+        assert point["simulated"] is None
+        # As pg_relation_size adds up: a quarter of the 417.3 MB of 4 warehouses, and ITEM.
+        assert 104e6 < point["database_bytes"] < 118e6
+
+
+@pytest.mark.parametrize("warehouses", [1000, 10_000])
+def test_a_scale_that_no_memory_holds_says_how_it_was_simulated(
+    bench: Bench, tmp_path: Path, warehouses: int
+) -> None:
+    path = written(tmp_path, **MYSQL | {"sweep": 'pool_size = ["10%"]'})
+    path.write_text(path.read_text().replace("warehouses = 1", f"warehouses = {warehouses}"))
+    ended = bench.bufferlab("predict", path, "--out", bench.out, "--json")
+    assert ended.code == 0, ended.err
+    for point in ended.json["points"]:
+        part = point["simulated"]
+        assert part["warehouses"] < warehouses
+        assert part["error"] > 0
+        assert point["database_bytes"] == pytest.approx(warehouses * 83e6, rel=0.05)
+        (sentence,) = [one["sentence"] for one in point["verdicts"] if one["name"] == "part_simulated"]
+        assert f"{part['warehouses']:,} warehouses stand for {warehouses:,}" in sentence
+        assert "misses may be off by" in sentence
+    assert f"stand for {warehouses:,}" in (bench.sweep_path() / "report.md").read_text()
 
 
 # What is refused, by its name and with the exit code.
@@ -198,7 +234,8 @@ def _endless(target: Generated) -> dict[str, Any]:
         (("buffer-size", "--set", "io_mode=buffered"), "does not know io_mode", "pool_size"),
         (("buffer-size", "--set", "warehouses=0"), "warehouses = 0", "1"),
         (("buffer-size", "--set", "warehouses=1000000000"), "warehouses = 1000000000", "10,000"),
-        (("buffer-size", "--set", "warehouses=103"), "at most 102", "docs/prediction.md"),
+        (("hot-rows",), "no page accesses can be generated for workload hot_rows", "tpcc"),
+        (("buffer-size", "--engine", "postgres", "--server", "postgres-17", "--set", "page_size=16k"), "16", "8"),
         (("buffer-size", "--set", "page_size=3000"), "page_size = 3000", "power of two"),
         (("buffer-size", "--sweep", "pool_size=3k"), "pool_size = 3k is below the minimum", "32KiB"),
         (("buffer-size", "--sweep", "pool_size=64KiB"), "16 frames of 4 KiB", "256 KiB"),
@@ -279,12 +316,16 @@ def test_a_pool_that_holds_all_and_a_depth_near_it_are_told(tmp_path: Path) -> N
         ("mysql", "5.7", "innodb57", False),
         ("mysql", "8.0.15", "innodb57", True),
         ("mariadb", "11.4", "innodb1011", True),
+        ("postgres", "17.2", "postgres", False),
+        ("postgres", "16.4", "postgres", True),
     ],
 )
 def test_a_server_whose_traces_nobody_set_beside_the_rules_is_not_calibrated(
     tmp_path: Path, engine: str, version: str, model: str, found: bool
 ) -> None:
-    path = written(tmp_path, **MYSQL | {"engine": engine, "knobs": ""})
+    path = written(tmp_path, **(POSTGRES if engine == "postgres" else MYSQL) | {"engine": engine, "knobs": ""})
+    if engine == "postgres":
+        path.write_text(path.read_text().replace('"10%", "40%"', '"10%"'))
     (told,) = predictions(path, generated.Server(engine, version)).values()
     assert told.model == model
     assert ("not_calibrated" in verdicts(told)) is found

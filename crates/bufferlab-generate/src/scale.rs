@@ -207,7 +207,12 @@ impl Way {
         let shares: f64 = self.shares().iter().map(|(shares, _)| f64::from(shares.one_in()).recip()).sum();
         let played = shares * job.pools.len() as f64 + if job.census { 0.5 } else { 0.0 };
         let part = f64::from(self.warehouses) / f64::from(job.workload.warehouses());
-        let (WarmUpAsked::Transactions(warm_up) | WarmUpAsked::GateWithin(warm_up)) = job.warm_up;
+        let largest = job.pools.iter().map(|pool| pool.frames).max().unwrap_or(0);
+        let warm_up = match job.warm_up {
+            WarmUpAsked::Transactions(all) => all,
+            // Where misses are rare, a gate watches as many transactions as the pool has frames.
+            WarmUpAsked::GateWithin(most) => most.min(2 * u64::from(largest)),
+        };
         let transactions = (warm_up as f64 * part) as u64 + job.window_transactions;
         limits.layout_bytes * u64::from(self.warehouses)
             + (pages * played * BYTES_OF_PAGE) as u64

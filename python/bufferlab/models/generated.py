@@ -121,7 +121,7 @@ class Generated:
         replays = {name: _replayed(one) for name, one in zip(names, played, strict=True)}
         found = replays[_OWN_TIME]
         why = self.manager.by_speed(pool)
-        speed = depends_on_speed(why, replays, window) if why else None
+        speed = depends_on_speed(why, replays, played[0]["transactions"]) if why else None
         prediction = Prediction(
             model=self.manager.name,
             model_version=self.manager.version,
