@@ -23,6 +23,7 @@ from bufferlab.report.predicted import as_json
 from bufferlab.results.page_traces import Prediction
 from bufferlab.spec import Overrides, load
 from support.fake import Bench, wait, wait_until
+from support.json_documents import DOCUMENTS
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 EXPERIMENT = """\
@@ -90,6 +91,7 @@ def test_an_experiment_becomes_a_sweep_folder_with_three_runs_a_point(bench: Ben
     ended = bench.bufferlab("predict", written(tmp_path, **SQLITE, repetitions=1), "--out", bench.out, "--json")
     assert ended.code == 0, ended.err
     document = ended.json
+    DOCUMENTS["predict"].model_validate(document)
     small, large = document["means"]
     assert (small["metric"], small["n"], large["n"]) == ("reads_per_new_order", 3, 3)
     assert small["ci_low"] < small["mean"] < small["ci_high"]
