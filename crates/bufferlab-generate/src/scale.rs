@@ -383,7 +383,8 @@ fn some_shares(one_in: u32) -> impl Iterator<Item = (Shares, u32)> {
 fn whole(run: &PoolRun, one_in: u32, part: &Simulation, frames: u32) -> PoolRun {
     let share = f64::from(part.frames(frames)) / f64::from(frames.max(1)) / f64::from(one_in);
     let counts = run.counts.times(one_in.into());
-    let before = (run.brought_in_since_start - brought_in(&run.counts)) as f64 * f64::from(one_in) / part.part;
+    // As often as its own frames were filled, all are.
+    let before = (run.brought_in_since_start - brought_in(&run.counts)) as f64 / share;
     PoolRun {
         brought_in_since_start: before.round() as u64 + brought_in(&counts),
         counts,

@@ -176,9 +176,9 @@ fn a_watch_hears_of_all_simulations_as_of_one_run_and_stops_them() {
     assert!(ended.is_ok());
     assert!(heard.iter().map(|(all, _)| all).is_sorted() && heard.iter().map(|(_, measured)| measured).is_sorted());
     assert_eq!(heard.first(), Some(&(0, None)));
-    // Three seeds of 500 and 3,000 transactions, and half the warehouses with 250 and 3,000.
+    // Three seeds of 500 and 3,000 transactions, and half the warehouses with 250 and 3,000; no last hundred is heard of.
     let (all, measured) = *heard.last().unwrap();
-    assert!((13_600..13_750).contains(&all) && (3_950..4_000).contains(&measured.unwrap()), "{all} {measured:?}");
+    assert!(all == 13_400 && (3_950..4_000).contains(&measured.unwrap()), "{all} {measured:?}");
     assert_eq!(heard.iter().filter(|(_, measured)| measured.is_none()).count(), 5);
     let (ended, heard) = watched(3_500);
     assert!(matches!(ended, Err(RunError::Stopped)));
@@ -193,16 +193,17 @@ fn a_part_tells_bytes_types_and_turnovers_of_all() {
         let inside = counts.misses + counts.prefetch_reads + counts.creates - counts.ring_reuses;
         (pool.brought_in_since_start - inside) as f64
     };
-    for asked in [json!({"simulated_warehouses": 2}), json!({"one_in": 4})] {
+    // The larger pool alone, where two of four warehouses do: the smaller keeps half of its frames for ITEM.
+    for (asked, pools, off) in [(json!({"simulated_warehouses": 2}), 1.., 0.25), (json!({"one_in": 4}), 0.., 0.1)] {
         let part = done(&job(4, asked.clone())).unwrap();
         let [own, all] = [&part, &exact].map(|run| run.database_bytes.unwrap() as f64);
         assert!((own / all - 1.0).abs() < 0.01, "{asked}: {own} for {all}");
-        for (pool, exact) in part.pools.iter().zip(&exact.pools) {
+        for (pool, exact) in part.pools[pools.clone()].iter().zip(&exact.pools[pools]) {
             let told = pool.committed.iter().chain(&pool.rolled_back).sum::<u64>();
             assert!(told.abs_diff(pool.transactions) <= 3 && pool.rolled_back[1..] == [0; 7]);
             assert!(pool.new_orders.abs_diff(pool.committed[0] + pool.rolled_back[0]) <= 1);
             let (own, all) = (before(pool), before(exact));
-            assert!((own / all - 1.0).abs() < 0.1, "{asked}: {own} pages before the window for {all}");
+            assert!((own / all - 1.0).abs() < off, "{asked}: {own} pages before the window for {all}");
         }
     }
 }
