@@ -185,7 +185,7 @@ def test_postgres_tables_are_touched_as_the_trace_tells() -> None:
 
 
 def test_postgres_reads_what_it_was_measured_to_read() -> None:
-    """The run that the rules were set beside: the error of its reads was -0.2 %."""
+    """The run that the rules were set beside: the error of its reads was -0.1 %."""
     told, run = _postgres()
     assert run["pools"][0]["misses"] == pytest.approx(told["reads"], rel=0.02)
 
