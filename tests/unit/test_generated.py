@@ -206,9 +206,7 @@ def test_postgres_is_predicted_without_a_server(bench: Bench, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("warehouses", [1000, 10_000])
-def test_a_scale_that_no_memory_holds_says_how_it_was_simulated(
-    bench: Bench, tmp_path: Path, warehouses: int
-) -> None:
+def test_a_scale_that_no_memory_holds_says_how_it_was_simulated(bench: Bench, tmp_path: Path, warehouses: int) -> None:
     path = written(tmp_path, **MYSQL | {"sweep": 'pool_size = ["10%"]'})
     path.write_text(path.read_text().replace("warehouses = 1", f"warehouses = {warehouses}"))
     ended = bench.bufferlab("predict", path, "--out", bench.out, "--json")

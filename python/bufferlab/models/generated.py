@@ -177,9 +177,7 @@ class Generated:
             notes=notes(self.plan.experiment),
         )
 
-    def _verdicts(
-        self, point: Point, pool: Pool, played: Mapping[str, Any], run: GeneratedRun
-    ) -> Iterable[Verdict]:
+    def _verdicts(self, point: Point, pool: Pool, played: Mapping[str, Any], run: GeneratedRun) -> Iterable[Verdict]:
         if not self.server.is_in(self.rules.calibrated):
             sentence = (
                 f"the rules of access were set beside traces of {in_words(self.rules.calibrated)}, and of no "
@@ -191,6 +189,8 @@ class Generated:
             yield Verdict(name="part_simulated", sentence=sentence)
         found = _replayed(played)
         before = (found.brought_in_since_start - found.brought_in) / pool.frames
+        # Of a part, the windows of several simulations are told: here it is one as asked for.
+        inside = found.brought_in / pool.frames * window_transactions(self.plan.experiment) / played["transactions"]
         if pool.frames >= run.pages:
             sentence = f"the pool holds all {format_count(run.pages)} pages of the database"
             yield Verdict(name="holds_all", sentence=sentence)
@@ -200,7 +200,7 @@ class Generated:
                 "warm: first reads of pages weigh too much"
             )
             yield Verdict(name="short_warm_up", sentence=sentence)
-        elif self.manager.filled - before > UNFILLED_LIMIT * found.brought_in / pool.frames:
+        elif self.manager.filled - before > UNFILLED_LIMIT * inside:
             sentence = (
                 f"the warm-up fills this pool less than {self.manager.filled:g} times, so that what was in it at first "
                 "weighs too much: a measured run reads as many pages after such a warm-up, and fewer after a longer one"

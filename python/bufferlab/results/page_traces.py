@@ -192,7 +192,7 @@ class SimulatedPart(_Strict):
     warehouses: int = Field(ge=1)
     one_in: int = Field(ge=1)
     """Pages of which one was simulated."""
-    error: float | None = Field(default=None, ge=0)
+    error: float | None = Field(ge=0)
     """The error of the misses that is to be expected, as a share of them; None where nothing is missed."""
 
 
