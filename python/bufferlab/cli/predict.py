@@ -75,6 +75,7 @@ def command(
     from bufferlab.cli.progress import progress
     from bufferlab.execute.predicted_sweep import predict_sweep
     from bufferlab.report import predicted
+    from bufferlab.results.store import PREDICTED_FROM
 
     given = Overrides(profile=profile, engine=engine, set_knobs=(*set_knobs, *server_setting(server)), seed=seed)
     overrides = replace(given, sweep=sweep)
@@ -84,10 +85,9 @@ def command(
         outcome = predict_sweep(run, overrides, out or _DEFAULT_OUT, resume, shown)
     folder = outcome.folder
     if outcome.signal_number is not None:
-        say(
-            "interrupted; the results are kept. To do the rest: "
-            f"bufferlab predict{f' {run}' if run else ''} --resume {folder.path}"
-        )
+        # What was generated needs no experiment again: the folder has it as it was asked for.
+        again = "predict" if "rules" in folder.plan[PREDICTED_FROM] else f"predict {run}"
+        say(f"interrupted; the results are kept. To do the rest: bufferlab {again} --resume {folder.path}")
     show_answer(folder, as_json, predicted.as_json)
     if outcome.signal_number is not None:
         return interrupted_exit_code(outcome.signal_number)

@@ -20,6 +20,7 @@ from bufferlab.models.access_rules import AccessRules
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
 from bufferlab.models.predict import (
     CLOCKS,
+    UNFILLED_LIMIT,
     YARDSTICK,
     Predicted,
     Watch,
@@ -181,12 +182,20 @@ class Generated:
                 f"{self.server.engine} {self.server.version}"
             )
             yield Verdict(name="not_calibrated", sentence=sentence)
+        found = _replayed(played)
+        before = (found.brought_in_since_start - found.brought_in) / pool.frames
         if pool.frames >= (pages := _pages(database)):
             yield Verdict(name="holds_all", sentence=f"the pool holds all {format_count(pages)} pages of the database")
-        if not played["is_warm"]:
+        elif not played["is_warm"]:
             sentence = (
                 f"the warm-up ended at its cap of {played['warm_up_transactions']:,} transactions, before the pool was "
                 "warm: first reads of pages weigh too much"
+            )
+            yield Verdict(name="short_warm_up", sentence=sentence)
+        elif self.manager.filled - before > UNFILLED_LIMIT * found.brought_in / pool.frames:
+            sentence = (
+                f"the warm-up fills this pool less than {self.manager.filled:g} times, so that what was in it at first "
+                "weighs too much: a measured run reads as many pages after such a warm-up, and fewer after a longer one"
             )
             yield Verdict(name="short_warm_up", sentence=sentence)
         yield from self.manager.untraced(pool)

@@ -26,7 +26,7 @@ from bufferlab.units import format_bytes, format_count, format_percent
 
 YARDSTICK = "lru"
 FLOOR = "opt"
-_UNFILLED_LIMIT = 0.2
+UNFILLED_LIMIT = 0.2
 """Of what the window brings in: with less missing before it, predictions were within 3.5 % (docs/prediction.md)."""
 _READ_AHEAD_LIMIT = 0.05
 _HIDDEN_LIMIT = 0.001
@@ -408,7 +408,7 @@ def _of_point(target: Target, pool: Pool, found: Replayed, speed: Verdict | None
         pages = format_count(source.trace.pages)
         sentence = f"the pool holds all {pages} pages that the run touched"
         yield Verdict(name="holds_all", sentence=sentence)
-    elif target.manager.filled - before > _UNFILLED_LIMIT * in_window:
+    elif target.manager.filled - before > UNFILLED_LIMIT * in_window:
         sentence = (
             f"the trace's warm-up fills this pool {before:.2g} times, and {target.manager.filled:g} are needed; the "
             f"window fills it {in_window:.2g} times more: first reads of pages weigh too much, so that a longer trace "

@@ -122,7 +122,7 @@ def _gaps(analysis: Analysis) -> str:
 
 
 def _is_scripted(run: Run) -> bool:
-    return run.source == "predicted" and run.inputs == "given"
+    return run.source == "predicted" and run.prediction is None
 
 
 #: The most points that the banner of an interrupted sweep names.

@@ -21,9 +21,8 @@ from bufferlab.results.schema import Run
 from bufferlab.results.store import SweepFolder
 from bufferlab.units import format_bytes
 
-FORMAT_VERSION = 3
-"""Of the object for programs. Version 1 had `ends`, two replays that are no range, in place of `replays`; version 2 had
-one run of each point, and no generated ones."""
+FORMAT_VERSION = 2
+"""Of the object for programs. Version 1 had `ends`, two replays that are no range, in place of `replays`."""
 NO_INTERVAL = "one trace predicts them, which gives no interval"
 _ONE_TRACE = "One trace is one run: how far another run of the same point would differ is not known."
 _SEEDS = (
