@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -269,10 +270,13 @@ def test_a_disk_that_fills_fails_the_trace_and_says_so(place: Place) -> None:
     data = place.out.parent / "data"
     with ext4(place.out.parent / "disk.img", 1 << 30, data):
         with traced(place, "--set", "update_percent=0") as process:
-            with (data / "other-files").open("wb") as filler, suppress(OSError):
-                while True:
-                    filler.write(bytes(1 << 20))
-                    filler.flush()
+            # It is kept full: the trace is written after the server has ended and has freed its temporary files.
+            with (data / "other-files").open("wb", buffering=0) as filler:
+                while process.poll() is None:
+                    with suppress(OSError):
+                        filler.write(bytes(1 << 20))
+                        continue
+                    time.sleep(0.002)
             _, told = process.communicate(timeout=240)
         left = {path.name for path in data.iterdir()} - {"lost+found", "other-files"}
     (record,) = place.runs()

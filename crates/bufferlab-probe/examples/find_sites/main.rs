@@ -17,6 +17,7 @@ use std::process::{Command, ExitCode, Stdio};
 use bufferlab_model::trace::Kind;
 use bufferlab_probe::page_trace::{Method, Settings, Site, SpoolAsked, inside};
 use program::Program;
+use rules::Proposal;
 
 const USAGE: &str = "usage: tools/find-sites BINARY [--like KNOWN_BINARY]";
 const TABLES: [&str; 2] =
@@ -77,23 +78,20 @@ fn propose(binary: &Path, known: Option<&Path>) -> Result<String, String> {
         text += "\n# By names and counters alone:\n";
     }
     text += &head(&format!("fields = {}\n", found.fields), found.more);
-    for site in &found.sites {
-        let fetch: Vec<String> = site.fetch.iter().map(|one| format!("\"{}\"", one.replace('\\', "\\\\"))).collect();
-        let kinds: Vec<String> = site.kinds.iter().map(|kind| format!("\"{kind}\"")).collect();
-        let byte = byte_at(&program, site.address);
-        let offset = program.offset_of(site.address);
-        let known = if has.contains(&offset) { "; the table has it" } else { "" };
-        text += &format!(
-            "  # {:#x}: {}; {}{known}.\n  {{ at = \"{}\", kinds = [{}], offset = {offset:#x}, byte = {byte:#04x}, fetch = [{}] }},\n",
-            site.address,
-            site.why,
-            room(&program, binary, site.address),
-            site.at,
-            kinds.join(", "),
-            fetch.join(", "),
-        );
-    }
+    text.extend(found.sites.iter().map(|site| lines_of(&program, binary, site, &has)));
     Ok(text + "]\n")
+}
+
+/// Returns a proposal as page_sites.toml has sites, below the reasons for it. `has` are the places that the table has.
+fn lines_of(program: &Program, binary: &Path, site: &Proposal, has: &[u64]) -> String {
+    let fetch: Vec<String> = site.fetch.iter().map(|one| format!("\"{}\"", one.replace('\\', "\\\\"))).collect();
+    let kinds: Vec<String> = site.kinds.iter().map(|kind| format!("\"{kind}\"")).collect();
+    let offset = program.offset_of(site.address);
+    let known = if has.contains(&offset) { "; the table has it" } else { "" };
+    let why = format!("{:#x}: {}; {}{known}", site.address, site.why, room(program, binary, site.address));
+    let (byte, kinds, fetch) = (byte_at(program, site.address), kinds.join(", "), fetch.join(", "));
+    let place = format!("kinds = [{kinds}], offset = {offset:#x}, byte = {byte:#04x}, fetch = [{fetch}]");
+    format!("  # {why}.\n  {{ at = \"{}\", {place} }},\n", site.at)
 }
 
 /// Returns the sites of a known build, each at the place that is most like it.
@@ -128,8 +126,7 @@ fn carried(
                 alike.registers,
                 room(program, binary, alike.address),
             );
-            let to = program.offset_of(alike.address);
-            moved = moved.replace(&format!("offset = {offset:#x}"), &format!("offset = {to:#x}"));
+            moved = placed(&moved, offset, program.offset_of(alike.address), byte_at(program, alike.address));
         }
         if line.contains("semaphore") {
             text += &format!("  # Its semaphore is another: readelf -n {}\n", binary.display());
@@ -137,6 +134,16 @@ fn carried(
         text += &format!("{moved}\n");
     }
     Ok(text + "]\n")
+}
+
+/// Returns a line of sites with one of its offsets, and the byte behind it, replaced.
+fn placed(line: &str, from: u64, to: u64, byte: u8) -> String {
+    let old = format!("offset = {from:#x}, byte = 0x");
+    let Some((before, after)) = line.split_once(&old) else { return line.to_owned() };
+    format!(
+        "{before}offset = {to:#x}, byte = {byte:#04x}{}",
+        after.trim_start_matches(|one: char| one.is_ascii_hexdigit())
+    )
 }
 
 /// Returns the offsets in a line of sites.

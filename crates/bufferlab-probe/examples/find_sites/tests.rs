@@ -8,7 +8,7 @@ use iced_x86::code_asm::{CodeAssembler, qword_ptr};
 
 use super::counter::{Counter, all, of_innodb, raises};
 use super::program::{Function, Part, Program, name_of};
-use super::{like, offsets, propose, rules};
+use super::{like, offsets, placed, propose, rules};
 
 const CODE_AT: u64 = 0x1000;
 const POOL: u64 = 0x9000;
@@ -176,6 +176,9 @@ fn names_are_those_for_people_and_a_program_that_is_no_server_is_refused() {
     assert_eq!(name_of("_ZL22buf_page_init_for_read9page_id_tm"), "buf_page_init_for_read");
     assert_eq!(name_of("PinBuffer"), "PinBuffer");
     assert_eq!(offsets("{ offset = 0x1f, byte = 0x55, inside = { offset = 0x20 } }"), [0x1f, 0x20]);
+    let line = "{ offset = 0x1f, byte = 0x55, fetch = [], inside = { offset = 0x20, byte = 0x49 } }";
+    let moved = "{ offset = 0x1f, byte = 0x55, fetch = [], inside = { offset = 0xa0, byte = 0x0f } }";
+    assert_eq!(placed(line, 0x20, 0xa0, 0x0f), moved);
     let refused = propose(&std::env::current_exe().expect("a program"), None).expect_err("no server");
     assert!(refused.contains("neither a counter of gets nor a name"), "{refused}");
     let missing = propose(Path::new("/nowhere"), None).expect_err("no file");

@@ -102,7 +102,7 @@ impl Decoder {
             Some(held) => self.ring(data)? + if held.number(data)? == 0 { FIRST } else { HELD },
         };
         let blocks = self.fields.blocks.map_or(Some(1), |field| field.number(data))?;
-        let is_flagged = or_zero(self.fields.flag)? & 0xff != 0;
+        let is_flagged = or_zero(self.fields.flag)? != 0;
         let (kinds, kinds_if_flag) = self.sites.get(site)?;
         let kinds = kinds_if_flag.as_ref().filter(|_| is_flagged).unwrap_or(kinds);
         if blocks > MOST_BLOCKS {
@@ -337,6 +337,17 @@ mod tests {
         assert_eq!((grown.len(), grown[0].kind, grown[0].object), (1, Kind::Create, 1));
         assert_eq!(decoder.relations, [[1663, 5, 16_384, 0], [1663, 5, 16_390, 0]]);
         assert_eq!(decoded(&mut decoder, &data(1, u32::MAX, 0)), None);
+    }
+
+    #[test]
+    fn an_address_is_a_flag_whatever_its_lowest_byte_and_a_site_may_have_no_event_then() {
+        let fields = format(&[("page_id", 0, 8), ("flag", 8, 8), ("site", 16, 1)]);
+        let mut decoder = Decoder::new(&fields, &settings(&[(&[Kind::Get], Some(&[]))])).expect("all fields are there");
+        let mut events = |flag: u64| {
+            let data: Vec<u8> = [7u64.to_le_bytes(), flag.to_le_bytes()].concat().into_iter().chain([0]).collect();
+            decoded(&mut decoder, &sample(1, 1, &data)).expect("a record").len()
+        };
+        assert_eq!([events(0), events(0x7f26_4191_b600)], [1, 0]);
     }
 
     #[test]

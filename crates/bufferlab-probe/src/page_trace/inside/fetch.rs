@@ -76,6 +76,7 @@ fn kept(name: &str, read_bytes: usize) -> Kept {
     match name {
         // An address, which is null or not.
         "held" | "strategy" => Kept::Truth,
+        "flag" if read_bytes == 8 => Kept::Truth,
         // Numbers below ten: the fork, and what PostgreSQL enumerates.
         "fork" | "strategy_type" | "io_context" => Kept::Bytes(1),
         // PostgreSQL never extends or reads more than 128 blocks at once.
