@@ -325,7 +325,7 @@ class PredictedPoint(Document):
     """Of the generated database; null from a trace, as are its pages."""
     pages: int | None
     simulated: SimulatedPart | None
-    """Null where all pages of all warehouses were simulated, and from a trace."""
+    """Null from a trace."""
     work: dict[str, int]
     """Units of work in the window."""
     warm_up_transactions: int | None

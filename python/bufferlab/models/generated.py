@@ -184,9 +184,7 @@ class Generated:
                 f"{self.server.engine} {self.server.version}"
             )
             yield Verdict(name="not_calibrated", sentence=sentence)
-        if run.simulated:
-            sentence = _part_simulated(run.simulated, dict(point.data.parameters)[_SCALE])
-            yield Verdict(name="part_simulated", sentence=sentence)
+        yield from _part_simulated(run.simulated, int(dict(point.data.parameters)[_SCALE]))
         found = _replayed(played)
         before = (found.brought_in_since_start - found.brought_in) / pool.frames
         # Of a part, the windows of several simulations are told: here it is one as asked for.
@@ -357,20 +355,19 @@ def _replayed(played: Mapping[str, Any]) -> Replayed:
     return Replayed(**counted, gets_if_in_pool=0)
 
 
-def _simulated(told: Mapping[str, Any]) -> SimulatedPart | None:
-    """Return the part that was simulated, with the error of the model's pool; None where all was."""
+def _simulated(told: Mapping[str, Any]) -> SimulatedPart:
+    """Return what was simulated, with the error of the model's pool."""
     way = told["way"]
-    if way["name"] == "exact":
-        return None
     return SimulatedPart(warehouses=way["warehouses"], one_in=way["one_in"], error=told["pools"][0]["error"])
 
 
-def _part_simulated(part: SimulatedPart, warehouses: Any) -> str:
-    told = f"one page in {part.one_in} stands for all" if part.one_in > 1 else ""
-    if part.warehouses < int(warehouses):
-        told = f"{part.warehouses:,} warehouses stand for {int(warehouses):,}" + (f", and {told}" if told else "")
-    error = "" if part.error is None else f": misses may be off by {max(1, ceil(part.error * 100))} % for that"
-    return told + error
+def _part_simulated(part: SimulatedPart, warehouses: int) -> Iterable[Verdict]:
+    """Yield that a part stands for all, where one does."""
+    told = [f"{part.warehouses:,} warehouses stand for {warehouses:,}"] if part.warehouses < warehouses else []
+    told += [f"one page in {part.one_in} stands for all"] if part.one_in > 1 else []
+    if told:
+        error = "" if part.error is None else f": misses may be off by {max(1, ceil(part.error * 100))} % for that"
+        yield Verdict(name="part_simulated", sentence=", and ".join(told) + error)
 
 
 def _pages(database: Mapping[str, Any]) -> int:

@@ -159,7 +159,7 @@ def _point(run: Run, prediction: Prediction) -> dict[str, Any]:
         "page_size_bytes": prediction.accesses.page_size_bytes,
         "database_bytes": generated.database_bytes if generated else None,
         "pages": generated.pages if generated else None,
-        "simulated": generated.simulated.model_dump() if generated and generated.simulated else None,
+        "simulated": generated.simulated.model_dump() if generated else None,
         "work": work,
         "warm_up_transactions": run.warm_up.transactions if run.warm_up else None,
         "pool_bytes": prediction.pool_bytes,

@@ -187,13 +187,14 @@ class TracedRun(_Strict):
 
 
 class SimulatedPart(_Strict):
-    """The part of a database that was simulated for all of it (crates/bufferlab-generate/src/scale.rs)."""
+    """What was simulated of a database: all, or a part for all of it (crates/bufferlab-generate/src/scale.rs)."""
 
     warehouses: int = Field(ge=1)
     one_in: int = Field(ge=1)
     """Pages of which one was simulated."""
     error: float | None = Field(ge=0)
-    """The error of the misses that is to be expected, as a share of them; None where nothing is missed."""
+    """The error of the misses that is to be expected, as a share of them; None where all is simulated, and where nothing is missed.
+    """
 
 
 class GeneratedRun(_Strict):
@@ -209,8 +210,7 @@ class GeneratedRun(_Strict):
     pages: int = Field(gt=0)
     """Pages of the loaded database."""
     work: Work
-    simulated: SimulatedPart | None = None
-    """None where all pages of all warehouses were simulated."""
+    simulated: SimulatedPart
     notes: list[str] = []
     """What the experiment asks for and this run has otherwise, in sentences."""
 
