@@ -84,7 +84,8 @@ fn descend(pools: &mut Pools, path: impl Iterator<Item = u32>, page: u32, latch:
 }
 
 /// Looks for a row. Above the leaves the search goes to the last key below the row's (`PAGE_CUR_L` for `PAGE_CUR_GE`),
-/// so that the first row of a leaf is sought in the leaf before it.
+/// so that the first row of a leaf is sought in the leaf before it. A lookup of the last row of a leaf gets the leaf
+/// behind it too: seen row by row in MySQL 5.7's INNODB_BUFFER_PAGE (experiments/hot-rows).
 fn seek(pools: &mut Pools, tree: &Packed, row: u32) -> u32 {
     let leaf = tree.leaf(row);
     if leaf > 0 && tree.is_first(leaf, row) {
@@ -92,6 +93,9 @@ fn seek(pools: &mut Pools, tree: &Packed, row: u32) -> u32 {
         pools.get(tree.page(leaf), SHARED);
     } else {
         descend(pools, tree.interior.path(leaf), tree.page(leaf), SHARED);
+    }
+    if leaf + 1 < tree.leaves() && tree.is_first(leaf + 1, row + 1) {
+        pools.get(tree.page(leaf + 1), SHARED);
     }
     leaf
 }
