@@ -19,7 +19,7 @@ use crate::pools::{Objects, Pools};
 use crate::tree::{Grown, Packed, Place};
 use layout::{CARRIER, Compact, DELIVERY_DATE, LINE_STRIDE, ORDER_BITS, PageSize, Trees, entry_key, lay_out, line_key};
 pub use rows::Rows;
-use undo::{Log, Undo};
+use undo::{Log, Undo, record};
 
 /// sync0types.h, `RW_S_LATCH`.
 const SHARED: u8 = 1;
@@ -33,18 +33,6 @@ const NO_LATCH: u8 = 8;
 const DIVED: usize = 10;
 /// Rows that a cursor fetches at once (row0mysql.h, `MYSQL_FETCH_CACHE_SIZE`).
 const FETCHED: u32 = 8;
-
-/// Bytes of undo records: header, key and old values of the columns that the statements change (trx0rec.cc,
-/// `trx_undo_page_report_modify`).
-mod record {
-    pub(super) const WAREHOUSE: u32 = 40;
-    pub(super) const DISTRICT: u32 = 42;
-    pub(super) const CUSTOMER: u32 = 56;
-    pub(super) const STOCK: u32 = 50;
-    pub(super) const ORDER: u32 = 40;
-    pub(super) const LINE: u32 = 42;
-    pub(super) const NEW_ORDER: u32 = 50;
-}
 
 /// InnoDB's pages and rules.
 pub struct Innodb {
