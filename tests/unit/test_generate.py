@@ -205,14 +205,15 @@ def test_what_has_no_rules_is_refused_by_name() -> None:
 
 
 def test_fewer_warehouses_stand_for_a_scale_that_sqlite_cannot_number() -> None:
-    """400 warehouses: a pool of a tenth of them reads what such a part of 2 warehouses reads, three seeds together."""
+    """400 warehouses: a pool reads what its part for 2 reads, three seeds together. ITEM keeps its frames."""
     job = _job("sqlite", _sqlite_pools(800_000), warm_up={"transactions": 200_000}, workload={"warehouses": 400})
     run = _generate({**job, "simulated_warehouses": 2})
     assert run["way"] == {"name": "for_more", "warehouses": 2, "one_in": 1}
     (pool,) = run["pools"]
-    (small,) = _generate(
-        _job("sqlite", _sqlite_pools(4000), warm_up={"transactions": 1000}, workload={"warehouses": 2})
-    )["pools"]
+    item = 9_700_000 // 4096
+    frames = round((800_000 - item) / 200) + item
+    alone = _generate(_job("sqlite", _sqlite_pools(frames), warm_up={"transactions": 1000}, workload={"warehouses": 2}))
+    (small,) = alone["pools"]
     assert pool["transactions"] == 3 * small["transactions"]
     assert pool["misses"] / pool["new_orders"] == pytest.approx(small["misses"] / small["new_orders"], rel=0.10)
     assert 0 < pool["error"] < 0.5

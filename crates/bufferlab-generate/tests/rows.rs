@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 fn asked(rows: u32) -> RowsAsked {
     let asked = json!({"rows": rows, "load_seed": 20_260_101, "seed": 1, "hot_rows": 1, "layout": "scattered"});
-    serde_json::from_value(asked).expect("the fields are those of hot rows")
+    serde_json::from_value(asked).expect("rows are asked for")
 }
 
 fn pages(table: &impl RowTable) -> u32 {
-    table.objects().all().iter().find(|object| object.name == "sbtest1").expect("the table exists").pages
+    table.objects().all().iter().find(|object| object.name == "sbtest1").expect("the table").pages
 }
 
 /// Leaves and interior pages of the loaded tables in experiments/hot-rows/README.md: of 400,000 rows on SQLite, where

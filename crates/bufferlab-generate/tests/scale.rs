@@ -82,7 +82,7 @@ fn a_share_has_as_many_runs_of_any_place_of_a_block_and_few_neighbours() {
 }
 
 fn job(warehouses: u32, changes: Value) -> Job {
-    let settings: Value = serde_json::from_str(DEPTH_100).expect("the settings are JSON");
+    let settings: Value = serde_json::from_str(DEPTH_100).expect("it is JSON");
     let pool = |frames: u32| json!({"model": "innodb57", "settings": settings, "frames": frames});
     let mut job = json!({
         "engine": "innodb", "page_size_bytes": 16384, "connections": 8, "prefill": false,

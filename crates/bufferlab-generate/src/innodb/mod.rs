@@ -19,7 +19,7 @@ use crate::pools::{Objects, Pools};
 use crate::tree::{Grown, Packed, Place};
 use layout::{CARRIER, Compact, DELIVERY_DATE, LINE_STRIDE, ORDER_BITS, PageSize, Trees, entry_key, lay_out, line_key};
 pub use rows::Rows;
-use undo::{Log, Undo};
+use undo::{Log, Undo, record};
 
 /// sync0types.h, `RW_S_LATCH`.
 const SHARED: u8 = 1;
@@ -33,18 +33,6 @@ const NO_LATCH: u8 = 8;
 const DIVED: usize = 10;
 /// Rows that a cursor fetches at once (row0mysql.h, `MYSQL_FETCH_CACHE_SIZE`).
 const FETCHED: u32 = 8;
-
-/// Bytes of undo records: header, key and old values of the columns that the statements change (trx0rec.cc,
-/// `trx_undo_page_report_modify`).
-mod record {
-    pub(super) const WAREHOUSE: u32 = 40;
-    pub(super) const DISTRICT: u32 = 42;
-    pub(super) const CUSTOMER: u32 = 56;
-    pub(super) const STOCK: u32 = 50;
-    pub(super) const ORDER: u32 = 40;
-    pub(super) const LINE: u32 = 42;
-    pub(super) const NEW_ORDER: u32 = 50;
-}
 
 /// InnoDB's pages and rules.
 pub struct Innodb {
@@ -87,7 +75,8 @@ fn descend(pools: &mut Pools, path: impl Iterator<Item = u32>, page: u32, latch:
 }
 
 /// Looks for a row. Above the leaves the search goes to the last key below the row's (`PAGE_CUR_L` for `PAGE_CUR_GE`),
-/// so that the first row of a leaf is sought in the leaf before it.
+/// so that the first row of a leaf is sought in the leaf before it. A lookup of the last row of a leaf gets the leaf
+/// behind it too: seen row by row in MySQL 5.7's INNODB_BUFFER_PAGE (experiments/hot-rows).
 fn seek(pools: &mut Pools, tree: &Packed, row: u32) -> u32 {
     let leaf = tree.leaf(row);
     if leaf > 0 && tree.is_first(leaf, row) {
@@ -95,6 +84,9 @@ fn seek(pools: &mut Pools, tree: &Packed, row: u32) -> u32 {
         pools.get(tree.page(leaf), SHARED);
     } else {
         descend(pools, tree.interior.path(leaf), tree.page(leaf), SHARED);
+    }
+    if leaf + 1 < tree.leaves() && tree.is_first(leaf + 1, row + 1) {
+        pools.get(tree.page(leaf + 1), SHARED);
     }
     leaf
 }

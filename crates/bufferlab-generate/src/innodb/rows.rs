@@ -2,7 +2,7 @@
 
 use super::layout::{Clustered, HEADER, PageSize, SYSTEM_COLUMNS};
 use super::undo::{Log, Undo};
-use super::{EXCLUSIVE, SHARED, seek};
+use super::{EXCLUSIVE, seek};
 use crate::pools::{Objects, Pools};
 use crate::rows::{RowTable, RowsAsked};
 use crate::tree::{Packed, pack};
@@ -34,16 +34,6 @@ impl Rows {
         let undo = Undo::new(&mut objects, page_bytes);
         Rows { objects, tree, undo }
     }
-
-    /// Looks for a row; returns its page. A lookup of the last row of a leaf gets the leaf behind it too, as that of the
-    /// first row gets the one before: seen row by row in MySQL 5.7's INNODB_BUFFER_PAGE (experiments/hot-rows).
-    fn seek(&self, pools: &mut Pools, id: u32) -> u32 {
-        let leaf = seek(pools, &self.tree, id - 1);
-        if leaf + 1 < self.tree.leaves() && self.tree.is_first(leaf + 1, id) {
-            pools.get(self.tree.page(leaf + 1), SHARED);
-        }
-        self.tree.page(leaf)
-    }
 }
 
 impl RowTable for Rows {
@@ -52,12 +42,12 @@ impl RowTable for Rows {
     }
 
     fn read(&mut self, pools: &mut Pools, id: u32) {
-        self.seek(pools, id);
+        seek(pools, &self.tree, id - 1);
     }
 
     fn update(&mut self, pools: &mut Pools, id: u32) {
-        let page = self.seek(pools, id);
-        pools.get(page, EXCLUSIVE);
+        let leaf = seek(pools, &self.tree, id - 1);
+        pools.get(self.tree.page(leaf), EXCLUSIVE);
         self.undo.write(pools, Log::Update, UNDO);
         self.undo.commit(pools);
         self.undo.purge(pools);

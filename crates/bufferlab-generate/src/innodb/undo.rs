@@ -24,6 +24,19 @@ const BEHIND: usize = 20;
 /// the purge (srv0srv.cc, `srv_do_purge`; `innodb_purge_rseg_truncate_frequency`), as a trace of eight connections
 /// showed.
 const TRUNCATION: usize = 172;
+
+/// Bytes of undo records: header, key and old values of the columns that the statements change (trx0rec.cc,
+/// `trx_undo_page_report_modify`).
+pub(super) mod record {
+    pub(in crate::innodb) const WAREHOUSE: u32 = 40;
+    pub(in crate::innodb) const DISTRICT: u32 = 42;
+    pub(in crate::innodb) const CUSTOMER: u32 = 56;
+    pub(in crate::innodb) const STOCK: u32 = 50;
+    pub(in crate::innodb) const ORDER: u32 = 40;
+    pub(in crate::innodb) const LINE: u32 = 42;
+    pub(in crate::innodb) const NEW_ORDER: u32 = 50;
+}
+
 /// The two kinds of undo log of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Log {
