@@ -193,7 +193,9 @@ class SimulatedPart(_Strict):
     one_in: int = Field(ge=1)
     """Pages of which one was simulated."""
     error: float | None = Field(ge=0)
-    """The error of the misses that is to be expected, as a share of them; None where all is simulated, and where nothing is missed.
+    """The error of the misses that is to be expected, as a share of them.
+
+    None where all is simulated, and where nothing is missed.
     """
 
 
