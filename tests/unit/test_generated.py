@@ -272,6 +272,7 @@ def test_a_resume_with_another_seed_or_server_is_refused(bench: Bench, tmp_path:
         ended = bench.bufferlab("predict", path, *changes, "--resume", sweep)
         assert ended.code == 2
         assert differ in ended.err
+        assert f"bufferlab predict --resume {sweep}" in ended.err
     ended = bench.bufferlab("predict", "--seed", "2", "--resume", sweep)
     assert (ended.code, "predicted as it was begun" in ended.err) == (2, True)
     document = json.loads((Path(sweep) / "plan.json").read_text())

@@ -294,7 +294,7 @@ fn every_transaction_of_a_window_is_counted_by_its_type() {
     for pool in done(json!({})).unwrap().pools {
         assert_eq!(pool.committed.iter().sum::<u64>() + pool.rolled_back.iter().sum::<u64>(), pool.transactions);
         assert_eq!(pool.committed[0] + pool.rolled_back[0], pool.new_orders);
-        assert!(pool.rolled_back[0] > 0 && pool.rolled_back[1..] == [0; 7], "{:?}", pool.rolled_back);
+        assert!(pool.rolled_back[0] > 0 && pool.rolled_back[1..] == [0; 4], "{:?}", pool.rolled_back);
     }
 }
 

@@ -98,7 +98,7 @@ def _origin(asked: Path | None, overrides: Overrides, folder: SweepFolder | None
     if experiment.design.repetitions < LEAST_RUNS:
         experiment = load(asked, replace(overrides, repetitions=LEAST_RUNS))
     if folder and stored:
-        resume.require_same_experiment(stored, experiment, folder.path)
+        resume.require_same_experiment(stored, experiment, folder.path, "predict")
     base = load(asked, replace(overrides, set_knobs=(), sweep=()))
     return generated(experiment, _server(experiment), overrides, base)
 

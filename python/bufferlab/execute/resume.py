@@ -43,14 +43,14 @@ def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder
     return folder, experiment
 
 
-def require_same_experiment(stored: Experiment, given: Experiment, path: Path) -> None:
-    """Refuse to add runs of one experiment to the folder of another. Raises SpecError."""
+def require_same_experiment(stored: Experiment, given: Experiment, path: Path, command: str = "run") -> None:
+    """Refuse to add runs of one experiment to the folder of another. Raises SpecError, which names the command."""
     differences = stored.same_work(given)
     if differences:
         raise SpecError(
             f"the experiment given is not the one of the folder: {', '.join(differences)} differ",
             str(path / "experiment.toml"),
-            f"leave EXPERIMENT and its options out to resume what the folder holds: bufferlab run --resume {path}",
+            f"leave EXPERIMENT and its options out, to resume what the folder has: bufferlab {command} --resume {path}",
         )
 
 

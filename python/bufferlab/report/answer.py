@@ -73,6 +73,7 @@ def banners(analysis: Analysis) -> list[Banner]:
     found = []
     if whose := predicted.said(analysis):
         found.append(Banner("warning", whose))
+        found += [Banner("warning", doubt) for doubt in predicted.doubts_of_generated(analysis)]
     elif any(_is_scripted(record.run) for point in analysis.points for record in point.records):
         text = "Not a result: these numbers come from the scripted engine used in tests. No database was measured."
         found.append(Banner("danger", text))

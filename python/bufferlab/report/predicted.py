@@ -73,6 +73,11 @@ def doubts(analysis: Analysis) -> list[str]:
     return verdicts_said([(label, prediction.verdicts) for label, prediction in predictions(analysis)], "All points")
 
 
+def doubts_of_generated(analysis: Analysis) -> list[str]:
+    """Return the doubts about generated runs, whose readers have no measured count beside them that would warn."""
+    return doubts(analysis) if any(one.generated for _, one in predictions(analysis)) else []
+
+
 def verdicts_said(found: Sequence[tuple[str, Sequence[Verdict]]], every: str) -> list[str]:
     """Return the verdicts on things by their labels, each sentence once; `every` is the label of all of them."""
     where: dict[str, dict[str, None]] = {}

@@ -45,7 +45,6 @@ pub struct Innodb {
     /// Rows that the open transaction changed, for its rollback.
     changed: Vec<(Row, Log)>,
     last_history: u32,
-    /// Bytes of tables and indexes after the load.
     bytes: u64,
 }
 
@@ -62,8 +61,7 @@ impl Innodb {
         let trees = lay_out(size, loaded, &mut objects, transactions);
         let space = objects.add("(space management)", 11, 11);
         let undo = Undo::new(&mut objects, page_bytes);
-        let last_history = loaded.districts() * CUSTOMERS;
-        let bytes = trees.reserved_bytes(size);
+        let (last_history, bytes) = (loaded.districts() * CUSTOMERS, trees.reserved_bytes(size));
         Innodb { size, objects, trees, undo, space, changed: Vec::new(), last_history, bytes }
     }
 }
