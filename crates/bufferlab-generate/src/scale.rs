@@ -28,6 +28,8 @@ const BYTES_OF_PAGE: f64 = 24.0;
 const BYTES_OF_WAREHOUSE: f64 = 110e6;
 /// Bytes of memory for a transaction: its order, its customer, and the rows that it inserts.
 const BYTES_OF_TRANSACTION: u64 = 40;
+/// Transactions of a warehouse after which a gate opens.
+const GATED_TRANSACTIONS: u64 = 10_000;
 /// Frames that the smallest pool of fewer warehouses should have, so that pages which all warehouses share are few.
 const ENOUGH_FRAMES: f64 = 4096.0;
 /// Fewest frames of a share of a pool.
@@ -99,12 +101,11 @@ impl Simulation {
 
     /// Returns the transactions that it has at most.
     pub fn most_transactions(&self) -> u64 {
-        self.window
-            + match self.warm_up {
-                WarmUpAsked::Transactions(all) => all,
-                // The last stretch may pass the limit.
-                WarmUpAsked::GateWithin(most) => most + STRETCH,
-            }
+        self.window.saturating_add(match self.warm_up {
+            WarmUpAsked::Transactions(all) => all,
+            // The last stretch may pass the limit.
+            WarmUpAsked::GateWithin(most) => most.saturating_add(STRETCH),
+        })
     }
 }
 
@@ -206,11 +207,15 @@ impl Way {
         let shares: f64 = self.shares().iter().map(|(shares, _)| f64::from(shares.one_in()).recip()).sum();
         let played = shares * job.pools.len() as f64 + if job.census { 0.5 } else { 0.0 };
         let part = f64::from(self.warehouses) / f64::from(job.workload.warehouses());
-        let (WarmUpAsked::Transactions(warm_up) | WarmUpAsked::GateWithin(warm_up)) = job.warm_up;
-        let transactions = (warm_up as f64 * part) as u64 + job.window_transactions;
+        let warm_up = match job.warm_up {
+            WarmUpAsked::Transactions(all) => all,
+            // A gate opens long before its limit.
+            WarmUpAsked::GateWithin(most) => most.min(u64::from(job.workload.warehouses()) * GATED_TRANSACTIONS),
+        };
+        let transactions = ((warm_up as f64 * part) as u64).saturating_add(job.window_transactions);
         limits.layout_bytes * u64::from(self.warehouses)
             + (pages * played * BYTES_OF_PAGE) as u64
-            + transactions * BYTES_OF_TRANSACTION
+            + transactions.min(MAX_TRANSACTIONS) * BYTES_OF_TRANSACTION
     }
 
     /// Returns whether so small a pool has frames enough for pages that all warehouses share.
