@@ -353,6 +353,9 @@ fn check(job: &Job) -> Result<Limits, RunError> {
     if job.connections == 0 || job.window_transactions == 0 {
         return refuse("window_transactions", "a window and a connection are needed".into());
     }
+    if job.window_transactions > MAX_TRANSACTIONS {
+        return refuse("window_transactions", format!("a run has at most {MAX_TRANSACTIONS} transactions"));
+    }
     if let Workload::HotRows(rows) = &job.workload {
         if job.engine == "postgres" {
             return refuse("engine", "no table of hot_rows is known for postgres; innodb and sqlite have one".into());

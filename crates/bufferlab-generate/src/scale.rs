@@ -27,6 +27,8 @@ const MOST_BYTES: u64 = 1_000_000_000;
 const BYTES_OF_PAGE: f64 = 24.0;
 /// Bytes of the loaded rows of a warehouse, in any engine.
 const BYTES_OF_WAREHOUSE: f64 = 110e6;
+/// Transactions of a warehouse after which a gate opens.
+const GATED_TRANSACTIONS: u64 = 10_000;
 /// Frames that the smallest pool of fewer warehouses should have, so that pages which all warehouses share are few.
 const ENOUGH_FRAMES: f64 = 4096.0;
 /// Fewest frames of a share of a pool.
@@ -100,12 +102,11 @@ impl Simulation {
 
     /// Returns the transactions that it has at most.
     pub fn most_transactions(&self) -> u64 {
-        self.window
-            + match self.warm_up {
-                WarmUpAsked::Transactions(all) => all,
-                // The last stretch may pass the limit.
-                WarmUpAsked::GateWithin(most) => most + STRETCH,
-            }
+        self.window.saturating_add(match self.warm_up {
+            WarmUpAsked::Transactions(all) => all,
+            // The last stretch may pass the limit.
+            WarmUpAsked::GateWithin(most) => most.saturating_add(STRETCH),
+        })
     }
 }
 
@@ -207,16 +208,15 @@ impl Way {
         let shares: f64 = self.shares().iter().map(|(shares, _)| f64::from(shares.one_in()).recip()).sum();
         let played = shares * job.pools.len() as f64 + if job.census { 0.5 } else { 0.0 };
         let part = f64::from(self.warehouses) / f64::from(job.workload.warehouses());
-        let largest = job.pools.iter().map(|pool| pool.frames).max().unwrap_or(0);
         let warm_up = match job.warm_up {
             WarmUpAsked::Transactions(all) => all,
-            // Where misses are rare, a gate watches as many transactions as the pool has frames.
-            WarmUpAsked::GateWithin(most) => most.min(2 * u64::from(largest)),
+            // A gate opens long before its limit.
+            WarmUpAsked::GateWithin(most) => most.min(u64::from(job.workload.warehouses()) * GATED_TRANSACTIONS),
         };
-        let transactions = (warm_up as f64 * part) as u64 + job.window_transactions;
+        let transactions = ((warm_up as f64 * part) as u64).saturating_add(job.window_transactions);
         limits.layout_bytes * u64::from(self.warehouses)
             + (pages * played * BYTES_OF_PAGE) as u64
-            + transactions * limits.transaction_bytes
+            + transactions.min(MAX_TRANSACTIONS) * limits.transaction_bytes
     }
 
     /// Returns whether so small a pool has frames enough for pages that all warehouses share.

@@ -260,6 +260,10 @@ fn the_way_is_chosen_by_what_fits_into_memory() {
     let refused = |warehouses, changes| way(warehouses, changes, limits(40_000)).unwrap_err();
     assert!(refused(10_000, many(10_000, 100)).contains("ask for fewer pools"));
     assert!(refused(10, json!({"simulated_warehouses": 11})).contains("1 to 10"));
+    for (name, value) in [("warm_up", json!({"gate_within": u64::MAX})), ("window_transactions", json!(u64::MAX))] {
+        let endless = job(1, json!({ name: value }));
+        assert!(done(&endless).unwrap_err().contains("at most 100000000 transactions"), "{name}");
+    }
     assert!(refused(50_000, json!({"one_in": 100})).contains("at most 40000"));
     assert!(refused(10, json!({"one_in": 1000})).contains("64 frames"));
     assert!(refused(10_000, json!({"one_in": 1})).contains("take about"));
