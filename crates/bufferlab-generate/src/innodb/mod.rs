@@ -1,9 +1,8 @@
 //! InnoDB of MySQL 5.7: what each statement of TPC-C gets, by storage/innobase and sql of MySQL 5.7.
 //!
 //! The rules were set beside a page trace of MySQL 5.7.22 (TPC-C, 4 warehouses, 8 connections). Left out: old versions
-//! of rows, waits for locks, the bitmap pages that a read of a page looks at (ibuf0ibuf.cc,
-//! `ibuf_merge_or_delete_for_page`), and growing texts of customers. With 1 warehouse in a pool of 30 % the server missed
-//! 0.82 pages of the undo log a transaction, and 0.26 are generated; of tables both miss the same.
+//! of rows, waits for locks, the bitmap pages that reads look at (ibuf0ibuf.cc), and growing texts of customers. With 1
+//! warehouse in a pool of 30 % the server missed 0.82 pages of the undo log a transaction, and 0.26 are generated.
 
 mod layout;
 mod rows;
