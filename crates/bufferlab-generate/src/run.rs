@@ -148,7 +148,6 @@ pub enum RunError {
 /// Makes pools, given the number of pages.
 pub type MakePools<'a> = dyn FnOnce(u32) -> Result<Pools, String> + 'a;
 
-#[expect(clippy::large_enum_variant, reason = "a pool has one, and few pools are played at once")]
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Warming,
