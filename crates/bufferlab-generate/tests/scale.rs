@@ -200,7 +200,7 @@ fn a_part_tells_bytes_types_and_turnovers_of_all() {
         assert!((own / all - 1.0).abs() < 0.01, "{asked}: {own} for {all}");
         for (pool, exact) in part.pools[pools.clone()].iter().zip(&exact.pools[pools]) {
             let told = pool.committed.iter().chain(&pool.rolled_back).sum::<u64>();
-            assert!(told.abs_diff(pool.transactions) <= 3 && pool.rolled_back[1..] == [0; 7]);
+            assert!(told.abs_diff(pool.transactions) <= 3 && pool.rolled_back[1..].iter().all(|&count| count == 0));
             assert!(pool.new_orders.abs_diff(pool.committed[0] + pool.rolled_back[0]) <= 1);
             let (own, all) = (before(pool), before(exact));
             assert!((own / all - 1.0).abs() < off, "{asked}: {own} pages before the window for {all}");
