@@ -58,6 +58,15 @@ EXCUSED: dict[str, str] = {
     "./bufferlab predict runs/buffer-size-20260101-120000 --sweep pool_size=10%,20%,30%,40%,50%": "as the one above",
     "./bufferlab predict buffer-size --engine mysql --server mysql-5.7 --set warehouses=4 "
     "--sweep pool_size=15%,25%,60%": "tests/unit/test_generated.py predicts smaller databases",
+    "./bufferlab predict buffer-size --engine postgres --server postgres-17 --set warehouses=4 "
+    "--sweep pool_size=12%,25%,40%,70%": "as the one above",
+    "./bufferlab run buffer-size --engine postgres --server postgres-17 --warehouses 4 "
+    "--sweep pool_size=12%,25%,40%,70% --repetitions 3": "takes four minutes, and a fetched server",
+    "./bufferlab accuracy runs/buffer-size-20260101-130000 runs/buffer-size-20260101-120000 --svg figure.svg": "as the "
+    "other accuracy",
+    "./bufferlab predict buffer-size --engine mysql --server mysql-5.7 --set warehouses=10000": "takes a minute; "
+    "tests/unit/test_generated.py predicts as many warehouses",
+    "tools/scale-table FOLDER": "takes ten minutes of one core",
     "./bufferlab run scan-depth --server mysql-5.7": "takes half an hour and a fetched server; its plan is tested",
     "./bufferlab run scan-depth --server mysql-5.7 --duration 30s": "as the one above",
     "./bufferlab run scan-depth --engine mariadb --server mariadb-10.11": "as the one above",

@@ -149,6 +149,12 @@ pub fn choose(job: &Job, limits: &Limits) -> Result<Way, RunError> {
     })
 }
 
+/// Returns the transactions of a part's window.
+fn window(job: &Job, part: f64) -> u64 {
+    let asked = job.window_transactions;
+    ((asked as f64 * part).ceil() as u64).max(asked.min(ENOUGH_TRANSACTIONS))
+}
+
 /// Hot rows are few, and simulated exactly.
 fn choose_for_rows(job: &Job) -> Result<Way, RunError> {
     if job.one_in.unwrap_or(1) == 1 && job.simulated_warehouses.is_none() {
@@ -213,7 +219,7 @@ impl Way {
             // A gate opens long before its limit.
             WarmUpAsked::GateWithin(most) => most.min(u64::from(job.workload.warehouses()) * GATED_TRANSACTIONS),
         };
-        let transactions = ((warm_up as f64 * part) as u64).saturating_add(job.window_transactions);
+        let transactions = ((warm_up as f64 * part) as u64).saturating_add(window(job, part));
         limits.layout_bytes * u64::from(self.warehouses)
             + (pages * played * BYTES_OF_PAGE) as u64
             + transactions.min(MAX_TRANSACTIONS) * limits.transaction_bytes
@@ -283,7 +289,7 @@ impl Way {
                 WarmUpAsked::GateWithin(most) => WarmUpAsked::GateWithin(fewer(most)),
             },
             at_least: fewer(job.at_least),
-            window: fewer(job.window_transactions).max(job.window_transactions.min(ENOUGH_TRANSACTIONS)),
+            window: window(job, part),
             transaction_us: (job.workload.transaction_us() as f64 / part).round() as u64,
         })
     }

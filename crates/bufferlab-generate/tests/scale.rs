@@ -252,6 +252,9 @@ fn the_way_is_chosen_by_what_fits_into_memory() {
     assert_eq!(way(103, json!({}), limits(102)), Ok((Name::ForMore, 100, 1)));
     assert_eq!(way(400, json!({}), limits(40_000)), Ok((Name::Exact, 400, 1)));
     assert_eq!(way(100_000, json!({}), limits(40_000)), Ok((Name::ForMore, 100, 1)));
+    let grows = bufferlab_generate::job::Limits { transaction_bytes: 600, ..limits(40_000) };
+    let long = way(10_000, json!({"window_transactions": 2_000_000}), grows);
+    assert_eq!(long, Ok((Name::ForMore, 100, 1)), "a part has a part of the window");
     let many = |frames: u32, count: usize| json!({"pools": vec![json!({"model": "lru", "settings": {}, "frames": frames}); count]});
     let small = way(10_000, many(100_000, 1), limits(40_000));
     assert_eq!(small, Ok((Name::ForMore, 800, 1)), "so that the pool has 4,096 frames");
