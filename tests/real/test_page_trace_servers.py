@@ -269,8 +269,8 @@ def test_a_kill_of_the_worker_leaves_no_probe_that_is_on_and_the_next_clean_remo
 def test_a_disk_that_fills_fails_the_trace_and_says_so(place: Place) -> None:
     data = place.out.parent / "data"
     with ext4(place.out.parent / "disk.img", 1 << 30, data):
-        with traced(place, "--set", "update_percent=0") as process:
-            # It is kept full: the trace is written after the server has ended and has freed its temporary files.
+        # The trace is written after the server has ended: it is larger than what the server's temporary files free.
+        with traced(place, "--set", "update_percent=0", "--transactions", "150000") as process:
             with (data / "other-files").open("wb", buffering=0) as filler:
                 while process.poll() is None:
                     with suppress(OSError):
