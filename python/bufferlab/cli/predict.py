@@ -19,7 +19,11 @@ _DEFAULT_OUT = Path("runs")
 
 @click.command("predict")
 @click.argument(
-    "run", required=False, type=click.Path(path_type=Path), metavar="[RUN|EXPERIMENT]", shell_complete=complete.experiments
+    "run",
+    required=False,
+    type=click.Path(path_type=Path),
+    metavar="[RUN|EXPERIMENT]",
+    shell_complete=complete.experiments,
 )
 @click.option("--sweep", type=SettingValues(), multiple=True, help="Predict these values of a setting. Repeatable.")
 @click.option("--set", "set_knobs", type=SettingValue(), multiple=True, help="Set it for all points. Repeatable.")
