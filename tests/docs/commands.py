@@ -61,7 +61,7 @@ EXCUSED: dict[str, str] = {
     "./bufferlab predict buffer-size --engine postgres --server postgres-17 --set warehouses=4 "
     "--sweep pool_size=12%,25%,40%,70%": "as the one above",
     "./bufferlab run buffer-size --engine postgres --server postgres-17 --warehouses 4 "
-    "--sweep pool_size=12%,25%,40%,70% --repetitions 3": "takes four minutes, and a fetched server",
+    "--sweep pool_size=12%,25%,40%,70% --repetitions 3 --no-page-trace": "takes four minutes, and a fetched server",
     "./bufferlab accuracy runs/buffer-size-20260101-130000 runs/buffer-size-20260101-120000 --svg figure.svg": "as the "
     "other accuracy",
     "./bufferlab predict buffer-size --engine mysql --server mysql-5.7 --set warehouses=10000": "takes a minute; "
