@@ -1,10 +1,12 @@
 //! Layouts beside the shapes of loaded databases, and what holds for any run: pages exist, equal seeds give equal runs.
 
+mod open;
+
 use std::sync::{Arc, Mutex};
 
 use bufferlab_generate::engine::Engine;
 use bufferlab_generate::innodb::Innodb;
-use bufferlab_generate::job::{Gate, Job, generate};
+use bufferlab_generate::job::{Job, generate};
 use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::pools::{Object, Pools};
 use bufferlab_generate::postgres::Postgres;
@@ -14,6 +16,8 @@ use bufferlab_model::trace::Access;
 use bufferlab_sim::{Counts, Manager};
 use bufferlab_workload::tpcc::TpccConfig;
 use serde_json::{Value, json};
+
+use open::Open;
 
 const LOAD_SEED: u64 = 20_260_101;
 
@@ -235,21 +239,6 @@ fn job(changes: Value) -> Job {
         job[name] = value.clone();
     }
     serde_json::from_value(job).expect("it is a job")
-}
-
-/// A gate that opens at once.
-struct Open;
-
-impl Gate for Open {
-    fn prefill(&mut self, _misses: u64) {}
-
-    fn is_warm(&mut self, _misses: u64) -> bool {
-        true
-    }
-
-    fn end(&self) -> Option<&'static str> {
-        Some("open")
-    }
 }
 
 fn done(changes: Value) -> Result<Run, String> {

@@ -1,13 +1,17 @@
 //! hot_rows without a server: the table's pages, what a select gets, and misses beside measured ones.
 
+mod open;
+
 use bufferlab_generate::innodb;
-use bufferlab_generate::job::{Gate, Job, generate};
+use bufferlab_generate::job::{Job, generate};
 use bufferlab_generate::pools::Pools;
 use bufferlab_generate::rows::{RowTable, RowsAsked};
 use bufferlab_generate::run::Run;
 use bufferlab_generate::sqlite;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
+use open::Open;
 
 fn asked(rows: u32) -> RowsAsked {
     let asked = json!({"rows": rows, "load_seed": 20_260_101, "seed": 1, "hot_rows": 1, "layout": "scattered"});
@@ -52,21 +56,6 @@ proptest! {
         };
         let edges = u64::from(id == first && leaf > 0) + u64::from(id == last && leaf + 1 < leaves);
         prop_assert_eq!(pools.gets(), 2 + edges, "row {} of leaf {}", id, leaf);
-    }
-}
-
-/// A gate that opens at once.
-struct Open;
-
-impl Gate for Open {
-    fn prefill(&mut self, _misses: u64) {}
-
-    fn is_warm(&mut self, _misses: u64) -> bool {
-        true
-    }
-
-    fn end(&self) -> Option<&'static str> {
-        Some("open")
     }
 }
 

@@ -1,6 +1,8 @@
 //! Parts of a database beside all of it: the choice of pages beside a naive twin, and answers beside exact ones.
 
-use bufferlab_generate::job::{Gate, Job, generate};
+mod open;
+
+use bufferlab_generate::job::{Job, generate};
 use bufferlab_generate::pools::Pools;
 use bufferlab_generate::run::{PoolRun, Run, RunError};
 use bufferlab_generate::scale::Name;
@@ -8,6 +10,8 @@ use bufferlab_generate::shares::{RUN, Shares};
 use bufferlab_sim::{MODELS, OneIn};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
+use open::Open;
 
 const LOAD_SEED: u64 = 20_260_101;
 const DEPTH_100: &str = r#"{"old_blocks_pct": 37, "old_blocks_time": 0, "lru_scan_depth": 100, "flush_neighbors": 1, "wakes_cleaner": true}"#;
@@ -94,21 +98,6 @@ fn job(warehouses: u32, changes: Value) -> Job {
         job[name] = value.clone();
     }
     serde_json::from_value(job).expect("it is a job")
-}
-
-/// A gate that opens at once.
-struct Open;
-
-impl Gate for Open {
-    fn prefill(&mut self, _misses: u64) {}
-
-    fn is_warm(&mut self, _misses: u64) -> bool {
-        true
-    }
-
-    fn end(&self) -> Option<&'static str> {
-        Some("open")
-    }
 }
 
 fn done(job: &Job) -> Result<Run, String> {
