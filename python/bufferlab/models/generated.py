@@ -199,8 +199,9 @@ class Generated:
             )
             yield Verdict(name="short_warm_up", sentence=sentence)
         elif self.manager.filled - before > UNFILLED_LIMIT * inside:
+            times = "once" if self.manager.filled == 1 else f"{self.manager.filled:g} times"
             sentence = (
-                f"the warm-up fills this pool less than {self.manager.filled:g} times, so that what was in it at first "
+                f"the warm-up fills this pool less than {times}, so that what was in it at first "
                 "weighs too much: a measured run reads as many pages after such a warm-up, and fewer after a longer one"
             )
             yield Verdict(name="short_warm_up", sentence=sentence)
