@@ -12,7 +12,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
+from statistics import fmean
 from time import monotonic
 from typing import Any
 
@@ -28,7 +30,7 @@ class Cells:
 
     name: str
     source: str
-    """Name of the traced run, one of `TRACES`."""
+    """Name of the traced run, one of `TRACES`; empty where the points are predicted from no run."""
     measured: tuple[str, ...]
     """What `bufferlab run` is asked, without the points."""
     points: tuple[str, ...] = field(default=())
@@ -160,6 +162,45 @@ BORDERS = (
     Cells("young-2000", "young-2000", (), ("--sweep", "pool_size=15%,25%,60%"), beside="old"),
     Cells("young-400", "young-400", (), ("--sweep", "pool_size=15%,25%,60%"), beside="old"),
 )
+
+
+def _no_run(engine: str, server: str = "") -> tuple[str, ...]:
+    """A load that is predicted before anything ran."""
+    return ("tools/no-run-cells.toml", "--engine", engine, *(("--server", server) if server else ()))
+
+
+def _scale(name: str, engine: str, server: str, warehouses: int, points: str = POOLS) -> Cells:
+    load = (*_no_run(engine, server), "--set", f"warehouses={warehouses}")
+    return Cells(f"{name}-{warehouses}", "", load, ("--sweep", points))
+
+
+def _page_sizes(name: str, load: tuple[str, ...], sizes: str, pool: str) -> Cells:
+    return Cells(name, "", (*load, "--set", f"pool_size={pool}"), ("--sweep", f"page_size={sizes}"))
+
+
+#: What predictions from no run are judged by: no count of these was looked at while the rules of access were made.
+NO_RUN = (
+    *(_scale("mysql57", "mysql", "mysql-5.7", warehouses) for warehouses in (2, 6, 12)),
+    *(
+        _page_sizes(
+            f"mysql57-pages-{pool}", (*_no_run("mysql", "mysql-5.7"), "--set", "warehouses=3"), "4k,8k,16k", pool
+        )
+        for pool in ("64MiB", "25%")
+    ),
+    *(_scale("postgres17", "postgres", "postgres-17", warehouses) for warehouses in (3, 8)),
+    _page_sizes("sqlite-pages-20%", (*_no_run("sqlite"), "--set", "warehouses=3"), "4k,8k,16k,32k,64k", "20%"),
+    *(
+        _scale(server, engine, server, 3, "pool_size=15%,35%")
+        for engine, server in (
+            ("mysql", "mysql-8.0"),
+            ("postgres", "postgres-15"),
+            ("mariadb", "mariadb-10.2"),
+            ("mariadb", "mariadb-11.4"),
+        )
+    ),
+)
+TURNED_OVER = 3
+"""How often the load must have filled a pool before its cell counts."""
 WRONG, RIGHT = 0.10, 0.05
 """Errors from which on a prediction should carry a verdict, and below which it should not."""
 
@@ -175,14 +216,16 @@ def bufferlab(log: Path, *arguments: str) -> bool:
         return subprocess.run(["./bufferlab", *arguments], stdout=opened, stderr=opened, check=False).returncode == 0
 
 
-def run(folder: Path, name: str, arguments: Sequence[str]) -> bool:
+def run(folder: Path, name: str, arguments: Sequence[str], command: str = "run") -> bool:
     """Do a sweep, or what it lacks; return whether it is whole."""
     done, into = folder / f"{name}.done", folder / name
     if done.exists():
         return True
     begun = sweep_folder(into)
     print(f"{name}: {'going on' if begun else 'begun'}", flush=True)
-    asked = ("run", "--resume", str(begun)) if begun else ("run", *arguments, "--out", str(into))
+    # A prediction is asked again with what it was asked, so that it can tell whether it is the same.
+    again = arguments if command == "predict" else ()
+    asked = (command, *again, "--resume", str(begun)) if begun else (command, *arguments, "--out", str(into))
     started, log = monotonic(), folder / f"{name}.log"
     if bufferlab(log, *asked):
         done.touch()
@@ -196,16 +239,21 @@ def minutes_since(started: float) -> str:
 
 
 def table(folder: Path, cells: Cells) -> bool:
-    """Predict the measured points and print both; return whether that succeeded."""
+    """Predict the measured points from their traced run and print both; return whether that succeeded."""
     source = sweep_folder(folder / f"{cells.source}-trace")
-    measured = sweep_folder(folder / (cells.beside or cells.name))
     assert source is not None
-    assert measured is not None
     log, into = folder / f"{cells.name}-predicted.log", folder / f"{cells.name}-predicted"
     before = {*into.glob("*")}
     if not bufferlab(log, "predict", str(source), *cells.points, "--out", str(into)):
         return False
     (predicted,) = {*into.glob("*")} - before
+    return beside(folder, cells, predicted)
+
+
+def beside(folder: Path, cells: Cells, predicted: Path) -> bool:
+    """Print a prediction beside what was measured, and keep it as JSON; return whether that succeeded."""
+    measured = sweep_folder(folder / (cells.beside or cells.name))
+    assert measured is not None
     print(f"\n{cells.name}", flush=True)
     asked = ["./bufferlab", "accuracy", str(measured), str(predicted)]
     told = subprocess.run([*asked, "--json"], check=False, stdout=subprocess.PIPE)
@@ -233,6 +281,36 @@ def judged(folder: Path, wanted: Sequence[Cells]) -> str:
     )
 
 
+def errors(folder: Path, wanted: Sequence[Cells]) -> str:
+    """Return the mean and the largest error of each load, of cells that turned over often enough and of all."""
+    rows = []
+    for cells in wanted:
+        told, foretold = folder / f"{cells.name}.json", sweep_folder(folder / f"{cells.name}-predicted")
+        if not told.exists() or foretold is None:
+            continue
+        often = _turned_over(foretold)
+        points = [point for point in json.loads(told.read_text())["points"] if point["error"] is not None]
+        counted = [abs(point["error"]) for point in points if often.get(str(point["settings"]), 0) >= TURNED_OVER]
+        every = [abs(point["error"]) for point in points]
+        rows.append(f"{cells.name}: {_spread(counted)} turned over {TURNED_OVER} times; {_spread(every)} in all")
+    return "\n".join(rows)
+
+
+def _spread(found: Sequence[float]) -> str:
+    return f"{len(found)} cells, mean {fmean(found):.1%}, largest {max(found):.1%}" if found else "no cells"
+
+
+def _turned_over(foretold: Path) -> dict[str, float]:
+    """Return how often each point's pool was filled, in the run that filled it least."""
+    log = foretold.parent.parent / f"{foretold.parent.name}.log"
+    line = next(line for line in reversed(log.read_text().splitlines()) if line.startswith('{"format_version"'))
+    often: dict[str, float] = {}
+    for point in json.loads(line)["points"]:
+        swept = str(point["swept"])
+        often[swept] = min(often.get(swept, inf), point["turnovers"])
+    return often
+
+
 def _named(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
@@ -249,11 +327,25 @@ def _is_wrong(point: dict[str, Any]) -> bool:
 def failures(folder: Path, wanted: Sequence[Cells], runs_only: bool) -> Iterator[str]:
     """Do all, and yield the names of what could not be done."""
     for cells in wanted:
+        if not cells.source:
+            yield from _unrun(folder, cells, runs_only)
+            continue
         traced = run(folder, f"{cells.source}-trace", (*TRACES[cells.source], "--probe", "page-trace"))
         if not (traced and (cells.beside or run(folder, cells.name, (*cells.measured, *cells.points)))):
             yield cells.name
         elif not runs_only and not table(folder, cells):
             yield f"{cells.name}, its prediction"
+
+
+def _unrun(folder: Path, cells: Cells, runs_only: bool) -> Iterator[str]:
+    """Predict points from no run, measure them after that, and yield what could not be done."""
+    name = f"{cells.name}-predicted"
+    if not run(folder, name, (*cells.measured, *cells.points, "--json"), "predict"):
+        yield name
+    elif not run(folder, cells.name, (*cells.measured, *cells.points, "--no-page-trace")):
+        yield cells.name
+    elif not runs_only and not ((found := sweep_folder(folder / name)) and beside(folder, cells, found)):
+        yield f"{cells.name}, set beside its prediction"
 
 
 def main() -> int:
@@ -262,9 +354,10 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="names of cells, with commas between them")
     parser.add_argument("--borders", action="store_true", help="do the cells that verdicts are judged by")
+    parser.add_argument("--no-run", action="store_true", help="do the cells that are predicted from no run")
     parser.add_argument("--runs-only", action="store_true", help="measure, and print no table")
     given = parser.parse_args()
-    every = BORDERS if given.borders else CELLS
+    every = NO_RUN if given.no_run else BORDERS if given.borders else CELLS
     names = given.only.split(",") if given.only else [cells.name for cells in every]
     if unknown := {*names} - {cells.name for cells in every}:
         parser.error(f"no cells are named {', '.join(sorted(unknown))}")
@@ -275,6 +368,8 @@ def main() -> int:
     print(f"all after {minutes_since(started)}")
     if given.borders:
         print(judged(given.folder, wanted))
+    if given.no_run:
+        print(errors(given.folder, wanted))
     for name in failed:
         print(f"not done: {name}", file=sys.stderr)
     return 1 if failed else 0

@@ -189,10 +189,15 @@ def test_a_worker_that_stood_still_is_found_in_the_samples_and_a_long_honest_que
     assert found is not None
     assert 6 < found.seconds < 8
 
-    counted = (
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000000) SELECT count(*) FROM n;"
-    )
-    honest = windows.run(table, windows.script(counted), transactions=1, warm_up=_NO_WARM_UP)
+    def counting(rows: int) -> windows.Run:
+        count = (
+            f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows}) SELECT count(*) FROM n;"
+        )
+        return windows.run(table, windows.script(count), transactions=1, warm_up=_NO_WARM_UP)
+
+    # As long as this machine needs for 8 s, whatever its speed.
+    short = counting(3_000_000).answer["measured"]["seconds"]
+    honest = counting(int(3_000_000 * 8 / short))
     assert honest.answer["measured"]["seconds"] > 5, "the query is not long enough to show anything"
     assert standstill(rows_of(honest), "measure", 0.2, is_server=False) is None
 
