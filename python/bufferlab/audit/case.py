@@ -193,10 +193,10 @@ class Case:
         runs: dict[tuple[str, str], RunEvidence] = {}
         pieces: dict[tuple[str, str], list[Stated]] = {}
         for evidence in files:
-            pieces.setdefault(_pieces_key(evidence.file), []).append(evidence.stated)
+            pieces.setdefault(pieces_key(evidence.file), []).append(evidence.stated)
 
         def run(evidence: FileEvidence, label: str) -> RunEvidence:
-            key = (evidence.file, label) if label else _pieces_key(evidence.file)
+            key = (evidence.file, label) if label else pieces_key(evidence.file)
             if key not in runs:
                 stated = evidence.stated if label else stated_together(pieces[key])
                 runs[key] = RunEvidence(label, evidence.file, stated)
@@ -237,7 +237,7 @@ class Case:
         found: dict[tuple[str, int | str], list[RunEvidence]] = {}
         for run in self.runs:
             if run.logs:
-                folder, stem = _pieces_key(run.file)
+                folder, stem = pieces_key(run.file)
                 _, value = run.setting
                 key = (run.file, _setting(value)) if value else (folder, _setting(stem))
                 found.setdefault(key, []).append(run)
@@ -247,10 +247,10 @@ class Case:
         """Return the runs with a log that have the setting of a table's row."""
         setting = _setting(row.setting)
         beside = self.runs_by_setting.get((row.place.file, setting), [])
-        return beside or self.runs_by_setting.get((_pieces_key(row.place.file)[0], setting), [])
+        return beside or self.runs_by_setting.get((pieces_key(row.place.file)[0], setting), [])
 
 
-def _pieces_key(file: str) -> tuple[str, str]:
+def pieces_key(file: str) -> tuple[str, str]:
     """Return the folder and the first part of a name, which the files of one run share."""
     path = Path(file)
     return str(path.parent), path.name.split(".")[0]

@@ -42,7 +42,7 @@ def command(
     one run may lie in files of the same name up to the first dot. Nothing is measured.
 
     Exit code 0 also with findings, unless --fail-if names their rule (4); 65 when a file cannot be
-    read, or nothing in any of them is recognised.
+    opened, or when no file has a number of a run.
 
     \b
       bufferlab audit tpcc.log

@@ -16,7 +16,7 @@ from bufferlab.audit.parsers.tpcc_mysql import TpccLog, TpccParser
 from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError
 
-_HINT = (
+HINT = (
     "give tpcc-mysql's output, SHOW ENGINE INNODB STATUS, `iostat -x`, blkparse's output, or a table with columns such "
     "as TpmC and r/s"
 )
@@ -38,16 +38,15 @@ class FileEvidence:
     """The lines of a known kind that cannot be read."""
 
     @property
-    def recognised(self) -> bool:
-        """Whether the file has anything that can be judged."""
-        pieces = (self.logs, self.dumps, self.reports, self.results, self.traces, self.unread)
-        return any(pieces) or self.stated.anything
+    def measured(self) -> bool:
+        """Whether the file has numbers of a run, and not only statements about a set-up."""
+        return any((self.logs, self.dumps, self.reports, self.results, self.traces, self.unread))
 
 
 def read_file(path: Path) -> FileEvidence:
     """Return everything recognised in a file; raise DataFileError, with its name and first words, if it is nothing."""
     evidence = read_lines(file_lines(path), str(path))
-    if evidence.recognised:
+    if evidence.measured or evidence.stated.anything:
         return evidence
     first, last = None, 0
     for line in file_lines(path):
@@ -55,7 +54,7 @@ def read_file(path: Path) -> FileEvidence:
     what, where = f"nothing recognised in {plural(last, 'line')}" if last else "the file is empty", str(path)
     if first:
         what, where = f"{what}, which begin {first.text.strip()[:40]!r}", f"{path}:{first.number}"
-    raise DataFileError(what, where, _HINT)
+    raise DataFileError(what, where, HINT)
 
 
 def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
