@@ -204,6 +204,12 @@ class Iostat(_Audit):
     sources = (*sorted((_AUDIT / "iostat").glob("*.txt")), _AUDIT / "clean.txt")
 
 
+class LoadGenerators(_Audit):
+    """Output of sysbench, pgbench, HammerDB and fio."""
+
+    sources = tuple(sorted((_AUDIT / "load").glob("*.txt")))
+
+
 class Blkparse(_Audit):
     """Output of blkparse."""
 
@@ -585,6 +591,7 @@ FAMILIES: dict[str, type[Family]] = {
     "tpcc-mysql": TpccLog,
     "innodb-status": Status,
     "iostat": Iostat,
+    "load-generators": LoadGenerators,
     "blkparse": Blkparse,
     "tables": Tables,
     "accesses": Accesses,

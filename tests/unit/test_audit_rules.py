@@ -39,6 +39,10 @@ HOME = {
     "cold-start": PLANTED.format("no-ramp-up"),
     "counters-as-rates": "planted/counter-alone/run.progress.md",
     "sectors-as-kib": "planted/sectors-in-kb/run.iostat.txt",
+    "load-totals": "planted/pgbench-tps-of-another-run/run.pgbench.txt",
+    "latency-order": "planted/sysbench-percentile-above-maximum/run.sysbench.txt",
+    "in-flight": "planted/sysbench-threads-said/run.sysbench.txt",
+    "clients-lost": "planted/hammerdb-users-failed/run.hammerdb.log",
 }
 #: What a statement in one file and the status text in another say: tested on the planted numbers.
 OF_SEVERAL_FILES = {"page-size-ran", "instances-ran"}
@@ -313,6 +317,10 @@ MOVED = [
     ("cold-start", HOME["cold-start"], [("trx: 9,", "trx: 8,")], "cold_counts"),
     ("counters-as-rates", HOME["counters-as-rates"], [("90487", "90488")], "values"),
     ("sectors-as-kib", HOME["sectors-as-kib"], [("41600.00", "41600.40")], "said"),
+    ("load-totals", HOME["load-totals"], [("processed: 9466", "processed: 9467")], "follows"),
+    ("latency-order", HOME["latency-order"], [(" 4.57", " 4.58")], "higher_ms"),
+    ("in-flight", HOME["in-flight"], [("8.93", "8.94")], "mean_ms"),
+    ("clients-lost", HOME["clients-lost"], [("Vuser 2:FINISHED SUCCESS", "Vuser 2:FINISHED FAILED")], "lost"),
 ]
 
 

@@ -98,6 +98,7 @@ def _given(audit: Audit) -> str:
         (sum(len(log.intervals) for one in files for log in one.logs), "interval line"),
         (sum(len(one.dumps) for one in files), "status printout"),
         (sum(len(one.reports) for one in files), "iostat report"),
+        (sum(len(one.loads) for one in files), "load run"),
         (sum(len(one.results) for one in files), "table"),
         (sum(len(one.traces) for one in files), "block trace"),
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from bufferlab.audit.parsers.blkparse import BlockTraceText
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
+from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import Stated, parse_lenient_bytes, stated_together
 from bufferlab.audit.parsers.tables import ResultRow, ResultTable
@@ -80,6 +81,7 @@ class RunEvidence:
     logs: list[TpccLog] = field(default_factory=list)
     dumps: list[StatusDump] = field(default_factory=list)
     reports: list[IostatReport] = field(default_factory=list)
+    loads: list[LoadRun] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -155,7 +157,7 @@ class RunEvidence:
 
     @property
     def new_orders_per_s(self) -> float | None:
-        """The New-Orders per second: by the log's counts, else the closing block's TpmC, else the interval lines."""
+        """The New-Orders per second: by the log's counts, its TpmC, its interval lines, or HammerDB's NOPM."""
         for log in self.logs:
             if found := log.counted:
                 return found.tpmc / 60
@@ -166,7 +168,7 @@ class RunEvidence:
             if step and len(log.intervals) > 1:
                 counts = [interval.counts[0] for interval in log.intervals]
                 return sum(counts) / len(counts) / step
-        return None
+        return next((load.nopm / 60 for load in self.loads if load.nopm), None)
 
     def spots(self) -> list[DeviceRow]:
         """Return the busiest device's row of every report that is not an average since the start of the system."""
@@ -209,11 +211,17 @@ class Case:
                 run(evidence, dump.place.label).dumps.append(dump)
             for report in evidence.reports:
                 run(evidence, report.place.label).reports.append(report)
+            for load in evidence.loads:
+                run(evidence, load.place.label).loads.append(load)
         return cls(tuple(files), tuple(runs.values()))
 
     def logs(self) -> Iterator[TpccLog]:
         """Yield the logs of every run."""
         return (log for run in self.runs for log in run.logs)
+
+    def loads(self) -> Iterator[LoadRun]:
+        """Yield what load generators printed of every run."""
+        return (load for run in self.runs for load in run.loads)
 
     def traces(self) -> Iterator[BlockTraceText]:
         """Yield the block traces of every file."""

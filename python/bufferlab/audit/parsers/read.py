@@ -7,9 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bufferlab.audit.parsers.blkparse import BlkparseParser, BlockTraceText
+from bufferlab.audit.parsers.fio import FioParser
+from bufferlab.audit.parsers.hammerdb import HammerdbParser
 from bufferlab.audit.parsers.innodb_status import StatusDump, StatusParser
 from bufferlab.audit.parsers.iostat import IostatParser, IostatReport
+from bufferlab.audit.parsers.load_run import LoadRun
+from bufferlab.audit.parsers.pgbench import PgbenchParser
 from bufferlab.audit.parsers.stated import Stated, StatedParser
+from bufferlab.audit.parsers.sysbench import SysbenchParser
 from bufferlab.audit.parsers.tables import ResultTable, Table, TableParser, results_of
 from bufferlab.audit.parsers.text import Caption, Line, Place, file_lines, read_caption
 from bufferlab.audit.parsers.tpcc_mysql import TpccLog, TpccParser
@@ -17,8 +22,8 @@ from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError
 
 HINT = (
-    "give tpcc-mysql's output, SHOW ENGINE INNODB STATUS, `iostat -x`, blkparse's output, or a table with columns such "
-    "as TpmC and r/s"
+    "give the output of tpcc-mysql, sysbench, pgbench, HammerDB, fio, blkparse or `iostat -x`, SHOW ENGINE INNODB "
+    "STATUS, or a table with columns such as TpmC and r/s"
 )
 
 
@@ -36,11 +41,13 @@ class FileEvidence:
     traces: list[BlockTraceText] = field(default_factory=list)
     unread: list[Place] = field(default_factory=list)
     """The lines of a known kind that cannot be read."""
+    loads: list[LoadRun] = field(default_factory=list)
+    """The runs of sysbench, pgbench, HammerDB and fio, in the order of their lines."""
 
     @property
     def measured(self) -> bool:
         """Whether the file has numbers of a run, and not only statements about a set-up."""
-        return any((self.logs, self.dumps, self.reports, self.results, self.traces, self.unread))
+        return any((self.logs, self.dumps, self.reports, self.results, self.traces, self.unread, self.loads))
 
 
 def read_file(path: Path) -> FileEvidence:
@@ -61,6 +68,7 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     """Return everything recognised in these lines."""
     tpcc, status, iostat = TpccParser(file), StatusParser(file), IostatParser(file)
     tables, stated, blkparse = TableParser(file), StatedParser(file), BlkparseParser(file)
+    loads = (SysbenchParser(file), PgbenchParser(file), HammerdbParser(file), FioParser(file))
     caption: Caption | None = None
     for line in lines:
         text, number = line.text, line.number
@@ -71,6 +79,7 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
             or tpcc.take(number, text, label)
             or status.take(number, text, caption)
             or iostat.take(number, text, caption)
+            or any(parser.take(number, text, label) for parser in loads)
         ):
             tables.close()
         elif found := read_caption(text):
@@ -80,5 +89,7 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
             tables.take(number, text, label)
     tables.close()
     results = [made for table in tables.tables if (made := results_of(table)) is not None]
+    load_runs = sorted((run for parser in loads for run in parser.runs), key=lambda run: run.place.line)
     log_pieces = (tpcc.logs, status.dumps, iostat.reports)
-    return FileEvidence(file, *log_pieces, tables.tables, results, stated.stated, blkparse.traces, blkparse.unread)
+    traces = (blkparse.traces, blkparse.unread)
+    return FileEvidence(file, *log_pieces, tables.tables, results, stated.stated, *traces, load_runs)

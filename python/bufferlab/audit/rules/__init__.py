@@ -6,6 +6,7 @@ from bufferlab.audit.case import Rule
 from bufferlab.audit.rules import (
     block_trace,
     iostat,
+    load_run,
     per_new_order,
     set_up,
     status,
@@ -21,6 +22,10 @@ RULES: tuple[Rule, ...] = (
         "totals-agree", "Do interval lines, totals and percentages count the same transactions?", tpcc_log.totals_agree
     ),
     Rule("above-maximum", "Are percentiles below the maximum?", tpcc_log.above_maximum),
+    Rule("latency-order", "Are latencies in order, from the least to the greatest?", load_run.latency_order),
+    Rule("load-totals", "Do a load generator's totals follow from its counts?", load_run.load_totals),
+    Rule("in-flight", "Are no more transactions in flight than there are clients?", load_run.in_flight),
+    Rule("clients-lost", "Did all clients last until the end?", load_run.clients_lost),
     Rule("time-order", "Do lines and printouts stand in time's order?", status.time_order),
     Rule("cold-start", "Had throughput settled when counting began?", tpcc_log.cold_start),
     Rule("minute-by-second", "Are rates per second divided by rates per second?", per_new_order.minute_by_second),
