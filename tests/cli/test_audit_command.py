@@ -14,7 +14,7 @@ def test_an_audit_ends_well_also_with_findings(bench: Bench) -> None:
     ended = bench.bufferlab("audit", FIXTURES / "buffer-size.txt")
     assert ended.code == 0
     assert ended.err == ""
-    assert ended.out.startswith("4 findings by 4 of 30 rules in 1 file (2 tables).")
+    assert ended.out.startswith("4 findings by 4 of 38 rules in 1 file (2 tables).")
     assert "reads per New-Order 31.25 9.74 6.62 3.00 3.18" in ended.out
     assert "…" not in ended.out, "a cell was cut"
 
@@ -54,7 +54,7 @@ def test_fail_if_ends_with_four_where_the_rule_finds_something(bench: Bench) -> 
 def test_a_clean_file_says_so(bench: Bench) -> None:
     ended = bench.bufferlab("audit", FIXTURES / "clean.txt")
     assert ended.code == 0
-    assert ended.out.startswith("Nothing found by 30 rules in 1 file (8 interval lines,")
+    assert ended.out.startswith("Nothing found by 38 rules in 1 file (8 interval lines,")
 
 
 def test_pages_are_written_on_request(bench: Bench, tmp_path: Path) -> None:

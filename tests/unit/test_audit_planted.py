@@ -35,6 +35,14 @@ KINDS = {
     "latency-order",
     "in-flight",
     "clients-lost",
+    "counters-fall",
+    "pages-in-pool",
+    "busy-above-whole",
+    "request-sizes",
+    "littles-law",
+    "missing-lines",
+    "set-up-said",
+    "same-file-twice",
 }
 
 

@@ -43,15 +43,23 @@ HOME = {
     "latency-order": "planted/sysbench-percentile-above-maximum/run.sysbench.txt",
     "in-flight": "planted/sysbench-threads-said/run.sysbench.txt",
     "clients-lost": "planted/hammerdb-users-failed/run.hammerdb.log",
+    "counters-fall": "planted/counter-falls/run.status.txt",
+    "pages-in-pool": "planted/pages-above-the-pool/run.status.txt",
+    "busy-above-whole": "planted/busy-above-100/run.iostat.txt",
+    "request-sizes": "planted/reads-a-quarter/run.iostat.txt",
+    "littles-law": "planted/queue-ten-times/run.iostat.txt",
+    "missing-lines": "planted/line-cut-out/run.tpcc.log",
 }
 #: What a statement in one file and the status text in another say: tested on the planted numbers.
-OF_SEVERAL_FILES = {"page-size-ran", "instances-ran"}
+OF_SEVERAL_FILES = {"page-size-ran", "instances-ran", "set-up-said", "same-file-twice"}
 COUNTS = {
     PAGE: {
         "response-limits": 3,
         "payment-quoted": 3,
         "pool-asked": 1,
         "spot-samples": 1,
+        # One printout says "written 0", between 317,802 and 566,294.
+        "counters-fall": 1,
         "idle-rates": 1,
         "floored-hit-ratio": 1,
         "single-runs": 1,
@@ -320,6 +328,12 @@ MOVED = [
     ("load-totals", HOME["load-totals"], [("processed: 9466", "processed: 9467")], "follows"),
     ("latency-order", HOME["latency-order"], [(" 4.57", " 4.58")], "higher_ms"),
     ("in-flight", HOME["in-flight"], [("8.93", "8.94")], "mean_ms"),
+    ("counters-fall", HOME["counters-fall"], [("read 4743,", "read 4744,")], "to"),
+    ("pages-in-pool", HOME["pages-in-pool"], [("pages     15300", "pages     15301")], "pages"),
+    ("busy-above-whole", HOME["busy-above-whole"], [(" 358.00", " 359.00")], "util_percent"),
+    ("request-sizes", HOME["request-sizes"], [(" 1264.00 ", " 1265.00 ")], "said"),
+    ("littles-law", HOME["littles-law"], [("13.70", "23.70")], "said"),
+    ("missing-lines", HOME["missing-lines"], [("  35, trx", "  34, trx")], "at_s"),
     ("clients-lost", HOME["clients-lost"], [("Vuser 2:FINISHED SUCCESS", "Vuser 2:FINISHED FAILED")], "lost"),
 ]
 

@@ -149,7 +149,8 @@ class RunEvidence:
     def rates(self) -> Rates | None:
         """Return the counters' rates from first to last printout; None when time or counters do not allow it."""
         timed = self.timed_dumps
-        return _rates(timed[0], timed[-1]) if len(timed) > 1 else None
+        read = [value for _, dump in timed if (value := dump.fields.get("pages_read")) is not None]
+        return _rates(timed[0], timed[-1]) if len(timed) > 1 and read == sorted(read) else None
 
     def segments(self) -> list[Rates]:
         """Return the counters' rates between neighbouring printouts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
 from bufferlab.audit.parsers.blkparse import BlkparseParser, BlockTraceText
@@ -43,6 +44,8 @@ class FileEvidence:
     """The lines of a known kind that cannot be read."""
     loads: list[LoadRun] = field(default_factory=list)
     """The runs of sysbench, pgbench, HammerDB and fio, in the order of their lines."""
+    digest: str = ""
+    """A digest of the text of all lines."""
 
     @property
     def measured(self) -> bool:
@@ -70,10 +73,11 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     tables, stated, blkparse = TableParser(file), StatedParser(file), BlkparseParser(file)
     loads = (SysbenchParser(file), PgbenchParser(file), HammerdbParser(file), FioParser(file))
     caption: Caption | None = None
+    digest = sha256()
     for line in lines:
         text, number = line.text, line.number
         label = caption.label if caption else ""
-        stated.take(number, text)
+        digest.update(text.encode(errors="replace") + b"\n")
         if (
             blkparse.take(number, text, label)
             or tpcc.take(number, text, label)
@@ -82,7 +86,9 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
             or any(parser.take(number, text, label) for parser in loads)
         ):
             tables.close()
-        elif found := read_caption(text):
+            continue
+        stated.take(number, text)
+        if found := read_caption(text):
             caption = found
             tables.close()
         else:
@@ -92,4 +98,6 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     load_runs = sorted((run for parser in loads for run in parser.runs), key=lambda run: run.place.line)
     log_pieces = (tpcc.logs, status.dumps, iostat.reports)
     traces = (blkparse.traces, blkparse.unread)
-    return FileEvidence(file, *log_pieces, tables.tables, results, stated.stated, *traces, load_runs)
+    return FileEvidence(
+        file, *log_pieces, tables.tables, results, stated.stated, *traces, load_runs, digest.hexdigest()
+    )

@@ -198,6 +198,8 @@ def _clients_lost_finding(run: LoadRun) -> Finding:
         run.place,
         f"{run.title}: {plural(lost, 'client')}{of} ended with an error before the run did",
         "the result is of fewer clients than it names, and of less and less load",
-        f"{plural(run.clients - lost, 'client')} at the end" if run.clients else "none: look for the error, and run it again",
+        f"{plural(run.clients - lost, 'client')} at the end"
+        if run.clients
+        else "none: look for the error, and run it again",
         {"lost": lost, "clients": run.clients},
     )
