@@ -31,6 +31,7 @@ _SILENT_S = 2.0
 @click.argument("file", type=click.Path(path_type=Path), metavar="RUN|FILE")
 @click.option("--sizes", default=_SHARES, metavar="A,B,C", help="Pools to list: 10% of the pages, 64MiB, 5000pages.")
 @click.option("--page-size", metavar="SIZE", help="The bytes of a page, where the file does not tell.")
+@click.option("--columns", metavar="time=A,page=B", help="A table's columns, by name or number: time, page, size.")
 @click.option("--window", metavar="FROM,TO", help="Count misses between these times alone; what is before only warms.")
 @click.option("--by", type=click.Choice(["table"]), help="Of a run: the misses of each table and index too.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with the figure too.")
@@ -41,6 +42,7 @@ def command(
     file: Path,
     sizes: str,
     page_size: str | None,
+    columns: str | None,
     window: str | None,
     by: str | None,
     html: Path | None,
@@ -53,22 +55,27 @@ def command(
 
     RUN is the folder of a run that was recorded with --probe page-trace; misses count in its
     measured window. FILE is a CSV whose first line is time,page,op (seconds, any name, get or
-    create), or FILE.oracleGeneral, the binary format of libCacheSim.
+    create), or what others record: libCacheSim's CSV and oracleGeneral (.oracleGeneral, .bin), block
+    traces of MSR Cambridge (.csv), a page a line (.txt), each also with .zst behind it.
 
     \b
       bufferlab curve runs/buffer-size-20260101-120000/runs/0123456789abcdef --by table
       bufferlab curve accesses.csv --page-size 16KiB --sizes 10%,64MiB
+      bufferlab curve w92.oracleGeneral.bin.zst --page-size 4KiB
+      bufferlab curve reads.csv --columns time=ts,page=block
       bufferlab curve accesses.csv --html curve.html --to oraclegeneral accesses.oracleGeneral
     """
     from bufferlab.report import curve_page, terminal
     from bufferlab.traces import files, page_trace
     from bufferlab.traces.curve import curve, misses_of_objects
+    from bufferlab.traces.text import parse_columns
 
     window_s = _window(window)
     given_bytes = _page_size(page_size)
     if to and to[0].lower() != "oraclegeneral":
         raise SpecError(f'unknown format "{to[0]}"', "--to", "write --to oraclegeneral FILE")
-    accesses = page_trace.read(file).accesses() if file.is_dir() else files.read(file)
+    named = parse_columns(columns)
+    accesses = page_trace.read(file).accesses() if file.is_dir() else files.read(file, named, given_bytes)
     if by and not accesses.objects:
         raise SpecError("a file does not tell of tables", f"--by {by}", "give the folder of a run")
     window_s = window_s or accesses.window_s
