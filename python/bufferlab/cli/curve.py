@@ -33,6 +33,13 @@ _SILENT_S = 2.0
 @click.option("--page-size", metavar="SIZE", help="The bytes of a page, where the file does not tell.")
 @click.option("--columns", metavar="time=A,page=B", help="A table's columns, by name or number: time, page, size.")
 @click.option("--window", metavar="FROM,TO", help="Count misses between these times alone; what is before only warms.")
+@click.option(
+    "--model",
+    type=click.Choice(["innodb57", "innodb1011", "postgres"]),
+    metavar="NAME",
+    help="Play a FILE to a model too: innodb57, innodb1011 or postgres.",
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=N", help="A setting of the model. Repeatable.")
 @click.option("--by", type=click.Choice(["table"]), help="Of a run: the misses of each table and index too.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with the figure too.")
 @click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Write the figure alone too.")
@@ -44,6 +51,8 @@ def command(
     page_size: str | None,
     columns: str | None,
     window: str | None,
+    model: str | None,
+    settings: tuple[str, ...],
     by: str | None,
     html: Path | None,
     svg: Path | None,
@@ -63,6 +72,7 @@ def command(
       bufferlab curve accesses.csv --page-size 16KiB --sizes 10%,64MiB
       bufferlab curve w92.oracleGeneral.bin.zst --page-size 4KiB
       bufferlab curve reads.csv --columns time=ts,page=block
+      bufferlab curve accesses.csv --model innodb57 --set lru_scan_depth=100
       bufferlab curve accesses.csv --html curve.html --to oraclegeneral accesses.oracleGeneral
     """
     from bufferlab.report import curve_page, terminal
@@ -74,7 +84,9 @@ def command(
     given_bytes = _page_size(page_size)
     if to and to[0].lower() != "oraclegeneral":
         raise SpecError(f'unknown format "{to[0]}"', "--to", "write --to oraclegeneral FILE")
-    named = parse_columns(columns)
+    named, asked = parse_columns(columns), _settings(settings, model)
+    if model and file.is_dir():
+        raise SpecError("a run is played to its own server's model", f"--model {model}", f"bufferlab predict {file}")
     accesses = page_trace.read(file).accesses() if file.is_dir() else files.read(file, named, given_bytes)
     if by and not accesses.objects:
         raise SpecError("a file does not tell of tables", f"--by {by}", "give the folder of a run")
@@ -93,7 +105,13 @@ def command(
     if by:
         with _told("counting misses by table") as tell:
             objects = misses_of_objects(accesses, window_s, pools, tell)
-    report = curve_page.as_report(file.resolve().name, accesses, found, pools, page_size_bytes, objects)
+    played = None
+    if model:
+        from bufferlab.models.foreign_trace import play
+
+        with _told(f"playing to {model}") as tell:
+            played = play(accesses, model, asked, pools, window_s, tell)
+    report = curve_page.as_report(file.resolve().name, accesses, found, pools, page_size_bytes, objects, played)
     if html:
         from bufferlab.report.html import render_html
 
@@ -104,10 +122,22 @@ def command(
         assert report.headline is not None
         write(svg, "--svg", draw(report.headline))
     if as_json:
-        print_json(curve_page.as_json(accesses, found, pools, objects))
+        print_json(curve_page.as_json(accesses, found, pools, objects, played))
         return 0
     put(terminal.text(report))
     return 0
+
+
+def _settings(settings: tuple[str, ...], model: str | None) -> dict[str, str]:
+    if settings and not model:
+        raise SpecError("a setting of no model", f"--set {settings[0]}", "add --model innodb57")
+    asked = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise SpecError(f'"{text}" sets nothing', "--set", "write --set lru_scan_depth=100")
+        asked[name.strip()] = value.strip()
+    return asked
 
 
 def _page_size(text: str | None) -> int | None:
