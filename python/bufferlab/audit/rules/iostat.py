@@ -307,8 +307,9 @@ _Queue = tuple[IostatReport, str, float, float]
 def littles_law(case: Case) -> Iterator[Finding]:
     """Compare the queue of iostat with requests per second times their waits: Little's law, of reads to flushes.
 
-    A kernel from 5.0 on adds up the times of ended requests for all of them (`part_stat_add` in block/blk-core.c), so
-    they agree but for rounding. Lines without a column of flushes may have a longer queue than is explained.
+    From Linux 5.7 on the queue is the sum of the times of ended requests (`diskstats_show` in block/genhd.c), so they
+    agree but for rounding; an older kernel counts requests in flight, which comes to the same over some seconds. Lines
+    without a column of flushes may have a longer queue than is explained.
 
     Yield a finding for each device with three lines that are off by more than 20 %.
     """
