@@ -204,6 +204,12 @@ class Iostat(_Audit):
     sources = (*sorted((_AUDIT / "iostat").glob("*.txt")), _AUDIT / "clean.txt")
 
 
+class LoadGenerators(_Audit):
+    """Output of sysbench, pgbench, HammerDB and fio."""
+
+    sources = tuple(sorted((_AUDIT / "load").glob("*.txt")))
+
+
 class Blkparse(_Audit):
     """Output of blkparse."""
 
@@ -222,16 +228,18 @@ class Tables(_Audit):
 
 
 class Accesses(_Text):
-    """Page accesses as CSV and as oracleGeneral: `curve FILE`."""
+    """Page accesses as our CSV and in the formats of others: `curve FILE`."""
 
     suffix = "csv"
-    sources = (ROOT / "tests/fixtures/traces/ten.csv",)
+    sources = (ROOT / "tests/fixtures/traces/ten.csv", ROOT / "tests/fixtures/traces/libcachesim.csv")
     _RECORD = struct.Struct("<IQIq")
 
     def make(self, rng: random.Random) -> list[str]:
-        if rng.random() < 0.6:
+        if rng.random() < 0.4:
             return super().make(rng)
-        path = self.folder / "input.oracleGeneral"
+        if rng.random() < 0.5:
+            return self._of_others(rng)
+        path = self.folder / rng.choice(("input.oracleGeneral", "input.oracleGeneral.bin"))
         numbers = (0, 1, 4096, 2**31, 2**32 - 1)
         records = [
             self._RECORD.pack(
@@ -242,6 +250,26 @@ class Accesses(_Text):
         data = b"".join(records)
         path.write_bytes(mutate.mangle_bytes(data, rng, [data]) if data and rng.random() < 0.5 else data)
         return self.arguments(path, rng)
+
+    def _of_others(self, rng: random.Random) -> list[str]:
+        """Make a block trace, a list of pages or a file that zstd cannot unpack, and name its columns now and then."""
+        sizes = (0, 1, 4096, 2**40 - 1, 2**63, 2**64)
+        rows = {
+            "input.csv": lambda at: (
+                f"{10**17 + at},h,{at % 2},Read,{rng.choice(sizes)},{rng.choice((1, 4096, 2**30))},5"
+            ),
+            "input.txt": lambda at: rng.choice((f"{at % 5}", f"0x{at % 7:x}", "-1", "")),
+            "input.txt.zst": lambda at: f"{at}",
+        }
+        name = rng.choice(list(rows))
+        data = "\n".join(rows[name](at) for at in range(rng.choice((0, 1, 20)))).encode()
+        if name.endswith(".zst"):
+            data = b"\x28\xb5\x2f\xfd" + data
+        path = self.folder / name
+        path.write_bytes(mutate.mangle_bytes(data, rng, [data]) if data and rng.random() < 0.5 else data)
+        columns = rng.choice(("page=1", "time=1,page=2", "page=h", "size=9,page=1", "page=0", "page", "page=²"))
+        named = ["--columns", columns] if rng.random() < 0.4 else []
+        return [*self.arguments(path, rng), *named]
 
     def arguments(self, path: Path, rng: random.Random) -> list[str]:
         return ["curve", str(path), *_asked_of_a_curve(self.folder, rng)]
@@ -585,6 +613,7 @@ FAMILIES: dict[str, type[Family]] = {
     "tpcc-mysql": TpccLog,
     "innodb-status": Status,
     "iostat": Iostat,
+    "load-generators": LoadGenerators,
     "blkparse": Blkparse,
     "tables": Tables,
     "accesses": Accesses,

@@ -14,7 +14,7 @@ def test_an_audit_ends_well_also_with_findings(bench: Bench) -> None:
     ended = bench.bufferlab("audit", FIXTURES / "buffer-size.txt")
     assert ended.code == 0
     assert ended.err == ""
-    assert ended.out.startswith("5 findings by 5 of 26 rules in 1 file (2 tables).")
+    assert ended.out.startswith("4 findings by 4 of 38 rules in 1 file (2 tables).")
     assert "reads per New-Order 31.25 9.74 6.62 3.00 3.18" in ended.out
     assert "…" not in ended.out, "a cell was cut"
 
@@ -54,7 +54,7 @@ def test_fail_if_ends_with_four_where_the_rule_finds_something(bench: Bench) -> 
 def test_a_clean_file_says_so(bench: Bench) -> None:
     ended = bench.bufferlab("audit", FIXTURES / "clean.txt")
     assert ended.code == 0
-    assert ended.out.startswith("Nothing found by 26 rules in 1 file (8 interval lines,")
+    assert ended.out.startswith("Nothing found by 38 rules in 1 file (8 interval lines,")
 
 
 def test_pages_are_written_on_request(bench: Bench, tmp_path: Path) -> None:
@@ -82,6 +82,28 @@ def test_nothing_at_all_is_code_65(bench: Bench, tmp_path: Path, name: str) -> N
     ended = bench.bufferlab("audit", tmp_path / name)
     assert ended.code == 65
     assert str(tmp_path / name) in ended.err
+
+
+_SET_UP = "After 30 s with a buffer pool of 64 MB, then innodb_buffer_pool_size = 128M, all was well.\n"
+
+
+def test_a_file_that_only_tells_of_a_set_up_is_no_clean_one(bench: Bench, tmp_path: Path) -> None:
+    diary = tmp_path / "diary.txt"
+    diary.write_text(_SET_UP)
+    ended = bench.bufferlab("audit", diary)
+    assert (ended.code, ended.out) == (65, "")
+    assert "nothing was read but what it says of a set-up" in ended.err
+    assert str(diary) in ended.err
+    beside = bench.bufferlab("audit", diary, FIXTURES / "clean.txt", "--json")
+    assert beside.code == 0
+    assert [problem["where"] for problem in beside.json["unrecognised"]] == [str(diary)]
+
+
+def test_the_set_up_of_a_run_in_the_other_files_is_read_for_it(bench: Bench) -> None:
+    run = FIXTURES / "real/mysql-5.7-32m"
+    ended = bench.bufferlab("audit", run / "run.cnf", run / "run.tpcc.log", "--json")
+    assert (ended.code, ended.json["unrecognised"]) == (0, [])
+    assert bench.bufferlab("audit", run / "run.cnf").code == 65
 
 
 def test_pieces_of_one_run_may_lie_in_several_files(bench: Bench, tmp_path: Path) -> None:

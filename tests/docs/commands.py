@@ -14,6 +14,7 @@ RUN: dict[str, int] = {
     "./bufferlab run script --engine postgres --dry-run": 0,
     "./bufferlab curve tests/fixtures/traces/ten.csv": 0,
     "./bufferlab curve tests/fixtures/traces/ten.csv --page-size 16KiB --sizes 50%,48KiB --json": 0,
+    "./bufferlab curve tests/fixtures/traces/libcachesim.csv --columns time=timestamp,page=obj_id": 0,
     "./bufferlab audit tests/fixtures/audit/page-size.txt tests/fixtures/audit/buffer-size.txt "
     "tests/fixtures/audit/scan-depth.txt": 0,
 }

@@ -253,6 +253,7 @@ class Curve(Printed):
     """`curve`."""
 
     curve: list[PoolOfCurve]
+    model: Model | None
     knee_pages: int
     pages: int
     measured: MeasuredPool | None

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bufferlab.audit.case import Case, Finding
+from bufferlab.audit.case import Case, Finding, pieces_key
 from bufferlab.audit.corrected import corrected_tables
-from bufferlab.audit.parsers.read import FileEvidence, read_file
+from bufferlab.audit.parsers.read import HINT, FileEvidence, read_file
 from bufferlab.audit.rules import RULES
 from bufferlab.chapter.blocks import Banner, Column, Row, Section, Table
 from bufferlab.chapter.words import plural
@@ -42,11 +42,14 @@ class Audit:
     findings: tuple[Finding, ...]
     tables: tuple[Table, ...]
     unrecognised: tuple[Problem, ...]
-    """A problem for each file in which nothing was recognised, though something was in others."""
+    """A problem for each file in which nothing was read, though something was in others."""
 
 
 def audit_files(paths: Sequence[Path]) -> Audit:
-    """Audit these files together. Raise DataFileError when one cannot be read, or nothing is recognised in any."""
+    """Audit these files together.
+
+    Raise DataFileError when a file cannot be opened, or when no file has a number of a run.
+    """
     files: list[FileEvidence] = []
     empty: list[Problem] = []
     for path in paths:
@@ -56,17 +59,29 @@ def audit_files(paths: Sequence[Path]) -> Audit:
             if error.__cause__ is not None:
                 raise
             empty += error.problems
-    if not files:
+    audit = audit_evidence(files)
+    empty += _set_up_alone(audit)
+    if len(empty) == len(paths):
         first, *more = empty
         raise DataFileError(first.what, first.where, first.hint, more=more)
-    return audit_evidence(files, tuple(empty))
+    return replace(audit, unrecognised=tuple(empty))
 
 
-def audit_evidence(files: Sequence[FileEvidence], unrecognised: tuple[Problem, ...] = ()) -> Audit:
+def _set_up_alone(audit: Audit) -> Iterator[Problem]:
+    """Yield a problem for each file that only states a set-up: of no run in the other files, and without a finding."""
+    files = audit.case.files
+    used = {pieces_key(one.file) for one in files if one.measured}
+    used |= {pieces_key(finding.where.file) for finding in audit.findings}
+    for one in files:
+        if pieces_key(one.file) not in used:
+            yield Problem("nothing was read but what it says of a set-up", one.file, HINT)
+
+
+def audit_evidence(files: Sequence[FileEvidence]) -> Audit:
     """Ask every rule about the evidence that was read; return the audit."""
     case = Case.of(files)
     findings = tuple(finding for rule in RULES for finding in rule.findings(case))
-    return Audit(case, findings, corrected_tables(case), unrecognised)
+    return Audit(case, findings, corrected_tables(case), ())
 
 
 def summary(audit: Audit) -> str:
@@ -83,6 +98,7 @@ def _given(audit: Audit) -> str:
         (sum(len(log.intervals) for one in files for log in one.logs), "interval line"),
         (sum(len(one.dumps) for one in files), "status printout"),
         (sum(len(one.reports) for one in files), "iostat report"),
+        (sum(len(one.loads) for one in files), "load run"),
         (sum(len(one.results) for one in files), "table"),
         (sum(len(one.traces) for one in files), "block trace"),
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from bufferlab.audit.parsers.blkparse import BlockTraceText
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
+from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import Stated, parse_lenient_bytes, stated_together
 from bufferlab.audit.parsers.tables import ResultRow, ResultTable
@@ -80,6 +81,7 @@ class RunEvidence:
     logs: list[TpccLog] = field(default_factory=list)
     dumps: list[StatusDump] = field(default_factory=list)
     reports: list[IostatReport] = field(default_factory=list)
+    loads: list[LoadRun] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -147,7 +149,8 @@ class RunEvidence:
     def rates(self) -> Rates | None:
         """Return the counters' rates from first to last printout; None when time or counters do not allow it."""
         timed = self.timed_dumps
-        return _rates(timed[0], timed[-1]) if len(timed) > 1 else None
+        read = [value for _, dump in timed if (value := dump.fields.get("pages_read")) is not None]
+        return _rates(timed[0], timed[-1]) if len(timed) > 1 and read == sorted(read) else None
 
     def segments(self) -> list[Rates]:
         """Return the counters' rates between neighbouring printouts."""
@@ -155,7 +158,7 @@ class RunEvidence:
 
     @property
     def new_orders_per_s(self) -> float | None:
-        """The New-Orders per second: by the log's counts, else the closing block's TpmC, else the interval lines."""
+        """The New-Orders per second: by the log's counts, its TpmC, its interval lines, or HammerDB's NOPM."""
         for log in self.logs:
             if found := log.counted:
                 return found.tpmc / 60
@@ -166,7 +169,7 @@ class RunEvidence:
             if step and len(log.intervals) > 1:
                 counts = [interval.counts[0] for interval in log.intervals]
                 return sum(counts) / len(counts) / step
-        return None
+        return next((load.nopm / 60 for load in self.loads if load.nopm), None)
 
     def spots(self) -> list[DeviceRow]:
         """Return the busiest device's row of every report that is not an average since the start of the system."""
@@ -193,10 +196,10 @@ class Case:
         runs: dict[tuple[str, str], RunEvidence] = {}
         pieces: dict[tuple[str, str], list[Stated]] = {}
         for evidence in files:
-            pieces.setdefault(_pieces_key(evidence.file), []).append(evidence.stated)
+            pieces.setdefault(pieces_key(evidence.file), []).append(evidence.stated)
 
         def run(evidence: FileEvidence, label: str) -> RunEvidence:
-            key = (evidence.file, label) if label else _pieces_key(evidence.file)
+            key = (evidence.file, label) if label else pieces_key(evidence.file)
             if key not in runs:
                 stated = evidence.stated if label else stated_together(pieces[key])
                 runs[key] = RunEvidence(label, evidence.file, stated)
@@ -209,11 +212,17 @@ class Case:
                 run(evidence, dump.place.label).dumps.append(dump)
             for report in evidence.reports:
                 run(evidence, report.place.label).reports.append(report)
+            for load in evidence.loads:
+                run(evidence, load.place.label).loads.append(load)
         return cls(tuple(files), tuple(runs.values()))
 
     def logs(self) -> Iterator[TpccLog]:
         """Yield the logs of every run."""
         return (log for run in self.runs for log in run.logs)
+
+    def loads(self) -> Iterator[LoadRun]:
+        """Yield what load generators printed of every run."""
+        return (load for run in self.runs for load in run.loads)
 
     def traces(self) -> Iterator[BlockTraceText]:
         """Yield the block traces of every file."""
@@ -237,7 +246,7 @@ class Case:
         found: dict[tuple[str, int | str], list[RunEvidence]] = {}
         for run in self.runs:
             if run.logs:
-                folder, stem = _pieces_key(run.file)
+                folder, stem = pieces_key(run.file)
                 _, value = run.setting
                 key = (run.file, _setting(value)) if value else (folder, _setting(stem))
                 found.setdefault(key, []).append(run)
@@ -247,10 +256,10 @@ class Case:
         """Return the runs with a log that have the setting of a table's row."""
         setting = _setting(row.setting)
         beside = self.runs_by_setting.get((row.place.file, setting), [])
-        return beside or self.runs_by_setting.get((_pieces_key(row.place.file)[0], setting), [])
+        return beside or self.runs_by_setting.get((pieces_key(row.place.file)[0], setting), [])
 
 
-def _pieces_key(file: str) -> tuple[str, str]:
+def pieces_key(file: str) -> tuple[str, str]:
     """Return the folder and the first part of a name, which the files of one run share."""
     path = Path(file)
     return str(path.parent), path.name.split(".")[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from statistics import mean
 
 from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, RunEvidence
+from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import parse_lenient_bytes
 from bufferlab.audit.parsers.tables import ResultRow, ResultTable
@@ -28,7 +29,7 @@ def corrected_tables(case: Case) -> tuple[Table, ...]:
     """Return every table that can be made from this case, except those without a single derived figure."""
     results = [(evidence, table) for evidence in case.files for table in evidence.results]
     made = [_results(case, evidence, table, place) for place, (evidence, table) in enumerate(results, start=1)]
-    return tuple(filter(None, [_runs(case), _traces(case), *made]))
+    return tuple(filter(None, [_runs(case), _loads(case), _traces(case), *made]))
 
 
 def _runs(case: Case) -> Table | None:
@@ -53,6 +54,25 @@ def _run_cells(run: RunEvidence) -> _Cells:
         ("Reads per NO", _number(reads, 2)),
         ("KiB read per NO", _number(reads * run.page_bytes / 1024 if reads is not None else None, 1)),
         ("Writes per NO", _number(written, 2)),
+    ]
+
+
+def _loads(case: Case) -> Table | None:
+    rows = [(load.title, _load_cells(load)) for load in case.loads() if load.transactions and load.seconds]
+    return _table("load-runs", "Load generators, by count and time", rows) if rows else None
+
+
+def _load_cells(load: LoadRun) -> _Cells:
+    assert load.transactions is not None
+    assert load.seconds is not None
+    per_s = load.transactions / load.seconds
+    return [
+        ("Clients", f"{load.clients:,}" if load.clients else NOTHING),
+        ("Seconds", _number(load.seconds, 1)),
+        ("Counted", f"{load.transactions:,}"),
+        ("Per second", _number(per_s, 2)),
+        ("Mean ms", _number(load.mean_ms, 3)),
+        ("In flight", _number(per_s * load.mean_ms / 1000 if load.mean_ms is not None else None, 2)),
     ]
 
 

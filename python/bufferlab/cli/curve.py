@@ -31,7 +31,15 @@ _SILENT_S = 2.0
 @click.argument("file", type=click.Path(path_type=Path), metavar="RUN|FILE")
 @click.option("--sizes", default=_SHARES, metavar="A,B,C", help="Pools to list: 10% of the pages, 64MiB, 5000pages.")
 @click.option("--page-size", metavar="SIZE", help="The bytes of a page, where the file does not tell.")
+@click.option("--columns", metavar="time=A,page=B", help="A table's columns, by name or number: time, page, size.")
 @click.option("--window", metavar="FROM,TO", help="Count misses between these times alone; what is before only warms.")
+@click.option(
+    "--model",
+    type=click.Choice(["innodb57", "innodb1011", "postgres"]),
+    metavar="NAME",
+    help="Play a FILE to a model too: innodb57, innodb1011 or postgres.",
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=N", help="A setting of the model. Repeatable.")
 @click.option("--by", type=click.Choice(["table"]), help="Of a run: the misses of each table and index too.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with the figure too.")
 @click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Write the figure alone too.")
@@ -41,7 +49,10 @@ def command(
     file: Path,
     sizes: str,
     page_size: str | None,
+    columns: str | None,
     window: str | None,
+    model: str | None,
+    settings: tuple[str, ...],
     by: str | None,
     html: Path | None,
     svg: Path | None,
@@ -53,22 +64,30 @@ def command(
 
     RUN is the folder of a run that was recorded with --probe page-trace; misses count in its
     measured window. FILE is a CSV whose first line is time,page,op (seconds, any name, get or
-    create), or FILE.oracleGeneral, the binary format of libCacheSim.
+    create), or what others record: libCacheSim's CSV and oracleGeneral (.oracleGeneral, .bin), block
+    traces of MSR Cambridge (.csv), a page a line (.txt), each also with .zst behind it.
 
     \b
       bufferlab curve runs/buffer-size-20260101-120000/runs/0123456789abcdef --by table
       bufferlab curve accesses.csv --page-size 16KiB --sizes 10%,64MiB
+      bufferlab curve w92.oracleGeneral.bin.zst --page-size 4KiB
+      bufferlab curve reads.csv --columns time=ts,page=block
+      bufferlab curve accesses.csv --model innodb57 --set lru_scan_depth=100
       bufferlab curve accesses.csv --html curve.html --to oraclegeneral accesses.oracleGeneral
     """
     from bufferlab.report import curve_page, terminal
     from bufferlab.traces import files, page_trace
     from bufferlab.traces.curve import curve, misses_of_objects
+    from bufferlab.traces.text import parse_columns
 
     window_s = _window(window)
     given_bytes = _page_size(page_size)
     if to and to[0].lower() != "oraclegeneral":
         raise SpecError(f'unknown format "{to[0]}"', "--to", "write --to oraclegeneral FILE")
-    accesses = page_trace.read(file).accesses() if file.is_dir() else files.read(file)
+    named, asked = parse_columns(columns), _settings(settings, model)
+    if model and file.is_dir():
+        raise SpecError("a run is played to its own server's model", f"--model {model}", f"bufferlab predict {file}")
+    accesses = page_trace.read(file).accesses() if file.is_dir() else files.read(file, named, given_bytes)
     if by and not accesses.objects:
         raise SpecError("a file does not tell of tables", f"--by {by}", "give the folder of a run")
     window_s = window_s or accesses.window_s
@@ -86,7 +105,13 @@ def command(
     if by:
         with _told("counting misses by table") as tell:
             objects = misses_of_objects(accesses, window_s, pools, tell)
-    report = curve_page.as_report(file.resolve().name, accesses, found, pools, page_size_bytes, objects)
+    played = None
+    if model:
+        from bufferlab.models.foreign_trace import play
+
+        with _told(f"playing to {model}") as tell:
+            played = play(accesses, model, asked, pools, window_s, tell)
+    report = curve_page.as_report(file.resolve().name, accesses, found, pools, page_size_bytes, objects, played)
     if html:
         from bufferlab.report.html import render_html
 
@@ -97,10 +122,22 @@ def command(
         assert report.headline is not None
         write(svg, "--svg", draw(report.headline))
     if as_json:
-        print_json(curve_page.as_json(accesses, found, pools, objects))
+        print_json(curve_page.as_json(accesses, found, pools, objects, played))
         return 0
     put(terminal.text(report))
     return 0
+
+
+def _settings(settings: tuple[str, ...], model: str | None) -> dict[str, str]:
+    if settings and not model:
+        raise SpecError("a setting of no model", f"--set {settings[0]}", "add --model innodb57")
+    asked = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise SpecError(f'"{text}" sets nothing', "--set", "write --set lru_scan_depth=100")
+        asked[name.strip()] = value.strip()
+    return asked
 
 
 def _page_size(text: str | None) -> int | None:

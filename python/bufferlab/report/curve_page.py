@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bufferlab.chapter.blocks import (
+    Banner,
     Column,
     Curve,
     Dot,
@@ -21,6 +22,7 @@ from bufferlab.chapter.blocks import (
     TimePlot,
     Trace,
 )
+from bufferlab.models.foreign_trace import Played
 from bufferlab.report.document import Report, stamped
 from bufferlab.traces.curve import MissCurve, working_set
 from bufferlab.traces.page_trace import Accesses, MeasuredPool
@@ -42,10 +44,12 @@ def as_report(
     sizes: Sequence[int],
     page_size_bytes: int | None,
     objects: Mapping[str, Sequence[int]] | None = None,
+    model: Played | None = None,
 ) -> Report:
     """Return the curve in the shape that every writer of reports takes.
 
     `sizes` are pools in pages, ascending. `objects` has the gets of each table or index, and its misses at each size.
+    `model` has the misses of a buffer manager's model at each size.
     """
     measured = accesses.measured
     facts = [f"{curve.accesses:,} gets", f"{curve.pages:,} pages", "exact LRU, every size from one pass"]
@@ -56,9 +60,9 @@ def as_report(
         question=f"How many of the accesses in {name} would each size of the buffer pool miss?",
         answer=answer(curve, page_size_bytes),
         facts=tuple(facts),
-        banners=(),
+        banners=tuple(Banner("warning", f"{model.name}: {doubt}") for doubt in model.doubts) if model else (),
         headline=_figure(curve, page_size_bytes, measured),
-        steps=table(curve, sizes, page_size_bytes),
+        steps=table(curve, sizes, page_size_bytes, model),
         limits=(_GUIDE,),
         sections=(
             *((_by_object(objects, sizes, page_size_bytes),) if objects else ()),
@@ -99,14 +103,15 @@ def answer(curve: MissCurve, page_size_bytes: int | None) -> str:
     )
 
 
-def table(curve: MissCurve, sizes: Sequence[int], page_size_bytes: int | None) -> Table:
-    """Return the misses at the chosen sizes."""
+def table(curve: MissCurve, sizes: Sequence[int], page_size_bytes: int | None, model: Played | None = None) -> Table:
+    """Return the misses at the chosen sizes, of LRU and of a model."""
     rows = tuple(
         Row((pool(size, page_size_bytes), _ratio(curve, size), f"{int(curve.misses[size]):,}",
-             format_percent(size / max(1, curve.pages))))
-        for size in sizes
+             format_percent(size / max(1, curve.pages)), *((f"{model.misses[place]:,}",) if model else ())))
+        for place, size in enumerate(sizes)
     )  # fmt: skip
-    heads = (Column("Pool"), Column("Misses of a get"), Column("Misses"), Column("Of the pages touched"))
+    titles = ["Pool", "Misses of a get", "Misses", "Of the pages touched"]
+    heads = tuple(map(Column, [*titles, f"Misses of {model.name}"] if model else titles))
     return Table("misses", "Misses of an LRU pool", heads, rows, _GUIDE, brief=tuple(head.title for head in heads))
 
 
@@ -144,13 +149,23 @@ def as_json(
     curve: MissCurve,
     sizes: Sequence[int],
     objects: Mapping[str, Sequence[int]] | None = None,
+    model: Played | None = None,
 ) -> dict[str, Any]:
-    """Return the curve for programs, at the chosen sizes, and the working set over time."""
+    """Return the curve for programs, at the chosen sizes, and the working set over time.
+
+    With a model the misses are the model's; the knee is always LRU's.
+    """
     measured, (ends, touched) = accesses.measured, working_set(accesses)
     return {
         "curve": [
-            {"pool_pages": size, "accesses": curve.accesses, "misses": int(curve.misses[size])} for size in sizes
+            {
+                "pool_pages": size,
+                "accesses": curve.accesses,
+                "misses": model.misses[place] if model else int(curve.misses[size]),
+            }
+            for place, size in enumerate(sizes)
         ],
+        "model": {"name": model.name, "version": model.version} if model else None,
         "knee_pages": curve.knee_pages,
         "pages": curve.pages,
         "measured": {"pool_pages": measured.pages, "misses": measured.misses} if measured else None,

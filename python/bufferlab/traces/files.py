@@ -1,4 +1,6 @@
-"""Reads and writes accesses as CSV (`time,page,op`) and as oracleGeneral, the binary format of libCacheSim.
+"""Reads accesses from files by their names, and writes them: CSV (`time,page,op`), and oracleGeneral of libCacheSim.
+
+Text that others made is read by text.py, and .zst unpacked by unpacked.py.
 
 oracleGeneral is a sequence of records of 24 bytes, little-endian: u32 seconds, u64 object, u32 bytes, i64 number of
 the record that accesses the object next, -1 for none (libCacheSim, FAQ.md and oracleGeneralBin.h).
@@ -13,21 +15,33 @@ import polars as pl
 from numpy.typing import NDArray
 
 from bufferlab.errors import DataFileError
+from bufferlab.traces import text, unpacked
 from bufferlab.traces.page_trace import Accesses, number_of
 
-_HEADER = ("time", "page", "op")
+_FIRST_LINE = b"time,page,op"
 _OPS = ("get", "create")
 _RECORD = np.dtype([("time", "<u4"), ("page", "<u8"), ("bytes", "<u4"), ("next", "<i8")])
 _CSV_HINT = 'its first line is "time,page,op"; time is in seconds, op is get or create'
-_FORMATS = "name it FILE.csv (time,page,op) or FILE.oracleGeneral"
+_FORMATS = "name it FILE.csv, FILE.txt (a page a line), FILE.oracleGeneral or FILE.bin; any of them with .zst behind it"
 
 
-def read(path: Path) -> Accesses:
-    """Return the accesses of a file, whose name tells its format. Raises DataFileError with file and line."""
+def read(path: Path, columns: dict[str, str] | None = None, block_bytes: int | None = None) -> Accesses:
+    """Return the accesses of a file, whose name tells its format.
+
+    `columns` has the names or numbers of a table's columns, by role; `block_bytes` the size of pages that a block trace
+    is cut into. Raises DataFileError with file and line.
+    """
+    kind = Path(path.stem if unpacked.is_packed(path) else path.name).suffix.lower()
     try:
-        if path.suffix == ".csv":
-            return _read_csv(path)
-        if path.suffix == ".oracleGeneral":
+        if kind in (".csv", ".txt", ".bin", ".oraclegeneral"):
+            unpacked.require_regular(path)
+        if kind == ".csv" or (kind == ".txt" and columns):
+            if not columns and unpacked.first_bytes(path, 200).split(b"\n")[0].rstrip(b"\r") == _FIRST_LINE:
+                return _read_csv(path)
+            return _ordered(text.read_table(path, columns or {}, block_bytes), path, 2)
+        if kind == ".txt":
+            return text.read_list(path)
+        if kind in (".bin", ".oraclegeneral"):
             return _read_oracle_general(path)
     except OSError as error:
         raise DataFileError(f"the file cannot be read: {error.strerror}", str(path), "give a readable file") from error
@@ -35,12 +49,8 @@ def read(path: Path) -> Accesses:
 
 
 def _read_csv(path: Path) -> Accesses:
-    with path.open("rb") as file:
-        first = file.readline(200)
-    if first.rstrip(b"\r\n") != b",".join(name.encode() for name in _HEADER):
-        raise DataFileError("the first line does not name the columns", f"{path}:1", _CSV_HINT)
     try:
-        table = pl.read_csv(path, infer_schema=False, quote_char=None)
+        table = pl.read_csv(unpacked.all_bytes(path), infer_schema=False, quote_char=None)
     except pl.exceptions.PolarsError as error:
         raise DataFileError(f"not a table: {str(error).splitlines()[0]}", str(path), _CSV_HINT) from error
     time = table["time"].cast(pl.Float64, strict=False)
@@ -50,18 +60,24 @@ def _read_csv(path: Path) -> Accesses:
         f"op is neither {' nor '.join(_OPS)}": table["op"].is_in(_OPS).fill_null(value=False).not_(),
     }
     for what, rows in bad.items():
-        _require_none(rows.to_numpy(), what, path)
+        text.require_none(rows.to_numpy(), what, path, 2, _CSV_HINT)
     page = table["page"].rank("dense").to_numpy().astype(np.uint32) - np.uint32(1)
     kind = np.where((table["op"] == "get").to_numpy(), number_of("get"), number_of("create")).astype(np.uint8)
     return _ordered(Accesses(page, kind, time.to_numpy()), path, 2)
 
 
 def _read_oracle_general(path: Path) -> Accesses:
-    size_bytes = path.stat().st_size
+    data = unpacked.all_bytes(path) if unpacked.is_packed(path) else None
+    size_bytes = path.stat().st_size if data is None else len(data)
+    if size_bytes // _RECORD.itemsize > unpacked.most_accesses():
+        raise unpacked.too_many(path)
     if size_bytes % _RECORD.itemsize:
         where = f"{path}, record {size_bytes // _RECORD.itemsize + 1:,}"
         raise DataFileError("the file ends inside a record of 24 bytes", where, "copy the whole file")
-    records = np.memmap(path, _RECORD, "r") if size_bytes else np.empty(0, _RECORD)
+    if data is not None:
+        records = np.frombuffer(data, _RECORD)
+    else:
+        records = np.memmap(path, _RECORD, "r") if size_bytes else np.empty(0, _RECORD)
     page = _dense(np.ascontiguousarray(records["page"]))
     sizes = records["bytes"]
     page_size_bytes = int(sizes[0]) if len(sizes) and sizes[0] > 1 and (sizes == sizes[0]).all() else None
@@ -77,11 +93,6 @@ def _dense(pages: NDArray[np.uint64]) -> NDArray[np.uint32]:
         numbers: NDArray[np.uint32] = np.cumsum(there, dtype=np.uint32)[pages] - np.uint32(1)
         return numbers
     return pl.Series(pages).rank("dense").to_numpy().astype(np.uint32) - np.uint32(1)
-
-
-def _require_none(bad: NDArray[np.bool_], what: str, path: Path) -> None:
-    if bad.any():
-        raise DataFileError(what, f"{path}:{int(bad.argmax()) + 2}", _CSV_HINT)
 
 
 def _ordered(accesses: Accesses, path: Path, first_line: int) -> Accesses:

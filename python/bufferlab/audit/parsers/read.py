@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
 from bufferlab.audit.parsers.blkparse import BlkparseParser, BlockTraceText
+from bufferlab.audit.parsers.fio import FioParser
+from bufferlab.audit.parsers.hammerdb import HammerdbParser
 from bufferlab.audit.parsers.innodb_status import StatusDump, StatusParser
 from bufferlab.audit.parsers.iostat import IostatParser, IostatReport
+from bufferlab.audit.parsers.load_run import LoadRun
+from bufferlab.audit.parsers.pgbench import PgbenchParser
 from bufferlab.audit.parsers.stated import Stated, StatedParser
+from bufferlab.audit.parsers.sysbench import SysbenchParser
 from bufferlab.audit.parsers.tables import ResultTable, Table, TableParser, results_of
 from bufferlab.audit.parsers.text import Caption, Line, Place, file_lines, read_caption
 from bufferlab.audit.parsers.tpcc_mysql import TpccLog, TpccParser
 from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError
 
-_HINT = (
-    "give tpcc-mysql's output, SHOW ENGINE INNODB STATUS, `iostat -x`, blkparse's output, or a table with columns such "
-    "as TpmC and r/s"
+HINT = (
+    "give the output of tpcc-mysql, sysbench, pgbench, HammerDB, fio, blkparse or `iostat -x`, SHOW ENGINE INNODB "
+    "STATUS, or a table with columns such as TpmC and r/s"
 )
 
 
@@ -36,18 +42,21 @@ class FileEvidence:
     traces: list[BlockTraceText] = field(default_factory=list)
     unread: list[Place] = field(default_factory=list)
     """The lines of a known kind that cannot be read."""
+    loads: list[LoadRun] = field(default_factory=list)
+    """The runs of sysbench, pgbench, HammerDB and fio, in the order of their lines."""
+    digest: str = ""
+    """A digest of the text of all lines."""
 
     @property
-    def recognised(self) -> bool:
-        """Whether the file has anything that can be judged."""
-        pieces = (self.logs, self.dumps, self.reports, self.results, self.traces, self.unread)
-        return any(pieces) or self.stated.anything
+    def measured(self) -> bool:
+        """Whether the file has numbers of a run, and not only statements about a set-up."""
+        return any((self.logs, self.dumps, self.reports, self.results, self.traces, self.unread, self.loads))
 
 
 def read_file(path: Path) -> FileEvidence:
     """Return everything recognised in a file; raise DataFileError, with its name and first words, if it is nothing."""
     evidence = read_lines(file_lines(path), str(path))
-    if evidence.recognised:
+    if evidence.measured or evidence.stated.anything:
         return evidence
     first, last = None, 0
     for line in file_lines(path):
@@ -55,31 +64,40 @@ def read_file(path: Path) -> FileEvidence:
     what, where = f"nothing recognised in {plural(last, 'line')}" if last else "the file is empty", str(path)
     if first:
         what, where = f"{what}, which begin {first.text.strip()[:40]!r}", f"{path}:{first.number}"
-    raise DataFileError(what, where, _HINT)
+    raise DataFileError(what, where, HINT)
 
 
 def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     """Return everything recognised in these lines."""
     tpcc, status, iostat = TpccParser(file), StatusParser(file), IostatParser(file)
     tables, stated, blkparse = TableParser(file), StatedParser(file), BlkparseParser(file)
+    loads = (SysbenchParser(file), PgbenchParser(file), HammerdbParser(file), FioParser(file))
     caption: Caption | None = None
+    digest = sha256()
     for line in lines:
         text, number = line.text, line.number
         label = caption.label if caption else ""
-        stated.take(number, text)
+        digest.update(text.encode(errors="replace") + b"\n")
         if (
             blkparse.take(number, text, label)
             or tpcc.take(number, text, label)
             or status.take(number, text, caption)
             or iostat.take(number, text, caption)
+            or any(parser.take(number, text, label) for parser in loads)
         ):
             tables.close()
-        elif found := read_caption(text):
+            continue
+        stated.take(number, text)
+        if found := read_caption(text):
             caption = found
             tables.close()
         else:
             tables.take(number, text, label)
     tables.close()
     results = [made for table in tables.tables if (made := results_of(table)) is not None]
+    load_runs = sorted((run for parser in loads for run in parser.runs), key=lambda run: run.place.line)
     log_pieces = (tpcc.logs, status.dumps, iostat.reports)
-    return FileEvidence(file, *log_pieces, tables.tables, results, stated.stated, blkparse.traces, blkparse.unread)
+    traces = (blkparse.traces, blkparse.unread)
+    return FileEvidence(
+        file, *log_pieces, tables.tables, results, stated.stated, *traces, load_runs, digest.hexdigest()
+    )

@@ -28,6 +28,13 @@ _RUNTIME = re.compile(
 )
 _CHUNK = re.compile(rf"innodb[_-]buffer[_-]pool[_-]chunk[_-]size{_GAP}({_SIZE})", re.IGNORECASE)
 _INSTANCES = re.compile(rf"(?:innodb[_-])?buffer[_\s-]?pool[_\s-]instances{_GAP}(\d{{1,3}})", re.IGNORECASE)
+_WAREHOUSES = re.compile(rf"\b(\d{{1,6}})\s+warehouses?\b|\bwarehouses?{_GAP}(\d{{1,6}})\b", re.IGNORECASE)
+_CONNECTIONS = re.compile(
+    r"\b(\d{1,6})\s+(?:connections|clients|virtual users|terminals)\b"
+    rf"|(?<!max )\b(?:connections?|clients|virtual users|terminals){_GAP}(\d{{1,6}})\b",
+    re.IGNORECASE,
+)
+_MOST_STATED = 100
 _VERSION = re.compile(
     r"\b(?P<name>MySQL|MariaDB)(?:\s+(?:server\s+)?version)?\s+(?P<version>\d{1,2}\.\d{1,2}(?:\.\d{1,3})?)", re.I
 )
@@ -60,6 +67,10 @@ class Stated:
     shared_buffers_bytes: int | None = None
     """The size of PostgreSQL's pool."""
     version: tuple[str, tuple[int, ...]] | None = None
+    warehouses: dict[int, Place] = field(default_factory=dict)
+    """Every number of warehouses that is stated, and where."""
+    connections: dict[int, Place] = field(default_factory=dict)
+    runtimes_s: dict[int, Place] = field(default_factory=dict)
 
     @property
     def anything(self) -> bool:
@@ -74,6 +85,8 @@ def stated_together(files: Sequence[Stated]) -> Stated:
         for name in (member.name for member in fields(Stated)):
             if name == "pools":
                 together.pools += one.pools
+            elif isinstance(have := getattr(together, name), dict):
+                have |= {key: place for key, place in getattr(one, name).items() if key not in have}
             elif getattr(together, name) is None:
                 setattr(together, name, getattr(one, name))
     return together
@@ -117,8 +130,13 @@ class StatedParser:
             stated.shared_buffers_bytes = parse_lenient_bytes(match["size"])
         if (match := _PAGE.search(text)) and stated.page_size_bytes is None:
             stated.page_size_bytes, stated.page_size_place = parse_lenient_bytes(match["size"]), place
-        if (match := _RUNTIME.search(text)) and stated.runtime_s is None:
-            stated.runtime_s = float(match[1]) * (60 if match[2].lower().startswith("m") else 1)
+        if match := _RUNTIME.search(text):
+            runtime_s = int(match[1]) * (60 if match[2].lower().startswith("m") else 1)
+            stated.runtime_s = float(runtime_s) if stated.runtime_s is None else stated.runtime_s
+            stated.runtimes_s.setdefault(runtime_s, place)
+        for pattern, known in ((_WAREHOUSES, stated.warehouses), (_CONNECTIONS, stated.connections)):
+            for match in pattern.finditer(text) if len(known) < _MOST_STATED else ():
+                known.setdefault(int(match[1] or match[2]), place)
         if (match := _VERSION.search(text)) and stated.version is None:
             stated.version = (match["name"].lower(), tuple(int(part) for part in match["version"].split(".")))
 

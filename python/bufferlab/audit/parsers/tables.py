@@ -24,7 +24,7 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for role, pattern in (
         ("reads_per_tx", r"\b(?:reads?|r)\s*(?:per|/)\s*(?:new[- ]?orders?|tx|trx|transactions?|NO)\b"),
         ("writes_per_tx", r"\b(?:writes?|w)\s*(?:per|/)\s*(?:new[- ]?orders?|tx|trx|transactions?|NO)\b"),
-        ("tpmc", r"\btpm-?c\b"),
+        ("tpmc", r"\btpm-?c\b|\bNOPM\b"),
         ("reads_per_s", r"\br\s?/\s?s\b|\breads?\s?(?:/|per)\s?s(?:ec)?\b"),
         ("writes_per_s", r"\bw\s?/\s?s\b|\bwrites?\s?(?:/|per)\s?s(?:ec)?\b"),
         ("iops", r"\bIOPS\b"),

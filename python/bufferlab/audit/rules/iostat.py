@@ -1,4 +1,7 @@
-"""Rules about iostat: samples against counters, the average since the boot, sectors taken for KiB."""
+"""Rules about iostat: samples against counters, the average since the boot, and columns against each other.
+
+The columns follow from each other: bytes = requests x size, and by Little's law queue = sum of requests x wait.
+"""
 
 from __future__ import annotations
 
@@ -196,18 +199,26 @@ def sectors_as_kib(case: Case) -> Iterator[Finding]:
                 for name, said, should in _products(row):
                     columns.setdefault(name, []).append((report, device, name, said, should))
         for seen in columns.values():
-            found = [one for one in seen if abs(one[3] / one[4] / _RATIO - 1) <= _KNOWN]
+            found = [one for one in seen if _is_double(one)]
             if found:
                 yield _sectors_as_kib_finding(found, len(seen))
+
+
+def _is_double(one: _Seen) -> bool:
+    return abs(one[3] / one[4] / _RATIO - 1) <= _KNOWN
 
 
 def _products(row: DeviceRow) -> Iterator[tuple[str, float, float]]:
     """Yield each column of kB/s, its number and the product of requests and size, where rounding leaves no doubt."""
     columns = row.columns
-    for letter in "rw":
-        said, rate, size = (columns.get(name) for name in (f"{letter}kB/s", f"{letter}/s", f"{letter}areq-sz"))
-        if said and rate and size and _HALF_DIGIT / rate + _HALF_DIGIT / size <= _KNOWN:
-            yield f"{letter}kB/s", said, rate * size
+    for letter in "rwd":
+        rate, size = columns.get(f"{letter}/s"), columns.get(f"{letter}areq-sz")
+        if not rate or not size:
+            continue
+        for name, kib in ((f"{letter}kB/s", 1), (f"{letter}MB/s", 1024)):
+            said = columns.get(name)
+            if said and _HALF_DIGIT / rate + _HALF_DIGIT / size + _HALF_DIGIT / said <= _KNOWN:
+                yield name, said * kib, rate * size
     both = [columns.get(name) for name in ("rkB/s", "wkB/s", "r/s", "w/s", "avgrq-sz")]
     if all(value is not None for value in both):
         read, written, reads, writes, sectors = (value or 0.0 for value in both)
@@ -224,4 +235,122 @@ def _sectors_as_kib_finding(found: list[_Seen], rows: int) -> Finding:
         "these are sectors of 512 bytes, not kilobytes: bytes per second and per transaction come out twice too large",
         f"{name} {should:.6g}",
         {"device": device, "column": name, "said": said, "kib_per_s": should, "rows": len(found)},
+    )
+
+
+def request_sizes(case: Case) -> Iterator[Finding]:
+    """Find bytes per second that are not the requests times their size, by any other factor than a sector's.
+
+    Yield a finding for each column with such rows.
+    """
+    for evidence in case.files:
+        columns: dict[str, list[_Seen]] = {}
+        for report in evidence.reports:
+            for device, row in report.devices.items():
+                for name, said, should in _products(row):
+                    columns.setdefault(name, []).append((report, device, name, said, should))
+        for seen in columns.values():
+            found = [one for one in seen if abs(one[3] / one[4] - 1) > 2 * _KNOWN and not _is_double(one)]
+            if found:
+                yield _request_sizes_finding(found, len(seen))
+
+
+def _request_sizes_finding(found: list[_Seen], rows: int) -> Finding:
+    report, device, name, said, should = found[0]
+    return Finding(
+        report.place,
+        f"{name} of {device} is {said:.10g} kB/s, and requests per second times their size make {should:.6g}"
+        f" ({len(found)} of {rows} rows)",
+        f"iostat makes all three from the same counters: one of them is {said / should:.3g} or"
+        f" {should / said:.3g} times too large",
+        f"{name} {should:.6g} kB/s, if the requests and their size are right",
+        {"device": device, "column": name, "said": said, "kib_per_s": should, "rows": len(found)},
+    )
+
+
+#: Requests that began in the second before are counted in whole: above this, a clock or a digit is wrong.
+_MOST_BUSY = 105.0
+
+
+def busy_above_whole(case: Case) -> Iterator[Finding]:
+    """Find devices that were busy for more than the whole time.
+
+    Yield a finding for each file with such rows.
+    """
+    for evidence in case.files:
+        found = [
+            (report, device, busy)
+            for report in evidence.reports
+            for device, row in report.devices.items()
+            if (busy := row.columns.get("%util", 0.0)) > _MOST_BUSY
+        ]
+        if found:
+            report, device, busy = max(found, key=lambda one: one[2])
+            yield Finding(
+                report.place,
+                f"%util of {device} is {busy:g} ({len(found)} rows above {_MOST_BUSY:g})",
+                "a device is busy for 100 % of the time at most: this is a sum over devices, or a digit is wrong",
+                "take aqu-sz of each device: %util tells little of one that serves several requests at once",
+                {"device": device, "util_percent": busy, "rows": len(found)},
+            )
+
+
+_LITTLE, _ENOUGH_LINES = 0.20, 3
+#: Shorter queues are printed with too few digits.
+_LEAST_QUEUE = 0.1
+_KINDS = (("r/s", "r_await"), ("w/s", "w_await"), ("d/s", "d_await"), ("f/s", "f_await"))
+
+_Queue = tuple[IostatReport, str, float, float]
+"""The report, the device, the queue printed, and the queue by requests and waits."""
+
+
+def littles_law(case: Case) -> Iterator[Finding]:
+    """Compare the queue of iostat with requests per second times their waits: Little's law, of reads to flushes.
+
+    From Linux 5.7 on the queue is the sum of the times of ended requests (`diskstats_show` in block/genhd.c), so they
+    agree but for rounding; an older kernel counts requests in flight, which comes to the same over some seconds. Lines
+    without a column of flushes may have a longer queue than is explained.
+
+    Yield a finding for each device with three lines that are off by more than 20 %.
+    """
+    for evidence in case.files:
+        devices: dict[str, list[_Queue]] = {}
+        for report in evidence.reports:
+            for device, row in report.devices.items():
+                if queue := _queue(row):
+                    devices.setdefault(device, []).append((report, device, *queue))
+        for seen in devices.values():
+            found = [one for one in seen if abs(one[2] - one[3]) > _LITTLE * max(one[3], _LEAST_QUEUE)]
+            if len(found) >= _ENOUGH_LINES:
+                yield _littles_law_finding(found, len(seen))
+
+
+def _queue(row: DeviceRow) -> tuple[float, float] | None:
+    """Return a line's queue as printed, and by its requests; None where a wait or enough digits lack."""
+    columns = row.columns
+    said = columns.get("aqu-sz")
+    if said is None or not {"r_await", "w_await"} <= columns.keys():
+        return None
+    known = [(columns.get(rate, 0.0), columns[wait]) for rate, wait in _KINDS if wait in columns]
+    should = sum(rate * wait for rate, wait in known) / 1000
+    # Waits have two digits behind the point: of very short ones the product is not known.
+    doubt = sum(rate for rate, _ in known) * _HALF_DIGIT / 1000
+    if max(said, should) < _LEAST_QUEUE or doubt > _LITTLE / 2 * max(said, should):
+        return None
+    if said > should and "f_await" not in columns:
+        return None
+    return said, should
+
+
+def _littles_law_finding(found: list[_Queue], lines: int) -> Finding:
+    report, device, said, should = max(found, key=lambda one: abs(one[2] - one[3]))
+    factor = f"{said / should:.3g} times that" if should else "not zero"
+    return Finding(
+        report.place,
+        f"aqu-sz of {device} is {said:g}, and requests per second times their waits make {should:.3g}"
+        f" ({len(found)} of {lines} lines are off by more than {format_percent(_LITTLE)})",
+        f"by Little's law the queue is the sum of both: the one printed is {factor}, so a column is of another device,"
+        " run or unit",
+        f"aqu-sz {should:.3g}, if requests and waits are right",
+        {"device": device, "said": said, "by_requests": should, "lines": len(found)},
     )

@@ -165,7 +165,9 @@ def floored_hit_ratio(case: Case) -> Iterator[Finding]:
     The status text rounds the misses down. Source: `buf_print_io_instance`, which prints 1000 - (1000 * pages read /
     page gets) in whole numbers.
 
-    Yield one finding for each file with printouts, and for each table with hit ratios, at its coarsest value.
+    A ratio in a table is not judged: nothing tells whether it was cut off or rounded.
+
+    Yield one finding for each file with printouts, at its coarsest value.
     """
     for evidence in case.files:
         shown = [
@@ -174,14 +176,6 @@ def floored_hit_ratio(case: Case) -> Iterator[Finding]:
         # A single printout is not compared with anything.
         if len(shown) > 1 or evidence.logs:
             yield from _coarsest(shown)
-        for table in evidence.results:
-            ratios = [
-                (hit, row.place)
-                for row in table.rows
-                for number in row.values.get("hit", ())
-                if number.decimals <= 1 and (hit := _permille(number.value)) is not None
-            ]
-            yield from _coarsest(ratios)
 
 
 def misses_permille(hit_permille: int) -> tuple[float, float]:
@@ -191,10 +185,6 @@ def misses_permille(hit_permille: int) -> tuple[float, float]:
     (7.0, 8.0)
     """
     return float(1000 - hit_permille), float(1000 - hit_permille + 1)
-
-
-def _permille(percent: float) -> int | None:
-    return round(10 * percent) if 50 <= percent <= 100 else None
 
 
 def _coarsest(shown: list[tuple[int, Place]]) -> Iterator[Finding]:

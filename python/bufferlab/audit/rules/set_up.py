@@ -142,6 +142,63 @@ def _instances_ran_finding(run: RunEvidence, said: int, ran: int, dump: StatusDu
     )
 
 
+_Said = tuple[str, dict[int, Place], int, str]
+"""What is said, its numbers and where they stand, the number that ran, and where that is shown."""
+
+
+def set_up_said(case: Case) -> Iterator[Finding]:
+    """Compare warehouses, connections and seconds that a text states with those that the program itself printed.
+
+    A text may state several settings of several runs; a run is contradicted where none of them is its own.
+
+    Yield a finding for each run whose log has other parameters than are said.
+    """
+    for run in case.runs:
+        wrong = [one for one in _parameters(run) if one[1] and one[2] not in one[1]]
+        if wrong:
+            yield _set_up_said_finding(run, wrong)
+
+
+def _parameters(run: RunEvidence) -> Iterator[_Said]:
+    name, value = run.setting
+    swept = {int(value): Place(run.file, 0)} if value.isdigit() else {}
+    stated = run.stated
+    connections = swept if name.endswith(("connections", "clients", "threads")) and swept else stated.connections
+    warehouses = swept if name.endswith("warehouses") and swept else stated.warehouses
+    for log in run.logs:
+        given, shown = log.parameters, f"{log.place}"
+        if "warehouse" in given:
+            yield "warehouses", warehouses, given["warehouse"], shown
+        if "connection" in given:
+            yield "connections", connections, given["connection"], shown
+        if (seconds := given.get("measure")) is not None:
+            # People also state the whole time, with the ramp-up.
+            whole = seconds + given.get("rampup", 0)
+            yield "seconds", stated.runtimes_s, whole if whole in stated.runtimes_s else seconds, shown
+    for load in run.loads:
+        if load.clients and load.tool != "fio":
+            yield "connections", connections, load.clients, f"{load.place}"
+
+
+def _set_up_said_finding(run: RunEvidence, wrong: list[_Said]) -> Finding:
+    said = "; ".join(
+        f"{', '.join(map(str, sorted(numbers)))} {what} said, {ran} in the output of {run.name} ({shown})"
+        for what, numbers, ran, shown in wrong
+    )
+    place = next(iter(wrong[0][1].values()))
+    return Finding(
+        place if place.line else (run.logs or run.loads)[0].place,
+        said,
+        "the set-up that is described is not the one that ran, or the output is of another run",
+        "; ".join(f"{ran} {what}" for what, _, ran, _ in wrong),
+        {
+            "what": [one[0] for one in wrong],
+            "said": [sorted(one[1]) for one in wrong],
+            "ran": [one[2] for one in wrong],
+        },
+    )
+
+
 CHUNK_BYTES = 128 * MIB
 _INSTANCES_FROM_1_GIB = 8
 

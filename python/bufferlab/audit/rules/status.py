@@ -1,4 +1,4 @@
-"""Rules about the status text: its rates, its counters in other tables, and the order of printouts."""
+"""Rules about the status text: its rates, its counters, also in other tables, its pages, and the order of printouts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def idle_rates(case: Case) -> Iterator[Finding]:
     Yield one finding for each file with such a printout.
     """
     for runs in case.runs_by_file.values():
-        found = [(run, segment) for run in runs for segment in run.segments() if _idle(segment)]
+        # Reads that fall are of two servers, or misread: a change between them is none.
+        level = [run for run in runs if all(name != "pages_read" for *_, name in _falls(run))]
+        found = [(run, segment) for run in level for segment in run.segments() if _idle(segment)]
         if not found:
             continue
         run, segment = max(found, key=lambda one: one[1].read_per_s)
@@ -52,6 +54,107 @@ def _idle(segment: Rates) -> bool:
 
 def _until(segment: Rates) -> str:
     return f"{segment.end.t_s:.0f} s" if segment.end.t_s is not None else f"{segment.end.at}"
+
+
+#: Counters that only grow while a server runs, in the words of the status text.
+_GROWING = {
+    "pages_read": "Pages read",
+    "pages_created": "Pages created",
+    "pages_written": "Pages written",
+    "made_young": "Pages made young",
+    "os_reads": "OS file reads",
+    "os_writes": "OS file writes",
+    "os_fsyncs": "OS fsyncs",
+    "lsn": "Log sequence number",
+    "checkpoint_lsn": "Last checkpoint",
+}
+
+_Fall = tuple[StatusDump, StatusDump, str]
+"""The printout with the smaller value, the one before it in time, and the counter's field."""
+
+
+def counters_fall(case: Case) -> Iterator[Finding]:
+    """Find counters of the status text that are smaller in a later printout: a server only adds to them.
+
+    Yield a finding for each run with such a counter.
+    """
+    for run in case.runs:
+        if found := _falls(run):
+            yield _counters_fall_finding(run, found)
+
+
+def _falls(run: RunEvidence) -> list[_Fall]:
+    return [
+        (b, a, name)
+        for (_, a), (_, b) in pairwise(run.timed_dumps)
+        for name in _GROWING
+        if b.fields.get(name, a.fields.get(name, 0.0)) < a.fields.get(name, 0.0)
+    ]
+
+
+def _counters_fall_finding(run: RunEvidence, found: list[_Fall]) -> Finding:
+    later, earlier, name = found[0]
+    names = list(dict.fromkeys(_GROWING[field] for *_, field in found))
+    others = f"; also {', '.join(names[1:])}" if len(names) > 1 else ""
+    return Finding(
+        later.place,
+        f'"{_GROWING[name]}" of {run.name} falls from {earlier.fields[name]:,.0f} to {later.fields[name]:,.0f}{others}',
+        "the server was started again, or the two printouts are of two servers, or a digit is wrong: no rate can be"
+        " taken over them",
+        "take rates before the fall and after it, never across",
+        {
+            "counters": names,
+            "from": earlier.fields[name],
+            "to": later.fields[name],
+            "falls": len({id(dump) for dump, *_ in found}),
+        },
+    )
+
+
+#: The counts of a printout are taken one after another, while the server works.
+_MOVED = 0.01
+
+
+def pages_in_pool(case: Case) -> Iterator[Finding]:
+    """Find printouts with more pages in the pool than it has, or more old or modified pages than pages.
+
+    Yield a finding for each run with such a printout.
+    """
+    for run in case.runs:
+        found = [one for dump in run.dumps for one in _too_many(dump)]
+        if found:
+            yield _pages_in_pool_finding(run, found)
+
+
+_TooMany = tuple[StatusDump, str, float, str, float]
+
+
+def _too_many(dump: StatusDump) -> Iterator[_TooMany]:
+    fields = dump.fields
+    free, there = fields.get("free_buffers"), fields.get("database_pages")
+    if free is not None and there is not None:
+        yield from _above(dump, "free buffers and database pages", free + there, "Buffer pool size", "pool_pages")
+    for part, name in (("Modified db pages", "modified_pages"), ("Old database pages", "old_database_pages")):
+        if (value := fields.get(name)) is not None:
+            yield from _above(dump, part, value, "Database pages", "database_pages")
+
+
+def _above(dump: StatusDump, part: str, value: float, whole: str, name: str) -> Iterator[_TooMany]:
+    most = dump.fields.get(name)
+    if most is not None and value > most * (1 + _MOVED):
+        yield dump, part, value, whole, most
+
+
+def _pages_in_pool_finding(run: RunEvidence, found: list[_TooMany]) -> Finding:
+    dump, part, value, whole, most = found[0]
+    more = f", and {len(found) - 1} more like it" if len(found) > 1 else ""
+    return Finding(
+        dump.place,
+        f'{part} of {run.name} are {value:,.0f}, and "{whole}" is {most:,.0f}{more}',
+        "a pool cannot hold more pages than it has: one of the numbers is of another server, or a digit is wrong",
+        f"{part}: at most {most:,.0f}, if {whole} is right",
+        {"part": part, "pages": value, "most": most, "times": len(found)},
+    )
 
 
 _COUNTERS = {

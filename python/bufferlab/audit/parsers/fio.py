@@ -1,0 +1,138 @@
+"""Parses fio's report for people: of each job and direction the rate, bytes, time and latencies. Versions 2 and 3.
+
+Follows `show_ddir_status` and `show_clat_percentiles` in stat.c, and what fio 3.33 printed here. fio prints rates with
+four digits, 21.4k for 21,400; and of latencies, clat from the request's start to its end.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from bufferlab.audit.parsers.load_run import THOUSANDS, LoadParser, LoadRun
+from bufferlab.units import GIB, KIB, MIB
+
+_F = r"\d{1,15}(?:\.\d{1,6})?"
+_JOB = re.compile(
+    r"(?P<name>[^\s:][^:]{0,60}): \(g=\d{1,6}\): rw=\w{1,20}, bs=(?P<sizes>.{1,120}), ioengine=\w{1,40}, "
+    r"iodepth=(?P<depth>\d{1,9})"
+)
+_SIZES = re.compile(rf"(?:\(([RWT])\) )?({_F})([KMG]?)i?B?-({_F})([KMG]?)i?B?")
+_GROUP = re.compile(r"(?P<name>[^\s:][^:]{0,60}): \(groupid=\d{1,6}, jobs=(?P<jobs>\d{1,9})\): err=")
+_NEW = re.compile(
+    rf"(read|write|trim)\s*: IOPS=({_F})([kMG]?), BW=({_F})([KMG]?)i?B/s \([^)]{{1,30}}\)"
+    rf"\(({_F})([KMG]?)i?B/(\d{{1,12}})msec\)"
+)
+_OLD = re.compile(
+    rf"(read|write|trim)\s*: io=({_F})([KMG]?)B, bw=({_F})([KMG]?)B/s, iops=({_F})([kMG]?), runt=\s*(\d{{1,12}})msec"
+)
+_LATENCY = re.compile(
+    rf"(clat|lat)\s+\((nsec|usec|msec)\)\s*: min=\s*({_F})([kMG]?), max=\s*({_F})([kMG]?), avg=\s*({_F})"
+)
+_HEAD = re.compile(r"(?:clat|lat) percentiles \((nsec|usec|msec)\):")
+_PERCENTILES = re.compile(rf"({_F})th=\[\s*(\d{{1,15}})\]")
+_ISSUED = re.compile(r"issued (?:rwts: )?(?:rwts?: |: )?\s*total=(?:r=)?(\d{1,15})(?:/\d{1,15})?,(?:w=)?(\d{1,15})")
+_OTHER = re.compile(
+    r"(?:slat|lat)\s+\((?:nsec|usec|msec)\)|bw \(|iops\s+:|cpu\s+:|IO depths\s+:|submit\s+:|complete\s+:|"
+    r"latency\s+:|fio-\d|"
+    r"Starting \d|Run status group|(?:READ|WRITE): |Disk stats|\w{1,40}: ios=\d"
+)
+_BYTES = {"": 1, "K": KIB, "M": MIB, "G": GIB}
+_MS = {"nsec": 1e-6, "usec": 1e-3, "msec": 1.0}
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What fio says of a job before it starts: the size of requests by direction, and its depth."""
+
+    sizes: dict[str, int]
+    depth: int
+
+
+class FioParser(LoadParser):
+    """A parser of fio's lines."""
+
+    tool = "fio"
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        self._jobs: dict[str, _Job] = {}
+        self._group: tuple[str, int] | None = None
+        self._in_group: list[LoadRun] = []
+        self._unit = ""
+
+    def take(self, number: int, text: str, label: str) -> bool:
+        """Parse a line under a caption's label; return whether it is fio's."""
+        bare = text.strip()
+        if match := _JOB.match(bare):
+            if len(self._jobs) < 1000:
+                self._jobs[match["name"]] = _Job(_sizes(match["sizes"]), int(match["depth"]))
+            return True
+        if match := _GROUP.match(bare):
+            self._group, self._in_group, self._unit = (match["name"], int(match["jobs"])), [], ""
+            return True
+        if self._group is None:
+            return False
+        if new := _NEW.match(bare):
+            _rates(self._direction(number, label, new[1]), *new.groups()[1:])
+            return True
+        if old := _OLD.match(bare):
+            size, size_unit, rate, rate_unit, iops, thousands, took_ms = old.groups()[1:]
+            _rates(self._direction(number, label, old[1]), iops, thousands, rate, rate_unit, size, size_unit, took_ms)
+            return True
+        return self._detail(bare) or _OTHER.match(bare) is not None
+
+    def _direction(self, number: int, label: str, direction: str) -> LoadRun:
+        assert self._group is not None
+        (name, jobs), run = self._group, self._begin(number, label)
+        run.name = f"{name}, {direction}"
+        self._in_group.append(run)
+        self._unit = ""
+        if job := self._jobs.get(name):
+            run.clients = jobs * job.depth
+            run.block_bytes = job.sizes.get(direction[0].upper())
+        return run
+
+    def _detail(self, bare: str) -> bool:
+        """Take a line below a direction's rates; return whether it is one."""
+        run = self._open
+        if run is None:
+            return False
+        if match := _LATENCY.match(bare):
+            unit_ms = _MS[match[2]]
+            if match[1] == "lat" or run.mean_ms is None:
+                run.mean_ms = float(match[7]) * unit_ms
+            if match[1] == "clat":
+                run.latency_ms["min"] = float(match[3]) * THOUSANDS[match[4]] * unit_ms
+                run.latency_ms["max"] = float(match[5]) * THOUSANDS[match[6]] * unit_ms
+        elif match := _HEAD.match(bare):
+            self._unit = match[1]
+        elif bare.startswith("|") and self._unit and (found := _PERCENTILES.findall(bare)):
+            for percent, value in found:
+                run.latency_ms[f"{float(percent):g} %"] = int(value) * _MS[self._unit]
+        elif match := _ISSUED.match(bare):
+            for one in self._in_group:
+                if not one.name.endswith("trim"):
+                    one.transactions = int(match[1 if one.name.endswith("read") else 2])
+        else:
+            return False
+        return True
+
+
+def _rates(
+    run: LoadRun, iops: str, thousands: str, rate: str, rate_unit: str, size: str, size_unit: str, took_ms: str
+) -> None:
+    run.per_s = float(iops) * THOUSANDS[thousands]
+    run.bytes_per_s = float(rate) * _BYTES[rate_unit]
+    run.bytes = float(size) * _BYTES[size_unit]
+    run.seconds = int(took_ms) / 1000
+
+
+def _sizes(text: str) -> dict[str, int]:
+    """Return the size of requests by direction's letter; a direction with several sizes is left out."""
+    found = {}
+    for letter, low, low_unit, high, high_unit in _SIZES.findall(text):
+        least, most = float(low) * _BYTES[low_unit], float(high) * _BYTES[high_unit]
+        if least == most:
+            found[letter] = int(least)
+    return found

@@ -1,0 +1,97 @@
+"""The form in which sysbench, pgbench, HammerDB and fio are read: one object for each run or direction of a job.
+
+It has numbers as they are printed. What must follow from what is asked by rules/load_run.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bufferlab.audit.parsers.text import Place
+
+MAX_RUNS = 10_000
+MAX_INTERVALS = 1_000_000
+#: A factor of a number that is printed short: fio's "21.4k" is 21,400.
+THOUSANDS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadInterval:
+    """A line of progress: the second at its end, and the rate since the line above."""
+
+    place: Place
+    end_s: float
+    per_s: float
+
+
+@dataclass
+class LoadRun:
+    """A run of a load generator, or one direction (read, write) of a job of fio. None: not printed."""
+
+    tool: str
+    place: Place
+    name: str = ""
+    """The name of a job."""
+    clients: int | None = None
+    """Threads, clients, virtual users; of fio, jobs times their depth."""
+    seconds: float | None = None
+    transactions: int | None = None
+    """Transactions, events or requests that were counted."""
+    per_s: float | None = None
+    """The rate as printed."""
+    mean_ms: float | None = None
+    latency_ms: dict[str, float] = field(default_factory=dict)
+    """Percentiles by name ("95 %"), and the least ("min") and the greatest ("max")."""
+    latency_sum_ms: float | None = None
+    paced: bool = False
+    """Whether transactions begin at a given rate: one may wait before a client takes it."""
+    intervals: list[LoadInterval] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)
+    """The clients that ended before the run did."""
+    nopm: int | None = None
+    """HammerDB's New-Orders per minute."""
+    tpm: int | None = None
+    """HammerDB's transactions per minute, as the database counts them."""
+    queries: dict[str, int] = field(default_factory=dict)
+    """sysbench's queries by kind, with their total."""
+    block_bytes: int | None = None
+    """The one size of all requests of a job of fio."""
+    bytes: float | None = None
+    bytes_per_s: float | None = None
+
+    @property
+    def title(self) -> str:
+        """The run in a sentence: "pgbench", "fio's randread, read"."""
+        return f"{self.tool}'s {self.name}" if self.name else self.tool
+
+
+class LoadParser:
+    """A parser that takes lines one after another; `runs` are those found so far. Derived for each program."""
+
+    tool = ""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._runs: list[LoadRun] = []
+        self._open: LoadRun | None = None
+        self._kept = 0
+
+    @property
+    def runs(self) -> list[LoadRun]:
+        """The runs that have a result, not only a beginning."""
+        return [run for run in self._runs if run.intervals or {run.per_s, run.transactions, run.nopm} != {None}]
+
+    def take(self, number: int, text: str, label: str) -> bool:
+        """Parse a line under a caption's label; return whether it is this program's."""
+        raise NotImplementedError
+
+    def _begin(self, number: int, label: str) -> LoadRun:
+        self._open = LoadRun(self.tool, Place(self.file, number, label))
+        if len(self._runs) < MAX_RUNS:
+            self._runs.append(self._open)
+        return self._open
+
+    def _line(self, run: LoadRun, place: Place, end_s: str, per_s: str) -> None:
+        if self._kept < MAX_INTERVALS:
+            run.intervals.append(LoadInterval(place, float(end_s), float(per_s)))
+            self._kept += 1

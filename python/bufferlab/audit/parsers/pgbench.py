@@ -1,0 +1,81 @@
+"""Parses pgbench's report and its lines of progress: PostgreSQL 9.4 to 18.
+
+Follows `printResults` and `printProgressReport` in src/bin/pgbench/pgbench.c, and what pgbench 15 printed here.
+"""
+
+from __future__ import annotations
+
+import re
+
+from bufferlab.audit.parsers.load_run import LoadParser, LoadRun
+from bufferlab.audit.parsers.text import Place
+
+_F = r"(\d{1,15}(?:\.\d{1,6})?)"
+_PROGRESS = re.compile(rf"progress: {_F} s, {_F} tps, lat {_F}")
+_TYPE = re.compile(r"transaction type: |pgbench \(\d")
+_CLIENTS = re.compile(r"number of clients: (\d{1,9})\s*$")
+_DURATION = re.compile(r"duration: (\d{1,9}) s\s*$")
+_DONE = re.compile(r"number of transactions actually processed: (\d{1,15})(?:/\d{1,15})?\s*$")
+_MEAN = re.compile(rf"latency average(?: =|:) {_F} ms")
+_LAG = re.compile(r"rate limit schedule lag: ")
+_TPS = re.compile(rf"tps = {_F} \((including|excluding|without)")
+_ABORTED = re.compile(r"(?:pgbench: error: )?client (\d{1,9}) (?:script \d{1,9} )?aborted")
+_INCOMPLETE = re.compile(r"(?:pgbench: error: )?Run was aborted")
+_OTHER = re.compile(
+    r"(?:scaling factor|query mode|partition method|partitions|number of threads|number of transactions per client|"
+    r"maximum number of tries|number of failed transactions|number of transactions (?:above|skipped|retried)|"
+    r"total number of retries|latency stddev|initial connection time|average connection time|"
+    r"statement latencies in milliseconds|SQL script \d|starting vacuum)\b"
+)
+
+
+class PgbenchParser(LoadParser):
+    """A parser of pgbench's lines. Progress comes before the report, on standard error."""
+
+    tool = "pgbench"
+
+    def take(self, number: int, text: str, label: str) -> bool:
+        """Parse a line under a caption's label; return whether it is pgbench's."""
+        bare = text.strip()
+        if match := _PROGRESS.match(bare):
+            run = self._current(number, label, fresh=False)
+            self._line(run, Place(self.file, number, label), match[1], match[2])
+            return True
+        if match := _ABORTED.match(bare):
+            self._current(number, label, fresh=False).lost.add(match[1])
+            return True
+        if _TYPE.match(bare):
+            self._current(number, label, fresh=True)
+            return True
+        if self._open is None:
+            return False
+        return _OTHER.match(bare) is not None or _report(self._open, bare)
+
+    def _current(self, number: int, label: str, *, fresh: bool) -> LoadRun:
+        """Return the run that a line belongs to: a new one after a report, or where a report begins again."""
+        run = self._open
+        if run is None or run.per_s is not None or (fresh and run.clients is not None):
+            return self._begin(number, label)
+        return run
+
+
+def _report(run: LoadRun, bare: str) -> bool:
+    """Take a line of the report into a run; return whether it is one."""
+    if match := _CLIENTS.match(bare):
+        run.clients = int(match[1])
+    elif match := _DURATION.match(bare):
+        run.seconds = float(match[1])
+    elif match := _DONE.match(bare):
+        run.transactions = int(match[1])
+    elif match := _MEAN.match(bare):
+        run.mean_ms = float(match[1])
+    elif _LAG.match(bare):
+        run.paced = True
+    elif match := _TPS.match(bare):
+        # Older ones print two: the time to connect belongs to no transaction, so the later one is kept.
+        run.per_s = float(match[1])
+    elif _INCOMPLETE.match(bare):
+        run.lost.add("")
+    else:
+        return False
+    return True

@@ -1,0 +1,205 @@
+"""Rules about the reports of load generators: totals and counts, latencies, requests in flight, clients that ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from bufferlab.audit.case import Case, Finding
+from bufferlab.audit.parsers.load_run import LoadRun
+from bufferlab.chapter.words import plural
+from bufferlab.units import format_percent
+
+#: Programs read their clocks a moment before or after they count; on a busy machine sysbench's are 3 % apart.
+_CLOCKS = 0.05
+#: Numbers of one clock differ by their rounding only.
+_ROUNDED = 0.005
+#: HammerDB draws 10 of 23 transactions as New-Orders; some databases count further statements as transactions.
+_LEAST_TPM_PER_NOPM = 2.0
+
+_Sum = tuple[str, float, float]
+"""The name of a number, the number as printed, and what the others make."""
+
+
+def load_totals(case: Case) -> Iterator[Finding]:
+    """Compare the totals of a load generator's report with the counts, times and lines that they follow from.
+
+    Yield a finding for each run with totals that do not follow.
+    """
+    for run in case.loads():
+        found = [*_of_counts(run), *_of_latencies(run), *_of_bytes(run), *_of_lines(run), *_of_minutes(run)]
+        if found:
+            yield _load_totals_finding(run, found)
+
+
+def _off(name: str, said: float | None, should: float | None, tolerance: float, step: float = 0.0) -> Iterator[_Sum]:
+    """Yield a number that is further from what it should be than the tolerance and a step of its last digit."""
+    if said is not None and should is not None and abs(said - should) > tolerance * abs(should) + step:
+        yield name, said, should
+
+
+def _of_counts(run: LoadRun) -> Iterator[_Sum]:
+    counted = run.transactions / run.seconds if run.transactions is not None and run.seconds else None
+    # fio cuts its rates off after the whole number.
+    yield from _off("per second, by count and time", run.per_s, counted, _CLOCKS, 1.0)
+    if {"read", "write", "other", "total"} <= run.queries.keys():
+        parts = sum(run.queries[kind] for kind in ("read", "write", "other"))
+        yield from _off("queries in all, by their kinds", run.queries["total"], parts, 0.0, 0.5)
+
+
+def _of_latencies(run: LoadRun) -> Iterator[_Sum]:
+    if run.latency_sum_ms is not None and run.transactions:
+        mean_ms = run.latency_sum_ms / run.transactions
+        yield from _off("mean latency in ms, by sum and count", run.mean_ms, mean_ms, _ROUNDED, 0.0051)
+
+
+def _of_bytes(run: LoadRun) -> Iterator[_Sum]:
+    if run.bytes is not None and run.seconds:
+        yield from _off(
+            "KiB per second, by bytes and time", _kib(run.bytes_per_s), _kib(run.bytes / run.seconds), _CLOCKS, 1
+        )
+    if run.block_bytes and run.per_s is not None:
+        size = run.block_bytes
+        yield from _off(
+            "KiB per second, by requests and their size",
+            _kib(run.bytes_per_s),
+            _kib(run.per_s * size),
+            _CLOCKS,
+            size / 1024,
+        )
+
+
+def _kib(size_bytes: float | None) -> float | None:
+    return size_bytes / 1024 if size_bytes is not None else None
+
+
+def _of_lines(run: LoadRun) -> Iterator[_Sum]:
+    """Compare the interval lines with the whole; they may lack the last one, whose rate is not negative."""
+    lines, seconds, per_s = run.intervals, run.seconds, run.per_s
+    if not lines or not seconds or per_s is None:
+        return
+    ends = [0.0, *(line.end_s for line in lines)]
+    steps = [b - a for a, b in pairwise(ends)]
+    if min(steps) <= 0 or max(steps) > 1.5 * min(steps):
+        return
+    counted = sum(step * line.per_s for step, line in zip(steps, lines, strict=True)) / seconds
+    if counted > per_s or abs(ends[-1] - seconds) <= _CLOCKS * seconds:
+        yield from _off("per second, by the interval lines", per_s, counted, 2 * _CLOCKS, 1.0)
+
+
+def _of_minutes(run: LoadRun) -> Iterator[_Sum]:
+    if run.nopm and run.tpm and run.tpm < _LEAST_TPM_PER_NOPM * run.nopm:
+        yield "TPM, at 2.3 transactions for each New-Order", run.tpm, 2.3 * run.nopm
+
+
+def _load_totals_finding(run: LoadRun, found: list[_Sum]) -> Finding:
+    listed = "; ".join(f"{name}: {said:,.6g} printed, {should:,.6g} follows" for name, said, should in found)
+    return Finding(
+        run.place,
+        f"{run.title} has numbers that do not follow from each other: {listed}",
+        "one of the two is of another run, in another unit, or was changed",
+        "; ".join(f"{should:,.6g} {name}, if these are right" for name, _, should in found),
+        {
+            "what": [name for name, *_ in found],
+            "said": [said for _, said, _ in found],
+            "follows": [should for *_, should in found],
+        },
+    )
+
+
+#: Bins of sysbench's histogram are 1.8 % wide, those of fio 1.6 %; the middle of one may lie above the maximum.
+_BIN = 0.02
+_LAST_DIGIT_MS = 0.011
+
+
+def latency_order(case: Case) -> Iterator[Finding]:
+    """Find latencies of load generators that are not in the order least, percentiles, greatest; or a mean outside.
+
+    Yield a finding for each such run.
+    """
+    for run in case.loads():
+        ordered = sorted(
+            (float(name[:-2]), name, value) for name, value in run.latency_ms.items() if name.endswith(" %")
+        )
+        named = [(name, value) for _, name, value in ordered]
+        ends = [(end, [(end, run.latency_ms[end])] if end in run.latency_ms else []) for end in ("min", "max")]
+        (_, least), (_, most) = ends
+        mean = [("the mean", run.mean_ms)] if run.mean_ms is not None else []
+        chains = ([*least, *named, *most], [*least, *mean, *most])
+        wrong = [
+            (low, high)
+            for chain in chains
+            for low, high in pairwise(chain)
+            if low[1] > high[1] * (1 + _BIN) + _LAST_DIGIT_MS
+        ]
+        if wrong:
+            yield _latency_order_finding(run, wrong[0])
+
+
+def _latency_order_finding(run: LoadRun, wrong: tuple[tuple[str, float], tuple[str, float]]) -> Finding:
+    (lower, low), (higher, high) = wrong
+    return Finding(
+        run.place,
+        f"{run.title}: {lower} of the latencies is {low:g} ms, and {higher} is {high:g} ms",
+        "they cannot be of the same transactions in the same unit: one of the two is wrong",
+        f"{lower}: at most {high:g} ms, if {higher} is right",
+        {"lower": lower, "lower_ms": low, "higher": higher, "higher_ms": high},
+    )
+
+
+def in_flight(case: Case) -> Iterator[Finding]:
+    """Find reports with more transactions in flight than clients: rate times mean latency, by Little's law.
+
+    A client without a given rate has one transaction at a time, a job of fio as many as its depth. With a given rate
+    transactions wait for a client, so such runs are left out.
+
+    Yield a finding for each such run.
+    """
+    for run in case.loads():
+        rate = run.per_s
+        if rate is None and run.transactions is not None and run.seconds:
+            rate = run.transactions / run.seconds
+        if rate is None or run.mean_ms is None or not run.clients or run.paced:
+            continue
+        flying = rate * run.mean_ms / 1000
+        # A mean is printed with two or three decimals.
+        if flying > run.clients * (1 + 2 * _CLOCKS) + rate * _LAST_DIGIT_MS / 1000:
+            yield _in_flight_finding(run, rate, flying)
+
+
+def _in_flight_finding(run: LoadRun, rate: float, flying: float) -> Finding:
+    assert run.clients is not None
+    return Finding(
+        run.place,
+        f"{run.title}: {rate:,.6g} per second of {run.mean_ms:g} ms each keep {flying:.3g} in flight, and there are"
+        f" {run.clients} clients",
+        "a client has one transaction at a time: rate, latency or the number of clients is of another run or unit",
+        f"at most {run.clients / rate * 1000:.4g} ms each, if rate and clients are right",
+        {"per_s": rate, "mean_ms": run.mean_ms, "clients": run.clients, "in_flight": flying},
+    )
+
+
+def clients_lost(case: Case) -> Iterator[Finding]:
+    """Find reports of runs in which clients ended early: the load was smaller than the report says.
+
+    Sources: "FINISHED FAILED" of HammerDB, "client N aborted" and "Run was aborted" of pgbench.
+
+    Yield a finding for each such run.
+    """
+    for run in case.loads():
+        if run.lost:
+            yield _clients_lost_finding(run)
+
+
+def _clients_lost_finding(run: LoadRun) -> Finding:
+    lost = len(run.lost)
+    of = f" of {run.clients} ({format_percent(lost / run.clients)})" if run.clients else ""
+    return Finding(
+        run.place,
+        f"{run.title}: {plural(lost, 'client')}{of} ended with an error before the run did",
+        "the result is of fewer clients than it names, and of less and less load",
+        f"{plural(run.clients - lost, 'client')} at the end"
+        if run.clients
+        else "none: look for the error, and run it again",
+        {"lost": lost, "clients": run.clients},
+    )

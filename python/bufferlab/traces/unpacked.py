@@ -1,0 +1,109 @@
+"""Takes the bytes of a stranger's file into memory: unpacks .zst, and refuses what would exhaust the machine.
+
+A small file may unpack to any size, and one request of a block trace may touch any number of pages. Both are bounded by
+the memory that is free.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any
+
+from bufferlab.errors import DataFileError, EnvironmentLackingError
+from bufferlab.units import format_bytes
+
+#: polars takes some times the bytes of a text for its columns.
+_SHARE_OF_MEMORY = 8
+#: An access takes thirteen bytes, and some times as many while pages are numbered and counted.
+_BYTES_OF_ACCESS = 128
+_CHUNK_BYTES = 1 << 20
+_MEMORY_UNKNOWN_BYTES = 1 << 30
+
+
+def most_bytes() -> int:
+    """Return the most bytes of a file that may be taken into memory."""
+    return _available_bytes() // _SHARE_OF_MEMORY
+
+
+def most_accesses() -> int:
+    """Return the most accesses that a file may have."""
+    return min(_available_bytes() // _BYTES_OF_ACCESS, (1 << 32) - 1)
+
+
+def _available_bytes() -> int:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        return _MEMORY_UNKNOWN_BYTES
+
+
+def is_packed(path: Path) -> bool:
+    """Return whether a name is one of a file that zstd made."""
+    return path.suffix.lower() == ".zst"
+
+
+def require_regular(path: Path) -> None:
+    """Raise DataFileError for a device or a pipe, which may have no end; raise OSError where there is no file."""
+    if not S_ISREG(path.stat().st_mode):
+        raise DataFileError("not a regular file", str(path), "give a file, not a device or a pipe")
+
+
+def first_bytes(path: Path, count: int) -> bytes:
+    """Return the first bytes of a file's contents, unpacked. Raise DataFileError or OSError."""
+    if is_packed(path):
+        return _unpacked(path, count, cut=True)
+    with path.open("rb") as file:
+        return file.read(count)
+
+
+def all_bytes(path: Path) -> bytes:
+    """Return the contents of a file, unpacked. Raise DataFileError when they are too large, or OSError."""
+    most = most_bytes()
+    if is_packed(path):
+        return _unpacked(path, most, cut=False)
+    size_bytes = path.stat().st_size
+    if size_bytes > most:
+        raise _too_large(path, most)
+    return path.read_bytes()
+
+
+def _unpacked(path: Path, most: int, *, cut: bool) -> bytes:
+    zstd = _zstd()
+    found = bytearray()
+    try:
+        with zstd.open(path, "rb") as file:
+            while piece := file.read(_CHUNK_BYTES):
+                found += piece
+                if cut and len(found) >= most:
+                    return bytes(found[:most])
+                if len(found) > most:
+                    raise _too_large(path, most)
+    except (zstd.ZstdError, EOFError, MemoryError) as error:
+        raise DataFileError(f"zstd cannot unpack it: {error}", str(path), "copy the whole file again") from error
+    return bytes(found)
+
+
+def _zstd() -> Any:
+    try:
+        if sys.version_info >= (3, 14):
+            from compression import zstd
+        else:
+            from backports import zstd
+    except ImportError as error:
+        hint = "unpack it with zstd -d, or install the package backports.zstd"
+        raise EnvironmentLackingError("this Python cannot read .zst", "curve", hint) from error
+    return zstd
+
+
+def _too_large(path: Path, most: int) -> DataFileError:
+    what = f"it holds more than {format_bytes(most)}, an eighth of the memory that is free"
+    return DataFileError(what, str(path), "cut the trace, or use a machine with more memory")
+
+
+def too_many(path: Path) -> DataFileError:
+    """Return the error for a file with more accesses than the free memory suffices for."""
+    what = f"it has more than {most_accesses():,} accesses, for which the free memory suffices"
+    return DataFileError(what, str(path), "cut the trace, or use a machine with more memory")

@@ -1,0 +1,192 @@
+"""Rules about iostat's columns, the status text's counters, set-ups, lines and files: each border from both sides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bufferlab.audit.audit import audit_evidence
+from bufferlab.audit.case import Finding
+from support.audit_files import FIXTURES, evidence_of, found, text_of
+
+STATUS, DISCARDS = "real/mysql-5.7-32m/run.status.txt", "iostat/sysstat-12.6-discards.txt"
+LOG, PGBENCH = "real/mysql-5.7-32m/run.tpcc.log", "load/pgbench-15-progress.txt"
+HEAD = (
+    "Device r/s rkB/s r_await rareq-sz w/s wkB/s w_await wareq-sz d/s dkB/s d_await dareq-sz f/s f_await aqu-sz %util"
+)
+
+
+def lines(count: int, *, queue: float, flush_ms: float = 2.0, discard_ms: float = 4.0, util: float = 50.0) -> str:
+    """Reports in which reads, writes, discards and flushes keep 0.4, 0.3, 0.2 and 0.1 requests in the queue."""
+    row = f"vda 400 6400 1.00 16 150 1200 2.00 8 50 200 {discard_ms} 4 50 {flush_ms} {queue} {util}"
+    return "".join(f"{HEAD}\n{row}\n\n" for _ in range(count))
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (lines(3, queue=1.0), 0),
+        (lines(3, queue=1.2), 0),
+        (lines(3, queue=1.21), 1),
+        (lines(3, queue=0.8), 0),
+        (lines(3, queue=0.79), 1),
+        (lines(2, queue=9.0), 0),
+        # Discards and flushes are part of the queue: without them 0.7 would be right.
+        (lines(3, queue=0.7), 1),
+        (lines(3, queue=0.7, flush_ms=0, discard_ms=0), 0),
+        (lines(3, queue=1.0).replace(" f_await", " x").replace(" f/s", " y"), 0),
+        (lines(3, queue=0.7).replace(" f_await", " x").replace(" f/s", " y"), 1),
+    ],
+)
+def test_a_queue_is_the_requests_times_their_waits(text: str, count: int) -> None:
+    assert len(found(text, "littles-law")) == count
+
+
+def test_a_line_of_short_queues_or_without_waits_is_not_judged() -> None:
+    short = lines(3, queue=0.05).replace("400 6400 1.00", "1 16 1.00").replace("150 1200 2.00", "1 8 2.00")
+    assert found(short.replace(" 50 200 4.0 4 50 2.0 ", " 0 0 0 0 0 0 "), "littles-law") == []
+    assert found(lines(3, queue=9.0).replace("r_await", "await"), "littles-law") == []
+    assert found(text_of(DISCARDS), "littles-law") == []
+
+
+@pytest.mark.parametrize(("util", "count"), [(100.4, 0), (105.0, 0), (105.1, 1)])
+def test_a_device_may_be_busy_for_a_little_more_than_the_interval(util: float, count: int) -> None:
+    assert len(found(lines(1, queue=1.0, util=util), "busy-above-whole")) == count
+
+
+@pytest.mark.parametrize(
+    ("kib_per_s", "rule"),
+    [
+        ("6400", ""), ("6780", ""), ("6790", "request-sizes"), ("6030", ""), ("6010", "request-sizes"),
+        ("25600", "request-sizes"), ("1600", "request-sizes"), ("12800", "sectors-as-kib"),
+    ],
+)  # fmt: skip
+def test_bytes_are_the_requests_times_their_size(kib_per_s: str, rule: str) -> None:
+    text = lines(1, queue=1.0).replace(" 6400 ", f" {kib_per_s} ")
+    for name in ("request-sizes", "sectors-as-kib"):
+        assert len(found(text, name)) == (name == rule), name
+
+
+def test_megabytes_and_discards_follow_from_requests_too() -> None:
+    megabytes = lines(1, queue=1.0).replace("rkB/s", "rMB/s").replace(" 6400 ", " 6.25 ")
+    assert found(megabytes, "request-sizes") == []
+    assert len(found(megabytes.replace(" 6.25 ", " 25.00 "), "request-sizes")) == 1
+    (finding,) = found(lines(1, queue=1.0).replace("50 200 4.0", "50 800 4.0"), "request-sizes")
+    assert finding.numbers["column"] == "dkB/s"
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        (("Pages read 47431,", "Pages read 26377,"), 0),
+        (("Pages read 47431,", "Pages read 26376,"), 1),
+        (("created 703,", "created 501,"), 0),
+        (("created 703,", "created 500,"), 1),
+        (("29235 OS file writes", "15973 OS file writes"), 1),
+    ],
+)
+def test_a_counter_may_stand_still_and_not_fall(change: tuple[str, str], count: int) -> None:
+    assert len(found(text_of(STATUS, [change]), "counters-fall")) == count
+
+
+def test_no_rate_is_taken_over_reads_that_fell() -> None:
+    text = text_of(STATUS, [("Pages read 47431,", "Pages read 4743,")])
+    (run,) = audit_evidence([evidence_of(text)]).case.runs
+    assert run.rates() is None
+    assert found(text.replace("0.00 reads/s", "0.00 reads/s"), "idle-rates") == []
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        # 471 free of 2,047: 1 % more than the pool are 2,067.47.
+        (("Database pages     1530", "Database pages     1596"), 0),
+        (("Database pages     1530", "Database pages     1597"), 1),
+    ],
+)
+def test_pages_fit_into_the_pool(change: tuple[str, str], count: int) -> None:
+    assert len(found(text_of(STATUS, [change]), "pages-in-pool")) == count
+
+
+@pytest.mark.parametrize(("modified", "count"), [(1000, 0), (1010, 0), (1011, 1)])
+def test_modified_pages_are_database_pages(modified: int, count: int) -> None:
+    text = f"Buffer pool size   2047\nFree buffers       1\nDatabase pages     1000\nModified db pages  {modified}\n"
+    assert len(found(text, "pages-in-pool")) == count
+
+
+@pytest.mark.parametrize(
+    ("said", "count"),
+    [
+        ("1 warehouse, 8 connections", 0),
+        ("20 warehouses", 1),
+        ("Connections\t32", 1),
+        ("| Warehouses | 1 |", 0),
+        # Settings of several runs: one of them is this one.
+        ("8 connections, then 32 connections", 0),
+        ("max connections = 500, max_connections=500", 0),
+        ("4 cores, 8 threads", 0),
+        ("Runtime 60s", 0),
+        ("Runtime 80s", 0),  # With the ramp-up of 20 s.
+        ("Runtime 600s", 1),
+        ("Runtime 1 min", 0),
+    ],
+)
+def test_what_a_text_says_is_held_against_the_log(said: str, count: int) -> None:
+    assert len(found(f"{said}\n{text_of(LOG)}", "set-up-said")) == count
+
+
+def test_the_caption_of_a_run_is_held_against_its_log() -> None:
+    assert len(found(f"connections = 16\n{text_of(LOG)}", "set-up-said")) == 1
+    assert found(f"connections = 8\n{text_of(LOG)}", "set-up-said") == []
+
+
+@pytest.mark.parametrize(("said", "count"), [("4 clients", 0), ("16 clients", 1), ("scale 2, 10 warehouses", 0)])
+def test_the_clients_of_a_load_generator_are_held_against_the_text(said: str, count: int) -> None:
+    assert len(found(f"{said}\n{text_of(PGBENCH)}", "set-up-said")) == count
+
+
+def progress(*ends: float) -> str:
+    return "".join(f"progress: {end} s, 100.0 tps, lat 40.0 ms stddev 1.0\n" for end in ends)
+
+
+@pytest.mark.parametrize(
+    ("ends", "missing"),
+    [
+        ((5, 10, 15, 20, 25, 30), []),
+        ((5, 10, 15, 25, 30, 35), [20.0]),
+        ((5, 10, 25, 30, 35, 40), [15.0, 20.0]),
+        ((5, 10, 15, 22.5, 25, 30), []),
+        ((5, 10, 15, 22.6, 25, 30), [20.0]),  # A line that is late by more than a half is another one.
+        ((10, 15, 20, 25, 30, 35), []),  # What is before the first line was cut.
+        ((5, 10, 20, 25, 30), []),  # Too few lines.
+        ((5, 15, 20, 30, 35, 45), []),  # As many gaps are a choice.
+    ],
+)
+def test_a_line_that_lacks_between_others_is_missed(ends: tuple[float, ...], missing: list[float]) -> None:
+    assert [one for finding in found(progress(*ends), "missing-lines") for one in _at(finding)] == missing
+
+
+def _at(finding: Finding) -> list[float]:
+    at = finding.numbers["at_s"]
+    assert isinstance(at, list)
+    return at
+
+
+def test_two_files_are_the_same_by_every_line() -> None:
+    text = text_of(LOG)
+    names = ("a.log", "b.log", "c.log")
+    for texts, count in (
+        ((text, text, text), 1),
+        ((text, text.replace("238", "239"), text), 1),
+        ((text, text + "\n"), 0),
+    ):
+        audit = audit_evidence([evidence_of(one, name) for one, name in zip(texts, names, strict=False)])
+        assert len([one for one in audit.findings if one.rule == "same-file-twice"]) == count
+    assert (FIXTURES / "planted/one-file-twice").is_dir()
+
+
+def test_the_same_settings_for_two_runs_are_no_file_given_twice() -> None:
+    settings = Path(FIXTURES / "real/mysql-5.7-32m/run.cnf").read_text()
+    audit = audit_evidence([evidence_of(settings, "a.cnf"), evidence_of(settings, "b.cnf")])
+    assert audit.findings == ()

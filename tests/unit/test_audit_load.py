@@ -1,0 +1,179 @@
+"""sysbench, pgbench, HammerDB and fio: their reports are read to the number, and each rule's border from both sides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bufferlab.audit.audit import audit_files
+from bufferlab.audit.parsers.load_run import LoadRun
+from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
+
+CLEAN = sorted((FIXTURES / "load").glob("*.txt"))
+SYSBENCH, PGBENCH = "load/sysbench-1.0.20-oltp.txt", "load/pgbench-15-progress.txt"
+FIO, MIXED, HAMMERDB = "load/fio-3.33-randread.txt", "load/fio-3.33-mixed.txt", "load/hammerdb-4.7-made.txt"
+
+
+def loads(text: str) -> list[LoadRun]:
+    return evidence_of(text).loads
+
+
+@pytest.mark.parametrize("path", CLEAN, ids=lambda path: path.stem)
+def test_nothing_is_found_in_what_the_programs_printed(path: Path) -> None:
+    audit = audit_files([path])
+    assert audit.findings == ()
+    assert [*audit.case.loads()]
+
+
+def test_sysbench_is_read_with_its_lines_queries_and_latencies() -> None:
+    (run,) = loads(text_of(SYSBENCH))
+    assert (run.tool, run.clients, run.seconds, run.transactions, run.per_s) == ("sysbench", 4, 30.0377, 13444, 447.56)
+    assert run.queries == {"read": 188678, "write": 53779, "other": 27017, "total": 269474}
+    assert (run.mean_ms, run.latency_sum_ms) == (8.93, 120032.10)
+    assert run.latency_ms == {"min": 0.38, "max": 456.89, "95 %": 22.69}
+    assert [(line.end_s, line.per_s) for line in run.intervals][:2] == [(5, 490.42), (10, 575.80)]
+
+
+def test_sysbench_without_sql_is_read_too() -> None:
+    (cpu,) = loads(text_of("load/sysbench-1.0.20-cpu.txt"))
+    assert (cpu.clients, cpu.transactions, cpu.per_s) == (1, 19634, 3475.02)
+    (fileio,) = loads(text_of("load/sysbench-1.0.20-fileio.txt"))
+    assert (fileio.clients, fileio.transactions, fileio.per_s, fileio.intervals) == (2, 97760, None, [])
+
+
+def test_the_older_words_of_sysbench_are_read() -> None:
+    text = """sysbench 0.5:  multi-threaded system evaluation benchmark
+Number of threads: 8
+[  10s] threads: 8, tps: 123.40, reads: 1727.60, writes: 493.60, response time: 88.12ms (95%), errors: 0.00
+    transactions:                        1234   (123.39 per sec.)
+General statistics:
+    total time:                          10.0010s
+    total number of events:              1234
+    response time:
+         min:                                  3.12ms
+         avg:                                 64.80ms
+         max:                                301.00ms
+         approx.  95 percentile:              88.12ms
+"""
+    (run,) = loads(text)
+    assert (run.clients, run.transactions, run.mean_ms) == (8, 1234, 64.8)
+    assert run.latency_ms == {"min": 3.12, "max": 301.0, "95 %": 88.12}
+    assert [line.per_s for line in run.intervals] == [123.4]
+
+
+def test_pgbench_is_read_with_its_progress() -> None:
+    (run,) = loads(text_of(PGBENCH))
+    assert (run.clients, run.seconds, run.transactions, run.per_s) == (4, 30, 19466, 649.613289)
+    assert (run.mean_ms, run.paced, len(run.intervals), run.intervals[-1].per_s) == (6.153, False, 6, 712.3)
+    (paced,) = loads(text_of("load/pgbench-15-rate.txt"))
+    assert paced.paced
+    (counted,) = loads(text_of("load/pgbench-15-select.txt"))
+    assert (counted.seconds, counted.transactions) == (None, 400)
+
+
+def test_of_the_two_rates_of_older_pgbench_the_one_without_connecting_is_kept() -> None:
+    text = """transaction type: TPC-B (sort of)
+number of clients: 10
+duration: 60 s
+number of transactions actually processed: 30000
+latency average: 20.000 ms
+tps = 499.1 (including connections establishing)
+tps = 500.2 (excluding connections establishing)
+"""
+    first, second = loads(text + text)
+    assert (first.per_s, first.mean_ms, second.transactions) == (500.2, 20.0, 30000)
+
+
+def test_hammerdb_is_read_in_both_orders_of_its_result() -> None:
+    (run,) = loads(text_of(HAMMERDB))
+    assert (run.clients, run.seconds, run.nopm, run.tpm, run.lost) == (2, 180, 8420, 19402, set())
+    (older,) = loads("Vuser 1:TEST RESULT : System achieved 60501 SQL Server TPM at 13207 NOPM")
+    assert (older.nopm, older.tpm) == (13207, 60501)
+    assert len(loads(text_of(HAMMERDB) * 2)) == 2
+
+
+def test_the_new_orders_of_hammerdb_divide_the_reads_of_the_status_text() -> None:
+    status = (
+        f"2026-01-01 10:0{at}:00 0x7f INNODB MONITOR OUTPUT\nPages read {read}, created 5, written 6\nFree buffers 1\n"
+        for at, read in ((0, 1000), (3, 85200))
+    )
+    (run,) = audit_of(text_of(HAMMERDB) + "".join(status)).case.runs
+    assert run.new_orders_per_s == pytest.approx(8420 / 60)
+
+
+def test_fio_is_read_by_job_and_direction() -> None:
+    (run,) = loads(text_of(FIO))
+    assert (run.title, run.clients, run.transactions, run.per_s) == ("fio's randread, read", 1, 2898, 289)
+    assert (run.block_bytes, run.bytes_per_s, run.seconds) == (16384, 4636 * 1024, 10.001)
+    assert run.latency_ms["min"] == pytest.approx(0.039)
+    assert run.latency_ms["max"] == pytest.approx(1117.3)
+    assert run.latency_ms["99.99 %"] == pytest.approx(1115.685)
+    reads, writes = loads(text_of(MIXED))
+    assert (reads.clients, reads.transactions, writes.transactions) == (8, 32944, 14080)
+    assert reads.latency_ms["min"] == pytest.approx(0.000621)
+    _, second = loads(text_of("load/fio-3.33-two-jobs.txt"))
+    assert (second.title, second.per_s, second.block_bytes) == ("fio's b, write", 21400, 4096)
+
+
+def test_fio_2_is_read() -> None:
+    text = """job: (g=0): rw=randread, bs=4K-4K/4K-4K/4K-4K, ioengine=sync, iodepth=1
+job: (groupid=0, jobs=1): err= 0: pid=5
+  read : io=40.0MB, bw=4096.0KB/s, iops=1024, runt= 10000msec
+    clat (usec): min=100, max=9000, avg=970.00, stdev=10.00
+"""
+    (run,) = loads(text)
+    assert (run.per_s, run.seconds, run.bytes_per_s) == (1024, 10, 4096 * 1024)
+    assert run.mean_ms == pytest.approx(0.97)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "rule", "count"),
+    [
+        # 19,466 in 30 s are 648.9 a second; 5 % and one transaction of it are 33.4.
+        (PGBENCH, ("tps = 649.6", "tps = 682.2"), "load-totals", 0),
+        (PGBENCH, ("tps = 649.6", "tps = 682.4"), "load-totals", 1),
+        # The six lines make 648.8; 10 % and one of it are 65.9.
+        (PGBENCH, ("progress: 5.0 s, 700.2", "progress: 5.0 s, 1059.0"), "load-totals", 0),
+        (PGBENCH, ("progress: 5.0 s, 700.2", "progress: 5.0 s, 1160.0"), "load-totals", 1),
+        (SYSBENCH, ("total:                           269474", "total: 269475"), "load-totals", 1),
+        (SYSBENCH, ("8.93", "8.97"), "load-totals", 0),
+        (SYSBENCH, ("8.93", "8.98"), "load-totals", 1),
+        # Lines that end before the run does may be slower than the whole by any amount, not faster.
+        (SYSBENCH, ("[ 5s ] thds: 4 tps: 490.42", "[ 5s ] thds: 4 tps: 90.42"), "load-totals", 0),
+        (SYSBENCH, ("[ 5s ] thds: 4 tps: 490.42", "[ 5s ] thds: 4 tps: 1490.42"), "load-totals", 1),
+        (FIO, ("IOPS=289,", "IOPS=303,"), "load-totals", 0),
+        (FIO, ("IOPS=289,", "IOPS=307,"), "load-totals", 1),
+        (FIO, ("bs=(R) 16.0KiB-16.0KiB", "bs=(R) 4096B-4096B"), "load-totals", 1),
+        (FIO, ("bs=(R) 16.0KiB-16.0KiB", "bs=(R) 4096B-64.0KiB"), "load-totals", 0),
+        (HAMMERDB, ("19402 MySQL", "16840 MySQL"), "load-totals", 0),
+        (HAMMERDB, ("19402 MySQL", "16839 MySQL"), "load-totals", 1),
+        (SYSBENCH, ("22.69", "466.0"), "latency-order", 0),
+        (SYSBENCH, ("22.69", "466.1"), "latency-order", 1),
+        (SYSBENCH, (" 0.38", " 9.2"), "latency-order", 1),
+        (FIO, ("99.95th=[ 792724]", "99.95th=[ 702724]"), "latency-order", 1),
+        (FIO, ("99.95th=[ 792724]", "99.95th=[ 717226]"), "latency-order", 0),
+        # 447.56 a second of 8.93 ms are 4.00 in flight.
+        (SYSBENCH, ("8.93", "9.82"), "in-flight", 0),
+        (SYSBENCH, ("8.93", "9.86"), "in-flight", 1),
+        (FIO, ("avg=3445.51", "avg=3845.51"), "in-flight", 1),
+        (PGBENCH, ("duration: 30 s", "duration: 30 s\nrate limit schedule lag: avg 9.0 (max 9.9) ms"), "in-flight", 0),
+        (PGBENCH, ("number of clients: 4", "number of clients: 3"), "in-flight", 1),
+        ("load/pgbench-15-rate.txt", ("latency average = 10.454", "latency average = 910.454"), "in-flight", 0),
+        (PGBENCH, ("progress: 10.0", "client 2 aborted in command 4\nprogress: 10.0"), "clients-lost", 1),
+        (HAMMERDB, ("Vuser 3:FINISHED SUCCESS", "Vuser 3:RUNNING"), "clients-lost", 0),
+    ],
+)  # fmt: skip
+def test_each_rule_has_its_border(name: str, change: tuple[str, str], rule: str, count: int) -> None:
+    assert len(found(text_of(name, [change]), rule)) == count
+
+
+def test_a_table_of_new_orders_per_minute_is_one_of_throughputs() -> None:
+    head = "Pool\tNOPM\tr/s\treads/tx\n"
+    assert len(found(f"{head}32M\t2400\t960\t0.40\n64M\t3000\t600\t0.20\n", "minute-by-second")) == 1
+
+
+def test_text_that_only_begins_like_a_report_is_none() -> None:
+    assert loads("sysbench 1.0.20 is what we used.\nNumber of threads: 4\n") == []
+    assert loads("transaction type: <builtin: TPC-B>\nnumber of clients: 4\n") == []
+    assert loads("Vuser 1:RUNNING\n") == []

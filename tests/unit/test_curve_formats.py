@@ -1,0 +1,195 @@
+"""Traces in the formats of others: each gives the same accesses; what is damaged or huge is refused by name."""
+
+from __future__ import annotations
+
+import random
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bufferlab.errors import BufferlabError, DataFileError, SpecError
+from bufferlab.traces import curve, files, text, unpacked
+from support.fake import Bench
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    zstd = pytest.importorskip("backports.zstd")
+
+#: Five accesses: a b a c b.
+PAGES = [0, 1, 0, 2, 1]
+RECORD = struct.Struct("<IQIq")
+
+
+def oracle_general(pages: list[int], size: int = 4096) -> bytes:
+    return b"".join(RECORD.pack(at, page, size, -1) for at, page in enumerate(pages))
+
+
+TEXTS = {
+    "names.csv": b"timestamp,obj_id,size,op\n0,a,4096,get\n1,b,4096,set\n2,a,4096,get\n3,c,4096,get\n4,b,4096,get\n",
+    "no-names.csv": b"0,70,4096,get\n1,71,4096,get\n2,70,4096,get\n3,72,4096,get\n4,71,4096,get\n",
+    "no-op.csv": b"0,70,4096\n1,71,4096\n2,70,4096\n3,72,4096\n4,71,4096\n",
+    "tabs.csv": b"time\tkey\n0\ta\n1\tb\n2\ta\n3\tc\n4\tb\n",
+    "decimal.txt": b"7\n12\n7\n13\n12\n",
+    "hex.txt": b"0x7\n0xC\n0x07\n0xd\n0xc\n",
+    "bare-hex.txt": b"000a\n000b\na\n00ff\nb\n",
+    "published.oracleGeneral.bin": oracle_general([9, 2**63, 9, 2**64 - 1, 2**63]),
+    "plain.oracleGeneral": oracle_general([5, 6, 5, 7, 6]),
+    "msr.csv": b"".join(
+        b"%d,usr,0,%s,%d,4096,5000\n" % (128166372003061629 + at * 10_000_000, kind, page * 4096)
+        for at, (page, kind) in enumerate(
+            zip(PAGES, (b"Read", b"Write", b"Read", b"Read", b"Write"), strict=True)
+        )
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "zst"])
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_format_gives_the_same_accesses(tmp_path: Path, name: str, packed: bool) -> None:
+    path = tmp_path / (f"{name}.zst" if packed else name)
+    path.write_bytes(zstd.compress(TEXTS[name]) if packed else TEXTS[name])
+    accesses = files.read(path)
+    names = list(dict.fromkeys(accesses.page.tolist()))
+    assert [names.index(page) for page in accesses.page.tolist()] == PAGES
+    assert accesses.time_s.tolist() == [0, 1, 2, 3, 4]
+    assert (accesses.gets, accesses.pages) == (5, 3)
+    assert accesses.page_size_bytes == (4096 if b"4096" in TEXTS[name] or "oracle" in name else None)
+    assert list(curve.curve(accesses, None, lambda _: None).misses) == [5, 5, 4, 3]
+
+
+def test_columns_are_named_or_numbered(tmp_path: Path) -> None:
+    path = tmp_path / "any.csv"
+    path.write_bytes(b"lbn,when\na,0\nb,1\na,2\n")
+    for columns in ("page=lbn,time=when", "page=1,time=2"):
+        accesses = files.read(path, text.parse_columns(columns))
+        assert (accesses.gets, accesses.pages, accesses.time_s[-1]) == (3, 2, 2)
+    by_number = files.read(path, text.parse_columns("page=1"))
+    # Without a column of times nothing tells that the first line has names.
+    assert (by_number.gets, by_number.time_s.tolist()) == (4, [0, 1, 2, 3])
+    assert files.read(path, text.parse_columns("page=lbn")).gets == 3
+
+
+@pytest.mark.parametrize("columns", ["page", "page=", "what=1,page=2", "time=1", "page=1,page=2", "=,"])
+def test_columns_that_cannot_be_understood_are_refused(columns: str) -> None:
+    with pytest.raises(SpecError):
+        text.parse_columns(columns)
+
+
+def test_a_request_of_a_block_trace_touches_each_page_that_it_covers(tmp_path: Path) -> None:
+    path = tmp_path / "msr.csv"
+    path.write_bytes(
+        b"Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n"
+        b"30000000,usr,0,Read,8192,4096,9\n"
+        b"10000000,usr,0,Read,4095,2,9\n"
+        b"20000000,usr,1,Read,0,0,9\n"
+    )
+    accesses = files.read(path)
+    # Sorted by time: pages 0 and 1 of disk 0, page 0 of disk 1, page 2 of disk 0.
+    assert (accesses.time_s.tolist(), accesses.pages) == ([0, 0, 1, 2], 4)
+    assert files.read(path, None, 16384).pages == 2
+    assert files.read(path, None, 1024).gets == 2 + 1 + 4
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what", "where"),
+    [
+        ("a.csv", b"1,2\n", "does not name the columns", ":1"),
+        ("a.csv", b"when,obj_id\n1,2\n", "does not name the columns", ":1"),
+        ("a.csv", b"time,obj_id\n1,a\nsoon,b\n", "the time is no number", ":3"),
+        ("a.csv", b"1,5,1,get\n2, ,1,get\n", "no page is named", ":2"),
+        ("a.csv", b"2,5,1,get\n1,6,1,get\n", "time runs backwards", ""),
+        ("a.csv", b"time,obj_id\n", "there is no get", ""),
+        ("a.csv", b"1,h,0,Read,x,1,1\n", "offset is no number", ":1"),
+        ("a.csv", b"1,h,0,Read,1,1,1\n1,h,0,Read,%d,1,1\n" % 2**63, "offset is no number", ":2"),
+        ("a.csv", b"1,h,0,Read,1,%d,1\n" % 2**41, "size is no number", ":1"),
+        ("a.csv", b"1,h,0,Read,1,%d,1\n" % (2**40 - 1), "accesses, for which the free memory", ""),
+        ("a.csv", b"".join(b"1,h,%d,Read,1,1,1\n" % disk for disk in range(1025)), "more than 1024 disks", ""),
+        ("a.txt", b"12\n0x\n", "not one number of a page", ":2"),
+        ("a.txt", b"12\n13 14\n", "not one number of a page", ":2"),
+        ("a.txt", b"", "there is no get", ""),
+        ("a.txt.zst", b"not packed", "zstd cannot unpack it", ""),
+        ("a.bin", bytes(25), "ends inside a record", ", record 2"),
+        ("a.gz", b"", "not a file of page accesses", ""),
+        ("a.zst", b"", "not a file of page accesses", ""),
+    ],
+)
+def test_a_strangers_file_that_cannot_be_read_is_refused(
+    tmp_path: Path, name: str, content: bytes, what: str, where: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataFileError) as refused:
+        files.read(path)
+    assert what in refused.value.what
+    assert str(refused.value.where).startswith(f"{path}{where}")
+
+
+def test_a_device_is_refused_and_a_missing_file_named(tmp_path: Path) -> None:
+    device = tmp_path / "endless.csv"
+    device.symlink_to("/dev/zero")
+    for path, what in ((device, "not a regular file"), (tmp_path / "no.txt", "cannot be read")):
+        with pytest.raises(DataFileError, match=what):
+            files.read(path)
+
+
+def test_a_small_file_that_unpacks_to_all_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bomb.oracleGeneral.zst"
+    path.write_bytes(zstd.compress(bytes(24 << 20)))
+    assert path.stat().st_size < 10_000
+    monkeypatch.setattr(unpacked, "most_bytes", lambda: (24 << 20) - 1)
+    with pytest.raises(DataFileError, match="an eighth of the memory"):
+        files.read(path)
+    monkeypatch.setattr(unpacked, "most_bytes", lambda: 24 << 20)
+    assert files.read(path).gets == 1 << 20
+
+
+@pytest.mark.parametrize("name", ["decimal.txt", "names.csv", "plain.oracleGeneral"])
+def test_more_accesses_than_the_memory_suffices_for_are_refused(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(TEXTS[name])
+    for module in (text, unpacked):
+        monkeypatch.setattr(module, "most_accesses", lambda: 4)
+    with pytest.raises(DataFileError, match="more than 4 accesses"):
+        files.read(path)
+
+
+def test_mangled_traces_end_in_an_answer_or_a_refusal(tmp_path: Path) -> None:
+    rng = random.Random(6)
+    for _ in range(400):
+        name, content = rng.choice(list(TEXTS.items()))
+        data = bytearray(content)
+        for _ in range(rng.randint(0, 4)):
+            at = rng.randrange(len(data))
+            data[at : at + rng.randint(0, 9)] = rng.choice(
+                (b"", b"\n", b",", b"\xff", b"-1", b"99999999999999999999", b"\0")
+            )
+            data = data or bytearray(b"x")
+        packed = rng.random() < 0.3
+        packed_data = bytearray(zstd.compress(bytes(data))) if packed else data
+        if packed and rng.random() < 0.5:
+            packed_data[rng.randrange(len(packed_data))] ^= 1 << rng.randrange(8)
+        path = tmp_path / (f"{name}.zst" if packed else name)
+        path.write_bytes(packed_data)
+        try:
+            accesses = files.read(path)
+        except BufferlabError:
+            continue
+        assert np.isfinite(accesses.time_s).all()
+        assert len(curve.curve(accesses, None, lambda _: None).misses) == accesses.pages + 1
+
+
+def test_the_command_reads_them(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "bench")
+    path = tmp_path / "any.csv"
+    path.write_bytes(b"lbn;when\na;0\nb;1\na;2\n")
+    document = bench.bufferlab("curve", path, "--columns", "page=lbn,time=when", "--sizes", "2pages", "--json").json
+    assert document["curve"] == [{"pool_pages": 2, "accesses": 3, "misses": 2}]
+    refused = bench.bufferlab("curve", path, "--columns", "page=block")
+    assert (refused.code, refused.out) == (65, "")
+    assert 'there is no column "block" among 2' in refused.err
