@@ -9,6 +9,7 @@ import base64
 import re
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -81,17 +82,32 @@ _OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.ope
 #: What paper shows of the page: rows behind closed folds, and how headings are kept with what follows.
 _ON_PAPER = """
 const folds = [...document.querySelectorAll('details:not([open])')];
-const rows = folds.flatMap(fold => [...fold.querySelectorAll('table:not(.long) td:first-child, .paper')]);
+const rows = folds.flatMap(fold => [...fold.querySelectorAll('table:not(.seconds) td:first-child, .paper')]);
 const headings = [...document.querySelectorAll('h2, h3, figcaption, summary')];
 return {
   folds: folds.length,
-  long: [...document.querySelectorAll('table.long + .paper')].length,
+  left_out: [...document.querySelectorAll('table')].filter(table => !table.offsetHeight).length,
+  named: [...document.querySelectorAll('table.seconds + .paper')].length,
+  stacked: [...document.querySelectorAll('table:not(.seconds) tr')].filter(row => row.offsetHeight
+    && getComputedStyle(row).display !== 'table-row').length,
   hidden: rows.filter(row => !row.checkVisibility({contentVisibilityAuto: true}) || !row.getBoundingClientRect().height)
     .map(row => row.textContent),
   parted: headings.filter(one => getComputedStyle(one).breakAfter !== 'avoid').map(one => one.textContent),
   torn: [...document.querySelectorAll('.drawing')]
     .filter(one => getComputedStyle(one).breakInside !== 'avoid').length,
 };
+"""
+#: Gives headings, and the beginnings of what they head, a link each, by which a printed page tells what stands on it.
+_LINK_BEGINNINGS = """
+const kinds = 'h2, h3, summary, .drawing, .note, thead th:first-child, tbody tr:first-child td:first-child, li, dt';
+const seen = [...document.querySelectorAll(kinds)].filter(node => node.getClientRects().length);
+seen.forEach((node, place) => {
+  const link = document.createElement('a');
+  link.href = 'https://place.test/' + place;
+  link.textContent = '·';
+  node.prepend(link);
+});
+return seen.map(node => [node.tagName, node.textContent.slice(0, 40)]);
 """
 #: The longest that a busy host may take for one frame.
 _FRAME_S = 10.0
@@ -215,17 +231,39 @@ def test_paper_has_what_is_behind_folds_and_keeps_headings_with_what_follows(des
     while (seen := desk.execute_script(_ON_PAPER))["hidden"] and time.monotonic() < deadline_s:
         time.sleep(0.1)
     assert seen["folds"] > 10
-    assert seen["long"] == 5, "of a hundred rows and more paper says where they are"
+    assert seen["left_out"] == seen["named"] == 5, "of data second by second paper says where they are"
+    assert seen["stacked"] == 0, "a telephone's lists are no tables"
     assert seen["hidden"] == []
     assert seen["parted"] == []
     assert seen["torn"] == 0
+    beginnings = desk.execute_script(_LINK_BEGINNINGS)
     asked = {"preferCSSPageSize": True, "printBackground": True}
     printed = base64.b64decode(desk.execute_cdp_cmd("Page.printToPDF", asked)["data"])
+    page_of = _pages_of_links(printed)
+    assert set(page_of) == set(range(len(beginnings)))
+    apart = [
+        f"{heading} on page {page_of[place]}, {headed} on page {page_of[place + 1]}"
+        for place, ((tag, heading), (_, headed)) in enumerate(pairwise(beginnings))
+        if tag in ("H2", "H3", "SUMMARY", "TH") and page_of[place] != page_of[place + 1]
+    ]
+    assert apart == []
     boxes = [
         tuple(round(float(number)) for number in box.split()) for box in re.findall(rb"/MediaBox \[([^]]+)\]", printed)
     ]
     assert len(boxes) > 5
     assert set(boxes) == {(0, 0, 595, 842)}, "A4, in points"
+
+
+def _pages_of_links(printed: bytes) -> dict[int, int]:
+    """Return the first page, from 0, on which each link of _LINK_BEGINNINGS stands; Chromium packs streams alone."""
+    objects = dict(re.findall(rb"(?s)(\d+) 0 obj\n(<<.*?)endobj", printed))
+    pages = [re.search(rb"/Annots \[([^]]*)\]", body) for body in objects.values() if b"/Type /Page\n" in body]
+    found: dict[int, int] = {}
+    for number, links in enumerate(pages):
+        for name in re.findall(rb"(\d+) 0 R", links[1]) if links else ():
+            for place in re.findall(rb"https://place\.test/(\d+)", objects[name]):
+                found.setdefault(int(place), number)
+    return found
 
 
 def test_labels_of_the_figure_do_not_overlap(desk: Any) -> None:

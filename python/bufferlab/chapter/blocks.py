@@ -283,6 +283,11 @@ class Section:
     folded: bool = False
     """Whether a page has all of its blocks behind folds."""
 
+    @property
+    def is_by_second(self) -> bool:
+        """Return whether the data are those of every second of every run: paper leaves them out."""
+        return isinstance(self.plot, TimePlot)
+
 
 @dataclass(frozen=True)
 class Banner:
