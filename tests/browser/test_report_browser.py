@@ -15,13 +15,17 @@ from typing import Any
 
 import pytest
 
+from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.report.build import publish
+from bufferlab.spec import Overrides
 from support.chromium import chromium, console_messages, fetched, look
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
 pytestmark = [pytest.mark.browser, pytest.mark.figures]
 
+#: MySQL 5.7.22, TPC-C, 1 warehouse, traced at a pool of 30 %.
+TRACED = Path(__file__).parents[1] / "fixtures/prediction/traced"
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 
 _BOXES = """
@@ -266,21 +270,51 @@ def _pages_of_links(printed: bytes) -> dict[int, int]:
     return found
 
 
-def test_labels_of_the_figure_do_not_overlap(desk: Any) -> None:
-    """Values and ticks must be readable apart from each other."""
-    boxes = desk.execute_script(
-        "return [...document.querySelectorAll('#reads-per-new-order svg text')].map(node => {"
+def _overlaps(browser: Any, figure: str) -> tuple[int, list[tuple[str, str]]]:
+    """Return how many texts a figure has, and the pairs of them that stand on one another."""
+    boxes = browser.execute_script(
+        "return [...document.querySelectorAll(arguments[0] + ' svg text')].map(node => {"
         "const box = node.getBoundingClientRect();"
-        "return [node.textContent, box.left, box.top, box.right, box.bottom]; });"
+        "return [node.textContent, box.left, box.top, box.right, box.bottom]; });",
+        figure,
     )
-    assert len(boxes) > 15
-    overlaps = [
+    return len(boxes), [
         (one[0], other[0])
         for place, one in enumerate(boxes)
         for other in boxes[place + 1 :]
         if one[1] < other[3] - 1 and other[1] < one[3] - 1 and one[2] < other[4] - 4 and other[2] < one[4] - 4
     ]
+
+
+def test_labels_of_the_figure_do_not_overlap(desk: Any) -> None:
+    """Values and ticks must be readable apart from each other."""
+    count, overlaps = _overlaps(desk, "#reads-per-new-order")
+    assert count > 15
     assert overlaps == []
+
+
+def test_a_predicted_page_names_its_lines_where_they_end_and_shows_no_tick_beside_a_doubt(
+    browser: Any, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path / "bench")
+    pools = ("10%", "20%", "30%", "60%", "80%")
+    with bench.in_environment():
+        folder = predict_sweep(TRACED, Overrides(sweep=(("pool_size", pools),)), bench.out).folder
+    publish(folder)
+    for width in (1280, 400):
+        look(browser, folder.path / "report.html", width=width)
+        count, overlaps = _overlaps(browser, "#predicted-reads")
+        assert count > 15
+        assert overlaps == []
+        browser.execute_script(_OPEN_ALL)
+        assert browser.execute_script(_CLIPPED)["cut"] == []
+        assert browser.execute_script(_CLIPPED)["hidden"] == []
+    words = browser.find_element("css selector", "main").text
+    assert "the window fills it" in words
+    assert "✓" not in words
+    assert "-0.0 %" not in words
+    columns = [cell.text for cell in browser.find_elements("css selector", "#per-new-order th")]
+    assert "Writes (pages)" not in columns
 
 
 def test_the_page_works_without_javascript(browser: Any, page: Path) -> None:
