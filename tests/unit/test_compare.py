@@ -15,7 +15,7 @@ from bufferlab.errors import SpecError
 from bufferlab.report.compare_metrics import SidesCompared, compare_sides
 from bufferlab.report.compare_page import as_json, as_report, terminal
 from bufferlab.report.compare_sides import of_one_folder, of_two_folders
-from bufferlab.report.compare_words import answer
+from bufferlab.report.compare_words import answer, table
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import render_markdown
 from bufferlab.results.store import SweepFolder
@@ -310,6 +310,33 @@ def test_the_page_draws_both_sides_and_markdown_needs_no_file_beside_it(tmp_path
     assert "<svg" in page
     assert all(f'id="{anchor}"' in page for anchor in re.findall(r'href="#([^"]+)"', page))
     assert ".svg" not in render_markdown(as_report(compared, figure=False))
+
+
+def test_one_setting_has_a_figure_too_and_a_difference_is_said_as_a_sentence(tmp_path: Path) -> None:
+    compared = two(tmp_path, ONE, scaled(replace(ONE, seed=2), 2.0))
+    figure = as_report(compared).headline
+    assert figure is not None
+    assert isinstance(figure.plot, PointsPlot)
+    assert [(series.label, len(series.dots)) for series in figure.plot.series] == [("A", 1), ("B", 1)]
+    assert re.match(
+        r"Reads per New-Order are [\d.–]+ % higher with B than with A: [\d.]+ against [\d.]+ \(", answer(compared)
+    )
+
+
+def test_the_table_begins_with_what_differs_and_says_once_what_is_the_same_everywhere(tmp_path: Path) -> None:
+    sweep = Sweep(truths=TWO, blocks=4, noise=0.01, block_noise=0.0, **SHORT)
+    other = replace(sweep, truths=tuple(replace(one, page_gets_per_transaction=600.0) for one in sweep.truths))
+    compared = two(tmp_path, sweep, other)
+    rows = table(compared).rows
+    names = [row.cells[0] for row in rows if row.cells[0]]
+    assert names[0] == "Page gets per New-Order (gets)"
+    assert rows[0].mark == "differs"
+    same = next(row for row in rows if row.cells[0] == "Reads per New-Order (pages)")
+    assert same.cells[1] == "all 2"
+    assert same.cells[2] == same.cells[3]
+    assert re.fullmatch(r"9\.\d+ to 19\.\d+", same.cells[2])
+    assert "the same" in same.cells
+    assert answer(compared).startswith("Page gets per New-Order differ. ")
 
 
 def test_a_narrow_terminal_still_names_the_figures(tmp_path: Path) -> None:
