@@ -18,7 +18,7 @@ def test_an_audit_ends_well_also_with_findings(bench: Bench) -> None:
     assert opening.startswith("In buffer-size.txt, line 15: every value is 60 times too small;"), (
         "the worst comes first"
     )
-    assert "This is the worst of 5 findings by 5 of 26 rules." in opening
+    assert "This is the worst of 5 findings by 5 of 26 rules in 1 file (2 tables)." in opening
     assert "reads per New-Order 31.25 9.74 6.62 3.00 3.18" in ended.out
     assert "…" not in ended.out, "a cell was cut"
 

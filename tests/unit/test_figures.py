@@ -61,9 +61,9 @@ def test_each_line_has_its_name_at_its_end_and_no_name_is_on_another() -> None:
 def test_a_yardstick_is_seen_where_another_line_covers_it() -> None:
     same = (50.0, 20.0, 5.0, 1.0)
     axes = draw_points(lines(same, same, (30.0, 10.0, 2.0, 0.9))).axes[0]
-    drawn = {line.get_gid() or "model": line for line in axes.lines if len(line.get_xdata()) == len(SIZES)}  # type: ignore[arg-type]
+    drawn = {line.get_gid() or "model": line for line in axes.lines if len(line.get_xdata()) == len(SIZES)}
     model, yardstick = drawn["model"], drawn["panel-0-series-1"]
-    assert list(model.get_ydata()) == list(yardstick.get_ydata()), "one lies on the other"  # type: ignore[arg-type]
+    assert list(model.get_ydata()) == list(yardstick.get_ydata()), "one lies on the other"
     assert yardstick.get_linewidth() >= model.get_linewidth() + 2
     assert yardstick.get_zorder() < model.get_zorder()
     assert yardstick.is_dashed()
@@ -73,10 +73,10 @@ def test_a_yardstick_is_seen_where_another_line_covers_it() -> None:
 def test_runs_stay_nearer_to_their_own_point_than_to_the_next() -> None:
     plot = lines((50.0, 20.0, 5.0, 1.0))
     axes = draw_points(plot).axes[0]
-    of_runs = [line for line in axes.lines if line.get_fillstyle() == "none" and len(line.get_xdata()) == 5]  # type: ignore[arg-type]
+    of_runs = [line for line in axes.lines if line.get_fillstyle() == "none" and len(line.get_xdata()) == 5]
     assert len(of_runs) == len(SIZES)
     for x, line in zip(SIZES, of_runs, strict=True):
-        xs = [float(one) for one in line.get_xdata()]  # type: ignore[union-attr]
+        xs = [float(one) for one in line.get_xdata()]
         # The last two points are nearest: 32 and 40.
         assert max(max(one / x, x / one) for one in xs) <= (40 / 32) ** 0.16
 

@@ -93,7 +93,7 @@ def summary(audit: Audit) -> str:
     if not audit.findings:
         return f"Nothing found by {len(RULES)} rules in {_given(audit)}."
     rules = len({finding.rule for finding in audit.findings})
-    counts = f"{plural(len(audit.findings), 'finding')} by {rules} of {len(RULES)} rules"
+    counts = f"{plural(len(audit.findings), 'finding')} by {rules} of {len(RULES)} rules in {_given(audit)}"
     first = worst(audit)
     where = ", line ".join(map(str, filter(None, (Path(first.where.file).name, first.where.line))))
     return f"In {where}: {first.consequence}. {'This is the worst of' if audit.findings[1:] else 'This is'} {counts}."
@@ -157,7 +157,7 @@ def as_report(audit: Audit) -> Report:
         title="audit",
         question="Do these numbers mean what they are said to mean?",
         answer=summary(audit),
-        facts=(*(files if len(files) <= _MOST_NAMED else ()), _given(audit)),
+        facts=tuple(files) if len(files) <= _MOST_NAMED else (plural(len(files), "file"),),
         banners=tuple(_banners(audit)),
         headline=None,
         steps=None,

@@ -32,9 +32,9 @@ _SUMMARY = ("point_index", "point_label", "metric", "statistic", "value", "ci_lo
 
 def write_csv(report: Report, sweep: SweepFolder) -> list[Path]:
     """Write every table and the numbers of every figure into the sweep folder; return the files."""
-    blocks = [report.headline, report.steps, *(block for section in report.sections for block in section.blocks)]
+    first: list[Figure | Table] = [block for block in (report.headline, report.steps) if block is not None]
     written = []
-    for block in filter(None, blocks):
+    for block in [*first, *(block for section in report.sections for block in section.blocks)]:
         if isinstance(block, Figure):
             written.append(sweep.write_derived(f"figures/{block.id}.csv", figure_csv(block)))
         else:

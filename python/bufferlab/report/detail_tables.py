@@ -211,13 +211,15 @@ def run_table(analysis: Analysis) -> Table:
             )
         )
     headline = analysis.metric(analysis.headline)
+    short = words.with_unit(words.heading(headline), headline)
     words_columns = {"Point", "Status", "Warm-up ended by", "Started", "Run"}
     heads = (
         "Order", "Point", "Block", "Seed", "Status", "Warm-up ended by", "Warm-up (s)", "Measured (s)", "Transactions",
-        words.with_unit(headline.label, headline), "Database grew by", "Started", "Run",
+        short, "Database grew by", "Started", "Run",
     )  # fmt: skip
     columns = tuple(Column(head, numeric=head not in words_columns) for head in heads)
     caption = "Blocks are repetitions; all points of a block share its seed, and their order within it is random."
+    caption += f" {short}: {headline.label[0].lower()}{headline.label[1:]}."
     return Table("runs", "Every run", columns, tuple(rows), caption, folded=True)
 
 
