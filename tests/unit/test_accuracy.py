@@ -64,7 +64,7 @@ def test_steps_and_the_choice_are_judged_by_what_was_measured(bench: Bench, meas
         {"from": "256 KiB", "to": "320 KiB", "measured": "falls", "predicted": "falls", "right": True}
     ]
     assert (told["chosen"], told["best"], told["regret"]) == ("320 KiB", "320 KiB", 0.0)
-    assert "It tells the direction of 1 of 1 resolved step." in answer(found)
+    assert "The model tells the direction of 1 of 1 resolved step." in answer(found)
     assert answer(found).endswith("It would choose 320 KiB, which is the best.")
 
 

@@ -77,7 +77,7 @@ def answer(accuracy: Accuracy) -> str:
     judged = [step for step in accuracy.steps if step.right is not None]
     if judged:
         right = sum(bool(one.right) for one in judged)
-        lines.append(f"It tells the direction of {right} of {words.plural(len(judged), 'resolved step')}.")
+        lines.append(f"The model tells the direction of {right} of {words.plural(len(judged), 'resolved step')}.")
     if accuracy.chosen and accuracy.regret is not None:
         more = f"which reads {_share(accuracy.regret)} more than the best, {accuracy.best.label}"
         lines.append(f"It would choose {accuracy.chosen.label}, {more if accuracy.regret else 'which is the best'}.")
