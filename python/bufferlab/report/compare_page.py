@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _LOG_FROM = 12.0
 _RULE_STYLES = {"broken": "bold red", "holds": "green", "undecided": "yellow"}
 #: The smallest width at which these columns are shown.
-_NARROWEST = {"Figure": 12, "Verdict": 15}
+_NARROWEST = {"Figure": 19, "Verdict": 15}
 
 
 def as_report(compared: SidesCompared, *, figure: bool = True) -> Report:
