@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 #: The ratio of the largest value to the smallest from which a logarithmic axis reads better.
 _LOG_FROM = 12.0
 _RULE_STYLES = {"broken": "bold red", "holds": "green", "undecided": "yellow"}
-#: The smallest width at which these columns are shown.
-_NARROWEST = {"Figure": 19, "Verdict": 15}
+#: The widths of columns of words, which break into lines; the others share the rest of the terminal.
+_WIDTHS = {"Figure": 19, "Verdict": 15, "Detectable": 10}
 
 
 def as_report(compared: SidesCompared, *, figure: bool = True) -> Report:
@@ -85,7 +85,7 @@ def terminal(compared: SidesCompared) -> Group:
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in figures.columns:
         justify: Literal["left", "right"] = "right" if column.numeric else "left"
-        drawn.add_column(Text(column.title), justify=justify, min_width=_NARROWEST.get(column.title))
+        drawn.add_column(Text(column.title), justify=justify, width=_WIDTHS.get(column.title))
     for row in figures.rows:
         drawn.add_row(*(Text(cell) for cell in row.cells), style="bold" if row.mark == "differs" else None)
     lines += [drawn, Text(figures.caption, style="dim")]

@@ -92,9 +92,9 @@ def _rows(compared: SidesCompared, metric: str) -> list[Row]:
     """Return a row for each setting, under the name of the figure; one row where it is the same at all of them."""
     figures = compared.of(metric)
     if len(figures) > 1 and {figure.outcome for figure in figures} == {"same"}:
-        ends = [_of_many([found for figure in figures if (found := figure.found)], metric)] * 2
-        n = {cells[2] for cells in map(_cells, figures)}
-        cells = (_head(metric), f"all {len(figures)}", *ends, ", ".join(sorted(n)), _OUTCOME_WORDS["same"])
+        ends = _of_many([found for figure in figures if (found := figure.found)], metric)
+        n, same = {cells[2] for cells in map(_cells, figures)}, _OUTCOME_WORDS["same"]
+        cells = (_head(metric), f"all {len(figures)}", ends, same, ", ".join(sorted(n)), same)
         return [Row((*cells, words.NOTHING, words.NOTHING))]
     return [_row(figure, (figure.match.label,), named=not place) for place, figure in enumerate(figures)]
 
