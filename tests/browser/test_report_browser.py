@@ -9,18 +9,23 @@ import base64
 import re
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.report.build import publish
+from bufferlab.spec import Overrides
 from support.chromium import chromium, console_messages, fetched, look
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
 pytestmark = [pytest.mark.browser, pytest.mark.figures]
 
+#: MySQL 5.7.22, TPC-C, 1 warehouse, traced at a pool of 30 %.
+TRACED = Path(__file__).parents[1] / "fixtures/prediction/traced"
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 
 _BOXES = """
@@ -81,17 +86,32 @@ _OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.ope
 #: What paper shows of the page: rows behind closed folds, and how headings are kept with what follows.
 _ON_PAPER = """
 const folds = [...document.querySelectorAll('details:not([open])')];
-const rows = folds.flatMap(fold => [...fold.querySelectorAll('table:not(.long) td:first-child, .paper')]);
+const rows = folds.flatMap(fold => [...fold.querySelectorAll('table:not(.seconds) td:first-child, .paper')]);
 const headings = [...document.querySelectorAll('h2, h3, figcaption, summary')];
 return {
   folds: folds.length,
-  long: [...document.querySelectorAll('table.long + .paper')].length,
+  left_out: [...document.querySelectorAll('table')].filter(table => !table.offsetHeight).length,
+  named: [...document.querySelectorAll('table.seconds + .paper')].length,
+  stacked: [...document.querySelectorAll('table:not(.seconds) tr')].filter(row => row.offsetHeight
+    && getComputedStyle(row).display !== 'table-row').length,
   hidden: rows.filter(row => !row.checkVisibility({contentVisibilityAuto: true}) || !row.getBoundingClientRect().height)
     .map(row => row.textContent),
   parted: headings.filter(one => getComputedStyle(one).breakAfter !== 'avoid').map(one => one.textContent),
   torn: [...document.querySelectorAll('.drawing')]
     .filter(one => getComputedStyle(one).breakInside !== 'avoid').length,
 };
+"""
+#: Gives headings, and the beginnings of what they head, a link each, by which a printed page tells what stands on it.
+_LINK_BEGINNINGS = """
+const kinds = 'h2, h3, summary, .drawing, .note, thead th:first-child, tbody tr:first-child td:first-child, li, dt';
+const seen = [...document.querySelectorAll(kinds)].filter(node => node.getClientRects().length);
+seen.forEach((node, place) => {
+  const link = document.createElement('a');
+  link.href = 'https://place.test/' + place;
+  link.textContent = '·';
+  node.prepend(link);
+});
+return seen.map(node => [node.tagName, node.textContent.slice(0, 40)]);
 """
 #: The longest that a busy host may take for one frame.
 _FRAME_S = 10.0
@@ -215,12 +235,22 @@ def test_paper_has_what_is_behind_folds_and_keeps_headings_with_what_follows(des
     while (seen := desk.execute_script(_ON_PAPER))["hidden"] and time.monotonic() < deadline_s:
         time.sleep(0.1)
     assert seen["folds"] > 10
-    assert seen["long"] == 5, "of a hundred rows and more paper says where they are"
+    assert seen["left_out"] == seen["named"] == 5, "of data second by second paper says where they are"
+    assert seen["stacked"] == 0, "a telephone's lists are no tables"
     assert seen["hidden"] == []
     assert seen["parted"] == []
     assert seen["torn"] == 0
+    beginnings = desk.execute_script(_LINK_BEGINNINGS)
     asked = {"preferCSSPageSize": True, "printBackground": True}
     printed = base64.b64decode(desk.execute_cdp_cmd("Page.printToPDF", asked)["data"])
+    page_of = _pages_of_links(printed)
+    assert set(page_of) == set(range(len(beginnings)))
+    apart = [
+        f"{heading} on page {page_of[place]}, {headed} on page {page_of[place + 1]}"
+        for place, ((tag, heading), (_, headed)) in enumerate(pairwise(beginnings))
+        if tag in ("H2", "H3", "SUMMARY", "TH") and page_of[place] != page_of[place + 1]
+    ]
+    assert apart == []
     boxes = [
         tuple(round(float(number)) for number in box.split()) for box in re.findall(rb"/MediaBox \[([^]]+)\]", printed)
     ]
@@ -228,21 +258,63 @@ def test_paper_has_what_is_behind_folds_and_keeps_headings_with_what_follows(des
     assert set(boxes) == {(0, 0, 595, 842)}, "A4, in points"
 
 
-def test_labels_of_the_figure_do_not_overlap(desk: Any) -> None:
-    """Values and ticks must be readable apart from each other."""
-    boxes = desk.execute_script(
-        "return [...document.querySelectorAll('#reads-per-new-order svg text')].map(node => {"
+def _pages_of_links(printed: bytes) -> dict[int, int]:
+    """Return the first page, from 0, on which each link of _LINK_BEGINNINGS stands; Chromium packs streams alone."""
+    objects = dict(re.findall(rb"(?s)(\d+) 0 obj\n(<<.*?)endobj", printed))
+    pages = [re.search(rb"/Annots \[([^]]*)\]", body) for body in objects.values() if b"/Type /Page\n" in body]
+    found: dict[int, int] = {}
+    for number, links in enumerate(pages):
+        for name in re.findall(rb"(\d+) 0 R", links[1]) if links else ():
+            for place in re.findall(rb"https://place\.test/(\d+)", objects[name]):
+                found.setdefault(int(place), number)
+    return found
+
+
+def _overlaps(browser: Any, figure: str) -> tuple[int, list[tuple[str, str]]]:
+    """Return how many texts a figure has, and the pairs of them that stand on one another."""
+    boxes = browser.execute_script(
+        "return [...document.querySelectorAll(arguments[0] + ' svg text')].map(node => {"
         "const box = node.getBoundingClientRect();"
-        "return [node.textContent, box.left, box.top, box.right, box.bottom]; });"
+        "return [node.textContent, box.left, box.top, box.right, box.bottom]; });",
+        figure,
     )
-    assert len(boxes) > 15
-    overlaps = [
+    return len(boxes), [
         (one[0], other[0])
         for place, one in enumerate(boxes)
         for other in boxes[place + 1 :]
         if one[1] < other[3] - 1 and other[1] < one[3] - 1 and one[2] < other[4] - 4 and other[2] < one[4] - 4
     ]
+
+
+def test_labels_of_the_figure_do_not_overlap(desk: Any) -> None:
+    """Values and ticks must be readable apart from each other."""
+    count, overlaps = _overlaps(desk, "#reads-per-new-order")
+    assert count > 15
     assert overlaps == []
+
+
+def test_a_predicted_page_names_its_lines_where_they_end_and_shows_no_tick_beside_a_doubt(
+    browser: Any, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path / "bench")
+    pools = ("10%", "20%", "30%", "60%", "80%")
+    with bench.in_environment():
+        folder = predict_sweep(TRACED, Overrides(sweep=(("pool_size", pools),)), bench.out).folder
+    publish(folder)
+    for width in (1280, 400):
+        look(browser, folder.path / "report.html", width=width)
+        count, overlaps = _overlaps(browser, "#predicted-reads")
+        assert count > 15
+        assert overlaps == []
+        browser.execute_script(_OPEN_ALL)
+        assert browser.execute_script(_CLIPPED)["cut"] == []
+        assert browser.execute_script(_CLIPPED)["hidden"] == []
+    words = browser.find_element("css selector", "main").text
+    assert "the window fills it" in words
+    assert "✓" not in words
+    assert "-0.0 %" not in words
+    columns = [cell.text for cell in browser.find_elements("css selector", "#per-new-order th")]
+    assert "Writes (pages)" not in columns
 
 
 def test_the_page_works_without_javascript(browser: Any, page: Path) -> None:

@@ -14,7 +14,11 @@ def test_an_audit_ends_well_also_with_findings(bench: Bench) -> None:
     ended = bench.bufferlab("audit", FIXTURES / "buffer-size.txt")
     assert ended.code == 0
     assert ended.err == ""
-    assert ended.out.startswith("4 findings by 4 of 38 rules in 1 file (2 tables).")
+    opening = " ".join(ended.out.split())
+    assert opening.startswith("In buffer-size.txt, line 15: every value is 60 times too small;"), (
+        "the worst comes first"
+    )
+    assert "This is the worst of 4 findings by 4 of 38 rules in 1 file (2 tables)." in opening
     assert "reads per New-Order 31.25 9.74 6.62 3.00 3.18" in ended.out
     assert "…" not in ended.out, "a cell was cut"
 

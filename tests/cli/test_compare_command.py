@@ -47,7 +47,7 @@ def test_pages_are_written_where_asked(bench: Bench, folders: tuple[SweepFolder,
     assert ended.code == 0
     assert "Not distinguishable" in page.read_text()
     assert "<code>bufferlab compare</code> makes it again" in page.read_text()
-    assert "| Reads per New-Order |" in text.read_text()
+    assert "| Reads per New-Order (pages) |" in text.read_text()
     unwritable = bench.bufferlab("compare", folders[0].path, folders[1].path, "--html", tmp_path / "no" / "c.html")
     assert unwritable.code == 3
     assert "--html" in unwritable.err

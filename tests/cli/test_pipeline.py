@@ -291,6 +291,26 @@ def test_a_report_is_made_again_from_the_stored_samples(bench: Bench) -> None:
     assert (path / "report.md").is_file()
 
 
+def test_all_tables_are_written_as_csv_on_request(bench: Bench) -> None:
+    bench.measure(bench.experiment())
+    path = bench.sweep_path()
+    ended = bench.bufferlab("report", path, "--format", "csv")
+    assert ended.code == 0, ended.err
+    written = [Path(line) for line in ended.out.splitlines()]
+    assert path / "tables" / "runs.csv" in written
+    assert path / "tables" / "summary.csv" in written
+    assert all(one.is_file() for one in written)
+    for also in ("--json", "--html"):
+        refused = bench.bufferlab("report", path, "--format", "csv", also)
+        assert refused.code == 2
+        assert "leave" in refused.err
+    shutil.rmtree(path / "tables")
+    (path / "tables").symlink_to(bench.root)
+    blocked = bench.bufferlab("report", path, "--format", "csv")
+    assert blocked.code == 65
+    assert str(path / "tables") in blocked.err
+
+
 @pytest.fixture(scope="module")
 def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a sweep that has ended; tests damage copies of it."""

@@ -198,7 +198,7 @@ def test_without_leave_nothing_is_changed_and_the_setting_is_named(loaded: Serve
     outcome = loaded.run(READS, allowed=False)
     assert outcome.kind == "usage"
     assert outcome.failure is not None
-    assert "innodb_buffer_pool_size is 67108864, 33554432 asked" in outcome.failure.what
+    assert "innodb_buffer_pool_size is 64 MiB, 32 MiB asked" in outcome.failure.what
     assert outcome.failure.hint is not None
     assert "--allow-online-changes" in outcome.failure.hint
     assert loaded.run(READS, allowed=False, pool_size=64 * MIB).kind == "ok"

@@ -64,7 +64,8 @@ def test_steps_and_the_choice_are_judged_by_what_was_measured(bench: Bench, meas
         {"from": "256 KiB", "to": "320 KiB", "measured": "falls", "predicted": "falls", "right": True}
     ]
     assert (told["chosen"], told["best"], told["regret"]) == ("320 KiB", "320 KiB", 0.0)
-    assert "It has the sign of 1 of 1 resolved steps. It would choose 320 KiB: the best." in answer(found)
+    assert "The model tells the direction of 1 of 1 resolved step." in answer(found)
+    assert answer(found).endswith("It would choose 320 KiB, which is the best.")
 
 
 def test_pools_that_read_nothing_have_no_error_and_are_no_pair_of_ends(bench: Bench, tmp_path: Path) -> None:

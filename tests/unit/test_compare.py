@@ -12,16 +12,18 @@ import pytest
 
 from bufferlab.chapter.blocks import PointsPlot
 from bufferlab.errors import SpecError
+from bufferlab.registry import open_sweep
 from bufferlab.report.compare_metrics import SidesCompared, compare_sides
 from bufferlab.report.compare_page import as_json, as_report, terminal
 from bufferlab.report.compare_sides import of_one_folder, of_two_folders
-from bufferlab.report.compare_words import answer
+from bufferlab.report.compare_words import answer, table
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import render_markdown
 from bufferlab.results.store import SweepFolder
 from support.synthetic import BUFFER_SIZE, Sweep, Truth, build, reseal
 
 HEADLINE = "reads_per_new_order"
+FIXTURES = Path(__file__).parents[1] / "fixtures/sweeps"
 TWO = (Truth("10%", 19.5), Truth("20%", 9.7))
 #: Short windows: what is planted does not depend on them, and there are fewer samples to write.
 SHORT: dict[str, Any] = {"warm_up_seconds": 2, "transactions": 4000}
@@ -270,10 +272,10 @@ def test_every_format_begins_with_the_answer_and_holds_no_foreign_markup(tmp_pat
     assert on_terminal(compared).startswith(report.answer[:60])
 
 
-def on_terminal(compared: SidesCompared) -> str:
+def on_terminal(compared: SidesCompared, width: int = 400) -> str:
     from rich.console import Console
 
-    console = Console(width=400, record=True, file=io.StringIO())
+    console = Console(width=width, record=True, file=io.StringIO())
     console.print(terminal(compared))
     return console.export_text()
 
@@ -310,6 +312,39 @@ def test_the_page_draws_both_sides_and_markdown_needs_no_file_beside_it(tmp_path
     assert "<svg" in page
     assert all(f'id="{anchor}"' in page for anchor in re.findall(r'href="#([^"]+)"', page))
     assert ".svg" not in render_markdown(as_report(compared, figure=False))
+
+
+def test_one_setting_has_a_figure_too_and_a_difference_is_said_as_a_sentence(tmp_path: Path) -> None:
+    compared = two(tmp_path, ONE, scaled(replace(ONE, seed=2), 2.0))
+    figure = as_report(compared).headline
+    assert figure is not None
+    assert isinstance(figure.plot, PointsPlot)
+    assert [(series.label, len(series.dots)) for series in figure.plot.series] == [("A", 1), ("B", 1)]
+    assert re.match(
+        r"Reads per New-Order are [\d.–]+ % higher with B than with A: [\d.]+ against [\d.]+ \(", answer(compared)
+    )
+
+
+def test_the_table_says_once_and_last_what_is_the_same_at_every_setting() -> None:
+    before, after = (open_sweep(FIXTURES / name) for name in ("before", "after"))
+    compared = compare_sides(of_two_folders(before, after))
+    rows = table(compared).rows
+    names = [row.cells[0] for row in rows if row.cells[0]]
+    assert names[0] == "Page gets per New-Order (gets)", "some settings cannot be told apart"
+    assert "Worker CPU per transaction (µs)" in names
+    same = next(row.cells for row in rows if row.cells[0] == "Reads per New-Order (pages)")
+    assert same[1:6] == ("all 4", "0.383 to 28.0", "the same", "3", "the same")
+    assert "0.018 %" in on_terminal(compared, 120), "the last column is cut off"
+    verdicts = [row.cells[5] for row in rows]
+    assert verdicts[-6:] == ["the same"] * 6
+
+
+def test_what_differs_stands_before_what_does_not(tmp_path: Path) -> None:
+    sweep = build(tmp_path, Sweep(blocks=4, **SHORT))
+    rows = table(compare_sides(of_one_folder(sweep, "pool_size=5%", "pool_size=10%"))).rows
+    marks = [row.mark for row in rows]
+    assert marks[0] == "differs"
+    assert marks == sorted(marks, key=lambda mark: mark != "differs")
 
 
 def test_a_narrow_terminal_still_names_the_figures(tmp_path: Path) -> None:

@@ -262,7 +262,7 @@ def test_the_answer_names_the_factor_that_makes_reads_erratic_and_the_way_it_doe
         )
     )  # fmt: skip
     (said,) = found
-    assert said.startswith("What makes reads erratic most is the I/O mode from direct to buffered (× 4")
+    assert said.startswith("The I/O mode from direct to buffered makes reads erratic most: × 4")
     assert "not resolved: the device" in said
     assert "n = 4 blocks" in said
 
@@ -294,8 +294,8 @@ def test_the_answer_is_of_what_was_asked_for_and_of_rates_alone() -> None:
         values = {"requests_per_read": noisy(twice), "reads_cv": noisy(0.1), "iops": noisy(1000 / twice)}
         points.append(Point(index, {"io_mode": mode, "io_size": size}, values))
     requests, rates = answer(sweep_of(points))
-    assert requests.startswith("What makes a read take more requests most is the I/O mode from direct to buffered")
-    assert rates.startswith("What slows reads most is the I/O mode from direct to buffered")
+    assert requests.startswith("The I/O mode from direct to buffered makes a read take more requests most: × ")
+    assert rates.startswith("The I/O mode from direct to buffered slows reads most: × ")
 
 
 def test_other_engines_and_single_factors_have_no_such_answer() -> None:

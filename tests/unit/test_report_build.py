@@ -55,7 +55,7 @@ def test_the_answer_says_what_falls_from_where_to_where_by_how_much_and_how_sure
     assert ordinary.answer == (
         "Reads per New-Order fall at every step as the buffer pool grows from 5 % (8.5 MiB) to 80 % (136 MiB) "
         "of the database: from 31.5 to 0.903 pages, 96.9–97.3 % less (95 % intervals, 3 runs a point). "
-        "Each further MiB from 68 MiB to 136 MiB saved 0.0295–0.0370 pages per New-Order."
+        "The step from 68 MiB to 136 MiB saved 2.01–2.51 pages per New-Order."
     )
     assert ordinary.question.startswith("How does the size of the buffer pool")
     assert ordinary.banners == ()
@@ -189,12 +189,16 @@ def test_a_single_point_has_an_interval_and_nothing_to_compare(tmp_path: Path) -
     assert found.steps is None
 
 
-def test_a_failed_point_is_a_row_with_its_reason(tmp_path: Path) -> None:
+def test_a_failed_point_is_a_row_without_numbers_and_its_reason_is_told_once(tmp_path: Path) -> None:
     statuses = {(2, block): ("failed", "the device went away") for block in range(3)}
     found = report(tmp_path, Sweep(statuses=statuses))
     failed = [row for row in table(found, "per-new-order").rows if row.mark == "failed"]
     assert len(failed) == 1
-    assert "3 of 3 runs failed: the device went away" in failed[0].cells
+    assert failed[0].cells[:2] == ("20 %", "0")
+    assert set(failed[0].cells[2:]) == {"–"}
+    assert [row.cells for row in table(found, "failures").rows] == [("failed: the device went away", "3", "20 %")]
+    assert render_html(found).count("the device went away") == 1
+    assert terminal_text(found).count("the device went away") == 1
     assert found.status == "failed"
     assert "3 runs did not end well" in found.banners[0].text
     assert [row.cells[0] for row in (found.steps or table(found, "checks")).rows][1] == "10 % → 40 %"
@@ -204,8 +208,9 @@ def test_a_failed_point_is_a_row_with_its_reason(tmp_path: Path) -> None:
 def test_a_point_that_lost_one_run_keeps_its_figures_and_says_so(tmp_path: Path) -> None:
     found = report(tmp_path, Sweep(statuses={(1, 2): ("interrupted", "stopped by the user")}))
     rows = [row for row in table(found, "per-new-order").rows if row.cells[0] == "10 %"]
-    assert [row.mark for row in rows] == ["", "failed"]
-    assert rows[0].cells[1] == "2"
+    assert [row.mark for row in rows] == [""]
+    assert rows[0].cells[1] == "2 of 3"
+    assert table(found, "failures").rows[0].cells == ("interrupted: stopped by the user", "1", "10 %")
     assert "fall at every step" in found.answer
     assert "2 runs a point" in found.answer
 
@@ -213,11 +218,26 @@ def test_a_point_that_lost_one_run_keeps_its_figures_and_says_so(tmp_path: Path)
 def test_a_sweep_in_which_every_run_failed_says_why_and_nothing_else(tmp_path: Path) -> None:
     statuses = {(point, 0): ("failed", "no space left on device") for point in range(2)}
     found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=1, statuses=statuses))
-    assert found.answer == "No run gave a figure for reads per New-Order: no space left on device."
+    assert found.answer == "None of 2 runs ended well: no space left on device."
     assert found.headline is None
     assert "No run could be checked" in (page := render_html(found))
     assert "✓" not in page
+    assert page.count("no space left on device") == terminal_text(found).count("no space left on device") == 1
+    assert [section.id for section in found.sections] == ["setup", "details"], (
+        "chapters that would be empty are left out"
+    )
+    assert found.limits == ()
     assert terminal_text(found).endswith("Checks: no run could be checked.")
+
+
+def test_a_sweep_that_failed_for_several_reasons_has_each_of_them_once(tmp_path: Path) -> None:
+    statuses = {(point, 0): ("failed", f"reason {min(point, 1)}") for point in range(3)}
+    found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:3], blocks=1, statuses=statuses))
+    assert found.answer == "None of 3 runs ended well, for 2 reasons."
+    rows = [row.cells for row in table(found, "failures").rows]
+    assert rows == [("failed: reason 0", "1", "5 %"), ("failed: reason 1", "2", "10 % and 20 %")]
+    assert not table(found, "failures").folds
+    assert terminal_text(found).count("reason 1") == 1
 
 
 class Rounded(Kind):

@@ -14,10 +14,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bufferlab.chapter.blocks import Dot, Figure, PointsPlot, Series, Table
+from bufferlab.chapter.blocks import Column, Dot, Figure, PointsPlot, Row, Series, Table
 from bufferlab.registry import open_sweep
 from bufferlab.report.build import build as build_report
 from bufferlab.report.build import publish
+from bufferlab.report.csv_files import table_csv, write_csv
 from bufferlab.report.document import Report, as_json
 from bufferlab.report.figures.svg import draw
 from bufferlab.report.html import render_html
@@ -268,3 +269,47 @@ def test_every_figure_says_engine_version_runs_and_date_and_has_its_numbers_as_c
     table = (sweep.path / "figures" / f"{report.headline.id}.csv").read_text()
     means = [float(row[2]) for row in list(csv.reader(io.StringIO(table)))[4:]]
     assert means == pytest.approx([dot.mean for dot in report.headline.plot.series[0].dots], rel=1e-5)  # type: ignore[union-attr]
+
+
+def csv_rows(path: Path) -> list[list[str]]:
+    return list(csv.reader(line for line in path.read_text().splitlines() if not line.startswith("#")))
+
+
+def test_every_table_is_a_csv_file_and_the_summary_has_the_means_unrounded(sweep: SweepFolder, report: Report) -> None:
+    written = write_csv(report, sweep)
+    tables = [block for section in report.sections for block in section.blocks if isinstance(block, Table)]
+    assert {f"tables/{table.id}.csv" for table in tables} <= {str(path.relative_to(sweep.path)) for path in written}
+    for table in tables:
+        assert len(csv_rows(sweep.path / "tables" / f"{table.id}.csv")) == 1 + len(table.rows), table.id
+    heads, *rows = csv_rows(sweep.path / "tables" / "per-new-order.csv")
+    assert heads[:5] == ["Point", "n", "Reads (pages)", "Reads (pages): 95 % from", "to"]
+    names, *summary = csv_rows(written[-1])
+    numbers = [dict(zip(names, row, strict=True)) for row in summary]
+    means = [row for row in numbers if (row["metric"], row["statistic"]) == ("reads_per_new_order", "mean")]
+    assert [row["point_label"] for row in means] == ["pool_size 5%", "pool_size 10%", "pool_size 20%"]
+    for shown, exact in zip(rows, means, strict=True):
+        assert float(shown[2]) == pytest.approx(float(exact["value"]), rel=0.01)
+        assert float(shown[3]) <= float(exact["ci_low"]) < float(exact["ci_high"]) <= float(shown[4])
+
+
+def test_a_cell_of_a_csv_file_is_a_number_where_the_table_has_one() -> None:
+    rows = (
+        Row(("5 %", "9.70 (9.51–9.89)", "41.2 (40.1–42.3) %", "126 KiB (125–127 KiB)", "−1,234", "a, b")),
+        Row(("10 %", "1,234 (1,200–1,300)", "–", "2 MiB", "", "x")),
+    )
+    heads = ("Point", "Reads", "Share", "Bytes", "Change", "Words")
+    found = table_csv(Table("t", "A table", tuple(map(Column, heads)), rows, "Its\ncaption."))
+    assert found.splitlines() == [
+        "# A table",
+        "# Its caption.",
+        "Point,Reads,Reads: 95 % from,to,Share,Share: 95 % from,to,Bytes,Bytes: 95 % from,to,Change,Words",
+        '5 %,9.70,9.51,9.89,41.2 %,40.1 %,42.3 %,126 KiB,125 KiB,127 KiB,-1234,"a, b"',
+        "10 %,1234,1200,1300,,,,2 MiB,,,,x",
+    ]
+
+
+def test_people_see_no_column_without_a_value() -> None:
+    rows = (Row(("5 %", "–", "1")), Row(("10 %", "", "–")))
+    table = Table("t", "A table", tuple(map(Column, ("Point", "Writes", "Reads"))), rows)
+    assert [column.title for column in table.filled.columns] == ["Point", "Reads"]
+    assert [row.cells for row in table.filled.rows] == [("5 %", "1"), ("10 %", "–")]

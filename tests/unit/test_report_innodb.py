@@ -200,13 +200,14 @@ def test_the_server_is_shown_from_inside(deep: Report) -> None:
     assert all(cell.startswith("30.0") or cell.startswith("29.99") for cell in column(levels, "Dirty"))
 
 
-def test_a_point_whose_runs_failed_is_a_row_with_its_reason_in_every_table_of_points(tmp_path: Path) -> None:
+def test_a_point_whose_runs_failed_is_a_row_of_dashes_in_every_table_of_points(tmp_path: Path) -> None:
     statuses = {(1, block): ("failed", "the server went away") for block in range(2)}
     found = report(tmp_path, blocks=2, statuses=statuses)
     for id in ("scan-depth-points", "victim-path-table", "pool-levels", "flush-rates", "server-work", "device"):
         one = table(found, id)
         (failed,) = [row for row in one.rows if row.mark == "failed"]
-        assert failed.cells[:3] == ("256", "0", "2 of 2 runs failed: the server went away"), id
+        assert failed.cells[:2] == ("256", "0"), id
+        assert set(failed.cells[2:]) == {"–"}, id
         assert len(one.rows) == 5, id
 
 

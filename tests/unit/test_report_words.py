@@ -41,8 +41,8 @@ def test_an_interval_wider_than_a_factor_of_100_says_that_nothing_is_known() -> 
     assert words.verdict(verdict("not_resolved", 0.9, 0.05, 5.1, detectable=3e5), "") == "nothing is known (n = 3)"
     assert words.verdict(verdict("not_resolved", 0.9, 0.06, 5.1, detectable=3e5), "") == "not resolved (−94 to +410 %)"
     assert words.verdict(verdict("rises", 40.0, 1.5, 900.0), "") == "rises by 50–89900 %", "a direction is known"
-    assert words.interval(Estimate(2444.0, 0.0, 48_395_856.0, 2), "pages") == "nothing is known (n = 2)"
-    assert words.count(Estimate(2444.0, 20.0, 2001.0, 2)) == "nothing is known (n = 2)"
+    assert words.interval(Estimate(2444.0, 0.0, 48_395_856.0, 2), "pages") == "2,444 (interval too wide, n = 2)"
+    assert words.count(Estimate(2444.0, 20.0, 2001.0, 2)) == "2,444 (interval too wide, n = 2)"
     assert words.interval(Estimate(0.1, -20.0, 20.2, 2)) == "0 (-20–21)", "no factor lies between signs"
     assert words.share_interval(Estimate(0.02, 0.0001, 0.9, 2)) == "2 (0–90) %", "a share is at most one"
 

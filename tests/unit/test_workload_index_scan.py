@@ -87,7 +87,9 @@ def test_no_warm_up_is_a_cold_pool_and_neither_a_cap_nor_a_failed_check(bench: B
 def test_the_report_tells_what_a_query_costs_and_the_plans_in_the_engines_words(bench: Bench) -> None:
     sweep = 'plan = ["index_scan", "sequential"]'
     bench.measure(bench.experiment(workload=WORKLOAD, sweep=sweep, transactions=2, repetitions=3))
-    sections = {section.id: section for section in build(bench.sweep()).sections}
+    report = build(bench.sweep())
+    assert report.answer.index("eads per transaction") < report.answer.index("Seconds per transaction"), "counts first"
+    sections = {section.id: section for section in report.sections}
     cost, device, plans = sections["query-costs"].blocks
     assert isinstance(cost, Table)
     assert isinstance(device, Table)

@@ -84,12 +84,34 @@ def audit_evidence(files: Sequence[FileEvidence]) -> Audit:
     return Audit(case, findings, corrected_tables(case), ())
 
 
+#: Rules whose findings change numbers by most, the worst first; the others follow in the order of RULES.
+_WORST_FIRST = (
+    "minute-by-second",
+    "sectors-as-kib",
+    "counters-as-rates",
+    "tpmc-counts",
+    "payment-quoted",
+    "thousands-of-kib",
+    "pool-asked",
+    "page-size-ran",
+)
+
+
+def worst(audit: Audit) -> Finding:
+    """Return the finding that changes most; of several by one rule the first. Before: there is one."""
+    order = {name: place for place, name in enumerate(dict.fromkeys((*_WORST_FIRST, *RULE_NAMES)))}
+    return min(audit.findings, key=lambda finding: order[finding.rule])
+
+
 def summary(audit: Audit) -> str:
-    """Return the audit in a sentence."""
+    """Return the audit in sentences: its worst finding, and how many there are."""
     if not audit.findings:
         return f"Nothing found by {len(RULES)} rules in {_given(audit)}."
     rules = len({finding.rule for finding in audit.findings})
-    return f"{plural(len(audit.findings), 'finding')} by {rules} of {len(RULES)} rules in {_given(audit)}."
+    counts = f"{plural(len(audit.findings), 'finding')} by {rules} of {len(RULES)} rules in {_given(audit)}"
+    first = worst(audit)
+    where = ", line ".join(map(str, filter(None, (Path(first.where.file).name, first.where.line))))
+    return f"In {where}: {first.consequence}. {'This is the worst of' if audit.findings[1:] else 'This is'} {counts}."
 
 
 def _given(audit: Audit) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from bufferlab.chapter.words import NOTHING
 
 #: The factor by which an interval may exceed the height of the runs before the axis leaves its end out (squared on a
 #: log axis). Two runs that differ can have an interval in which the runs themselves could not be seen.
@@ -11,6 +13,9 @@ INTERVAL_REACH = 2.5
 
 #: The factor by which the axis of effects reaches past them; a longer interval leaves the picture.
 EFFECTS_REACH = 4.0
+
+#: How a line that was not measured is drawn.
+Look = Literal["line", "yardstick", "floor"]
 
 #: The most rows of a table that stands open; a longer one is behind a fold.
 LONGEST_OPEN = 10
@@ -52,6 +57,22 @@ class Table:
         """Return whether a page shows the title alone until it is opened."""
         return self.folded or len(self.rows) > LONGEST_OPEN
 
+    @property
+    def filled(self) -> Table:
+        """Return the table as people see it: without the columns that have no value in any row."""
+        kept = [
+            place
+            for place in range(len(self.columns))
+            if not place or not self.rows or any(_says(row.cells[place]) for row in self.rows)
+        ]
+        columns = tuple(self.columns[place] for place in kept)
+        rows = tuple(replace(row, cells=tuple(row.cells[place] for place in kept)) for row in self.rows)
+        return replace(self, columns=columns, rows=rows)
+
+
+def _says(cell: str) -> bool:
+    return cell not in ("", NOTHING)
+
 
 @dataclass(frozen=True)
 class Dot:
@@ -82,6 +103,10 @@ class Curve:
     xs: tuple[float, ...]
     ys: tuple[float, ...]
     series: int
+    look: Look = "line"
+    """A yardstick is wide, dashed and below all others, so that it is seen where another line covers it; a floor is
+    dotted. Neither has markers.
+    """
 
 
 @dataclass(frozen=True)
@@ -111,6 +136,8 @@ class PointsPlot:
     y_in_bytes: bool = False
     x_is_words: bool = False
     """Whether the axis has words in place of numbers: its series then stand side by side, and nothing joins dots."""
+    names_at_ends: bool = False
+    """Whether each series has its name at the end of its line, in place of a legend."""
     title: str = ""
     """What is special about a panel among others of the same metric."""
 
@@ -154,6 +181,8 @@ class TimePlot:
     y_label: str
     traces: tuple[tuple[Trace, ...], ...]
     """[panel] -> the runs of that point."""
+    y_from_zero: bool = True
+    """Whether the vertical axis starts at zero; otherwise it shows where the measured parts lie."""
 
 
 @dataclass(frozen=True)
@@ -270,6 +299,11 @@ class Figure:
     def is_tall(self) -> bool:
         """Return whether the picture would fill a screen: a page then shows its title alone until it is opened."""
         return isinstance(self.plot, TimePlot) and len(self.plot.panels) > MOST_OPEN_PANELS
+
+    @property
+    def is_by_second(self) -> bool:
+        """Return whether the data are those of every second of every run: paper leaves them out."""
+        return isinstance(self.plot, TimePlot)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The table with one row per point that every chapter uses: means with their intervals, or why runs failed."""
+"""The table with one row per point that every chapter uses: means with their intervals."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Row, Table
-
-_UNITS_IN_HEADS = {"us": "µs", "pages": "pages", "gets": "gets"}
 
 #: Titles of columns, each with what it shows of a point: a metric by its name, or the text that a function makes.
 Heads = Mapping[str, str | Callable[[PointRuns], str]]
@@ -26,7 +24,7 @@ def point_table(
     brief: tuple[str, ...] = (),
     folded: bool = False,
 ) -> Table:
-    """Return a table with one row per point: means with their intervals, or the reason why runs failed.
+    """Return a table with one row per point: means with their intervals, dashes where no run ended well.
 
     `known_only` leaves out columns of metrics that no run has, and all rows where no column is left. `name` says how
     a point is called here.
@@ -47,25 +45,28 @@ def point_table(
 def point_rows(
     points: Sequence[PointRuns], width: int, row: Callable[[PointRuns], Row], name: Callable[[PointRuns], str]
 ) -> tuple[Row, ...]:
-    """Return a row for every point that ran, and one with the reason for every point with failed runs."""
-    rows = []
-    for point in points:
-        rows += [row(point)] if point.ok else []
-        rows += [_failure_row(point, width, name(point))] if point.status != "ok" else []
-    return tuple(rows)
+    """Return a row for every point; none where no run of any point ended well.
+
+    Its second cell is the runs behind it: "2 of 3" where one failed. Why it did is told once, in the table of failures.
+    """
+    if not any(point.ok for point in points):
+        return ()
+    return tuple(_counted(point, row(point)) if point.ok else _without_runs(width, name(point)) for point in points)
 
 
 def headed(analysis: Analysis, metrics: Iterable[str]) -> dict[str, str]:
     """Return heads for metrics: their titles without the unit of work, with the unit of what is counted."""
-    heads = {}
-    for metric in metrics:
-        declared = analysis.metric(metric)
-        unit, title = _UNITS_IN_HEADS.get(declared.top_unit), words.heading(declared)
-        heads[f"{title} ({unit})" if unit else title] = metric
-    return heads
+    declared = {metric: analysis.metric(metric) for metric in metrics}
+    return {words.with_unit(words.heading(one), one): metric for metric, one in declared.items()}
 
 
-def _failure_row(point: PointRuns, width: int, name: str) -> Row:
-    count = f"{len(point.failures)} of {len(point.records)} runs " if point.records else ""
-    text = f"{count}{point.status}: {point.reason}"
-    return Row((name, str(len(point.ok)), text, *("",) * (width - 3)), "failed")
+def _counted(point: PointRuns, row: Row) -> Row:
+    """Return the row of a point with the count of its runs, of which some may have failed."""
+    if not point.failures:
+        return row
+    name, _, *rest = row.cells
+    return Row((name, f"{len(point.ok)} of {len(point.ok) + len(point.failures)}", *rest), row.mark)
+
+
+def _without_runs(width: int, name: str) -> Row:
+    return Row((name, "0", *(words.NOTHING,) * (width - 2)), "failed")

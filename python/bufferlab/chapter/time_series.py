@@ -155,7 +155,8 @@ def _figures(analysis: Analysis, runs: Sequence[_Run], rates: Mapping[str, str],
             if _is_drawn(run.traces[metric]):
                 panels.setdefault(_panel_title(analysis, run.point), []).append(_scaled(run.traces[metric], factor))
         if panels:
-            plot = TimePlot(tuple(panels), label.replace("\n", " "), tuple(map(tuple, panels.values())))
+            traces, from_zero = tuple(map(tuple, panels.values())), analysis.metric(metric).from_zero
+            plot = TimePlot(tuple(panels), label.replace("\n", " "), traces, from_zero)
             figures.append(_figure(analysis, plot, f"{id}-{metric.replace('_', '-')}"))
     return figures
 
@@ -172,6 +173,8 @@ def _figure(analysis: Analysis, plot: TimePlot, id: str) -> Figure:
     changed = sum(bool(trace.levels) for trace in traces)
     left_out = len([point for point in analysis.points if point.ok]) - len(plot.panels)
     caption = "Black lines: the levels of runs that changed theirs inside the window. " if changed else ""
+    if not plot.y_from_zero:
+        caption += "The vertical axis does not start at zero; warm-ups may begin outside. "
     if left_out:
         caption += f"{words.plural(left_out, 'more point')} not drawn."
     title = f"{plot.y_label.partition(' (')[0]} over time"
@@ -204,7 +207,7 @@ def _scatter(analysis: Analysis, runs: Sequence[_Run], judged: Sequence[str]) ->
                     (
                         analysis.name_of(run.point),
                         run.label,
-                        analysis.metric(metric).label,
+                        words.with_unit(analysis.metric(metric).label, analysis.metric(metric)),
                         str(len(values)),
                         words.cell(analysis.metric(metric), batch_means(values)),
                         _per_cent(scatter.value, scatter.ci_low, scatter.ci_high),

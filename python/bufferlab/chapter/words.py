@@ -52,7 +52,7 @@ def is_unknown(estimate: Estimate) -> bool:
 
 
 def nothing_known(n: int) -> str:
-    """Return what stands in place of an interval that says nothing."""
+    """Return what is said of a change whose interval says nothing."""
     return f"nothing is known (n = {n})"
 
 
@@ -60,9 +60,14 @@ def interval(estimate: Estimate, unit: str = "") -> str:
     """Return a mean with its interval: "9.70 (9.51–9.89)".
 
     >>> interval(Estimate(2444.0, 0.02, 48395856.0, n=2))
-    'nothing is known (n = 2)'
+    '2,444 (interval too wide, n = 2)'
     """
-    return nothing_known(estimate.n) if is_unknown(estimate) else with_bounds(estimate, unit)
+    return _unsure(number(estimate.value, unit), estimate) if is_unknown(estimate) else with_bounds(estimate, unit)
+
+
+def _unsure(shown: str, estimate: Estimate) -> str:
+    """Return a value whose interval says nothing, with this doubt."""
+    return f"{shown} (interval too wide, n = {estimate.n})"
 
 
 def with_bounds(estimate: Estimate, unit: str = "") -> str:
@@ -142,10 +147,13 @@ def share(value: float | None, decimals: int = 1) -> str:
 def signed_share(value: float | None) -> str:
     """Return a ratio less one as per cent with its sign.
 
-    >>> signed_share(0.0213), signed_share(-0.3)
-    ('+2.1 %', '-30.0 %')
+    >>> signed_share(0.0213), signed_share(-0.3), signed_share(-0.0002)
+    ('+2.1 %', '-30.0 %', '0.0 %')
     """
-    return NOTHING if value is None else f"{100 * value:+.1f} %"
+    if value is None:
+        return NOTHING
+    shown = f"{100 * value:+.1f}"
+    return f"{shown if float(shown) else '0.0'} %"
 
 
 def share_interval(estimate: Estimate) -> str:
@@ -240,7 +248,7 @@ def percent_range(low: float, high: float) -> str:
 def count(estimate: Estimate) -> str:
     """Return a whole number of things with its interval: "17,243 (17,233–17,252)"."""
     if is_unknown(estimate):
-        return nothing_known(estimate.n)
+        return _unsure(f"{estimate.value:,.0f}", estimate)
     if estimate.ci_low is None or estimate.ci_high is None:
         return f"{estimate.value:,.0f}"
     return f"{estimate.value:,.0f} ({math.floor(estimate.ci_low):,}–{math.ceil(estimate.ci_high):,})"
@@ -263,7 +271,7 @@ def outward_range(low: float, high: float) -> str:
 
 def unit_of_change(metric: Metric) -> str:
     """Return the unit in which a difference of the metric is told: of shares percentage points, of ratios none."""
-    return POINTS if metric.is_share else metric.unit if metric.unit != "1" else ""
+    return POINTS if metric.is_share else metric.unit.replace("us", "µs") if metric.unit != "1" else ""
 
 
 def heading(metric: Metric) -> str:
@@ -276,6 +284,21 @@ def heading(metric: Metric) -> str:
     if metric.top_unit in (*WORK.values(), "rows"):
         return metric.label
     return metric.label.removesuffix(f" per {'second' if metric.per == 's' else metric.per}")
+
+
+#: Units that stand in the head of a column. Bytes and shares have theirs in each cell; other units are in the title.
+_UNITS_IN_HEADS = {"us": "µs", "ms": "ms", "pages": "pages", "gets": "gets", "requests": "requests"}
+
+
+def with_unit(title: str, metric: Metric) -> str:
+    """Return a title of the metric with the unit of its numbers, where neither title nor cells have it.
+
+    >>> from bufferlab.results.metrics import PerWork
+    >>> with_unit("Reads", PerWork.reads["new_order"]), with_unit("Bytes read", PerWork.read_bytes["new_order"])
+    ('Reads (pages)', 'Bytes read')
+    """
+    unit = _UNITS_IN_HEADS.get(metric.top_unit)
+    return f"{title} ({unit})" if unit else title
 
 
 def axis_title(metric: Metric) -> str:

@@ -45,6 +45,14 @@ def write_reports(folder: SweepFolder, as_json: bool, *, html: bool, markdown: b
         put("\n".join(map(str, written)))
 
 
+def write_tables(folder: SweepFolder) -> None:
+    """Write every table of the report as CSV, and print the paths."""
+    from bufferlab.report.build import build
+    from bufferlab.report.csv_files import write_csv
+
+    put("\n".join(map(str, write_csv(build(folder), folder))))
+
+
 def _print(built: Report, folder: SweepFolder, as_json: bool) -> None:
     if as_json:
         from bufferlab.report.document import as_json as document

@@ -16,29 +16,36 @@ from bufferlab.registry import open_sweep
 from bufferlab.results.store import SweepFolder
 from bufferlab.texts import printable
 
-_BLKPARSE = "blkparse"
+_BLKPARSE, _CSV = "blkparse", "csv"
 
 
 @click.command("report")
 @click.argument("sweep", type=click.Path(path_type=Path), metavar="RUN")
 @click.option("--html", is_flag=True, help="Write report.html only: one file, no network.")
 @click.option("--md", is_flag=True, help="Write report.md and its figures only, for a repository.")
-@tpcc_options(_BLKPARSE)
+@tpcc_options(blkparse="print the block traces as that program does", csv="write every table to a file in RUN/tables")
 @common
 def command(
     sweep: Path, html: bool, md: bool, form: str, limit_unit: Literal["s", "ms"], as_json: bool, debug: bool
 ) -> int:
-    """Make the report of RUN (a sweep folder) again: report.html, report.md, and the table printed here."""
-    from bufferlab.cli.answer import show_answer, write_reports
+    """Make the report of RUN (a sweep folder) again: report.html, report.md, and the table printed here.
+
+    --format csv writes RUN/tables/*.csv and RUN/figures/*.csv alone, and prints their paths.
+    """
+    from bufferlab.cli.answer import show_answer, write_reports, write_tables
 
     require_printable(form, as_json)
     if form != TEXT and (html or md):
-        raise SpecError(f"--format {form} is text", "--html, --md", "leave them out; pages are made without --format")
+        raise SpecError(
+            f"--format {form} is no page", "--html, --md", "leave them out; pages are made without --format"
+        )
     folder = open_sweep(sweep)
     if form == TPCC_MYSQL:
         print_tpcc(folder, limit_unit)
     elif form == _BLKPARSE:
         print_traces(folder)
+    elif form == _CSV:
+        write_tables(folder)
     elif html or md:
         write_reports(folder, as_json, html=html, markdown=md)
     else:

@@ -19,8 +19,8 @@ TEXT = "text"
 TPCC_MYSQL = "tpcc-mysql"
 
 
-def tpcc_options(*others: str) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds --format and --tpcc-limits; `others` are further formats of the command."""
+def tpcc_options(**others: str) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds --format and --tpcc-limits; `others` are further formats, with what they do."""
 
     def options(command: _Command) -> _Command:
         command = click.option(
@@ -31,7 +31,7 @@ def tpcc_options(*others: str) -> Callable[[_Command], _Command]:
             help="5/5/5/80/20 in s, as TPC-C means them, or in ms, as tpcc-mysql compares them.  [default: s]",
         )(command)
         told = "tpcc-mysql: print each run of TPC-C as that program does, second by second."
-        told += " blkparse: print the block traces as that program does." if others else ""
+        told += "".join(f" {name}: {does}." for name, does in others.items())
         return click.option(
             "--format",
             "form",

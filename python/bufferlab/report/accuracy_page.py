@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PanelsPlot, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.blocks import (
+    Column,
+    Curve,
+    Dot,
+    Figure,
+    Look,
+    PanelsPlot,
+    PointsPlot,
+    Row,
+    Section,
+    Series,
+    Table,
+)
 from bufferlab.chapter.points_figure import Axis, dot, points_data, reads_better_on_a_log_axis
 from bufferlab.registry import declared
 from bufferlab.report.accuracy import Accuracy, PointAccuracy, Summary
@@ -52,20 +64,23 @@ def answer(accuracy: Accuracy) -> str:
     if not accuracy.summaries:
         return _without_errors(accuracy)
     told = accuracy.summaries[0]
+    title = declared(accuracy.metric).label
+    where = f"at all {told.n} points" if told.n > 1 else "at the one point"
     lines = [
-        f"{declared(accuracy.metric).label}: the model errs by {_share(told.mean)} in the mean of "
-        f"{words.plural(told.n, 'point')} and {words.signed_share(told.largest)} at most; "
-        f"LRU of the same bytes by {_share(told.lru_mean)} and {words.signed_share(told.lru_largest)}."
+        f"{title} that the model predicts are within {_share(told.largest)} of the measured ones {where}, and "
+        f"{_share(told.mean)} off in the mean; those of LRU are up to {_share(told.lru_largest)} off."
     ]
     held = next((one for one in accuracy.summaries if one.name == "held out"), None)
     if held:
-        lines.append(f"The {words.plural(held.n, 'point')} held out of development: {_share(held.mean)} in the mean.")
+        points = words.plural(held.n, "point")
+        lines.append(f"At the {points} held out of development the model is {_share(held.mean)} off in the mean.")
     judged = [step for step in accuracy.steps if step.right is not None]
     if judged:
-        lines.append(f"It has the sign of {sum(bool(one.right) for one in judged)} of {len(judged)} resolved steps.")
+        right = sum(bool(one.right) for one in judged)
+        lines.append(f"The model tells the direction of {right} of {words.plural(len(judged), 'resolved step')}.")
     if accuracy.chosen and accuracy.regret is not None:
-        cost = "the best" if not accuracy.regret else f"{_share(accuracy.regret)} more reads than {accuracy.best.label}"
-        lines.append(f"It would choose {accuracy.chosen.label}: {cost}.")
+        more = f"which reads {_share(accuracy.regret)} more than the best, {accuracy.best.label}"
+        lines.append(f"It would choose {accuracy.chosen.label}, {more if accuracy.regret else 'which is the best'}.")
     return " ".join(lines)
 
 
@@ -239,30 +254,38 @@ def _figure(accuracy: Accuracy) -> Figure | None:
             dot(analysis, accuracy.metric, point.match.a, x, tick)
             for point, x, tick in zip(told, places, ticks, strict=True)
         )
-        lines: dict[str, list[float | None]] = {
-            "LRU of the same bytes": [point.lru for point in told],
-            f"model {told[0].prediction.model}": [point.predicted for point in told],
-        }
+        # As the sweep's own figure has it.
+        y_is_log = reads_better_on_a_log_axis([height for one in measured for height in (one.mean, *one.runs)])
+        found = [point.predicted for point in told]
+        lines: list[tuple[str, list[float | None], Look]] = [
+            ("model", found, "line"),
+            ("LRU", [point.lru for point in told], "yardstick"),
+        ]
         series: list[Series] = []
         curves = []
-        for label, values in lines.items():
+        for label, values, look in lines:
             known = zip(places, ticks, values, strict=True)
-            dots = tuple(Dot(x, tick, (), value, None, None) for x, tick, value in known if value is not None)
+            dots = tuple(
+                Dot(x, tick, (), value, None, None)
+                for x, tick, value in known
+                if value is not None and (value > 0 or not y_is_log)
+            )
             if dots:
-                curves.append(Curve("", tuple(one.x for one in dots), tuple(one.mean for one in dots), len(series)))
+                xs, ys = tuple(one.x for one in dots), tuple(one.mean for one in dots)
+                curves.append(Curve("", xs, ys, len(series), look if axis.is_numeric else "line"))
                 series.append(Series(label, dots, joined=False))
         series.append(Series("measured", measured, joined=False))  # The last is drawn over the others.
-        heights = [height for one in series for point in one.dots for height in (point.mean, *point.runs)]
         panels.append(
             PointsPlot(
                 x_label=axis.label,
                 y_label=words.axis_title(declared(accuracy.metric)),
                 series=tuple(series),
                 x_is_log=axis.is_log,
-                y_is_log=reads_better_on_a_log_axis(heights),
+                y_is_log=y_is_log,
                 x_in_bytes=axis.in_bytes,
                 x_is_words=not axis.is_numeric,
                 curves=tuple(curves) if axis.is_numeric else (),
+                names_at_ends=axis.is_numeric and len(analysis.groups) == 1,
                 title=group.label,
             )
         )
@@ -271,7 +294,9 @@ def _figure(accuracy: Accuracy) -> Figure | None:
     title = f"{declared(accuracy.metric).label}: measured and predicted"
     generated = accuracy.points[0].prediction.generated is not None
     origin = "generated page accesses" if generated else "one traced run"
-    caption = f"Measured: each run, and means with 95 % intervals. Lines: predicted from {origin}."
+    caption = (
+        f"Measured: each run, and means with 95 % intervals. Lines: predicted from {origin}. LRU has the same bytes."
+    )
     data = points_data(panels[0], "accuracy-figure", title)
     plot = panels[0] if len(panels) == 1 else PanelsPlot(tuple(panels), is_one_metric=True)
     return Figure("accuracy-figure", title, f"{title}. {answer(accuracy)}", caption, plot, data)

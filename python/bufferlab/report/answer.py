@@ -52,8 +52,18 @@ def _answer(analysis: Analysis, metric: str | None) -> str:
     told += findings.of_pages(analysis) if told else []
     if told:
         return " ".join(told)
-    reasons = [point.reason for point in analysis.points if point.reason]
-    return f"No run gave a figure for {_title(analysis, metric)}" + (f": {reasons[0]}." if reasons else ".")
+    return _without_figures(analysis, metric)
+
+
+def _without_figures(analysis: Analysis, metric: str) -> str:
+    """Return why there is no answer: the reason that all failed runs have in common, or how many reasons there are."""
+    failed = [record for point in analysis.points for record in point.failures]
+    if analysis.runs or not failed:
+        reasons = [point.reason for point in analysis.points if point.reason]
+        return f"No run gave a figure for {_title(analysis, metric)}" + (f": {reasons[0]}." if reasons else ".")
+    said = f"None of {words.plural(len(failed), 'run')} ended well" if len(failed) > 1 else "The run did not end well"
+    reasons = list(dict.fromkeys(str(record.reason) for record in failed))
+    return f"{said}: {reasons[0]}." if len(reasons) == 1 else f"{said}, for {len(reasons)} reasons."
 
 
 def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
@@ -94,10 +104,9 @@ def banners(analysis: Analysis) -> list[Banner]:
         found.append(Banner("warning", said_of_gaps))
     missing = sum(len(point.failures) for point in analysis.points)
     unrun = _unrun(analysis)
-    if missing:
-        found.append(
-            Banner("warning", f"{words.plural(missing, 'run')} did not end well; the reasons are in the tables.")
-        )
+    if missing and analysis.runs:
+        text = f'{words.plural(missing, "run")} did not end well: see the reasons under "Runs that failed".'
+        found.append(Banner("warning", text))
     if unrun:
         found.append(Banner("warning", unrun))
     return found
@@ -160,10 +169,22 @@ def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
         return None
     found = analysis.verdicts(metric, group)
     if found is None:
-        told = [where + _single(analysis, with_figures[0], metric)]
+        told = [_single(analysis, with_figures[0], metric)]
     else:
-        told = [where + _sentence(analysis, with_figures, metric, found), *findings.of_group(analysis, group, metric)]
-    return " ".join([*told, *_alike(analysis, group)])
+        told = [_sentence(analysis, with_figures, metric, found), *findings.of_group(analysis, group, metric)]
+    first, *more = [*_count(analysis, group, metric), *told, *_alike(analysis, group)]
+    return " ".join([where + first, *more])
+
+
+def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
+    """Yield the sentence on the first count that the workload compares, before one on a time: counts repeat."""
+    if not analysis.metric(metric).is_timed:
+        return
+    counts = (name for name in analysis.compared if analysis.metric(name).work and not analysis.metric(name).is_timed)
+    for name in counts:
+        if (found := analysis.verdicts(name, group)) is not None:
+            yield _sentence(analysis, analysis.distinct(group, name), name, found)
+            return
 
 
 def _alike(analysis: Analysis, group: Group) -> Iterator[str]:
@@ -214,7 +235,8 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
             return f"{title} are predicted to go {ends} {route} ({predicted.NO_INTERVAL})."
         return f"{title} go {ends} {route}, but {_why_no_claim(found)}, so no difference is claimed."
     if words.change_is_unknown(span):
-        return f"{title}: {words.nothing_known(span.estimate.n)} of a change {route}."
+        runs = words.plural(span.estimate.n, "run")
+        return f"{title} go {ends} {route}, but {runs} of a point scatter too much to tell a change from chance."
     overall = f"{words.signed_change(span, unit)} overall{words.could_find(span, unit)}"
     return f"{title}: no step is resolved {route} ({overall}; {basis})."
 

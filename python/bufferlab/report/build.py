@@ -23,6 +23,7 @@ from bufferlab.report.detail_tables import (
     device_table,
     disturbance_table,
     failed_checks,
+    failure_table,
     latency_table,
     run_table,
 )
@@ -40,7 +41,7 @@ from bufferlab.report.points_tables import (
     step_table,
     verdict_cell,
 )
-from bufferlab.report.predicted import predictions
+from bufferlab.report.predicted import doubts, predictions
 from bufferlab.report.setup_tables import setup_tables
 from bufferlab.results.metrics import qualified
 from bufferlab.results.store import SweepFolder
@@ -63,10 +64,11 @@ def build(sweep: SweepFolder) -> Report:
         banners=tuple(banners(analysis)),
         headline=first.figure,
         steps=first.steps,
-        limits=tuple(limits(analysis)),
+        limits=tuple(limits(analysis)) if analysis.runs else (),
         sections=_opened(_sections(analysis, first), first.lead),
         checks=tuple(analysis.checks),
         status=_status(analysis),
+        is_doubted=analysis.is_smoke or bool(doubts(analysis)),
         lead=first.lead,
         points=tuple(_point_result(point, found) for point in analysis.points),
         comparisons=tuple(comparisons(analysis)),
@@ -127,7 +129,8 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
     was_measured = not predictions(analysis)
     per_second_figure = analysis.work_per_s.replace("_", "-")
     writes = analysis.per_work("writes")
-    return (
+    sections = (
+        section("failures", "Runs that failed", "", failure_table(analysis)),
         section(
             "numbers",
             "The numbers",
@@ -163,7 +166,7 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
             "Details",
             "",
             latency_table(analysis),
-            device_table(analysis),
+            device_table(analysis) if was_measured else None,
             cpu_table(analysis),
             consistency_table(analysis),
             run_table(analysis),
@@ -171,6 +174,7 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
             folded=True,
         ),
     )
+    return tuple(one for one in sections if one.blocks or one in first.chapters)
 
 
 def _has_rows(block: Table | Figure) -> bool:
@@ -186,7 +190,7 @@ def _opened(sections: Sequence[Section], lead: str) -> tuple[Section, ...]:
     opened = []
     for section, first in zip(sections, firsts, strict=True):
         is_open = first is not None and not first.folds and not section.folded
-        if is_open and first is not None and first.id not in (lead, "failed-checks"):
+        if is_open and first is not None and first.id not in (lead, "failures", "failed-checks"):
             is_open = len(first.rows) <= room
             room -= len(first.rows) if is_open else 0
         shown = first if is_open else None

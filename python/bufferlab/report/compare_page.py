@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 #: The ratio of the largest value to the smallest from which a logarithmic axis reads better.
 _LOG_FROM = 12.0
 _RULE_STYLES = {"broken": "bold red", "holds": "green", "undecided": "yellow"}
-#: The smallest width at which these columns are shown.
-_NARROWEST = {"Figure": 12, "Verdict": 15}
+#: The widths of columns of words, which break into lines; the others share the rest of the terminal.
+_WIDTHS = {"Figure": 19, "Verdict": 15, "Detectable": 10}
 
 
 def as_report(compared: SidesCompared, *, figure: bool = True) -> Report:
@@ -76,7 +76,7 @@ def terminal(compared: SidesCompared) -> Group:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    report, figures = as_report(compared), table(compared)
+    report, figures = as_report(compared), table(compared).filled
     lines: list[Text | RichTable] = [Text(report.answer, style="bold"), Text("")]
     for banner in report.banners:
         style = "bold red" if banner.kind == "danger" else "yellow"
@@ -85,7 +85,7 @@ def terminal(compared: SidesCompared) -> Group:
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in figures.columns:
         justify: Literal["left", "right"] = "right" if column.numeric else "left"
-        drawn.add_column(Text(column.title), justify=justify, min_width=_NARROWEST.get(column.title))
+        drawn.add_column(Text(column.title), justify=justify, width=_WIDTHS.get(column.title))
     for row in figures.rows:
         drawn.add_row(*(Text(cell) for cell in row.cells), style="bold" if row.mark == "differs" else None)
     lines += [drawn, Text(figures.caption, style="dim")]
@@ -117,10 +117,8 @@ def _checks(compared: SidesCompared) -> Iterator[Check]:
 
 
 def _figure(compared: SidesCompared) -> Figure | None:
-    """Return the headline at every matched setting, side by side; None for a single setting, which needs no picture."""
+    """Return the headline at every matched setting, side by side; None where a side lacks it."""
     sides, metric = compared.sides, compared.headline
-    if len(sides.matched) < 2:
-        return None
     sides_drawn = (
         (sides.name_a, sides.a, [(match, match.a) for match in sides.matched]),
         (sides.name_b, sides.b, [(match, match.b) for match in sides.matched]),
@@ -132,13 +130,19 @@ def _figure(compared: SidesCompared) -> Figure | None:
     y_is_log = min(values) > 0 and max(values) / min(values) >= _LOG_FROM
     title = declared(metric).label
     plot = PointsPlot(
-        "Setting", words.axis_title(declared(metric)), tuple(series), x_is_log=False, y_is_log=y_is_log, x_is_words=True
+        "Setting" if any(match.settings for match in sides.matched) else "",
+        words.axis_title(declared(metric)),
+        tuple(series),
+        x_is_log=False,
+        y_is_log=y_is_log,
+        x_is_words=True,
     )
     caption = (
         "Open dots: the runs. Filled: mean with its 95 % interval for another run like them. Whether two means differ "
         "is said by the interval of their change, in the table; overlap here does not say it."
     )
-    alt = f"{title} of {sides.name_a} and {sides.name_b} at {len(sides.matched)} settings; the table has the numbers."
+    where = words.plural(len(sides.matched), "setting")
+    alt = f"{title} of {sides.name_a} and {sides.name_b} at {where}; the table has the numbers."
     name = f"compared-{metric.replace('_', '-')}"
     return Figure(name, title, alt, caption, plot, points_data(plot, name, title))
 

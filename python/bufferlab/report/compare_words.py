@@ -12,6 +12,7 @@ from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.registry import declared
 from bufferlab.report.compare_metrics import MetricCompared, SidesCompared
 from bufferlab.results.metrics import phase_of
+from bufferlab.stats.comparison import Compared
 from bufferlab.stats.verdict import Verdict
 
 _HOW = {"paired": "paired by block", "welch": "Welch's test"}
@@ -35,7 +36,8 @@ def answer(compared: SidesCompared) -> str:
         if any(figure.outcome == "different" for figure in compared.of(metric))
     ]
     if different and not any(figure.outcome == "different" for figure in figures):
-        return f"{said} But {words.listing([_title(metric) for metric in different])} differ."
+        titles = words.listing([_title(metric) for metric in different])
+        return f"{titles[0].upper()}{titles[1:]} differ. {said}"
     return said
 
 
@@ -60,7 +62,7 @@ def limits(compared: SidesCompared) -> list[str]:
 
 def table(compared: SidesCompared) -> Table:
     """Return every figure that may be claimed at every matched point: both values, the change, and the verdict."""
-    several = _names_settings(compared)
+    several = len(compared.sides.matched) > 1 or _names_settings(compared)
     names = (compared.sides.name_a, compared.sides.name_b)
     columns = (
         Column("Figure", numeric=False),
@@ -69,16 +71,47 @@ def table(compared: SidesCompared) -> Table:
         Column("Verdict", numeric=False),
         *(Column(head) for head in ("Change (95 %)", "Detectable")),
     )
-    rows, last = [], ""
-    for figure in compared.figures:
-        if figure.metric in _silent(compared):
-            continue
-        # A figure's name stands once, above its settings.
-        title = "" if figure.metric == last else title_of(figure.metric)
-        setting = (figure.match.label,) if several else ()
-        rows.append(Row((title, *setting, *_cells(figure)), "differs" if figure.outcome == "different" else ""))
-        last = figure.metric
+    rows: list[Row] = []
+    for metric in _in_order(compared):
+        rows += _rows(compared, metric) if several else [_row(figure, ()) for figure in compared.of(metric)]
     return Table("figures", "Figure by figure", columns, tuple(rows), _caption(compared))
+
+
+def _in_order(compared: SidesCompared) -> list[str]:
+    """Return the figures that are shown: those that differ somewhere first, those that are the same everywhere last."""
+    silent = _silent(compared)
+
+    def rank(metric: str) -> int:
+        outcomes = {figure.outcome for figure in compared.of(metric)}
+        return 0 if "different" in outcomes else 2 if outcomes == {"same"} else 1
+
+    return sorted((metric for metric in compared.metrics if metric not in silent), key=rank)
+
+
+def _rows(compared: SidesCompared, metric: str) -> list[Row]:
+    """Return a row for each setting, under the name of the figure; one row where it is the same at all of them."""
+    figures = compared.of(metric)
+    if len(figures) > 1 and {figure.outcome for figure in figures} == {"same"}:
+        ends = _of_many([found for figure in figures if (found := figure.found)], metric)
+        n, same = {cells[2] for cells in map(_cells, figures)}, _OUTCOME_WORDS["same"]
+        cells = (_head(metric), f"all {len(figures)}", ends, same, ", ".join(sorted(n)), same)
+        return [Row((*cells, words.NOTHING, words.NOTHING))]
+    return [_row(figure, (figure.match.label,), named=not place) for place, figure in enumerate(figures)]
+
+
+def _of_many(found: Sequence[Compared], metric: str) -> str:
+    """Return the least and the most of a figure that both sides share at each of several settings."""
+    values = sorted(one.value_a for one in found)
+    return " to ".join(dict.fromkeys(words.cell(declared(metric), value) for value in (values[0], values[-1])))
+
+
+def _head(metric: str) -> str:
+    return words.with_unit(title_of(metric), declared(metric))
+
+
+def _row(figure: MetricCompared, setting: tuple[str, ...], *, named: bool = True) -> Row:
+    cells = (_head(figure.metric) if named else "", *setting, *_cells(figure))
+    return Row(cells, "differs" if figure.outcome == "different" else "")
 
 
 def _caption(compared: SidesCompared) -> str:
@@ -139,13 +172,13 @@ def _single(compared: SidesCompared, figure: MetricCompared) -> str:
     if figure.found is None or figure.outcome == "not_claimed":
         return f"No claim: {title} of {sides.name_a} and {sides.name_b} cannot be compared ({figure.reason})."
     verdict, basis = figure.found.verdict, _basis(compared, [figure])
-    values = f"{words.cell(metric, figure.found.value_a)} to {words.cell(metric, figure.found.value_b)}"
+    values = f"{words.cell(metric, figure.found.value_b)} against {words.cell(metric, figure.found.value_a)}"
     unit = words.unit_of_change(metric)
     if figure.outcome == "same":
         return f"The same: {title} are identical in every run ({basis})."
     if figure.outcome == "different":
         than = f"{_FOUND[verdict.direction]} with {sides.name_b} than with {sides.name_a}"
-        return f"Different: {title} are {words.change(verdict, unit)} {than} ({values}; {basis})."
+        return f"{title[0].upper()}{title[1:]} are {words.change(verdict, unit)} {than}: {values} ({basis})."
     if words.change_is_unknown(verdict):
         known = words.nothing_known(verdict.estimate.n)
         return f"Not distinguishable: of {title} of {sides.name_a} and {sides.name_b} {known} ({basis})."
@@ -165,8 +198,8 @@ def _several(compared: SidesCompared, figures: Sequence[MetricCompared]) -> str:
         verdict = figure.found.verdict
         change = f"{words.change(verdict, words.unit_of_change(declared(figure.metric)))} {_FOUND[verdict.direction]}"
         steps.append(f"{change} at {figure.match.label}")
-    where = f"all {count}" if len(different) == count else f"{len(different)} of {count}"
-    said = f"Different at {where} settings: with {sides.name_b}, {title} are {words.listing(steps)}"
+    where = f"at all {count} settings" if len(different) == count else f"at {len(different)} of {count} settings"
+    said = f"{title[0].upper()}{title[1:]} differ {where}: with {sides.name_b} they are {words.listing(steps)}"
     return f"{said}{f'; {rest}' if rest else ''} ({basis})."
 
 

@@ -96,10 +96,12 @@ def _by_object(objects: Mapping[str, Sequence[int]], sizes: Sequence[int], page_
 
 def answer(curve: MissCurve, page_size_bytes: int | None) -> str:
     """Return the curve in a sentence: its knee, and the misses that no pool avoids."""
+    whole = _ratio(curve, curve.pages) if curve.misses[-1] else "none"
     knee, share = curve.knee_pages, format_percent(curve.knee_pages / max(1, curve.pages))
     return (
-        f"The knee is at {pool(knee, page_size_bytes)}, {share} of the pages touched: an LRU pool of that size "
-        f"misses {_ratio(curve, knee)} of the gets, and one that holds every page {_ratio(curve, curve.pages)}."
+        f"An LRU pool of {pool(knee, page_size_bytes)} misses {_ratio(curve, knee)} of the gets, and one that holds "
+        f"every page {whole}. That size is the knee, {share} of the pages touched: below it "
+        "misses rise fastest."
     )
 
 
@@ -110,7 +112,7 @@ def table(curve: MissCurve, sizes: Sequence[int], page_size_bytes: int | None, m
              format_percent(size / max(1, curve.pages)), *((f"{model.misses[place]:,}",) if model else ())))
         for place, size in enumerate(sizes)
     )  # fmt: skip
-    titles = ["Pool", "Misses of a get", "Misses", "Of the pages touched"]
+    titles = ["Pool", "Gets missed", "Misses", "Of the pages touched"]
     heads = tuple(map(Column, [*titles, f"Misses of {model.name}"] if model else titles))
     return Table("misses", "Misses of an LRU pool", heads, rows, _GUIDE, brief=tuple(head.title for head in heads))
 
@@ -177,7 +179,7 @@ def as_json(
 
 
 def _ratio(curve: MissCurve, pages: int) -> str:
-    return f"{_miss_ratio(curve, pages):.4g}"
+    return format_percent(_miss_ratio(curve, pages))
 
 
 def _figure(curve: MissCurve, page_size_bytes: int | None, measured: MeasuredPool | None) -> Figure:
@@ -187,24 +189,27 @@ def _figure(curve: MissCurve, page_size_bytes: int | None, measured: MeasuredPoo
     places = np.unique(np.geomspace(first, max(first, curve.pages), _DRAWN).astype(np.int64))
     shares = sorted({max(first, curve.pages * percent // 100) for percent in (1, 2, 5, 10, 20, 40, 60, 80, 100)})
     dots = tuple(
-        Dot(float(size * unit), pool(size, page_size_bytes), (), _miss_ratio(curve, size), None, None)
+        Dot(float(size * unit), pool(size, page_size_bytes), (), 100 * _miss_ratio(curve, size), None, None)
         for size in shares
     )
-    line = Curve("", tuple(map(float, places * unit)), tuple(_miss_ratio(curve, int(size)) for size in places), 0)
+    missed = tuple(100 * _miss_ratio(curve, int(size)) for size in places)
+    line = Curve("", tuple(map(float, places * unit)), missed, 0)
     series = [Series("LRU", dots, joined=False)]
     if measured:
-        ratio = measured.misses / curve.accesses
-        dot = Dot(float(measured.pages * unit), pool(measured.pages, page_size_bytes), (), ratio, None, None)
+        percent = 100 * measured.misses / curve.accesses
+        dot = Dot(float(measured.pages * unit), pool(measured.pages, page_size_bytes), (), percent, None, None)
         series.append(Series("measured", (dot,), joined=False))
     plot = PointsPlot(
-        x_label="buffer pool" if page_size_bytes else "buffer pool (pages)",
-        y_label="misses of a get",
+        x_label="Buffer pool" if page_size_bytes else "Buffer pool (pages)",
+        y_label="Gets missed (%)",
         series=tuple(series),
-        x_is_log=len(shares) > 1,
+        # The knee is where the curve is farthest below its chord: on a logarithmic axis nobody would see it.
+        x_is_log=False,
         y_is_log=False,
         x_in_bytes=page_size_bytes is not None,
         curves=(line,),
         marks=(Mark(float(knee * unit), f"knee: {pool(knee, page_size_bytes)}", 1, dashed=True),),
+        names_at_ends=True,
     )
     title = "Misses of an LRU pool, by its size"
     alt = f"A falling line. {answer(curve, page_size_bytes)}"

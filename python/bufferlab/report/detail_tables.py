@@ -56,6 +56,31 @@ def failed_checks(checks: Sequence[Check]) -> Table | None:
     return replace(check_table(failed), id="failed-checks", title="What did not hold") if failed else None
 
 
+def failure_table(analysis: Analysis) -> Table | None:
+    """Return why runs did not end well: each reason once, with its points.
+
+    None where every run did, and where the only reason of all runs is the sweep's answer.
+    """
+    runs_of: dict[str, list[PointRuns]] = {}
+    for point in analysis.points:
+        for record in point.failures:
+            runs_of.setdefault(f"{record.run.status}: {record.reason}", []).append(point)
+    rows = tuple(
+        Row((reason, str(len(points)), _places(analysis, points)), "failed") for reason, points in runs_of.items()
+    )
+    if not analysis.runs and len(rows) == 1:
+        return None
+    columns = (Column("Reason", numeric=False), Column("Runs"), Column("At", numeric=False))
+    titles = tuple(column.title for column in columns)
+    return Table("failures", "Why runs did not end well", columns, rows, brief=titles) if rows else None
+
+
+def _places(analysis: Analysis, points: Sequence[PointRuns]) -> str:
+    """Return the names of points, each once; "every point" where none is missing."""
+    names = list(dict.fromkeys(analysis.name_of(point) for point in points))
+    return "every point" if 1 < len(names) == len(analysis.points) else words.listing(names)
+
+
 def latency_table(analysis: Analysis) -> Table | None:
     """Return service and queue times of every transaction type at every point."""
     rows = []
@@ -154,9 +179,10 @@ def consistency_table(analysis: Analysis) -> Table | None:
 
 
 def run_table(analysis: Analysis) -> Table:
-    """Return every run in the order it ran, with how its warm-up ended; failed ones with their reason."""
+    """Return every run in the order it ran, with how it and its warm-up ended."""
     records = {record.run_id: record for point in analysis.points for record in point.records}
     values = {run.run.run_id: run.values for run in analysis.runs}
+    told = {record.run_id for point in analysis.points for record in point.failures}
     rows = []
     for record in sorted(records.values(), key=lambda record: (record.run.started_at, record.run.order)):
         run = record.run
@@ -170,7 +196,8 @@ def run_table(analysis: Analysis) -> Table:
                     run.point.label,
                     str(run.block + 1),
                     str(run.seed),
-                    run.status + (f": {record.reason}" if record.reason else ""),
+                    # The reasons of runs whose place no later run took have a table of their own.
+                    run.status + (f": {record.reason}" if record.reason and record.run_id not in told else ""),
                     warm_up.gate.replace("_", " ") if warm_up else words.NOTHING,
                     words.number(warm_up.seconds if warm_up else None),
                     words.number(measured.seconds if measured else None),
@@ -183,13 +210,16 @@ def run_table(analysis: Analysis) -> Table:
                 "" if record.ok else "failed",
             )
         )
+    headline = analysis.metric(analysis.headline)
+    short = words.with_unit(words.heading(headline), headline)
     words_columns = {"Point", "Status", "Warm-up ended by", "Started", "Run"}
     heads = (
         "Order", "Point", "Block", "Seed", "Status", "Warm-up ended by", "Warm-up (s)", "Measured (s)", "Transactions",
-        analysis.metric(analysis.headline).label, "Database grew by", "Started", "Run",
+        short, "Database grew by", "Started", "Run",
     )  # fmt: skip
     columns = tuple(Column(head, numeric=head not in words_columns) for head in heads)
     caption = "Blocks are repetitions; all points of a block share its seed, and their order within it is random."
+    caption += f" {short}: {headline.label[0].lower()}{headline.label[1:]}."
     return Table("runs", "Every run", columns, tuple(rows), caption, folded=True)
 
 

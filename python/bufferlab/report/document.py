@@ -99,6 +99,8 @@ class Report:
     sections: tuple[Section, ...]
     checks: tuple[Check, ...]
     status: str
+    is_doubted: bool = False
+    """Whether the numbers must not be believed although no check failed."""
     lead: str = ""
     """Id of the table that answers the question, where the steps of one metric do not."""
     points: tuple[PointResult, ...] = field(default=(), repr=False)

@@ -16,8 +16,8 @@ from bufferlab.report.chapters.knee import FoundKnee, found_knees
 from bufferlab.report.chapters.latency_rate import Saturation, saturation
 from bufferlab.results.metrics import Metric, phase_of, qualified
 from bufferlab.stats.best import BestSet, equivalence_set
-from bufferlab.stats.knee import Knee, knee_of_curve
-from bufferlab.units import format_bytes
+from bufferlab.stats.knee import Knee, Marginal, knee_of_curve
+from bufferlab.units import MIB, format_bytes
 
 #: A phase is told by the first of these metrics that its runs have: rates of scans and inserts need long windows.
 _TOLD_OF_A_PHASE = (
@@ -148,7 +148,7 @@ def _best(analysis: Analysis, points: Sequence[PointRuns], best: BestSet, metric
 
 
 def _marginal(found: Knee, metric: Metric) -> str | None:
-    """Return a sentence: the saving of the last useful step per MiB, and the most that the next one may save."""
+    """Return a sentence: the saving of the last useful step, and the most that the next one may save."""
     what = f"{metric.top_unit} per {metric.per}" if metric.per else metric.top_unit
     if any(not step.benefit.has_interval for step in found.steps):
         return None
@@ -158,10 +158,16 @@ def _marginal(found: Knee, metric: Metric) -> str | None:
     low, high = last.benefit.ci_low, last.benefit.ci_high
     if low is None or high is None:
         return None
-    route = f"from {format_bytes(last.from_bytes)} to {format_bytes(last.to_bytes)}"
-    said = f"Each further MiB {route} saved {words.outward_range(low, high)} {what}"
+    saved = words.outward_range(low * _mib_more(last), high * _mib_more(last))
+    said = f"The step from {format_bytes(last.from_bytes)} to {format_bytes(last.to_bytes)} saved {saved} {what}"
     if found.beyond is None:
         return f"{said}."
     most = found.beyond.benefit.ci_high
-    beyond = f"; beyond {format_bytes(found.size_bytes)} nothing more was resolved"
-    return f"{said}{beyond}{f', at most {words.number(max(0.0, most))} per MiB' if most is not None else ''}."
+    beyond = f"{said}; beyond {format_bytes(found.size_bytes)} nothing more was resolved"
+    if most is None:
+        return f"{beyond}."
+    return f"{beyond}, the next step saves {words.number(max(0.0, most * _mib_more(found.beyond)))} at most."
+
+
+def _mib_more(step: Marginal) -> float:
+    return (step.to_bytes - step.from_bytes) / MIB

@@ -67,7 +67,10 @@ def _kept_together(text: str) -> Markup:
     from markupsafe import Markup, escape
 
     text = re.sub(
-        r"(?<=[\d)]) (?=(?:%|[KMGT]?i?B|s|runs?)(?!\w))|(?<=\bn) (?==)|(?<=\bn =) |(?<=\bblock) (?=\d)", "\u00a0", text
+        r"(?<=[\d)]) (?=(?:%|[KMGT]?i?B|s|runs?)(?!\w))|(?<=\bn) (?==)|(?<=\bn =) |(?<=\bblock) (?=\d)"
+        r"|(?<=\d) (?=of \d)|(?<=\d of) (?=\d)",
+        "\u00a0",
+        text,
     )
     return Markup(re.sub(r"[\d.,]+–[\d.,]+", r'<span class="ends">\g<0></span>', str(escape(text))))
 

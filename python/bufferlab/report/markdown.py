@@ -5,15 +5,13 @@ It has the same words and tables as the page; long tables fold. Nothing in a cel
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bufferlab.chapter.blocks import Figure, Table
-from bufferlab.chapter.words import NOTHING
+from bufferlab.report.csv_files import figure_csv
 from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw
 from bufferlab.texts import printable
@@ -36,23 +34,8 @@ def write_markdown(report: Report, sweep: SweepFolder) -> Path:
     """Write report.md, figures/*.svg and the numbers of each figure as CSV into the sweep folder."""
     for figure in figures_of(report):
         sweep.write_derived(f"figures/{figure.id}.svg", draw(figure))
-        sweep.write_derived(f"figures/{figure.id}.csv", as_csv(figure))
+        sweep.write_derived(f"figures/{figure.id}.csv", figure_csv(figure))
     return sweep.write_derived("report.md", render_markdown(report))
-
-
-def as_csv(figure: Figure) -> str:
-    """Return the data of a figure as CSV: its heads, then a line for each row; a missing number is empty.
-
-    The first lines say which figure it is and where its numbers come from, as comments.
-    """
-    text = io.StringIO()
-    for line in filter(None, (figure.title, figure.data.caption, figure.source)):
-        text.write(f"# {' '.join(line.split())}\n")
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow([column.title for column in figure.data.columns])
-    for row in figure.data.rows:
-        rows.writerow(["" if cell == NOTHING else cell for cell in row.cells])
-    return text.getvalue()
 
 
 def figures_of(report: Report) -> list[Figure]:
@@ -73,9 +56,11 @@ def _lines(report: Report) -> Iterator[str]:
     if report.steps:
         yield from _table(report.steps, level=2)
     yield f"<sub>{' · '.join(text(fact) for fact in (report.title, *report.facts))}</sub>"
-    yield from ("", "## What this does not tell you", "")
-    yield from (f"- {text(limit)}" for limit in report.limits)
     yield ""
+    if report.limits:
+        yield from ("## What this does not tell you", "")
+        yield from (f"- {text(limit)}" for limit in report.limits)
+        yield ""
     for section in report.sections:
         yield from (f"## {text(section.title)}", "")
         if section.intro:
@@ -92,7 +77,8 @@ def _figure(figure: Figure, *, heading: bool = False) -> Iterator[str]:
     yield from _table(figure.data)
 
 
-def _table(table: Table, level: int = 3) -> Iterator[str]:
+def _table(whole: Table, level: int = 3) -> Iterator[str]:
+    table = whole.filled
     if table.folds:
         yield from ("<details>", f"<summary>{text(table.title)}</summary>", "")
     else:

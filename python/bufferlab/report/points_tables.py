@@ -82,10 +82,13 @@ def main_table(analysis: Analysis) -> Table:
         *("hit_ratio", analysis.work_per_s),
         *(analysis.per_work(name) for name in rest),
     )
+    has_intervals = any(mean.has_interval for point in analysis.points if (mean := analysis.mean(metrics[0], point)))
     caption = "Means over the runs of a point with 95 % intervals for another run like them."
+    caption = caption if has_intervals else "One run of each point: no interval."
     if analysis.unit_of_work == "new_order":
         caption += " Per New-Order divides by New-Orders completed, the 1 % rolled back included."
-    if files := engines.chapters(analysis.engine).bytes_written(analysis.runs):
+    files = engines.chapters(analysis.engine).bytes_written(analysis.runs)
+    if files and analysis.fit(analysis.per_work("write_bytes")) is not None:
         caption += f" Bytes written are those of {words.listing(files)} together."
     if blocked := analysis.claim_blocked(analysis.work_per_s):
         caption += f" Differences of throughput are not resolved ({blocked})."
@@ -178,7 +181,15 @@ def parts_of_window(analysis: Analysis) -> Table | None:
         rows += [_parts_row(analysis.name_of(point), used, derived, per_part)] if used else []
     if not shares:
         return None
-    heads = ("n", "Hit ratio, start", "50 %", "end", f"{derived[1].label}, start", "50 %", "end")
+    heads = (
+        "n",
+        "Hit ratio, start",
+        "50 %",
+        "end",
+        f"{words.with_unit(derived[1].label, derived[1])}, start",
+        "50 %",
+        "end",
+    )
     columns = (Column("Point", numeric=False), *(Column(head) for head in heads))
     return Table("parts", "Start, 50 % and end", columns, tuple(rows), _parts_caption(shares, skipped))
 

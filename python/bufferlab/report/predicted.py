@@ -7,14 +7,13 @@ generated accesses there are several runs of a point, and their means have inter
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PointsPlot, Row, Section, Series, Table
-from bufferlab.chapter.points_figure import Axis, dot, points_data
+from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, Look, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.points_figure import Axis, dot, points_data, reads_better_on_a_log_axis
 from bufferlab.results.metrics import WORK, Work
 from bufferlab.results.page_traces import GeneratedRun, Prediction, Replayed, TracedRun, Verdict
 from bufferlab.results.schema import Run
@@ -204,11 +203,11 @@ def predicted(analysis: Analysis) -> Section | None:
     if not found:
         return None
     unit: Work = analysis.unit_of_work if analysis.unit_of_work in found[0][1].work else "transaction"
-    reads = f"Reads per {WORK[unit]}"
+    reads = f"Reads per {WORK[unit]} (pages)"
     first = found[0][1]
     if first.traced:
-        brief: tuple[str, ...] = ("Point", "Pool", reads, "LRU", "OPT", "Measured", "Error", "Error at the own point")
-        heads = (brief[0], brief[1], "Frames", reads, "Misses of gets", *brief[3:])
+        brief: tuple[str, ...] = ("Point", "Pool", reads, "LRU", "OPT", "Measured", "Error")
+        heads = (brief[0], brief[1], "Frames", reads, "Misses (gets)", *brief[3:])
         rows = [_cells(label, prediction, prediction.traced, unit) for label, prediction in found if prediction.traced]
         about, caption = own_point(first.traced), _CAPTION
     else:
@@ -218,7 +217,7 @@ def predicted(analysis: Analysis) -> Section | None:
         about, caption = "", _GENERATED_CAPTION
     columns = tuple(Column(head, numeric=head != "Point") for head in heads)
     table = Table("predicted", "Predicted reads", columns, tuple(map(Row, rows)), caption, brief=brief)
-    figure = _figure(analysis, unit, reads, caption)
+    figure = _figure(analysis, unit, caption)
     lead = " ".join(filter(None, [about, *doubts(analysis)]))
     return Section("predicted", "The prediction", lead, (*((figure,) if figure else ()), table))
 
@@ -237,7 +236,6 @@ def _cells(label: str, prediction: Prediction, traced: TracedRun, unit: Work) ->
         f"{prediction.opt.reads / work:.4g}" if prediction.opt else "",
         f"{traced.measured_reads / work:.4g}" if prediction.is_traced_point else "",
         words.signed_share(of_model) if of_model is not None else "",
-        words.signed_share(traced.own_error),
     )
 
 
@@ -263,7 +261,7 @@ def _of_point(point: PointRuns) -> list[Prediction]:
     return [run.run.prediction for run in point.ok if run.run.prediction]
 
 
-def _figure(analysis: Analysis, unit: Work, title: str, caption: str) -> Figure | None:
+def _figure(analysis: Analysis, unit: Work, caption: str) -> Figure | None:
     """Return lines through the points by model, LRU and OPT; None where they do not differ in one number alone."""
     axis = Axis.of(analysis, analysis.points)
     if len(analysis.groups) > 1 or not axis.is_numeric:
@@ -272,30 +270,36 @@ def _figure(analysis: Analysis, unit: Work, title: str, caption: str) -> Figure 
     if len(points) < 2:
         return None
 
-    def line(label: str, number: int, of: Callable[[Prediction], Replayed | None]) -> tuple[Series, Curve]:
-        dots = []
+    def dots(of: Callable[[Prediction], Replayed | None]) -> list[Dot]:
+        found = []
         for point in points:
             played = [(prediction, of(prediction)) for prediction in _of_point(point)]
             reads = [found.reads / prediction.work[unit] for prediction, found in played if found]
             if len(reads) == len(played):
-                dots.append(Dot(axis.place(point), analysis.tick(point), (), fmean(reads), None, None))
-        curve = Curve("", tuple(one.x for one in dots), tuple(one.mean for one in dots), number)
-        return Series(label, tuple(dots), joined=False), curve
+                found.append(Dot(axis.place(point), analysis.tick(point), (), fmean(reads), None, None))
+        return found
 
-    first = _of_point(points[0])[0]
-    model = first.model
-    lines = [line("LRU", 0, lambda one: one.lru)]
-    if first.traced:
-        lines.append(line("OPT", 1, lambda one: one.opt))
-    lines.append(line(f"model {model}", len(lines), lambda one: one.found))
-    series = [one for one, _ in lines if one.dots]
-    if first.generated and lines[-1][0].dots:
-        with_intervals = tuple(
-            dot(analysis, f"reads_per_{unit}", point, axis.place(point), analysis.tick(point))
-            for point in points
-            if all(one.found for one in _of_point(point))
-        )
-        series[-1] = replace(series[-1], dots=with_intervals)
+    first, metric = _of_point(points[0])[0], f"reads_per_{unit}"
+    by_model, by_lru = dots(lambda one: one.found), dots(lambda one: one.lru)
+    # As the figure of a measured sweep has it.
+    y_is_log = reads_better_on_a_log_axis([one.mean for one in by_model or by_lru])
+    if first.generated:
+        whole = [point for point in points if all(one.found for one in _of_point(point))]
+        by_model = [dot(analysis, metric, point, axis.place(point), analysis.tick(point)) for point in whole]
+    lines: list[tuple[str, list[Dot], Look]] = [
+        ("model", by_model, "line"),
+        ("LRU", by_lru, "yardstick"),
+        ("OPT", dots(lambda one: one.opt), "floor"),
+    ]
+    series: list[Series] = []
+    curves: list[Curve] = []
+    for label, found, look in lines:
+        shown = tuple(one for one in found if one.mean > 0 or not y_is_log)
+        if shown:
+            curves.append(Curve("", tuple(one.x for one in shown), tuple(one.mean for one in shown), len(series), look))
+            series.append(Series(label, shown, joined=False))
+        if len(shown) < len(found):
+            caption += f" {label} reads nothing where its line ends: zero has no place on this axis."
     measured = [
         Dot(axis.place(point), analysis.tick(point), (), one.traced.measured_reads / one.work[unit], None, None)
         for point in points
@@ -303,16 +307,17 @@ def _figure(analysis: Analysis, unit: Work, title: str, caption: str) -> Figure 
         if one.traced and one.is_traced_point
     ]
     if measured:
-        series.append(Series("measured (the traced run)", tuple(measured), joined=False))
+        series.append(Series("measured", tuple(measured), joined=False))
     plot = PointsPlot(
         x_label=axis.label,
-        y_label=title,
+        y_label=words.axis_title(analysis.metric(metric)),
         series=tuple(series),
         x_is_log=axis.is_log,
-        y_is_log=False,
+        y_is_log=y_is_log,
         x_in_bytes=axis.in_bytes,
-        curves=tuple(curve for one, curve in lines if one.dots),
+        curves=tuple(curves),
+        names_at_ends=True,
     )
-    beside = ", LRU and OPT" if first.traced else " and LRU"
-    alt = f"Lines of {title[0].lower()}{title[1:]} by the model {model}{beside} over {axis.label}."
+    title, beside = analysis.metric(metric).label, ", LRU and OPT" if first.traced else " and LRU"
+    alt = f"Lines of {title[0].lower()}{title[1:]} by the model {first.model}{beside} over {axis.label}."
     return Figure("predicted-reads", title, alt, caption, plot, points_data(plot, "predicted-reads", title))

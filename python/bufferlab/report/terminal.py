@@ -45,11 +45,12 @@ def terminal_table(report: Report) -> Group:
     return Group(*lines)
 
 
-def _rich(table: Table, only: tuple[str, ...] | None = None) -> RichTable | Text:
+def _rich(whole: Table, only: tuple[str, ...] | None = None) -> RichTable | Text:
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    table = whole.filled
     if len(table.rows) > _MOST_ROWS:
         return Text(f"{table.title}: {len(table.rows)} rows, in the report.", style="dim")
     shown = [place for place, column in enumerate(table.columns) if only is None or column.title in only]
@@ -96,8 +97,9 @@ def text(report: Report) -> str:
     return "\n".join([report.answer, " · ".join(report.facts), *shown, "", *report.limits])
 
 
-def _aligned(table: Table) -> list[str]:
+def _aligned(whole: Table) -> list[str]:
     """Return a table as lines of columns that end in line."""
+    table = whole.filled
     rows = [[column.title for column in table.columns], *(row.cells for row in table.rows)]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return ["   ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]

@@ -360,7 +360,7 @@ class SweepFolder:
         return self._replace("summary.parquet", lambda path: write_parquet(path, frame, _VERSION))
 
     def write_derived(self, name: str, content: str) -> Path:
-        """Replace one derived text file (report.html, report.md, figures/*.svg), whole or not at all."""
+        """Replace one derived text file (report.html, report.md, figures/*.svg, tables/*.csv), whole or not at all."""
         return self._replace(name, lambda path: write_bytes(path, content.encode(errors="backslashreplace")))
 
     def summary(self) -> pl.DataFrame:

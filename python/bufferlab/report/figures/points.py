@@ -7,6 +7,7 @@ reader takes them for one place.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from textwrap import fill
@@ -39,6 +40,16 @@ _SPREAD = 0.72
 _CLOSE = 0.22
 #: The least share of a step about a mean in which its runs stand.
 _RUNS_ROOM = 0.1
+#: The most that a run stands off its mean, as a share of the way to the next place: nobody takes it for that place's.
+_RUNS_REACH = 0.15
+#: How lines that were not measured are drawn. What stands for another line where both coincide is wider and below.
+_LOOKS: dict[str, dict[str, Any]] = {
+    "line": {"linewidth": 1.3, "alpha": 0.9, "zorder": 1},
+    "yardstick": {"linewidth": 3.6, "alpha": 0.6, "zorder": 0.8, "linestyle": (0, (2.0, 1.0))},
+    "floor": {"linewidth": 1.5, "alpha": 0.9, "zorder": 0.9, "linestyle": (0, (1.0, 1.5))},
+}
+#: The share of a figure's height that its axes fill, about; and how much closer ticks stand beside names at the ends.
+_AXES_SHARE, _NAMES_CROWD = 0.68, 1.25
 #: The characters of a line that fit an axis of words, over all its places.
 _TICK_CHARACTERS = 56
 #: The characters of a line beside the whole horizontal axis, and beside the vertical one.
@@ -50,12 +61,16 @@ _TICKS, _PANEL_TICKS = 12, 7
 
 def draw_points(plot: PointsPlot) -> Canvas:
     """Draw one metric over the points."""
-    lines = legend_in([series.label for series in plot.series])
-    figure = canvas(max(3.4 + lines, 3.6 if len(plot.series) < 3 and not plot.marks else 4.1))
+    lines = 0.0 if plot.names_at_ends else legend_in([series.label for series in plot.series])
+    height_in = max(3.4 + lines, 3.6 if len(plot.series) < 3 and not plot.marks else 4.1)
+    figure = canvas(height_in)
     axes = figure.subplots()
     _draw_on(axes, plot)
     _y_ticks(axes, plot)
     _draw_curves(axes, plot)
+    if plot.names_at_ends:
+        _name_ends(axes, plot, height_in)
+        return figure
     handles, labels = axes.get_legend_handles_labels()
     if len(labels) > 1 or plot.curves or plot.marks:
         legend(figure, handles, labels)
@@ -107,12 +122,15 @@ def _draw_on(axes: Axes, plot: PointsPlot, columns: int = 1) -> None:
 
 
 def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width: float) -> None:
+    if any(curve.series == place and curve.look != "line" for curve in plot.curves):
+        return  # Its curve is all there is to see.
     colour, marker = colour_of(place), _MARKERS[place % len(_MARKERS)]
     # Dots of a curve stand where the curve has them.
     is_alone = len(plot.series) == 1 or bool(plot.curves and not plot.x_is_words)
     room = width * (_SPREAD if is_alone else (_SPREAD if plot.x_is_words else _CLOSE) / len(plot.series))
     shift = 0.0 if is_alone else room * (place - (len(plot.series) - 1) / 2)
     xs = [_moved(dot.x, shift, is_log=plot.x_is_log) for dot in series.dots]
+    nearest = _nearest(plot)
     # Colours and markers come again after six series; the line then tells them apart.
     line = ("-", "--", ":")[place // len(SERIES_COLOURS) % 3] if series.joined and not plot.x_is_words else ""
     style: Any = {"color": colour, "linewidth": 1.6, "linestyle": line, "marker": marker, "markersize": 4.5}
@@ -120,7 +138,7 @@ def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width
         xs, [dot.mean for dot in series.dots], label=series.label or None, zorder=3, gid=series_id(axes, place), **style
     )
     for x, dot in zip(xs, series.dots, strict=True):
-        beside = _beside(x, len(dot.runs), max(room, _RUNS_ROOM * width), is_log=plot.x_is_log)
+        beside = _beside(x, len(dot.runs), max(room, _RUNS_ROOM * width), nearest, is_log=plot.x_is_log)
         axes.plot(beside, dot.runs, marker, markersize=5, fillstyle="none", color=colour, alpha=0.6, zorder=2)
         _draw_mean(axes, dot, x, colour, marker)
         if plot.value_labels:
@@ -131,20 +149,57 @@ def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
     """Draw theory's curves, and marks on the axis; they come last and do not move the limits that the dots set."""
     limits = axes.get_xlim(), axes.get_ylim()
     for curve in plot.curves:
-        axes.plot(
-            curve.xs,
-            curve.ys,
-            color=colour_of(curve.series),
-            linewidth=1.3,
-            alpha=0.9,
-            zorder=1,
-            label=curve.label or None,
-        )
+        is_all = curve.look != "line"
+        name = plot.series[curve.series].label if is_all else curve.label
+        gid = series_id(axes, curve.series) if is_all else None
+        style = {**_LOOKS[curve.look], "color": colour_of(curve.series), "label": name or None, "gid": gid}
+        axes.plot(curve.xs, curve.ys, **style)
     for mark in plot.marks:
         line: Any = {"linestyle": (0, (4, 3)) if mark.dashed else (0, (1, 2)), "linewidth": 1.4, "zorder": 0}
         axes.axvline(mark.x, color=colour_of(mark.series), label=mark.label or None, **line)
     axes.set_xlim(limits[0])
     axes.set_ylim(limits[1])
+
+
+def _name_ends(axes: Axes, plot: PointsPlot, height_in: float) -> None:
+    """Write the name of each series at the end of its line, of marks at their top, and of lone dots beside them."""
+    right = max(dot.x for series in plot.series for dot in series.dots)
+    ends: list[tuple[int, str, tuple[float, float]]] = []
+    for place, series in enumerate(plot.series):
+        curve = next((one for one in plot.curves if one.series == place), None)
+        last = (curve.xs[-1], curve.ys[-1]) if curve else (series.dots[-1].x, series.dots[-1].mean)
+        if curve or series.joined or last[0] == right:
+            ends.append((place, series.label, last))
+        else:
+            axes.annotate(series.label, last, (7, 5), textcoords="offset points", fontsize=SMALL_SIZE, zorder=6)
+    across = [float(axes.transAxes.inverted().transform(axes.transData.transform(end))[1]) for _, _, end in ends]
+    heights = apart(across, 1.3 * SMALL_SIZE / (72 * _AXES_SHARE * height_in))
+    for (place, name, end), height in zip(ends, heights, strict=True):
+        way: Any = {"arrowstyle": "-", "color": colour_of(place), "linewidth": 1.0, "shrinkA": 1, "shrinkB": 4}
+        at: Any = {"textcoords": "axes fraction", "va": "center", "annotation_clip": False, "arrowprops": way}
+        axes.annotate(name, end, (1.02, height), fontsize=SMALL_SIZE, **at)
+    for mark in plot.marks:
+        at = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "va": "top"}
+        axes.annotate(mark.label, (mark.x, 1.0), (5, -2), fontsize=SMALL_SIZE, **at)
+
+
+def apart(wanted: Sequence[float], least: float) -> list[float]:
+    """Return heights from 0 to 1 as near to the wanted ones as stands, in their order, and `least` from each other.
+
+    >>> [round(height, 2) for height in apart([0.5, 0.52, 0.98, 0.99], 0.1)]
+    [0.5, 0.6, 0.9, 1.0]
+    """
+    order = sorted(range(len(wanted)), key=lambda place: wanted[place])
+    heights = [0.0] * len(wanted)
+    low = 0.0
+    for place in order:
+        heights[place] = max(wanted[place], low)
+        low = heights[place] + least
+    high = 1.0
+    for place in reversed(order):
+        heights[place] = min(heights[place], high)
+        high = heights[place] - least
+    return heights
 
 
 def _draw_mean(axes: Axes, dot: Dot, x: float, colour: str, marker: str) -> None:
@@ -164,6 +219,12 @@ def _label_mean(axes: Axes, dot: Dot, x: float, *, falling: bool) -> None:
     axes.annotate(words.number(dot.mean), (x, top), textcoords="offset points", fontweight="bold", **place)
 
 
+def _nearest(plot: PointsPlot) -> float:
+    """Return the least step between two places of the axis, in the units of `_moved`."""
+    xs = sorted({dot.x for series in plot.series for dot in series.dots})
+    return min(((math.log2(b / a) if plot.x_is_log else b - a) for a, b in pairwise(xs)), default=math.inf)
+
+
 def _step_width(plot: PointsPlot) -> float:
     """Return one step of the axis: doublings on a logarithmic one, else a share of its length."""
     xs = sorted({dot.x for series in plot.series for dot in series.dots})
@@ -173,10 +234,14 @@ def _step_width(plot: PointsPlot) -> float:
     return span / max(4, len(xs) - 1) if plot.x_is_log or span != len(xs) - 1 else 1.0
 
 
-def _beside(x: float, count: int, room: float, *, is_log: bool) -> list[float]:
-    """Return places on both sides of a mean for its runs, so that they do not hide its interval."""
-    steps = [room * (0.16 + 0.07 * (place // 2)) * (1 if place % 2 else -1) for place in range(count)]
-    return [_moved(x, step, is_log=is_log) for step in steps]
+def _beside(x: float, count: int, room: float, nearest: float, *, is_log: bool) -> list[float]:
+    """Return places on both sides of a mean for its runs, so that they do not hide its interval.
+
+    `nearest` is the way to the next place, of which they stay far.
+    """
+    shares = [0.16 + 0.07 * (place // 2) for place in range(count)]
+    room = min(room, _RUNS_REACH * nearest / max(shares, default=1.0))
+    return [_moved(x, (1 if place % 2 else -1) * room * share, is_log=is_log) for place, share in enumerate(shares)]
 
 
 def _moved(x: float, step: float, *, is_log: bool) -> float:
@@ -192,7 +257,8 @@ def _x_ticks(axes: Axes, plot: PointsPlot, width: float, columns: int) -> str:
     longest = max(len(line) for label in dots.values() for line in label.split("\n"))
     nearest = min((b - a for a, b in pairwise(places)), default=1.0)
     whole = (places[-1] - places[0]) or 1.0
-    needs = [columns * max(0.085, share * longest) for share in (0.017, 0.026)]
+    crowd = columns * (_NAMES_CROWD if plot.names_at_ends else 1)
+    needs = [crowd * max(0.085, share * longest) for share in (0.017, 0.026)]
     labels, unit = list(dots.values()), ""
     if plot.x_is_words:
         axes.set_xticks(list(dots), labels=_broken(labels, columns))
@@ -234,10 +300,12 @@ def _without_unit(labels: list[str]) -> tuple[list[str], str]:
 
 def _round_ticks(axes: Axes, plot: PointsPlot) -> None:
     """Set round numbers at the axis, where the dots are too many to be named one by one."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, MultipleLocator
 
     decades = LogLocator(base=4) if plot.x_in_bytes else LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=12)
-    axes.xaxis.set_major_locator(decades if plot.x_is_log else MaxNLocator(6))
+    most = max(dot.x for series in plot.series for dot in series.dots)
+    even = MultipleLocator(2.0 ** math.floor(math.log2(most / 3))) if plot.x_in_bytes else MaxNLocator(6)
+    axes.xaxis.set_major_locator(decades if plot.x_is_log else even)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: format_bytes(x) if plot.x_in_bytes else tick(x)))
 
 

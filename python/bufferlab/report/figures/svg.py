@@ -269,10 +269,25 @@ def draw_times(plot: TimePlot) -> Canvas:
         if place + columns >= len(plot.panels):
             axes.set_xlabel("Time (s)")
         axes.locator_params(axis="x", nbins=4)
-    values = [value for traces in plot.traces for trace in traces for value in trace.values if value]
-    grid[0][0].set_ylim(0, 1.08 * max(values, default=1.0))
+    grid[0][0].set_ylim(*_height(plot))
     figure.supylabel(wrapped(plot.y_label, 28 if rows == 1 else 60), fontsize=FONT_SIZE)
     return figure
+
+
+def _height(plot: TimePlot) -> tuple[float, float]:
+    """Return the ends of the vertical axis: from zero over all values, or about those after the warm-ups."""
+    traces = [trace for traces in plot.traces for trace in traces]
+    if plot.y_from_zero:
+        return 0.0, 1.08 * max((value for trace in traces for value in trace.values if value), default=1.0)
+    measured = [
+        value
+        for trace in traces
+        for t_s, value in zip(trace.t_s, trace.values, strict=True)
+        if value is not None and t_s > (trace.window_start_s or 0.0)
+    ]
+    low, high = min(measured, default=0.0), max(measured, default=1.0)
+    room = 0.1 * (high - low) or 0.05 * abs(high) or 1.0
+    return low - room, high + room
 
 
 def _most_in_a_row(titles: Sequence[str]) -> int:

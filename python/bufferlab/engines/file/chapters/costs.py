@@ -48,7 +48,7 @@ def _costs(analysis: Analysis) -> Table:
 
 
 def _rates(analysis: Analysis) -> Table:
-    heads = {analysis.metric(metric).label: metric for metric in _RATES}
+    heads = {words.with_unit(analysis.metric(name).label, analysis.metric(name)): name for name in _RATES}
     caption = (
         "Scatter is that between neighbouring samples of a window, so that the drift of a filling cache is not counted "
         "as scatter. The dispersion index is variance over mean of the reads of one sample interval: one for "

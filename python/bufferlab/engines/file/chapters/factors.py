@@ -206,8 +206,8 @@ def _sentence(analysis: Analysis, metric: str, found: list[Effect]) -> str:
     if not any(effect.ratio.has_interval or effect.ratio.identical for effect in found):
         largest = max(found, key=lambda effect: effect.size)
         return (
-            f"What {does} most is not claimed after {words.plural(n, 'block')}; seen: {_named(analysis, largest)} "
-            f"(× {words.number(largest.ratio.value)}, {title})."
+            f"What {does} most is not claimed after {words.plural(n, 'block')}. {_capital(_named(analysis, largest))} "
+            f"was seen to multiply {title} by {words.number(largest.ratio.value)}."
         )
     resolved = sorted((effect for effect in found if effect.resolved), key=lambda effect: -effect.size)
     rest = list(dict.fromkeys(_name(analysis, effect.factor) for effect in found))
@@ -218,7 +218,8 @@ def _sentence(analysis: Analysis, metric: str, found: list[Effect]) -> str:
         return f"No factor was shown to be what {does} ({basis})."
     first, *more = resolved
     also = f"; then {words.listing([_told(analysis, effect) for effect in more[:3]])}" if more else ""
-    return f"What {does} most is {_told(analysis, first)}{also}{unresolved} ({basis})."
+    by = f"{_capital(_named(analysis, first))} {does} most: × {words.ratio(first.ratio)}"
+    return f"{by}{also}{unresolved}. These are ratios of {basis}."
 
 
 def _oriented(effect: Effect, way: int) -> Effect:
@@ -238,4 +239,8 @@ def _named(analysis: Analysis, effect: Effect) -> str:
 
 
 def _told(analysis: Analysis, effect: Effect) -> str:
-    return f"{_named(analysis, effect)} (× {words.ratio(effect.ratio)})"
+    return f"{_named(analysis, effect)}: × {words.ratio(effect.ratio)}"
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]

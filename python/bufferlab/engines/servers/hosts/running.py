@@ -10,7 +10,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -25,11 +25,12 @@ from bufferlab.engines.servers.existing import address as addresses
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
 from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
-from bufferlab.engines.servers.family import ReadBack
+from bufferlab.engines.servers.family import Family, ReadBack
 from bufferlab.engines.servers.hosts.host import Host
 from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.knob import Native, Values, values_of
+from bufferlab.units import format_bytes
 
 WRITABLE = "it is a standby, or set to read only: name its primary, or a server that may be written"
 CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
@@ -143,7 +144,7 @@ class RunningHost(Host):
                 ours = _connections_of_ours(family.online, connection, allowed=allowed)
                 wanted = family.wanted(connection, found, self._asked(knobs))
                 if wanted and turn is None:
-                    raise _not_allowed(wanted, family.variables(connection), left)
+                    raise _not_allowed(wanted, family.variables(connection), left, _sizes_of(family))
                 start = self._prepare_data(address, note, job, on_event)
                 others = self._others(connection, ours)
                 with turn.changed(wanted, wait) if turn else nullcontext():
@@ -351,8 +352,23 @@ def _refuse_host_settings(asked: Values) -> None:
             raise EngineFailure("usage", what, knob, f"--set {knob}={unset}, or leave --server out")
 
 
-def _not_allowed(wanted: Mapping[str, str], told: Mapping[str, str], left: Sequence[str]) -> EngineFailure:
-    differing = ", ".join(f"{name} is {told.get(name, 'unknown')}, {value} asked" for name, value in wanted.items())
+def _sizes_of(family: Family) -> frozenset[str]:
+    """Return the variables whose values are bytes."""
+    return frozenset(knob.spelling for knob in family.declaration.knobs if knob.unit == "bytes")
+
+
+def _not_allowed(
+    wanted: Mapping[str, str], told: Mapping[str, str], left: Sequence[str], sizes: Collection[str]
+) -> EngineFailure:
+    """Return the failure that names the settings which nobody allowed to change; those in `sizes` are bytes."""
+
+    def shown(name: str, value: str) -> str:
+        return format_bytes(int(value)) if name in sizes and value.isdecimal() else value
+
+    differing = ", ".join(
+        f"{name} is {shown(name, told.get(name, 'unknown'))}, {shown(name, value)} asked"
+        for name, value in wanted.items()
+    )
     hint = f"ask for what it has (--set), or let bufferlab change what can be changed and put it back: {changes.ALLOW}"
     if left:
         hint = f"bufferlab doctor puts back what an earlier run left; or {hint}"

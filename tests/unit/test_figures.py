@@ -1,0 +1,111 @@
+"""Figures as people see them: names at the ends of lines, no line hidden by another, runs beside their own point."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, Look, Mark, PointsPlot, Series, Table, TimePlot, Trace
+from bufferlab.report.figures.points import apart, draw_points
+from bufferlab.report.figures.svg import draw, draw_times
+
+pytestmark = pytest.mark.figures
+
+LOOKS: tuple[tuple[str, Look], ...] = (("model", "line"), ("LRU", "yardstick"), ("OPT", "floor"))
+SIZES = (8.0, 16.0, 32.0, 40.0)
+
+
+def lines(*heights: tuple[float, ...], y_is_log: bool = False) -> PointsPlot:
+    """A line through SIZES for each of the looks, and a series of measured runs beside the first."""
+    series, curves = [], []
+    for place, ((label, look), ys) in enumerate(zip(LOOKS, heights, strict=False)):
+        dots = tuple(Dot(x, f"{x:.0f} MiB", (), y, None, None) for x, y in zip(SIZES, ys, strict=True))
+        series.append(Series(label, dots, joined=False))
+        curves.append(Curve("", SIZES, ys, place, look))
+    runs = tuple(
+        Dot(x, f"{x:.0f} MiB", (y, 1.1 * y, 1.2 * y, 0.9 * y, 1.05 * y), 1.05 * y, y, 1.1 * y)
+        for x, y in zip(SIZES, heights[0], strict=True)
+    )
+    series.append(Series("measured", runs, joined=False))
+    return PointsPlot(
+        "Pool", "Reads", tuple(series), x_is_log=True, y_is_log=y_is_log, curves=tuple(curves), names_at_ends=True
+    )
+
+
+def svg(plot: PointsPlot) -> str:
+    return draw(Figure("figure", "A figure", "", "", plot, Table("data", "Data", (Column("Point"),), ())))
+
+
+def texts(drawn: str) -> dict[str, tuple[float, float]]:
+    """Where each text of a figure begins, in points from the upper left corner."""
+    found = re.findall(r'<text [^>]*?x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]+)</text>', drawn)
+    return {text: (float(x), float(y)) for x, y, text in found}
+
+
+def test_each_line_has_its_name_at_its_end_and_no_name_is_on_another() -> None:
+    drawn = svg(lines((50.0, 20.0, 5.0, 1.0), (50.0, 20.0, 5.0, 1.0), (30.0, 10.0, 2.0, 0.9)))
+    found, axes = texts(drawn), draw_points(lines((50.0, 20.0, 5.0, 1.0))).axes[0]
+    names = [found[name] for name in ("model", "LRU", "OPT", "measured")]
+    assert len({x for x, _ in names}) == 1, "they stand under each other"
+    assert names[0][0] > max(x for text, (x, _) in found.items() if text.endswith("MiB")), "right of the last point"
+    heights = sorted(y for _, y in names)
+    assert min(b - a for a, b in pairwise(heights)) >= 10, "points: as high as the letters"
+    assert axes.get_legend() is None
+    assert drawn.count(">LRU</text>") == 1
+
+
+def test_a_yardstick_is_seen_where_another_line_covers_it() -> None:
+    same = (50.0, 20.0, 5.0, 1.0)
+    axes = draw_points(lines(same, same, (30.0, 10.0, 2.0, 0.9))).axes[0]
+    drawn = {line.get_gid() or "model": line for line in axes.lines if len(line.get_xdata()) == len(SIZES)}
+    model, yardstick = drawn["model"], drawn["panel-0-series-1"]
+    assert list(model.get_ydata()) == list(yardstick.get_ydata()), "one lies on the other"
+    assert yardstick.get_linewidth() >= model.get_linewidth() + 2
+    assert yardstick.get_zorder() < model.get_zorder()
+    assert yardstick.is_dashed()
+    assert yardstick.get_color() != model.get_color()
+
+
+def test_runs_stay_nearer_to_their_own_point_than_to_the_next() -> None:
+    plot = lines((50.0, 20.0, 5.0, 1.0))
+    axes = draw_points(plot).axes[0]
+    of_runs = [line for line in axes.lines if line.get_fillstyle() == "none" and len(line.get_xdata()) == 5]
+    assert len(of_runs) == len(SIZES)
+    for x, line in zip(SIZES, of_runs, strict=True):
+        xs = [float(one) for one in line.get_xdata()]
+        # The last two points are nearest: 32 and 40.
+        assert max(max(one / x, x / one) for one in xs) <= (40 / 32) ** 0.16
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_names_are_spread_in_the_order_of_their_lines(wanted: list[float]) -> None:
+    least = 0.15
+    heights = apart(wanted, least)
+    assert all(-1e-9 <= height <= 1 + 1e-9 for height in heights)
+    ordered = [heights[place] for place in sorted(range(len(wanted)), key=lambda place: wanted[place])]
+    assert all(b - a >= least - 1e-9 for a, b in pairwise(ordered))
+    if all(b - a >= least for a, b in pairwise(sorted(wanted))):
+        assert heights == pytest.approx(wanted), "names that do not meet stay where their lines end"
+
+
+def test_a_mark_says_what_it_is_beside_itself() -> None:
+    plot = lines((50.0, 20.0, 5.0, 1.0))
+    marked = PointsPlot(
+        "Pool", "Reads", plot.series, x_is_log=False, y_is_log=False, marks=(Mark(16.0, "knee: 16 MiB", 1),),
+        names_at_ends=True,
+    )  # fmt: skip
+    found = texts(svg(marked))
+    assert found["16 MiB"][0] < found["knee: 16 MiB"][0] + 40
+    assert found["knee: 16 MiB"][0] < found["32 MiB"][0]
+
+
+def test_ratios_near_one_fill_the_height_of_a_figure_over_time() -> None:
+    trace = Trace("block 1", (1.0, 2.0, 3.0, 4.0), (0.0, 60.0, 99.1, 99.3), 2.0)
+    low, high = draw_times(TimePlot(("5 %",), "Hit ratio (%)", ((trace,),), y_from_zero=False)).axes[0].get_ylim()
+    assert 98 < low < 99.1
+    assert 99.3 < high < 100
+    assert draw_times(TimePlot(("5 %",), "Reads", ((trace,),))).axes[0].get_ylim()[0] == 0
