@@ -82,6 +82,10 @@ class Curve:
     xs: tuple[float, ...]
     ys: tuple[float, ...]
     series: int
+    end: str = ""
+    """A word at its right end, beside the axes."""
+    dashed: bool = False
+    """Whether it lets another line be seen that runs with it."""
 
 
 @dataclass(frozen=True)

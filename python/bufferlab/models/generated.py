@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
@@ -30,9 +30,9 @@ from bufferlab.models.predict import (
     presumed_otherwise,
     require_known,
 )
-from bufferlab.plan import DataFacts, DataKnobs, Plan, PlannedRun, Point, make, stored_workload
+from bufferlab.plan import DataFacts, DataKnobs, Plan, PlannedRun, Point, make, run_seed, stored_workload
 from bufferlab.results.metrics import RAW
-from bufferlab.results.page_traces import GeneratedRun, Prediction, Replayed, SimulatedPart, Verdict
+from bufferlab.results.page_traces import GeneratedReads, GeneratedRun, Prediction, Replayed, SimulatedPart, Verdict
 from bufferlab.results.schema import Database, WarmUp
 from bufferlab.results.window import Window
 from bufferlab.spec import Experiment, Overrides
@@ -55,6 +55,22 @@ _SCALE = "warehouses"
 
 _MOST_TRANSACTIONS = 99_000_000
 """Of a run, which has a stretch more at most (crates/bufferlab-generate/src/job.rs, `MAX_TRANSACTIONS`)."""
+
+
+@dataclass(frozen=True)
+class _Played:
+    """One generated run, and how far to believe it."""
+
+    told: Mapping[str, Any]
+    """What the core tells of the model's pool in the generator's own time."""
+    beside: Sequence[Mapping[str, Any]]
+    """The same of the pools beside it."""
+    run: GeneratedRun
+    found: Replayed
+    replays: dict[str, Replayed]
+    speed: Verdict | None
+    """The doubt that leaves no prediction; None where speed does not matter."""
+    verdicts: list[Verdict]
 
 
 @dataclass(frozen=True)
@@ -102,8 +118,41 @@ class Generated:
 
         Raises SpecError for what the core refuses, and what `watch` raises.
         """
-        experiment = self.plan.experiment
         pool = self._pool(point)
+        played = self._played(planned, point, pool, watch, [_asked(YARDSTICK, {}, pool.frames)])
+        found = played.found
+        prediction = Prediction(
+            model=self.manager.name,
+            model_version=self.manager.version,
+            generated=played.run,
+            values=dict(pool.values),
+            pool_bytes=_pool_bytes(self.server.engine, point),
+            pool_frames=pool.frames,
+            nominal_frames=pool.frames,
+            found=None if played.speed else found,
+            replays=played.replays,
+            lru=_replayed(played.beside[0]),
+            turnovers=found.brought_in_since_start / pool.frames,
+            turnovers_before=(found.brought_in_since_start - found.brought_in) / pool.frames,
+            is_traced_point=False,
+            verdicts=played.verdicts,
+        )
+        return Predicted(prediction, _warm_up(played.told), {}, self._samples(played.told))
+
+    def reads(self, planned: PlannedRun, point: Point, watch: Watch) -> tuple[GeneratedReads, list[Verdict]]:
+        """Generate one run of a point as `predicted` does; return its reads alone, and the doubts about them.
+
+        It raises what `predicted` raises.
+        """
+        played = self._played(planned, point, self._pool(point), watch, [])
+        reads = None if played.speed else played.found.reads
+        return GeneratedReads(seed=planned.seed, reads=reads, work=played.run.work), played.verdicts
+
+    def _played(
+        self, planned: PlannedRun, point: Point, pool: Pool, watch: Watch, beside: Sequence[Mapping[str, Any]]
+    ) -> _Played:
+        """Generate one run of a point, and play it to the model's pool and to those `beside` it."""
+        experiment = self.plan.experiment
         names = [_OWN_TIME, *(CLOCKS if self.manager.by_speed(pool) else ())]
         window = window_transactions(experiment)
         job = {
@@ -111,35 +160,20 @@ class Generated:
             "workload": {**point.parameters, "seed": planned.seed},
             "connections": point.connections,
             "prefill": True,
-            "pools": [*self._pools(point, pool, names), _asked(YARDSTICK, {}, pool.frames)],
+            "pools": [*self._pools(point, pool, names), *beside],
             "warm_up": {"gate_within": _cap(experiment, pool.frames)},
             "at_least": experiment.warm_up.min_transactions,
             "one_window": True,
             "window_transactions": window,
         }
         told = _generated(job, _watching(watch, window))
-        *played, lru = told["pools"]
+        played, others = told["pools"][: len(names)], told["pools"][len(names) :]
         replays = {name: _replayed(one) for name, one in zip(names, played, strict=True)}
-        found = replays[_OWN_TIME]
         why = self.manager.by_speed(pool)
         speed = depends_on_speed(why, replays, played[0]["transactions"]) if why else None
-        prediction = Prediction(
-            model=self.manager.name,
-            model_version=self.manager.version,
-            generated=(run := self._run(point, told)),
-            values=dict(pool.values),
-            pool_bytes=_pool_bytes(self.server.engine, point),
-            pool_frames=pool.frames,
-            nominal_frames=pool.frames,
-            found=None if speed else found,
-            replays=replays if why else {},
-            lru=_replayed(lru),
-            turnovers=found.brought_in_since_start / pool.frames,
-            turnovers_before=(found.brought_in_since_start - found.brought_in) / pool.frames,
-            is_traced_point=False,
-            verdicts=[*self._verdicts(point, pool, played[0], run), *([speed] if speed else [])],
-        )
-        return Predicted(prediction, _warm_up(played[0]), {}, self._samples(played[0]))
+        run = self._run(point, told)
+        verdicts = [*self._verdicts(point, pool, played[0], run), *([speed] if speed else [])]
+        return _Played(played[0], others, run, replays[_OWN_TIME], replays if why else {}, speed, verdicts)
 
     def _pool(self, point: Point) -> Pool:
         values = {name: _value(point, name, default) for name, default in self.manager.defaults.items()}
@@ -231,10 +265,6 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
     """
     rules = rules_for(experiment)
     manager = manager_of(server, f"engine {server.engine}")
-    engine = engines.declaration(experiment.engine)
-    parameters = [knob.name for knob in workloads.declaration(experiment.workload.name).parameters]
-    known = [engine.results.pool, engine.page_knob, *manager.defaults, *parameters, CONNECTIONS.name]
-    where = f"experiment {experiment.name}"
 
     def ran(name: str) -> str:
         return str(base.asked.get(name, ""))
@@ -242,7 +272,7 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
     settable = Overrides(
         set_knobs=tuple(one for one in overrides.set_knobs if one[0] != "server"), sweep=overrides.sweep
     )
-    require_known(known, settable, experiment, ran, "what generates page accesses", where)
+    _require_obeyed(manager, settable, experiment, ran)
     databases: dict[DataKnobs, Mapping[str, Any]] = {}
 
     def facts(data: DataKnobs) -> DataFacts:
@@ -254,6 +284,43 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
     for point in plan.points:
         facts(point.data)
     return Generated(plan, server, rules, manager, databases)
+
+
+def of_measured(plan: Plan, server: Server) -> tuple[Generated, list[str]]:
+    """Return the points of a measured sweep that can be predicted from generated accesses, `LEAST_RUNS` runs of each.
+
+    Why others cannot be is told in sentences. Pools have the sizes of the plan. Raises SpecError as `generated` does.
+    """
+    experiment = plan.experiment
+    rules, manager = rules_for(experiment), manager_of(server, f"engine {server.engine}")
+    _require_obeyed(manager, Overrides(), experiment, lambda _: "")
+    databases: dict[DataKnobs, Mapping[str, Any]] = {}
+    why_not: dict[DataKnobs, str] = {}
+    for data in dict.fromkeys(point.data for point in plan.points):
+        try:
+            databases[data] = _loaded(rules, experiment, data)
+        except SpecError as error:
+            why_not[data] = error.what
+    points = [point for point in plan.points if point.data in databases]
+    runs = tuple(
+        PlannedRun(place, block, block, block * len(points) + place, run_seed(experiment.design.seed, block))
+        for block in range(LEAST_RUNS)
+        for place in range(len(points))
+    )
+    return Generated(replace(plan, points=tuple(points), runs=runs), server, rules, manager, databases), [
+        *why_not.values()
+    ]
+
+
+def _require_obeyed(
+    manager: BufferManager, overrides: Overrides, experiment: Experiment, ran: Callable[[str], str]
+) -> None:
+    """Refuse settings that neither rules nor model obey. Raises SpecError, which names each."""
+    engine = engines.declaration(experiment.engine)
+    parameters = [knob.name for knob in workloads.declaration(experiment.workload.name).parameters]
+    known = [engine.results.pool, engine.page_knob, *manager.defaults, *parameters, CONNECTIONS.name]
+    where = f"experiment {experiment.name}"
+    require_known(known, overrides, experiment, ran, "what generates page accesses", where)
 
 
 def window_transactions(experiment: Experiment) -> int:

@@ -25,7 +25,7 @@ FORMAT_VERSION = 2
 """Of the object for programs. Version 1 had `ends`, two replays that are no range, in place of `replays`."""
 NO_INTERVAL = "one trace predicts them, which gives no interval"
 _ONE_TRACE = "One trace is one run: how far another run of the same point would differ is not known."
-_SEEDS = (
+SEEDS = (
     "Intervals tell how runs with other seeds differ. How far the rules are off is not in them: docs/prediction.md "
     "sets them beside measured runs."
 )
@@ -65,7 +65,7 @@ def limits(analysis: Analysis) -> list[str]:
     """Return what a predicted sweep does not tell, in sentences: its doubts first."""
     generated = [one.generated for _, one in predictions(analysis) if one.generated]
     notes = dict.fromkeys(note for one in generated for note in one.notes)
-    return [*doubts(analysis), *notes, _SEEDS if generated else _ONE_TRACE]
+    return [*doubts(analysis), *notes, SEEDS if generated else _ONE_TRACE]
 
 
 def doubts(analysis: Analysis) -> list[str]:

@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import INTERVAL_REACH, Dot, PanelsPlot, PointsPlot, Series
+from bufferlab.chapter.blocks import INTERVAL_REACH, Curve, Dot, PanelsPlot, PointsPlot, Series
 from bufferlab.report.figures.canvas import (
     FONT_SIZE,
     SERIES_COLOURS,
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
+#: The share of the axes' height that a word at the end of a line needs.
+_END_ROOM = 0.1
 #: The share of a step of the axis that all series of one place fill together, side by side.
 _SPREAD = 0.72
 #: The same on an axis of numbers, where a place means a number: just enough to see each interval.
@@ -137,7 +139,8 @@ def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
             color=colour_of(curve.series),
             linewidth=1.3,
             alpha=0.9,
-            zorder=1,
+            zorder=1.5 if curve.dashed else 1,
+            linestyle=_line_of(curve),
             label=curve.label or None,
         )
     for mark in plot.marks:
@@ -145,6 +148,32 @@ def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
         axes.axvline(mark.x, color=colour_of(mark.series), label=mark.label or None, **line)
     axes.set_xlim(limits[0])
     axes.set_ylim(limits[1])
+    _draw_ends(axes, plot)
+
+
+def _draw_ends(axes: Axes, plot: PointsPlot) -> None:
+    """Write the words of lines beside the axes, each at the height where its line ends, and none over another."""
+    in_axes = axes.transScale + axes.transLimits
+    ends = [(float(in_axes.transform((curve.xs[-1], curve.ys[-1]))[1]), curve) for curve in plot.curves if curve.end]
+    lowest = 0.0
+    for height, curve in sorted(ends, key=lambda end: end[0]):
+        lowest = max(height, lowest)
+        line: Any = {"arrowstyle": "-", "color": colour_of(curve.series), "linestyle": _line_of(curve)}
+        axes.annotate(
+            curve.end,
+            (curve.xs[-1], curve.ys[-1]),
+            (1.02, lowest),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=SMALL_SIZE,
+            annotation_clip=False,
+            arrowprops={**line, "linewidth": 1.0, "shrinkA": 1.0, "shrinkB": 3.0},
+        )
+        lowest += _END_ROOM
+
+
+def _line_of(curve: Curve) -> Any:
+    return (0, (3, 2)) if curve.dashed else "-"
 
 
 def _draw_mean(axes: Axes, dot: Dot, x: float, colour: str, marker: str) -> None:
