@@ -130,6 +130,7 @@ def test_the_curve_of_one_run_tells_what_the_other_pool_misses(disk: Path, sweep
         ]
 
 
+@pytest.mark.figures
 def test_by_default_the_first_block_keeps_its_traces_and_the_report_tells_of_other_pools(
     disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

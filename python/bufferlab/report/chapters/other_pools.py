@@ -6,14 +6,14 @@ The end of the sweep replayed the traces (other-pools.json); nothing is replayed
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PanelsPlot, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.points_figure import dot, points_data, reads_better_on_a_log_axis
 from bufferlab.engines import registry as engines
-from bufferlab.report.chapters.without_a_run import DOUBTED, LABEL, WithoutRun, curve_of, without_run
+from bufferlab.report.chapters.without_a_run import DOUBTED, LABEL, WithoutRun, curve_of, with_series_alike, without_run
 from bufferlab.report.predicted import own_point, verdicts_said
 from bufferlab.results.metrics import WORK, Work
 from bufferlab.results.page_traces import OtherPool, PoolsOfTrace
@@ -94,7 +94,7 @@ def _lead(groups: Sequence[_Group]) -> Iterator[str]:
 
 
 def _figure(analysis: Analysis, groups: Sequence[_Group]) -> Figure:
-    plots = _with_series_alike([_plot(analysis, group) for group in groups])
+    plots = with_series_alike([_plot(analysis, group) for group in groups])
     title = f"{_TITLE}, by the page trace of one run"
     if len(plots) == 1:
         shown: PointsPlot | PanelsPlot = plots[0]
@@ -111,27 +111,6 @@ def _figure(analysis: Analysis, groups: Sequence[_Group]) -> Figure:
     alt = f"{plots[0].y_label} over the buffer pool: the predicted line of the model beside the measured points."
     caption = _CAPTION + (_OF_RUNS if any(group.without for group in groups) else "")
     return Figure(_ID, title, alt, caption, shown, rows)
-
-
-def _with_series_alike(plots: Sequence[PointsPlot]) -> list[PointsPlot]:
-    """Return the plots without the series that have no dot in any of them: a series has one colour in all panels.
-
-    Those of lines stay.
-    """
-    lines = {0, *(curve.series for plot in plots for curve in plot.curves)}
-    shown = [
-        place
-        for place, of_plots in enumerate(zip(*(plot.series for plot in plots), strict=True))
-        if place in lines or any(one.dots for one in of_plots)
-    ]
-    return [
-        replace(
-            plot,
-            series=tuple(plot.series[place] for place in shown),
-            curves=tuple(replace(curve, series=shown.index(curve.series)) for curve in plot.curves),
-        )
-        for plot in plots
-    ]
 
 
 def _plot(analysis: Analysis, group: _Group) -> PointsPlot:

@@ -6,7 +6,7 @@ The end of the sweep generated the page accesses (other-pools.json); nothing is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
@@ -95,6 +95,27 @@ def curve_of(dots: Sequence[Dot], series: int) -> tuple[Curve, ...]:
     return (Curve("", xs, ys, series, end=END, dashed=True),)
 
 
+def with_series_alike(plots: Sequence[PointsPlot]) -> list[PointsPlot]:
+    """Return the plots without the series that have no dot in any of them: a series has one colour in all panels.
+
+    Those of lines stay.
+    """
+    lines = {0, *(curve.series for plot in plots for curve in plot.curves)}
+    shown = [
+        place
+        for place, of_plots in enumerate(zip(*(plot.series for plot in plots), strict=True))
+        if place in lines or any(one.dots for one in of_plots)
+    ]
+    return [
+        replace(
+            plot,
+            series=tuple(plot.series[place] for place in shown),
+            curves=tuple(replace(curve, series=shown.index(curve.series)) for curve in plot.curves),
+        )
+        for plot in plots
+    ]
+
+
 def _is_drawn_with_other_pools(analysis: Analysis) -> bool:
     """Return whether the figure of other pools has all lines: over the pool, with a traced run in each group."""
     pools = analysis.sweep.other_pools()
@@ -127,7 +148,7 @@ def _difference(analysis: Analysis, found: WithoutRun, point: PointRuns) -> floa
 
 
 def _figure(analysis: Analysis, found: WithoutRun) -> Figure | None:
-    plots = [plot for group in analysis.groups if (plot := _plot(analysis, found, group))]
+    plots = with_series_alike([plot for group in analysis.groups if (plot := _plot(analysis, found, group))])
     if not plots:
         return None
     title = f"Reads per {WORK[found.unit]}: measured, and predicted without any run"

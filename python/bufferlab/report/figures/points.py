@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 #: The share of the axes' height that a word at the end of a line needs.
 _END_ROOM = 0.1
+#: How much narrower such words make the axes.
+_NARROWED = 1.2
 #: The share of a step of the axis that all series of one place fill together, side by side.
 _SPREAD = 0.72
 #: The same on an axis of numbers, where a place means a number: just enough to see each interval.
@@ -221,7 +223,8 @@ def _x_ticks(axes: Axes, plot: PointsPlot, width: float, columns: int) -> str:
     longest = max(len(line) for label in dots.values() for line in label.split("\n"))
     nearest = min((b - a for a, b in pairwise(places)), default=1.0)
     whole = (places[-1] - places[0]) or 1.0
-    needs = [columns * max(0.085, share * longest) for share in (0.017, 0.026)]
+    narrower = _NARROWED if any(curve.end for curve in plot.curves) else 1.0
+    needs = [columns * narrower * max(0.085, share * longest) for share in (0.017, 0.026)]
     labels, unit = list(dots.values()), ""
     if plot.x_is_words:
         axes.set_xticks(list(dots), labels=_broken(labels, columns))
