@@ -15,7 +15,7 @@ from typing import Any
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import failure_of_core, native
 from bufferlab.errors import SpecError
-from bufferlab.knob import CONNECTIONS, Value
+from bufferlab.knob import CONNECTIONS, Setting, Value
 from bufferlab.models import access_rules
 from bufferlab.models.access_rules import AccessRules
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
@@ -30,7 +30,17 @@ from bufferlab.models.predict import (
     presumed_otherwise,
     require_known,
 )
-from bufferlab.plan import DataFacts, DataKnobs, Plan, PlannedRun, Point, make, run_seed, stored_workload
+from bufferlab.plan import (
+    DataFacts,
+    DataKnobs,
+    Plan,
+    PlannedRun,
+    Point,
+    estimated_facts,
+    make,
+    run_seed,
+    stored_workload,
+)
 from bufferlab.results.metrics import RAW
 from bufferlab.results.page_traces import GeneratedReads, GeneratedRun, Prediction, Replayed, SimulatedPart, Verdict
 from bufferlab.results.schema import Database, WarmUp
@@ -40,8 +50,12 @@ from bufferlab.units import format_count
 from bufferlab.versions import in_words
 from bufferlab.workloads import registry as workloads
 
-TRANSACTIONS_PER_S = 400
-"""The generator's clock (crates/bufferlab-generate/src/run.rs, `TRANSACTION_US`): a window asked for in seconds."""
+_PER_S = {"tpcc": 400, "hot_rows": 10_000}
+"""Transactions a second by the generator's clock (crates/bufferlab-generate/src/job.rs, `transaction_us`)."""
+_AS_LOADED = {"hot_rows": {"seed": 0, "hot_rows": 1, "layout": "clustered"}}
+"""What the core must be told of a workload whose loaded table alone is asked for."""
+_PREFILLED = ("hot_rows",)
+"""Workloads whose prefill reads what their transactions want, and nothing else."""
 LEAST_RUNS = 3
 """Runs of a point at least, each with its own seed, so that means have intervals."""
 _FILLINGS = 4
@@ -102,6 +116,7 @@ class Generated:
 
     def described(self, planned: PlannedRun, point: Point) -> dict[str, Any]:
         """Return the fields of run.json that tell of engine, data and transactions."""
+        loaded = self.databases[point.data]["database_bytes"]
         return {
             "inputs": "generated",
             "interval_kind": "between-run",
@@ -110,7 +125,7 @@ class Generated:
             "workload": stored_workload(self.plan.experiment, point),
             "load": point.arrivals,
             "seed": planned.seed,
-            "database": Database(bytes_loaded=self.databases[point.data]["database_bytes"]),
+            "database": None if loaded is None else Database(bytes_loaded=loaded),
         }
 
     def predicted(self, planned: PlannedRun, point: Point, watch: Watch) -> Predicted:
@@ -218,7 +233,7 @@ class Generated:
                 f"{self.server.engine} {self.server.version}"
             )
             yield Verdict(name="not_calibrated", sentence=sentence)
-        yield from _part_simulated(run.simulated, int(dict(point.data.parameters)[_SCALE]))
+        yield from _part_simulated(run.simulated, int(dict(point.data.parameters).get(_SCALE, 1)))
         found = _replayed(played)
         before = (found.brought_in_since_start - found.brought_in) / pool.frames
         # Of a part, the windows of several simulations are told: here it is one as asked for.
@@ -232,7 +247,10 @@ class Generated:
                 "warm: first reads of pages weigh too much"
             )
             yield Verdict(name="short_warm_up", sentence=sentence)
-        elif self.manager.filled - before > UNFILLED_LIMIT * inside:
+        elif (
+            self.plan.experiment.workload.name not in _PREFILLED
+            and self.manager.filled - before > UNFILLED_LIMIT * inside
+        ):
             times = "once" if self.manager.filled == 1 else f"{self.manager.filled:g} times"
             sentence = (
                 f"the warm-up fills this pool less than {times}, so that what was in it at first "
@@ -274,16 +292,29 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
     )
     _require_obeyed(manager, settable, experiment, ran)
     databases: dict[DataKnobs, Mapping[str, Any]] = {}
+    estimate = estimated_facts(experiment)
 
     def facts(data: DataKnobs) -> DataFacts:
         if data not in databases:
             databases[data] = _loaded(rules, experiment, data)
-        return DataFacts(int(databases[data]["database_bytes"]))
+        told = databases[data]["database_bytes"]
+        # The index on k of hot_rows has no rules: the analytic model's table tells its knee, and nothing its bytes.
+        return estimate(data) if told is None else DataFacts(int(told))
 
     plan = make(experiment, facts)
     for point in plan.points:
         facts(point.data)
+        if databases[point.data]["database_bytes"] is None:
+            _require_bytes(point.engine[engines.declaration(experiment.engine).results.pool])
     return Generated(plan, server, rules, manager, databases)
+
+
+def _require_bytes(pool: Setting) -> None:
+    """Refuse a pool that is a share of a database whose bytes no rules tell. Raises SpecError."""
+    if pool.ratio is not None:
+        name = pool.knob.name
+        what = f"{name} = {pool} is a share of a database whose bytes the rules do not tell"
+        raise SpecError(what, f"{name} = {pool}", f"name its bytes, such as --set {name}=4MiB")
 
 
 def of_measured(plan: Plan, server: Server) -> tuple[Generated, list[str]]:
@@ -326,7 +357,7 @@ def _require_obeyed(
 def window_transactions(experiment: Experiment) -> int:
     """Return the transactions of a window; of one that is a time, as many as the generator's clock has in it."""
     measure = experiment.measure
-    return measure.transactions or round((measure.duration or 0) * TRANSACTIONS_PER_S)
+    return measure.transactions or round((measure.duration or 0) * _PER_S[experiment.workload.name])
 
 
 def notes(experiment: Experiment) -> list[str]:
@@ -335,7 +366,7 @@ def notes(experiment: Experiment) -> list[str]:
     if experiment.measure.transactions is None:
         found.append(
             f"The window of {experiment.measure.duration:g} s is one of {window_transactions(experiment):,} "
-            f"transactions, {TRANSACTIONS_PER_S} a second: no time passes here."
+            f"transactions, {_PER_S[experiment.workload.name]:,} a second: no time passes here."
         )
     if experiment.phases:
         names = ", ".join(phase.name for phase in experiment.phases)
@@ -351,12 +382,14 @@ def rules_for(experiment: Experiment) -> AccessRules:
         what = f"no page accesses can be generated for engine {experiment.engine}"
         raise SpecError(what, f"engine {experiment.engine}", f"choose --engine {there}")
     name = experiment.workload.name
-    if name not in access_rules.WORKLOADS:
+    if name not in rules.workloads:
+        elsewhere = [engine for one in access_rules.RULES if name in one.workloads for engine in one.engines]
         what = f"no page accesses can be generated for workload {name}"
+        what += f" on {experiment.engine}, whose rules for it nobody has set beside a trace" if elsewhere else ""
         hint = (
-            f"there is a generator for {', '.join(access_rules.WORKLOADS)}; of another workload one run with "
-            "--probe page-trace tells the rest: bufferlab predict RUN"
+            f"choose --engine {', '.join(elsewhere)}" if elsewhere else f"there is one for {', '.join(rules.workloads)}"
         )
+        hint += "; one run with --probe page-trace tells the rest: bufferlab predict RUN"
         raise SpecError(what, f"experiment {experiment.name}", hint)
     return rules
 
@@ -372,7 +405,10 @@ def _job(rules: AccessRules, experiment: Experiment, data: DataKnobs) -> dict[st
     return {
         "engine": rules.name,
         "page_size_bytes": _page_bytes(experiment.engine, data),
-        "workload": {words[name]: value for name, value in data.parameters},
+        "workload": {
+            **_AS_LOADED.get(experiment.workload.name, {}),
+            **{words[name]: value for name, value in data.parameters},
+        },
         "connections": 1,
         "warm_up": {"transactions": 0},
         "window_transactions": 1,

@@ -207,10 +207,10 @@ class GeneratedRun(_Strict):
     rules_version: int = Field(ge=1)
     engine_version: str
     page_size_bytes: int = Field(gt=0)
-    database_bytes: int = Field(gt=0)
-    """Data and indexes after the load, as the engine tells them."""
+    database_bytes: int | None = Field(gt=0)
+    """Data and indexes after the load, as the engine tells them; None of hot_rows, whose index on k has no rules."""
     pages: int = Field(gt=0)
-    """Pages of the loaded database."""
+    """Pages of the loaded database; of hot_rows without that index."""
     work: Work
     simulated: SimulatedPart
     notes: list[str] = []
