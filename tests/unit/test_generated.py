@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import bufferlab as bl
+from bufferlab.chapter.analysis import Analysis
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.models import generated
 from bufferlab.models.generated import Generated, window_transactions
@@ -19,7 +20,7 @@ from bufferlab.plan import run_seed
 from bufferlab.registry import open_sweep
 from bufferlab.report.accuracy import accuracy
 from bufferlab.report.accuracy_page import as_json as accuracy_json
-from bufferlab.report.predicted import as_json
+from bufferlab.report.predicted import as_json, doubts
 from bufferlab.results.page_traces import Prediction
 from bufferlab.spec import Overrides, load
 from support.fake import Bench, wait, wait_until
@@ -409,6 +410,18 @@ def test_hot_rows_of_innodb_fit_where_they_lie_side_by_side(bench: Bench) -> Non
     assert scattered > 0.3
     assert clustered == 0.0
     assert document["generated"]["rules"] == "innodb"
+
+
+def test_a_doubt_about_one_group_of_points_is_not_told_of_the_others(bench: Bench) -> None:
+    """The scan depth is 20 % of the frames of 16 KiB, and 5 % of those of 4 KiB."""
+    asked = {"engine": "mysql", "set_knobs": (("server", "mysql-5.7"),)}
+    sweep = (("page_size", ("4k", "16k")), ("layout", ("scattered",)), ("hot_rows", ("1000", "2000", "3000")))
+    with bench.in_environment():
+        folder = predict_sweep(Path("hot-rows"), Overrides(**asked, profile="quick", sweep=sweep), bench.out).folder
+    (doubt,) = doubts(Analysis.of(folder))
+    assert "All points" not in doubt
+    assert "page_size 4KiB" not in doubt
+    assert doubt.count("page_size 16KiB") == 3
 
 
 # Measured runs beside it.

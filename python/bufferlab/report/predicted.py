@@ -33,8 +33,13 @@ SEEDS = (
 
 def predictions(analysis: Analysis) -> list[tuple[str, Prediction]]:
     """Return the label and the prediction of every run that a model filled, in the order of the report."""
-    found = [(analysis.short_label(point), run.run.prediction) for point in analysis.points for run in point.ok]
+    found = [(_label(analysis, point), run.run.prediction) for point in analysis.points for run in point.ok]
     return [(label, prediction) for label, prediction in found if prediction]
+
+
+def _label(analysis: Analysis, point: PointRuns) -> str:
+    """Return the axis' value of a point; all of its label where points of several groups have the same."""
+    return analysis.short_label(point) if len(analysis.groups) < 2 else point.label
 
 
 def said(analysis: Analysis) -> str | None:
@@ -248,7 +253,7 @@ def _mean_cells(analysis: Analysis, point: PointRuns, unit: Work) -> tuple[str, 
     replays = [one.reads / prediction.work[unit] for prediction in told for one in prediction.replays.values()]
     depends = any(prediction.found is None for prediction in told)
     return (
-        analysis.short_label(point) if len(analysis.groups) < 2 else point.label,
+        _label(analysis, point),
         format_bytes(first.pool_bytes),
         f"{first.pool_frames:,}",
         format_bytes(loaded) if first.generated and (loaded := first.generated.database_bytes) else words.NOTHING,
