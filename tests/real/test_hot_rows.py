@@ -150,6 +150,24 @@ def test_updates_are_counted_apart_and_leave_a_table_that_is_whole(place: Place)
         assert all(row.passed for row in record.run.consistency.conditions)
 
 
+def test_what_is_generated_misses_to_the_last_what_was_measured(place: Place) -> None:
+    """The same seed draws the same rows, and each of them lies on the page that SQLite put it on."""
+    place.write(sweep="hot_rows = [200, 700]\nlayout = ['scattered', 'clustered']", transactions=3000)
+    answer(place.begin())
+    arguments = ["predict", place.toml, "--out", place.root / "generated", "--json"]
+    done = prepared.run(arguments, core.environment(place.root), 300)
+    assert done.returncode == 0, done.stderr
+    generated = {
+        point["label"]: point["predicted"]["misses"]
+        for point in json.loads(done.stdout)["points"]
+        if not point["block"]
+    }
+    windows = {record.run.point.label: Window.of(record.samples()) for record in place.folder().runs()}
+    measured = {label: window.change("demand_misses").value for label, window in windows.items()}
+    assert max(filter(None, measured.values())) > 1000
+    assert generated == measured
+
+
 def worker_of(sweep: subprocess.Popen[str]) -> int | None:
     for pid in children(sweep.pid):
         try:

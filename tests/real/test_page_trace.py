@@ -130,6 +130,7 @@ def test_the_curve_of_one_run_tells_what_the_other_pool_misses(disk: Path, sweep
         ]
 
 
+@pytest.mark.figures
 def test_by_default_the_first_block_keeps_its_traces_and_the_report_tells_of_other_pools(
     disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,7 +151,12 @@ def test_by_default_the_first_block_keeps_its_traces_and_the_report_tells_of_oth
         (of,) = found.of
         assert len(of.pools) == 3
         assert of.traced.modelled_reads == pytest.approx(of.traced.measured_reads, rel=0.02)
-        assert "What other pools would have read" in (folder / "report.html").read_text()
+        assert found.generated is not None
+        assert [(point.index, len(point.runs)) for point in found.generated.points] == [(0, 3), (1, 3)]
+        page = (folder / "report.html").read_text()
+        assert "What other pools would have read" in page
+        assert ">no run</text>" in page
+        assert "What was predicted without any run" in page
         assert (folder / "figures/other-pools.svg").exists()
         (folder / "other-pools.json").unlink()
         bufferlab(disk, "run", "--resume", str(folder))
@@ -177,7 +183,10 @@ def test_a_trace_that_reaches_its_limit_ends_and_its_run_stays(disk: Path) -> No
         assert (trace.status, trace.reason) == ("failed", "the page trace ended at its limit of 1 MiB")
         assert sum(trace.events.values()) * 24 > 1 << 20
         assert record.page_trace() is None
-        assert open_sweep(path.parent).other_pools() is None
+        found = open_sweep(path.parent).other_pools()
+        assert found is not None
+        assert found.of == []
+        assert found.generated is not None, "it needs no trace"
     finally:
         shutil.rmtree(out)
 

@@ -60,6 +60,19 @@ class FailedRun(Problem):
     kind: str
 
 
+class GeneratedPoint(Document):
+    """What was predicted of a measured point without any run (docs/prediction.md)."""
+
+    metric: str
+    mean: Number
+    """Over the generated runs; null where reads depend on the speed of the run."""
+    ci_low: Number
+    ci_high: Number
+    n: int
+    verdicts: list[Verdict]
+    """Why not to believe it."""
+
+
 class Point(Document):
     label: str
     swept: dict[str, str]
@@ -68,6 +81,8 @@ class Point(Document):
     reason: str | None
     failures: list[FailedRun]
     summaries: list[Summary]
+    generated: GeneratedPoint | None
+    """Null for a sweep that ended without such a prediction."""
 
 
 class Step(Document):

@@ -30,7 +30,6 @@ name = "tpcc"
 connections = {connections}
 
 [knobs]
-page_size = "{page_size}"
 {knobs}
 
 [sweep]
@@ -87,8 +86,10 @@ def build(
     `trace` changes the page trace's entry. Every event has the same `latch`. No transaction has ended at the event of
     `idle_until_us`.
     """
+    if "page_size" not in sweep:
+        knobs = f'page_size = "{page_size}"\n{knobs}'
     text = _EXPERIMENT.format(
-        engine=engine, connections=connections, page_size=page_size, knobs=knobs, sweep=sweep, transactions=transactions
+        engine=engine, connections=connections, knobs=knobs, sweep=sweep, transactions=transactions
     )
     experiment = spec.loads(text, "traced.toml")
     made = plan.make(experiment, lambda _: plan.DataFacts(DATABASE_BYTES))

@@ -20,6 +20,7 @@ from bufferlab.report.build import build as build_report
 from bufferlab.report.chapters.other_pools import _figure, _groups
 from bufferlab.report.chapters.other_pools import other_pools as chapter
 from bufferlab.report.figures.svg import draw
+from bufferlab.results.page_traces import OtherPools
 from bufferlab.results.store import OTHER_POOLS_FILE, SweepFolder
 from bufferlab.spec import Overrides
 from bufferlab.units import KIB
@@ -40,8 +41,7 @@ def sweep(tmp_path: Path) -> SweepFolder:
 
 
 def test_the_traced_run_tells_the_reads_of_the_measured_pools_and_of_those_between(sweep: SweepFolder) -> None:
-    found, why_not = other_pools(sweep, nothing)
-    (of,) = found.of
+    (of,), why_not = other_pools(sweep, nothing)
     assert why_not == []
     assert [pool.pool_bytes // KIB for pool in of.pools] == [512, 724, 1024, 1448, 2048]
     # 128, 181 and 256 frames miss all of a loop of 300 pages; 362 and 512 hold it.
@@ -52,7 +52,7 @@ def test_the_traced_run_tells_the_reads_of_the_measured_pools_and_of_those_betwe
 
 
 def test_they_are_what_predict_tells(sweep: SweepFolder) -> None:
-    of = other_pools(sweep, nothing)[0].of[0]
+    of = other_pools(sweep, nothing)[0][0]
     predicted = target(read(sweep.path), Overrides())
     points = {one.pool_bytes: one for one in (predict(predicted, point, nothing) for point in predicted.plan.points)}
     for pool in of.pools:
@@ -65,12 +65,12 @@ def test_between_measured_pools_nothing_is_replayed_where_that_would_take_long(
     sweep: SweepFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MOST_BETWEEN", 100)
-    assert [pool.pool_bytes // KIB for pool in other_pools(sweep, nothing)[0].of[0].pools] == [512, 1024, 2048]
+    assert [pool.pool_bytes // KIB for pool in other_pools(sweep, nothing)[0][0].pools] == [512, 1024, 2048]
 
 
 def test_the_only_pool_of_a_sweep_has_others_around_it(tmp_path: Path) -> None:
     sweep = build(tmp_path, LOOP, LOOP, sweep='pool_size = ["512KiB"]', reads=300)
-    assert [pool.pool_bytes // KIB for pool in other_pools(sweep, nothing)[0].of[0].pools] == [
+    assert [pool.pool_bytes // KIB for pool in other_pools(sweep, nothing)[0][0].pools] == [
         128,
         256,
         512,
@@ -82,7 +82,7 @@ def test_the_only_pool_of_a_sweep_has_others_around_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("status", "what"), [("failed", "failed"), ("dropped", "was dropped")])
 def test_a_sweep_without_a_good_trace_says_why(tmp_path: Path, status: str, what: str) -> None:
     found, why_not = other_pools(build(tmp_path, LOOP, LOOP, trace={"status": status, "reason": "full"}), nothing)
-    assert (found.of, why_not) == ([], [f"the page trace {what}: full"])
+    assert (found, why_not) == ([], [f"the page trace {what}: full"])
 
 
 def test_a_stop_ends_the_replays(sweep: SweepFolder) -> None:
@@ -101,7 +101,7 @@ def test_it_tells_how_many_of_the_pools_are_replayed(sweep: SweepFolder) -> None
 
 
 def kept(sweep: SweepFolder) -> SweepFolder:
-    sweep.write_other_pools(other_pools(sweep, nothing)[0])
+    sweep.write_other_pools(OtherPools(of=other_pools(sweep, nothing)[0]))
     return sweep
 
 
@@ -129,12 +129,12 @@ def test_points_that_differ_in_more_than_the_pool_have_a_panel_each(tmp_path: Pa
     two = 'pool_size = ["512KiB", "1024KiB"]\nsynchronous = ["off", "normal"]'
     sweep = kept(repeat(build(tmp_path, LOOP, LOOP, sweep=two, reads=300), [[300], [300], [300], [300]]))
     found, why_not = other_pools(sweep, nothing)
-    assert len(found.of) == 1, "the other group has no trace"
+    assert len(found) == 1, "the other group has no trace"
     assert why_not == ["there is no page trace"]
     section = chapter(Analysis.of(sweep))
     assert section is not None
     assert section.intro.startswith("With synchronous off: at the traced run's own point")
-    (group,) = _groups(Analysis.of(sweep), found.of)
+    (group,) = _groups(Analysis.of(sweep), found)
     figure = _figure(Analysis.of(sweep), [group, replace(group, label="synchronous normal")])
     assert [panel.title for panel in figure.plot.panels] == ["synchronous off", "synchronous normal"]
     assert {row.cells[0].split(",")[0] for row in figure.data.rows} == {"synchronous off", "synchronous normal"}
@@ -143,7 +143,7 @@ def test_points_that_differ_in_more_than_the_pool_have_a_panel_each(tmp_path: Pa
 
 def test_where_all_predictions_have_a_doubt_the_line_keeps_its_colour(sweep: SweepFolder) -> None:
     analysis = Analysis.of(kept(sweep))
-    (group,) = _groups(analysis, other_pools(sweep, nothing)[0].of)
+    (group,) = _groups(analysis, other_pools(sweep, nothing)[0])
     doubt = group.of.pools[-1].verdicts
     doubted = [pool.model_copy(update={"verdicts": doubt}) for pool in group.of.pools]
     figure = _figure(analysis, [replace(group, of=group.of.model_copy(update={"pools": doubted}))])

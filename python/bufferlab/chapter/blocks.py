@@ -15,7 +15,9 @@ INTERVAL_REACH = 2.5
 EFFECTS_REACH = 4.0
 
 #: How a line that was not measured is drawn.
-Look = Literal["line", "yardstick", "floor"]
+Look = Literal["line", "dashed", "yardstick", "floor"]
+#: The looks of lines that are all there is to see of their series.
+WHOLE_SERIES = ("yardstick", "floor")
 
 #: The most rows of a table that stands open; a longer one is behind a fold.
 LONGEST_OPEN = 10
@@ -103,9 +105,11 @@ class Curve:
     xs: tuple[float, ...]
     ys: tuple[float, ...]
     series: int
+    end: str = ""
+    """A word at its right end, beside the axes."""
     look: Look = "line"
-    """A yardstick is wide, dashed and below all others, so that it is seen where another line covers it; a floor is
-    dotted. Neither has markers.
+    """A dashed line lets another be seen that runs with it. A yardstick is wide, dashed and below all others, so that
+    it is seen where another line covers it; a floor is dotted. These two have no markers.
     """
 
 

@@ -34,6 +34,7 @@ from bufferlab.execute.run.engine_backend import EngineBackend, SweepContext
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
 from bufferlab.knob import Values
+from bufferlab.models.generated_points import BUDGET_S, generated_points, has_generator
 from bufferlab.models.other_pools import other_pools
 from bufferlab.plan import (
     Cost,
@@ -51,7 +52,7 @@ from bufferlab.plan import (
 from bufferlab.plan.estimate import declared_rates
 from bufferlab.plan.make import lacking
 from bufferlab.registry import registry
-from bufferlab.results.page_traces import PlannedTraces
+from bufferlab.results.page_traces import GeneratedPoints, OtherPools, PlannedTraces, PoolsOfTrace
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
 
@@ -130,7 +131,7 @@ def run_sweep(
         plan = _plan(sweep, guess, data_dir, cache)
         context = _context(sweep, plan, traces, folder, scratch, data_dir)
         try:
-            return _run_all(sweep, plan, context)
+            return _run_all(sweep, plan, context, predicts=traces.recorder is not None or traces.why_not is not None)
         finally:
             sweep.rates.save()
 
@@ -371,34 +372,57 @@ def _versions(experiment: Experiment, plan: Plan) -> dict[str, str]:
     return {"bufferlab": __version__, "core": core, "python": platform.python_version(), **engine}
 
 
-def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext) -> SweepOutcome:
+def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext, *, predicts: bool) -> SweepOutcome:
+    """Do all runs, then what follows from them; predictions where `predicts` says that somebody wants page traces."""
     backend = EngineBackend(context, lambda point: _dataset(sweep, point))
     outcome = SweepRuns(plan, context.folder, backend, sweep.progress, sweep.stop, sweep.pace).do()
     if outcome.signal_number is None:
         stored_noise.keep(context.folder, sweep.progress)
         try:
-            _tell_other_pools(context.folder, sweep)
+            found = OtherPools(
+                of=_other_pools(context.folder, sweep),
+                generated=_generated(context.folder, plan, sweep) if predicts else None,
+            )
+            if found.of or found.generated:
+                context.folder.write_other_pools(found)
         except Interrupted as error:
             outcome.signal_number = error.signal_number
     return outcome
 
 
-def _tell_other_pools(folder: SweepFolder, sweep: _Sweep) -> None:
-    """Keep in the folder what other pools would have read, by its traced runs; say why not where that cannot be."""
-    if any(record.run.page_trace for record in folder.runs()):
-        started = time.monotonic()
+def _other_pools(folder: SweepFolder, sweep: _Sweep) -> list[PoolsOfTrace]:
+    """Return what other pools would have read, by the traced runs; say why not where that cannot be."""
+    if not any(record.run.page_trace for record in folder.runs()):
+        return []
+    before_replay = _shower(sweep, "replaying page traces for other pools", _REPLAYS_S)
+    found, why_not = other_pools(folder, before_replay)
+    for why in why_not:
+        sweep.progress.say(f"no other pools: {why}")
+    return found
 
-        def before_replay(share: float) -> None:
-            sweep.stop.check()
-            now_s = time.monotonic() - started
-            left_s = now_s * (1 - share) / share if share else _REPLAYS_S
-            sweep.progress.show(Status("replaying page traces for other pools", 0, 0, "", share, left_s))
 
-        found, why_not = other_pools(folder, before_replay)
-        for why in why_not:
-            sweep.progress.say(f"no other pools: {why}")
-        if found.of:
-            folder.write_other_pools(found)
+def _generated(folder: SweepFolder, plan: Plan, sweep: _Sweep) -> GeneratedPoints | None:
+    """Return what the points read without any run; say why not where there is a generator and it cannot tell."""
+    if not has_generator(plan):
+        return None
+    before_run = _shower(sweep, "generating page accesses", BUDGET_S)
+    found, why_not = generated_points(plan, folder, before_run, sweep.stop.check)
+    for why in why_not:
+        sweep.progress.say(f"no prediction without a run: {why}")
+    return found
+
+
+def _shower(sweep: _Sweep, stage: str, guess_s: float) -> Callable[[float], None]:
+    """Return a function that takes the done share of a stage after the runs, shows it, and raises Interrupted."""
+    started = time.monotonic()
+
+    def show(share: float) -> None:
+        sweep.stop.check()
+        now_s = time.monotonic() - started
+        left_s = now_s * (1 - share) / share if share else guess_s
+        sweep.progress.show(Status(stage, 0, 0, "", share, left_s))
+
+    return show
 
 
 def _dataset(sweep: _Sweep, point: Point) -> Dataset:

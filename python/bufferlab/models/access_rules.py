@@ -22,15 +22,17 @@ class AccessRules:
     """The servers beside whose page traces they were set, as versions.py reads them."""
     presumes: Mapping[str, int | str] = field(default_factory=dict)
     """Settings of engine and workload that the rules take to have these values."""
+    workloads: tuple[str, ...] = ("tpcc", "hot_rows")
+    """The workloads whose statements they know."""
 
 
 RULES: tuple[AccessRules, ...] = (
     AccessRules("innodb", 1, ("mysql", "mariadb"), "mysql >= 5.7, < 5.8", {"statements": "spec"}),
-    AccessRules("postgres", 1, ("postgres",), "postgres >= 17, < 18", {"statements": "spec", "autovacuum": "off"}),
+    AccessRules(
+        "postgres", 1, ("postgres",), "postgres >= 17, < 18", {"statements": "spec", "autovacuum": "off"}, ("tpcc",)
+    ),
     AccessRules("sqlite", 1, ("sqlite",), "sqlite", {"pcache": "ours"}),
 )
-WORKLOADS: tuple[str, ...] = ("tpcc",)
-"""The workloads that the core plays to the rules."""
 
 
 def of_engine(name: str) -> AccessRules | None:

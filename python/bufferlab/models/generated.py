@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import failure_of_core, native
 from bufferlab.errors import SpecError
-from bufferlab.knob import CONNECTIONS, Value
+from bufferlab.knob import CONNECTIONS, Setting, Value
 from bufferlab.models import access_rules
 from bufferlab.models.access_rules import AccessRules
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
@@ -30,9 +30,19 @@ from bufferlab.models.predict import (
     presumed_otherwise,
     require_known,
 )
-from bufferlab.plan import DataFacts, DataKnobs, Plan, PlannedRun, Point, make, stored_workload
+from bufferlab.plan import (
+    DataFacts,
+    DataKnobs,
+    Plan,
+    PlannedRun,
+    Point,
+    estimated_facts,
+    make,
+    run_seed,
+    stored_workload,
+)
 from bufferlab.results.metrics import RAW
-from bufferlab.results.page_traces import GeneratedRun, Prediction, Replayed, SimulatedPart, Verdict
+from bufferlab.results.page_traces import GeneratedReads, GeneratedRun, Prediction, Replayed, SimulatedPart, Verdict
 from bufferlab.results.schema import Database, WarmUp
 from bufferlab.results.window import Window
 from bufferlab.spec import Experiment, Overrides
@@ -40,8 +50,12 @@ from bufferlab.units import format_count
 from bufferlab.versions import in_words
 from bufferlab.workloads import registry as workloads
 
-TRANSACTIONS_PER_S = 400
-"""The generator's clock (crates/bufferlab-generate/src/run.rs, `TRANSACTION_US`): a window asked for in seconds."""
+_PER_S = {"tpcc": 400, "hot_rows": 10_000}
+"""Transactions a second by the generator's clock (crates/bufferlab-generate/src/job.rs, `transaction_us`)."""
+_AS_LOADED = {"hot_rows": {"seed": 0, "hot_rows": 1, "layout": "clustered"}}
+"""What the core must be told of a workload whose loaded table alone is asked for."""
+_PREFILLED = ("hot_rows",)
+"""Workloads whose prefill reads what their transactions want, and nothing else."""
 LEAST_RUNS = 3
 """Runs of a point at least, each with its own seed, so that means have intervals."""
 _FILLINGS = 4
@@ -55,6 +69,22 @@ _SCALE = "warehouses"
 
 _MOST_TRANSACTIONS = 99_000_000
 """Of a run, which has a stretch more at most (crates/bufferlab-generate/src/job.rs, `MAX_TRANSACTIONS`)."""
+
+
+@dataclass(frozen=True)
+class _Played:
+    """One generated run, and how far to believe it."""
+
+    told: Mapping[str, Any]
+    """What the core tells of the model's pool in the generator's own time."""
+    beside: Sequence[Mapping[str, Any]]
+    """The same of the pools beside it."""
+    run: GeneratedRun
+    found: Replayed
+    replays: dict[str, Replayed]
+    speed: Verdict | None
+    """The doubt that leaves no prediction; None where speed does not matter."""
+    verdicts: list[Verdict]
 
 
 @dataclass(frozen=True)
@@ -86,6 +116,7 @@ class Generated:
 
     def described(self, planned: PlannedRun, point: Point) -> dict[str, Any]:
         """Return the fields of run.json that tell of engine, data and transactions."""
+        loaded = self.databases[point.data]["database_bytes"]
         return {
             "inputs": "generated",
             "interval_kind": "between-run",
@@ -94,7 +125,7 @@ class Generated:
             "workload": stored_workload(self.plan.experiment, point),
             "load": point.arrivals,
             "seed": planned.seed,
-            "database": Database(bytes_loaded=self.databases[point.data]["database_bytes"]),
+            "database": None if loaded is None else Database(bytes_loaded=loaded),
         }
 
     def predicted(self, planned: PlannedRun, point: Point, watch: Watch) -> Predicted:
@@ -102,8 +133,41 @@ class Generated:
 
         Raises SpecError for what the core refuses, and what `watch` raises.
         """
-        experiment = self.plan.experiment
         pool = self._pool(point)
+        played = self._played(planned, point, pool, watch, [_asked(YARDSTICK, {}, pool.frames)])
+        found = played.found
+        prediction = Prediction(
+            model=self.manager.name,
+            model_version=self.manager.version,
+            generated=played.run,
+            values=dict(pool.values),
+            pool_bytes=_pool_bytes(self.server.engine, point),
+            pool_frames=pool.frames,
+            nominal_frames=pool.frames,
+            found=None if played.speed else found,
+            replays=played.replays,
+            lru=_replayed(played.beside[0]),
+            turnovers=found.brought_in_since_start / pool.frames,
+            turnovers_before=(found.brought_in_since_start - found.brought_in) / pool.frames,
+            is_traced_point=False,
+            verdicts=played.verdicts,
+        )
+        return Predicted(prediction, _warm_up(played.told), {}, self._samples(played.told))
+
+    def reads(self, planned: PlannedRun, point: Point, watch: Watch) -> tuple[GeneratedReads, list[Verdict]]:
+        """Generate one run of a point as `predicted` does; return its reads alone, and the doubts about them.
+
+        It raises what `predicted` raises.
+        """
+        played = self._played(planned, point, self._pool(point), watch, [])
+        reads = None if played.speed else played.found.reads
+        return GeneratedReads(seed=planned.seed, reads=reads, work=played.run.work), played.verdicts
+
+    def _played(
+        self, planned: PlannedRun, point: Point, pool: Pool, watch: Watch, beside: Sequence[Mapping[str, Any]]
+    ) -> _Played:
+        """Generate one run of a point, and play it to the model's pool and to those `beside` it."""
+        experiment = self.plan.experiment
         names = [_OWN_TIME, *(CLOCKS if self.manager.by_speed(pool) else ())]
         window = window_transactions(experiment)
         job = {
@@ -111,35 +175,20 @@ class Generated:
             "workload": {**point.parameters, "seed": planned.seed},
             "connections": point.connections,
             "prefill": True,
-            "pools": [*self._pools(point, pool, names), _asked(YARDSTICK, {}, pool.frames)],
+            "pools": [*self._pools(point, pool, names), *beside],
             "warm_up": {"gate_within": _cap(experiment, pool.frames)},
             "at_least": experiment.warm_up.min_transactions,
             "one_window": True,
             "window_transactions": window,
         }
         told = _generated(job, _watching(watch, window))
-        *played, lru = told["pools"]
+        played, others = told["pools"][: len(names)], told["pools"][len(names) :]
         replays = {name: _replayed(one) for name, one in zip(names, played, strict=True)}
-        found = replays[_OWN_TIME]
         why = self.manager.by_speed(pool)
         speed = depends_on_speed(why, replays, played[0]["transactions"]) if why else None
-        prediction = Prediction(
-            model=self.manager.name,
-            model_version=self.manager.version,
-            generated=(run := self._run(point, told)),
-            values=dict(pool.values),
-            pool_bytes=_pool_bytes(self.server.engine, point),
-            pool_frames=pool.frames,
-            nominal_frames=pool.frames,
-            found=None if speed else found,
-            replays=replays if why else {},
-            lru=_replayed(lru),
-            turnovers=found.brought_in_since_start / pool.frames,
-            turnovers_before=(found.brought_in_since_start - found.brought_in) / pool.frames,
-            is_traced_point=False,
-            verdicts=[*self._verdicts(point, pool, played[0], run), *([speed] if speed else [])],
-        )
-        return Predicted(prediction, _warm_up(played[0]), {}, self._samples(played[0]))
+        run = self._run(point, told)
+        verdicts = [*self._verdicts(point, pool, played[0], run), *([speed] if speed else [])]
+        return _Played(played[0], others, run, replays[_OWN_TIME], replays if why else {}, speed, verdicts)
 
     def _pool(self, point: Point) -> Pool:
         values = {name: _value(point, name, default) for name, default in self.manager.defaults.items()}
@@ -184,7 +233,7 @@ class Generated:
                 f"{self.server.engine} {self.server.version}"
             )
             yield Verdict(name="not_calibrated", sentence=sentence)
-        yield from _part_simulated(run.simulated, int(dict(point.data.parameters)[_SCALE]))
+        yield from _part_simulated(run.simulated, int(dict(point.data.parameters).get(_SCALE, 1)))
         found = _replayed(played)
         before = (found.brought_in_since_start - found.brought_in) / pool.frames
         # Of a part, the windows of several simulations are told: here it is one as asked for.
@@ -198,7 +247,10 @@ class Generated:
                 "warm: first reads of pages weigh too much"
             )
             yield Verdict(name="short_warm_up", sentence=sentence)
-        elif self.manager.filled - before > UNFILLED_LIMIT * inside:
+        elif (
+            self.plan.experiment.workload.name not in _PREFILLED
+            and self.manager.filled - before > UNFILLED_LIMIT * inside
+        ):
             times = "once" if self.manager.filled == 1 else f"{self.manager.filled:g} times"
             sentence = (
                 f"the warm-up fills this pool less than {times}, so that what was in it at first "
@@ -231,10 +283,6 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
     """
     rules = rules_for(experiment)
     manager = manager_of(server, f"engine {server.engine}")
-    engine = engines.declaration(experiment.engine)
-    parameters = [knob.name for knob in workloads.declaration(experiment.workload.name).parameters]
-    known = [engine.results.pool, engine.page_knob, *manager.defaults, *parameters, CONNECTIONS.name]
-    where = f"experiment {experiment.name}"
 
     def ran(name: str) -> str:
         return str(base.asked.get(name, ""))
@@ -242,24 +290,74 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
     settable = Overrides(
         set_knobs=tuple(one for one in overrides.set_knobs if one[0] != "server"), sweep=overrides.sweep
     )
-    require_known(known, settable, experiment, ran, "what generates page accesses", where)
+    _require_obeyed(manager, settable, experiment, ran)
     databases: dict[DataKnobs, Mapping[str, Any]] = {}
+    estimate = estimated_facts(experiment)
 
     def facts(data: DataKnobs) -> DataFacts:
         if data not in databases:
             databases[data] = _loaded(rules, experiment, data)
-        return DataFacts(int(databases[data]["database_bytes"]))
+        told = databases[data]["database_bytes"]
+        # The index on k of hot_rows has no rules: the analytic model's table tells its knee, and nothing its bytes.
+        return estimate(data) if told is None else DataFacts(int(told))
 
     plan = make(experiment, facts)
     for point in plan.points:
         facts(point.data)
+        if databases[point.data]["database_bytes"] is None:
+            _require_bytes(point.engine[engines.declaration(experiment.engine).results.pool])
     return Generated(plan, server, rules, manager, databases)
+
+
+def _require_bytes(pool: Setting) -> None:
+    """Refuse a pool that is a share of a database whose bytes no rules tell. Raises SpecError."""
+    if pool.ratio is not None:
+        name = pool.knob.name
+        what = f"{name} = {pool} is a share of a database whose bytes the rules do not tell"
+        raise SpecError(what, f"{name} = {pool}", f"name its bytes, such as --set {name}=4MiB")
+
+
+def of_measured(plan: Plan, server: Server) -> tuple[Generated, list[str]]:
+    """Return the points of a measured sweep that can be predicted from generated accesses, `LEAST_RUNS` runs of each.
+
+    Why others cannot be is told in sentences. Pools have the sizes of the plan. Raises SpecError as `generated` does.
+    """
+    experiment = plan.experiment
+    rules, manager = rules_for(experiment), manager_of(server, f"engine {server.engine}")
+    _require_obeyed(manager, Overrides(), experiment, lambda _: "")
+    databases: dict[DataKnobs, Mapping[str, Any]] = {}
+    why_not: dict[DataKnobs, str] = {}
+    for data in dict.fromkeys(point.data for point in plan.points):
+        try:
+            databases[data] = _loaded(rules, experiment, data)
+        except SpecError as error:
+            why_not[data] = error.what
+    points = [point for point in plan.points if point.data in databases]
+    runs = tuple(
+        PlannedRun(place, block, block, block * len(points) + place, run_seed(experiment.design.seed, block))
+        for block in range(LEAST_RUNS)
+        for place in range(len(points))
+    )
+    return Generated(replace(plan, points=tuple(points), runs=runs), server, rules, manager, databases), [
+        *why_not.values()
+    ]
+
+
+def _require_obeyed(
+    manager: BufferManager, overrides: Overrides, experiment: Experiment, ran: Callable[[str], str]
+) -> None:
+    """Refuse settings that neither rules nor model obey. Raises SpecError, which names each."""
+    engine = engines.declaration(experiment.engine)
+    parameters = [knob.name for knob in workloads.declaration(experiment.workload.name).parameters]
+    known = [engine.results.pool, engine.page_knob, *manager.defaults, *parameters, CONNECTIONS.name]
+    where = f"experiment {experiment.name}"
+    require_known(known, overrides, experiment, ran, "what generates page accesses", where)
 
 
 def window_transactions(experiment: Experiment) -> int:
     """Return the transactions of a window; of one that is a time, as many as the generator's clock has in it."""
     measure = experiment.measure
-    return measure.transactions or round((measure.duration or 0) * TRANSACTIONS_PER_S)
+    return measure.transactions or round((measure.duration or 0) * _PER_S[experiment.workload.name])
 
 
 def notes(experiment: Experiment) -> list[str]:
@@ -268,7 +366,7 @@ def notes(experiment: Experiment) -> list[str]:
     if experiment.measure.transactions is None:
         found.append(
             f"The window of {experiment.measure.duration:g} s is one of {window_transactions(experiment):,} "
-            f"transactions, {TRANSACTIONS_PER_S} a second: no time passes here."
+            f"transactions, {_PER_S[experiment.workload.name]:,} a second: no time passes here."
         )
     if experiment.phases:
         names = ", ".join(phase.name for phase in experiment.phases)
@@ -284,12 +382,14 @@ def rules_for(experiment: Experiment) -> AccessRules:
         what = f"no page accesses can be generated for engine {experiment.engine}"
         raise SpecError(what, f"engine {experiment.engine}", f"choose --engine {there}")
     name = experiment.workload.name
-    if name not in access_rules.WORKLOADS:
+    if name not in rules.workloads:
+        elsewhere = [engine for one in access_rules.RULES if name in one.workloads for engine in one.engines]
         what = f"no page accesses can be generated for workload {name}"
+        what += f" on {experiment.engine}, whose rules for it nobody has set beside a trace" if elsewhere else ""
         hint = (
-            f"there is a generator for {', '.join(access_rules.WORKLOADS)}; of another workload one run with "
-            "--probe page-trace tells the rest: bufferlab predict RUN"
+            f"choose --engine {', '.join(elsewhere)}" if elsewhere else f"there is one for {', '.join(rules.workloads)}"
         )
+        hint += "; one run with --probe page-trace tells the rest: bufferlab predict RUN"
         raise SpecError(what, f"experiment {experiment.name}", hint)
     return rules
 
@@ -305,7 +405,10 @@ def _job(rules: AccessRules, experiment: Experiment, data: DataKnobs) -> dict[st
     return {
         "engine": rules.name,
         "page_size_bytes": _page_bytes(experiment.engine, data),
-        "workload": {words[name]: value for name, value in data.parameters},
+        "workload": {
+            **_AS_LOADED.get(experiment.workload.name, {}),
+            **{words[name]: value for name, value in data.parameters},
+        },
         "connections": 1,
         "warm_up": {"transactions": 0},
         "window_transactions": 1,

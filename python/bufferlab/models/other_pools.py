@@ -15,7 +15,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.errors import BufferlabError, DataFileError, Interrupted, SpecError
 from bufferlab.models import source
 from bufferlab.models.predict import Target, predict_pool, target
-from bufferlab.results.page_traces import OtherPool, OtherPools, PoolsOfTrace
+from bufferlab.results.page_traces import OtherPool, PoolsOfTrace
 from bufferlab.results.schema import StoredSetting
 from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.spec import Overrides
@@ -28,7 +28,7 @@ _AROUND = (1, 2, 8, 16)
 """Quarters of the only pool that was measured: there is nothing between."""
 
 
-def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> tuple[OtherPools, list[str]]:
+def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> tuple[list[PoolsOfTrace], list[str]]:
     """Return what other pools would have read, and why some groups of points have nothing of it, in sentences.
 
     It calls `before_replay` before each replay with the share of the pools that are done. Raises Interrupted when that
@@ -49,7 +49,7 @@ def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> 
             why_not.append(error.what)
     if len(groups) > MOST_GROUPS:
         why_not.append(f"of {len(groups)} groups of points the first {MOST_GROUPS} were replayed")
-    return OtherPools(of=found), list(dict.fromkeys(why_not))
+    return found, list(dict.fromkeys(why_not))
 
 
 def _in_group(before_replay: Callable[[float], None], place: int, groups: int, share: float) -> None:

@@ -16,6 +16,7 @@ from bufferlab.chapter.points_figure import points_figure
 from bufferlab.engines import registry as engines
 from bufferlab.report.answer import answer, banners, limits
 from bufferlab.report.chapters import chapters_of
+from bufferlab.report.chapters.without_a_run import WithoutRun, without_run
 from bufferlab.report.detail_tables import (
     check_table,
     consistency_table,
@@ -27,7 +28,7 @@ from bufferlab.report.detail_tables import (
     latency_table,
     run_table,
 )
-from bufferlab.report.document import FailedRun, PointResult, Report, StepResult, Summary, stamped
+from bufferlab.report.document import FailedRun, GeneratedResult, PointResult, Report, StepResult, Summary, stamped
 from bufferlab.report.findings import instead
 from bufferlab.report.html import write_html
 from bufferlab.report.markdown import write_markdown
@@ -55,7 +56,7 @@ def build(sweep: SweepFolder) -> Report:
     """Return the report of a sweep, from its stored samples alone."""
     analysis = Analysis.of(sweep)
     found = summaries(analysis)
-    first = _first(analysis)
+    first, generated = _first(analysis), without_run(analysis)
     report = Report(
         title=sweep.experiment,
         question=_question(sweep),
@@ -70,7 +71,7 @@ def build(sweep: SweepFolder) -> Report:
         status=_status(analysis),
         is_doubted=analysis.is_smoke or bool(doubts(analysis)),
         lead=first.lead,
-        points=tuple(_point_result(point, found) for point in analysis.points),
+        points=tuple(_point_result(point, found, generated) for point in analysis.points),
         comparisons=tuple(comparisons(analysis)),
     )
     return stamped(report, analysis.source)
@@ -266,15 +267,19 @@ def _summary(
     return Summary(point.index, point.label, point.key, metric, statistic, value, ci_low, ci_high, n, unit)
 
 
-def _point_result(point: PointRuns, found: list[Summary]) -> PointResult:
+def _point_result(point: PointRuns, found: list[Summary], generated: WithoutRun | None) -> PointResult:
     mine = tuple(summary for summary in found if summary.point_index == point.index)
     failures = tuple(
         FailedRun(record.run_id, record.run.block, record.run.status, failure)
         for record in point.failures
         if (failure := record.failure)
     )
+    without = None
+    if generated and point.index in generated.verdicts:
+        verdicts = tuple(generated.verdicts[point.index])
+        without = GeneratedResult(generated.metric, generated.means.get(point.index), verdicts)
     return PointResult(
-        point.index, point.label, point.swept, point.settings, point.status, point.reason, failures, mine
+        point.index, point.label, point.swept, point.settings, point.status, point.reason, failures, mine, without
     )
 
 

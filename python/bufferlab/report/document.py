@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from bufferlab.chapter.blocks import Banner, Figure, Section, Table
 from bufferlab.errors import Failure
+from bufferlab.results.page_traces import Verdict
 from bufferlab.results.schema import StoredSetting
 from bufferlab.results.sweep_checks import Check
+from bufferlab.stats.estimate import Estimate
 
 if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder
@@ -44,6 +46,16 @@ class FailedRun:
 
 
 @dataclass(frozen=True)
+class GeneratedResult:
+    """What was predicted of a point without any run, for programs."""
+
+    metric: str
+    mean: Estimate | None
+    """None where reads depend on the speed of the run."""
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True)
 class PointResult:
     """A point for programs."""
 
@@ -55,6 +67,7 @@ class PointResult:
     reason: str | None
     failures: tuple[FailedRun, ...]
     summaries: tuple[Summary, ...]
+    generated: GeneratedResult | None = None
 
 
 @dataclass(frozen=True)
@@ -166,4 +179,17 @@ def _point(point: PointResult) -> dict[str, Any]:
             for summary in point.summaries
             if summary.statistic == "mean"
         ],
+        "generated": _generated(point.generated) if point.generated else None,
+    }
+
+
+def _generated(found: GeneratedResult) -> dict[str, Any]:
+    mean = found.mean
+    return {
+        "metric": found.metric,
+        "mean": mean.value if mean else None,
+        "ci_low": mean.ci_low if mean else None,
+        "ci_high": mean.ci_high if mean else None,
+        "n": mean.n if mean else 0,
+        "verdicts": [one.model_dump() for one in found.verdicts],
     }

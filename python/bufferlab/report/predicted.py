@@ -24,7 +24,7 @@ FORMAT_VERSION = 2
 """Of the object for programs. Version 1 had `ends`, two replays that are no range, in place of `replays`."""
 NO_INTERVAL = "one trace predicts them, which gives no interval"
 _ONE_TRACE = "One trace is one run: how far another run of the same point would differ is not known."
-_SEEDS = (
+SEEDS = (
     "Intervals tell how runs with other seeds differ. How far the rules are off is not in them: docs/prediction.md "
     "sets them beside measured runs."
 )
@@ -32,8 +32,13 @@ _SEEDS = (
 
 def predictions(analysis: Analysis) -> list[tuple[str, Prediction]]:
     """Return the label and the prediction of every run that a model filled, in the order of the report."""
-    found = [(analysis.short_label(point), run.run.prediction) for point in analysis.points for run in point.ok]
+    found = [(_label(analysis, point), run.run.prediction) for point in analysis.points for run in point.ok]
     return [(label, prediction) for label, prediction in found if prediction]
+
+
+def _label(analysis: Analysis, point: PointRuns) -> str:
+    """Return the axis' value of a point; all of its label where points of several groups have the same."""
+    return analysis.short_label(point) if len(analysis.groups) < 2 else point.label
 
 
 def said(analysis: Analysis) -> str | None:
@@ -64,7 +69,7 @@ def limits(analysis: Analysis) -> list[str]:
     """Return what a predicted sweep does not tell, in sentences: its doubts first."""
     generated = [one.generated for _, one in predictions(analysis) if one.generated]
     notes = dict.fromkeys(note for one in generated for note in one.notes)
-    return [*doubts(analysis), *notes, _SEEDS if generated else _ONE_TRACE]
+    return [*doubts(analysis), *notes, SEEDS if generated else _ONE_TRACE]
 
 
 def doubts(analysis: Analysis) -> list[str]:
@@ -246,10 +251,10 @@ def _mean_cells(analysis: Analysis, point: PointRuns, unit: Work) -> tuple[str, 
     replays = [one.reads / prediction.work[unit] for prediction in told for one in prediction.replays.values()]
     depends = any(prediction.found is None for prediction in told)
     return (
-        analysis.short_label(point) if len(analysis.groups) < 2 else point.label,
+        _label(analysis, point),
         format_bytes(first.pool_bytes),
         f"{first.pool_frames:,}",
-        format_bytes(first.generated.database_bytes) if first.generated else "",
+        format_bytes(loaded) if first.generated and (loaded := first.generated.database_bytes) else words.NOTHING,
         str(len(told)),
         told_range(replays) if depends else analysis.cell(f"reads_per_{unit}", point),
         f"{fmean(one.lru.reads / one.work[unit] for one in told):.4g}",

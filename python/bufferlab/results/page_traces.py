@@ -207,10 +207,10 @@ class GeneratedRun(_Strict):
     rules_version: int = Field(ge=1)
     engine_version: str
     page_size_bytes: int = Field(gt=0)
-    database_bytes: int = Field(gt=0)
-    """Data and indexes after the load, as the engine tells them."""
+    database_bytes: int | None = Field(gt=0)
+    """Data and indexes after the load, as the engine tells them; None of hot_rows, whose index on k has no rules."""
     pages: int = Field(gt=0)
-    """Pages of the loaded database."""
+    """Pages of the loaded database; of hot_rows without that index."""
     work: Work
     simulated: SimulatedPart
     notes: list[str] = []
@@ -295,12 +295,45 @@ class PoolsOfTrace(_Strict):
     pools: list[OtherPool] = Field(min_length=1, max_length=1000)
 
 
+class GeneratedReads(_Strict):
+    """What a model reads in the window of one generated run."""
+
+    seed: int
+    reads: int | None = Field(ge=0)
+    """None where they depend on the speed of the run."""
+    work: Work
+
+
+class GeneratedPoint(_Strict):
+    """A measured point, predicted without any run."""
+
+    index: int = Field(ge=0)
+    """The point's place in the plan."""
+    pool_bytes: int = Field(gt=0)
+    runs: list[GeneratedReads] = Field(min_length=1, max_length=1000)
+    verdicts: list[Verdict]
+
+
+class GeneratedPoints(_Strict):
+    """Measured points, predicted without any run: by which rules of access and which model."""
+
+    rules: str = Field(pattern=r"^[a-z0-9_]+$")
+    rules_version: int = Field(ge=1)
+    model: str = Field(pattern=r"^[a-z0-9_]+$")
+    model_version: int = Field(ge=1)
+    engine_version: str
+    points: list[GeneratedPoint] = Field(min_length=1, max_length=10_000)
+
+
 class OtherPools(_Strict):
-    """The content of other-pools.json: one entry for each group of points that differ in their pool alone."""
+    """The content of other-pools.json: predictions that were made at the end of a measured sweep."""
 
     format: Literal["bufferlab-other-pools"] = "bufferlab-other-pools"
     format_version: Literal[1] = 1
     of: list[PoolsOfTrace] = Field(max_length=100)
+    """From traced runs: one entry for each group of points that differ in their pool alone."""
+    generated: GeneratedPoints | None = None
+    """From generated page accesses."""
 
 
 @dataclass(frozen=True)

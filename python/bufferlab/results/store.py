@@ -368,11 +368,11 @@ class SweepFolder:
         return _table(self.path / "summary.parquet", SUMMARY_COLUMNS)
 
     def write_other_pools(self, found: OtherPools) -> Path:
-        """Replace other-pools.json, which is derived from the runs and their page traces."""
+        """Replace other-pools.json, which is derived from the plan, the runs and their page traces."""
         return self._replace(OTHER_POOLS_FILE, lambda path: write_bytes(path, _pretty(found.model_dump(mode="json"))))
 
     def other_pools(self) -> OtherPools | None:
-        """Return what other pools would have read, as the sweep's end left it; None where it left nothing.
+        """Return the predictions that the sweep's end made; None where it made none.
 
         Raises DataFileError for a file that is damaged, or of runs that are not these.
         """
@@ -386,6 +386,9 @@ class SweepFolder:
             stored = files.get(one.traced.run_id, {}).get(PAGE_TRACE_FILE)
             if stored is None or stored.sha256 != one.traced.page_trace_sha256:
                 raise DataFileError("it was made from a page trace that is not of this sweep", str(path), hint)
+        planned = {point["index"] for point in self.plan["points"]}
+        if found.generated and not {point.index for point in found.generated.points} <= planned:
+            raise DataFileError("it predicts a point that is not of this sweep", str(path), hint)
         return found
 
     def _replace(self, name: str, write: Callable[[Path], None]) -> Path:

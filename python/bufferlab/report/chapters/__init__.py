@@ -16,6 +16,7 @@ from bufferlab.report.chapters.knee import knee
 from bufferlab.report.chapters.latency_rate import latency_rate
 from bufferlab.report.chapters.noise_floor import noise_floor
 from bufferlab.report.chapters.other_pools import other_pools
+from bufferlab.report.chapters.without_a_run import without_a_run
 from bufferlab.report.predicted import predicted, predictions
 
 
@@ -30,7 +31,7 @@ def chapters_of(analysis: Analysis) -> tuple[Chapter, ...]:
     return (
         knee,
         *own.answering,
-        *(query_cost, latency_rate, best, other_pools, cost_of_pages),
+        *(query_cost, latency_rate, best, other_pools, without_a_run, cost_of_pages),
         *own.inside,
         *(block_trace, time_series, noise_floor),
     )

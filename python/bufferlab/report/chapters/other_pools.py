@@ -6,13 +6,14 @@ The end of the sweep replayed the traces (other-pools.json); nothing is replayed
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PanelsPlot, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.points_figure import dot, points_data, reads_better_on_a_log_axis
 from bufferlab.engines import registry as engines
+from bufferlab.report.chapters.without_a_run import DOUBTED, LABEL, WithoutRun, curve_of, with_series_alike, without_run
 from bufferlab.report.predicted import own_point, verdicts_said
 from bufferlab.results.metrics import WORK, Work
 from bufferlab.results.page_traces import OtherPool, PoolsOfTrace
@@ -25,6 +26,9 @@ _CAPTION = (
     "pool. One trace: no interval. Measured: the runs of this sweep, means with their 95 % intervals where there are "
     "several."
 )
+_OF_RUNS = " Without any run: means of generated runs with their own seeds."
+_END = "trace"
+"""The word at the end of the line."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class _Group:
     points: tuple[PointRuns, ...]
     pool: str
     unit: Work
+    without: WithoutRun | None = None
+    """What was predicted of the measured points without any run."""
 
     @property
     def metric(self) -> str:
@@ -60,6 +66,7 @@ def other_pools(analysis: Analysis) -> Section | None:
 
 
 def _groups(analysis: Analysis, of_traces: Sequence[PoolsOfTrace]) -> Iterator[_Group]:
+    without = without_run(analysis)
     for of in of_traces:
         points = (point for point in analysis.points if any(run.run.run_id == of.traced.run_id for run in point.ok))
         traced = next(points, None)
@@ -74,7 +81,7 @@ def _groups(analysis: Analysis, of_traces: Sequence[PoolsOfTrace]) -> Iterator[_
             if name != pool and name not in analysis.fixed
         )
         members = tuple(point for point in analysis.points if {**point.swept, pool: ""} == own and point.ok)
-        yield _Group(label, of, members, pool, unit)
+        yield _Group(label, of, members, pool, unit, without if without and without.unit == unit else None)
 
 
 def _lead(groups: Sequence[_Group]) -> Iterator[str]:
@@ -87,7 +94,7 @@ def _lead(groups: Sequence[_Group]) -> Iterator[str]:
 
 
 def _figure(analysis: Analysis, groups: Sequence[_Group]) -> Figure:
-    plots = _with_series_alike([_plot(analysis, group) for group in groups])
+    plots = with_series_alike([_plot(analysis, group) for group in groups])
     title = f"{_TITLE}, by the page trace of one run"
     if len(plots) == 1:
         shown: PointsPlot | PanelsPlot = plots[0]
@@ -102,20 +109,8 @@ def _figure(analysis: Analysis, groups: Sequence[_Group]) -> Figure:
         )
         rows = Table(parts[0].id, parts[0].title, parts[0].columns, every, parts[0].caption, folded=True)
     alt = f"{plots[0].y_label} over the buffer pool: the predicted line of the model beside the measured points."
-    return Figure(_ID, title, alt, _CAPTION, shown, rows)
-
-
-def _with_series_alike(plots: Sequence[PointsPlot]) -> list[PointsPlot]:
-    """Return the plots without the series that have no dot in any of them: a series has one colour in all panels.
-
-    The first stays, as it is that of the line.
-    """
-    shown = [
-        place
-        for place, of_plots in enumerate(zip(*(plot.series for plot in plots), strict=True))
-        if not place or any(one.dots for one in of_plots)
-    ]
-    return [replace(plot, series=tuple(plot.series[place] for place in shown)) for plot in plots]
+    caption = _CAPTION + (_OF_RUNS if any(group.without for group in groups) else "")
+    return Figure(_ID, title, alt, caption, shown, rows)
 
 
 def _plot(analysis: Analysis, group: _Group) -> PointsPlot:
@@ -126,11 +121,15 @@ def _plot(analysis: Analysis, group: _Group) -> PointsPlot:
         for (x, tick), (pool, reads) in zip(sizes, told, strict=True)
     ]
     fit = analysis.fit(group.metric)
-    measured = tuple(
-        dot(analysis, group.metric, point, float(pool_bytes), format_bytes(pool_bytes))
+    placed = [
+        (point, float(pool_bytes), format_bytes(pool_bytes))
         for point in group.points
-        if fit and point.index in fit.points and (pool_bytes := point.number(group.pool))
+        if (pool_bytes := point.number(group.pool))
+    ]
+    measured = tuple(
+        dot(analysis, group.metric, point, x, tick) for point, x, tick in placed if fit and point.index in fit.points
     )
+    no_run, no_run_doubted = group.without.dots(placed) if group.without else ((), ())
     traced = group.of.traced
     own = Dot(
         float(traced.pool_bytes),
@@ -143,13 +142,17 @@ def _plot(analysis: Analysis, group: _Group) -> PointsPlot:
     # Later ones are drawn over earlier ones.
     named = [
         (f"predicted by the model {group.of.model}", tuple(one for one, doubted in dots if not doubted)),
+        (LABEL, no_run),
+        (DOUBTED, no_run_doubted),
         ("predicted, with a doubt", tuple(one for one, doubted in dots if doubted)),
         ("measured", measured),
         ("the traced run, as counted", (own,)),
     ]
     series = tuple(Series(label, of_label, joined=False) for label, of_label in named)
     values = [value for one in series for of in one.dots for value in (of.mean, *of.runs)]
-    curve = Curve("", tuple(x for x, _ in sizes), tuple(reads for _, reads in told), 0)
+    without = curve_of([*no_run, *no_run_doubted], 1)
+    end = _END if without else ""
+    line = Curve("", tuple(x for x, _ in sizes), tuple(reads for _, reads in told), 0, end=end)
     return PointsPlot(
         x_label="Buffer pool",
         y_label=f"Reads per {WORK[group.unit]}",
@@ -157,7 +160,7 @@ def _plot(analysis: Analysis, group: _Group) -> PointsPlot:
         x_is_log=True,
         y_is_log=reads_better_on_a_log_axis(values),
         x_in_bytes=True,
-        curves=(curve,) if told else (),
+        curves=(*((line,) if told else ()), *without),
         title=group.label,
     )
 

@@ -14,7 +14,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import INTERVAL_REACH, Dot, PanelsPlot, PointsPlot, Series
+from bufferlab.chapter.blocks import INTERVAL_REACH, WHOLE_SERIES, Dot, PanelsPlot, PointsPlot, Series
 from bufferlab.report.figures.canvas import (
     FONT_SIZE,
     SERIES_COLOURS,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
+#: The share of the axes' height that a word at the end of a line needs.
+_END_ROOM = 0.1
 #: The share of a step of the axis that all series of one place fill together, side by side.
 _SPREAD = 0.72
 #: The same on an axis of numbers, where a place means a number: just enough to see each interval.
@@ -45,6 +47,7 @@ _RUNS_REACH = 0.15
 #: How lines that were not measured are drawn. What stands for another line where both coincide is wider and below.
 _LOOKS: dict[str, dict[str, Any]] = {
     "line": {"linewidth": 1.3, "alpha": 0.9, "zorder": 1},
+    "dashed": {"linewidth": 1.3, "alpha": 0.9, "zorder": 1.5, "linestyle": (0, (3.0, 2.0))},
     "yardstick": {"linewidth": 3.6, "alpha": 0.6, "zorder": 0.8, "linestyle": (0, (2.0, 1.0))},
     "floor": {"linewidth": 1.5, "alpha": 0.9, "zorder": 0.9, "linestyle": (0, (1.0, 1.5))},
 }
@@ -122,7 +125,7 @@ def _draw_on(axes: Axes, plot: PointsPlot, columns: int = 1) -> None:
 
 
 def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width: float) -> None:
-    if any(curve.series == place and curve.look != "line" for curve in plot.curves):
+    if any(curve.series == place and curve.look in WHOLE_SERIES for curve in plot.curves):
         return  # Its curve is all there is to see.
     colour, marker = colour_of(place), _MARKERS[place % len(_MARKERS)]
     # Dots of a curve stand where the curve has them.
@@ -149,7 +152,7 @@ def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
     """Draw theory's curves, and marks on the axis; they come last and do not move the limits that the dots set."""
     limits = axes.get_xlim(), axes.get_ylim()
     for curve in plot.curves:
-        is_all = curve.look != "line"
+        is_all = curve.look in WHOLE_SERIES
         name = plot.series[curve.series].label if is_all else curve.label
         gid = series_id(axes, curve.series) if is_all else None
         style = {**_LOOKS[curve.look], "color": colour_of(curve.series), "label": name or None, "gid": gid}
@@ -159,6 +162,7 @@ def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
         axes.axvline(mark.x, color=colour_of(mark.series), label=mark.label or None, **line)
     axes.set_xlim(limits[0])
     axes.set_ylim(limits[1])
+    _write_ends(axes, [(one.series, one.end, (one.xs[-1], one.ys[-1])) for one in plot.curves if one.end], _END_ROOM)
 
 
 def _name_ends(axes: Axes, plot: PointsPlot, height_in: float) -> None:
@@ -172,15 +176,19 @@ def _name_ends(axes: Axes, plot: PointsPlot, height_in: float) -> None:
             ends.append((place, series.label, last))
         else:
             axes.annotate(series.label, last, (7, 5), textcoords="offset points", fontsize=SMALL_SIZE, zorder=6)
+    _write_ends(axes, ends, 1.3 * SMALL_SIZE / (72 * _AXES_SHARE * height_in))
+    for mark in plot.marks:
+        at: Any = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "va": "top"}
+        axes.annotate(mark.label, (mark.x, 1.0), (5, -2), fontsize=SMALL_SIZE, **at)
+
+
+def _write_ends(axes: Axes, ends: Sequence[tuple[int, str, tuple[float, float]]], least: float) -> None:
+    """Write words beside the axes, each near the height where its line ends, `least` of the axes' height apart."""
     across = [float(axes.transAxes.inverted().transform(axes.transData.transform(end))[1]) for _, _, end in ends]
-    heights = apart(across, 1.3 * SMALL_SIZE / (72 * _AXES_SHARE * height_in))
-    for (place, name, end), height in zip(ends, heights, strict=True):
+    for (place, name, end), height in zip(ends, apart(across, least), strict=True):
         way: Any = {"arrowstyle": "-", "color": colour_of(place), "linewidth": 1.0, "shrinkA": 1, "shrinkB": 4}
         at: Any = {"textcoords": "axes fraction", "va": "center", "annotation_clip": False, "arrowprops": way}
         axes.annotate(name, end, (1.02, height), fontsize=SMALL_SIZE, **at)
-    for mark in plot.marks:
-        at = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "va": "top"}
-        axes.annotate(mark.label, (mark.x, 1.0), (5, -2), fontsize=SMALL_SIZE, **at)
 
 
 def apart(wanted: Sequence[float], least: float) -> list[float]:
@@ -257,7 +265,8 @@ def _x_ticks(axes: Axes, plot: PointsPlot, width: float, columns: int) -> str:
     longest = max(len(line) for label in dots.values() for line in label.split("\n"))
     nearest = min((b - a for a, b in pairwise(places)), default=1.0)
     whole = (places[-1] - places[0]) or 1.0
-    crowd = columns * (_NAMES_CROWD if plot.names_at_ends else 1)
+    is_crowded = plot.names_at_ends or any(curve.end for curve in plot.curves)
+    crowd = columns * (_NAMES_CROWD if is_crowded else 1)
     needs = [crowd * max(0.085, share * longest) for share in (0.017, 0.026)]
     labels, unit = list(dots.values()), ""
     if plot.x_is_words:

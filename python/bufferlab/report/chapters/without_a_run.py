@@ -1,0 +1,220 @@
+"""The chapter on what was predicted without any run: the model's reads at the measured points, beside those measured.
+
+The end of the sweep generated the page accesses (other-pools.json); nothing is generated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, Group, PointRuns
+from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PanelsPlot, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.points_figure import Axis, dot, points_data, reads_better_on_a_log_axis
+from bufferlab.engines import registry as engines
+from bufferlab.report.predicted import SEEDS, verdicts_said
+from bufferlab.results.metrics import WORK, Work, per_work
+from bufferlab.results.page_traces import GeneratedPoints, Verdict
+from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.fit import fit
+
+_ID = "without-a-run"
+_TITLE = "What was predicted without any run"
+LABEL, DOUBTED = "predicted without any run", "without any run, with a doubt"
+END = "no run"
+"""The word at the end of the line."""
+
+
+@dataclass(frozen=True)
+class WithoutRun:
+    """The predictions of a measured sweep's points from generated accesses."""
+
+    of: GeneratedPoints
+    unit: Work
+    means: Mapping[int, Estimate]
+    """By the point's index, without the points whose reads depend on the speed of the run."""
+    verdicts: Mapping[int, Sequence[Verdict]]
+    """By the point's index: all that were predicted."""
+
+    @property
+    def metric(self) -> str:
+        """Return the metric that is predicted."""
+        return per_work("reads", self.unit)
+
+    def dots(self, points: Sequence[tuple[PointRuns, float, str]]) -> tuple[tuple[Dot, ...], tuple[Dot, ...]]:
+        """Return the dots of points with their places and ticks: those without a doubt, and those with one."""
+        sure: list[Dot] = []
+        doubted: list[Dot] = []
+        for point, x, tick in points:
+            if mean := self.means.get(point.index):
+                found = Dot(x, tick, (), mean.value, mean.ci_low, mean.ci_high)
+                (doubted if self.verdicts[point.index] else sure).append(found)
+        return tuple(sure), tuple(doubted)
+
+
+def without_run(analysis: Analysis) -> WithoutRun | None:
+    """Return the predictions that the sweep's end made without any run; None where it made none."""
+    found = analysis.sweep.other_pools()
+    if found is None or found.generated is None:
+        return None
+    points = found.generated.points
+    has_unit = all(analysis.unit_of_work in run.work for point in points for run in point.runs)
+    unit: Work = analysis.unit_of_work if has_unit else "transaction"
+    told = {
+        point.index: [(run.seed, run.reads / run.work[unit]) for run in point.runs if run.reads is not None]
+        for point in points
+    }
+    values = [
+        (point.index, seed, reads)
+        for point in points
+        for seed, reads in told[point.index]
+        if len(told[point.index]) == len(point.runs)
+    ]
+    fitted = fit(values, scale=analysis.metric(per_work("reads", unit)).scale) if values else None
+    means = {index: fitted.mean(index) for index in told if index in fitted.points} if fitted else {}
+    return WithoutRun(found.generated, unit, means, {point.index: point.verdicts for point in points})
+
+
+def without_a_run(analysis: Analysis) -> Section | None:
+    """Return the chapter; None for a sweep without such predictions."""
+    found = without_run(analysis)
+    if found is None:
+        return None
+    figure = None if _is_drawn_with_other_pools(analysis) else _figure(analysis, found)
+    blocks = (*((figure,) if figure else ()), _table(analysis, found))
+    return Section(_ID, _TITLE, " ".join(_lead(analysis, found)), blocks)
+
+
+def curve_of(dots: Sequence[Dot], series: int) -> tuple[Curve, ...]:
+    """Return the line through dots in the order of their places, with its word at the end; none through one dot."""
+    ordered = sorted(dots, key=lambda one: one.x)
+    if len(ordered) < 2:
+        return ()
+    xs, ys = tuple(one.x for one in ordered), tuple(one.mean for one in ordered)
+    return (Curve("", xs, ys, series, end=END, look="dashed"),)
+
+
+def with_series_alike(plots: Sequence[PointsPlot]) -> list[PointsPlot]:
+    """Return the plots without the series that have no dot in any of them: a series has one colour in all panels.
+
+    Those of lines stay.
+    """
+    lines = {0, *(curve.series for plot in plots for curve in plot.curves)}
+    shown = [
+        place
+        for place, of_plots in enumerate(zip(*(plot.series for plot in plots), strict=True))
+        if place in lines or any(one.dots for one in of_plots)
+    ]
+    return [
+        replace(
+            plot,
+            series=tuple(plot.series[place] for place in shown),
+            curves=tuple(replace(curve, series=shown.index(curve.series)) for curve in plot.curves),
+        )
+        for plot in plots
+    ]
+
+
+def _is_drawn_with_other_pools(analysis: Analysis) -> bool:
+    """Return whether the figure of other pools has all lines: over the pool, with a traced run in each group."""
+    pools = analysis.sweep.other_pools()
+    is_pool = bool(analysis.engine) and analysis.axis == engines.declaration(analysis.engine).results.pool
+    return is_pool and pools is not None and len(pools.of) == len(analysis.groups)
+
+
+def _lead(analysis: Analysis, found: WithoutRun) -> list[str]:
+    of = found.of
+    runs = sorted({len(point.runs) for point in of.points})
+    said = [
+        f"Nothing was run for these numbers: the model {of.model}, version {of.model_version}, played page accesses "
+        f"that were generated by the rules {of.rules}, version {of.rules_version}, for {analysis.engine} "
+        f"{of.engine_version}, {' to '.join(map(str, runs))} runs of each point with seeds of their own."
+    ]
+    shares = [(_difference(analysis, found, point), analysis.name_of(point)) for point in analysis.points]
+    off = [(share, where) for share, where in shares if share is not None]
+    if off:
+        share, where = max(off, key=lambda one: abs(one[0]))
+        said.append(f"Furthest from the measured mean is the prediction at {where}: {words.signed_share(share)}.")
+    told = [point for point in analysis.points if point.index in found.verdicts]
+    doubts = verdicts_said([(analysis.name_of(point), found.verdicts[point.index]) for point in told], "All points")
+    return [*said, *doubts]
+
+
+def _difference(analysis: Analysis, found: WithoutRun, point: PointRuns) -> float | None:
+    """Return how far a prediction is from the measured mean; 0.01 is 1 %."""
+    predicted, measured = found.means.get(point.index), analysis.mean(found.metric, point)
+    return predicted.value / measured.value - 1 if predicted and measured and measured.value else None
+
+
+def _figure(analysis: Analysis, found: WithoutRun) -> Figure | None:
+    plots = with_series_alike([plot for group in analysis.groups if (plot := _plot(analysis, found, group))])
+    if not plots:
+        return None
+    title = f"Reads per {WORK[found.unit]}: measured, and predicted without any run"
+    caption = f"Measured: means with 95 % intervals where there are several runs. Predicted: the same. {SEEDS}"
+    alt = f"{plots[0].y_label} over {plots[0].x_label}: the line without any run beside the measured points."
+    parts = [points_data(plot, _ID, title) for plot in plots]
+    if len(plots) == 1:
+        return Figure(_ID, title, alt, caption, plots[0], parts[0])
+    rows = tuple(
+        Row((f"{plot.title}, {row.cells[0]}", *row.cells[1:]))
+        for plot, part in zip(plots, parts, strict=True)
+        for row in part.rows
+    )
+    data = Table(parts[0].id, parts[0].title, parts[0].columns, rows, parts[0].caption, folded=True)
+    return Figure(_ID, title, alt, caption, PanelsPlot(tuple(plots), is_one_metric=True), data)
+
+
+def _plot(analysis: Analysis, found: WithoutRun, group: Group) -> PointsPlot | None:
+    """Return a group's points and the line without any run; None where nothing of it was predicted."""
+    axis = Axis.of(analysis, [point for one in analysis.groups for point in one.points if point.ok])
+    placed = [(point, axis.place(point), analysis.tick(point)) for point in group.points if point.ok]
+    sure, doubted = found.dots(placed)
+    if not sure and not doubted:
+        return None
+    fitted = analysis.fit(found.metric)
+    measured = tuple(
+        dot(analysis, found.metric, point, x, tick)
+        for point, x, tick in placed
+        if fitted and point.index in fitted.points
+    )
+    # Later ones are drawn over earlier ones.
+    series = (
+        Series(LABEL, sure, joined=False),
+        Series(DOUBTED, doubted, joined=False),
+        Series("measured", measured, joined=False),
+    )
+    values = [value for one in series for of in one.dots for value in (of.mean, *of.runs)]
+    return PointsPlot(
+        x_label=axis.label,
+        y_label=f"Reads per {WORK[found.unit]}",
+        series=series,
+        x_is_log=axis.is_log,
+        y_is_log=reads_better_on_a_log_axis(values),
+        x_in_bytes=axis.in_bytes,
+        x_is_words=not axis.is_numeric,
+        curves=curve_of([*sure, *doubted], 0) if axis.is_numeric else (),
+        title=group.label,
+    )
+
+
+def _table(analysis: Analysis, found: WithoutRun) -> Table:
+    heads = ("Point", "Measured", "Predicted", "Difference", "Doubts")
+    columns = tuple(Column(head, numeric=head not in ("Point", "Doubts")) for head in heads)
+    metric = analysis.metric(found.metric)
+    rows = []
+    for point in analysis.points:
+        if point.index not in found.verdicts:
+            continue
+        off = _difference(analysis, found, point)
+        cells = (
+            analysis.name_of(point),
+            analysis.cell(found.metric, point),
+            words.cell(metric, found.means.get(point.index)),
+            "" if off is None else words.signed_share(off),
+            ", ".join(dict.fromkeys(one.name.replace("_", " ") for one in found.verdicts[point.index])),
+        )
+        rows.append(Row(cells))
+    title = f"Reads per {WORK[found.unit]}, measured and predicted without any run"
+    return Table(f"{_ID}-table", title, columns, tuple(rows), f"Means with their 95 % intervals. {SEEDS}")

@@ -1,0 +1,289 @@
+"""What a measured sweep's end predicts without any run: which points, in what time, and the report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from bufferlab import spec
+from bufferlab.chapter.analysis import Analysis
+from bufferlab.errors import DataFileError, Interrupted
+from bufferlab.models import generated_points as module
+from bufferlab.models.generated import Generated, of_measured
+from bufferlab.models.generated_points import generated_points, has_generator
+from bufferlab.models.managers.declaration import Server
+from bufferlab.models.other_pools import other_pools
+from bufferlab.plan import DataFacts, Plan, make, run_seed
+from bufferlab.report.build import build as build_report
+from bufferlab.report.chapters.without_a_run import without_a_run
+from bufferlab.report.document import as_json
+from bufferlab.report.figures.svg import draw
+from bufferlab.results.page_traces import GeneratedPoint, GeneratedPoints, GeneratedReads, OtherPools, Verdict
+from bufferlab.results.store import OTHER_POOLS_FILE, SweepFolder
+from bufferlab.units import KIB, MIB
+from support.traced import DATABASE_BYTES, GET, Access, build, repeat
+
+LOOP: list[Access] = [(page, GET) for page in range(300)]
+POOLS = 'pool_size = ["2MiB", "8MiB"]'
+PAGES = 'page_size = ["4KiB", "8KiB"]'
+WORK: dict[Any, int] = {"transaction": 10, "new_order": 4}
+
+
+def nothing(_share: float = 0.0) -> None:
+    """Nobody asks to stop."""
+
+
+def measured(tmp_path: Path, sweep: str = POOLS, reads: tuple[int, ...] = (150, 20), **told: Any) -> SweepFolder:
+    """Return a sweep with three runs of each of two points, of which the first was traced."""
+    knobs = "" if "page_size" not in sweep else 'pool_size = "2MiB"'
+    folder = build(tmp_path, LOOP, LOOP, sweep=sweep, knobs=told.pop("knobs", knobs), reads=reads[0], **told)
+    more = [[count, count - 2, count + 2][index == 0 :] for index, count in enumerate(reads)]
+    return repeat(folder, more, page_size=told.get("page_size", "4KiB"))
+
+
+def plan_of(folder: SweepFolder) -> Plan:
+    return make(spec.loads(folder.experiment_toml, "traced.toml"), lambda _: DataFacts(DATABASE_BYTES))
+
+
+def predicted(folder: SweepFolder) -> tuple[GeneratedPoints | None, list[str]]:
+    return generated_points(plan_of(folder), folder, nothing, nothing)
+
+
+def kept(folder: SweepFolder, *, traces: bool = True, verdicts: Sequence[Verdict] = ()) -> SweepFolder:
+    """Return the sweep with predictions made by hand: a tenth above the middle run, and a read around that."""
+    windows = [(record.run.point.index, record.measured().window) for record in folder.runs()]
+    counted: dict[int, list[int]] = {}
+    for index, window in windows:
+        counted.setdefault(index, []).append(int(window.change("pages_read").value or 0))
+    points = [
+        GeneratedPoint(
+            index=index,
+            pool_bytes=2 * MIB,
+            runs=[
+                GeneratedReads(seed=seed, reads=median(counts) * 11 // 10 + seed - 2, work=WORK) for seed in (1, 2, 3)
+            ],
+            verdicts=list(verdicts),
+        )
+        for index, counts in sorted(counted.items())
+    ]
+    generated = GeneratedPoints(
+        rules="sqlite", rules_version=1, model="sqlite", model_version=1, engine_version="3.50.4", points=points
+    )
+    folder.write_other_pools(OtherPools(of=other_pools(folder, nothing)[0] if traces else [], generated=generated))
+    return folder
+
+
+def test_each_point_has_three_runs_that_read_what_predict_tells_of_their_seeds(tmp_path: Path) -> None:
+    folder = measured(tmp_path)
+    found, why_not = predicted(folder)
+    assert why_not == []
+    assert found is not None
+    assert (found.rules, found.model, found.engine_version) == ("sqlite", "sqlite", "3.50.4")
+    assert [(point.index, point.pool_bytes // MIB, len(point.runs)) for point in found.points] == [(0, 2, 3), (1, 8, 3)]
+    seed = plan_of(folder).experiment.design.seed
+    assert [run.seed for run in found.points[0].runs] == [run_seed(seed, block) for block in range(3)]
+    target, _ = of_measured(plan_of(folder), Server("sqlite", "3.50.4"))
+    for planned in target.plan.runs:
+        told = target.predicted(planned, target.plan.points[planned.point], lambda _stage, _share: None).prediction
+        assert told.found
+        run = found.points[planned.point].runs[planned.block]
+        assert (run.reads, run.work) == (told.found.reads, told.work)
+        assert {one.sentence for one in told.verdicts} <= {one.sentence for one in found.points[planned.point].verdicts}
+
+
+def test_a_pool_is_predicted_as_large_as_the_server_made_it(tmp_path: Path) -> None:
+    folder = build(tmp_path, LOOP, LOOP, sweep='pool_size = ["2MiB"]', reads=150, actual={"pool_size": 8 * MIB})
+    found, _ = predicted(folder)
+    assert found is not None
+    assert found.points[0].pool_bytes == 8 * MIB
+
+
+def test_points_that_did_not_run_are_not_predicted(tmp_path: Path) -> None:
+    found, _ = predicted(build(tmp_path, LOOP, LOOP, sweep=POOLS, reads=150))
+    assert found is not None
+    assert [point.index for point in found.points] == [0]
+
+
+def test_what_takes_longer_than_its_time_is_left_out_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = measured(tmp_path)
+    monkeypatch.setattr(module, "BUDGET_S", 1e-3)
+    found, why_not = predicted(folder)
+    assert found is None
+    assert why_not[0].endswith("bufferlab predict traced has as long as it needs")
+    monkeypatch.setattr(module, "of_measured", lambda *_: pytest.fail("such windows are not begun"))
+    monkeypatch.setattr(module, "BUDGET_S", 1e-5)
+    assert predicted(folder) == (None, [why_not[0].replace("0.001 s", "1e-05 s")])
+
+
+def test_a_page_size_without_rules_leaves_its_points_out(tmp_path: Path) -> None:
+    folder = measured(tmp_path, 'page_size = ["4KiB", "1KiB"]')
+    found, why_not = predicted(folder)
+    assert found is not None
+    assert [point.index for point in found.points] == [0]
+    assert len(why_not) == 1
+    assert "1024" in why_not[0]
+
+
+def test_a_swept_setting_that_nothing_obeys_is_named(tmp_path: Path) -> None:
+    folder = measured(tmp_path, 'synchronous = ["off", "normal"]', knobs='pool_size = "2MiB"')
+    assert predicted(folder) == (None, ["what generates page accesses does not know synchronous"])
+
+
+def test_a_bug_in_the_generator_costs_no_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr(Generated, "reads", broken)
+    assert predicted(measured(tmp_path)) == (None, ["the generator failed: by nothing"])
+
+
+def test_a_stop_ends_the_generated_runs(tmp_path: Path) -> None:
+    def stop() -> None:
+        raise Interrupted(2)
+
+    folder = measured(tmp_path)
+    with pytest.raises(Interrupted):
+        generated_points(plan_of(folder), folder, nothing, stop)
+
+
+def test_it_tells_how_many_of_the_runs_are_done(tmp_path: Path) -> None:
+    folder, shares = measured(tmp_path), list[float]()
+    generated_points(plan_of(folder), folder, shares.append, nothing)
+    assert shares == [place / 6 for place in range(6)]
+
+
+def test_a_server_whose_traces_nobody_saw_has_its_doubt(tmp_path: Path) -> None:
+    knobs = 'server = "mysql-8.0"\nlru_scan_depth = 100\nold_blocks_time = 0'
+    sweep = 'pool_size = ["8MiB"]'
+    folder = build(tmp_path, LOOP, LOOP, sweep=sweep, reads=150, engine="mysql", version="8.0.15", knobs=knobs,
+                   page_size="16KiB")  # fmt: skip
+    found, _ = predicted(folder)
+    assert found is not None
+    assert found.rules == "innodb"
+    assert "not_calibrated" in [one.name for one in found.points[0].verdicts]
+
+
+def test_an_engine_or_a_workload_without_rules_has_no_generator(tmp_path: Path) -> None:
+    plan = plan_of(measured(tmp_path))
+    assert has_generator(plan)
+    assert not has_generator(replace(plan, experiment=spec.load("index-scan")))
+
+
+# The report.
+
+
+@pytest.mark.figures
+def test_the_line_stands_beside_that_of_the_trace_and_nothing_is_generated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = kept(measured(tmp_path))
+    monkeypatch.setattr(Generated, "reads", lambda *_: pytest.fail("a report generates nothing"))
+    report = build_report(folder)
+    sections = {one.id: one for one in report.sections}
+    (figure, _) = sections["other-pools"].blocks
+    assert [curve.end for curve in figure.plot.curves] == ["trace", "no run"]
+    assert [curve.look for curve in figure.plot.curves] == ["line", "dashed"]
+    drawn = draw(figure)
+    assert ">trace</text>" in drawn
+    assert ">no run</text>" in drawn
+    (table,) = sections["without-a-run"].blocks
+    assert [row.cells[0] for row in table.rows] == ["2 MiB", "8 MiB"]
+    small, large = as_json(report, folder)["points"]
+    assert (small["generated"]["metric"], small["generated"]["n"]) == ("reads_per_new_order", 3)
+    assert small["generated"]["ci_low"] < small["generated"]["mean"] < small["generated"]["ci_high"]
+    assert large["generated"]["mean"] < small["generated"]["mean"]
+    assert small["generated"]["mean"] == pytest.approx(165 / 4, rel=1e-3)
+    assert table.rows[0].cells[3] == "+10.0 %"
+    assert "Furthest from the measured mean is the prediction at 8 MiB: +10.3 %" in sections["without-a-run"].intro
+    dots = [dot.mean for one in figure.plot.series if "without any run" in one.label for dot in one.dots]
+    assert sorted(dots) == pytest.approx(sorted(point["generated"]["mean"] for point in (small, large)))
+
+
+def test_over_page_sizes_it_has_a_figure_of_its_own(tmp_path: Path) -> None:
+    section = without_a_run(Analysis.of(kept(measured(tmp_path, PAGES))))
+    assert section is not None
+    figure, table = section.blocks
+    assert [dot.x / KIB for one in figure.plot.series for dot in one.dots if one.label == "measured"] == [4, 8]
+    assert figure.plot.curves[0].xs == (4 * KIB, 8 * KIB)
+    assert "<svg" in draw(figure)
+    assert len(table.rows) == 2
+
+
+def test_without_a_trace_the_pools_have_a_figure_of_it(tmp_path: Path) -> None:
+    section = without_a_run(Analysis.of(kept(measured(tmp_path), traces=False)))
+    assert section is not None
+    assert [block.id for block in section.blocks] == ["without-a-run", "without-a-run-table"]
+
+
+def test_groups_of_points_have_a_panel_each(tmp_path: Path) -> None:
+    both = f"{PAGES}\n{POOLS}"
+    section = without_a_run(Analysis.of(kept(measured(tmp_path, both, (150, 20, 200, 30), knobs=""))))
+    assert section is not None
+    figure, _ = section.blocks
+    assert len(figure.plot.panels) == 2
+    assert all(len(panel.curves) == 1 for panel in figure.plot.panels)
+    assert {row.cells[0].split(",")[0] for row in figure.data.rows} == {panel.title for panel in figure.plot.panels}
+    assert "<svg" in draw(figure)
+
+
+def test_its_doubts_stand_beside_it(tmp_path: Path) -> None:
+    doubt = Verdict(name="not_calibrated", sentence="the rules were set beside traces of no such server")
+    folder = kept(measured(tmp_path), verdicts=[doubt])
+    report = build_report(folder)
+    sections = {one.id: one for one in report.sections}
+    assert "All points: the rules were set beside traces of no such server." in sections["without-a-run"].intro
+    figure, _ = sections["other-pools"].blocks
+    labels = {one.label: len(one.dots) for one in figure.plot.series}
+    assert (labels["predicted without any run"], labels["without any run, with a doubt"]) == (0, 2)
+    assert [figure.plot.series[curve.series].label for curve in figure.plot.curves] == [
+        "predicted by the model sqlite",
+        "predicted without any run",
+    ]
+    (table,) = sections["without-a-run"].blocks
+    assert [row.cells[-1] for row in table.rows] == ["not calibrated"] * 2
+    assert as_json(report, folder)["points"][0]["generated"]["verdicts"] == [doubt.model_dump()]
+
+
+def test_reads_that_depend_on_the_speed_have_no_mean(tmp_path: Path) -> None:
+    folder = kept(measured(tmp_path), traces=False)
+    found = folder.other_pools()
+    assert found is not None
+    assert found.generated is not None
+    found.generated.points[0].runs[1].reads = None
+    folder.write_other_pools(found)
+    small, large = as_json(build_report(folder), folder)["points"]
+    assert (small["generated"]["mean"], small["generated"]["n"]) == (None, 0)
+    assert large["generated"]["mean"] is not None
+
+
+def test_a_sweep_that_kept_nothing_has_no_chapter(tmp_path: Path) -> None:
+    folder = measured(tmp_path)
+    assert without_a_run(Analysis.of(folder)) is None
+    assert [point["generated"] for point in as_json(build_report(folder), folder)["points"]] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda document: document["generated"]["points"][0].update(index=9), "a point that is not of this sweep"),
+        (lambda document: document["generated"].update(points=[]), "is damaged at generated.points"),
+        (lambda document: document["generated"]["points"][0]["runs"][0].update(work={}), "is damaged"),
+        (lambda document: document["generated"]["points"][0]["runs"][0].update(reads=-1), "is damaged"),
+    ],
+)
+def test_a_file_that_is_damaged_or_of_other_points_is_refused(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], says: str
+) -> None:
+    folder = kept(measured(tmp_path), traces=False)
+    path = folder.path / OTHER_POOLS_FILE
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(DataFileError, match=says):
+        folder.other_pools()
