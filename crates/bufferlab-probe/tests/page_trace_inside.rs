@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 use bufferlab_probe::page_trace::{Method, Preload, Recorder, Settings, Site, SpoolAsked, Told, arm};
 use serde_json::Value;
 
+#[path = "page_trace_inside/odd_programs.rs"]
+mod odd_programs;
+
 const TASK: &str = "BUFFERLAB_TEST_TASK";
 const PLACE: &str = "BUFFERLAB_TEST_PLACE";
 
@@ -199,7 +202,7 @@ fn victim() {
             fs::write(place.join("told"), signals.to_string()).expect("a file");
         }
         "host" => host(&place),
-        other => panic!("no task {other}"),
+        other => odd_programs::task(other),
     }
 }
 
