@@ -247,8 +247,8 @@ extern "C" fn at_signal(_: libc::c_int) {
 
 /// Works while SIGALRM comes every so many microseconds, and SIGUSR1 as fast as a thread can send it; returns how many.
 fn signals_every(microseconds: libc::suseconds_t, work: impl Fn()) -> u64 {
-    let every = libc::timeval { tv_sec: 0, tv_usec: microseconds };
-    let (on, off) = (libc::itimerval { it_interval: every, it_value: every }, unsafe { std::mem::zeroed() });
+    let every = [microseconds, 0].map(|tv_usec| libc::timeval { tv_sec: 0, tv_usec });
+    let [on, off] = every.map(|every| libc::itimerval { it_interval: every, it_value: every });
     // SAFETY: zeros are a set of signals without any, and system calls that a signal interrupts begin anew.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();

@@ -409,7 +409,7 @@ fn compare_all_shapes(states_per_shape: usize, stepped: bool) -> usize {
             let is_call = name == "a call";
             let (settings, plan) = planned(&victim, &mut random);
             assert_eq!(branches_into(&victim.program, &plan), []);
-            let shared = Box::leak(Box::new(Shared::new().unwrap()));
+            let shared = Box::leak(Box::new(Shared::new().expect("memory")));
             shared.put(&plan);
             let (mut befores, memories): (Vec<_>, Vec<_>) = (0..states_per_shape / 6)
                 .map(|_| {
@@ -431,8 +431,8 @@ fn compare_all_shapes(states_per_shape: usize, stepped: bool) -> usize {
             // SAFETY: no other thread runs this victim's code.
             let state = unsafe { install::start(shared.header(), victim.base) };
             assert_eq!(state, State::Patched, "{name}");
-            let parts = super::fetch::parts(&settings).unwrap();
-            let fetched = super::fetch::fetches(&settings, 0, &parts).unwrap();
+            let parts = super::fetch::parts(&settings).expect("they can be fetched");
+            let fetched = super::fetch::fetches(&settings, 0, &parts).expect("they can be fetched");
             let mut cold = Random(round);
             befores.iter_mut().for_each(|before| before.flags |= if stepped { TRAP_FLAG } else { 0 });
             let with = run_all(&befores, &mut memory, &mut |number, before, memory| {
