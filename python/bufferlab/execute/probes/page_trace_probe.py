@@ -33,6 +33,8 @@ _MOST_BYTES = 2 * GIB
 _NO_SPACE = "free some space, or name a directory on another disk with --data-dir"
 _KEPT: Mapping[KeepTraces, str] = {"one": "its first block", "none": "no run"}
 _CHUNK_EVENTS = 2_000_000
+_MOST_THREADS = 1 << 16
+"""What the column `thread` has numbers for."""
 _MOST_OFF = 0.005
 """The share by which a trace's count in the window may differ from the engine's own."""
 _Records = np.ndarray[Any, Any]
@@ -148,6 +150,9 @@ def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
     if told.get("lost"):
         hint = "leave the processors to the run, or use fewer connections"
         return Failure(f"there was no room for {told['lost']:,} records of the trace", None, hint)
+    if (threads := len(told.get("threads", ()))) > _MOST_THREADS:
+        what = f"{threads:,} threads and sessions touched pages, and a page trace has numbers for {_MOST_THREADS:,}"
+        return Failure(what, None, "measure fewer transactions, or let queries use fewer parallel workers")
     if told["window_end_ns"] is None:
         return Failure("the measured window was not reached", None, None)
     wrote = sum(told["events"].values())
