@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import TraceWay
-from bufferlab.errors import Failure, SpecError
+from bufferlab.errors import BufferlabError, Failure, SpecError
 from bufferlab.execute.host import tracefs_clean
 from bufferlab.execute.host.fingerprint import memory_bytes
 from bufferlab.execute.probes.command_line_probe import EndedRun
@@ -59,8 +59,15 @@ class PageTraceAsked:
         return {"spool": spool, "way": self.way, "required": self.by_name}
 
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
-        """Refuse, before anything starts, an engine or settings whose accesses cannot be recorded."""
-        engines.behaviour(engine).require_page_trace(job["knobs"], self.way)
+        """Refuse, before anything starts, an engine or settings whose accesses cannot be recorded.
+
+        Nothing is refused of a trace that nobody asked for by name: each run tells why it has none.
+        """
+        try:
+            engines.behaviour(engine).require_page_trace(job["knobs"], self.way)
+        except BufferlabError:
+            if self.by_name:
+                raise
         folder = Path(job.get("database", "")).parent
         free_bytes = shutil.disk_usage(folder).free if folder.exists() else None
         if self.limit_bytes and free_bytes is not None and self.limit_bytes > free_bytes:
