@@ -8,14 +8,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from campaign import fuzz, kills, mounts, pairs, planted
+from campaign import fuzz, inside, kills, mounts, pairs, planted
 from campaign.inputs import FAMILIES, ROOT
 from campaign.records import State, table
 
-_INPUTS, _KILLS, _PAIRS, _PLANTED, _MOUNTS = 10_000, 25, 10, 25, 50
+_INPUTS, _KILLS, _INSIDE, _PAIRS, _PLANTED, _MOUNTS = 10_000, 25, 35, 10, 25, 50
 GOALS = {
     **{f"fuzz:{name}": _INPUTS for name in FAMILIES},
     **{f"kills:{name}": _KILLS for name in kills.ENGINES},
+    **{f"inside:{name}": _INSIDE for name in inside.SERVERS},
     **{f"pairs:{name}": _PAIRS for name in pairs.SERVERS},
     **{f"planted:{name}": _PLANTED for name in pairs.SERVERS},
     **{f"mounts:{name}": _MOUNTS for name in mounts.NAMES},
@@ -42,6 +43,8 @@ def main(arguments: Sequence[str]) -> int:
                 fuzz.run(state, name, corpus=given.corpus, **more)
             case "kills":
                 kills.run(state, name, **more)
+            case "inside":
+                inside.run(state, name, **more)
             case "pairs":
                 pairs.run(state, name, **more)
             case "planted":

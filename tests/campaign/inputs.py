@@ -14,7 +14,7 @@ import random
 import shutil
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -23,10 +23,13 @@ import polars as pl
 
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.execute.run import backend
+from bufferlab.models.other_pools import other_pools
 from bufferlab.results.keys import canonical_json
 from bufferlab.results.schema import FORMAT_VERSION, LATENCY_COLUMNS, SAMPLE_COLUMNS
+from bufferlab.results.store import OTHER_POOLS_FILE
 from bufferlab.spec import Overrides
 from campaign import mutate
+from campaign.mangle_table import mangle_table
 from support import traced
 from support.synthetic import BUFFER_SIZE, Sweep, build
 from support.synthetic_innodb import SCAN_DEPTH, scan_depth
@@ -433,7 +436,7 @@ class Parquet(_Folder):
             frame = pl.read_parquet(io.BytesIO(original))
             for _ in range(rng.choice((1, 1, 2, 3))):
                 with contextlib.suppress(pl.exceptions.PolarsError):  # A type that these values cannot take.
-                    frame = rng.choice(_TABLE_CHANGES)(frame, columns, rng)
+                    frame = mangle_table(frame, columns, rng)
             version = rng.choice((*[FORMAT_VERSION] * 7, 1, "", "x"))
             told = {"format_version": str(version)}
             frame.write_parquet(path, metadata=told, compression=rng.choice(("zstd", "snappy")))
@@ -479,7 +482,7 @@ class PageTrace(_Folder):
         else:
             frame = pl.read_parquet(io.BytesIO(original))
             with contextlib.suppress(pl.exceptions.PolarsError):
-                frame = rng.choice(_TABLE_CHANGES)(frame, list(frame.columns), rng)
+                frame = mangle_table(frame, frame.columns, rng)
             frame.write_parquet(path, metadata={"format_version": str(FORMAT_VERSION)})
         self.seal(document, ["page-trace.parquet"])
 
@@ -528,80 +531,48 @@ class Predicted(_Folder):
         return next(command for below, command in commands.items() if drawn < below)
 
 
-_Change = Callable[[pl.DataFrame, Any, random.Random], pl.DataFrame]
-_FLOATS = (None, 0.0, -1.0, 1e308, -1e308, 5e-324, float("nan"), float("inf"), float("-inf"), 1.5)
-_INTEGERS = (None, 0, -1, 1, 2**63 - 1, -(2**63), 10**15)
+class OtherPools(_Folder):
+    """other-pools.json of a sweep, what a model reads with other pools: values, nesting and bytes; `report`."""
 
+    def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
+        Family.__init__(self, folder, corpus)
+        passes = [(page, GET) for page in range(80)]
+        swept = traced.build(folder / "template-in", passes, passes, reads=80)
+        swept.write_other_pools(other_pools(swept, lambda _share: None)[0])
+        self.path = folder / "sweep"
+        self.begin_with(swept.path.rename(folder / "template-whole"))
 
-def _values(frame: pl.DataFrame, _columns: Any, rng: random.Random) -> pl.DataFrame:
-    """Put hostile values of the right type into some rows of one column."""
-    if not frame.height or not frame.width:
-        return frame
-    name = rng.choice(frame.columns)
-    values: list[Any] = frame[name].to_list()
-    kind = frame.schema[name]
-    choices: Sequence[Any]
-    if kind == pl.Float64:
-        choices = _FLOATS
-    elif kind == pl.Int64:
-        choices = _INTEGERS
-    elif kind.is_unsigned_integer():
-        bits = 8 if kind == pl.UInt8 else 16 if kind == pl.UInt16 else 32
-        choices = (None, 0, 1, 6, 7, 2**bits - 1)
-    elif kind == pl.String:
-        known = [value for value in set(values) if value is not None]
-        choices = (None, *sorted(known)[:20], *(word for word in mutate.WORDS if len(word) < 1000))
-    else:
-        return frame
-    wanted = rng.choice(choices)
-    share = rng.choice((0.0, 0.01, 0.5, 1.0))
-    only = rng.randrange(len(values))
-    changed = [wanted if at == only or rng.random() < share else value for at, value in enumerate(values)]
-    return frame.with_columns(pl.Series(name, changed, dtype=kind))
+    def change(self, rng: random.Random) -> None:
+        path = self.path / OTHER_POOLS_FILE
+        content = self.files[path.relative_to(self.path)]
+        match rng.randrange(10):
+            case 0:
+                path.write_bytes(mutate.mangle_bytes(content, rng))
+            case 1:
+                path.write_text(mutate.nested(rng))
+            case 2:
+                path.write_bytes(content[: rng.randrange(len(content))])
+            case 3 | 4 | 5:
+                path.write_text(json.dumps(mutate.mangle_json(json.loads(content), rng)))
+            case _:
+                document = json.loads(content)
+                for _ in range(rng.choice((1, 1, 2, 4))):
+                    self._change_a_leaf(document["of"][0], rng)
+                path.write_text(json.dumps(document))
 
+    def _change_a_leaf(self, of: dict[str, Any], rng: random.Random) -> None:
+        """Put another value of the same type, mostly, in place of a number or a text."""
+        holders = [of, of["traced"], of["traced"]["work"], *of["pools"], *of["pools"][-1]["verdicts"]]
+        holder = rng.choice(holders)
+        name = rng.choice([name for name, value in holder.items() if not isinstance(value, dict | list)])
+        if isinstance(holder[name], str):
+            holder[name] = rng.choice(mutate.WORDS)
+        else:
+            holder[name] = rng.choice((0, 1, 7, 2**31, 2**53 + 1, 2**63 - 1, 10**18, True, None))
 
-def _rows(frame: pl.DataFrame, _columns: Any, rng: random.Random) -> pl.DataFrame:
-    """Lose, double, reverse or shuffle rows."""
-    height = frame.height
-    match rng.randrange(7):
-        case 0:
-            return frame.clear()
-        case 1:
-            return frame.head(rng.randint(0, height))
-        case 2:
-            return pl.concat([frame, frame])
-        case 3:
-            return frame.reverse()
-        case 4:
-            return frame.sample(fraction=1, shuffle=True, seed=rng.randrange(2**31))
-        case 5 if "metric" in frame.columns and height:
-            return frame.filter(pl.col("metric") != rng.choice(frame["metric"].to_list()))
-        case 6 if "edge" in frame.columns and height:
-            return frame.filter(pl.col("edge").is_null() | (pl.col("edge") != rng.choice(("start", "end"))))
-    return frame.sample(fraction=rng.random(), seed=rng.randrange(2**31))
+    def arguments(self, rng: random.Random) -> list[str]:
+        return ["report", str(self.path), rng.choice(("--md", "--md", "--html")), "--json"]
 
-
-def _columns(frame: pl.DataFrame, columns: Any, rng: random.Random) -> pl.DataFrame:
-    """Drop, rename, add, reorder or retype a column."""
-    if not frame.width:
-        return frame
-    name = rng.choice(frame.columns)
-    match rng.randrange(6):
-        case 0:
-            return frame.drop(name)
-        case 1:
-            return frame.rename({name: "other"}) if "other" not in frame.columns else frame
-        case 2:
-            return frame.with_columns(pl.lit(1).alias("more"))
-        case 3:
-            return frame.select(sorted(frame.columns))
-        case 4:
-            kinds = (pl.String, pl.Float32, pl.Int32, pl.Categorical, pl.Binary)
-            return frame.with_columns(pl.col(name).cast(rng.choice(kinds), strict=False))
-    return frame.with_columns(pl.col(name).implode().alias("list")) if frame.height else frame.select(list(columns))
-
-
-_TABLE_CHANGES: tuple[_Change, ...] = (_values, _values, _values, _rows, _rows, _columns)
 
 FAMILIES: dict[str, type[Family]] = {
     "toml": Toml,
@@ -619,6 +590,7 @@ FAMILIES: dict[str, type[Family]] = {
     "accesses": Accesses,
     "page-trace": PageTrace,
     "predicted": Predicted,
+    "other-pools": OtherPools,
 }
 
 

@@ -49,7 +49,7 @@ max_transactions = 1000
 max_duration = "5s"
 on_cap = "report"
 [measure]
-duration = "1s"
+duration = "{measure_s}s"
 [design]
 repetitions = 1
 seed = 1
@@ -66,6 +66,7 @@ class Engine:
     disk_mib: int = 0
     traced: bool = False
     """Whether page accesses are recorded; then workers are killed too, alone and together with the command."""
+    measure_s: int = 1
 
     def command(self, folder: Path) -> list[str | Path]:
         """Return the arguments of a new sweep."""
@@ -83,7 +84,8 @@ class Engine:
                 "1s",
             ]
         file = folder / "kills.toml"
-        file.write_text(_TOML.format(engine=self.name, knobs=self.knobs, pools=list(self.pools)))
+        text = _TOML.format(engine=self.name, knobs=self.knobs, pools=list(self.pools), measure_s=self.measure_s)
+        file.write_text(text)
         return ["run", file, *self.probes]
 
     @property
@@ -200,7 +202,7 @@ def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> Non
     with place(engine.disk_mib) as where:
         settings = witness.read_ahead(witness.loop_devices(where.root))
         # The first sweep loads the data too; what a sweep takes without that is known when one has ended by itself.
-        longest = _load(where, engine)
+        longest = load(where, engine)
         print(f"{family}: loading and one sweep took {longest:.0f} s", flush=True)
         ends = time.monotonic() + seconds
         chain = None
@@ -221,7 +223,7 @@ def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> Non
             number += 1
 
 
-def _load(where: Place, engine: Engine) -> float:
+def load(where: Place, engine: Engine) -> float:
     """Run one sweep undisturbed, which loads the data; return the seconds it took."""
     started, log = time.monotonic(), where.root / "load.log"
     arguments = [*engine.command(where.root), "--out", where.root / "runs-load", "--data-dir", where.data]

@@ -22,7 +22,7 @@ def processes(mark: str, root: Path) -> dict[int, str]:
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         with suppress(OSError):
-            if (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX":
+            if state(int(entry.name)) in "ZX":
                 continue
             command = (entry / "cmdline").read_bytes()
             # PostgreSQL's processes write their state over their environment; they still work in their folder.
@@ -30,6 +30,11 @@ def processes(mark: str, root: Path) -> dict[int, str]:
             if ours or os.readlink(entry / "cwd").startswith(f"{root}/"):
                 found[int(entry.name)] = command.replace(b"\0", b" ").decode("utf-8", "replace")[:120]
     return found
+
+
+def state(pid: int) -> str:
+    """Return the letter of a process's state in /proc/PID/stat. Raises OSError for one that is gone."""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
 
 def groups() -> dict[str, str]:

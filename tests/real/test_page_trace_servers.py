@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,15 +18,11 @@ from pathlib import Path
 import pytest
 
 from bufferlab.engines.native import native
-from bufferlab.engines.servers import families
-from bufferlab.engines.servers.builds import servers_root
 from bufferlab.execute.host.tracefs_clean import clean
 from bufferlab.registry import open_sweep
-from bufferlab.results.page_traces import page_trace_words
-from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord
-from support import innodb, postgres, prepared
-from support.core import ROOT
+from support import innodb, prepared
 from support.fake import children, wait_until
+from support.traced_servers import Place, require_what_was_counted
 
 pytestmark = pytest.mark.real
 
@@ -47,33 +42,6 @@ OTHERS = [
     "postgres-18",
 ]
 BUILDS = [*EVERY_DAY, *(pytest.param(name, marks=[pytest.mark.servers, pytest.mark.slow]) for name in OTHERS)]
-
-_TOML = """\
-format_version = 1
-name = "traced"
-question = "What does the server do to its pages?"
-engine = "{engine}"
-[workload]
-name = "hot_rows"
-rows = 40000
-hot_rows = 40000
-layout = "scattered"
-update_percent = 20
-[knobs]
-server = "{server}"
-pool_size = "6MiB"
-[warm_up]
-max_transactions = 500
-max_duration = "60s"
-on_cap = "report"
-[measure]
-transactions = 3000
-max_duration = "60s"
-[design]
-repetitions = 1
-seed = 1
-"""
-
 
 _SCANS = """\
 -- setup
@@ -96,37 +64,6 @@ def kernel() -> None:
         )
     except Exception as error:
         pytest.skip(f"NOT TESTED: page accesses of servers cannot be recorded here: {error}")
-
-
-class Place:
-    """Folders of one sweep, with a copy of one server: other tests run the same build, and a trace would slow them."""
-
-    def __init__(self, root: Path, name: str) -> None:
-        self.engine, self.name = name.split("-")[0], name
-        family = postgres if self.engine == "postgres" else innodb
-        family.build(name)
-        # A host that has the server itself may not have fetched it.
-        if not (servers_root() / name).exists():
-            families.fetch(name, print)
-        self.out, data, cache = root / "out", root / "data", root / "cache"
-        for folder in (self.out, data, cache):
-            folder.mkdir(mode=0o711)
-        shutil.copytree(servers_root() / name, cache / "servers" / name, symlinks=True)
-        self.environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUFFERLAB_CACHE": str(cache)}
-        self.places = ("--out", str(self.out), "--data-dir", str(data), "--share-device")
-
-    def traces(self) -> bool:
-        """Whether accesses are recorded: the file is made then, and stays empty until the run is over."""
-        return any((self.out.parent / "data").rglob("page-trace"))
-
-    def command(self, *more: str, probe: str = "page-trace") -> list[str]:
-        file = self.out.parent / "traced.toml"
-        file.write_text(_TOML.format(engine=self.engine, server=self.name))
-        return [sys.executable, "-m", "bufferlab", "run", str(file), "--probe", probe, *self.places, *more]
-
-    def runs(self) -> list[RunRecord]:
-        (folder,) = self.out.glob("traced-*")
-        return open_sweep(folder).runs()
 
 
 @pytest.fixture
@@ -186,30 +123,6 @@ def test_the_kernels_trace_is_what_the_server_counted_too(place: Place) -> None:
     assert done.returncode == 0, done.stderr
     require_what_was_counted(place, "uprobes")
     assert probes(place) == []
-
-
-def require_what_was_counted(place: Place, recorder: str) -> None:
-    """The trace of each run is good, and agrees with the server's counters and with itself."""
-    for record in place.runs():
-        assert record.run.status == "ok", record.reason
-        trace = record.run.page_trace
-        assert trace is not None
-        assert trace.status == "ok", trace.reason
-        assert (trace.recorder, trace.lost) == (recorder, 0)
-        for one in trace.counts:
-            # Frames that a look-up at an edge touches are in one of the two; a short window makes them weigh more.
-            assert one.recorded == pytest.approx(one.counted, rel=0.005, abs=8), one
-            assert one.counted > 500
-        assert (record.folder / PAGE_TRACE_FILE).stat().st_size <= 3 * sum(trace.events.values())
-        assert "sbtest1" in {one.name for one in trace.objects}
-        table = record.page_trace()
-        assert table is not None
-        assert sum(one.pages for one in trace.objects) == table["page"].n_unique()
-        # A page leaves the pool only after it has come in.
-        kinds = [
-            int((table["kind"] == page_trace_words().kinds.index(kind)).sum()) for kind in ("read", "create", "evict")
-        ]
-        assert 0 < kinds[2] <= kinds[0] + kinds[1]
 
 
 @pytest.mark.slow

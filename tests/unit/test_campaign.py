@@ -8,16 +8,22 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bufferlab.cli import app
+from bufferlab.results.page_traces import PageTrace
 from campaign import __main__ as campaign
-from campaign import fuzz, inputs, judge, kills, mounts, mutate, pairs, planted, witness
+from campaign import fuzz, inputs, inside, judge, kills, mounts, mutate, pairs, planted, witness
 from campaign.place import Place
 from campaign.records import Finding, Record, State, table
+from support import traced
+from support.fake import wait_until
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
 
@@ -185,6 +191,46 @@ def test_what_a_killed_command_leaves_in_the_system_is_a_finding(
     assert f"orphan left: {orphans[0].pid} sleep" in wrong
     assert f"shared memory left: {made[0]}" in wrong
     assert kills.left_over(where, before) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({}, None),
+        ({"lost": 3}, "is ok, and lost 3 accesses"),
+        ({"events": {"get": 5}}, "lacks events"),
+        ({"status": "failed", "reason": "killed"}, "is failed, and has a table"),
+        ({"counts": [{"kind": "get", "recorded": 99, "counter": "c", "counted": 100}]}, "has 99 of 100 of get"),
+    ],
+)
+def test_what_a_page_trace_claims_and_has_not_is_a_finding(
+    change: dict[str, Any], wrong: str | None, tmp_path: Path
+) -> None:
+    (record,) = traced.build(tmp_path, [(1, traced.GET)], [(1, traced.GET)]).runs()
+    assert record.run.page_trace is not None
+    claimed = PageTrace(**{**record.run.page_trace.model_dump(), **change})
+    changed = replace(record, run=record.run.model_copy(update={"page_trace": claimed}))
+    found = "\n".join(inside.false_claims(changed))
+    assert wrong in found if wrong else found == ""
+    (tmp_path / "data/run").mkdir(parents=True)
+    (tmp_path / "data/run/bufferlab-inside.so").touch()
+    assert [path.name for path in inside.left_in_homes(tmp_path / "data")] == ["bufferlab-inside.so"]
+
+
+def test_one_thread_is_held_and_goes_on() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            wait_until(lambda: inside.thread_named(process.pid, "sleep") == process.pid, "the program to begin", 30)
+            held: list[bool] = []
+            holds = threading.Thread(target=lambda: held.append(inside.stop_thread(process.pid, 1.0)))
+            holds.start()
+            wait_until(lambda: held == [False] or witness.state(process.pid) == "t", "the thread to be held", 30)
+            holds.join()
+            if held == [False]:
+                pytest.skip("NOT TESTED: this system lets nobody hold a thread (ptrace)")
+            wait_until(lambda: witness.state(process.pid) == "S", "the thread to go on", 30)
+        finally:
+            process.kill()
 
 
 def _child_makes_shared_memory() -> list[int]:

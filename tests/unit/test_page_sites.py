@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -177,6 +178,72 @@ def test_a_server_that_cannot_be_recorded_runs_without_a_trace_that_nobody_asked
     }  # fmt: skip
     with pytest.raises(Exception, match="no path for the loader"):
         page_sites.Recording(sites, build, {**asked, "required": True}).preload(tmp_path)
+
+
+def no_memory(settings: str) -> Any:
+    """Refuse a trace, as the core does where memory cannot be shared."""
+    raise importlib.import_module("bufferlab._native").NativeError(
+        "environment", "no memory", "memfd_create", "allow it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("core", "what"),
+    [
+        ({"page_trace_check": no_memory}, "page accesses of servers cannot be recorded: no memory"),
+        ({"page_trace_check": lambda settings: None, "page_trace": no_memory}, "no memory"),
+    ],
+    ids=["at the check", "at the trace"],
+)
+def test_a_trace_that_nobody_asked_for_and_that_cannot_begin_leaves_a_run_without_it(
+    core: dict[str, Any], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_sites, "native", lambda: SimpleNamespace(**core))
+    monkeypatch.setattr(page_sites, "find", lambda *_: page_sites.PageSites("x", {"fields": [], "site": []}))
+    asked, build = {"spool": SPOOL, "way": "inside", "required": False}, build_of(Path("server"))
+    with page_sites.recording(TABLES[1], build, asked) as trace:
+        assert trace is not None
+        assert trace.preload(tmp_path) is None
+        trace.attach(1)
+        trace.require_on()
+        told = trace.added_to({"recorded": {"page_trace": {"window_start_ns": 1}}})["recorded"]["page_trace"]
+    assert told["refused"] == {"what": what, "where": "memfd_create", "hint": "allow it", "kind": "environment"}
+    with (
+        pytest.raises(Exception, match="no memory"),
+        page_sites.recording(TABLES[1], build, {**asked, "required": True}),
+    ):
+        pytest.fail("the trace was asked for by name")
+
+
+def test_a_server_that_was_updated_in_place_runs_without_a_trace_that_nobody_asked_for(tmp_path: Path) -> None:
+    binary = tmp_path / "server"
+    shutil.copy("/bin/sleep", binary)
+    asked = {"spool": SPOOL, "way": "inside", "required": False}
+    with page_sites.recording(TABLES[1], build_of(binary), asked) as trace:
+        assert trace is not None
+        told = trace.added_to({"recorded": {"page_trace": {}}})["recorded"]["page_trace"]
+    assert "cannot be recorded: it is not known where this build's functions" in told["refused"]["what"]
+    with (
+        pytest.raises(SpecError, match="it is not known"),
+        page_sites.recording(TABLES[1], build_of(binary), {**asked, "required": True}),
+    ):
+        pytest.fail("the trace was asked for by name")
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_resumed_sweep_goes_on_where_a_trace_by_default_has_become_impossible(
+    by_name: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise SpecError("the build is another", "server", None)
+
+    monkeypatch.setattr(ServerBehaviour, "require_page_trace", refuse)
+    require = partial(PageTraceAsked(by_name=by_name).require, "postgres", {"knobs": {}})
+    if by_name:
+        with pytest.raises(SpecError, match="the build is another"):
+            require()
+    else:
+        require()
 
 
 @pytest.mark.parametrize("engine", ["mysql", "mariadb", "postgres"])

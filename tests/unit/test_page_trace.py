@@ -126,6 +126,10 @@ def test_a_trace_that_disagrees_with_the_engine_is_failed_and_has_no_table(tmp_p
         ({"window_end_ns": None}, "the measured window was not reached"),
         ({"events": {"get": 9}}, "9 accesses were recorded, and the file has 192 bytes"),
         ({"events": {}}, "0 accesses were recorded"),
+        (
+            {"threads": range(65_537)},
+            "65,537 threads and sessions touched pages",
+        ),
     ],
 )
 def test_a_trace_that_is_not_whole_is_failed_and_says_why(
@@ -141,6 +145,16 @@ def test_a_trace_that_lost_a_record_is_failed(tmp_path: Path, kept: Any) -> None
     assert (stored["status"], table) == ("failed", None)
     assert "no room for 3 records" in stored["reason"]
     assert (stored["lost"], stored["reader_cpu_us"]) == (3, 5.0)
+
+
+def test_the_last_thread_that_has_a_number_keeps_it(tmp_path: Path, kept: Any) -> None:
+    told = {**spooled(tmp_path, EVENTS), "threads": range(65_536)}
+    records = np.fromfile(tmp_path / "spool", page_trace_probe._record())
+    records["thread"][2] = 65_535
+    records.tofile(tmp_path / "spool")
+    stored, path = kept(told)
+    assert stored["status"] == "ok"
+    assert pl.read_parquet(path)["thread"].to_list() == [0, 0, 65_535, 0, 0, 0, 0, 0]
 
 
 def test_gets_that_the_server_does_not_count_are_kept_and_not_compared(tmp_path: Path, kept: Any) -> None:

@@ -12,10 +12,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bufferlab_probe::page_trace::{Method, Preload, Recorder, Settings, Site, SpoolAsked, Told, arm};
 use serde_json::Value;
+
+#[path = "page_trace_inside/odd_programs.rs"]
+mod odd_programs;
 
 const TASK: &str = "BUFFERLAB_TEST_TASK";
 const PLACE: &str = "BUFFERLAB_TEST_PLACE";
@@ -86,8 +90,12 @@ fn own_program() -> PathBuf {
 
 impl Trace {
     fn new() -> Self {
+        Self::of(&own_program())
+    }
+
+    fn of(program: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut recorder = arm(settings(&own_program(), &folder.path().join("spool"))).expect("it can be recorded");
+        let mut recorder = arm(settings(program, &folder.path().join("spool"))).expect("it can be recorded");
         let preload = recorder.preload(folder.path()).expect("the folder serves").expect("it needs a library");
         recorder.attach(0).expect("the reader starts");
         Self { folder, recorder, preload }
@@ -95,9 +103,14 @@ impl Trace {
 
     /// A command that runs a task, recorded.
     fn command(&self, program: &Path, task: &str) -> Command {
-        let mut command = Command::new(program);
+        let mut command = self.preloaded(Command::new(program));
         command.args(["victim", "--exact", "--nocapture", "--test-threads=1"]);
         command.env(TASK, task).env(PLACE, self.folder.path());
+        command
+    }
+
+    /// A command whose program is recorded, if it is the one of the plan.
+    fn preloaded(&self, mut command: Command) -> Command {
         command.envs(self.preload.environment.iter().map(|(name, value)| (name, value)));
         let descriptor = self.preload.descriptor;
         // SAFETY: between fork and exec only a flag of a descriptor changes.
@@ -184,8 +197,12 @@ fn victim() {
             let told = serde_json::json!({ "own": ours, "child": child.trim(), "open": shared.count() });
             fs::write(place.join("told"), told.to_string()).expect("a file");
         }
+        "signals" => {
+            let signals = signals_every(20, || (0..1_000_000).for_each(|page| touch(1, page)));
+            fs::write(place.join("told"), signals.to_string()).expect("a file");
+        }
         "host" => host(&place),
-        other => panic!("no task {other}"),
+        other => odd_programs::task(other),
     }
 }
 
@@ -218,6 +235,46 @@ fn forks(children: u32) {
         assert_eq!(status, 0);
         touch(0, number);
     }
+}
+
+static SIGNALS: AtomicU64 = AtomicU64::new(0);
+
+/// A handler that overwrites as much of the stack as it may.
+extern "C" fn at_signal(_: libc::c_int) {
+    std::hint::black_box([0xa5_u8; 2048]);
+    SIGNALS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Works while SIGALRM comes every so many microseconds, and SIGUSR1 as fast as a thread can send it; returns how many.
+fn signals_every(microseconds: libc::suseconds_t, work: impl Fn()) -> u64 {
+    let every = [microseconds, 0].map(|tv_usec| libc::timeval { tv_sec: 0, tv_usec });
+    let [on, off] = every.map(|every| libc::itimerval { it_interval: every, it_value: every });
+    // SAFETY: zeros are a set of signals without any, and system calls that a signal interrupts begin anew.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = at_signal as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        for signal in [libc::SIGALRM, libc::SIGUSR1] {
+            assert_eq!(libc::sigaction(signal, &raw const action, std::ptr::null_mut()), 0);
+        }
+        assert_eq!(libc::setitimer(libc::ITIMER_REAL, &raw const on, std::ptr::null_mut()), 0);
+    }
+    let is_over = AtomicBool::new(false);
+    // SAFETY: it only tells which thread this is.
+    let worker = unsafe { libc::pthread_self() };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                // SAFETY: the scope ends before that thread does.
+                unsafe { libc::pthread_kill(worker, libc::SIGUSR1) };
+            }
+        });
+        work();
+        is_over.store(true, Ordering::Relaxed);
+    });
+    // SAFETY: zeros switch the timer off.
+    assert_eq!(unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const off, std::ptr::null_mut()) }, 0);
+    SIGNALS.load(Ordering::Relaxed)
 }
 
 /// Records a victim in another process than the test's, so that the test can stop and kill it.
@@ -324,6 +381,19 @@ fn a_program_faster_than_its_reader_waits_and_loses_nothing() {
     assert!(records.iter().map(|record| record.2).eq(0..3_000_000));
     assert!(told.waits > 0 && told.wait_ns > 0);
     eprintln!("the reader took {} ns a record", told.reader_cpu_ns / 3_000_000);
+}
+
+#[test]
+fn a_program_under_a_storm_of_signals_is_recorded_call_for_call() {
+    let trace = Trace::new();
+    trace.run("signals");
+    let signals = fs::read_to_string(trace.folder.path().join("told")).expect("the victim ended");
+    let signals: u64 = signals.parse().expect("a number");
+    let (told, records) = trace.end();
+    assert_eq!((told.lost, told.spooled.problem, records.len()), (0, None, 1_000_000));
+    assert!(records.iter().map(|record| (record.1, record.2)).eq((0..1_000_000).map(|page| (1, page))));
+    assert!(signals > 1_000, "{signals} signals");
+    eprintln!("{signals} signals came");
 }
 
 #[test]

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bufferlab.engines.behaviour import TraceWay
-from bufferlab.engines.native import ask_host, failure_of_core, native
+from bufferlab.engines.native import PageTrace, ask_host, failure_of_core, native
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.child_process import Preload
-from bufferlab.errors import EnvironmentLackingError, Failure, SpecError
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
 
 T = TypeVar("T")
 
@@ -105,10 +105,17 @@ class Recording:
     Where it is not required, a server that cannot be recorded runs without it, and the run tells why.
     """
 
-    def __init__(self, sites: PageSites, build: Build, asked: Mapping[str, Any]) -> None:
-        self._trace = native().page_trace(sites.job(build, asked["spool"], asked["way"]))
-        self._uncounted, self._required = sites.uncounted, asked["required"]
+    def __init__(self, sites: PageSites | Failure, build: Build, asked: Mapping[str, Any]) -> None:
+        """`sites`: a failure where the build cannot be traced here, and need not be."""
+        self._required = asked["required"]
         self._refused: Failure | None = None
+        self._uncounted: list[int] = []
+        self._trace: PageTrace | None = None
+        if isinstance(sites, Failure):
+            self._refused = sites
+            return
+        self._uncounted = sites.uncounted
+        self._trace = self._try(lambda: native().page_trace(sites.job(build, asked["spool"], asked["way"])))
 
     def _try(self, act: Callable[[], T]) -> T | None:
         """Return what the core returns; None once it has refused a trace that is not required."""
@@ -122,20 +129,23 @@ class Recording:
 
     def preload(self, home: Path) -> Preload | None:
         """Return what the server must be started with, and write what that needs into its folder; None: nothing."""
-        told = json.loads(self._try(lambda: self._trace.preload(str(home))) or "null")
+        trace = self._trace
+        told = json.loads((trace and self._try(lambda: trace.preload(str(home)))) or "null")
         return Preload(dict(told["environment"]), told["descriptor"]) if told else None
 
     def require_on(self) -> None:
         """Raise the core's error when the server, which has answered, is not recorded."""
-        self._try(self._trace.require_on)
+        if self._trace:
+            self._try(self._trace.require_on)
 
     def attach(self, pid: int) -> None:
         """Begin to record a process that has yet to become the server. Raises the core's error."""
-        self._try(lambda: self._trace.attach(pid))
+        if trace := self._trace:
+            self._try(lambda: trace.attach(pid))
 
     def added_to(self, result: dict[str, Any]) -> dict[str, Any]:
         """End the trace; return the core's answer with what was recorded beside the window's edges."""
-        told = json.loads(self._trace.finish())
+        told = json.loads(self._trace.finish()) if self._trace else {}
         refused = {"refused": asdict(self._refused)} if self._refused else {}
         recorded = result["recorded"]
         page_trace = {**recorded["page_trace"], **told, **refused, "uncounted_sites": self._uncounted}
@@ -143,7 +153,8 @@ class Recording:
 
     def close(self) -> None:
         """End the trace, also when the run failed."""
-        self._trace.finish()
+        if self._trace:
+            self._trace.finish()
 
 
 @contextmanager
@@ -152,7 +163,15 @@ def recording(table: Path, build: Build, asked: Mapping[str, Any] | None) -> Ite
     if asked is None:
         yield None
         return
-    trace = Recording(require(table, build, asked["way"]), build, asked)
+    sites: PageSites | Failure
+    try:
+        sites = require(table, build, asked["way"])
+    except BufferlabError as error:
+        # It could be recorded when the sweep was planned: the build or the host has changed since.
+        if asked["required"]:
+            raise
+        sites = error.failure
+    trace = Recording(sites, build, asked)
     try:
         yield trace
     finally:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import TraceWay
-from bufferlab.errors import Failure, SpecError
+from bufferlab.errors import BufferlabError, Failure, SpecError
 from bufferlab.execute.host import tracefs_clean
 from bufferlab.execute.host.fingerprint import memory_bytes
 from bufferlab.execute.probes.command_line_probe import EndedRun
@@ -33,6 +33,8 @@ _MOST_BYTES = 2 * GIB
 _NO_SPACE = "free some space, or name a directory on another disk with --data-dir"
 _KEPT: Mapping[KeepTraces, str] = {"one": "its first block", "none": "no run"}
 _CHUNK_EVENTS = 2_000_000
+_MOST_THREADS = 1 << 16
+"""What the column `thread` has numbers for."""
 _MOST_OFF = 0.005
 """The share by which a trace's count in the window may differ from the engine's own."""
 _Records = np.ndarray[Any, Any]
@@ -57,8 +59,15 @@ class PageTraceAsked:
         return {"spool": spool, "way": self.way, "required": self.by_name}
 
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
-        """Refuse, before anything starts, an engine or settings whose accesses cannot be recorded."""
-        engines.behaviour(engine).require_page_trace(job["knobs"], self.way)
+        """Refuse, before anything starts, an engine or settings whose accesses cannot be recorded.
+
+        Nothing is refused of a trace that nobody asked for by name: each run tells why it has none.
+        """
+        try:
+            engines.behaviour(engine).require_page_trace(job["knobs"], self.way)
+        except BufferlabError:
+            if self.by_name:
+                raise
         folder = Path(job.get("database", "")).parent
         free_bytes = shutil.disk_usage(folder).free if folder.exists() else None
         if self.limit_bytes and free_bytes is not None and self.limit_bytes > free_bytes:
@@ -148,6 +157,9 @@ def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
     if told.get("lost"):
         hint = "leave the processors to the run, or use fewer connections"
         return Failure(f"there was no room for {told['lost']:,} records of the trace", None, hint)
+    if (threads := len(told.get("threads", ()))) > _MOST_THREADS:
+        what = f"{threads:,} threads and sessions touched pages, and a page trace has numbers for {_MOST_THREADS:,}"
+        return Failure(what, None, "measure fewer transactions, or let queries use fewer parallel workers")
     if told["window_end_ns"] is None:
         return Failure("the measured window was not reached", None, None)
     wrote = sum(told["events"].values())

@@ -1,9 +1,10 @@
 //! Runs every shape of a patched site in this process, on random states of the processor, before and after.
 
 use std::arch::global_asm;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bufferlab_inside::layout::{RECORD_BYTES, SITE_AT, State};
+use bufferlab_inside::layout::{RECORD_BYTES, RING_BYTES, SITE_AT, State};
 use bufferlab_inside::{install, slow};
 use bufferlab_model::trace::Kind;
 use iced_x86::code_asm::registers::gpr64::{r8, r13, r14, r15, rax, rbp, rcx, rdi, rsp};
@@ -22,6 +23,10 @@ const CODE_AT: u64 = 0x40_0000;
 const PARTS: u64 = 0b1110_0111;
 const ARITHMETIC_FLAGS: u64 = 0x8d5;
 const STATES_PER_SHAPE: usize = 1_500;
+/// States of those whose every instruction is followed by a signal: a cold path has some hundred instructions.
+const STEPPED_PER_SHAPE: usize = 120;
+/// The flag by which the processor stops behind each instruction, and the system sends SIGTRAP.
+const TRAP_FLAG: u64 = 1 << 8;
 const REGISTERS: usize = 16;
 const NAMES: [&str; REGISTERS] =
     ["ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
@@ -42,6 +47,11 @@ static PROCESSOR: AtomicU64 = AtomicU64::new(0);
 static ENTRY: AtomicU64 = AtomicU64::new(0);
 static OWN_STACK: AtomicU64 = AtomicU64::new(0);
 static KEPT: AtomicU64 = AtomicU64::new(0);
+/// The statics above serve one test at a time, and so does the library's own memory.
+static ALONE: Mutex<()> = Mutex::new(());
+/// Signals that came, and those of them that came inside of a trampoline or what it calls.
+static SIGNALS: AtomicU64 = AtomicU64::new(0);
+static SIGNALS_INSIDE: AtomicU64 = AtomicU64::new(0);
 
 global_asm!(
     ".pushsection .text",
@@ -384,8 +394,11 @@ fn planned(victim: &Victim, random: &mut Random) -> (Settings, Plan) {
     }
 }
 
-#[test]
-fn a_patched_site_leaves_every_state_as_it_was_and_records_what_it_fetches() {
+/// Runs every shape on random states, before and after it is patched; returns how many.
+///
+/// A signal follows each instruction of the patched code where `stepped` is true.
+fn compare_all_shapes(states_per_shape: usize, stepped: bool) -> usize {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     assert!(slow::prepare_xsave());
     let mut random = Random(1);
     let mut memory = Memory::new();
@@ -396,31 +409,33 @@ fn a_patched_site_leaves_every_state_as_it_was_and_records_what_it_fetches() {
             let is_call = name == "a call";
             let (settings, plan) = planned(&victim, &mut random);
             assert_eq!(branches_into(&victim.program, &plan), []);
-            let shared = Box::leak(Box::new(Shared::new().unwrap()));
+            let shared = Box::leak(Box::new(Shared::new().expect("memory")));
             shared.put(&plan);
-            let (befores, memories): (Vec<_>, Vec<_>) = (0..STATES_PER_SHAPE / 6)
+            let (mut befores, memories): (Vec<_>, Vec<_>) = (0..states_per_shape / 6)
                 .map(|_| {
                     memory.fill(&mut random);
                     (random_state(&mut random, &memory), memory.words.clone())
                 })
                 .unzip();
-            let run_all = |memory: &mut Memory, seen: &mut dyn FnMut(usize, &Processor, &Memory)| -> Vec<Ran> {
-                let one = |(number, before): (usize, &Processor)| {
-                    memory.words.copy_from_slice(&memories[number]);
-                    let done = ran(&victim, before, memory, is_call);
-                    seen(number, before, memory);
-                    done
+            let run_all =
+                |befores: &[Processor], memory: &mut Memory, seen: &mut dyn FnMut(usize, &Processor, &Memory)| {
+                    let one = |(number, before): (usize, &Processor)| {
+                        memory.words.copy_from_slice(&memories[number]);
+                        let done = ran(&victim, before, memory, is_call);
+                        seen(number, before, memory);
+                        done
+                    };
+                    befores.iter().enumerate().map(one).collect::<Vec<Ran>>()
                 };
-                befores.iter().enumerate().map(one).collect()
-            };
-            let without = run_all(&mut memory, &mut |_, _, _| ());
+            let without = run_all(&befores, &mut memory, &mut |_, _, _| ());
             // SAFETY: no other thread runs this victim's code.
             let state = unsafe { install::start(shared.header(), victim.base) };
             assert_eq!(state, State::Patched, "{name}");
-            let parts = super::fetch::parts(&settings).unwrap();
-            let fetched = super::fetch::fetches(&settings, 0, &parts).unwrap();
+            let parts = super::fetch::parts(&settings).expect("they can be fetched");
+            let fetched = super::fetch::fetches(&settings, 0, &parts).expect("they can be fetched");
             let mut cold = Random(round);
-            let with = run_all(&mut memory, &mut |number, before, memory| {
+            befores.iter_mut().for_each(|before| before.flags |= if stepped { TRAP_FLAG } else { 0 });
+            let with = run_all(&befores, &mut memory, &mut |number, before, memory| {
                 let slot = shared.slot(0);
                 let written = slot.write.load(Ordering::Relaxed);
                 let record = shared.record(0, written - RECORD_BYTES as u64);
@@ -454,7 +469,70 @@ fn a_patched_site_leaves_every_state_as_it_was_and_records_what_it_fetches() {
             slow::end_thread();
         }
     }
-    assert!(states >= 10_000, "{states}");
+    states
+}
+
+#[test]
+fn a_patched_site_leaves_every_state_as_it_was_and_records_what_it_fetches() {
+    assert!(compare_all_shapes(STATES_PER_SHAPE, false) >= 10_000);
+}
+
+/// Counts, and overwrites as much of the stack as a handler may: all below the 128 bytes and the state that is put aside.
+extern "C" fn at_signal(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let mut own = [0xa5_u8; 1024];
+    std::hint::black_box(&mut own);
+    SIGNALS.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the system gives this handler the state that it interrupted.
+    let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let (at, victim) = (registers[libc::REG_RIP as usize].cast_unsigned(), ENTRY.load(Ordering::Relaxed));
+    let (run, land) = (bufferlab_test_run as *const () as u64, bufferlab_test_land as *const () as u64);
+    if at == land {
+        registers[libc::REG_EFL as usize] &= !TRAP_FLAG.cast_signed();
+    } else if !(victim..victim + PAGE as u64).contains(&at) && !(run..land).contains(&at) {
+        SIGNALS_INSIDE.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_signal_behind_every_instruction_of_a_trampoline_changes_no_state_and_no_record() {
+    // SAFETY: zeros are a set of signals without any; the handler touches nothing but atomics and its own frame.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = at_signal as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGTRAP, &raw const action, std::ptr::null_mut()), 0);
+    }
+    let states = compare_all_shapes(STEPPED_PER_SHAPE, true) as u64;
+    let (all, inside) = (SIGNALS.load(Ordering::Relaxed), SIGNALS_INSIDE.load(Ordering::Relaxed));
+    assert!(states >= 1_000, "{states}");
+    // A trampoline has more than 20 instructions.
+    assert!(inside > 20 * states, "{inside} of {all} signals came into the trampolines of {states} states");
+    eprintln!("{inside} of {all} signals came into the trampolines of {states} states");
+}
+
+#[test]
+fn a_thread_whose_reader_is_gone_waits_once_and_never_again() {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    assert!(slow::prepare_xsave());
+    let (mut random, mut memory) = (Random(2), Memory::new());
+    let victim = Victim::new(SHAPES[2].1);
+    let (_, plan) = planned(&victim, &mut random);
+    let shared = Box::leak(Box::new(Shared::new().unwrap()));
+    shared.put(&plan);
+    // SAFETY: no other thread runs this victim's code.
+    assert_eq!(unsafe { install::start(shared.header(), victim.base) }, State::Patched);
+    memory.fill(&mut random);
+    let (before, accesses) = (random_state(&mut random, &memory), 3 * RING_BYTES / RECORD_BYTES);
+    for _ in 0..accesses {
+        ran(&victim, &before, &mut memory, false);
+    }
+    let slot = shared.slot(0);
+    let [waits, limit, written, given_up] =
+        [&slot.waits, &slot.limit, &slot.write, &slot.given_up].map(|number| number.load(Ordering::Relaxed));
+    // The first record says whose ring it is.
+    assert_eq!(written, ((1 + accesses) * RECORD_BYTES) as u64);
+    assert_eq!((waits, limit, given_up), (1, u64::MAX, RING_BYTES as u64 + 1));
+    slow::end_thread();
 }
 
 #[test]

@@ -1,0 +1,189 @@
+"""Page traces of servers that make a thread or process for each connection: however fast they come, none is lost."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from bufferlab.engines.servers import page_sites
+from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.results.page_traces import page_trace_words
+from support import innodb, postgres
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+CONNECTS = int(os.environ.get("BUFFERLAB_TEST_CONNECTS", "20000"))
+_AT_ONCE = 8
+_ALONE = 20
+_GETS = [page_trace_words().kinds.index(kind) for kind in ("get", "get_if_in_pool")]
+
+Records = NDArray[Any]
+
+
+class Traced:
+    """A private server that records itself, with a table `t` of a hundred rows; its records, once it has ended."""
+
+    def __init__(self, place: innodb.Place | postgres.Place, server: PrivateServer) -> None:
+        self.place, self.server = place, server
+        self.records: Records = np.empty(0)
+        self.told: dict[str, Any] = {}
+
+    def gets(self, begun_ns: int, ended_ns: int, objects: list[int] | None = None) -> int:
+        """Count the gets between two moments: of all pages, or of those of some objects."""
+        times = self.records["t_ns"]
+        chosen = (times > begun_ns) & (times < ended_ns) & np.isin(self.records["kind"], _GETS)
+        return int((chosen if objects is None else chosen & np.isin(self.records["object"], objects)).sum())
+
+
+@contextmanager
+def traced(place: innodb.Place | postgres.Place, settings: dict[str, str]) -> Iterator[Traced]:
+    """The server, while it records."""
+    family = place.server().family
+    spool = {"path": str(place.root / "spool"), "limit_bytes": 1 << 30}
+    asked = {"spool": spool, "way": "inside", "required": True}
+    with page_sites.recording(family.page_sites_table, place.build, asked) as trace:
+        assert trace is not None
+        with place.server(settings=settings, connections=_AT_ONCE, watch=trace) as server:
+            trace.require_on()
+            found = Traced(place, server)
+            yield found
+        found.told = trace.added_to({"recorded": {"page_trace": {}}})["recorded"]["page_trace"]
+    found.records = np.fromfile(spool["path"], np.dtype(list(page_trace_words().record)))
+
+
+def storm(found: Traced, connect: Callable[[], Any], connects: int) -> None:
+    """Connect so often, several at once; each connection reads one row and ends.
+
+    A client that a busy host lets wait too long tries again: the server hears no query of the first try.
+    """
+    unanswered = found.place.server().family.unanswered
+
+    def patient() -> Any:
+        for _ in range(10):
+            with suppress(*unanswered):
+                return connect()
+            # psycopg's exception and its frames hold each other, and so the socket: the session would go on.
+            gc.collect()
+        return connect()
+
+    def one(number: int) -> None:
+        with closing(patient()) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT v FROM t WHERE id = 7")
+            assert cursor.fetchall()[0][0] == 7
+
+    with ThreadPoolExecutor(_AT_ONCE) as several:
+        assert sum(1 for _ in several.map(one, range(connects))) == connects
+
+
+def ask(connection: Any, statement: str) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchall()
+
+
+def counted(connect: Callable[[], Any], statement: str) -> tuple[int, list[int]]:
+    """Return a moment before, and the server's counters. The session that reads them ends."""
+    now_ns = time.monotonic_ns()
+    with closing(connect()) as connection:
+        return now_ns, [int(row[-1]) for row in ask(connection, statement)]
+
+
+def quiet(connect: Callable[[], Any], statement: str) -> tuple[int, list[int]]:
+    """Return `counted` of a moment at which the session that asks is the only one, as the second number says."""
+    for tries in range(15):
+        # The session that asked before must have ended too, which takes a busy host its time.
+        time.sleep(0.1 * 2 ** min(tries, 6))
+        moment = counted(connect, statement)
+        if moment[1][1] == 1:
+            return moment
+    raise AssertionError(f"sessions do not end: {moment}")
+
+
+def require_nothing_lost(found: Traced, moments: list[tuple[int, list[int]]], objects: list[int]) -> tuple[int, int]:
+    """Each connect got as many pages of the table as one alone. Return gets recorded and counted in the storm."""
+    assert (found.told["lost"], found.told["problem"]) == (0, None)
+    alone, begun, ended = moments
+    each, rest = divmod(found.gets(alone[0], begun[0], objects), _ALONE)
+    assert each > 0
+    assert rest == 0, "connects that come one after another differ"
+    assert found.gets(begun[0], ended[0], objects) == each * CONNECTS
+    recorded, counts = found.gets(begun[0], ended[0]), ended[1][0] - begun[1][0]
+    print(found.place.build.version, CONNECTS, "connects, gets of t each", each, "all", recorded, "counted", counts)
+    return recorded, counts
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with innodb.folder() as path:
+        yield path
+
+
+def test_no_access_is_lost_of_mysqls_threads_that_live_for_one_query(root: Path) -> None:
+    place = innodb.Place(innodb.build("mysql-5.7"), root).initialise()
+    # A get through the hash index counts twice, and statistics are made whenever a thread has time.
+    settings = {"thread_cache_size": "0", "innodb_adaptive_hash_index": "OFF", "innodb_stats_auto_recalc": "OFF"}
+    status = (
+        "SHOW GLOBAL STATUS WHERE Variable_name IN"
+        " ('Innodb_buffer_pool_read_requests', 'Threads_connected', 'Threads_created')"
+    )
+    with traced(place, settings) as found:
+        with closing(found.server.connect("mysql")) as connection:
+            ask(connection, "CREATE DATABASE storm")
+            ask(connection, "CREATE TABLE storm.t (id INT PRIMARY KEY, v INT NOT NULL) ENGINE=InnoDB")
+            ask(connection, "INSERT INTO storm.t VALUES " + ", ".join(f"({one}, {one})" for one in range(100)))
+            ask(connection, "COMMIT")
+            space = "SELECT space FROM information_schema.innodb_sys_tables WHERE name = 'storm/t'"
+            objects = [int(row[0]) for row in ask(connection, space)]
+
+        def connect() -> Any:
+            return found.server.connect("storm")
+
+        storm(found, connect, 1)
+        moments = [quiet(connect, status)]
+        storm(found, connect, _ALONE)
+        moments.append(quiet(connect, status))
+        storm(found, connect, CONNECTS)
+        moments.append(quiet(connect, status))
+    recorded, counts = require_nothing_lost(found, moments, objects)
+    assert moments[2][1][2] - moments[1][1][2] > CONNECTS, "each connection has a thread of its own"
+    assert recorded == pytest.approx(counts, rel=0.0005, abs=8)
+
+
+def test_no_access_is_lost_of_postgresqls_sessions_that_live_for_one_query(root: Path) -> None:
+    place = postgres.Place(postgres.build("postgres-17"), root).initialise()
+    status = (
+        "SELECT sum(blks_hit + blks_read) FROM pg_stat_database"
+        " UNION ALL SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+        " UNION ALL SELECT sum(sessions) FROM pg_stat_database"
+    )
+    with traced(place, {}) as found:
+
+        def connect() -> Any:
+            return found.server.connect("bufferlab")
+
+        with closing(connect()) as connection:
+            connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v INTEGER NOT NULL)")
+            connection.execute("INSERT INTO t SELECT i, i FROM generate_series(1, 100) AS many (i)")
+            connection.execute("VACUUM ANALYZE t")
+            files = ask(connection, "SELECT pg_relation_filenode('t'), pg_relation_filenode('t_pkey')")[0]
+
+        storm(found, connect, 1)
+        moments = [quiet(connect, status)]
+        storm(found, connect, _ALONE)
+        moments.append(quiet(connect, status))
+        storm(found, connect, CONNECTS)
+        moments.append(quiet(connect, status))
+    objects = [number for number, relation in enumerate(found.told["relations"]) if relation[2] in files]
+    recorded, counts = require_nothing_lost(found, moments, objects)
+    assert moments[2][1][2] - moments[1][1][2] >= CONNECTS, "each connection has a session of its own"
+    assert recorded == counts
