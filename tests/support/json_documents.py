@@ -436,6 +436,33 @@ class Stretch(Document):
     """By more than a quarter."""
 
 
+class Compared(Document):
+    measured: Number
+    generated: Number
+    difference: Number
+    """As a share of the measured number."""
+
+
+class ComparedPages(Compared):
+    transactions: int
+    """Of the stretch in which distinct pages are counted."""
+
+
+class TouchedObject(Document):
+    name: str
+    gets: Compared
+    """Gets and creations for each transaction."""
+    pages: list[ComparedPages]
+
+
+class TouchedTables(Document):
+    label: str
+    run_id: str
+    """The traced run."""
+    same_seed: bool
+    objects: list[TouchedObject]
+
+
 class Accuracy(Printed):
     """`accuracy`; docs/prediction.md explains the keys."""
 
@@ -451,6 +478,8 @@ class Accuracy(Printed):
     only_predicted: list[str]
     steps: list[AccurateStep]
     summaries: list[AccuracySummary]
+    by_table: list[TouchedTables]
+    """Of generated predictions, where a measured run carries a page trace; else empty."""
     chosen: str | None
     best: str
     regret: Number

@@ -42,7 +42,16 @@ from bufferlab.plan import (
     stored_workload,
 )
 from bufferlab.results.metrics import RAW
-from bufferlab.results.page_traces import GeneratedReads, GeneratedRun, Prediction, Replayed, SimulatedPart, Verdict
+from bufferlab.results.page_traces import (
+    STRETCHES,
+    GeneratedReads,
+    GeneratedRun,
+    ObjectTouches,
+    Prediction,
+    Replayed,
+    SimulatedPart,
+    Verdict,
+)
 from bufferlab.results.schema import Database, WarmUp
 from bufferlab.results.window import Window
 from bufferlab.spec import Experiment, Overrides
@@ -180,6 +189,8 @@ class Generated:
             "at_least": experiment.warm_up.min_transactions,
             "one_window": True,
             "window_transactions": window,
+            # Reads beside measured runs are all that is kept there.
+            "census": bool(beside) and planned.block == 0,
         }
         told = _generated(job, _watching(watch, window))
         played, others = told["pools"][: len(names)], told["pools"][len(names) :]
@@ -224,6 +235,7 @@ class Generated:
             work={name: count for name, count in counts.items() if count},
             simulated=_simulated(told),
             notes=notes(self.plan.experiment),
+            touches=_touches(told),
         )
 
     def _verdicts(self, point: Point, pool: Pool, played: Mapping[str, Any], run: GeneratedRun) -> Iterable[Verdict]:
@@ -463,6 +475,19 @@ def _simulated(told: Mapping[str, Any]) -> SimulatedPart:
     """Return what was simulated, with the error of the model's pool."""
     way = told["way"]
     return SimulatedPart(warehouses=way["warehouses"], one_in=way["one_in"], error=told["pools"][0]["error"])
+
+
+def _touches(told: Mapping[str, Any]) -> list[ObjectTouches]:
+    """Return what the core counted by table and index; nothing where a part stands for all."""
+    counted = told["census"] if told["way"]["name"] == "exact" else []
+    return [
+        ObjectTouches(
+            name=one["name"],
+            gets=one["gets_per_transaction"],
+            pages={stretch: mean for stretch, mean in zip(STRETCHES, one["distinct"], strict=True) if mean is not None},
+        )
+        for one in counted
+    ]
 
 
 def _part_simulated(part: SimulatedPart, warehouses: int) -> Iterable[Verdict]:

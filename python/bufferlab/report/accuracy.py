@@ -15,6 +15,7 @@ from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.errors import Problem, SpecError
 from bufferlab.report.compare_guard import differing_settings, objections
 from bufferlab.report.compare_sides import MatchedPoint, Sides, asked_of, of_two_folders
+from bufferlab.report.touched import Touched, touched
 from bufferlab.results.metrics import Work
 from bufferlab.results.page_traces import Prediction
 from bufferlab.results.schema import Run
@@ -122,6 +123,8 @@ class Accuracy:
     steps: tuple[StepAccuracy, ...]
     summaries: tuple[Summary, ...]
     stretches: tuple[Stretches, ...]
+    touched: tuple[Touched, ...]
+    """By table and index, where the predicted side is generated and a measured run carries a page trace."""
 
     @property
     def chosen(self) -> PointAccuracy | None:
@@ -143,7 +146,8 @@ class Accuracy:
 def accuracy(measured: SweepFolder, predicted: SweepFolder) -> Accuracy:
     """Join the points of both sweeps and judge each prediction.
 
-    Raises SpecError for sweeps of the wrong source, without a point in common, or with other settings.
+    Raises SpecError for sweeps of the wrong source, without a point in common, or with other settings, and
+    DataFileError for a damaged page trace.
     """
     if PREDICTED_FROM in measured.plan and PREDICTED_FROM not in predicted.plan:
         measured, predicted = predicted, measured
@@ -159,7 +163,7 @@ def accuracy(measured: SweepFolder, predicted: SweepFolder) -> Accuracy:
         what = f"no point has {metric.replace('_', ' ')} on both sides"
         raise SpecError(what, str(predicted.path), "look at the reports of both sweeps for the reason")
     steps, summaries = tuple(_steps(sides.a, metric, points)), tuple(_summaries(points))
-    return Accuracy(sides, metric, points, steps, summaries, tuple(_stretches(points)))
+    return Accuracy(sides, metric, points, steps, summaries, tuple(_stretches(points)), tuple(touched(sides.matched)))
 
 
 def _stretches(points: Sequence[PointAccuracy]) -> Iterable[Stretches]:

@@ -20,6 +20,7 @@ from bufferlab.chapter.blocks import (
 )
 from bufferlab.chapter.points_figure import Axis, dot, points_data, reads_better_on_a_log_axis
 from bufferlab.registry import declared
+from bufferlab.report import touched
 from bufferlab.report.accuracy import Accuracy, PointAccuracy, Summary
 from bufferlab.report.document import Report, stamped
 from bufferlab.report.predicted import doubts, said
@@ -34,6 +35,7 @@ def as_report(accuracy: Accuracy) -> Report:
     a, b = accuracy.sides.a, accuracy.sides.b
     run = a.runs[0].run
     runs = sum(len(point.match.a.ok) for point in accuracy.points)
+    told = tuple(map(touched.table, accuracy.touched))
     report = Report(
         title="accuracy",
         question=f"How right was the model {accuracy.points[0].prediction.model} about {a.sweep.experiment}?",
@@ -52,6 +54,7 @@ def as_report(accuracy: Accuracy) -> Report:
             Section("points", "Points", "", (_table(accuracy),)),
             Section("summary", "Errors", "", (_summary_table(accuracy),)),
             *((Section("steps", "Steps", "", (_steps_table(accuracy),)),) if accuracy.steps else ()),
+            *((Section("touched", "Touched pages", "", told),) if told else ()),
         ),
         checks=(),
         status="ok",
@@ -130,6 +133,7 @@ def as_json(accuracy: Accuracy) -> dict[str, Any]:
             }
             for told in accuracy.summaries
         ],
+        "by_table": [touched.as_json(one) for one in accuracy.touched],
         "chosen": accuracy.chosen.label if accuracy.chosen else None,
         "best": accuracy.best.label,
         "regret": accuracy.regret,

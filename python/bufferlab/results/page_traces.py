@@ -199,6 +199,20 @@ class SimulatedPart(_Strict):
     """
 
 
+STRETCHES = (50, 500, 2000)
+"""Transactions of the stretches whose distinct pages are counted (crates/bufferlab-generate/src/pools.rs, `SPANS`)."""
+
+
+class ObjectTouches(_Strict):
+    """The touches of one table, index or other object of an engine in a measured window."""
+
+    name: str
+    gets: float = Field(ge=0)
+    """Gets and creations for each transaction."""
+    pages: dict[int, Annotated[float, Field(ge=0)]]
+    """Distinct pages in a stretch of so many transactions, in the mean; none for stretches longer than the window."""
+
+
 class GeneratedRun(_Strict):
     """The run whose page accesses were generated: no server did it."""
 
@@ -215,6 +229,11 @@ class GeneratedRun(_Strict):
     simulated: SimulatedPart
     notes: list[str] = []
     """What the experiment asks for and this run has otherwise, in sentences."""
+    touches: list[ObjectTouches] = []
+    """By table and index, in the sweep's first block, whose measured runs keep their traces; else empty.
+
+    Empty too where a part of the database stands for all.
+    """
 
 
 class Prediction(_Strict):

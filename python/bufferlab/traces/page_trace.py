@@ -18,7 +18,8 @@ from bufferlab.results.page_traces import PagesOfObject, PageTrace, page_trace_w
 from bufferlab.results.store import RunRecord
 from bufferlab.results.window import Value
 
-_TOUCHES = ("get", "get_if_in_pool", "create")
+TOUCHES = ("get", "get_if_in_pool", "create")
+"""The kinds of accesses that touch a page."""
 _HINT = "record one: bufferlab run ... --probe page-trace"
 
 
@@ -200,9 +201,17 @@ def read(folder: Path) -> RunTrace:
         failed = traces[0][1]
         what = "was dropped" if failed.status == "dropped" else "failed"
         raise DataFileError(f"the page trace {what}: {failed.reason}", str(folder), failed.hint or _HINT)
-    record, stored = good[0]
-    table, moments = record.page_trace(), (stored.start_ns, stored.window_start_ns, stored.window_end_ns)
-    assert table is not None
+    found = of_run(good[0][0])
+    assert found
+    return found
+
+
+def of_run(record: RunRecord) -> RunTrace | None:
+    """Return the page trace of a run; None where it has no good one. Raises DataFileError for a damaged file."""
+    stored, table = record.run.page_trace, record.page_trace()
+    if stored is None or table is None:
+        return None
+    moments = (stored.start_ns, stored.window_start_ns, stored.window_end_ns)
     start_ns, first_ns, last_ns = (moment or 0 for moment in moments)
     return RunTrace(record, stored, table, (first_ns - start_ns, last_ns - start_ns))
 
@@ -210,7 +219,7 @@ def read(folder: Path) -> RunTrace:
 def accesses_of(rows: pl.DataFrame) -> Accesses:
     """Return the accesses of rows with the columns page, kind and t_s, as stored or as `RunTrace.named` has them."""
     kind = pl.col("kind").to_physical()
-    is_touch, is_drop = kind.is_in([number_of(name) for name in _TOUCHES]), kind == number_of("drop")
+    is_touch, is_drop = kind.is_in([number_of(name) for name in TOUCHES]), kind == number_of("drop")
     kept = rows.select("page", kind.cast(pl.UInt8), "t_s").filter(is_touch | is_drop & is_touch.any().over("page"))
     return Accesses(kept["page"].to_numpy(), kept["kind"].to_numpy(), kept["t_s"].to_numpy())
 

@@ -1,0 +1,50 @@
+"""Counts what a traced run touched in its measured window, by table and index: gets and distinct pages.
+
+A trace does not tell where a transaction ends. A stretch of equally many accesses stands for so many transactions.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bufferlab.results.page_traces import STRETCHES, ObjectTouches
+from bufferlab.traces.page_trace import TOUCHES, RunTrace, number_of
+
+
+def touches(trace: RunTrace) -> list[ObjectTouches]:
+    """Return the touches of each object of the run's database, in the order of their pages."""
+    transactions, objects = trace.work["transaction"], sorted(trace.stored.objects, key=lambda one: one.first_page)
+    rows = trace.table[slice(*trace.window)]
+    kinds = rows["kind"].to_physical().to_numpy()
+    pages = rows["page"].to_numpy()[np.isin(kinds, [number_of(name) for name in TOUCHES])].astype(np.int64)
+    starts = np.array([one.first_page for one in objects])
+    gets = _by_object(pages, starts) / transactions
+    distinct = {
+        stretch: _distinct(pages, starts, stretch / transactions) for stretch in STRETCHES if stretch <= transactions
+    }
+    return [
+        ObjectTouches(
+            name=one.name,
+            gets=float(gets[place]),
+            pages={stretch: float(mean[place]) for stretch, mean in distinct.items()},
+        )
+        for place, one in enumerate(objects)
+    ]
+
+
+def _by_object(pages: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many of the pages belong to each object; pages before the first one's belong to none."""
+    return np.bincount(np.searchsorted(starts, pages, side="right"), minlength=len(starts) + 1)[1:]
+
+
+def _distinct(pages: NDArray[np.int64], starts: NDArray[np.int64], share: float) -> NDArray[np.float64]:
+    """Return the mean number of distinct pages of each object in stretches that are such a share of the accesses."""
+    count = int(1 / share + 1e-9)
+    edges = np.round(np.arange(count + 1) * share * len(pages)).astype(int)
+    found = np.zeros(len(starts))
+    for first, end in pairwise(edges):
+        found += _by_object(np.unique(pages[first:end]), starts)
+    return found / count
