@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control, owned_schema, packages
 from bufferlab.engines.innodb.connection import FORM, connect
-from bufferlab.engines.innodb.family import InnodbFamily, InnodbProcess
+from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.innodb.global_variables import GlobalVariables
 from bufferlab.engines.servers.existing import changes, journal
 from bufferlab.engines.servers.existing.address import parse, private
@@ -135,14 +135,12 @@ def test_a_new_account_with_caching_sha2_password_logs_in_over_tcp(
     """Over a relay to the socket it would not need the server's key."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    configuration = InnodbProcess.configuration
+    configuration = InnodbFamily.configuration
 
-    def listening(self: InnodbProcess, connections: int, settings: Mapping[str, str]) -> str:
-        return configuration(self, connections, settings).replace(
-            "skip_networking", f"port = {port}\nbind_address = 127.0.0.1"
-        )
+    def listening(*given: Any, **named: Any) -> str:
+        return configuration(*given, **named).replace("skip_networking", f"port = {port}\nbind_address = 127.0.0.1")
 
-    monkeypatch.setattr(InnodbProcess, "configuration", listening)
+    monkeypatch.setattr(InnodbFamily, "configuration", listening)
     monkeypatch.setenv("BUFFERLAB_PASSWORD", "a secret")
     keys = {"caching_sha2_password_auto_generate_rsa_keys": "ON"}
     with innodb.folder() as path:

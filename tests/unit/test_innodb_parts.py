@@ -18,13 +18,14 @@ from bufferlab.engines import registry
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import connection, find_mysqld, option_file, packages, program
 from bufferlab.engines.innodb.connection import FORM, connect
-from bufferlab.engines.innodb.family import InnodbProcess
+from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.innodb.find_mysqld import Build, Flavour
 from bufferlab.engines.innodb.option_file import confounds
 from bufferlab.engines.servers import families, user
 from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers.child_process import missing_library
 from bufferlab.engines.servers.existing.address import parse
+from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.workload_conditions import MYSQL
 from bufferlab.engines.workload_conditions import conditions as read_conditions
 from bufferlab.errors import EnvironmentLackingError
@@ -198,8 +199,9 @@ def test_tls_is_switched_off_in_the_words_of_the_version(
 def test_the_command_names_the_data_directory_after_the_option_file(tmp_path: Path) -> None:
     """The server takes --defaults-file only as its first option."""
     build = Build("x", "mysql", "5.7.22", Path("/x/mysqld"), None)
-    process = InnodbProcess(build, tmp_path / "data", tmp_path / "home", None)
-    assert process.command(tmp_path / "my.cnf") == [
+    family, data, home = InnodbFamily("mysql"), tmp_path / "data", tmp_path / "home"
+    server = PrivateServer(family, build, data, home, user=None, login=("root", ""), settings={})
+    assert server.command(tmp_path / "my.cnf") == [
         "/x/mysqld", f"--defaults-file={tmp_path / 'my.cnf'}", f"--datadir={tmp_path / 'data'}",
     ]  # fmt: skip
 

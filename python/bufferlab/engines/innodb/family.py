@@ -42,7 +42,7 @@ from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, Addres
 from bufferlab.engines.servers.family import Family, ReadBack, Work, free_quarter
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.page_sites import PageSites
-from bufferlab.engines.servers.server_process import OnWait, ServerProcess
+from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import SpecError
 from bufferlab.units import GIB, MIB
@@ -52,23 +52,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class InnodbProcess(ServerProcess):
-    """The process of a private MySQL or MariaDB server."""
+class InnodbFamily(Family):
+    """The servers of one of the two flavours."""
 
     socket_name = "mysqld.sock"
     # The folder stands in the option file too. Here `ps` shows it, and a wrapper that keeps the server from reading
     # that file cannot send it to another server's data.
     arguments = ("--defaults-file={conf}", "--datadir={data}")
     failure = staticmethod(failure)
-
-    def configuration(self, connections: int, settings: Mapping[str, str]) -> str:
-        return option_file(self.build, self.data, self.home, self.socket, connections, settings)
-
-
-class InnodbFamily(Family):
-    """The servers of one of the two flavours."""
-
-    process = InnodbProcess
     form = FORM
     unusable = (pymysql.MySQLError,)
     read_only = (1290, 1792, 1836)
@@ -154,6 +145,12 @@ class InnodbFamily(Family):
     def require_safe(self, address: Address) -> None:
         with closing(self.connect(address)) as connection:
             owned_schema.require_safe(connection, address)
+
+    def configuration(
+        self, build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str], *,
+        own_ipc: bool,
+    ) -> str:  # fmt: skip
+        return option_file(build, data, home, socket, connections, settings)
 
     def make_data(
         self, build: Build, database: Path, identity: Identity, knobs: NativeKnobs, settings: Mapping[str, str],

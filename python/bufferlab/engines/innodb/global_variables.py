@@ -17,7 +17,7 @@ from bufferlab.engines.innodb.connection import connect
 from bufferlab.engines.innodb.option_file import VARIABLES, as_asked
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
 from bufferlab.engines.servers.existing.changes import Settings
-from bufferlab.engines.servers.server_process import OnWait
+from bufferlab.engines.servers.signs_of_life import OnWait
 
 _READ_ONLY = 1238
 _DENIED = (1227, 1044)

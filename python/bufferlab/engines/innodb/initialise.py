@@ -18,7 +18,8 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb.failure import failure
 from bufferlab.engines.innodb.option_file import option_file
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.server_process import OnWait, make_data, make_home
+from bufferlab.engines.servers.private_server import make_data, make_home
+from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.user import give
 from bufferlab.errors import EnvironmentLackingError
 

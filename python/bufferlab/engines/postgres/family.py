@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -19,13 +20,21 @@ from bufferlab.engines.postgres import (
     initialise,
     owned_database,
     page_owners,
+    postmaster,
     relation_sizes,
 )
 from bufferlab.engines.postgres.connection import FORM, connect, greet
 from bufferlab.engines.postgres.declaration import DECLARATION
+from bufferlab.engines.postgres.failure import failure
 from bufferlab.engines.postgres.knobs import OFF
-from bufferlab.engines.postgres.postgresql_conf import VARIABLES, as_asked, in_words, read_back, server_settings
-from bufferlab.engines.postgres.postmaster import PostgresProcess
+from bufferlab.engines.postgres.postgresql_conf import (
+    VARIABLES,
+    as_asked,
+    configuration_file,
+    in_words,
+    read_back,
+    server_settings,
+)
 from bufferlab.engines.postgres.server_settings import ServerSettings, contexts_of, refuse_fixed
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import changes
@@ -33,7 +42,7 @@ from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, Addres
 from bufferlab.engines.servers.family import Family, ReadBack, Work, free_quarter
 from bufferlab.engines.servers.identity import DATABASE, Identity
 from bufferlab.engines.servers.memory_limit import MemoryLimit, drop_cached, usable
-from bufferlab.engines.servers.server_process import OnWait
+from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import BufferlabError
 from bufferlab.units import GIB, MIB, format_bytes
@@ -70,7 +79,16 @@ class PostgresFamily(Family):
     flavour = "postgres"
     declaration = DECLARATION
     find = staticmethod(find_postgres.find)
-    process = PostgresProcess
+    socket_name = f".s.PGSQL.{control.PORT}"
+    # In place of the file in its data directory.
+    arguments = ("-D", "{data}", "-c", "config_file={conf}")
+    further_files: ClassVar = {"hba.conf": "local all all scram-sha-256\n", "ident.conf": ""}
+    failure = staticmethod(failure)
+    stop_signal = signal.SIGINT
+    """Fast shutdown: the server rolls transactions back and makes a checkpoint."""
+    own_ipc = True
+    end_processes = staticmethod(postmaster.end_processes)
+    clean_up = staticmethod(postmaster.clean_up)
     form = FORM
     unusable = (psycopg.Error,)
     read_only = (psycopg.errors.ReadOnlySqlTransaction.sqlstate or "",)
@@ -166,6 +184,12 @@ class PostgresFamily(Family):
 
     def require_safe(self, address: Address) -> None:
         owned_database.require_safe(address)
+
+    def configuration(
+        self, build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str], *,
+        own_ipc: bool,
+    ) -> str:  # fmt: skip
+        return configuration_file(data, home, socket.parent, connections, settings, own_ipc=own_ipc)
 
     def make_data(
         self, build: Build, database: Path, identity: Identity, knobs: NativeKnobs, settings: Mapping[str, str],

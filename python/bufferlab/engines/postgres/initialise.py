@@ -10,7 +10,8 @@ from bufferlab.engines.postgres.find_postgres import initdb
 from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import Identity
-from bufferlab.engines.servers.server_process import OnWait, make_data, make_home
+from bufferlab.engines.servers.private_server import make_data, make_home
+from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.user import give
 
 _CHECKSUMS_BY_DEFAULT = (18,)

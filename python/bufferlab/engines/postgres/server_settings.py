@@ -26,7 +26,7 @@ from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.postgres.postgresql_conf import VARIABLES, Told, bytes_of, in_words
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.changes import Settings
-from bufferlab.engines.servers.server_process import OnWait
+from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.units import UnitError, format_bytes
 
 _SESSION, _SERVER = ("user", "superuser", "backend", "superuser-backend"), ("sighup",)

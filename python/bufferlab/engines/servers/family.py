@@ -6,6 +6,7 @@ families: a private server that bufferlab starts (private.py), and one that runs
 
 from __future__ import annotations
 
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from bufferlab.engines.behaviour import HostCheck, NativeKnobs
+from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, AccessDenied, Address, Form, password
@@ -22,7 +23,7 @@ from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.memory_limit import MemoryLimit
 from bufferlab.engines.servers.page_sites import PageSites
-from bufferlab.engines.servers.server_process import OnWait, ServerProcess
+from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.knob import Native
@@ -84,8 +85,6 @@ class Family(ABC):
 
     Raises EnvironmentLackingError when there is none, with the way to get one.
     """
-    process: type[ServerProcess]
-    """The process of a private server."""
     form: Form
     """The form of the family's URLs."""
     unusable: tuple[type[Exception], ...]
@@ -113,6 +112,18 @@ class Family(ABC):
     socket_is_folder = False
     """Whether clients name the folder of a socket, not the socket."""
     stop_after_load_seconds = 300.0
+    socket_name: str
+    """The file name of a private server's socket."""
+    arguments: tuple[str, ...]
+    """The arguments of the server's program, with places for {conf} and {data}: it reads no other option file."""
+    further_files: ClassVar[Mapping[str, str]] = {}
+    """The names and texts of files that a private server needs beside its option file."""
+    failure: Callable[[str, int | None, Path], EngineFailure]
+    """Returns the failure with that text, explained by the exit code (None: it did not end) and the end of the log."""
+    stop_signal = signal.SIGTERM
+    """The signal that asks the server to stop cleanly."""
+    own_ipc = False
+    """Whether a private server gets a separate IPC namespace, where the host allows that."""
     page_size_hint: str
     """The hint of the error about data with pages of another size."""
     page_sites_table: Path
@@ -198,7 +209,17 @@ class Family(ABC):
         Before: `make_sure_of` was called. Runs no such code.
         """
 
-    # A private server's data.
+    # A private server and its data.
+
+    @abstractmethod
+    def configuration(
+        self, build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str], *,
+        own_ipc: bool,
+    ) -> str:  # fmt: skip
+        """Return the text of the option file: this many connections, then `settings` by the server's names.
+
+        The server must listen on `socket` and on nothing else. Raises EngineFailure when it refuses a setting.
+        """
 
     @abstractmethod
     def make_data(
@@ -220,6 +241,15 @@ class Family(ABC):
         """
 
     # Only some families override these.
+
+    def end_processes(self, data: Path, build: Build) -> None:  # noqa: B027 - most servers are one process.
+        """Kill the processes that a killed server left: a stopped one does not see its end, and keeps its client."""
+
+    def clean_up(self, data: Path, build: Build, *, own_ipc: bool) -> None:  # noqa: B027 - most leave nothing.
+        """Remove what a killed server has left outside its folders. Called after its first process is gone.
+
+        After: no process of the server lives.
+        """
 
     def flavour_of(self, told: str) -> Flavour:
         """Return the flavour of a running server, by its answer to `version_query`."""

@@ -1,24 +1,41 @@
-"""A private server as a context: started and ready inside it, stopped and gone after it."""
+"""A private server as a context: started and ready inside it, stopped and gone after it.
+
+It listens on a Unix socket in a folder that only its user may enter, and on nothing else. What differs between servers
+is its family's to tell. Knows neither data, accounts nor workloads.
+"""
 
 from __future__ import annotations
 
+import os
+import secrets
+import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
+from bufferlab import marked
 from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, STATEMENT_SECONDS, AccessDenied, Address, private
 from bufferlab.engines.servers.family import Family
 from bufferlab.engines.servers.identity import DATABASE
 from bufferlab.engines.servers.page_sites import Recording
-from bufferlab.engines.servers.server_process import READY_SECONDS, OnWait
-from bufferlab.engines.servers.user import require_reachable
+from bufferlab.engines.servers.signs_of_life import OnWait
+from bufferlab.engines.servers.user import give, require_reachable
+from bufferlab.errors import EnvironmentLackingError
 
+INITIALISE_SECONDS = 300.0
+READY_SECONDS = 120.0
 STOP_SECONDS = 120.0
 _SILENT_HINT = "it was stopped or waited for its device: see its log, and the kernel's (dmesg)"
+_SOCKET_BYTES_MAX = 107
+"""sun_path of sockaddr_un has 108 bytes, one of them the end (unix(7))."""
+_SHORT = "bufferlab-socket-"
+_POLL_SECONDS = 0.05
 
 
 class PrivateServer:
@@ -50,20 +67,39 @@ class PrivateServer:
         watch: Recording | None = None,
         group: Path | None = None,
     ) -> None:
-        self.family, self.build = family, build
-        self._process = family.process(build, data, home, user)
-        self._process.watch, self._process.group = watch, group
-        self._user, self._login, self._settings, self._connections = user, login, dict(settings), connections
-        self._on_wait, self._ready_seconds, self._stop_seconds = on_wait, ready_seconds, stop_seconds
-        self._silence: str | None = None
+        """Its `user` will own `home`, which holds its configuration, socket, log and temporary files.
+
+        `settings` have the server's names. `watch` is the trace of its page accesses, from its start on. `group` is
+        the cgroup.procs of the group that the process joins before it becomes the server.
+        """
+        self.family, self.build, self.data, self.home = family, build, data, home
+        self.log = home / "server.log"
+        """The path of the server's error log."""
+        self.socket = home / family.socket_name
+        """The path of the Unix socket on which the server listens; final once it was started."""
         self.conf = ""
         """The text of the server's option file; empty until it was started."""
+        self._user, self._login, self._settings, self._connections = user, login, settings, connections
+        self._on_wait, self._ready_seconds, self._stop_seconds = on_wait, ready_seconds, stop_seconds
+        self._watch, self._group = watch, group
+        self._short = ExitStack()
+        """Holds the folder of a socket whose path would be too long in `home`."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._own_ipc = False
+        self._abandoned = False
+        self._silence: str | None = None
 
     @property
     def address(self) -> Address:
         """The workload's database of this server, as the current login (`log_in_as`) reaches it."""
         socket = self.socket.parent if self.family.socket_is_folder else self.socket
         return private(str(socket), *self._login, DATABASE, self.family.form.port)
+
+    @property
+    def pid(self) -> int:
+        """The server's process id, once it was started."""
+        assert self._process is not None
+        return self._process.pid
 
     def connect(self, database: str | None = None, *, patient: bool = False) -> Any:
         """Open a control connection as the current login; the caller closes it.
@@ -81,59 +117,44 @@ class PrivateServer:
             self.family.connect(self.address, self.family.system_database, seconds=self.answer_seconds).close()
         except AccessDenied as error:
             hint = "the data is of another load: delete it, it is loaded again"
-            raise EngineFailure("data", str(error), str(self._process.data), hint) from error
+            raise EngineFailure("data", str(error), str(self.data), hint) from error
         except self.family.unanswered:
             return False
         return True
 
     def __enter__(self) -> Self:
-        require_reachable(self._process.data, self._user)
-        require_reachable(self._process.home.parent, self._user)
+        require_reachable(self.data, self._user)
+        require_reachable(self.home.parent, self._user)
         try:
-            self.conf = self._process.start(self._connections, self._settings)
-            self._process.wait_until(self.answers, self._on_wait, self._ready_seconds)
+            self._start()
+            self._wait_until_it_answers()
         except BaseException:
-            self._process.kill()
+            self._kill()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None and not self._process.abandoned:
-            self._process.stop(self._on_wait, self._stop_seconds)
+        if error is None and not self._abandoned:
+            self._stop()
             return
         code = self._died()
-        self._process.kill()
+        self._kill()
         if self._silence is not None:
             raise EngineFailure("engine", self._silence, str(self.log), _SILENT_HINT) from error
-        if self._process.abandoned:
+        if self._abandoned:
             return
         # The exception is most often not the cause: connections break because their server is gone.
         if code is not None and isinstance(error, Exception):
-            raise self._process.failure("the server ended while it was used", code, self.log) from error
-
-    @property
-    def socket(self) -> Path:
-        """The path of the Unix socket on which the server listens."""
-        return self._process.socket
-
-    @property
-    def pid(self) -> int:
-        """The server's process id, once it was started."""
-        return self._process.pid
-
-    @property
-    def log(self) -> Path:
-        """The path of the server's error log."""
-        return self._process.log
+            raise self.family.failure("the server ended while it was used", code, self.log) from error
 
     def listen(self) -> None:
         """Greet the server, and kill it when it does not answer, so that everything that waits for it ends.
 
         Called from a second thread during one long statement, whose own connection cannot tell slow from stopped.
         """
-        if self._silence is not None or self._process.ended() is not None:
+        if self._silence is not None or self._ended() is not None:
             return
         asked = time.monotonic()
         try:
@@ -143,22 +164,74 @@ class PrivateServer:
             if time.monotonic() - asked < self.answer_seconds:
                 return
             self._silence = f"the server has not answered for {self.answer_seconds:g} s, and was killed"
-            self._process.terminate_now()
+            self.abandon()
 
     def abandon(self) -> None:
-        """Kill the server, because its data is not needed any more. Statements that are running on it fail.
+        """Kill the server at once, because its data is not needed any more. Statements that are running on it fail.
 
-        May be called from another thread.
+        May be called from another thread, and does not wait for the server's end.
         """
-        self._process.terminate_now()
+        self._abandoned = True
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            self.family.end_processes(self.data, self.build)
 
-    def require_alive(self) -> None:
+    def require_alive(self, what: str = "the server ended while it was used") -> None:
         """Raise EngineFailure, with the end of the log, when the server has ended."""
-        self._process.require_alive("the server ended while it was used")
+        if (code := self._ended()) is not None:
+            raise self.family.failure(what, code, self.log)
 
     def log_in_as(self, user: str, password: str) -> None:
         """Use this login for every later connection."""
         self._login = (user, password)
+
+    def command(self, conf: Path) -> list[str]:
+        """Return the command that runs the server in the foreground."""
+        arguments = [argument.format(conf=conf, data=self.data) for argument in self.family.arguments]
+        return [str(self.build.binary), *arguments]
+
+    def _start(self) -> None:
+        make_home(self.home, self._user)
+        self.socket = self._place_socket()
+        self._own_ipc = self.family.own_ipc and child_process.can_own_ipc(self._user)
+        self.conf = self.family.configuration(
+            self.build, self.data, self.home, self.socket, self._connections, self._settings, own_ipc=self._own_ipc
+        )
+        for name, text in {"engine.conf": self.conf, **self.family.further_files}.items():
+            path = self.home / name
+            path.write_text(text)
+            path.chmod(0o600)
+            give(path, self._user)
+        # We open the log and the server inherits it, so that it also has what the loader and a dying server say.
+        with self.log.open("ab") as log:
+            give(self.log, self._user)
+            self._process = child_process.start(
+                self.command(self.home / "engine.conf"),
+                user=self._user,
+                libraries=self.build.libraries,
+                output=log,
+                folder=self.home,
+                own_ipc=self._own_ipc,
+                group=self._group,
+                watch=self._watch.attach if self._watch else None,
+                preload=self._watch.preload(self.home) if self._watch else None,
+            )
+
+    def _wait_until_it_answers(self) -> None:
+        """Raise EngineFailure when the process ends first, or is not ready in time and is killed."""
+        deadline = time.monotonic() + self._ready_seconds
+        while not self.answers():
+            self.require_alive("the server did not start")
+            if time.monotonic() > deadline:
+                self._kill()
+                raise self.family.failure(f"the server was not ready after {self._ready_seconds:g} s", None, self.log)
+            self._on_wait("starting")
+            time.sleep(_POLL_SECONDS)
+
+    def _ended(self) -> int | None:
+        """Return the exit code; None while the server lives, and before it was started."""
+        return None if self._process is None else self._process.poll()
 
     def _died(self) -> int | None:
         """Return the server's exit code, None while it lives.
@@ -166,6 +239,101 @@ class PrivateServer:
         Waits up to a second, because a connection breaks before its server's process is gone.
         """
         deadline = time.monotonic() + 1.0
-        while (code := self._process.ended()) is None and time.monotonic() < deadline:
+        while (code := self._ended()) is None and time.monotonic() < deadline:
             time.sleep(0.02)
         return code
+
+    def _stop(self) -> None:
+        """Ask the server to stop and wait for it; afterwards no process of it lives.
+
+        Raise EngineFailure when it takes too long, and is killed, or when it ends badly.
+        """
+        assert self._process is not None
+        try:
+            self.require_alive("the server ended by itself")
+            self._process.send_signal(self.family.stop_signal)
+            deadline = time.monotonic() + self._stop_seconds
+            while self._ended() is None:
+                if time.monotonic() > deadline:
+                    what = f"the server did not stop within {self._stop_seconds:g} s, and was killed"
+                    raise self.family.failure(what, None, self.log)
+                self._on_wait("stopping")
+                time.sleep(_POLL_SECONDS)
+            if self._ended() != 0:
+                raise self.family.failure("the server did not stop cleanly", self._ended(), self.log)
+        finally:
+            self._kill()
+
+    def _kill(self) -> None:
+        """Kill the server if it still lives, wait for its end, and remove its socket. May be called again."""
+        if self._process is not None:  # A socket that was there before we started a server belongs to somebody else.
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            self._process.wait()
+            with suppress(OSError):
+                self.socket.unlink()
+            self.family.clean_up(self.data, self.build, own_ipc=self._own_ipc)
+        self._short.close()
+
+    def _place_socket(self) -> Path:
+        """Return the socket's path: in the server's folder or, if that path is too long, in a short private folder.
+
+        Raise EnvironmentLackingError when a socket is there already.
+        """
+        socket = self.home / self.family.socket_name
+        # The server also makes a lock (socket.lock), whose path must fit too.
+        if len(os.fsencode(socket)) > _SOCKET_BYTES_MAX - len(".lock"):
+            place = Path("/tmp").resolve()
+            marked.remove_leftovers(place, f"{_SHORT}*")
+            short = self._short.enter_context(marked.folder(place, f"{_SHORT}{secrets.token_hex(8)}"))
+            give(short, self._user)
+            socket = short / self.family.socket_name
+        if socket.exists() or socket.is_symlink():
+            raise EnvironmentLackingError(
+                "there is a socket already: another server may be using this folder",
+                str(socket),
+                "each run needs a folder of its own; remove it if no server runs",
+            )
+        return socket
+
+
+def make_home(home: Path, user: tuple[int, int] | None) -> None:
+    """Make the server's folder (mode 0700, owned by `user`) with a tmp/ in it; both may exist already."""
+    for folder in (home, home / "tmp"):
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        folder.chmod(0o700)
+        give(folder, user)
+
+
+def make_data(
+    command: Sequence[str],
+    build: Build,
+    home: Path,
+    user: tuple[int, int] | None,
+    failure: Callable[[str, int | None, Path], EngineFailure],
+    on_wait: OnWait,
+    *,
+    stdin: IO[Any] | int = subprocess.DEVNULL,
+    own_ipc: bool = False,
+) -> None:
+    """Run the program that makes a data directory, to its end; raise `failure` of its log when it did not succeed."""
+    log = home / "initialise.log"
+    with log.open("ab") as output:
+        give(log, user)
+        running = child_process.start(
+            command, user=user, libraries=build.libraries, output=output, folder=home, stdin=stdin, own_ipc=own_ipc
+        )
+    deadline = time.monotonic() + INITIALISE_SECONDS
+    try:
+        while running.poll() is None:
+            if time.monotonic() > deadline:
+                raise failure(f"the data directory was not made within {INITIALISE_SECONDS:g} s", None, log)
+            on_wait("initialising")
+            time.sleep(_POLL_SECONDS)
+    finally:
+        if running.poll() is None:
+            running.kill()
+            running.wait()
+    if running.returncode != 0:
+        raise failure("the data directory could not be made", running.returncode, log)

@@ -11,14 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from bufferlab.engines.behaviour import EngineFailure, OnEvent
 
-if TYPE_CHECKING:
-    from bufferlab.engines.servers.server_process import OnWait
-
 _SECONDS = 1.0
+
+OnWait = Callable[[str], None]
+"""Called now and then with what is waited for, such as "starting"; may raise to give up."""
 
 
 def patience(on_event: OnEvent, cancelled: Callable[[], bool]) -> OnWait:

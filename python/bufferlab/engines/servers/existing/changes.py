@@ -22,7 +22,7 @@ from bufferlab.engines.behaviour import EngineFailure, failure_of
 from bufferlab.engines.servers.existing import journal
 from bufferlab.engines.servers.existing.address import Address, Form, parse
 from bufferlab.engines.servers.existing.journal import Journal, Record
-from bufferlab.engines.servers.server_process import OnWait
+from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.errors import BufferlabError, DataFileError, EnvironmentLackingError, Problem
 
 ALLOW = "--allow-online-changes"

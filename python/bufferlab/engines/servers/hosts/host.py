@@ -9,8 +9,7 @@ from typing import Any
 from bufferlab.engines.behaviour import EngineFailure, OnEvent
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.family import Family
-from bufferlab.engines.servers.server_process import OnWait
-from bufferlab.engines.servers.signs_of_life import patience
+from bufferlab.engines.servers.signs_of_life import OnWait, patience
 
 _NOT_THE_CORES = ("database", "knobs", "program", "allow_online_changes")
 """Entries of a job that the core does not take."""
