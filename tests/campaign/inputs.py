@@ -24,6 +24,7 @@ import polars as pl
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.execute.run import backend
 from bufferlab.models.other_pools import other_pools
+from bufferlab.results import page_traces
 from bufferlab.results.keys import canonical_json
 from bufferlab.results.schema import FORMAT_VERSION, LATENCY_COLUMNS, SAMPLE_COLUMNS
 from bufferlab.results.store import OTHER_POOLS_FILE
@@ -538,7 +539,7 @@ class OtherPools(_Folder):
         Family.__init__(self, folder, corpus)
         passes = [(page, GET) for page in range(80)]
         swept = traced.build(folder / "template-in", passes, passes, reads=80)
-        swept.write_other_pools(other_pools(swept, lambda _share: None)[0])
+        swept.write_other_pools(page_traces.OtherPools(of=other_pools(swept, lambda _share: None)[0]))
         self.path = folder / "sweep"
         self.begin_with(swept.path.rename(folder / "template-whole"))
 
