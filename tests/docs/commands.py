@@ -59,6 +59,8 @@ EXCUSED: dict[str, str] = {
     "./bufferlab predict runs/buffer-size-20260101-120000 --sweep pool_size=10%,20%,30%,40%,50%": "as the one above",
     "./bufferlab predict buffer-size --engine mysql --server mysql-5.7 --set warehouses=4 "
     "--sweep pool_size=15%,25%,60%": "tests/unit/test_generated.py predicts smaller databases",
+    "./bufferlab predict hot-rows --quick": "tests/unit/test_generated.py predicts hot rows",
+    "./bufferlab predict hot-rows --engine mysql --server mysql-5.7 --sweep hot_rows=500,1000,2000": "as the one above",
     "./bufferlab predict buffer-size --engine postgres --server postgres-17 --set warehouses=4 "
     "--sweep pool_size=12%,25%,40%,70%": "as the one above",
     "./bufferlab run buffer-size --engine postgres --server postgres-17 --warehouses 4 "

@@ -105,12 +105,12 @@ class Curve:
     xs: tuple[float, ...]
     ys: tuple[float, ...]
     series: int
-    end: str = ""
-    """A word at its right end, beside the axes."""
     look: Look = "line"
     """A dashed line lets another be seen that runs with it. A yardstick is wide, dashed and below all others, so that
     it is seen where another line covers it; a floor is dotted. These two have no markers.
     """
+    end: str = ""
+    """A word at its right end, beside the axes."""
 
 
 @dataclass(frozen=True)

@@ -211,7 +211,7 @@ def predicted(analysis: Analysis) -> Section | None:
     reads = f"Reads per {WORK[unit]} (pages)"
     first = found[0][1]
     if first.traced:
-        brief: tuple[str, ...] = ("Point", "Pool", reads, "LRU", "OPT", "Measured", "Error")
+        brief: tuple[str, ...] = ("Point", "Pool", reads, "LRU", "OPT", "Measured", "Error", "Error at the own point")
         heads = (brief[0], brief[1], "Frames", reads, "Misses (gets)", *brief[3:])
         rows = [_cells(label, prediction, prediction.traced, unit) for label, prediction in found if prediction.traced]
         about, caption = own_point(first.traced), _CAPTION
@@ -241,6 +241,7 @@ def _cells(label: str, prediction: Prediction, traced: TracedRun, unit: Work) ->
         f"{prediction.opt.reads / work:.4g}" if prediction.opt else "",
         f"{traced.measured_reads / work:.4g}" if prediction.is_traced_point else "",
         words.signed_share(of_model) if of_model is not None else "",
+        words.signed_share(traced.own_error),
     )
 
 
