@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from bufferlab.engines.behaviour import failure_of
-from bufferlab.engines.native import run_core
+from bufferlab.engines.native import native, run_core
 from support.core import ROOT
 
 
@@ -37,3 +38,15 @@ def test_the_jobs_of_the_mysql_client_fail_at_the_server_that_is_not_there(tmp_p
         with pytest.raises(Exception, match="socket") as refused:
             bench.run_core(server, identity, workload, 1, sending, None)
         assert failure_of(refused.value).kind == "io"
+
+
+def test_the_job_of_generated_accesses_counts_the_same_gets_for_every_pool() -> None:
+    bench = importlib.import_module("generate")
+    jobs = [{**bench.job_of(1, 100, 500, model), "connections": 2} for model in bench.MODELS]
+    lru, model = (json.loads(native().generate(json.dumps(job), None)) for job in jobs)
+    assert lru["way"]["name"] == model["way"]["name"] == "exact"
+    assert lru["pools"][0]["gets"] == model["pools"][0]["gets"] > 10_000
+    for told in (lru, model):
+        (pool,) = told["pools"]
+        assert pool["warm_up_transactions"] == 0
+        assert pool["misses"] <= pool["evictions"] + pool["frames_used"] <= pool["misses"] + pool["creates"]
