@@ -199,3 +199,16 @@ def points_data(plot: PointsPlot, id: str, title: str) -> Table:
     heads = ("n", "mean", "95 % from", "to", "runs")
     columns = (Column("Point", numeric=False), *(Column(head) for head in heads))
     return Table(f"{id}-data", f"Data: {title}", columns, tuple(rows), plot.y_label, folded=True)
+
+
+def side_by_side(plots: Sequence[PointsPlot], id: str, title: str) -> tuple[PointsPlot | PanelsPlot, Table]:
+    """Return plots of one metric as one picture, and their data as one table whose rows name the panel."""
+    parts = [points_data(plot, id, title) for plot in plots]
+    if len(plots) == 1:
+        return plots[0], parts[0]
+    rows = tuple(
+        Row((f"{plot.title}, {row.cells[0]}", *row.cells[1:]))
+        for plot, part in zip(plots, parts, strict=True)
+        for row in part.rows
+    )
+    return PanelsPlot(tuple(plots), is_one_metric=True), replace(parts[0], rows=rows)

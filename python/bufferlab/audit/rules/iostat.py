@@ -192,16 +192,21 @@ def sectors_as_kib(case: Case) -> Iterator[Finding]:
 
     Yield a finding for each column with rows that are twice the product of the other two.
     """
+    for seen in _by_column(case):
+        found = [one for one in seen if _is_double(one)]
+        if found:
+            yield _sectors_as_kib_finding(found, len(seen))
+
+
+def _by_column(case: Case) -> Iterator[list[_Seen]]:
+    """Yield the rows of each column of bytes per second of each file, with what requests and size make of them."""
     for evidence in case.files:
         columns: dict[str, list[_Seen]] = {}
         for report in evidence.reports:
             for device, row in report.devices.items():
                 for name, said, should in _products(row):
                     columns.setdefault(name, []).append((report, device, name, said, should))
-        for seen in columns.values():
-            found = [one for one in seen if _is_double(one)]
-            if found:
-                yield _sectors_as_kib_finding(found, len(seen))
+        yield from columns.values()
 
 
 def _is_double(one: _Seen) -> bool:
@@ -243,16 +248,10 @@ def request_sizes(case: Case) -> Iterator[Finding]:
 
     Yield a finding for each column with such rows.
     """
-    for evidence in case.files:
-        columns: dict[str, list[_Seen]] = {}
-        for report in evidence.reports:
-            for device, row in report.devices.items():
-                for name, said, should in _products(row):
-                    columns.setdefault(name, []).append((report, device, name, said, should))
-        for seen in columns.values():
-            found = [one for one in seen if abs(one[3] / one[4] - 1) > 2 * _KNOWN and not _is_double(one)]
-            if found:
-                yield _request_sizes_finding(found, len(seen))
+    for seen in _by_column(case):
+        found = [one for one in seen if abs(one[3] / one[4] - 1) > 2 * _KNOWN and not _is_double(one)]
+        if found:
+            yield _request_sizes_finding(found, len(seen))
 
 
 def _request_sizes_finding(found: list[_Seen], rows: int) -> Finding:

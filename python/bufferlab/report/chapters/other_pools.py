@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PanelsPlot, PointsPlot, Row, Section, Series, Table
-from bufferlab.chapter.points_figure import dot, points_data, reads_better_on_a_log_axis
+from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.points_figure import dot, reads_better_on_a_log_axis, side_by_side
 from bufferlab.engines import registry as engines
 from bufferlab.report.chapters.without_a_run import DOUBTED, LABEL, WithoutRun, curve_of, with_series_alike, without_run
 from bufferlab.report.predicted import own_point, verdicts_said
@@ -96,18 +96,7 @@ def _lead(groups: Sequence[_Group]) -> Iterator[str]:
 def _figure(analysis: Analysis, groups: Sequence[_Group]) -> Figure:
     plots = with_series_alike([_plot(analysis, group) for group in groups])
     title = f"{_TITLE}, by the page trace of one run"
-    if len(plots) == 1:
-        shown: PointsPlot | PanelsPlot = plots[0]
-        rows = points_data(plots[0], _ID, title)
-    else:
-        shown = PanelsPlot(tuple(plots), is_one_metric=True)
-        parts = [points_data(plot, _ID, title) for plot in plots]
-        every = tuple(
-            Row((f"{plot.title}, {row.cells[0]}", *row.cells[1:]))
-            for plot, part in zip(plots, parts, strict=True)
-            for row in part.rows
-        )
-        rows = Table(parts[0].id, parts[0].title, parts[0].columns, every, parts[0].caption, folded=True)
+    shown, rows = side_by_side(plots, _ID, title)
     alt = f"{plots[0].y_label} over the buffer pool: the predicted line of the model beside the measured points."
     caption = _CAPTION + (_OF_RUNS if any(group.without for group in groups) else "")
     return Figure(_ID, title, alt, caption, shown, rows)

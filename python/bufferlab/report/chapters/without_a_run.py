@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
-from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PanelsPlot, PointsPlot, Row, Section, Series, Table
-from bufferlab.chapter.points_figure import Axis, dot, points_data, reads_better_on_a_log_axis
+from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.points_figure import Axis, dot, reads_better_on_a_log_axis, side_by_side
 from bufferlab.engines import registry as engines
 from bufferlab.report.predicted import SEEDS, verdicts_said
 from bufferlab.results.metrics import WORK, Work, per_work
@@ -154,16 +154,7 @@ def _figure(analysis: Analysis, found: WithoutRun) -> Figure | None:
     title = f"Reads per {WORK[found.unit]}: measured, and predicted without any run"
     caption = f"Measured: means with 95 % intervals where there are several runs. Predicted: the same. {SEEDS}"
     alt = f"{plots[0].y_label} over {plots[0].x_label}: the line without any run beside the measured points."
-    parts = [points_data(plot, _ID, title) for plot in plots]
-    if len(plots) == 1:
-        return Figure(_ID, title, alt, caption, plots[0], parts[0])
-    rows = tuple(
-        Row((f"{plot.title}, {row.cells[0]}", *row.cells[1:]))
-        for plot, part in zip(plots, parts, strict=True)
-        for row in part.rows
-    )
-    data = Table(parts[0].id, parts[0].title, parts[0].columns, rows, parts[0].caption, folded=True)
-    return Figure(_ID, title, alt, caption, PanelsPlot(tuple(plots), is_one_metric=True), data)
+    return Figure(_ID, title, alt, caption, *side_by_side(plots, _ID, title))
 
 
 def _plot(analysis: Analysis, found: WithoutRun, group: Group) -> PointsPlot | None:
