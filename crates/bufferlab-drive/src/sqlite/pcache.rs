@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use rusqlite::ffi::{self, sqlite3_pcache, sqlite3_pcache_page};
 
 use super::frames::Frame;
-use super::page_trace::{Holder, taken};
+use super::page_trace::Holder;
 use super::pool::{Create, Pool, PoolCounters};
 
 static MAIN_COUNTERS: OnceLock<Arc<PoolCounters>> = OnceLock::new();
@@ -64,8 +64,8 @@ unsafe extern "C" fn create(page_bytes: c_int, extra_bytes: c_int, purgeable: c_
         _ => Arc::default(),
     };
     let mut pool = Pool::new(page_bytes as usize, extra_bytes as usize, purgeable, counters);
-    if purgeable {
-        pool.record(RECORDER.get().and_then(taken));
+    if let Some(holder) = RECORDER.get().filter(|_| purgeable) {
+        pool.record(Arc::clone(holder));
     }
     Box::into_raw(Box::new(pool)).cast()
 }
