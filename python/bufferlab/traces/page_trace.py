@@ -175,7 +175,7 @@ class RunTrace:
     @cached_property
     def values(self) -> dict[str, Value]:
         """Return every derived value of the run."""
-        return self.record.registry.values(self.samples)
+        return self.record.values()
 
     @cached_property
     def work(self) -> dict[str, int]:
