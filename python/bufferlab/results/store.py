@@ -1,7 +1,8 @@
 """The sweep folder on disk: created, published run by run without half-written files, opened with suspicion.
 
-It stores and returns; it computes no figure. Publication is the usual recipe (rename(2), fsync(2)): write beside, fsync
-the files, rename, fsync the parent. A crash leaves a whole run or a marked `.tmp-*` folder, which the next one removes.
+It stores and returns; figures are computed by the formulas of the metrics. Publication is the usual recipe (rename(2),
+fsync(2)): write beside, fsync the files, rename, fsync the parent. A crash leaves a whole run or a marked `.tmp-*`
+folder, which the next one removes.
 """
 
 from __future__ import annotations
