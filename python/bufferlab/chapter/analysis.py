@@ -228,10 +228,6 @@ class Analysis:
         found = self.fit(metric)
         return found.mean(point.index) if found and point.index in found.points else None
 
-    def cell(self, metric: str, point: PointRuns) -> str:
-        """Return the mean of a point's runs as every table shows it."""
-        return words.cell(self.metric(metric), self.mean(metric, point))
-
     def verdicts(self, metric: str, group: Group) -> SweepVerdict | None:
         """Return the verdicts along one group; None when fewer than two of its points have the metric."""
         found = self.fit(metric)

@@ -33,9 +33,11 @@ def point_table(
         heads = {head: of for head, of in heads.items() if not isinstance(of, str) or analysis.fit(of) is not None}
     name = name or analysis.name_of
 
+    def cell(of: str | Callable[[PointRuns], str], point: PointRuns) -> str:
+        return words.cell(analysis.metric(of), analysis.mean(of, point)) if isinstance(of, str) else of(point)
+
     def row(point: PointRuns) -> Row:
-        cells = (analysis.cell(of, point) if isinstance(of, str) else of(point) for of in heads.values())
-        return Row((name(point), str(len(point.ok)), *cells))
+        return Row((name(point), str(len(point.ok)), *(cell(of, point) for of in heads.values())))
 
     columns = (Column("Point", numeric=False), Column("n"), *map(Column, heads))
     rows = point_rows(analysis.points, len(columns), row, name) if heads else ()
