@@ -157,7 +157,10 @@ def test_the_time_figure_has_every_run_and_marks_the_warm_up(ordinary: Report) -
     assert trace.t_s[0] == pytest.approx(1.0)
 
 
-def test_one_run_a_point_claims_no_difference(tmp_path: Path) -> None:
+def test_one_run_a_point_claims_no_difference_where_no_scatter_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bufferlab.chapter.known.COUNTED", {})
     found = report(tmp_path, Sweep(blocks=1))
     assert found.answer.endswith("but each point ran once (n = 1), so no difference is claimed.")
     assert found.steps is None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
-from bufferlab.chapter import words
+from bufferlab.chapter import known, words
 from bufferlab.knob import UNLIMITED, Value
 from bufferlab.results import metrics
 from bufferlab.results.check import SettingWords
@@ -220,7 +220,10 @@ class Analysis:
             values = [value for point in self.points for value in point.values(metric)]
             comparisons = self._comparisons({value[0] for value in values})
             scale = self.metric(metric).scale
-            self._fits[metric] = fit(values, comparisons=comparisons, scale=scale) if values else None
+            runs = {point.index: point.ok for point in self.points} if not phase_of(metric)[0] else {}
+            scatter = known.deviations(runs, self.metric(metric))
+            fitted = fit(values, comparisons=comparisons, scale=scale, known_scatter=scatter) if values else None
+            self._fits[metric] = fitted
         return self._fits[metric]
 
     def mean(self, metric: str, point: PointRuns) -> Estimate | None:

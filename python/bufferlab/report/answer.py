@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from bufferlab.chapter import words
+from bufferlab.chapter import known, words
 from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Banner
 from bufferlab.engines import registry as engines
@@ -16,6 +16,7 @@ from bufferlab.knob import Value
 from bufferlab.report import findings, predicted
 from bufferlab.results.schema import Run
 from bufferlab.results.sweep_checks import MeasuredRun
+from bufferlab.stats.known_scatter import CLAIM_TIMES, source
 from bufferlab.stats.verdict import SweepVerdict
 from bufferlab.workloads import registry as workloads
 
@@ -177,14 +178,16 @@ def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
 
 
 def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
-    """Yield the sentence on the first count that the workload compares, before one on a time: counts repeat."""
+    """Yield the sentence on the first count that the workload compares, before one on a time: counts repeat.
+
+    A count whose ends are resolved is told rather than one whose ends are not.
+    """
     if not analysis.metric(metric).is_timed:
         return
     counts = (name for name in analysis.compared if analysis.metric(name).work and not analysis.metric(name).is_timed)
-    for name in counts:
-        if (found := analysis.verdicts(name, group)) is not None:
-            yield _sentence(analysis, analysis.distinct(group, name), name, found)
-            return
+    told = [(name, found) for name in counts if (found := analysis.verdicts(name, group)) is not None]
+    for name, found in sorted(told, key=lambda pair: not pair[1].span.resolved)[:1]:
+        yield _sentence(analysis, analysis.distinct(group, name), name, found)
 
 
 def _alike(analysis: Analysis, group: Group) -> Iterator[str]:
@@ -214,7 +217,7 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
     if blocked:
         return f"{title}: not resolved ({blocked})."
     route, ends = _route(analysis, points[0], points[-1]), _ends(analysis, metric, points[0], points[-1])
-    basis = f"95 % intervals, {words.plural(min(len(point.values(metric)) for point in points), 'run')} a point"
+    basis = _basis(analysis, metric, found, min(len(point.values(metric)) for point in points))
     if shape in ("falls_at_every_step", "rises_at_every_step", "falls_overall", "rises_overall"):
         verb, more = ("fall", "less") if shape.startswith("falls") else ("rise", "more")
         resolved = f"; {sum(step.resolved for step in found.steps)} of {len(found.steps)} steps are resolved"
@@ -239,6 +242,21 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
         return f"{title} go {ends} {route}, but {runs} of a point scatter too much to tell a change from chance."
     overall = f"{words.signed_change(span, unit)} overall{words.could_find(span, unit)}"
     return f"{title}: no step is resolved {route} ({overall}; {basis})."
+
+
+def _basis(analysis: Analysis, metric: str, found: SweepVerdict, runs: int) -> str:
+    """Return what the claims of a sentence rest on: the sweep's own intervals, or the known scatter of its counts."""
+    each = f"{words.plural(runs, 'run')} a point"
+    steps = [step.estimate for step in found.steps if not step.estimate.identical]
+    times = [step.times for step in steps if step.times is not None]
+    if not times:
+        return f"95 % intervals, {each}"
+    if len(times) < len(steps):
+        return f"{each}; 95 % intervals, or {CLAIM_TIMES:g} times what two runs of this metric differ by"
+    least = "the step is" if len(found.steps) == 1 else "the smallest step is"
+    shown = f"{min(times):.0f}" if min(times) >= 10 else f"{min(times):.1f}"
+    n = known.runs(analysis.metric(metric))
+    return f"{each}; {least} {shown} times what two runs of this metric differ by, n = {n}"
 
 
 def _ends(analysis: Analysis, metric: str, first: PointRuns, last: PointRuns) -> str:
@@ -291,6 +309,12 @@ def _noise(analysis: Analysis, metric: str) -> str | None:
     fit = analysis.fit(metric)
     if fit is None:
         return None
+    if any(fit.step(a, b).times is not None for a, b in fit.comparisons):
+        return (
+            "So few runs do not tell how much another would differ. A step of a count is claimed where it is more "
+            f"than {CLAIM_TIMES:g} times what two runs differ by: {source()} told that, not this sweep. "
+            "--repetitions 5 tells this sweep's own scatter."
+        )
     if len(fit.blocks) < 2:
         return (
             "One repetition (n = 1): how much another run would differ is not known, so no difference between points "
