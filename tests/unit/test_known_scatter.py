@@ -129,6 +129,12 @@ def test_one_run_a_point_claims_the_steps_of_counts_and_says_what_they_rest_on(t
     assert directions["transactions_per_s"] == "no_interval"
 
 
+def test_two_runs_that_hardly_differ_claim_the_step_of_a_count(tmp_path: Path) -> None:
+    found = answer(Analysis.of(build(tmp_path, Sweep(blocks=2, noise=0.03, truths=BUFFER_SIZE[1:3]))))
+    assert found.startswith("Reads per New-Order fall as the buffer pool grows")
+    assert "(2 runs a point; the step is " in found
+
+
 def test_one_run_a_point_does_not_claim_a_small_step(tmp_path: Path) -> None:
     found = answer(Analysis.of(build(tmp_path, Sweep(blocks=1, truths=(Truth("10%", 10.0), Truth("20%", 9.8))))))
     assert "no step is resolved" in found

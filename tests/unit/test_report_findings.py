@@ -82,3 +82,12 @@ def test_page_sizes_are_answered_in_pages_bytes_and_phases(tmp_path: Path) -> No
     assert "as the page grows from 4 KiB to 64 KiB" in found
     assert "From 4 KiB to 64 KiB pages: bytes read per New-Order " in found
     assert "; in scan bytes read per row " in found
+
+
+def test_a_count_that_differs_is_told_before_one_that_does_not_and_before_a_time(tmp_path: Path) -> None:
+    analysis = Analysis.of(build(tmp_path, Sweep(truths=BUFFER_SIZE, noise=0.007)))
+    analysis.compared = ("page_gets_per_new_order", "reads_per_new_order")
+    found = answer(analysis, "seconds_per_transaction")
+    assert found.startswith("Reads per New-Order fall at every step")
+    assert "Page gets" not in found
+    assert found.index("Seconds per transaction") > 0

@@ -51,21 +51,16 @@ def is_unknown(estimate: Estimate) -> bool:
     return low is not None and high is not None and low >= 0 and high > WIDEST_FACTOR * low
 
 
-def nothing_known(n: int) -> str:
-    """Return what is said of a change whose interval says nothing."""
-    return f"nothing is known (n = {n})"
-
-
 def interval(estimate: Estimate, unit: str = "") -> str:
     """Return a mean with its interval: "9.70 (9.51–9.89)".
 
     >>> interval(Estimate(2444.0, 0.02, 48395856.0, n=2))
     '2,444 (interval too wide, n = 2)'
     """
-    return _unsure(number(estimate.value, unit), estimate) if is_unknown(estimate) else with_bounds(estimate, unit)
+    return unsure(number(estimate.value, unit), estimate) if is_unknown(estimate) else with_bounds(estimate, unit)
 
 
-def _unsure(shown: str, estimate: Estimate) -> str:
+def unsure(shown: str, estimate: Estimate) -> str:
     """Return a value whose interval says nothing, with this doubt."""
     return f"{shown} (interval too wide, n = {estimate.n})"
 
@@ -186,7 +181,7 @@ def verdict(found: Verdict, unit: str) -> str:
     if found.direction in ("falls", "rises"):
         return f"{found.direction} by {change(found, unit)}"
     if change_is_unknown(found):
-        return nothing_known(estimate.n)
+        return f"not resolved: {signed_change(found, unit)}"
     return f"not resolved ({signed_change(found, unit)}{could_find(found, unit)})"
 
 
@@ -208,12 +203,15 @@ def change(found: Verdict, unit: str) -> str:
 
 
 def signed_change(found: Verdict, unit: str) -> str:
-    """Return the interval of a change that is not resolved: "−3 to +5 %"."""
+    """Return the interval of a change that is not resolved: "−3 to +5 %"; with its doubt the change that was seen,
+    where its interval says nothing: "−91 % (interval too wide, n = 2)".
+    """
     low, high = found.estimate.ci_low, found.estimate.ci_high
     if low is None or high is None:
         return NOTHING
     if change_is_unknown(found):
-        return nothing_known(found.estimate.n)
+        change = found.estimate.value - 1
+        return unsure(f"{_sign(change)}{two_digits(abs(change))} %", found.estimate)
     if found.contrast == "difference":
         factor = _factor(unit)
         return f"{_sign(low)}{number(factor * abs(low))} to {_sign(high)}{number(factor * abs(high))} {unit}".strip()
@@ -248,7 +246,7 @@ def percent_range(low: float, high: float) -> str:
 def count(estimate: Estimate) -> str:
     """Return a whole number of things with its interval: "17,243 (17,233–17,252)"."""
     if is_unknown(estimate):
-        return _unsure(f"{estimate.value:,.0f}", estimate)
+        return unsure(f"{estimate.value:,.0f}", estimate)
     if estimate.ci_low is None or estimate.ci_high is None:
         return f"{estimate.value:,.0f}"
     return f"{estimate.value:,.0f} ({math.floor(estimate.ci_low):,}–{math.ceil(estimate.ci_high):,})"
