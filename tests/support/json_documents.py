@@ -104,6 +104,8 @@ class Check(Document):
     title: str
     status: Literal["passed", "failed", "not_applicable"]
     detail: str
+    touches: list[Literal["reads", "gets", "writes", "times", "device", "inside"]]
+    """The numbers that are in doubt where it failed; all others stand."""
 
 
 class Report(Printed):

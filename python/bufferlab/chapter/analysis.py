@@ -15,7 +15,7 @@ from itertools import pairwise
 from bufferlab.chapter import known, words
 from bufferlab.knob import UNLIMITED, Value
 from bufferlab.results import metrics
-from bufferlab.results.check import SettingWords
+from bufferlab.results.check import ALL, Numbers, SettingWords
 from bufferlab.results.gaps import Gaps
 from bufferlab.results.metrics import phase_of, qualified
 from bufferlab.results.schema import IntegrityRow, StoredPlan, StoredPoint, StoredSetting
@@ -487,6 +487,10 @@ def _not_of_smoke(check: Check) -> Check:
     return replace(check, status="not_applicable", detail=f"not asked of a smoke size ({check.detail})")
 
 
+#: A window that its cap ended has fewer transactions than others: its counts are told per transaction all the same.
+_TOUCHED: Mapping[str, tuple[Numbers, ...]] = {"window_complete": ("times",), "phases_complete": ("times",)}
+
+
 def _executor_checks(runs: list[MeasuredRun]) -> list[Check]:
     """Return the checks in run.json that the samples do not repeat, one row per name: failed if any run failed it."""
     rows: dict[str, list[tuple[MeasuredRun, IntegrityRow]]] = {}
@@ -499,5 +503,6 @@ def _executor_checks(runs: list[MeasuredRun]) -> list[Check]:
         order = {"failed": 0, "passed": 1, "not_applicable": 2}
         worst, row = min(found, key=lambda pair: order[pair[1].status])
         where = f" ({worst.label})" if row.status == "failed" else f" ({len(found)} runs)"
-        checks.append(Check(name, name.replace("_", " ").capitalize(), row.status, row.detail + where))
+        title = name.replace("_", " ").capitalize()
+        checks.append(Check(name, title, row.status, row.detail + where, _TOUCHED.get(name, ALL)))
     return checks

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from bufferlab.chapter import known, words
+from bufferlab.chapter import doubts, known, words
 from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Banner
 from bufferlab.engines import registry as engines
@@ -20,8 +20,6 @@ from bufferlab.stats.known_scatter import CLAIM_TIMES, source
 from bufferlab.stats.verdict import SweepVerdict
 from bufferlab.workloads import registry as workloads
 
-#: Checks that other programs on the host can fail, without touching what the database counted.
-_ABOUT_THE_HOST = frozenset({"device_read_bytes", "no_swapping", "stolen_time"})
 #: The check that stores a server's own account of its settings: readers must know it, but it is not a miscount.
 _CONFOUNDED = "no_confounds"
 _SMOKE = "This is a smoke size: it shows that everything runs; its warm-ups are too short to believe its numbers."
@@ -52,8 +50,14 @@ def _answer(analysis: Analysis, metric: str | None) -> str:
     told = [sentence for group in analysis.groups if (sentence := _of_group(analysis, group, metric))]
     told += findings.of_pages(analysis) if told else []
     if told:
-        return " ".join(told)
+        return " ".join([*told, *_doubt(analysis, metric)])
     return _without_figures(analysis, metric)
+
+
+def _doubt(analysis: Analysis, metric: str) -> Iterator[str]:
+    """Yield the sentence that puts the answer's metric in doubt, where a failed check touches it."""
+    if titles := [check.title for check in doubts.doubting(analysis.checks, analysis.metric(metric))]:
+        yield f"In doubt, because this did not hold: {'; '.join(titles)}."
 
 
 def _without_figures(analysis: Analysis, metric: str) -> str:
@@ -88,19 +92,8 @@ def banners(analysis: Analysis) -> list[Banner]:
     elif any(_is_scripted(record.run) for point in analysis.points for record in point.records):
         text = "Not a result: these numbers come from the scripted engine used in tests. No database was measured."
         found.append(Banner("danger", text))
-    failed = [check for check in analysis.checks if check.status == "failed"]
-    said = [check.detail for check in failed if check.name == _CONFOUNDED]
-    if said:
-        found.append(Banner("warning", f"The server did something beside what was asked: {'; '.join(said)}."))
-    noisy = [check.title for check in failed if check.name in _ABOUT_THE_HOST]
-    wrong = [check.title for check in failed if check.name not in {*_ABOUT_THE_HOST, _CONFOUNDED}]
-    if wrong:
-        count = words.plural(len(wrong), "integrity check")
-        text = f"{count} failed; do not use the numbers before reading why. What should hold: {'; '.join(wrong)}."
-        found.append(Banner("danger", text))
-    if noisy:
-        text = "The host was not quiet: what the database counted stands, times and the device's figures may not."
-        found.append(Banner("warning", f"{text} What did not hold: {'; '.join(noisy)}."))
+    if doubts.failed(analysis.checks):
+        found.append(_failed_checks(analysis))
     if said_of_gaps := _gaps(analysis):
         found.append(Banner("warning", said_of_gaps))
     missing = sum(len(point.failures) for point in analysis.points)
@@ -111,6 +104,23 @@ def banners(analysis: Analysis) -> list[Banner]:
     if unrun:
         found.append(Banner("warning", unrun))
     return found
+
+
+def _failed_checks(analysis: Analysis) -> Banner:
+    """Return how many checks failed, which numbers that touches, and which stand."""
+    failed = doubts.failed(analysis.checks)
+    made = sum(check.status != "not_applicable" for check in analysis.checks)
+    said = [f"{len(failed)} of {words.plural(made, 'check')} failed."]
+    wrong = [check for check in failed if check.name != _CONFOUNDED]
+    touched = doubts.in_words(wrong) if wrong else ""
+    if wrong:
+        tail = "do not use the numbers before reading why" if touched == doubts.EVERY else "all other numbers stand"
+        said.append(f"In doubt: {touched}; {tail}. What should hold: {'; '.join(check.title for check in wrong)}.")
+    confounds = [check.detail for check in failed if check.name == _CONFOUNDED]
+    if confounds:
+        said.append(f"The server did something beside what was asked: {'; '.join(confounds)}.")
+    is_told = touched == doubts.EVERY or doubts.doubting(wrong, analysis.metric(analysis.headline))
+    return Banner("danger" if is_told else "warning", " ".join(said))
 
 
 def _gaps(analysis: Analysis) -> str:

@@ -150,7 +150,13 @@ def as_json(report: Report, sweep: SweepFolder) -> dict[str, Any]:
             for step in report.comparisons
         ],
         "checks": [
-            {"name": check.name, "title": check.title, "status": check.status, "detail": check.detail}
+            {
+                "name": check.name,
+                "title": check.title,
+                "status": check.status,
+                "detail": check.detail,
+                "touches": list(check.touches),
+            }
             for check in report.checks
         ],
     }

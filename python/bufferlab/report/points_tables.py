@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bufferlab.chapter import words
+from bufferlab.chapter import doubts, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.chapter.point_table import headed, point_table
@@ -79,7 +79,12 @@ def _rests_on_known(analysis: Analysis, metric: str) -> bool:
 
 
 def _caption(analysis: Analysis, metrics: Sequence[str], caption: str) -> str:
-    """Return the caption of intervals, with the origin of those that are made of a known scatter."""
+    """Return the caption of intervals, with the origin of those that are made of a known scatter, and the doubts."""
+    doubted = doubts.caption(analysis.checks, map(analysis.metric, metrics))
+    return _of_intervals(analysis, metrics, caption) + doubted
+
+
+def _of_intervals(analysis: Analysis, metrics: Sequence[str], caption: str) -> str:
     if not any(_rests_on_known(analysis, metric) for metric in metrics):
         return caption
     known = f"With one or two runs a point, intervals of counts are {CLAIM_TIMES:g} times what two runs differ by."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, outcome, ratio_off, worst_of
+from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, outcome, ratio_off, touching, worst_of
 
 FETCHES_LIMIT = 0.05
 MEMORY_LIMIT = 0.10
@@ -14,6 +14,7 @@ MEMORY_MIN_RANGE_BYTES = 4 * 1024**2
 SAME_WORK = frozenset({"pcache"})
 
 
+@touching("gets", "reads")
 def _fetches(runs: Sequence[MeasuredRun]) -> Check:
     """Compare the pager's count of page gets with the pool's fetches; new pages are fetched without being got."""
     name, title = "pool_fetches", "The page pool was asked about as often as SQLite got pages"
@@ -27,6 +28,7 @@ def _fetches(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of(name, title, FETCHES_LIMIT, map(off, ours))
 
 
+@touching("times")
 def _bounces(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "bounce_copies", "Reads land in the page frame itself (no bounce copies)"
     ours = [run for run in runs if run.direct and run.knob("pcache") == "ours"]
