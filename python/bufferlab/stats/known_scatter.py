@@ -29,10 +29,8 @@ class KnownScatter:
     """The relative standard deviation that no number of events falls below."""
     events: float
     """How many events come together: the relative variance times the count, where the count is small."""
-    points: int
-    """The points whose runs were repeated."""
     runs: int
-    """Their runs."""
+    """The repeated runs behind it."""
 
     def deviation(self, count: float) -> float:
         """Return the standard deviation of such a count, in events; as that of one event where none was counted."""
