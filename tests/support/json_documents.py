@@ -117,6 +117,8 @@ class Report(Printed):
     warnings: list[str]
     points: list[Point]
     steps: list[Step]
+    failed_checks: list[str]
+    """The names of the checks that failed: with --strict the command then ends with code 1."""
     checks: list[Check]
 
 

@@ -57,7 +57,7 @@ def _answer(analysis: Analysis, metric: str | None) -> str:
 def _doubt(analysis: Analysis, metric: str) -> Iterator[str]:
     """Yield the sentence that puts the answer's metric in doubt, where a failed check touches it."""
     if titles := [check.title for check in doubts.doubting(analysis.checks, analysis.metric(metric))]:
-        yield f"In doubt, because this did not hold: {'; '.join(titles)}."
+        yield f"{analysis.metric(metric).label} are in doubt, because this did not hold: {'; '.join(titles)}."
 
 
 def _without_figures(analysis: Analysis, metric: str) -> str:
@@ -190,13 +190,14 @@ def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
 def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
     """Yield the sentence on the first count that the workload compares, before one on a time: counts repeat.
 
-    A count whose ends are resolved is told rather than one whose ends are not.
+    A count whose ends are resolved is told rather than one whose ends are not, and one in doubt last.
     """
     if not analysis.metric(metric).is_timed:
         return
     counts = (name for name in analysis.compared if analysis.metric(name).work and not analysis.metric(name).is_timed)
     told = [(name, found) for name in counts if (found := analysis.verdicts(name, group)) is not None]
-    for name, found in sorted(told, key=lambda pair: not pair[1].span.resolved)[:1]:
+    is_doubted = {name: bool(doubts.doubting(analysis.checks, analysis.metric(name))) for name, _ in told}
+    for name, found in sorted(told, key=lambda pair: (is_doubted[pair[0]], not pair[1].span.resolved))[:1]:
         yield _sentence(analysis, analysis.distinct(group, name), name, found)
 
 

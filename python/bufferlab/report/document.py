@@ -149,6 +149,7 @@ def as_json(report: Report, sweep: SweepFolder) -> dict[str, Any]:
             }
             for step in report.comparisons
         ],
+        "failed_checks": [check.name for check in report.checks if check.status == "failed"],
         "checks": [
             {
                 "name": check.name,
