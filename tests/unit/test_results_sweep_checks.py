@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from bufferlab.chapter import doubts
+from bufferlab.engines.sqlite import checks as sqlite_checks
 from bufferlab.registry import registry
 from bufferlab.results import sweep_checks
 from bufferlab.results.check import Off, stood_still, worst_of
@@ -269,6 +270,26 @@ def test_a_point_may_drift_by_what_the_misses_of_all_its_runs_scatter(misses: in
     run = cast(MeasuredRun, SimpleNamespace(run=SimpleNamespace(point=SimpleNamespace(index=0, label="x"))))
     found = stood_still("x", "x", "misses", [(run, 1.13, misses)] * runs)
     assert found.status == status
+
+
+@pytest.mark.parametrize(("bytes_a_frame_byte", "status"), [(1.07, "passed"), (1.2, "failed"), (0.8, "failed")])
+@pytest.mark.parametrize("packed_bytes", [5, 6])
+def test_a_page_trace_in_memory_is_no_memory_of_the_pool(
+    bytes_a_frame_byte: float, status: str, packed_bytes: int
+) -> None:
+    """As `buffer-size --quick` runs: the largest pool is warmed up longest, so its trace is six times as long."""
+    runs = []
+    for frames, accesses in ((990, 460_000), (3_970, 400_000), (15_850, 2_730_000)):
+        levels = {
+            "pool_frames_used": frames,
+            "resident_bytes": 35e6 + bytes_a_frame_byte * 4096 * frames + packed_bytes * accesses,
+        }
+        trace = SimpleNamespace(recorder="engine", spool_bytes=24 * accesses)
+        runs.append(cast(MeasuredRun, SimpleNamespace(
+            window=SimpleNamespace(level=lambda name, levels=levels: SimpleNamespace(value=levels[name])),
+            run=SimpleNamespace(page_trace=trace), knob={"page_size": 4096, "pcache": "ours"}.get,
+        )))  # fmt: skip
+    assert sqlite_checks._memory(runs).status == status
 
 
 @pytest.mark.parametrize(
