@@ -86,8 +86,9 @@ def test_page_sizes_are_answered_in_pages_bytes_and_phases(tmp_path: Path) -> No
 
 def test_a_count_that_differs_is_told_before_one_that_does_not_and_before_a_time(tmp_path: Path) -> None:
     analysis = Analysis.of(build(tmp_path, Sweep(truths=BUFFER_SIZE, noise=0.007)))
-    analysis.compared = ("page_gets_per_new_order", "reads_per_new_order")
+    analysis.compared = ("page_gets_per_new_order", "device_reads_per_new_order", "reads_per_new_order")
     found = answer(analysis, "seconds_per_transaction")
     assert found.startswith("Reads per New-Order fall at every step")
     assert "Page gets" not in found
+    assert "Device reads" not in found
     assert found.index("Seconds per transaction") > 0

@@ -14,6 +14,7 @@ from bufferlab.chapter.blocks import Banner
 from bufferlab.engines import registry as engines
 from bufferlab.knob import Value
 from bufferlab.report import findings, predicted
+from bufferlab.results.check import numbers_of
 from bufferlab.results.schema import Run
 from bufferlab.results.sweep_checks import MeasuredRun
 from bufferlab.stats.known_scatter import CLAIM_TIMES, source
@@ -190,14 +191,20 @@ def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
 def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
     """Yield the sentence on the first count that the workload compares, before one on a time: counts repeat.
 
-    A count whose ends are resolved is told rather than one whose ends are not, and one in doubt last.
+    Before others comes one that nothing puts in doubt, whose ends are resolved, and that the database counts: requests
+    of other programs are among the device's.
     """
     if not analysis.metric(metric).is_timed:
         return
     counts = (name for name in analysis.compared if analysis.metric(name).work and not analysis.metric(name).is_timed)
     told = [(name, found) for name in counts if (found := analysis.verdicts(name, group)) is not None]
-    is_doubted = {name: bool(doubts.doubting(analysis.checks, analysis.metric(name))) for name, _ in told}
-    for name, found in sorted(told, key=lambda pair: (is_doubted[pair[0]], not pair[1].span.resolved))[:1]:
+
+    def last(pair: tuple[str, SweepVerdict]) -> tuple[bool, bool, bool]:
+        counted = analysis.metric(pair[0])
+        doubted = bool(doubts.doubting(analysis.checks, counted))
+        return doubted, not pair[1].span.resolved, "device" in numbers_of(counted)
+
+    for name, found in sorted(told, key=last)[:1]:
         yield _sentence(analysis, analysis.distinct(group, name), name, found)
 
 
