@@ -50,7 +50,9 @@ def test_a_value_whose_interval_is_wider_than_a_factor_of_100_stands_beside_this
 
 def test_one_repetition_is_named_as_the_reason() -> None:
     found = Verdict(0, 1, "no_interval", Estimate(0.5, None, None, 1, note="one repetition: ..."), "ratio", None)
-    assert words.verdict(found, "") == "not resolved: one repetition (n = 1)"
+    assert words.verdict(found, "") == "not resolved: −50 % (one repetition, n = 1)"
+    found = Verdict(0, 1, "no_interval", Estimate(0.3, None, None, 2, note="too few runs"), "difference", None)
+    assert words.verdict(found, "pages") == "not resolved: +0.300 pages (too few runs, n = 2)"
 
 
 def test_identical_counts_are_called_identical() -> None:

@@ -177,7 +177,7 @@ def verdict(found: Verdict, unit: str) -> str:
         return f"identical (n = {estimate.n})"
     if found.direction == "no_interval":
         why = "one repetition" if estimate.n < 2 else (estimate.note or "no interval")
-        return f"not resolved: {why} (n = {estimate.n})"
+        return f"not resolved: {_seen(found, unit)} ({why}, n = {estimate.n})"
     if found.direction in ("falls", "rises"):
         return f"{found.direction} by {change(found, unit)}"
     if change_is_unknown(found):
@@ -210,14 +210,23 @@ def signed_change(found: Verdict, unit: str) -> str:
     if low is None or high is None:
         return NOTHING
     if change_is_unknown(found):
-        change = found.estimate.value - 1
-        return unsure(f"{_sign(change)}{two_digits(abs(change))} %", found.estimate)
+        return unsure(_seen(found, unit), found.estimate)
     if found.contrast == "difference":
         factor = _factor(unit)
         return f"{_sign(low)}{number(factor * abs(low))} to {_sign(high)}{number(factor * abs(high))} {unit}".strip()
     decimals = _percent_decimals(high - low)
     low, high = _outward(100 * (low - 1), 100 * (high - 1), decimals)
     return f"{_sign(low)}{abs(low):.{decimals}f} to {_sign(high)}{abs(high):.{decimals}f} %"
+
+
+def _seen(found: Verdict, unit: str) -> str:
+    """Return the change that was seen, whatever it is worth: "−91 %", "+0.3 pages"."""
+    change = found.estimate.value - (1.0 if found.contrast == "ratio" else 0.0)
+    if not math.isfinite(change):
+        return NOTHING
+    if found.contrast == "ratio":
+        return f"{_sign(change)}{two_digits(abs(change))} %"
+    return f"{_sign(change)}{number(_factor(unit) * abs(change))} {unit}".strip()
 
 
 def could_find(found: Verdict, unit: str) -> str:
