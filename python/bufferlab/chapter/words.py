@@ -241,12 +241,15 @@ def could_find(found: Verdict, unit: str) -> str:
 def percent_range(low: float, high: float) -> str:
     """Return two ratios as per cent, rounded outward.
 
-    >>> percent_range(0.3812, 0.4277), percent_range(0.9712, 0.9731)
-    ('38–43 %', '97.1–97.4 %')
+    >>> percent_range(0.3812, 0.4277), percent_range(0.9712, 0.9731), percent_range(0.957, 0.9961)
+    ('38–43 %', '97.1–97.4 %', '95.7–99.7 %')
     """
     decimals = _percent_decimals(high - low)
-    # The lower bound of a claimed change is above zero: rounding must not say otherwise.
-    while low > 0 and decimals < 6 and _outward(100 * low, 100 * high, decimals)[0] <= 0:
+    # A claimed change is above zero, and what falls by less than all is not gone: rounding must not say otherwise.
+    while decimals < 6:
+        least, most = _outward(100 * low, 100 * high, decimals)
+        if not (least <= 0 < low or high < 1 <= most / 100):
+            break
         decimals += 1
     low, high = _outward(100 * low, 100 * high, decimals)
     return f"{low:.{decimals}f}–{high:.{decimals}f} %"
