@@ -200,7 +200,7 @@ class Sweep:
 
     @cached_property
     def checks(self) -> pl.DataFrame:
-        """Return the integrity checks: a sweep of which one failed is not an answer."""
+        """Return the integrity checks: one that failed puts the numbers that it touches in doubt."""
         rows = [(check.name, check.title, check.status, check.detail) for check in self._analysis.checks]
         return pl.DataFrame(rows, schema=_CHECKS, orient="row")
 

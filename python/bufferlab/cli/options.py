@@ -23,6 +23,11 @@ def common(command: _Command) -> _Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")(command)
 
 
+def strict(command: _Command) -> _Command:
+    """Add --strict, for scripts that must not go on with numbers that are in doubt."""
+    return click.option("--strict", is_flag=True, help="End with code 1 when a check failed; it is 0 without.")(command)
+
+
 def data_dir(command: _Command) -> _Command:
     """Add --data-dir to a command that looks at a data directory."""
     return click.option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import click
 
 from bufferlab.cli import complete
-from bufferlab.cli.options import SettingValue, SettingValues, common, server_setting
+from bufferlab.cli.options import SettingValue, SettingValues, common, server_setting, strict
 from bufferlab.cli.output import say
 from bufferlab.cli.tpcc_format import TPCC_MYSQL, require_printable, tpcc_options
 from bufferlab.errors import SpecError, interrupted_exit_code
@@ -108,6 +108,7 @@ _LEAST_LIMIT_BYTES = 1 << 20
 )
 @click.option("--dry-run", is_flag=True, help="Show the plan with its time and space, and touch nothing.")
 @tpcc_options()
+@strict
 @common
 def command(
     experiment: str | None,
@@ -136,6 +137,7 @@ def command(
     dry_run: bool,
     form: str,
     limit_unit: Literal["s", "ms"],
+    strict: bool,
     as_json: bool,
     debug: bool,
 ) -> int:
@@ -185,7 +187,7 @@ def command(
         show_plan(wanted, options, as_json)
         return 0
     outcome = _measure(wanted, out or _DEFAULT_OUT, resume, options)
-    return _answer(outcome, as_json, form, limit_unit)
+    return _answer(outcome, as_json, form, limit_unit, strict=strict)
 
 
 def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out: Path | None) -> Experiment:
@@ -263,9 +265,9 @@ def _measure(experiment: Experiment, out: Path, resume: Path | None, options: Sw
         return run_sweep(experiment, out, resume, shown, options)
 
 
-def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal["s", "ms"]) -> int:
+def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal["s", "ms"], *, strict: bool) -> int:
     """Print the sweep's answer and return the exit code."""
-    from bufferlab.cli.answer import show_answer
+    from bufferlab.cli.answer import show_answer, strict_exit_code
     from bufferlab.cli.tpcc_format import print_tpcc
     from bufferlab.report.build import publish
 
@@ -285,7 +287,7 @@ def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal
         if outcome.refused:
             say(f"{_runs(outcome.refused)} failed because settings were refused, which trying again does not mend")
         return 1
-    return 0
+    return strict_exit_code(outcome.folder) if strict else 0
 
 
 def _runs(count: int) -> str:
