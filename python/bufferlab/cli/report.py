@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -13,8 +13,10 @@ from bufferlab.cli.output import say
 from bufferlab.cli.tpcc_format import TEXT, TPCC_MYSQL, print_tpcc, require_printable, tpcc_options
 from bufferlab.errors import RunFailed, SpecError
 from bufferlab.registry import open_sweep
-from bufferlab.results.store import SweepFolder
 from bufferlab.texts import printable
+
+if TYPE_CHECKING:
+    from bufferlab.results.store import SweepFolder
 
 _BLKPARSE, _CSV = "blkparse", "csv"
 
