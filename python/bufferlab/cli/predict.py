@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bufferlab.cli import complete
-from bufferlab.cli.options import SettingValue, SettingValues, common, server_setting
+from bufferlab.cli.options import Grouped, SettingValue, SettingValues, common, server_setting
 from bufferlab.cli.output import say
 from bufferlab.errors import SpecError, interrupted_exit_code
 
@@ -18,8 +18,15 @@ if TYPE_CHECKING:
 
 _DEFAULT_OUT = Path("runs")
 
+_SECTIONS = {
+    "Settings": ("sweep", "set_knobs"),
+    "Of an experiment alone": ("engine", "server", "seed", "profile"),
+    "Folders": ("out", "resume"),
+}
+"""The options of the help's sections, by parameter."""
 
-@click.command("predict")
+
+@click.command("predict", cls=Grouped, sections=_SECTIONS)
 @click.argument(
     "run",
     required=False,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from bufferlab.cli import complete
-from bufferlab.cli.options import SettingValue, SettingValues, common, server_setting
+from bufferlab.cli.options import Grouped, SettingValue, SettingValues, common, server_setting
 from bufferlab.cli.output import say
 from bufferlab.cli.tpcc_format import TPCC_MYSQL, require_printable, tpcc_options
 from bufferlab.errors import SpecError, interrupted_exit_code
@@ -31,8 +31,26 @@ KEPT: tuple[KeepTraces, ...] = ("all", "one", "none")
 """The values of KeepTraces, written again because its module loads the whole schema; a test compares them."""
 _LEAST_LIMIT_BYTES = 1 << 20
 
+_SECTIONS = {
+    "Engine and server": ("engine", "server", "allow_online_changes"),
+    "Settings and size": (
+        "set_knobs",
+        "sweep",
+        "repetitions",
+        "transactions",
+        "duration",
+        "warehouses",
+        "connections",
+        "seed",
+        "profile",
+    ),
+    "Folders and device": ("out", "data_dir", "resume", "share_device"),
+    "Traces": ("probes", "no_page_trace", "trace_limit", "keep_traces", "trace_buffer", "trace_steps"),
+}
+"""The options of the help's sections, by parameter."""
 
-@click.command("run")
+
+@click.command("run", cls=Grouped, sections=_SECTIONS)
 @click.argument("experiment", required=False, shell_complete=complete.experiments)
 @click.option("--engine", shell_complete=complete.engine_names, help="Use another engine than the experiment's.")
 @click.option(
