@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from bufferlab.cli.options import common, strict
+from bufferlab.cli.options import Grouped, common, strict
 from bufferlab.cli.output import say
 from bufferlab.cli.tpcc_format import TEXT, TPCC_MYSQL, print_tpcc, require_printable, tpcc_options
 from bufferlab.errors import RunFailed, SpecError
 from bufferlab.registry import open_sweep
-from bufferlab.results.store import SweepFolder
 from bufferlab.texts import printable
+
+if TYPE_CHECKING:
+    from bufferlab.results.store import SweepFolder
 
 _BLKPARSE, _CSV = "blkparse", "csv"
 
+_SECTIONS = {
+    "Files to write": ("html", "md"),
+    "Other formats": ("form", "limit_unit"),
+}
+"""The options of the help's sections, by parameter."""
 
-@click.command("report")
+
+@click.command("report", cls=Grouped, sections=_SECTIONS)
 @click.argument("sweep", type=click.Path(path_type=Path), metavar="RUN")
 @click.option("--html", is_flag=True, help="Write report.html only: one file, no network.")
 @click.option("--md", is_flag=True, help="Write report.md and its figures only, for a repository.")
