@@ -94,8 +94,7 @@ def require_what_was_counted(place: Place, recorder: str, gets_within: float = 0
         table = record.page_trace()
         assert table is not None
         assert sum(one.pages for one in trace.objects) == table["page"].n_unique()
-        # A page leaves the pool only after it has come in. MySQL 9.7 is recorded where it tries to free a page
-        # (buf_LRU_free_page): there, more attempts than the pool has pages may fail on a busy host.
+        # A page leaves the pool only after it has come in.
         kinds = [
             int((table["kind"] == page_trace_words().kinds.index(kind)).sum()) for kind in ("read", "create", "evict")
         ]
