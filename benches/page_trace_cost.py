@@ -157,10 +157,12 @@ def run(turn: Turn) -> Done:
         recorder_us = (trace.reader_cpu_us or 0.0) / sum(trace.events.values()) if trace else 0.0
         of_engine = ("driver_cpu_us",) if turn.server == _SQLITE else ("server_user_us", "server_system_us")
         return Done(
-            measured.transactions / measured.seconds,
-            sum(map(growth, of_engine)),
-            *map(growth, ("page_gets", "device_reads", "device_writes")),
-            recorder_us,
+            transactions_per_s=measured.transactions / measured.seconds,
+            cpu_us=sum(map(growth, of_engine)),
+            gets=growth("page_gets"),
+            device_reads=growth("device_reads"),
+            device_writes=growth("device_writes"),
+            recorder_us=recorder_us,
         )
 
 

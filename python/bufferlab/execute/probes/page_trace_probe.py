@@ -202,8 +202,9 @@ def _counts(records: _Records, told: Mapping[str, Any], run: EndedRun) -> list[d
 
 def _late(records: _Records, told: Mapping[str, Any]) -> tuple[int, int]:
     """Return how many gets before the window, and in it, the server may have counted later than they were made."""
+    sites = told.get("late_sites", ())
     before = inside = 0
-    for chunk in _chunks(records) if (sites := told.get("late_sites")) else ():
+    for chunk in _chunks(records) if sites else ():
         times = chunk["t_ns"][np.isin(chunk["site"], sites)]
         before += int((times < told["window_start_ns"]).sum())
         inside += int(((times >= told["window_start_ns"]) & (times <= told["window_end_ns"])).sum())
