@@ -95,9 +95,8 @@ impl Fields {
             let both = format.field("page_id").filter(|both| both.size == 8)?;
             Place::of(Field { offset: both.offset + first, size: 4, ..both }, bytes)
         };
-        let relation = || {
-            Some(Object::Relation([field("tablespace")?, field("database")?, field("relation")?, field("fork")?]))
-        };
+        let relation =
+            || Some(Object::Relation([field("tablespace")?, field("database")?, field("relation")?, field("fork")?]));
         // Tablespace and page may come in one number, the page in the lower half.
         let space = half(4).or_else(|| field("space"));
         Some(Self {

@@ -178,3 +178,18 @@ fn is_gone(process: libc::pid_t) -> bool {
         && unsafe { libc::kill(process, 0) } != 0
         && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_has_ended_is_gone_and_one_that_has_not_said_who_it_is_is_not() {
+        let mut child = std::process::Command::new("true").spawn().expect("it starts");
+        let process = child.id().cast_signed();
+        child.wait().expect("our child");
+        assert!(is_gone(process));
+        assert!(!is_gone(0));
+        assert!(!is_gone(std::process::id().cast_signed()));
+    }
+}

@@ -132,6 +132,7 @@ impl Shared {
 
     /// Lets others have the slot of a process that has gone.
     pub fn free(&self, number: usize) {
+        self.slot(number).process.store(0, Ordering::Relaxed);
         let _ = self.states()[number].compare_exchange(USED, ENDED, Ordering::AcqRel, Ordering::Relaxed);
     }
 }

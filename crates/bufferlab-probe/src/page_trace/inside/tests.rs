@@ -532,7 +532,10 @@ fn a_thread_whose_reader_is_gone_waits_once_and_never_again() {
     // The first record says whose ring it is.
     assert_eq!(written, ((1 + accesses) * RECORD_BYTES) as u64);
     assert_eq!((waits, limit, given_up), (1, u64::MAX, RING_BYTES as u64 + 1));
+    assert_eq!(slot.process.load(Ordering::Relaxed), std::process::id());
     slow::end_thread();
+    // The next who has the slot is not taken for this process before it has said who it is.
+    assert_eq!(slot.process.load(Ordering::Relaxed), 0);
 }
 
 #[test]
