@@ -118,7 +118,7 @@ impl Reader {
             self.shared.slot(number).read.store(end, Ordering::Release);
         }
         // Their rings have been read to the end now.
-        gone.into_iter().for_each(|slot| self.shared.free(slot));
+        gone.into_iter().for_each(|(slot, process)| self.shared.free(slot, process));
         fullest
     }
 
@@ -151,23 +151,20 @@ impl Reader {
         }
     }
 
-    /// Returns the slots of processes that have gone without a word.
-    fn gone(&self) -> Vec<usize> {
+    /// Returns the slots of processes that have gone without a word, and these processes.
+    fn gone(&self) -> Vec<(usize, u32)> {
         let states = self.shared.states()[..self.slots.len()].iter().enumerate();
         // Threads of one process often have slots in a row.
         let mut asked = (0, false);
         states
-            .filter(|(number, state)| {
-                if state.load(Ordering::Acquire) != USED {
-                    return false;
-                }
-                let process = self.shared.slot(*number).process.load(Ordering::Relaxed).cast_signed();
-                if process != asked.0 {
-                    asked = (process, is_gone(process));
+            .filter(|(_, state)| state.load(Ordering::Acquire) == USED)
+            .map(|(number, _)| (number, self.shared.slot(number).process.load(Ordering::Relaxed)))
+            .filter(|(_, process)| {
+                if *process != asked.0 {
+                    asked = (*process, is_gone(process.cast_signed()));
                 }
                 asked.1
             })
-            .map(|(number, _)| number)
             .collect()
     }
 }

@@ -130,10 +130,12 @@ impl Shared {
         }
     }
 
-    /// Lets others have the slot of a process that has gone.
-    pub fn free(&self, number: usize) {
-        self.slot(number).process.store(0, Ordering::Relaxed);
-        let _ = self.states()[number].compare_exchange(USED, ENDED, Ordering::AcqRel, Ordering::Relaxed);
+    /// Lets others have the slot of a process that has gone, unless somebody has taken it meanwhile.
+    pub fn free(&self, number: usize, process: u32) {
+        let owner = &self.slot(number).process;
+        if owner.compare_exchange(process, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            let _ = self.states()[number].compare_exchange(USED, ENDED, Ordering::AcqRel, Ordering::Relaxed);
+        }
     }
 }
 
