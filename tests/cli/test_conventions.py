@@ -13,6 +13,7 @@ import pytest
 from bufferlab import __version__
 from bufferlab.cli import doctor, version
 from bufferlab.cli.app import COMMANDS
+from bufferlab.spec import catalog
 from support.core import ROOT
 from support.fake import Bench
 
@@ -107,7 +108,7 @@ def test_the_shell_completes_names(
 
 def test_doctor_fails_where_no_experiment_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert doctor._experiments().ok
-    monkeypatch.setattr(doctor, "builtin_experiments", dict)
+    monkeypatch.setattr(catalog, "builtin_experiments", dict)
     missing = doctor._experiments()
     assert (missing.ok, missing.needed) == (False, True)
     assert "install bufferlab again" in str(missing.hint)
