@@ -103,6 +103,8 @@ def _marginal(analysis: Analysis) -> tuple[Table, list[str]]:
         if len(sizes) < 2:
             continue
         found = knee_of_curve(fit, sizes)
+        if not any(step.benefit.has_interval for step in found.steps):
+            continue  # With one run a point a change per MiB has no interval, so "no step was shown" would mislead.
         rows += [_step_row(analysis, group, step) for step in found.steps]
         sentence = _sentence(analysis, group, found)
         said.append(f"{sentence[0].upper()}{sentence[1:]}")
