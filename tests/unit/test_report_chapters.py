@@ -297,6 +297,12 @@ def test_one_repetition_names_no_best_where_no_scatter_is_known(
     assert behind.startswith("not known: one repetition")
 
 
+def test_one_run_a_point_says_nothing_of_single_mib(tmp_path: Path) -> None:
+    best = chapter(build_report(build(tmp_path, Sweep(blocks=1))), "best")
+    assert [block.id for block in best.blocks if isinstance(block, Table)] == ["best-set"]
+    assert best.intro == ""
+
+
 def test_over_time_shows_scatter_within_each_run(tmp_path: Path) -> None:
     sweep = Sweep(truths=BUFFER_SIZE[:2], blocks=2, transactions=40_000)
     time = chapter(build_report(build(tmp_path, sweep)), "time")
