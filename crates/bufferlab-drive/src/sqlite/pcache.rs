@@ -63,10 +63,7 @@ unsafe extern "C" fn create(page_bytes: c_int, extra_bytes: c_int, purgeable: c_
         Some(counters) if purgeable => Arc::clone(counters),
         _ => Arc::default(),
     };
-    let mut pool = Pool::new(page_bytes as usize, extra_bytes as usize, purgeable, counters);
-    if purgeable {
-        pool.record(RECORDER.get().and_then(taken));
-    }
+    let pool = Pool::new(page_bytes as usize, extra_bytes as usize, purgeable, counters);
     Box::into_raw(Box::new(pool)).cast()
 }
 
@@ -91,8 +88,15 @@ unsafe extern "C" fn fetch(cache: *mut sqlite3_pcache, key: c_uint, create: c_in
         1 => Create::IfEasy,
         _ => Create::Always,
     };
-    // SAFETY: see pool(). A frame begins with the structure that SQLite knows.
-    unsafe { pool(cache) }.fetch(key, create).cast()
+    // SAFETY: see pool().
+    let pool = unsafe { pool(cache) };
+    // SQLite makes the pool of another page size before it ends the first one, which gives the recorder back then
+    // (pcache.c, `sqlite3PcacheSetPageSize`).
+    if pool.lacks_recorder() {
+        pool.record(RECORDER.get().and_then(taken));
+    }
+    // A frame begins with the structure that SQLite knows.
+    pool.fetch(key, create).cast()
 }
 
 unsafe extern "C" fn unpin(cache: *mut sqlite3_pcache, page: *mut sqlite3_pcache_page, discard: c_int) {

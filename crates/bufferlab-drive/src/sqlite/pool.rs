@@ -96,6 +96,11 @@ impl Pool {
         self.recorder = recorder;
     }
 
+    /// Returns whether this is the database file's pool before its first page, and nothing records yet.
+    pub fn lacks_recorder(&self) -> bool {
+        self.used == 0 && self.purgeable && self.recorder.is_none()
+    }
+
     /// Sets the number of frames that the pool may hold; a smaller size evicts the oldest unpinned pages at once.
     pub fn set_capacity(&mut self, frames: usize) {
         self.capacity = frames;
