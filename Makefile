@@ -30,10 +30,9 @@ bench-storage: ## random reads beside fio, and what a block trace costs them (ne
 	PYTHONPATH=python .venv/bin/python benches/random_read_fio.py --seconds 2
 	PYTHONPATH=python .venv/bin/python benches/block_trace_cost.py
 
-bench-pages: ## what a page trace costs SQLite, MySQL 5.7 and PostgreSQL 17 (the servers need root)
+bench-pages: ## what a page trace costs SQLite, MySQL 5.7 and 8.0, and PostgreSQL 17
 	PYTHONPATH=python .venv/bin/python benches/page_trace_cost.py
-	PYTHONPATH=python .venv/bin/python benches/page_trace_cost.py --server mysql-5.7
-	PYTHONPATH=python .venv/bin/python benches/page_trace_cost.py --server postgres-17
+	PYTHONPATH=python .venv/bin/python benches/page_trace_cost.py --server mysql-5.7 mysql-8.0 postgres-17
 
 fmt: ## put Rust and Python into the project's format
 	cargo fmt --all

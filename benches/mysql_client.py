@@ -61,7 +61,7 @@ def measure(folder: Path, server_name: str, pairs: int) -> None:
     """All of it in one folder."""
     flavour: find_mysqld.Flavour = "mariadb" if "mariadb" in server_name else "mysql"
     family, database = InnodbFamily(flavour), folder / "database"
-    knobs = {"page_size_bytes": 16384, "server": server_name}
+    knobs = {"page_size": 16384, "server": server_name}
     loaded = ServerBehaviour(family).load(
         {
             "database": str(database),

@@ -1,89 +1,151 @@
 """What a page trace costs: runs of as many transactions with it and without it in turn, with intervals.
 
-    PYTHONPATH=python .venv/bin/python benches/page_trace_cost.py [--server mysql-5.7] [--pairs 8] [--transactions 8000]
+    PYTHONPATH=python .venv/bin/python benches/page_trace_cost.py [--server mysql-5.7 mysql-8.0 postgres-17] [--pairs 8]
+        [--transactions 8000] [--state FILE]
 
 TPC-C with one warehouse in a pool of 60 % of the database, where few gets read and the recorder's share is largest.
 Without `--server`, SQLite: processor time is that of the driver's thread in the window, in which SQLite, its pool and
 the recorder run. Of a server it is that of the server's processes, eight connections together; the recorder's thread
-stands beside it. A trace that is not good ends the benchmark. Prints a Markdown table. Everything else must rest.
+stands beside it. Servers take turns too, pair by pair. A trace that is not good ends the benchmark. All else must
+rest. With `--state`, each run is noted in FILE when it is done; the same command goes on with the runs that are not.
+Prints a Markdown table, all intervals of 99 %. Requests of the device are those of whoever else uses it, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from random_read_fio import ratio, spread
+from random_read_fio import ratio
 
 from bufferlab.registry import open_sweep
 
 _EXPERIMENT = Path(__file__).parents[1] / "tests/fixtures/page-trace/pool-sizes.toml"
+_LEVEL = 0.99
+_SQLITE = "sqlite"
+_HEAD = ("server", "pairs", "transactions/s without", "with", "ratio",
+         "CPU a transaction without, us", "with, us", "ratio",
+         "device reads a transaction without", "ratio", "device writes a transaction without", "ratio",
+         "gets a transaction", "recorder an access, ns")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Done:
-    """One run."""
+    """One run; everything but the first and the last for each transaction."""
 
     transactions_per_s: float
     cpu_us: float
-    """Of whoever runs the engine, for each transaction."""
+    """Of whoever runs the engine."""
     gets: float
-    """For each transaction."""
+    device_reads: float
+    device_writes: float
     recorder_us: float = 0.0
     """Of the recorder's thread over the whole run, for each access."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A run that is wanted, as the file of what is done names it."""
+
+    server: str
+    probe: str
+    transactions: int
+    pair: int
+    traced: bool
 
 
 def main() -> None:
     """Run in turn, print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--server")
+    parser.add_argument("--server", nargs="+", default=[_SQLITE])
     parser.add_argument("--probe", default="page-trace")
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--transactions", type=int, default=8000)
+    parser.add_argument("--state", type=Path)
     arguments = parser.parse_args()
-    plain: list[Done] = []
-    traced: list[Done] = []
+    done = read(arguments.state)
+    for turn in turns(arguments):
+        if turn not in done:
+            done[turn] = run(turn)
+            note(arguments.state, turn, done[turn])
+    print("| " + " | ".join(_HEAD) + " |")
+    print("|---" * len(_HEAD) + "|")
+    for server in arguments.server:
+        wanted = sorted((turn for turn in turns(arguments) if turn.server == server), key=lambda turn: turn.pair)
+        plain, traced = ([done[turn] for turn in wanted if turn.traced is traced] for traced in (False, True))
+        print("| " + " | ".join(row(server, plain, traced)) + " |")
+
+
+def turns(arguments: argparse.Namespace) -> Iterator[Turn]:
+    """Yield all runs in their order: of each server a pair, and then the next pairs, begun by the other side."""
     for pair in range(arguments.pairs):
-        turns = ((plain, ["--no-page-trace"]), (traced, ["--probe", arguments.probe]))
-        for done, more in turns if pair % 2 else reversed(turns):
-            done.append(run(arguments.server, arguments.transactions, more))
-    pairs = list(zip(plain, traced, strict=True))
-    print("| pairs | transactions/s without | with | ratio (95 %) | CPU a transaction without, us | with, us "
-          "| difference, us (95 %) | CPU ratio (95 %) | gets a transaction | CPU a get, ns "
-          "| recorder an access, ns |")  # fmt: skip
-    print("|---" * 11 + "|")
-    median = statistics.median
-    more_us = [b.cpu_us - a.cpu_us for a, b in pairs]
-    gets = median(a.gets for a in plain)
-    print(
-        f"| {len(pairs)} | {median(a.transactions_per_s for a in plain):,.0f} | "
-        f"{median(b.transactions_per_s for b in traced):,.0f} | "
-        f"{ratio([b.transactions_per_s / a.transactions_per_s for a, b in pairs])} | "
-        f"{median(a.cpu_us for a in plain):.1f} | {median(b.cpu_us for b in traced):.1f} | {spread(more_us)} | "
-        f"{ratio([b.cpu_us / a.cpu_us for a, b in pairs])} | "
-        f"{gets:.1f} | {1000 * statistics.fmean(more_us) / gets:.0f} | "
-        f"{1000 * median(b.recorder_us for b in traced):.0f} |"
-    )
+        for server in arguments.server:
+            for traced in (False, True) if pair % 2 else (True, False):
+                yield Turn(server, arguments.probe, arguments.transactions, pair, traced)
 
 
-def run(server: str | None, transactions: int, more: list[str]) -> Done:
+def read(state: Path | None) -> dict[Turn, Done]:
+    """Return the runs that a file has; a line that was cut off is none."""
+    done = {}
+    for line in state.read_text().splitlines() if state and state.exists() else ():
+        try:
+            noted = json.loads(line)
+        except ValueError:
+            continue
+        done[Turn(**noted["turn"])] = Done(**noted["done"])
+    return done
+
+
+def note(state: Path | None, turn: Turn, done: Done) -> None:
+    """Add a run to the file."""
+    if state:
+        with state.open("a") as file:
+            file.write("\n" + json.dumps({"turn": asdict(turn), "done": asdict(done)}) + "\n")
+
+
+def row(server: str, plain: list[Done], traced: list[Done]) -> list[str]:
+    """Return the columns of a server, as `_HEAD` names them."""
+
+    def median(of: list[Done], name: str) -> float:
+        return float(statistics.median(getattr(one, name) for one in of))
+
+    def ratios(name: str) -> str:
+        pairs = [(getattr(a, name), getattr(b, name)) for a, b in zip(plain, traced, strict=True)]
+        return ratio([b / a for a, b in pairs], _LEVEL) if all(a > 0 < b for a, b in pairs) else "-"
+
+    return [
+        server, str(len(plain)),
+        *(f"{median(of, 'transactions_per_s'):,.0f}" for of in (plain, traced)), ratios("transactions_per_s"),
+        *(f"{median(of, 'cpu_us'):,.1f}" for of in (plain, traced)), ratios("cpu_us"),
+        f"{median(plain, 'device_reads'):.2f}", ratios("device_reads"),
+        f"{median(plain, 'device_writes'):.2f}", ratios("device_writes"),
+        f"{median(plain, 'gets'):.1f}", f"{1000 * median(traced, 'recorder_us'):.0f}",
+    ]  # fmt: skip
+
+
+def run(turn: Turn) -> Done:
     """One run in a folder of its own."""
+    more = ["--probe", turn.probe] if turn.traced else ["--no-page-trace"]
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as out:
         what = [str(_EXPERIMENT)]
-        if server:
-            what = ["buffer-size", "--engine", server.split("-")[0], "--set", f"server={server}", "--warehouses", "1"]
+        if turn.server != _SQLITE:
+            what = ["buffer-size", "--engine", turn.server.split("-")[0], "--set", f"server={turn.server}",
+                    "--warehouses", "1"]  # fmt: skip
         command = [sys.executable, "-m", "bufferlab", "run", *what, "--quick", "--sweep", "pool_size=60%",
-                   "--repetitions", "1", "--transactions", str(transactions), "--out", out, *more]  # fmt: skip
+                   "--repetitions", "1", "--transactions", str(turn.transactions), "--out", out, *more]  # fmt: skip
         subprocess.run(command, check=True, capture_output=True)
         (folder,) = (path.parent for path in Path(out).glob("*/plan.json"))
         (record,) = open_sweep(folder).runs()
-        if "--probe" in more and (record.run.page_trace is None or record.run.page_trace.status != "ok"):
-            raise SystemExit(f"the trace is not good: {record.run.page_trace}")
+        trace = record.run.page_trace
+        if turn.traced and (trace is None or trace.status != "ok"):
+            raise SystemExit(f"the trace is not good: {trace}")
         samples, measured = record.samples(), record.run.measured
         assert measured is not None
 
@@ -92,10 +154,16 @@ def run(server: str | None, transactions: int, more: list[str]) -> Done:
             start, end = (edges.filter(edges["edge"] == edge)["count"][0] for edge in ("start", "end"))
             return float(end - start) / measured.transactions
 
-        trace = record.run.page_trace
         recorder_us = (trace.reader_cpu_us or 0.0) / sum(trace.events.values()) if trace else 0.0
-        cpu_us = sum(map(growth, ("server_user_us", "server_system_us") if server else ("driver_cpu_us",)))
-        return Done(measured.transactions / measured.seconds, cpu_us, growth("page_gets"), recorder_us)
+        of_engine = ("driver_cpu_us",) if turn.server == _SQLITE else ("server_user_us", "server_system_us")
+        return Done(
+            transactions_per_s=measured.transactions / measured.seconds,
+            cpu_us=sum(map(growth, of_engine)),
+            gets=growth("page_gets"),
+            device_reads=growth("device_reads"),
+            device_writes=growth("device_writes"),
+            recorder_us=recorder_us,
+        )
 
 
 if __name__ == "__main__":

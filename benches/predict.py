@@ -24,6 +24,7 @@ from random_read_fio import ratio, timed
 
 from bufferlab.models import source
 from bufferlab.models.managers import registry
+from bufferlab.models.predict import replay
 from bufferlab.registry import open_sweep
 from bufferlab.traces import files, page_trace
 
@@ -70,7 +71,7 @@ def _alone(traced: source.Source, told: dict[str, Any], pairs: int) -> None:
         rates = []
         for _ in range(pairs):
             start = time.perf_counter()
-            traced.replay(name, obeyed, traced.frames)
+            replay(traced, name, obeyed, traced.frames)
             rates.append(rows / (time.perf_counter() - start) / 1e6)
         middle = statistics.median(rates)
         print(f"| {name} | {rows:,} | {pairs} | {middle:.1f} ({min(rates):.1f}-{max(rates):.1f}) |")

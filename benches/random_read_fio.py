@@ -188,13 +188,13 @@ def spread(values: list[float]) -> str:
     return f"{mean:.2f} ({mean - half:.2f}-{mean + half:.2f})"
 
 
-def ratio(ratios: list[float]) -> str:
+def ratio(ratios: list[float], level: float = 0.95) -> str:
     """The geometric mean of paired ratios with Student's interval over the pairs."""
     logs = [math.log(value) for value in ratios]
     mean = statistics.fmean(logs)
     if len(logs) < 2:
         return f"{math.exp(mean):.3f}"
-    half = quantile_of_t(0.975, len(logs) - 1.0) * statistics.stdev(logs) / math.sqrt(len(logs))
+    half = quantile_of_t((1 + level) / 2, len(logs) - 1.0) * statistics.stdev(logs) / math.sqrt(len(logs))
     return f"{math.exp(mean):.3f} ({math.exp(mean - half):.3f}-{math.exp(mean + half):.3f})"
 
 

@@ -14,6 +14,7 @@ import click
 
 from bufferlab import __version__
 from bufferlab.cli.app import group
+from bufferlab.cli.options import Grouped
 
 _VERBATIM = "\b"
 _FILES = """\
@@ -62,7 +63,7 @@ def page(words: tuple[str, ...], command: click.Command, context: click.Context)
         ".SH DESCRIPTION",
         *(paragraph(text) for text in (first, *rest)),
         ".SH OPTIONS",
-        *(f".TP\n.B {escaped(names)}\n{escaped(told)}" for names, told in options(command, context)),
+        *options(command, context),
     ]
     if isinstance(command, click.Group):
         lines.append(".SH COMMANDS")
@@ -85,11 +86,18 @@ def paragraph(text: str) -> str:
     return f".PP\n{escaped(' '.join(text.split()))}"
 
 
-def options(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
-    """Yield the option's names with its metavar, and its help, for each option that help shows."""
-    for parameter in command.get_params(context):
-        if isinstance(parameter, click.Option) and (record := parameter.get_help_record(context)):
-            yield record[0], " ".join(record[1].split())
+def options(command: click.Command, context: click.Context) -> Iterator[str]:
+    """Yield an entry for each option that help shows, below the headings that help has."""
+    if isinstance(command, Grouped):
+        sections = command.sections(context)
+    else:
+        shown = (one.get_help_record(context) for one in command.get_params(context) if isinstance(one, click.Option))
+        sections = {"": [record for record in shown if record]}
+    for title, records in sections.items():
+        if title:
+            yield f".SS {escaped(title)}"
+        for names, told in records:
+            yield f".TP\n.B {escaped(names)}\n{escaped(' '.join(told.split()))}"
 
 
 def escaped(text: str) -> str:

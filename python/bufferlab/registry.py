@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bufferlab.engines import registry as engines
 from bufferlab.results.metrics import Metric
 from bufferlab.results.registry import Registry
-from bufferlab.results.store import SweepFolder
 from bufferlab.workloads import registry as workloads
+
+if TYPE_CHECKING:
+    from bufferlab.results.store import SweepFolder
 
 
 @cache
@@ -21,6 +24,8 @@ def registry() -> Registry:
 
 def open_sweep(path: Path | str) -> SweepFolder:
     """Open the sweep folder at a path: see `SweepFolder.open`."""
+    from bufferlab.results.store import SweepFolder  # It loads the whole schema, which `bufferlab list` never reads.
+
     return SweepFolder.open(path, registry())
 
 

@@ -272,8 +272,10 @@ def _trial(
     if code is not None:
         whole = code == 0
         counts["sweeps ended" if whole else f"exit {code}"] += 1
-        chain.failed_in_a_row = 0 if whole else chain.failed_in_a_row + 1
-        # A failed run is a result: a busy host may miss a limit. The resume must do it again.
+        # A failed run is a result: a busy host may miss a limit, and a run ends with its killed worker. The resume must
+        # do it again; only what nobody killed may not fail again and again.
+        if whole or not counts["kills"]:
+            chain.failed_in_a_row = 0 if whole else chain.failed_in_a_row + 1
         if code not in (0, 1) or chain.failed_in_a_row >= _FAILED_IN_A_ROW:
             wrong.append(f"a resumed sweep ended with code {code}")
     wrong += left_over(where, before)

@@ -51,6 +51,24 @@ def _is_one_object_on_standard_output(document: dict[str, Any], bench: Bench) ->
     assert any(step["metric"] == "reads_per_new_order" for step in document["steps"])
 
 
+def test_a_failed_check_ends_with_code_1_where_strict_asks_for_it_and_is_named_in_json(bench: Bench) -> None:
+    toml = bench.experiment(knobs='behave = "capped"', repetitions=1)
+    toml.write_text(toml.read_text().replace("\n\n[measure]", '\non_cap = "report"\n\n[measure]'))
+    ended = bench.run(toml, "--strict", "--json")
+    assert ended.code == 1
+    assert ended.json["failed_checks"] == ["warm_up_gates"]
+    assert "--strict: 1 failed: Every warm-up ended in a steady state" in ended.err
+    path = bench.sweep_path()
+    assert bench.bufferlab("report", path).code == 0
+    assert bench.bufferlab("report", path, "--html", "--strict").code == 1
+
+
+def test_strict_ends_with_code_0_where_every_check_passes(bench: Bench) -> None:
+    ended = bench.run(bench.experiment(repetitions=1), "--strict", "--json")
+    assert ended.code == 0, ended.err
+    assert ended.json["failed_checks"] == []
+
+
 def test_the_same_seed_gives_the_same_counts_and_another_seed_others(bench: Bench, tmp_path: Path) -> None:
     counts = []
     for number, seed in enumerate((7, 7, 8)):

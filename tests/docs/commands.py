@@ -12,6 +12,7 @@ RUN: dict[str, int] = {
     "./bufferlab run buffer-size --dry-run": 0,
     "./bufferlab run script --dry-run": 0,
     "./bufferlab run script --engine postgres --dry-run": 0,
+    "./bufferlab run experiments/script/pgbench.postgres.sql --engine postgres --dry-run": 0,
     "./bufferlab curve tests/fixtures/traces/ten.csv": 0,
     "./bufferlab curve tests/fixtures/traces/ten.csv --page-size 16KiB --sizes 50%,48KiB --json": 0,
     "./bufferlab curve tests/fixtures/traces/libcachesim.csv --columns time=timestamp,page=obj_id": 0,
@@ -54,6 +55,10 @@ EXCUSED: dict[str, str] = {
     "./bufferlab curve runs/buffer-size-20260101-120000 --by table --html curve.html": "as the one above",
     "./bufferlab run buffer-size --engine mysql --server mysql-5.7 --sweep pool_size=30% --probe page-trace": "root, a "
     "fetched server; tests/real/test_page_trace_servers.py records such traces",
+    "./bufferlab run experiments/script/pgbench.postgres.sql --engine postgres --server postgres-17 --connections 1 "
+    "--transactions 20000 --sweep pool_size=64MiB --repetitions 1 --probe page-trace": "takes a minute, and a fetched "
+    "server; its --dry-run is run here",
+    "./bufferlab predict runs/script-20260101-120000 --sweep pool_size=32MiB,64MiB,128MiB": "of the one above",
     "./bufferlab curve runs/buffer-size-20260101-120000 --svg curve.svg": "as the one above",
     "./bufferlab run tests/fixtures/page-trace/pool-sizes.toml --probe page-trace": "as the one above, in --quick form",
     "./bufferlab accuracy runs/buffer-size-20260101-130000 runs/buffer-size-20260101-140000": "as the next",

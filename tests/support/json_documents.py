@@ -104,6 +104,8 @@ class Check(Document):
     title: str
     status: Literal["passed", "failed", "not_applicable"]
     detail: str
+    touches: list[Literal["reads", "gets", "writes", "times", "device", "inside"]]
+    """The numbers that are in doubt where it failed; all others stand."""
 
 
 class Report(Printed):
@@ -115,6 +117,8 @@ class Report(Printed):
     warnings: list[str]
     points: list[Point]
     steps: list[Step]
+    failed_checks: list[str]
+    """The names of the checks that failed: with --strict the command then ends with code 1."""
     checks: list[Check]
 
 

@@ -21,13 +21,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from bufferlab.engines import registry as engines
 from bufferlab.registry import open_sweep, registry
 from bufferlab.results import keys, store
+from bufferlab.results.metrics import values_in
 from bufferlab.results.schema import Run
 from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.results.window import MEASURE, Value, Window
 
 MIB = 1024**2
 #: The deck of 23 of TPC-C's mix.
@@ -220,6 +223,11 @@ def _build(parent: Path, sweep: Sweep) -> SweepFolder:
         began = start + timedelta(seconds=40 * place)
         _publish(folder, sweep, points[point], block, place, factor, began, rng)
     return folder
+
+
+def derived_values(samples: pl.DataFrame, phase: str = MEASURE) -> dict[str, Value]:
+    """Every derived value of a window in these samples."""
+    return values_in(Window.of(samples, phase, registry().courses), registry().derived)
 
 
 def reseal(folder: SweepFolder, change: Callable[[dict[str, Any]], object]) -> SweepFolder:

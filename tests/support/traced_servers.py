@@ -85,7 +85,8 @@ def require_what_was_counted(place: Place, recorder: str, gets_within: float = 0
         assert (trace.recorder, trace.lost) == (recorder, 0)
         for one in trace.counts:
             # Frames that a look-up at an edge touches are in one of the two; a short window makes them weigh more.
-            within = gets_within if one.kind == "get" else 0.005
+            # Of MariaDB 11.8 the probe has allowed what is counted later, and no more: an eighth in so short a window.
+            within = {"get": gets_within, "get + get_if_in_pool": max(gets_within, 0.005)}.get(one.kind, 0.005)
             assert one.recorded == pytest.approx(one.counted, rel=within, abs=8), one
             assert one.counted > 500
         assert (record.folder / PAGE_TRACE_FILE).stat().st_size <= 3 * sum(trace.events.values())

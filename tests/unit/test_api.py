@@ -22,6 +22,8 @@ from bufferlab.report.build import build
 from bufferlab.report.compare_metrics import compare_sides
 from bufferlab.report.compare_page import as_json
 from bufferlab.report.compare_sides import of_two_folders
+from bufferlab.report.figures.svg import draw
+from bufferlab.report.markdown import figures_of
 from bufferlab.results.store import SweepFolder
 from bufferlab.traces import page_trace
 from bufferlab.traces.curve import curve
@@ -294,3 +296,26 @@ def _interrupting(say: Callable[[PlainProgress, str], None]) -> Callable[[PlainP
             os.kill(os.getpid(), signal.SIGINT)
 
     return said
+
+
+def test_plots_are_the_figures_that_the_report_wrote(tmp_path: Path) -> None:
+    sweep = bl.read(ROOT / "tests/fixtures/sweeps/before")
+    figures = figures_of(build(SweepFolder.open(ROOT / "tests/fixtures/sweeps/before", registry())))
+    assert list(sweep.plots) == [figure.id for figure in figures]
+    plot = sweep.plot()
+    assert (plot.name, plot.title) == (figures[0].id, figures[0].title)
+    assert plot.alt == figures[0].alt
+    assert plot._repr_svg_() == draw(figures[0])
+    assert sweep.plot("hit-ratio").save(tmp_path / "a.svg").read_text() == draw(
+        figures[[*sweep.plots].index("hit-ratio")]
+    )
+
+
+def test_a_plot_that_is_not_there_and_a_file_that_is_no_svg_are_refused_with_a_hint(tmp_path: Path) -> None:
+    sweep = bl.read(ROOT / "tests/fixtures/sweeps/before")
+    with pytest.raises(bl.BufferlabError, match="did you mean hit-ratio"):
+        sweep.plot("hit-rate")
+    with pytest.raises(bl.BufferlabError, match="a name that ends in"):
+        sweep.plot().save(tmp_path / "a.png")
+    with pytest.raises(bl.BufferlabError, match="choose another path"):
+        sweep.plot().save(tmp_path / "no" / "a.svg")

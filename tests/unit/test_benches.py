@@ -6,6 +6,7 @@ import importlib
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -50,3 +51,42 @@ def test_the_job_of_generated_accesses_counts_the_same_gets_for_every_pool() -> 
         (pool,) = told["pools"]
         assert pool["warm_up_transactions"] == 0
         assert pool["misses"] <= pool["evictions"] + pool["frames_used"] <= pool["misses"] + pool["creates"]
+
+
+def test_a_benchmark_of_traces_that_was_stopped_goes_on_where_it_was_and_servers_and_sides_take_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = importlib.import_module("page_trace_cost")
+    ran: list[tuple[str, int, bool]] = []
+
+    def run(turn: Any) -> Any:
+        if len(ran) == 5:
+            raise KeyboardInterrupt
+        ran.append((turn.server, turn.pair, turn.traced))
+        dearer = 1.1 if turn.traced else 1.0
+        return bench.Done(400.0, 2000.0 * dearer * (1 + turn.pair / 10), 230.0, 0.0, 3.0, 0.05)
+
+    monkeypatch.setattr(bench, "run", run)
+    state = tmp_path / "state"
+    asked = ["bench", "--server", "mysql-5.7", "postgres-17", "--pairs", "2", "--state", str(state)]
+    monkeypatch.setattr("sys.argv", asked)
+    with pytest.raises(KeyboardInterrupt):
+        bench.main()
+    with state.open("a") as file:
+        file.write('{"turn": {"server": "mys')  # As a full disk leaves it.
+    begun = list(ran)
+    ran.clear()
+    bench.main()
+    assert begun + ran == [
+        ("mysql-5.7", 0, True), ("mysql-5.7", 0, False), ("postgres-17", 0, True), ("postgres-17", 0, False),
+        ("mysql-5.7", 1, False), ("mysql-5.7", 1, True), ("postgres-17", 1, False), ("postgres-17", 1, True),
+    ]  # fmt: skip
+    head, _, *rows = capsys.readouterr().out.splitlines()
+    table = [dict(enumerate(row.strip("| ").split(" | "))) for row in rows]
+    assert head.count("|") == rows[0].count("|")
+    assert [row[0] for row in table] == ["mysql-5.7", "postgres-17"]
+    # The same ratio in both pairs; no reads, of which there is no ratio.
+    assert (table[0][7], table[0][9], table[0][11]) == ("1.100 (1.100-1.100)", "-", "1.000 (1.000-1.000)")
+    ran.clear()
+    bench.main()
+    assert ran == []

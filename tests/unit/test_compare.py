@@ -199,6 +199,17 @@ def test_sweeps_of_one_kind_on_one_day_warn_of_nothing(tmp_path: Path) -> None:
     assert two(tmp_path, ONE, replace(ONE, seed=2)).warnings == ()
 
 
+def test_two_folders_on_one_host_are_no_two_hosts(tmp_path: Path) -> None:
+    one, other = ({"data_directory": f"/srv/{name}"} for name in ("before", "after"))
+    assert two(tmp_path, replace(ONE, host=one), replace(ONE, seed=2, host=other)).warnings == ()
+
+
+def test_a_version_that_a_side_does_not_record_is_none(tmp_path: Path) -> None:
+    one = replace(ONE, versions={"core": "0.1.0", "mysql mysql-5.7": "5.7.22"})
+    other = replace(ONE, seed=2, versions={"core": "0.2.0", "mysql mysql-8.0": "8.0.15"})
+    assert two(tmp_path, one, other).warnings == ("Versions differ: core 0.1.0 and 0.2.0.",)
+
+
 def test_throughput_and_writes_of_short_windows_are_not_claimed(tmp_path: Path) -> None:
     slow = Sweep(truths=TWO[:1], blocks=5, throughput_noise=0.001)
     compared = two(tmp_path, slow, replace(scaled(slow, 3.0), seed=2))
@@ -284,7 +295,7 @@ def test_two_runs_a_side_print_no_absurd_interval(tmp_path: Path) -> None:
     wild = replace(ONE, blocks=2, noise=1.0)
     compared = two(tmp_path, wild, replace(wild, seed=6))
     assert outcomes(compared) == ["not_distinguishable"]
-    assert "nothing is known (n = 2)" in answer(compared)
+    assert re.search(r"change by [−+][\d.,]+ % \(interval too wide, n = 2\) from A to B", answer(compared))
     assert "e+" not in on_terminal(compared)
 
 

@@ -109,7 +109,7 @@ def test_the_report_shows_the_line_beside_the_measured_points_and_replays_nothin
     sweep: SweepFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept(sweep)
-    monkeypatch.setattr("bufferlab.models.source.Source.replay", lambda *_: pytest.fail("a report replays nothing"))
+    monkeypatch.setattr("bufferlab.models.predict.replay", lambda *_: pytest.fail("a report replays nothing"))
     report = build_report(sweep)
     (section,) = [one for one in report.sections if one.id == "other-pools"]
     figure, table = section.blocks

@@ -80,12 +80,12 @@ def test_a_build_is_known_by_what_it_executes_and_not_by_its_name_or_its_symbols
     table = tmp_path / "sites.toml"
     table.write_text(
         f'[[build]]\nserver = "Some 1"\ntext_sha256 = "{digest}"\nfields = ["space:u32"]\nmodes_if_in_pool = [11]\n'
-        'site = [{ at = "f", kinds = ["get"], offset = 1, byte = 2, fetch = ["%di"], uncounted = true }]\n'
+        'site = [{ at = "f", kinds = ["get"], offset = 1, byte = 2, fetch = ["%di"], uncounted = true, late = true }]\n'
     )
     with binary.open("ab") as file:
         file.write(b"symbols")
     sites = page_sites.find(table, build_of(binary))
-    assert (sites.server, sites.uncounted, sites.has_hash_index) == ("Some 1", [0], False)
+    assert (sites.server, sites.uncounted, sites.late, sites.has_hash_index) == ("Some 1", [0], [0], False)
     assert json.loads(sites.job(build_of(binary), SPOOL, "uprobes")) == {
         "way": "uprobes",
         "binary": str(binary),

@@ -167,6 +167,25 @@ def test_gets_that_the_server_does_not_count_are_kept_and_not_compared(tmp_path:
     assert pl.read_parquet(path)["kind"].to_list().count(GET) == 4
 
 
+def test_gets_that_the_server_counts_later_may_be_on_either_side_of_an_edge_and_no_others(
+    tmp_path: Path, kept: Any
+) -> None:
+    events = [(1, 0, GET)] * 30 + [(11, page, GET) for page in range(1000)] + [(12, 0, READ)] + [(30, 0, GET)] * 50
+    told = spooled(tmp_path, events)
+    records = np.fromfile(tmp_path / "spool", page_trace_probe._record())
+    # Thirty before the window, twenty of those in it, all behind it.
+    records["site"][:50], records["site"][-50:] = 2, 2
+
+    def status(gets: int, late: list[int]) -> str:
+        records.tofile(tmp_path / "spool")
+        return str(kept({**told, "late_sites": late}, gets, 1)[0]["status"])
+
+    # Half a per cent more or less is within any trace's limit.
+    assert [status(gets, []) for gets in (994, 996, 1005, 1006)] == ["failed", "ok", "ok", "failed"]
+    assert [status(gets, [2]) for gets in (975, 976, 1035, 1036)] == ["failed", "ok", "ok", "failed"]
+    assert [status(gets, [3]) for gets in (994, 1006)] == ["failed", "failed"]
+
+
 @pytest.mark.parametrize(("keeps", "kept_of"), [("all", [0, 1]), ("one", [0]), ("none", [])])
 def test_tables_of_the_blocks_that_the_sweep_keeps_stay_and_the_others_are_counted(
     tmp_path: Path, kept: Any, keeps: KeepTraces, kept_of: list[int]

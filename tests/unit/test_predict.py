@@ -18,15 +18,15 @@ import pytest
 from bufferlab.engines.native import native
 from bufferlab.engines.registry import declaration
 from bufferlab.execute.predicted_sweep import predict_sweep
-from bufferlab.models import source
 from bufferlab.models.managers.declaration import Pool, Server, Traced
 from bufferlab.models.managers.registry import MANAGERS, of_server
-from bufferlab.models.source import Source
+from bufferlab.models.predict import replay
 from bufferlab.registry import open_sweep
 from bufferlab.report.predicted import as_json
 from bufferlab.results.page_traces import PagesOfObject
 from bufferlab.results.window import Window
 from bufferlab.spec import Overrides
+from bufferlab.traces import page_trace
 from support.fake import Bench, Ended
 from support.synthetic import reseal
 from support.traced import CREATE, GET, PREFETCH, READ, Access, build, repeat
@@ -142,7 +142,7 @@ def test_a_resume_with_another_trace_is_refused(bench: Bench, tmp_path: Path) ->
 def test_a_stop_keeps_the_points_that_were_done(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the second point: the first stays whole, the second is a row, and a resume does the rest."""
     folder = build(tmp_path, LOOP, LOOP, sweep='pool_size = ["256KiB", "260KiB", "264KiB"]')
-    replay, calls = Source.replay, 0
+    calls = 0
 
     def interrupted(*arguments: Any) -> Any:
         nonlocal calls
@@ -151,7 +151,7 @@ def test_a_stop_keeps_the_points_that_were_done(bench: Bench, tmp_path: Path, mo
             os.kill(os.getpid(), signal.SIGINT)
         return replay(*arguments)
 
-    monkeypatch.setattr(Source, "replay", interrupted)
+    monkeypatch.setattr("bufferlab.models.predict.replay", interrupted)
     with bench.in_environment():
         outcome = predict_sweep(folder.path, Overrides(), bench.out)
     assert outcome.signal_number == signal.SIGINT
@@ -297,10 +297,10 @@ def test_the_point_of_the_trace_has_its_own_speed(bench: Bench, tmp_path: Path) 
 
 def test_a_clock_stretches_the_times_before_the_window_and_in_it(tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP[:4], LOOP[:4], step_us=3)
-    found = source.read(folder.path)
-    first = found.trace.window[0]
-    assert list(found._deltas(source.AS_TRACED)) == [0, 3, 3, 3, 3, 3, 3, 3]
-    slow = found._deltas(source.Clock(2.0, 0.5))
+    found = page_trace.read(folder.path)
+    first = found.window[0]
+    assert list(found.columns_by(page_trace.AS_TRACED)["delta_us"]) == [0, 3, 3, 3, 3, 3, 3, 3]
+    slow = found.columns_by(page_trace.Clock(2.0, 0.5))["delta_us"]
     assert (first, sum(slow[:first]), sum(slow)) == (4, 18, 18 + 6)
     assert {*slow[first:].tolist()} == {1, 2}, "times are rounded, and their sum stays"
 

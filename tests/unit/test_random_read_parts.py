@@ -28,6 +28,7 @@ from bufferlab.results.window import Reading, Window
 from bufferlab.spec import Overrides
 from bufferlab.stats.factors import Effect, Observation, effects
 from bufferlab.theory.random_read import PAGE_BYTES, amplification, pages_first_touched, pages_per_read
+from support.synthetic import derived_values
 
 
 def covered(offset: int, size: int) -> int:
@@ -89,7 +90,7 @@ def cumulative(steps: list[int]) -> list[int]:
 
 
 def test_costs_per_read_come_from_the_edges() -> None:
-    values = registry().values(samples(cumulative([1000] * 8)))
+    values = derived_values(samples(cumulative([1000] * 8)))
     found = {name: value.value for name, value in values.items()}
     assert found["requests_per_read"] == found["requests_expected_per_read"] == 3
     assert found["requests_over_expected"] == 1
@@ -102,20 +103,20 @@ def test_costs_per_read_come_from_the_edges() -> None:
 
 
 def test_scatter_is_that_between_neighbours_so_that_a_drift_does_not_pass_for_it() -> None:
-    drift = registry().values(samples(cumulative([1000 + 20 * place for place in range(40)])))["reads_cv"].value
+    drift = derived_values(samples(cumulative([1000 + 20 * place for place in range(40)])))["reads_cv"].value
     assert drift is not None
     assert drift < 0.02, "a rate that doubles slowly"
-    swings = registry().values(samples(cumulative([500, 1500] * 20)))["reads_cv"].value
+    swings = derived_values(samples(cumulative([500, 1500] * 20)))["reads_cv"].value
     assert swings == pytest.approx(1000 / math.sqrt(2) / 1000)
     drawn = random.Random(5)
     steps = [round(drawn.gauss(1000, 100)) for _ in range(400)]
-    values = registry().values(samples(cumulative(steps)))
+    values = derived_values(samples(cumulative(steps)))
     assert values["reads_cv"].value == pytest.approx(0.1, rel=0.15)
     assert values["reads_dispersion_index"].value == pytest.approx(10, rel=0.3)
 
 
 def test_scatter_needs_samples_and_says_so() -> None:
-    value = registry().values(samples(cumulative([1000] * 4)))["reads_cv"]
+    value = derived_values(samples(cumulative([1000] * 4)))["reads_cv"]
     assert value.value is None
     assert "sample intervals" in (value.reason or "")
 
@@ -327,7 +328,7 @@ def measured(counts: list[int], *, device: str = "loop", seconds: float = 2.0, s
         measured=schema.Measured(seconds=seconds, transactions=sum(counts)),
     )  # fmt: skip
     known, latency_us = registry(), {"service": service_us}
-    return MeasuredRun(run, known.of_engine("file"), known.raw, window, known.values(frame), latency_us, sum(counts))
+    return MeasuredRun(run, known.of_engine("file"), known.raw, window, derived_values(frame), latency_us, sum(counts))
 
 
 def status(run: MeasuredRun) -> dict[str, str]:

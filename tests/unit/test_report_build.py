@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -157,7 +158,10 @@ def test_the_time_figure_has_every_run_and_marks_the_warm_up(ordinary: Report) -
     assert trace.t_s[0] == pytest.approx(1.0)
 
 
-def test_one_run_a_point_claims_no_difference(tmp_path: Path) -> None:
+def test_one_run_a_point_claims_no_difference_where_no_scatter_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bufferlab.chapter.known.COUNTED", {})
     found = report(tmp_path, Sweep(blocks=1))
     assert found.answer.endswith("but each point ran once (n = 1), so no difference is claimed.")
     assert found.steps is None
@@ -267,7 +271,9 @@ def test_points_that_ran_the_same_setting_are_no_step(tmp_path: Path) -> None:
 def test_a_failed_check_is_shown_before_the_answer(tmp_path: Path) -> None:
     found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], condition_fails=4))
     assert found.banners[0].kind == "danger"
-    assert "1 integrity check failed" in found.banners[0].text
+    assert re.match(
+        r"1 of \d+ checks failed\. In doubt: every number; do not use the numbers before", found.banners[0].text
+    )
     assert any(row.mark == "failed" and row.cells[0] == "4" for row in table(found, "consistency").rows)
 
 
@@ -287,6 +293,34 @@ def test_only_a_smoke_size_may_measure_for_too_short_a_time(tmp_path: Path, prof
     found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=1, latency_scale=1.08, profile=profile))
     (check,) = (check for check in found.checks if check.name == "littles_law")
     assert check.status == status
+
+
+def test_a_check_of_times_leaves_the_counts_standing_and_marks_the_times_alone(tmp_path: Path) -> None:
+    found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], latency_scale=1.08))
+    (banner,) = found.banners
+    assert banner.kind == "warning"
+    assert "In doubt: times and rates; all other numbers stand. What should hold: Little's law" in banner.text
+    assert "in doubt" not in found.answer
+    assert table(found, "per-new-order").caption.endswith("In doubt by a check that failed: New-Orders per second.")
+    assert found.steps is not None
+    assert "In doubt" not in found.steps.caption
+    assert column(table(found, "failed-checks"), "In doubt") == ["times and rates"]
+
+
+def test_a_check_that_touches_the_answer_is_named_in_it(tmp_path: Path) -> None:
+    found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], gate="cap"))
+    assert found.banners[0].kind == "danger"
+    titles = "Every warm-up ended in a steady state, none at its cap"
+    assert found.answer.endswith(f"Reads per New-Order are in doubt, because this did not hold: {titles}.")
+
+
+def test_the_failed_checks_are_one_number_above_and_below(tmp_path: Path) -> None:
+    sweep = Sweep(truths=BUFFER_SIZE[:2], condition_fails=4, scale={"device_read_bytes": 3.0})
+    found = report(tmp_path, sweep)
+    (banner,) = found.banners
+    made = sum(check.status != "not_applicable" for check in found.checks)
+    assert banner.text.startswith(f"2 of {made} checks failed.")
+    assert f"Checks: {made - 2} passed, 2 failed" in terminal_text(found)
 
 
 def test_numbers_that_nobody_measured_get_a_loud_banner_whatever_the_engine(tmp_path: Path) -> None:
@@ -314,7 +348,7 @@ def test_the_same_samples_give_the_same_report(tmp_path: Path) -> None:
 def test_a_busy_device_is_a_warning_that_leaves_the_databases_own_counts_alone(tmp_path: Path) -> None:
     found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], scale={"device_read_bytes": 3.0}))
     assert [banner.kind for banner in found.banners] == ["warning"]
-    assert "what the database counted stands" in found.banners[0].text
+    assert "In doubt: times and rates and the device's figures; all other numbers stand." in found.banners[0].text
     (check,) = [check for check in found.checks if check.name == "device_read_bytes"]
     assert check.status == "failed"
     assert "other programs read from the device" in check.detail

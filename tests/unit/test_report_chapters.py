@@ -288,7 +288,10 @@ def test_the_best_setting_is_a_set_and_the_benefit_of_each_mib_is_told(tmp_path:
     assert "Up to 34 MiB, a larger size brought fewer reads per New-Order" in best.intro
 
 
-def test_one_repetition_names_no_best(tmp_path: Path) -> None:
+def test_one_repetition_names_no_best_where_no_scatter_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bufferlab.chapter.known.COUNTED", {})
     best = chapter(build_report(build(tmp_path, Sweep(blocks=1))), "best")
     (behind,) = column(table(best, "best-set"), "Behind the best by at most")
     assert behind.startswith("not known: one repetition")

@@ -37,8 +37,9 @@ def test_what_is_not_resolved_says_its_range_and_what_would_have_been_found() ->
     assert said == "not resolved (−3 to +6 %; 7 % would have been found)"
 
 
-def test_an_interval_wider_than_a_factor_of_100_says_that_nothing_is_known() -> None:
-    assert words.verdict(verdict("not_resolved", 0.9, 0.05, 5.1, detectable=3e5), "") == "nothing is known (n = 3)"
+def test_a_value_whose_interval_is_wider_than_a_factor_of_100_stands_beside_this_doubt() -> None:
+    said = words.verdict(verdict("not_resolved", 0.093, 0.005, 1.7, detectable=3e5), "")
+    assert said == "not resolved: −91 % (interval too wide, n = 3)"
     assert words.verdict(verdict("not_resolved", 0.9, 0.06, 5.1, detectable=3e5), "") == "not resolved (−94 to +410 %)"
     assert words.verdict(verdict("rises", 40.0, 1.5, 900.0), "") == "rises by 50–89900 %", "a direction is known"
     assert words.interval(Estimate(2444.0, 0.0, 48_395_856.0, 2), "pages") == "2,444 (interval too wide, n = 2)"
@@ -49,7 +50,9 @@ def test_an_interval_wider_than_a_factor_of_100_says_that_nothing_is_known() -> 
 
 def test_one_repetition_is_named_as_the_reason() -> None:
     found = Verdict(0, 1, "no_interval", Estimate(0.5, None, None, 1, note="one repetition: ..."), "ratio", None)
-    assert words.verdict(found, "") == "not resolved: one repetition (n = 1)"
+    assert words.verdict(found, "") == "not resolved: −50 % (one repetition, n = 1)"
+    found = Verdict(0, 1, "no_interval", Estimate(0.3, None, None, 2, note="too few runs"), "difference", None)
+    assert words.verdict(found, "pages") == "not resolved: +0.300 pages (too few runs, n = 2)"
 
 
 def test_identical_counts_are_called_identical() -> None:

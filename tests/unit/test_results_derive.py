@@ -19,7 +19,7 @@ from bufferlab.results.metrics import Rates
 from bufferlab.results.schema import SAMPLE_COLUMNS
 from bufferlab.results.timeline import finest_share, measured_instants, part, per_second
 from bufferlab.results.window import Window, _subject_in
-from support.synthetic import BUFFER_SIZE, Sweep, build
+from support.synthetic import BUFFER_SIZE, Sweep, build, derived_values
 from support.synthetic_innodb import scan_depth
 from support.synthetic_postgres import memory_split
 
@@ -51,18 +51,18 @@ def work(new_orders: int = 100, rolled_back: int = 1, payments: int = 100) -> Co
 
 
 def test_per_new_order_divides_by_new_orders_completed_rolled_back_included() -> None:
-    values = registry().values(samples(0, 10, {**work(100, 1), ("pages_read", ""): (1000, 1970)}))
+    values = derived_values(samples(0, 10, {**work(100, 1), ("pages_read", ""): (1000, 1970)}))
     assert values["reads_per_new_order"].value == pytest.approx(9.70)
     assert values["new_orders"].value == 100
 
 
 def test_per_transaction_divides_by_transactions_of_every_type() -> None:
-    values = registry().values(samples(0, 10, {**work(100, 1, 130), ("pages_read", ""): (0, 460)}))
+    values = derived_values(samples(0, 10, {**work(100, 1, 130), ("pages_read", ""): (0, 460)}))
     assert values["reads_per_transaction"].value == pytest.approx(2.0)
 
 
 def test_rates_are_over_the_time_between_the_edges() -> None:
-    values = registry().values(samples(3.5, 13.5, {**work(100, 1, 100), ("pages_read", ""): (0, 50)}))
+    values = derived_values(samples(3.5, 13.5, {**work(100, 1, 100), ("pages_read", ""): (0, 50)}))
     assert values["reads_per_s"].value == pytest.approx(5.0)
     assert values["new_orders_per_s"].value == pytest.approx(10.0)
     assert values["new_orders_committed_per_s"].value == pytest.approx(9.9)
@@ -71,13 +71,13 @@ def test_rates_are_over_the_time_between_the_edges() -> None:
 
 
 def test_the_hit_ratio_comes_from_counters_not_from_a_floored_screen() -> None:
-    values = registry().values(samples(0, 1, {("page_gets", ""): (10, 100_010), ("demand_misses", ""): (4, 349)}))
+    values = derived_values(samples(0, 1, {("page_gets", ""): (10, 100_010), ("demand_misses", ""): (4, 349)}))
     assert values["hit_ratio"].value == pytest.approx(1 - 345 / 100_000)
 
 
 def test_nanoseconds_of_reads_become_microseconds_a_read() -> None:
     counts: Counts = {("db_read_ns", ""): (0, 3_000_000), ("pages_read", ""): (0, 28), ("db_other_reads", ""): (0, 2)}
-    assert registry().values(samples(0, 1, counts))["read_us"].value == pytest.approx(100.0)
+    assert derived_values(samples(0, 1, counts))["read_us"].value == pytest.approx(100.0)
 
 
 def test_device_columns_are_those_iostat_prints() -> None:
@@ -91,7 +91,7 @@ def test_device_columns_are_those_iostat_prints() -> None:
             "discards": 0, "discards_merged": 0, "discard_bytes": 0, "discard_ms": 0,
         }.items()
     }  # fmt: skip
-    values = registry().values(samples(100, 110, counts))
+    values = derived_values(samples(100, 110, counts))
     expected = {
         "device_reads_per_s": 400.0,
         "device_read_kib_per_s": 3200.0,
@@ -123,7 +123,7 @@ def test_cpu_shares_add_up_to_one_on_every_core() -> None:
     assert set(table) == {"all", "cpu0", "cpu1"}
     for columns in table.values():
         assert sum(value.value or 0 for value in columns.values()) == pytest.approx(1.0)
-    assert registry().values(samples(0, 1, counts))["cpu_iowait_share"].value == pytest.approx(0.2)
+    assert derived_values(samples(0, 1, counts))["cpu_iowait_share"].value == pytest.approx(0.2)
 
 
 def with_a_scan() -> pl.DataFrame:
@@ -150,14 +150,14 @@ def with_a_scan() -> pl.DataFrame:
 
 
 def test_a_phase_after_the_window_changes_nothing_in_it() -> None:
-    values = registry().values(with_a_scan())
+    values = derived_values(with_a_scan())
     assert values["reads_per_new_order"].value == pytest.approx(9.70)
     assert values["transactions"].value == 200
     assert values["rows_per_s"].value == pytest.approx(30.0)
 
 
 def test_a_phase_has_figures_of_its_own_per_row_and_per_second() -> None:
-    values = registry().values(with_a_scan(), "scan")
+    values = derived_values(with_a_scan(), "scan")
     assert values["measured_seconds"].value == pytest.approx(4.0)
     assert values["transactions"].value == 20
     assert values["rows_per_s"].value == pytest.approx(2000.0)
@@ -168,7 +168,7 @@ def test_a_phase_has_figures_of_its_own_per_row_and_per_second() -> None:
 
 
 def test_a_phase_that_returns_no_rows_says_so_instead_of_dividing_by_them() -> None:
-    values = registry().values(
+    values = derived_values(
         samples(0, 4, {("rows_returned", "add.x"): (0, 0), ("pages_read", ""): (0, 9)}, phase="add"), "add"
     )
     assert values["reads_per_row"].value is None
@@ -176,7 +176,7 @@ def test_a_phase_that_returns_no_rows_says_so_instead_of_dividing_by_them() -> N
 
 
 def test_a_phase_that_never_began_has_no_figures() -> None:
-    assert all(value.value is None for value in registry().values(with_a_scan(), "insert").values())
+    assert all(value.value is None for value in derived_values(with_a_scan(), "insert").values())
 
 
 def test_arrivals_are_counted_apart_from_transactions() -> None:
@@ -189,7 +189,7 @@ def test_arrivals_are_counted_apart_from_transactions() -> None:
         ("arrivals_dropped", "new_order"): (1, 11),
         ("arrivals_dropped", "payment"): (0, 10),
     }
-    values = registry().values(samples(0, 10, counts))
+    values = derived_values(samples(0, 10, counts))
     assert values["arrivals_per_s"].value == pytest.approx(20.0)
     assert values["transactions_per_s"].value == pytest.approx(18.0)
     assert values["late_share"].value == pytest.approx(0.05)
@@ -198,37 +198,37 @@ def test_arrivals_are_counted_apart_from_transactions() -> None:
 
 def test_in_closed_loop_there_are_no_arrivals_and_no_share_of_them() -> None:
     counts: Counts = {**work(), ("arrivals", "payment"): (0, 0), ("arrivals_late", "payment"): (0, 0)}
-    assert registry().values(samples(0, 10, counts))["late_share"].reason == "arrivals is zero in the measured window"
+    assert derived_values(samples(0, 10, counts))["late_share"].reason == "arrivals is zero in the measured window"
 
 
 def test_pages_created_are_told_per_new_order_and_per_transaction() -> None:
-    values = registry().values(samples(0, 10, {**work(100, 1, 130), ("pages_created", ""): (40, 86)}))
+    values = derived_values(samples(0, 10, {**work(100, 1, 130), ("pages_created", ""): (40, 86)}))
     assert values["pages_created_per_new_order"].value == pytest.approx(0.46)
     assert values["pages_created_per_transaction"].value == pytest.approx(0.2)
 
 
 def test_a_missing_counter_gives_null_and_its_reason_in_every_figure_made_from_it() -> None:
     counts: Counts = {**work(), ("device_reads", ""): (None, None)}
-    values = registry().values(samples(0, 10, counts, reason="overlay has no block device"))
+    values = derived_values(samples(0, 10, counts, reason="overlay has no block device"))
     for name in ("device_reads_per_s", "device_reads_per_new_order"):
         assert values[name].value is None
         assert values[name].reason == "overlay has no block device"
 
 
 def test_a_counter_that_went_backwards_gives_no_number() -> None:
-    values = registry().values(samples(0, 10, {**work(), ("pages_read", ""): (500, 400)}))
+    values = derived_values(samples(0, 10, {**work(), ("pages_read", ""): (500, 400)}))
     assert values["reads_per_new_order"].value is None
     assert "pages_read went backwards, from 500 to 400" in (values["reads_per_new_order"].reason or "")
 
 
 def test_dividing_by_no_new_orders_is_a_reason_not_an_error() -> None:
-    values = registry().values(samples(0, 10, {**work(0, 0, 5), ("pages_read", ""): (0, 10)}))
+    values = derived_values(samples(0, 10, {**work(0, 0, 5), ("pages_read", ""): (0, 10)}))
     assert values["reads_per_new_order"].value is None
     assert "zero" in (values["reads_per_new_order"].reason or "")
 
 
 def test_a_run_without_edges_has_no_figures_and_says_why() -> None:
-    values = registry().values(samples(0, 10, work()).filter(pl.col("edge") == "start"))
+    values = derived_values(samples(0, 10, work()).filter(pl.col("edge") == "start"))
     assert all(value.value is None for value in values.values())
     assert "ended before its measured window did" in (values["new_orders"].reason or "")
 
@@ -240,7 +240,7 @@ def test_a_run_without_edges_has_no_figures_and_says_why() -> None:
 def test_no_figure_is_ever_negative_or_infinite(ends: list[tuple[int, int]], seconds: float) -> None:
     names = ("pages_read", "rows_returned", "pages_created", "arrivals")
     counts: Counts = {**work(), **{(name, ""): pair for name, pair in zip(names, ends, strict=True)}}
-    for value in registry().values(samples(0, seconds, counts)).values():
+    for value in derived_values(samples(0, seconds, counts)).values():
         assert value.value is None or (value.value >= 0 and math.isfinite(value.value))
         assert (value.value is None) == (value.reason is not None)
 
@@ -330,10 +330,10 @@ def test_a_formula_names_every_metric_that_decides_its_value(tmp_path: Path) -> 
     real = [open_sweep(FIXTURES / name) for name in ("prediction/measured", "sweeps/before")]
     for sweep in (*made, *real):
         rows = next(record for record in sweep.runs() if record.ok).samples()
-        whole = registry().evaluate(registry().window(rows))
+        whole = derived_values(rows)
         for name, value in whole.items():
             formula = registry().metric(name).quantity()
-            needed = registry().window(rows.filter(rows["metric"].is_in(formula.reads)))
+            needed = Window.of(rows.filter(rows["metric"].is_in(formula.reads)), courses=registry().courses)
             if needed.seconds is not None:
                 assert formula.evaluate(needed) == value, name
 

@@ -343,7 +343,9 @@ def test_a_workers_sample_becomes_rows() -> None:
         "event": "sample",
         "t_s": 2,
         "phase": "measure",
-        "values": [{"metric": "page_gets", "subject": "", "count": 5, "probe": "engine"}],
+        "values": [
+            {"metric": "page_gets", "subject": "", "count": 5, "value": None, "reason": None, "probe": "engine"},
+        ],
     }
     assert sample_rows(event) == [row(t_s=2.0, count=5)]
 

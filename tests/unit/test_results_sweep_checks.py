@@ -10,12 +10,17 @@ from typing import Any, cast
 
 import pytest
 
+from bufferlab.chapter import doubts
+from bufferlab.engines.sqlite import checks as sqlite_checks
+from bufferlab.registry import registry
 from bufferlab.results import sweep_checks
+from bufferlab.results.check import Off, stood_still, worst_of
 from bufferlab.results.sweep_checks import Check, MeasuredRun, check_sweep
 from bufferlab.results.window import Reading, Window
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
 
+READS = "reads_per_new_order"
 HEALTHY = Sweep(truths=(BUFFER_SIZE[0], BUFFER_SIZE[2], BUFFER_SIZE[4]), blocks=2)
 
 
@@ -233,3 +238,73 @@ def test_littles_law_asks_for_terminals_and_a_window(
         window=SimpleNamespace(seconds=seconds), latency_us={"service": 150e6, "queue": 50e6},
     ))  # fmt: skip
     assert sweep_checks._little_off(run).share == share
+
+
+@pytest.mark.parametrize(
+    ("transactions", "status"), [(1_000, "passed"), (1_400, "passed"), (1_500, "failed"), (20_000, "failed")]
+)
+def test_a_short_window_may_be_off_by_what_its_transactions_scatter(transactions: int, status: str) -> None:
+    """A connection that seems to be busy for 92 % of the window: three times 1 / sqrt(transactions) is its limit."""
+    run = cast(MeasuredRun, SimpleNamespace(
+        open_loop=False, window=SimpleNamespace(seconds=10.0), latency_n=transactions, connections=1, label="x",
+        latency_us={"service": 9.2e6}, engine=SimpleNamespace(is_server=True),
+    ))  # fmt: skip
+    found = sweep_checks._little([run])
+    assert found.status == status
+    assert ("as so short a window scatters (else 5 %)" in found.detail) == (transactions < 3600)
+
+
+def test_the_worst_run_is_the_one_that_exceeds_its_own_limit_most() -> None:
+    short, long = (cast(MeasuredRun, SimpleNamespace(label=label)) for label in ("short", "long"))
+    found = worst_of("x", "x", 0.05, [Off(short, 0.09, least=0.1), Off(long, 0.06)])
+    assert found.status == "failed"
+    assert "6.000 % off (long); limit 5 %" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("misses", "runs", "status"),
+    [(1_200, 1, "passed"), (1_200, 2, "passed"), (1_200, 3, "failed"), (9_000, 1, "failed")],
+)
+def test_a_point_may_drift_by_what_the_misses_of_all_its_runs_scatter(misses: int, runs: int, status: str) -> None:
+    """13 % more at the end: by chance where two runs missed 1,200 times in a third, not where three did."""
+    run = cast(MeasuredRun, SimpleNamespace(run=SimpleNamespace(point=SimpleNamespace(index=0, label="x"))))
+    found = stood_still("x", "x", "misses", [(run, 1.13, misses)] * runs)
+    assert found.status == status
+
+
+@pytest.mark.parametrize(("bytes_a_frame_byte", "status"), [(1.07, "passed"), (1.2, "failed"), (0.8, "failed")])
+@pytest.mark.parametrize("packed_bytes", [5, 6])
+def test_a_page_trace_in_memory_is_no_memory_of_the_pool(
+    bytes_a_frame_byte: float, status: str, packed_bytes: int
+) -> None:
+    """As `buffer-size --quick` runs: the largest pool is warmed up longest, so its trace is six times as long."""
+    runs = []
+    for frames, accesses in ((990, 460_000), (3_970, 400_000), (15_850, 2_730_000)):
+        levels = {
+            "pool_frames_used": frames,
+            "resident_bytes": 35e6 + bytes_a_frame_byte * 4096 * frames + packed_bytes * accesses,
+        }
+        trace = SimpleNamespace(recorder="engine", spool_bytes=24 * accesses)
+        runs.append(cast(MeasuredRun, SimpleNamespace(
+            window=SimpleNamespace(level=lambda name, levels=levels: SimpleNamespace(value=levels[name])),
+            run=SimpleNamespace(page_trace=trace), knob={"page_size": 4096, "pcache": "ours"}.get,
+        )))  # fmt: skip
+    assert sqlite_checks._memory(runs).status == status
+
+
+@pytest.mark.parametrize(
+    ("fault", "touched", "stands"),
+    [
+        ({"scale": {"device_read_bytes": 1.03}}, ["device_reads_per_s", "transactions_per_s"], [READS, "hit_ratio"]),
+        ({"latency_scale": 1.05}, ["transactions_per_s", "reads_per_s"], [READS, "writes_per_new_order"]),
+        ({"scale": {"process_read_bytes": 1.006}}, [READS, "read_bytes_per_new_order"], ["page_gets_per_transaction"]),
+        ({"gate": "cap"}, [READS, "hit_ratio", "transactions_per_s"], ["page_gets_per_new_order"]),
+        ({"condition_fails": 3}, [READS, "page_gets_per_new_order", "device_busy_ratio"], []),
+    ],
+)
+def test_a_failed_check_touches_its_own_numbers_and_leaves_the_others(
+    tmp_path: Path, fault: dict[str, object], touched: list[str], stands: list[str]
+) -> None:
+    metric, found = registry().metric, checks(tmp_path, **fault).values()
+    assert [name for name in touched if not doubts.doubting(found, metric(name))] == []
+    assert [name for name in stands if doubts.doubting(found, metric(name))] == []

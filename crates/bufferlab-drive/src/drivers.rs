@@ -181,12 +181,10 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         Drivers { drivers, board: Arc::new(board), place: place.to_owned(), lost_hint }
     }
 
+    /// Returns the failure of the run. Of a private server that has died the run says something else: how its process
+    /// ended (python/bufferlab/engines/servers/private_server.py); this is then only among the causes.
     fn failure(&self, error: &ClientError) -> Failure {
-        let mut failure = Failure::from_client(error, self.place.as_ref());
-        if matches!(error, ClientError::Lost { .. }) {
-            self.lost_hint.clone_into(&mut failure.hint);
-        }
-        failure
+        Failure::from_client(error, &self.place, self.lost_hint)
     }
 
     /// Returns the scoreboard to which the drivers write their tallies.

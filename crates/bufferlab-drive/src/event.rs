@@ -89,7 +89,6 @@ pub enum Event {
         /// Set for the two samples that bound a measured window.
         edge: Option<Edge>,
         /// One row per metric and subject.
-        #[serde(serialize_with = "readings")]
         values: Vec<Reading>,
     },
     /// The engine's status text.
@@ -103,27 +102,6 @@ pub enum Event {
         /// The engine's words.
         text: String,
     },
-}
-
-#[derive(Serialize)]
-struct Row<'a> {
-    metric: &'a str,
-    subject: &'a str,
-    count: Option<i64>,
-    value: Option<f64>,
-    reason: Option<&'a str>,
-    probe: &'a str,
-}
-
-fn readings<S: Serializer>(readings: &[Reading], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(readings.iter().map(|reading| Row {
-        metric: reading.metric,
-        subject: &reading.subject,
-        count: reading.count,
-        value: reading.value,
-        reason: reading.reason.as_deref(),
-        probe: reading.probe,
-    }))
 }
 
 /// A receiver of events. The driver's thread and the sampler's call it.

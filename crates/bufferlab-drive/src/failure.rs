@@ -75,20 +75,21 @@ impl Failure {
         Failure::new(kind, format!("{action}: {error}"), path.display().to_string(), hint)
     }
 
-    /// Makes a failure from the error of a workload's client and the path of its database.
-    pub fn from_client(error: &ClientError, place: &Path) -> Self {
+    /// Makes a failure from the error of a workload's client and the place of its database. `lost_hint` says what to try
+    /// when the engine is gone.
+    pub fn from_client(error: &ClientError, place: &str, lost_hint: &str) -> Self {
         if let ClientError::Script { place, message, hint } = error {
             return Failure::new(FailureKind::Usage, message, place, hint);
         }
         let (kind, hint) = match error {
             ClientError::DiskFull { .. } => (FailureKind::FullDisk, FULL_DISK_HINT),
-            ClientError::Lost { .. } => (FailureKind::Io, DEVICE_ERROR_HINT),
+            ClientError::Lost { .. } => (FailureKind::Io, lost_hint),
             ClientError::Data { .. } => (FailureKind::Data, "the database differs from the loaded one: load it again"),
             ClientError::Retry { .. } | ClientError::Statement { .. } | ClientError::Script { .. } => {
                 (FailureKind::Internal, "please report this with the run's worker.log")
             }
         };
-        Failure::new(kind, error.to_string(), place.display().to_string(), hint)
+        Failure::new(kind, error.to_string(), place, hint)
     }
 }
 

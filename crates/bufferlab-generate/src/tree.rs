@@ -1,7 +1,8 @@
 //! B-trees without rows: which leaf holds a key, and which interior pages lead to it.
 //!
 //! [`Packed`] never changes: its leaves hold rows with numbers in a row. [`Grown`] takes inserts and removals by group
-//! (a district) and key. Interior pages are those of the load; a leaf that a split made is below its elder's.
+//! (a district) and key. Interior pages are those of the load; a leaf that a split made is below its elder's. One above
+//! the leaves may be split in the middle once.
 
 use crate::pools::Objects;
 
@@ -10,6 +11,10 @@ use crate::pools::Objects;
 pub struct Interior {
     /// First page of each level, and the leaves below one page of it.
     levels: Vec<(u32, u32)>,
+    leaves: u32,
+    /// Of each page above the leaves: children more than at the load, and the page of its upper half. Empty before the
+    /// first.
+    grown: Vec<(u32, Option<u32>)>,
 }
 
 impl Interior {
@@ -26,7 +31,7 @@ impl Interior {
             page += leaves.div_ceil(span);
             level
         });
-        Interior { levels: levels.collect() }
+        Interior { levels: levels.collect(), leaves, grown: Vec::new() }
     }
 
     /// Returns the number of its pages for a tree of so many leaves.
@@ -41,7 +46,31 @@ impl Interior {
 
     /// Returns the pages from the root to above a leaf, by the leaf's number at the load.
     pub fn path(&self, leaf: u32) -> impl DoubleEndedIterator<Item = u32> + '_ {
-        self.levels.iter().map(move |&(first, span)| first + leaf / span)
+        self.levels.iter().map(move |&(first, span)| first + leaf / span).enumerate().map(move |(level, page)| {
+            if level + 1 == self.levels.len() { self.upper(leaf).unwrap_or(page) } else { page }
+        })
+    }
+
+    /// Returns the page of the upper half of a split page, if a leaf is below that.
+    #[inline]
+    fn upper(&self, leaf: u32) -> Option<u32> {
+        let span = self.levels.last()?.1;
+        let (_, upper) = self.grown.get((leaf / span) as usize)?;
+        upper.filter(|_| leaf % span >= span / 2)
+    }
+
+    /// Notes a child more above a leaf; returns whether the page is full, and must be split for the first time.
+    fn fills(&mut self, leaf: u32) -> bool {
+        let Some(&(_, span)) = self.levels.last() else { return false };
+        if self.grown.is_empty() {
+            self.grown = vec![(0, None); self.leaves.div_ceil(span) as usize];
+        }
+        let number = leaf / span;
+        let loaded = span.min(self.leaves - number * span);
+        let (added, upper) = &mut self.grown[number as usize];
+        *added += 1;
+        // A root that is full becomes a tree of one more level, which nothing here has.
+        upper.is_none() && loaded + *added > span && self.levels.len() > 1
     }
 
     /// Returns the root, if it is not a leaf.
@@ -244,11 +273,7 @@ impl Grown {
 
     /// Adds a new leaf with its first key; returns its place. None when all numbers of pages are taken.
     pub fn split(&mut self, elder: Place, group: u32, first: u32, rows: u32, bytes: u32) -> Option<Place> {
-        let page = self.free.pop().or_else(|| {
-            let page = self.next_page;
-            self.next_page += 1;
-            (page < self.end_page).then_some(page)
-        })?;
+        let page = self.new_page()?;
         let origin = self.leaf(elder).origin;
         let leaves = &mut self.groups[group as usize];
         let position = leaves.partition_point(|leaf| leaf.first <= first);
@@ -258,6 +283,23 @@ impl Grown {
         }
         leaves.insert(position, Leaf { first, page, origin, rows, bytes, last_insert: None });
         Some((group, position))
+    }
+
+    fn new_page(&mut self) -> Option<u32> {
+        self.free.pop().or_else(|| {
+            let page = self.next_page;
+            self.next_page += 1;
+            (page < self.end_page).then_some(page)
+        })
+    }
+
+    /// Puts a new leaf's pointer above it, and splits that page in the middle when the load left it full; returns the
+    /// page that this makes.
+    pub fn point_to(&mut self, origin: u32) -> Option<u32> {
+        let upper = if self.interior.fills(origin) { self.new_page()? } else { return None };
+        let span = self.interior.levels.last()?.1;
+        self.interior.grown[(origin / span) as usize].1 = Some(upper);
+        Some(upper)
     }
 
     /// Removes a leaf whose rows went elsewhere; its page is free.
@@ -295,6 +337,12 @@ impl Grown {
             (u64::from(rows) * u64::from(below) / u64::from(high - low + 1)) as u32
         });
         (group + 1..last).map(whole).sum::<u32>() + begun
+    }
+
+    /// Returns the group and the key of the second row behind a group, where keys follow each other without a gap.
+    pub fn second_of_later_groups(&self, group: u32) -> (u32, u32) {
+        let mut later = (group + 1..self.groups.len() as u32).filter(|&group| self.extents[group as usize].rows > 0);
+        later.next().map_or((group + 1, 0), |group| (group, self.extents[group as usize].low + 1))
     }
 
     /// Returns a group's rows, and its lowest and highest keys.

@@ -161,7 +161,7 @@ pub struct Slot {
     pub wait_ns: AtomicU64,
     /// What `write` was when the thread gave the reader up, plus one; records after it may be overwritten.
     pub given_up: AtomicU64,
-    /// The process.
+    /// The process; 0 while nobody has the slot, or has it and has not said so yet.
     pub process: AtomicU32,
     /// The thread.
     pub thread: AtomicU32,

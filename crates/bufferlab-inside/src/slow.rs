@@ -255,6 +255,9 @@ pub fn end_thread() {
     if slot.is_null() {
         return;
     }
+    // Who takes the slot next has it before its process is noted: until then the reader must not look for ours.
+    // SAFETY: slots stay mapped.
+    unsafe { &*slot }.process.store(0, Ordering::Relaxed);
     let number = (slot as usize - slot_of(header, 0) as usize) / SLOT_BYTES;
     if let Some(state) = states(header).get(number) {
         state.store(ENDED, Ordering::Release);

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-/// One metric of one subject at one moment: a raw counter, a gauge, or a null with its reason.
-#[derive(Debug, Clone, PartialEq)]
+/// One metric of one subject at one moment: a raw counter, a gauge, or a null with its reason. The fields are columns of
+/// samples.parquet, and the event of a sample has them under these names.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reading {
     /// Name of the metric, with its unit at the end.
     pub metric: &'static str,

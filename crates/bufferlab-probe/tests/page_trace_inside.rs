@@ -20,6 +20,8 @@ use serde_json::Value;
 
 #[path = "page_trace_inside/odd_programs.rs"]
 mod odd_programs;
+#[path = "page_trace_inside/reader_cost.rs"]
+mod reader_cost;
 
 const TASK: &str = "BUFFERLAB_TEST_TASK";
 const PLACE: &str = "BUFFERLAB_TEST_PLACE";
@@ -202,6 +204,7 @@ fn victim() {
             fs::write(place.join("told"), signals.to_string()).expect("a file");
         }
         "host" => host(&place),
+        "clients" => reader_cost::clients(),
         other => odd_programs::task(other),
     }
 }

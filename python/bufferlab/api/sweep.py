@@ -10,9 +10,10 @@ from typing import Any
 
 import polars as pl
 
+from bufferlab.api.plots import Plot, chosen, plots_of
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.registry import open_sweep
-from bufferlab.report.build import comparisons, summaries
+from bufferlab.report.build import build, comparisons, summaries
 from bufferlab.report.predicted import predictions
 from bufferlab.results.metrics import qualified
 from bufferlab.results.schema import LATENCY_COLUMNS, SAMPLE_COLUMNS
@@ -71,6 +72,18 @@ class Sweep:
     def headline(self) -> str:
         """Return the metric that answers the sweep's question."""
         return self._analysis.headline
+
+    def plot(self, name: str | None = None) -> Plot:
+        """Return a figure of the report, by its name; without a name the one that answers the sweep's question.
+
+        `plots` has the names. Raises SpecError for a name that no figure of this sweep has.
+        """
+        return chosen(self.plots, name)
+
+    @cached_property
+    def plots(self) -> dict[str, Plot]:
+        """Return every figure of the report by its name, the one that answers the question first."""
+        return plots_of(build(self._folder))
 
     @cached_property
     def _analysis(self) -> Analysis:
@@ -200,7 +213,7 @@ class Sweep:
 
     @cached_property
     def checks(self) -> pl.DataFrame:
-        """Return the integrity checks: a sweep of which one failed is not an answer."""
+        """Return the integrity checks: one that failed puts the numbers that it touches in doubt."""
         rows = [(check.name, check.title, check.status, check.detail) for check in self._analysis.checks]
         return pl.DataFrame(rows, schema=_CHECKS, orient="row")
 

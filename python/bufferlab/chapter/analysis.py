@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
-from bufferlab.chapter import words
+from bufferlab.chapter import known, words
 from bufferlab.knob import UNLIMITED, Value
 from bufferlab.results import metrics
-from bufferlab.results.check import SettingWords
+from bufferlab.results.check import ALL, Numbers, SettingWords
 from bufferlab.results.gaps import Gaps
 from bufferlab.results.metrics import phase_of, qualified
 from bufferlab.results.schema import IntegrityRow, StoredPlan, StoredPoint, StoredSetting
@@ -220,17 +220,16 @@ class Analysis:
             values = [value for point in self.points for value in point.values(metric)]
             comparisons = self._comparisons({value[0] for value in values})
             scale = self.metric(metric).scale
-            self._fits[metric] = fit(values, comparisons=comparisons, scale=scale) if values else None
+            runs = {point.index: point.ok for point in self.points} if not phase_of(metric)[0] else {}
+            scatter = known.deviations(runs, self.metric(metric))
+            fitted = fit(values, comparisons=comparisons, scale=scale, known_scatter=scatter) if values else None
+            self._fits[metric] = fitted
         return self._fits[metric]
 
     def mean(self, metric: str, point: PointRuns) -> Estimate | None:
         """Return the mean of a point's runs; None when none of them has the metric."""
         found = self.fit(metric)
         return found.mean(point.index) if found and point.index in found.points else None
-
-    def cell(self, metric: str, point: PointRuns) -> str:
-        """Return the mean of a point's runs as every table shows it."""
-        return words.cell(self.metric(metric), self.mean(metric, point))
 
     def verdicts(self, metric: str, group: Group) -> SweepVerdict | None:
         """Return the verdicts along one group; None when fewer than two of its points have the metric."""
@@ -484,6 +483,10 @@ def _not_of_smoke(check: Check) -> Check:
     return replace(check, status="not_applicable", detail=f"not asked of a smoke size ({check.detail})")
 
 
+#: A window that its cap ended has fewer transactions than others: its counts are told per transaction all the same.
+_TOUCHED: Mapping[str, tuple[Numbers, ...]] = {"window_complete": ("times",), "phases_complete": ("times",)}
+
+
 def _executor_checks(runs: list[MeasuredRun]) -> list[Check]:
     """Return the checks in run.json that the samples do not repeat, one row per name: failed if any run failed it."""
     rows: dict[str, list[tuple[MeasuredRun, IntegrityRow]]] = {}
@@ -496,5 +499,6 @@ def _executor_checks(runs: list[MeasuredRun]) -> list[Check]:
         order = {"failed": 0, "passed": 1, "not_applicable": 2}
         worst, row = min(found, key=lambda pair: order[pair[1].status])
         where = f" ({worst.label})" if row.status == "failed" else f" ({len(found)} runs)"
-        checks.append(Check(name, name.replace("_", " ").capitalize(), row.status, row.detail + where))
+        title = name.replace("_", " ").capitalize()
+        checks.append(Check(name, title, row.status, row.detail + where, _TOUCHED.get(name, ALL)))
     return checks

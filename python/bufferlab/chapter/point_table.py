@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from bufferlab.chapter import words
+from bufferlab.chapter import doubts, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Row, Table
 
@@ -33,10 +33,14 @@ def point_table(
         heads = {head: of for head, of in heads.items() if not isinstance(of, str) or analysis.fit(of) is not None}
     name = name or analysis.name_of
 
-    def row(point: PointRuns) -> Row:
-        cells = (analysis.cell(of, point) if isinstance(of, str) else of(point) for of in heads.values())
-        return Row((name(point), str(len(point.ok)), *cells))
+    def cell(of: str | Callable[[PointRuns], str], point: PointRuns) -> str:
+        return words.cell(analysis.metric(of), analysis.mean(of, point)) if isinstance(of, str) else of(point)
 
+    def row(point: PointRuns) -> Row:
+        return Row((name(point), str(len(point.ok)), *(cell(of, point) for of in heads.values())))
+
+    shown = [analysis.metric(of) for of in heads.values() if isinstance(of, str)]
+    caption += doubts.caption(analysis.checks, shown)
     columns = (Column("Point", numeric=False), Column("n"), *map(Column, heads))
     rows = point_rows(analysis.points, len(columns), row, name) if heads else ()
     return Table(id, title, columns, rows, caption, folded, brief)

@@ -51,21 +51,16 @@ def is_unknown(estimate: Estimate) -> bool:
     return low is not None and high is not None and low >= 0 and high > WIDEST_FACTOR * low
 
 
-def nothing_known(n: int) -> str:
-    """Return what is said of a change whose interval says nothing."""
-    return f"nothing is known (n = {n})"
-
-
 def interval(estimate: Estimate, unit: str = "") -> str:
     """Return a mean with its interval: "9.70 (9.51–9.89)".
 
     >>> interval(Estimate(2444.0, 0.02, 48395856.0, n=2))
     '2,444 (interval too wide, n = 2)'
     """
-    return _unsure(number(estimate.value, unit), estimate) if is_unknown(estimate) else with_bounds(estimate, unit)
+    return unsure(number(estimate.value, unit), estimate) if is_unknown(estimate) else with_bounds(estimate, unit)
 
 
-def _unsure(shown: str, estimate: Estimate) -> str:
+def unsure(shown: str, estimate: Estimate) -> str:
     """Return a value whose interval says nothing, with this doubt."""
     return f"{shown} (interval too wide, n = {estimate.n})"
 
@@ -182,11 +177,11 @@ def verdict(found: Verdict, unit: str) -> str:
         return f"identical (n = {estimate.n})"
     if found.direction == "no_interval":
         why = "one repetition" if estimate.n < 2 else (estimate.note or "no interval")
-        return f"not resolved: {why} (n = {estimate.n})"
+        return f"not resolved: {_seen(found, unit)} ({why}, n = {estimate.n})"
     if found.direction in ("falls", "rises"):
         return f"{found.direction} by {change(found, unit)}"
     if change_is_unknown(found):
-        return nothing_known(estimate.n)
+        return f"not resolved: {signed_change(found, unit)}"
     return f"not resolved ({signed_change(found, unit)}{could_find(found, unit)})"
 
 
@@ -208,18 +203,30 @@ def change(found: Verdict, unit: str) -> str:
 
 
 def signed_change(found: Verdict, unit: str) -> str:
-    """Return the interval of a change that is not resolved: "−3 to +5 %"."""
+    """Return the interval of a change that is not resolved: "−3 to +5 %"; with its doubt the change that was seen,
+    where its interval says nothing: "−91 % (interval too wide, n = 2)".
+    """
     low, high = found.estimate.ci_low, found.estimate.ci_high
     if low is None or high is None:
         return NOTHING
     if change_is_unknown(found):
-        return nothing_known(found.estimate.n)
+        return unsure(_seen(found, unit), found.estimate)
     if found.contrast == "difference":
         factor = _factor(unit)
         return f"{_sign(low)}{number(factor * abs(low))} to {_sign(high)}{number(factor * abs(high))} {unit}".strip()
     decimals = _percent_decimals(high - low)
     low, high = _outward(100 * (low - 1), 100 * (high - 1), decimals)
     return f"{_sign(low)}{abs(low):.{decimals}f} to {_sign(high)}{abs(high):.{decimals}f} %"
+
+
+def _seen(found: Verdict, unit: str) -> str:
+    """Return the change that was seen, whatever it is worth: "−91 %", "+0.3 pages"."""
+    change = found.estimate.value - (1.0 if found.contrast == "ratio" else 0.0)
+    if not math.isfinite(change):
+        return NOTHING
+    if found.contrast == "ratio":
+        return f"{_sign(change)}{two_digits(abs(change))} %"
+    return f"{_sign(change)}{number(_factor(unit) * abs(change))} {unit}".strip()
 
 
 def could_find(found: Verdict, unit: str) -> str:
@@ -234,12 +241,15 @@ def could_find(found: Verdict, unit: str) -> str:
 def percent_range(low: float, high: float) -> str:
     """Return two ratios as per cent, rounded outward.
 
-    >>> percent_range(0.3812, 0.4277), percent_range(0.9712, 0.9731)
-    ('38–43 %', '97.1–97.4 %')
+    >>> percent_range(0.3812, 0.4277), percent_range(0.9712, 0.9731), percent_range(0.957, 0.9961)
+    ('38–43 %', '97.1–97.4 %', '95.7–99.7 %')
     """
     decimals = _percent_decimals(high - low)
-    # The lower bound of a claimed change is above zero: rounding must not say otherwise.
-    while low > 0 and decimals < 6 and _outward(100 * low, 100 * high, decimals)[0] <= 0:
+    # A claimed change is above zero, and what falls by less than all is not gone: rounding must not say otherwise.
+    while decimals < 6:
+        least, most = _outward(100 * low, 100 * high, decimals)
+        if not (least <= 0 < low or high < 1 <= most / 100):
+            break
         decimals += 1
     low, high = _outward(100 * low, 100 * high, decimals)
     return f"{low:.{decimals}f}–{high:.{decimals}f} %"
@@ -248,7 +258,7 @@ def percent_range(low: float, high: float) -> str:
 def count(estimate: Estimate) -> str:
     """Return a whole number of things with its interval: "17,243 (17,233–17,252)"."""
     if is_unknown(estimate):
-        return _unsure(f"{estimate.value:,.0f}", estimate)
+        return unsure(f"{estimate.value:,.0f}", estimate)
     if estimate.ci_low is None or estimate.ci_high is None:
         return f"{estimate.value:,.0f}"
     return f"{estimate.value:,.0f} ({math.floor(estimate.ci_low):,}–{math.ceil(estimate.ci_high):,})"

@@ -45,6 +45,17 @@ def write_reports(folder: SweepFolder, as_json: bool, *, html: bool, markdown: b
         put("\n".join(map(str, written)))
 
 
+def strict_exit_code(folder: SweepFolder) -> int:
+    """Return the exit code of --strict, and name the checks that failed on standard error."""
+    from bufferlab.chapter.analysis import Analysis
+    from bufferlab.chapter.doubts import failed
+
+    titles = [check.title for check in failed(Analysis.of(folder).checks)]
+    if titles:
+        say(f"--strict: {len(titles)} failed: {'; '.join(titles)}")
+    return 1 if titles else 0
+
+
 def write_tables(folder: SweepFolder) -> None:
     """Write every table of the report as CSV, and print the paths."""
     from bufferlab.report.build import build

@@ -108,6 +108,9 @@ def group() -> None:
       bufferlab doctor               what this host can measure
       bufferlab run buffer-size      how the size of the buffer pool changes a database
       bufferlab run my.sql           the same of your own statements
+      bufferlab predict RUN          what pools of other sizes would have read, from that run
+      bufferlab curve FILE           what pools of every size would miss, from page accesses
+      bufferlab audit FILE           wrong units and numbers in other people's logs
       bufferlab list experiments     the other questions there are
 
     Exit codes: 0 done; 1 some point failed, results kept; 2 usage; 3 the environment lacks something;

@@ -7,15 +7,21 @@ from pathlib import Path
 
 import click
 
-from bufferlab.cli.options import common
+from bufferlab.cli.options import Grouped, common
 from bufferlab.cli.output import draw, print_json, say, write
 from bufferlab.errors import EXIT_RULE_BROKEN, SpecError
 
 _WIDTH_WITHOUT_TERMINAL = 120
 _ANY = "any"
 
+_SECTIONS = {
+    "Judging": ("failing",),
+    "Files to write": ("html", "markdown"),
+}
+"""The options of the help's sections, by parameter."""
 
-@click.command("audit")
+
+@click.command("audit", cls=Grouped, sections=_SECTIONS)
 @click.argument("files", type=click.Path(path_type=Path), metavar="FILE...", nargs=-1, required=True)
 @click.option(
     "--fail-if",

@@ -6,15 +6,22 @@ from pathlib import Path
 
 import click
 
-from bufferlab.cli.options import common
+from bufferlab.cli.options import Grouped, common
 from bufferlab.cli.output import draw, print_json, write
 from bufferlab.errors import EXIT_RULE_BROKEN, SpecError
 from bufferlab.registry import open_sweep
 
 _WIDTH_WITHOUT_TERMINAL = 120
 
+_SECTIONS = {
+    "Sides to compare": ("between", "force"),
+    "Judging": ("rules",),
+    "Files to write": ("html", "md"),
+}
+"""The options of the help's sections, by parameter."""
 
-@click.command("compare")
+
+@click.command("compare", cls=Grouped, sections=_SECTIONS)
 @click.argument("a", type=click.Path(path_type=Path), metavar="A")
 @click.argument("b", type=click.Path(path_type=Path), metavar="[B]", required=False)
 @click.option(

@@ -1,29 +1,34 @@
 """Tells the shell which experiments, engines, settings and servers there are, where one is being typed.
 
-click completes commands, options and their fixed choices by itself. Nothing here starts an engine.
+click completes commands, options and their fixed choices by itself. Nothing here starts an engine. Every command's
+options name these functions, so they import what they need when a shell asks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
-from bufferlab.engines import registry as engines
 from bufferlab.errors import BufferlabError
-from bufferlab.knob import CONNECTIONS, LOAD_KNOBS, Knob
-from bufferlab.spec import builtin_experiments, load
-from bufferlab.workloads import registry as workloads
+
+if TYPE_CHECKING:
+    from bufferlab.knob import Knob
 
 
 def experiments(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return the built-in experiments that begin like this; files are completed too."""
+    from bufferlab.spec import builtin_experiments
+
     return [*_beginning(builtin_experiments(), typed), CompletionItem(typed, type="file")]
 
 
 def engine_names(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return the engines that begin like this."""
+    from bufferlab.engines import registry as engines
+
     return _beginning(engines.names(), typed)
 
 
@@ -61,6 +66,11 @@ def _fits(name: str, typed: str) -> bool:
 
 def _knobs(engine: str | None, experiment: str | None) -> Iterator[Knob]:
     """Yield the settings of the engine and workload on the command line; of all where they are not known."""
+    from bufferlab.engines import registry as engines
+    from bufferlab.knob import CONNECTIONS, LOAD_KNOBS
+    from bufferlab.spec import load
+    from bufferlab.workloads import registry as workloads
+
     workload = None
     if experiment:
         try:

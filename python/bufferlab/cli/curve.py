@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bufferlab.cli.options import common
+from bufferlab.cli.options import Grouped, common
 from bufferlab.cli.output import print_json, put, say, write
 from bufferlab.cli.progress import progress
 from bufferlab.errors import EnvironmentLackingError, SpecError
@@ -26,8 +26,15 @@ _PAGES = re.compile(r"\s*([0-9]{1,12})\s*pages?\s*")
 _HINT = 'write sizes such as "10%", "64MiB" or "5000pages", separated by commas'
 _SILENT_S = 2.0
 
+_SECTIONS = {
+    "Reading the accesses": ("page_size", "columns", "window"),
+    "Pools and models": ("sizes", "model", "settings", "by"),
+    "Files to write": ("html", "svg", "to"),
+}
+"""The options of the help's sections, by parameter."""
 
-@click.command("curve")
+
+@click.command("curve", cls=Grouped, sections=_SECTIONS)
 @click.argument("file", type=click.Path(path_type=Path), metavar="RUN|FILE")
 @click.option("--sizes", default=_SHARES, metavar="A,B,C", help="Pools to list: 10% of the pages, 64MiB, 5000pages.")
 @click.option("--page-size", metavar="SIZE", help="The bytes of a page, where the file does not tell.")

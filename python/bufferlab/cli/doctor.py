@@ -28,14 +28,10 @@ from bufferlab.engines.native import native
 from bufferlab.engines.servers import memory_limit
 from bufferlab.engines.servers.existing import journal
 from bufferlab.errors import BufferlabError, Problem, SpecError, runnable
-from bufferlab.execute.data import leftovers
 from bufferlab.execute.host import storage, tracefs_clean
 from bufferlab.execute.host.device_lock import lock_directory
 from bufferlab.execute.host.restore_host import restore_host
-from bufferlab.execute.probes import block_trace_probe
 from bufferlab.knob import values_of
-from bufferlab.spec import builtin_experiments
-from bufferlab.spec.catalog import EXPERIMENTS
 from bufferlab.units import format_bytes
 
 _ENOUGH_BYTES = 2 << 30
@@ -129,6 +125,8 @@ def _host() -> Iterable[Finding]:
 
 
 def _experiments() -> Finding:
+    from bufferlab.spec.catalog import EXPERIMENTS, builtin_experiments  # `doctor --help` needs no schema.
+
     found = len(builtin_experiments())
     hint = None if found else "the installation is damaged: install bufferlab again"
     return Finding("host", "experiments", found > 0, f"{found or 'none'} in {EXPERIMENTS}", hint)
@@ -152,6 +150,8 @@ def _directories(directory: Path) -> Iterable[Finding]:
 
 def _left_over(directory: Path) -> Iterable[Finding]:
     """Yield the folders that killed runs and loads left; `bufferlab cache prune` removes them."""
+    from bufferlab.execute.data import leftovers  # `doctor --help` needs no schema.
+
     for entry in leftovers.left_over(directory):
         detail = f"{entry.path}: {entry.name}, {format_bytes(entry.size_bytes)}"
         yield Finding("cache", "left over", False, detail, "remove it: bufferlab cache prune", needed=False)
@@ -248,6 +248,8 @@ def _readable(path: str) -> str:
 
 
 def _traceable(directory: Path) -> str:
+    from bufferlab.execute.probes import block_trace_probe  # `doctor --help` needs no schema.
+
     left = tracefs_clean.clean()
     found = f"requests of {block_trace_probe.check(directory)} can be traced"
     return found + (f"; removed what a killed run left: {', '.join(left)}" if left else "")

@@ -18,7 +18,6 @@ from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import SpecError, runnable
 from bufferlab.knob import AUTO, CONNECTIONS, LOAD_KNOBS, Knob, KnobKind
 from bufferlab.registry import registry
-from bufferlab.spec import builtin_experiments, load
 from bufferlab.versions import in_words
 from bufferlab.workloads import registry as workloads
 
@@ -68,6 +67,8 @@ def _show_runs(folder: Path, as_json: bool) -> None:
 
 
 def _experiments(everything: bool) -> list[dict[str, Any]]:
+    from bufferlab.spec import builtin_experiments, load  # Only this list reads experiments.
+
     found = []
     for name, file in builtin_experiments().items():
         experiment = load(file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,13 +14,45 @@ from bufferlab.texts import PASSWORD_HINT, has_password
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+_OTHERS = "Output and help"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Grouped(click.Command):
+    """A command whose help shows its options in sections, each for one purpose.
+
+    `sections` maps a section's title to the names of its options' parameters. Options that no section names stand last,
+    under "Output and help".
+    """
+
+    def __init__(self, *arguments: Any, sections: Mapping[str, tuple[str, ...]], **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.named = sections
+
+    def sections(self, context: click.Context) -> dict[str, list[tuple[str, str]]]:
+        """Return the sections in their order: for each option that help shows, its names and its help."""
+        named = {name: title for title, names in self.named.items() for name in names}
+        found: dict[str, list[tuple[str, str]]] = {title: [] for title in (*self.named, _OTHERS)}
+        for parameter in self.get_params(context):
+            if isinstance(parameter, click.Option) and (record := parameter.get_help_record(context)):
+                found[named.get(parameter.name or "", _OTHERS)].append(record)
+        return found
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, records in self.sections(ctx).items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 def common(command: _Command) -> _Command:
     """Add --json and --debug, which every command has."""
     command = click.option("--debug", is_flag=True, help="Show log detail and tracebacks, on standard error.")(command)
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")(command)
+
+
+def strict(command: _Command) -> _Command:
+    """Add --strict, for scripts that must not go on with numbers that are in doubt."""
+    return click.option("--strict", is_flag=True, help="End with code 1 when a check failed; it is 0 without.")(command)
 
 
 def data_dir(command: _Command) -> _Command:

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from bufferlab.cli import complete
-from bufferlab.cli.options import SettingValue, SettingValues, common, server_setting
+from bufferlab.cli.options import Grouped, SettingValue, SettingValues, common, server_setting
 from bufferlab.cli.output import say
 from bufferlab.errors import SpecError, interrupted_exit_code
-from bufferlab.spec import Overrides
-from bufferlab.spec.merge import Profile
+
+if TYPE_CHECKING:
+    from bufferlab.spec.merge import Profile
 
 _DEFAULT_OUT = Path("runs")
 
+_SECTIONS = {
+    "Settings": ("sweep", "set_knobs"),
+    "Of an experiment alone": ("engine", "server", "seed", "profile"),
+    "Folders": ("out", "resume"),
+}
+"""The options of the help's sections, by parameter."""
 
-@click.command("predict")
+
+@click.command("predict", cls=Grouped, sections=_SECTIONS)
 @click.argument(
     "run",
     required=False,
@@ -80,6 +89,7 @@ def command(
     from bufferlab.execute.predicted_sweep import predict_sweep
     from bufferlab.report import predicted
     from bufferlab.results.store import PREDICTED_FROM
+    from bufferlab.spec import Overrides
 
     given = Overrides(profile=profile, engine=engine, set_knobs=(*set_knobs, *server_setting(server)), seed=seed)
     overrides = replace(given, sweep=sweep)

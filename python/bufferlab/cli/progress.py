@@ -73,6 +73,8 @@ def _live() -> Iterator[_Shown]:
         TextColumn("{task.percentage:>3.0f} %  {task.fields[left]}"),
         console=console,
         transient=True,
+        # Every redraw is asked for when something changed; a clock would redraw the same text ten times a second.
+        auto_refresh=False,
     )
     with bar:
         yield _LiveProgress(bar, bar.add_task("starting", total=1.0, left=""), PlainProgress())
@@ -87,15 +89,17 @@ class _LiveProgress:
         assert isinstance(bar, Progress)
         assert isinstance(task, int)
         self._bar, self._task, self._plain = bar, TaskID(task), plain
+        self._drawn: tuple[str, str, str] | None = None
 
     def show(self, status: Status) -> None:
         run = f"run {status.run}/{status.runs} {status.label}: " if status.run else ""
-        self._bar.update(
-            self._task,
-            completed=status.done,
-            description=printable(f"{run}{status.stage}"),
-            left=f"about {format_duration(status.seconds_left)} left",
-        )
+        description = printable(f"{run}{status.stage}")
+        left = f"about {format_duration(status.seconds_left)} left"
+        # The bar's 24 cells move in halves, which are coarser than the per cents that stand beside it.
+        drawn = (description, f"{status.done:.0%}", left)
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self._bar.update(self._task, completed=status.done, description=description, left=left, refresh=True)
 
     def say(self, text: str) -> None:
         # rich prints text from its own console above the bar.

@@ -4,35 +4,51 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from bufferlab.cli.options import common
+from bufferlab.cli.options import Grouped, common, strict
 from bufferlab.cli.output import say
 from bufferlab.cli.tpcc_format import TEXT, TPCC_MYSQL, print_tpcc, require_printable, tpcc_options
 from bufferlab.errors import RunFailed, SpecError
 from bufferlab.registry import open_sweep
-from bufferlab.results.store import SweepFolder
 from bufferlab.texts import printable
+
+if TYPE_CHECKING:
+    from bufferlab.results.store import SweepFolder
 
 _BLKPARSE, _CSV = "blkparse", "csv"
 
+_SECTIONS = {
+    "Files to write": ("html", "md"),
+    "Other formats": ("form", "limit_unit"),
+}
+"""The options of the help's sections, by parameter."""
 
-@click.command("report")
+
+@click.command("report", cls=Grouped, sections=_SECTIONS)
 @click.argument("sweep", type=click.Path(path_type=Path), metavar="RUN")
 @click.option("--html", is_flag=True, help="Write report.html only: one file, no network.")
 @click.option("--md", is_flag=True, help="Write report.md and its figures only, for a repository.")
 @tpcc_options(blkparse="print the block traces as that program does", csv="write every table to a file in RUN/tables")
+@strict
 @common
 def command(
-    sweep: Path, html: bool, md: bool, form: str, limit_unit: Literal["s", "ms"], as_json: bool, debug: bool
+    sweep: Path,
+    html: bool,
+    md: bool,
+    form: str,
+    limit_unit: Literal["s", "ms"],
+    strict: bool,
+    as_json: bool,
+    debug: bool,
 ) -> int:
     """Make the report of RUN (a sweep folder) again: report.html, report.md, and the table printed here.
 
     --format csv writes RUN/tables/*.csv and RUN/figures/*.csv alone, and prints their paths.
     """
-    from bufferlab.cli.answer import show_answer, write_reports, write_tables
+    from bufferlab.cli.answer import show_answer, strict_exit_code, write_reports, write_tables
 
     require_printable(form, as_json)
     if form != TEXT and (html or md):
@@ -50,7 +66,7 @@ def command(
         write_reports(folder, as_json, html=html, markdown=md)
     else:
         show_answer(folder, as_json)
-    return 0
+    return strict_exit_code(folder) if strict else 0
 
 
 def print_traces(folder: SweepFolder) -> None:

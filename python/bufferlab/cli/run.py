@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from bufferlab.cli import complete
-from bufferlab.cli.options import SettingValue, SettingValues, common, server_setting
+from bufferlab.cli.options import Grouped, SettingValue, SettingValues, common, server_setting, strict
 from bufferlab.cli.output import say
 from bufferlab.cli.tpcc_format import TPCC_MYSQL, require_printable, tpcc_options
 from bufferlab.errors import SpecError, interrupted_exit_code
-from bufferlab.results.page_traces import KeepTraces
-from bufferlab.spec import Experiment, Overrides, load
-from bufferlab.spec.merge import Profile
 
 if TYPE_CHECKING:
     from bufferlab.engines.behaviour import TraceWay
@@ -22,15 +19,38 @@ if TYPE_CHECKING:
     from bufferlab.execute.probes.planned_traces import TraceWish
     from bufferlab.execute.sweep import SweepOptions
     from bufferlab.execute.sweep_runs import SweepOutcome
+    from bufferlab.results.page_traces import KeepTraces
+    from bufferlab.spec import Experiment, Overrides
+    from bufferlab.spec.merge import Profile
 
 _DEFAULT_OUT = Path("runs")
 BLOCK_TRACE = "block-trace"
 PAGE_TRACE = "page-trace"
 PAGE_TRACE_UPROBES = "page-trace=uprobes"
+KEPT: tuple[KeepTraces, ...] = ("all", "one", "none")
+"""The values of KeepTraces, written again because its module loads the whole schema; a test compares them."""
 _LEAST_LIMIT_BYTES = 1 << 20
 
+_SECTIONS = {
+    "Engine and server": ("engine", "server", "allow_online_changes"),
+    "Settings and size": (
+        "set_knobs",
+        "sweep",
+        "repetitions",
+        "transactions",
+        "duration",
+        "warehouses",
+        "connections",
+        "seed",
+        "profile",
+    ),
+    "Folders and device": ("out", "data_dir", "resume", "share_device"),
+    "Traces": ("probes", "no_page_trace", "trace_limit", "keep_traces", "trace_buffer", "trace_steps"),
+}
+"""The options of the help's sections, by parameter."""
 
-@click.command("run")
+
+@click.command("run", cls=Grouped, sections=_SECTIONS)
 @click.argument("experiment", required=False, shell_complete=complete.experiments)
 @click.option("--engine", shell_complete=complete.engine_names, help="Use another engine than the experiment's.")
 @click.option(
@@ -93,7 +113,7 @@ _LEAST_LIMIT_BYTES = 1 << 20
 )
 @click.option(
     "--keep-traces",
-    type=click.Choice(get_args(KeepTraces)),
+    type=click.Choice(KEPT),
     help="The blocks of which page traces stay in the sweep's folder.  [default: one]",
 )
 @click.option(
@@ -108,6 +128,7 @@ _LEAST_LIMIT_BYTES = 1 << 20
 )
 @click.option("--dry-run", is_flag=True, help="Show the plan with its time and space, and touch nothing.")
 @tpcc_options()
+@strict
 @common
 def command(
     experiment: str | None,
@@ -136,6 +157,7 @@ def command(
     dry_run: bool,
     form: str,
     limit_unit: Literal["s", "ms"],
+    strict: bool,
     as_json: bool,
     debug: bool,
 ) -> int:
@@ -160,6 +182,8 @@ def command(
       bufferlab run my.sql                           your own statements (docs/scripts.md)
       bufferlab run --resume runs/buffer-size-20260101-120000
     """
+    from bufferlab.spec import Overrides  # Not at the top: wrong usage and --help need no schema.
+
     overrides = Overrides(
         profile=profile,
         engine=engine,
@@ -185,7 +209,7 @@ def command(
         show_plan(wanted, options, as_json)
         return 0
     outcome = _measure(wanted, out or _DEFAULT_OUT, resume, options)
-    return _answer(outcome, as_json, form, limit_unit)
+    return _answer(outcome, as_json, form, limit_unit, strict=strict)
 
 
 def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out: Path | None) -> Experiment:
@@ -193,6 +217,8 @@ def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out
 
     Raises SpecError when they differ, or when options come with --resume alone.
     """
+    from bufferlab.spec import Overrides, load  # Not at the top: as in `command`.
+
     if resume is None:
         if name is None:
             raise SpecError("no experiment given", "argument EXPERIMENT", "see `bufferlab list experiments`")
@@ -263,9 +289,9 @@ def _measure(experiment: Experiment, out: Path, resume: Path | None, options: Sw
         return run_sweep(experiment, out, resume, shown, options)
 
 
-def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal["s", "ms"]) -> int:
+def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal["s", "ms"], *, strict: bool) -> int:
     """Print the sweep's answer and return the exit code."""
-    from bufferlab.cli.answer import show_answer
+    from bufferlab.cli.answer import show_answer, strict_exit_code
     from bufferlab.cli.tpcc_format import print_tpcc
     from bufferlab.report.build import publish
 
@@ -285,7 +311,7 @@ def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal
         if outcome.refused:
             say(f"{_runs(outcome.refused)} failed because settings were refused, which trying again does not mend")
         return 1
-    return 0
+    return strict_exit_code(outcome.folder) if strict else 0
 
 
 def _runs(count: int) -> str:

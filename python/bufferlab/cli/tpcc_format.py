@@ -9,10 +9,10 @@ import click
 
 from bufferlab.cli.output import put, say
 from bufferlab.errors import RunFailed, SpecError
-from bufferlab.results.store import SweepFolder
 
 if TYPE_CHECKING:
     from bufferlab.report.tpcc_mysql import LimitUnit
+    from bufferlab.results.store import SweepFolder
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 TEXT = "text"

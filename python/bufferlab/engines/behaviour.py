@@ -197,20 +197,17 @@ class Behaviour(ABC):
         return nullcontext([])
 
 
-class EngineFailure(Exception):
+class EngineFailure(BufferlabError):
     """The error that an engine's load, run or check raises inside the worker; the core's error has the same fields."""
 
     def __init__(self, kind: FailureKind, what: str, where: str | None = None, hint: str | None = None) -> None:
-        super().__init__(kind, what, where, hint)
-        self.kind, self.what, self.where, self.hint = kind, what, where, hint
+        super().__init__(what, where, hint, kind=kind)
 
 
 def failure_of(error: Exception) -> Failure:
-    """Return the failure in an error of bufferlab, an engine, the core or the system; any other error is a bug."""
+    """Return the failure in an error of bufferlab, the core or the system; any other error is a bug."""
     if isinstance(error, BufferlabError):
         return error.failure
-    if isinstance(error, EngineFailure):
-        return Failure(error.what, error.where, error.hint, error.kind)
     if isinstance(error, OSError):
         return Failure(str(error.strerror or error), error.filename, None, "full_disk" if is_full(error) else "io")
     return failure_of_core(error) or Failure(f"{type(error).__name__}: {error}")

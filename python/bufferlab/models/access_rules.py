@@ -27,7 +27,7 @@ class AccessRules:
 
 
 RULES: tuple[AccessRules, ...] = (
-    AccessRules("innodb", 1, ("mysql", "mariadb"), "mysql >= 5.7, < 5.8", {"statements": "spec"}),
+    AccessRules("innodb", 2, ("mysql", "mariadb"), "mysql >= 5.7, < 5.8", {"statements": "spec"}),
     AccessRules(
         "postgres", 1, ("postgres",), "postgres >= 17, < 18", {"statements": "spec", "autovacuum": "off"}, ("tpcc",)
     ),

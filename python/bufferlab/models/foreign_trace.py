@@ -16,9 +16,8 @@ from bufferlab.engines.native import native
 from bufferlab.errors import SpecError
 from bufferlab.models.managers.declaration import BufferManager, Pool
 from bufferlab.models.managers.registry import MANAGERS
-from bufferlab.models.source import Columns
 from bufferlab.results.page_traces import Replayed
-from bufferlab.traces.page_trace import Accesses, rows_within
+from bufferlab.traces.page_trace import Accesses, Columns, rows_within
 
 #: Settings of the core that follow from a server, its tables and a pool's frames: MySQL 5.7, and no table is known.
 _FURTHER: Mapping[str, Callable[[int], Mapping[str, object]]] = {

@@ -93,7 +93,7 @@ def _sizes(of_group: Target, measured: Sequence[int]) -> list[int]:
     more = [isqrt(a * b) // page * page for a, b in pairwise(measured)]
     if len(measured) == 1:
         more = [quarters * measured[0] // 4 // page * page for quarters in _AROUND]
-    if len(more) * len(of_group.source.columns["page"]) > _MOST_BETWEEN:
+    if len(more) * len(of_group.source.trace.table) > _MOST_BETWEEN:
         more = []
     return sorted({*measured, *(size for size in more if size)})
 

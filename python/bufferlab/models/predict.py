@@ -6,24 +6,29 @@ a model obeys and where it must not be believed stands in its declaration.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from bufferlab.engines import registry as engines
+from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, Problem, SpecError
 from bufferlab.knob import Value
 from bufferlab.models.managers import registry
-from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
-from bufferlab.models.source import AS_TRACED, LARGEST_POOL, Clock, Source
+from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Settings, Traced
+from bufferlab.models.source import RECORD_AGAIN, Source
 from bufferlab.plan import DataFacts, Plan, PlannedRun, Point, make
 from bufferlab.results.page_traces import OtherPool, Prediction, Replayed, TracedRun, Verdict
 from bufferlab.results.schema import WarmUp
 from bufferlab.results.store import PAGE_TRACE_FILE
 from bufferlab.spec import Experiment, Overrides, loads
+from bufferlab.traces.page_trace import AS_TRACED, Clock, Columns
 from bufferlab.units import format_bytes, format_count, format_percent
 
+LARGEST_POOL = 1 << 28
+"""The frames of the largest pool that the core replays."""
 YARDSTICK = "lru"
 FLOOR = "opt"
 UNFILLED_LIMIT = 0.2
@@ -118,7 +123,7 @@ class Target:
     def replayed(self, pool: Pool, clock: Clock = AS_TRACED) -> Replayed:
         """Return what the model counts with a pool and its settings. Raises DataFileError."""
         settings = self.manager.settings(self.seen, pool)
-        return self.source.replay(self.manager.name, settings, pool.frames, clock)
+        return replay(self.source, self.manager.name, settings, pool.frames, clock)
 
     @cached_property
     def traced(self) -> TracedRun:
@@ -134,7 +139,7 @@ class Target:
             page_size_bytes=source.page_size_bytes,
             pages_touched=source.trace.pages,
             work=dict(source.trace.work),
-            measured_reads=source.counted("read")[0],
+            measured_reads=source.trace.counted("read")[0],
             modelled_reads=self.own.reads,
         )
 
@@ -145,15 +150,17 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
     With `stored`, the experiment of a sweep that is resumed, its points.
 
     Raises SpecError for a server without a model, for a setting that the model does not obey, and for a pool that
-    cannot be.
+    cannot be; DataFileError for a run that cannot be replayed.
     """
     manager = manager_of(source.server, str(source.folder.path))
     plan = _plan(source, manager, overrides, stored)
     seen = source.seen(_values(source, manager, None))
+    none = {name: column[:0] for name, column in source.trace.columns.items()}
     for point in plan.points:
         frames, _ = _frames(source, _pool_bytes(source, point), point.label)
         pool = Pool(frames, _values(source, manager, point))
-        source.require(manager.name, manager.settings(seen, pool), frames)
+        # Settings that this run cannot have had are refused at once.
+        _play(source, manager.name, manager.settings(seen, pool), frames, none, (0, 0, 0))
     return Target(source, manager, plan, tuple(_of_source(source, manager)), seen)
 
 
@@ -171,7 +178,7 @@ def predict(target: Target, point: Point, before_replay: Callable[[], None]) -> 
 
     def yardstick(name: str, frames: int) -> Replayed:
         before_replay()
-        return source.replay(name, {}, frames)
+        return replay(source, name, {}, frames)
 
     return Prediction(
         model=manager.name,
@@ -206,6 +213,28 @@ def predict_pool(target: Target, pool_bytes: int, before_replay: Callable[[], No
         is_traced_point=played.is_traced_point,
         verdicts=played.verdicts,
     )
+
+
+def replay(source: Source, manager: str, settings: Settings, frames: int, clock: Clock = AS_TRACED) -> Replayed:
+    """Return what a manager counts in the source's window. Raises DataFileError for a run that cannot be replayed.
+
+    With a clock the run takes other times than it took.
+    """
+    trace = source.trace
+    return _play(source, manager, settings, frames, trace.columns_by(clock), (trace.load_row, *trace.window))
+
+
+def _play(
+    source: Source, manager: str, settings: Settings, frames: int, columns: Columns, rows: tuple[int, int, int]
+) -> Replayed:
+    """Play a part of the trace; `rows` are the first of its load, the first of its window, and the first behind."""
+    try:
+        load, first, end = rows
+        told = native().replay(manager, json.dumps(dict(settings)), frames, load, first, end, **columns)
+    except ValueError as error:
+        where = str(source.folder.path)
+        raise DataFileError(f"the run cannot be replayed: {error}", where, RECORD_AGAIN) from error
+    return Replayed.model_validate_json(told)
 
 
 @dataclass(frozen=True)
@@ -428,7 +457,7 @@ def _of_point(target: Target, pool: Pool, found: Replayed, speed: Verdict | None
 
 def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:
     found = []
-    (reads, _), (gets, recorded) = source.counted("read"), source.counted("get")
+    (reads, _), (gets, recorded) = source.trace.counted("read"), source.trace.counted("get")
     read_ahead = int(sum(source.edges.change(metric).value or 0.0 for metric in manager.read_ahead))
     if reads and read_ahead / reads > _READ_AHEAD_LIMIT:
         share = format_percent(read_ahead / reads)

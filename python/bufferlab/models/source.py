@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from bufferlab.engines import registry as engines
-from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, SpecError
-from bufferlab.models.managers.declaration import Pool, Server, Settings, Traced
-from bufferlab.results.page_traces import Replayed
+from bufferlab.models.managers.declaration import Pool, Server, Traced
 from bufferlab.results.schema import Run, StoredSetting
 from bufferlab.results.store import SweepFolder
 from bufferlab.results.window import Window
 from bufferlab.traces import page_trace
 from bufferlab.traces.page_trace import RunTrace
 
-Columns = Mapping[str, NDArray[Any]]
-"""The columns of page-trace.parquet, by name."""
-LARGEST_POOL = 1 << 28
-"""The frames of the largest pool that the core replays."""
-_HINT = "record it again: bufferlab run ... --probe page-trace"
-
-
-@dataclass(frozen=True)
-class Clock:
-    """How many times as long as it took the traced run takes: before its window, and in it."""
-
-    before: float = 1.0
-    within: float = 1.0
-
-
-AS_TRACED = Clock()
+RECORD_AGAIN = "record it again: bufferlab run ... --probe page-trace"
 
 
 @dataclass(frozen=True)
@@ -60,17 +37,6 @@ class Source:
     def run(self) -> Run:
         """Return the run itself."""
         return self.trace.record.run
-
-    @cached_property
-    def columns(self) -> Columns:
-        """Return the columns of the trace, by name."""
-        table = self.trace.table
-        return {name: np.ascontiguousarray(table[name].to_numpy()) for name in table.columns}
-
-    def counted(self, kind: str) -> tuple[int, int]:
-        """Return how many accesses of a kind the engine counted in the window, and how many the trace holds there."""
-        told = (one for one in self.trace.stored.counts if kind in one.kind.split(" + "))
-        return next(((one.counted, one.recorded) for one in told), (0, 0))
 
     def setting(self, name: str) -> StoredSetting:
         """Return a setting of the run; an empty one where the run has none of that name."""
@@ -103,42 +69,6 @@ class Source:
                 found.append((int(edges.level("pool_frames").value or 0), run.measured.transactions, edges))
         return [one for one in found if one[0]]
 
-    def replay(self, manager: str, settings: Settings, frames: int, clock: Clock = AS_TRACED) -> Replayed:
-        """Return what a manager counts in the window. Raises DataFileError for a run that cannot be replayed.
-
-        With a clock the run takes other times than it took.
-        """
-        columns = {**self.columns, "delta_us": self._deltas(clock)}
-        return self._replay(manager, settings, frames, columns, (self.trace.load_row, *self.trace.window))
-
-    def require(self, manager: str, settings: Settings, frames: int) -> None:
-        """Refuse, at once, settings that this run cannot have had. Raises DataFileError."""
-        self._replay(manager, settings, frames, {name: column[:0] for name, column in self.columns.items()}, (0, 0, 0))
-
-    def _deltas(self, clock: Clock) -> NDArray[np.uint32]:
-        """Return microseconds since the row before, by a clock."""
-        delta_us: NDArray[np.uint32] = self.columns["delta_us"]
-        if clock == AS_TRACED:
-            return delta_us
-        first = self.trace.window[0]
-        times_us = np.cumsum(delta_us, dtype=np.float64)
-        edge_us = times_us[first - 1] if first else 0.0
-        times_us[:first] *= clock.before
-        times_us[first:] = edge_us * clock.before + (times_us[first:] - edge_us) * clock.within
-        # Times are rounded and not their differences, or the errors would add up.
-        deltas = np.diff(np.floor(times_us), prepend=0.0)
-        return np.minimum(deltas, np.iinfo(np.uint32).max).astype(np.uint32)
-
-    def _replay(
-        self, manager: str, settings: Settings, frames: int, columns: Columns, rows: tuple[int, int, int]
-    ) -> Replayed:
-        try:
-            load, first, end = rows
-            told = native().replay(manager, json.dumps(dict(settings)), frames, load, first, end, **columns)
-        except ValueError as error:
-            raise DataFileError(f"the run cannot be replayed: {error}", str(self.folder.path), _HINT) from error
-        return Replayed.model_validate_json(told)
-
 
 def read(path: Path) -> Source:
     """Return the traced run of a run's folder or a sweep folder. Raises DataFileError.
@@ -150,11 +80,11 @@ def read(path: Path) -> Source:
     record, run, where = trace.record, trace.record.run, str(trace.record.folder)
     edges = Window.of(trace.samples)
     if run.engine not in engines.names(hidden=True):
-        raise DataFileError(f'there is no engine "{run.engine}"', where, _HINT)
+        raise DataFileError(f'there is no engine "{run.engine}"', where, RECORD_AGAIN)
     pool = run.settings.get(engines.declaration(run.engine).results.pool, StoredSetting()).value
     frames, page_size_bytes, (first, end) = edges.level("pool_frames").value, trace.stored.page_size_bytes, trace.window
     if not isinstance(pool, int) or not (pool and frames and page_size_bytes and run.measured and first < end):
-        raise DataFileError("the run does not tell its pool or its window", where, _HINT)
+        raise DataFileError("the run does not tell its pool or its window", where, RECORD_AGAIN)
     if "transaction" not in trace.work:
         raise SpecError("no transaction lies in the run's window", where, "trace another workload")
     await_ms = trace.values["device_read_await_ms"].value

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from bufferlab.chapter import words
+from bufferlab.chapter import doubts, known, words
 from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Banner
 from bufferlab.engines import registry as engines
 from bufferlab.knob import Value
 from bufferlab.report import findings, predicted
+from bufferlab.results.check import numbers_of
 from bufferlab.results.schema import Run
 from bufferlab.results.sweep_checks import MeasuredRun
+from bufferlab.stats.known_scatter import CLAIM_TIMES, source
 from bufferlab.stats.verdict import SweepVerdict
 from bufferlab.workloads import registry as workloads
 
-#: Checks that other programs on the host can fail, without touching what the database counted.
-_ABOUT_THE_HOST = frozenset({"device_read_bytes", "no_swapping", "stolen_time"})
 #: The check that stores a server's own account of its settings: readers must know it, but it is not a miscount.
 _CONFOUNDED = "no_confounds"
 _SMOKE = "This is a smoke size: it shows that everything runs; its warm-ups are too short to believe its numbers."
@@ -51,8 +51,14 @@ def _answer(analysis: Analysis, metric: str | None) -> str:
     told = [sentence for group in analysis.groups if (sentence := _of_group(analysis, group, metric))]
     told += findings.of_pages(analysis) if told else []
     if told:
-        return " ".join(told)
+        return " ".join([*told, *_doubt(analysis, metric)])
     return _without_figures(analysis, metric)
+
+
+def _doubt(analysis: Analysis, metric: str) -> Iterator[str]:
+    """Yield the sentence that puts the answer's metric in doubt, where a failed check touches it."""
+    if titles := [check.title for check in doubts.doubting(analysis.checks, analysis.metric(metric))]:
+        yield f"{analysis.metric(metric).label} are in doubt, because this did not hold: {'; '.join(titles)}."
 
 
 def _without_figures(analysis: Analysis, metric: str) -> str:
@@ -87,19 +93,8 @@ def banners(analysis: Analysis) -> list[Banner]:
     elif any(_is_scripted(record.run) for point in analysis.points for record in point.records):
         text = "Not a result: these numbers come from the scripted engine used in tests. No database was measured."
         found.append(Banner("danger", text))
-    failed = [check for check in analysis.checks if check.status == "failed"]
-    said = [check.detail for check in failed if check.name == _CONFOUNDED]
-    if said:
-        found.append(Banner("warning", f"The server did something beside what was asked: {'; '.join(said)}."))
-    noisy = [check.title for check in failed if check.name in _ABOUT_THE_HOST]
-    wrong = [check.title for check in failed if check.name not in {*_ABOUT_THE_HOST, _CONFOUNDED}]
-    if wrong:
-        count = words.plural(len(wrong), "integrity check")
-        text = f"{count} failed; do not use the numbers before reading why. What should hold: {'; '.join(wrong)}."
-        found.append(Banner("danger", text))
-    if noisy:
-        text = "The host was not quiet: what the database counted stands, times and the device's figures may not."
-        found.append(Banner("warning", f"{text} What did not hold: {'; '.join(noisy)}."))
+    if doubts.failed(analysis.checks):
+        found.append(_failed_checks(analysis))
     if said_of_gaps := _gaps(analysis):
         found.append(Banner("warning", said_of_gaps))
     missing = sum(len(point.failures) for point in analysis.points)
@@ -110,6 +105,23 @@ def banners(analysis: Analysis) -> list[Banner]:
     if unrun:
         found.append(Banner("warning", unrun))
     return found
+
+
+def _failed_checks(analysis: Analysis) -> Banner:
+    """Return how many checks failed, which numbers that touches, and which stand."""
+    failed = doubts.failed(analysis.checks)
+    made = sum(check.status != "not_applicable" for check in analysis.checks)
+    said = [f"{len(failed)} of {words.plural(made, 'check')} failed."]
+    wrong = [check for check in failed if check.name != _CONFOUNDED]
+    touched = doubts.in_words(wrong) if wrong else ""
+    if wrong:
+        tail = "do not use the numbers before reading why" if touched == doubts.EVERY else "all other numbers stand"
+        said.append(f"In doubt: {touched}; {tail}. What should hold: {'; '.join(check.title for check in wrong)}.")
+    confounds = [check.detail for check in failed if check.name == _CONFOUNDED]
+    if confounds:
+        said.append(f"The server did something beside what was asked: {'; '.join(confounds)}.")
+    is_told = touched == doubts.EVERY or doubts.doubting(wrong, analysis.metric(analysis.headline))
+    return Banner("danger" if is_told else "warning", " ".join(said))
 
 
 def _gaps(analysis: Analysis) -> str:
@@ -177,14 +189,23 @@ def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
 
 
 def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
-    """Yield the sentence on the first count that the workload compares, before one on a time: counts repeat."""
+    """Yield the sentence on the first count that the workload compares, before one on a time: counts repeat.
+
+    Before others comes one that nothing puts in doubt, whose ends are resolved, and that the database counts: requests
+    of other programs are among the device's.
+    """
     if not analysis.metric(metric).is_timed:
         return
     counts = (name for name in analysis.compared if analysis.metric(name).work and not analysis.metric(name).is_timed)
-    for name in counts:
-        if (found := analysis.verdicts(name, group)) is not None:
-            yield _sentence(analysis, analysis.distinct(group, name), name, found)
-            return
+    told = [(name, found) for name in counts if (found := analysis.verdicts(name, group)) is not None]
+
+    def last(pair: tuple[str, SweepVerdict]) -> tuple[bool, bool, bool]:
+        counted = analysis.metric(pair[0])
+        doubted = bool(doubts.doubting(analysis.checks, counted))
+        return doubted, not pair[1].span.resolved, "device" in numbers_of(counted)
+
+    for name, found in sorted(told, key=last)[:1]:
+        yield _sentence(analysis, analysis.distinct(group, name), name, found)
 
 
 def _alike(analysis: Analysis, group: Group) -> Iterator[str]:
@@ -214,7 +235,7 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
     if blocked:
         return f"{title}: not resolved ({blocked})."
     route, ends = _route(analysis, points[0], points[-1]), _ends(analysis, metric, points[0], points[-1])
-    basis = f"95 % intervals, {words.plural(min(len(point.values(metric)) for point in points), 'run')} a point"
+    basis = _basis(analysis, metric, found, min(len(point.values(metric)) for point in points))
     if shape in ("falls_at_every_step", "rises_at_every_step", "falls_overall", "rises_overall"):
         verb, more = ("fall", "less") if shape.startswith("falls") else ("rise", "more")
         resolved = f"; {sum(step.resolved for step in found.steps)} of {len(found.steps)} steps are resolved"
@@ -239,6 +260,21 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
         return f"{title} go {ends} {route}, but {runs} of a point scatter too much to tell a change from chance."
     overall = f"{words.signed_change(span, unit)} overall{words.could_find(span, unit)}"
     return f"{title}: no step is resolved {route} ({overall}; {basis})."
+
+
+def _basis(analysis: Analysis, metric: str, found: SweepVerdict, runs: int) -> str:
+    """Return what the claims of a sentence rest on: the sweep's own intervals, or the known scatter of its counts."""
+    each = f"{words.plural(runs, 'run')} a point"
+    steps = [step.estimate for step in found.steps if not step.estimate.identical]
+    times = [step.times for step in steps if step.times is not None]
+    if not times:
+        return f"95 % intervals, {each}"
+    if len(times) < len(steps):
+        return f"{each}; 95 % intervals, or {CLAIM_TIMES:g} times what two runs of this metric differ by"
+    least = "the step is" if len(found.steps) == 1 else "the smallest step is"
+    shown = f"{min(times):.0f}" if min(times) >= 10 else f"{min(times):.1f}"
+    n = known.runs(analysis.metric(metric))
+    return f"{each}; {least} {shown} times what two runs of this metric differ by, n = {n}"
 
 
 def _ends(analysis: Analysis, metric: str, first: PointRuns, last: PointRuns) -> str:
@@ -291,6 +327,12 @@ def _noise(analysis: Analysis, metric: str) -> str | None:
     fit = analysis.fit(metric)
     if fit is None:
         return None
+    if any(fit.step(a, b).times is not None for a, b in fit.comparisons):
+        return (
+            "So few runs do not tell how much another would differ. A step of a count is claimed where it is more "
+            f"than {CLAIM_TIMES:g} times what two runs differ by: {source()} told that, not this sweep. "
+            "--repetitions 5 tells this sweep's own scatter."
+        )
     if len(fit.blocks) < 2:
         return (
             "One repetition (n = 1): how much another run would differ is not known, so no difference between points "

@@ -21,8 +21,8 @@ from bufferlab.units import readable
 from bufferlab.workloads import registry as workloads
 
 FORCE_HINT = "--force compares them all the same, and says so beside the answer"
-#: Keys of host.json that do not describe the host, or that repeat other fields.
-_NOT_THE_HOST = ("format", "format_version", "host_id", "noise")
+#: Keys of host.json that do not describe the host, or that repeat other fields. What a data directory lies on is there.
+_NOT_THE_HOST = ("format", "format_version", "host_id", "noise", "data_directory")
 #: Windows whose lengths in transactions differ by more than this grow the database unequally.
 _WINDOW_LIMIT = 0.01
 #: The rounding of a pool to whole frames: not a difference worth naming.
@@ -237,7 +237,10 @@ def _other_host(sides: Sides) -> list[str]:
 
 
 def _other_versions(sides: Sides) -> list[str]:
+    """Return the warning of versions that differ. One that a side does not record is no version."""
     a, b = _versions(sides.a.runs), _versions(sides.b.runs)
+    both = [name for name in a if a[name] != "?" and b.get(name, "?") != "?"]
+    a, b = ({name: side[name] for name in both} for side in (a, b))
     return [f"Versions differ: {_pairs_text(a, b)}."] if a != b else []
 
 

@@ -169,19 +169,19 @@ def unmatched(compared: SidesCompared) -> list[str]:
 
 def _single(compared: SidesCompared, figure: MetricCompared) -> str:
     title, metric, sides = _title(figure.metric), declared(figure.metric), compared.sides
-    if figure.found is None or figure.outcome == "not_claimed":
+    if figure.found is None:
         return f"No claim: {title} of {sides.name_a} and {sides.name_b} cannot be compared ({figure.reason})."
     verdict, basis = figure.found.verdict, _basis(compared, [figure])
     values = f"{words.cell(metric, figure.found.value_b)} against {words.cell(metric, figure.found.value_a)}"
+    if figure.outcome == "not_claimed":
+        which = f"{title} of {sides.name_b} and {sides.name_a}, {values},"
+        return f"No claim: {which} cannot be compared ({figure.reason})."
     unit = words.unit_of_change(metric)
     if figure.outcome == "same":
         return f"The same: {title} are identical in every run ({basis})."
     if figure.outcome == "different":
         than = f"{_FOUND[verdict.direction]} with {sides.name_b} than with {sides.name_a}"
         return f"{title[0].upper()}{title[1:]} are {words.change(verdict, unit)} {than}: {values} ({basis})."
-    if words.change_is_unknown(verdict):
-        known = words.nothing_known(verdict.estimate.n)
-        return f"Not distinguishable: of {title} of {sides.name_a} and {sides.name_b} {known} ({basis})."
     shown = f"{words.signed_change(verdict, unit)} from {sides.name_a} to {sides.name_b}"
     return f"Not distinguishable: {title} change by {shown}{words.could_find(verdict, unit)} ({basis})."
 
@@ -232,7 +232,7 @@ def _largest(figures: Sequence[MetricCompared]) -> str:
         return ""
     worst = max(verdicts, key=lambda verdict: verdict.detectable or 0.0)
     if not _could(worst, figures[0].metric):
-        return words.nothing_known(worst.estimate.n)
+        return f"intervals too wide, n = {worst.estimate.n}"
     return words.could_find(worst, words.unit_of_change(declared(figures[0].metric))).removeprefix("; ")
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
-from bufferlab.chapter import words
+from bufferlab.chapter import doubts, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.chapter.point_table import point_table
@@ -51,9 +50,11 @@ def check_table(checks: Sequence[Check]) -> Table:
 
 
 def failed_checks(checks: Sequence[Check]) -> Table | None:
-    """Return the integrity checks that failed; None where none did."""
-    failed = [check for check in checks if check.status == "failed"]
-    return replace(check_table(failed), id="failed-checks", title="What did not hold") if failed else None
+    """Return the integrity checks that failed, with the numbers that each touches; None where none did."""
+    found = doubts.failed(checks)
+    rows = tuple(Row((check.title, check.detail, doubts.in_words([check])), "failed") for check in found)
+    columns = tuple(Column(head, numeric=False) for head in ("Check", "Numbers", "In doubt"))
+    return Table("failed-checks", "What did not hold", columns, rows) if found else None
 
 
 def failure_table(analysis: Analysis) -> Table | None:

@@ -149,8 +149,15 @@ def as_json(report: Report, sweep: SweepFolder) -> dict[str, Any]:
             }
             for step in report.comparisons
         ],
+        "failed_checks": [check.name for check in report.checks if check.status == "failed"],
         "checks": [
-            {"name": check.name, "title": check.title, "status": check.status, "detail": check.detail}
+            {
+                "name": check.name,
+                "title": check.title,
+                "status": check.status,
+                "detail": check.detail,
+                "touches": list(check.touches),
+            }
             for check in report.checks
         ],
     }

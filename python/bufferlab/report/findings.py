@@ -107,8 +107,6 @@ def _is_engines(analysis: Analysis) -> bool:
 
 def _knee(found: FoundKnee) -> str:
     where = f"With {found.group.label}: the" if found.group.label else "The"
-    if words.is_unknown(found.fitted):
-        return f"{where} knee: {words.nothing_known(found.fitted.n)}."
     fitted, ratio = words.count(found.fitted), words.interval(found.ratio)
     basis = (
         f"95 % intervals, n = {found.fitted.n}" if found.fitted.has_interval else f"no interval, n = {found.fitted.n}"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bufferlab.chapter import words
+from bufferlab.chapter import doubts, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.chapter.point_table import headed, point_table
 from bufferlab.engines import registry as engines
 from bufferlab.results.metrics import Metric, per_work
 from bufferlab.results.timeline import finest_share, measured_instants, part, samples_of
+from bufferlab.stats.known_scatter import CLAIM_TIMES
 from bufferlab.units import format_bytes, format_count
 
 #: The columns of the main table that fit a terminal 100 columns wide; the page has the rest.
@@ -24,10 +25,10 @@ _IO = ("reads", "misses", "writes", "read_bytes", "write_bytes")
 def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
     """Return one row per step between neighbouring points, with the verdict on each metric.
 
-    The default is the headline alone. One repetition claims no step, and has no table.
+    The default is the headline alone. One repetition has metrics of known scatter alone: it claims no other step.
     """
-    metrics = metrics or (analysis.headline,)
-    if len({run.run.block for run in analysis.runs}) < 2:
+    metrics = _judged(analysis, metrics or (analysis.headline,))
+    if not metrics:
         return None
     rows = []
     for a, b in analysis.steps():
@@ -41,12 +42,13 @@ def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
         *(Column(analysis.metric(metric).label, numeric=False) for metric in metrics),
     )
     caption = "95 % intervals that hold together for all steps of a column (Šidák). n counts runs on each side."
+    caption = _caption(analysis, metrics, caption)
     return Table("steps", "Step by step", columns, tuple(rows), caption)
 
 
 def spans_table(analysis: Analysis) -> Table | None:
     """Return one row per group of points, from its first to its last, short enough for a figure of many lines."""
-    if len({run.run.block for run in analysis.runs}) < 2:
+    if not _judged(analysis, (analysis.headline,)):
         return None
     rows = []
     for group in analysis.groups:
@@ -60,7 +62,33 @@ def spans_table(analysis: Analysis) -> Table | None:
         return None
     columns = (Column("Points", numeric=False), Column(analysis.metric(analysis.headline).label, numeric=False))
     caption = "95 % intervals that hold together for all steps and ends (Šidák). n counts runs on each side."
+    caption = _caption(analysis, (analysis.headline,), caption)
     return Table("steps", "From end to end", columns, tuple(rows), caption)
+
+
+def _judged(analysis: Analysis, metrics: Sequence[str]) -> tuple[str, ...]:
+    """Return the metrics whose steps can be judged: all of them with two blocks, else those of known scatter."""
+    if len({run.run.block for run in analysis.runs}) > 1:
+        return tuple(metrics)
+    return tuple(metric for metric in metrics if _rests_on_known(analysis, metric))
+
+
+def _rests_on_known(analysis: Analysis, metric: str) -> bool:
+    fit = analysis.fit(metric)
+    return fit is not None and any(fit.step(a, b).times is not None for a, b in fit.comparisons)
+
+
+def _caption(analysis: Analysis, metrics: Sequence[str], caption: str) -> str:
+    """Return the caption of intervals, with the origin of those that are made of a known scatter, and the doubts."""
+    doubted = doubts.caption(analysis.checks, map(analysis.metric, metrics))
+    return _of_intervals(analysis, metrics, caption) + doubted
+
+
+def _of_intervals(analysis: Analysis, metrics: Sequence[str], caption: str) -> str:
+    if not any(_rests_on_known(analysis, metric) for metric in metrics):
+        return caption
+    known = f"With one or two runs a point, intervals of counts are {CLAIM_TIMES:g} times what two runs differ by."
+    return known if len({run.run.block for run in analysis.runs}) < 2 else f"{caption} {known}"
 
 
 def verdict_cell(analysis: Analysis, metric: str, a: int, b: int) -> str:

@@ -250,14 +250,14 @@ def _mean_cells(analysis: Analysis, point: PointRuns, unit: Work) -> tuple[str, 
     told = _of_point(point)
     first, warm_ups = told[0], [run.run.warm_up.transactions for run in point.ok if run.run.warm_up]
     replays = [one.reads / prediction.work[unit] for prediction in told for one in prediction.replays.values()]
-    depends = any(prediction.found is None for prediction in told)
+    depends, reads = any(prediction.found is None for prediction in told), f"reads_per_{unit}"
     return (
         _label(analysis, point),
         format_bytes(first.pool_bytes),
         f"{first.pool_frames:,}",
         format_bytes(loaded) if first.generated and (loaded := first.generated.database_bytes) else words.NOTHING,
         str(len(told)),
-        told_range(replays) if depends else analysis.cell(f"reads_per_{unit}", point),
+        told_range(replays) if depends else words.cell(analysis.metric(reads), analysis.mean(reads, point)),
         f"{fmean(one.lru.reads / one.work[unit] for one in told):.4g}",
         " to ".join(f"{count:,}" for count in sorted({min(warm_ups), max(warm_ups)})),
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: A third with fewer misses than this, or fewer pages from the device, scatters too much to be compared.
 MIN_MISSES = 1000
-_DEVICE_PAGE_BYTES = 8192
+DEVICE_PAGE_BYTES = 8192
 _THIRD = 1 / 3
 _WORK = ("transactions_committed", "transactions_rolled_back")
 
@@ -31,7 +31,7 @@ def drift(samples: pl.DataFrame, late_work: Sequence[str] = ()) -> float | None:
 
 def device_drift(samples: pl.DataFrame) -> float | None:
     """Return the same ratio for pages that a server had read from storage, which the kernel counts at once."""
-    return _drift(samples, "server_read_bytes", _DEVICE_PAGE_BYTES, _WORK)
+    return _drift(samples, "server_read_bytes", DEVICE_PAGE_BYTES, _WORK)
 
 
 def _drift(samples: pl.DataFrame, metric: str, unit: int, work: Sequence[str]) -> float | None:

@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bufferlab.results.metrics import OF_LATENCIES
+from bufferlab.results.window import Value
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -43,8 +46,13 @@ def latency_values(frames: Sequence[pl.DataFrame]) -> list[LatencyValues]:
     ]
 
 
-def percentiles_us(frame: pl.DataFrame, shares: Sequence[float]) -> list[float] | None:
-    """Return percentiles of one run's times, all transaction types together; None where no transaction was timed.
+def of_window(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the buckets of the measured window: a phase's types have its name and a dot before their own."""
+    return frame.filter(~frame["transaction_type"].str.contains(".", literal=True))
+
+
+def percentiles(frame: pl.DataFrame) -> dict[str, Value]:
+    """Return the percentiles of one run's times, all transaction types together, or why there are none.
 
     In open loop a time is counted from the moment at which the transaction should have begun.
     """
@@ -52,11 +60,11 @@ def percentiles_us(frame: pl.DataFrame, shares: Sequence[float]) -> list[float] 
 
     for time in ("response", "service"):
         rows = frame.filter(pl.col("time") == time)
-        if rows["count"].sum():
+        if n := int(rows["count"].sum()):
             merged = rows.group_by("low_us").agg(pl.col("high_us").max(), pl.col("count").sum()).sort("low_us")
             buckets = [((low, high), count) for low, high, count in merged.iter_rows()]
-            return [_percentile(buckets, sum(count for _, count in buckets), share) for share in shares]
-    return None
+            return {name: Value(_percentile(buckets, n, share)) for name, share in OF_LATENCIES.items()}
+    return dict.fromkeys(OF_LATENCIES, Value(None, "no transaction was timed"))
 
 
 def total_us(frame: pl.DataFrame) -> dict[str, float]:

@@ -530,6 +530,11 @@ DERIVED = (
 OF_LATENCIES: dict[str, float] = {"latency_p50_us": 0.5, "latency_p95_us": 0.95, "latency_p99_us": 0.99}
 
 
+def values_in(window: Window, derived: Mapping[str, Metric]) -> dict[str, Value]:
+    """Return every derived value of a window, or the reason for its absence; those of histograms are not in it."""
+    return {name: metric.formula.evaluate(window) for name, metric in derived.items() if metric.formula}
+
+
 def qualified(phase: str, name: str) -> str:
     """Return the name of a derived value in a phase after the measured window: "range_scan.rows_per_s"."""
     return f"{phase}.{name}"

@@ -8,20 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from bufferlab.knob import Knob
 from bufferlab.results import metrics
-from bufferlab.results.check import EngineResults, MeasuredRun
-from bufferlab.results.drift import device_drift, drift
-from bufferlab.results.latency import percentiles_us, total_us
-from bufferlab.results.metrics import OF_LATENCIES, Metric
-from bufferlab.results.window import MEASURE, Value, Window
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from bufferlab.results.schema import Run
+from bufferlab.results.check import EngineResults
+from bufferlab.results.metrics import Metric
 
 
 class Question(Protocol):
@@ -98,45 +90,10 @@ class Registry:
         knobs = self.parameters.get(name, ())
         return not knobs or any(knob.fits(told) for knob in knobs)
 
-    def window(self, samples: pl.DataFrame, phase: str = MEASURE) -> Window:
-        """Return the window of a run, with the courses that any engine's values need."""
-        return Window.of(samples, phase, frozenset().union(*(owned.courses for owned in self.engines.values())))
-
-    def evaluate(self, window: Window) -> dict[str, Value]:
-        """Return every derived value of a window, or the reason for its absence."""
-        return {name: metric.formula.evaluate(window) for name, metric in self.derived.items() if metric.formula}
-
-    def values(self, samples: pl.DataFrame, phase: str = MEASURE) -> dict[str, Value]:
-        """Return every derived value of a run's window: of the measured one, or of a phase's."""
-        return self.evaluate(self.window(samples, phase))
-
-    def measured(self, run: Run, samples: pl.DataFrame, latency: pl.DataFrame) -> MeasuredRun:
-        """Return a run with the values of its samples and latencies."""
-        owned, window, latency = self.of_engine(run.engine), self.window(samples), _of_window(latency)
-        return MeasuredRun(
-            run=run,
-            engine=owned,
-            raw=self.raw,
-            window=window,
-            values=self.evaluate(window) | _latencies(latency),
-            latency_us=total_us(latency),
-            latency_n=sum(row[4] for row in latency.iter_rows() if row[1] == "service"),
-            phases={phase.name: self.values(samples, phase.name) for phase in run.phases},
-            drift=drift(samples, owned.late_work),
-            device_drift=device_drift(samples),
-        )
-
-
-def _of_window(latency: pl.DataFrame) -> pl.DataFrame:
-    """Return the histograms of the measured window: a phase's types have its name and a dot before their own."""
-    return latency.filter(~latency["transaction_type"].str.contains(".", literal=True))
-
-
-def _latencies(latency: pl.DataFrame) -> dict[str, Value]:
-    found = percentiles_us(latency, list(OF_LATENCIES.values()))
-    if found is None:
-        return dict.fromkeys(OF_LATENCIES, Value(None, "no transaction was timed"))
-    return dict(zip(OF_LATENCIES, map(Value, found), strict=True))
+    @property
+    def courses(self) -> frozenset[str]:
+        """Return the counters whose course through a window any engine's values need."""
+        return frozenset().union(*(owned.courses for owned in self.engines.values()))
 
 
 def _told(metric: Metric, owners: list[EngineResults]) -> Metric:

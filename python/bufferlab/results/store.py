@@ -1,7 +1,8 @@
 """The sweep folder on disk: created, published run by run without half-written files, opened with suspicion.
 
-It stores and returns; it computes no figure. Publication is the usual recipe (rename(2), fsync(2)): write beside, fsync
-the files, rename, fsync the parent. A crash leaves a whole run or a marked `.tmp-*` folder, which the next one removes.
+It stores and returns; figures are computed by the formulas of the metrics. Publication is the usual recipe (rename(2),
+fsync(2)): write beside, fsync the files, rename, fsync the parent. A crash leaves a whole run or a marked `.tmp-*`
+folder, which the next one removes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from bufferlab import marked
 from bufferlab.errors import DataFileError, Failure, InternalError
 from bufferlab.marked import TEMPORARY
 from bufferlab.results import decoding
+from bufferlab.results.check import MeasuredRun
+from bufferlab.results.drift import device_drift, drift
 from bufferlab.results.files import (
     COPY_HINT,
     RESUME_HINT,
@@ -42,6 +45,8 @@ from bufferlab.results.files import (
     wrong_trace,
 )
 from bufferlab.results.keys import canonical_json
+from bufferlab.results.latency import of_window, percentiles, total_us
+from bufferlab.results.metrics import values_in
 from bufferlab.results.page_traces import OtherPools, page_trace_words
 from bufferlab.results.schema import (
     BLOCK_TRACE_COLUMNS,
@@ -53,13 +58,12 @@ from bufferlab.results.schema import (
     StoredHost,
     StoredPlan,
 )
+from bufferlab.results.window import MEASURE, Value, Window
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from bufferlab.results.check import MeasuredRun
     from bufferlab.results.registry import Registry
-    from bufferlab.results.window import Value
 
 FORMAT = "bufferlab-sweep"
 _VERSION = {"format_version": str(FORMAT_VERSION)}
@@ -78,21 +82,9 @@ def new_run_id() -> str:
 
 
 def sample_rows(event: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of samples.parquet in one `sample` event of the worker."""
-    return [
-        {
-            "t_s": float(event["t_s"]),
-            "phase": event["phase"],
-            "edge": event.get("edge"),
-            "metric": value["metric"],
-            "subject": value.get("subject", ""),
-            "count": value.get("count"),
-            "value": value.get("value"),
-            "reason": value.get("reason"),
-            "probe": value["probe"],
-        }
-        for value in event["values"]
-    ]
+    """Return the rows of samples.parquet in one `sample` event of the worker: its values, each with the moment."""
+    moment = {"t_s": float(event["t_s"]), "phase": event["phase"], "edge": event.get("edge")}
+    return [{**moment, **value} for value in event["values"]]
 
 
 def latency_rows(histograms: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -183,11 +175,25 @@ class RunRecord:
 
     def values(self) -> dict[str, Value]:
         """Return every derived value of the measured window, or the reason for its absence."""
-        return self.registry.values(self.samples())
+        return values_in(Window.of(self.samples(), MEASURE, self.registry.courses), self.registry.derived)
 
     def measured(self) -> MeasuredRun:
         """Read samples and latencies, and return the run with the values of its windows."""
-        return self.registry.measured(self.run, self.samples(), self.latency())
+        known, samples, timed = self.registry, self.samples(), of_window(self.latency())
+        owned, window = known.of_engine(self.run.engine), Window.of(samples, MEASURE, known.courses)
+        phases = {phase.name: Window.of(samples, phase.name, known.courses) for phase in self.run.phases}
+        return MeasuredRun(
+            run=self.run,
+            engine=owned,
+            raw=known.raw,
+            window=window,
+            values=values_in(window, known.derived) | percentiles(timed),
+            latency_us=total_us(timed),
+            latency_n=sum(row[4] for row in timed.iter_rows() if row[1] == "service"),
+            phases={name: values_in(phase, known.derived) for name, phase in phases.items()},
+            drift=drift(samples, owned.late_work),
+            device_drift=device_drift(samples),
+        )
 
     def latency(self) -> pl.DataFrame:
         """Read latency.parquet: the histogram buckets of every transaction type."""

@@ -6,11 +6,22 @@ limits are constants here, so that a report can print them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, outcome, ratio_off, stood_still, worst_of
+from bufferlab.results.check import (
+    Check,
+    Made,
+    MeasuredRun,
+    Off,
+    not_applicable,
+    outcome,
+    ratio_off,
+    stood_still,
+    touching,
+    worst_of,
+)
 from bufferlab.results.window import Value
 
 __all__ = ["Check", "MeasuredRun", "check_sweep"]
@@ -21,6 +32,10 @@ DEVICE_MIN_READS = 20_000
 LITTLE_LIMIT = 0.02
 #: A connection is idle from its last transaction to the window's end, while other connections finish theirs.
 CONNECTIONS_LIMIT = 0.05
+#: The sum of N service times scatters by their deviation over their mean, about one, over the root of N: three times.
+CONNECTIONS_SIGMAS = 3.0
+#: Page gets come by the transaction, about twenty together (tools/known-scatter.csv): three times that scatter.
+PAGE_GETS_SIGMAS = 13.0
 ARRIVALS_LIMIT = 0.005
 #: Random arrivals scatter around their rate by one over the root of their number; this many times that is not a fault.
 ARRIVALS_SIGMAS = 4.5
@@ -62,10 +77,16 @@ def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
     for block in {run.run.block for run, _ in told}:
         of_block = [value for run, value in told if run.run.block == block]
         means[block] = sum(of_block) / len(of_block)
-    offs = (Off(run, abs(value / means[run.run.block] - 1)) for run, value in told)
+    offs = (Off(run, abs(value / means[run.run.block] - 1), least=_gets_scatter(run)) for run, value in told)
     return worst_of(name, title, engine.page_gets_limit, offs)
 
 
+def _gets_scatter(run: MeasuredRun) -> float:
+    gets = run.window.change("page_gets").value
+    return PAGE_GETS_SIGMAS / gets**0.5 if gets else 0.0
+
+
+@touching("reads")
 def _process_bytes(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "process_read_bytes", "Bytes read by the database equal the process's read_bytes"
     if not any(run.direct for run in runs):
@@ -82,6 +103,7 @@ def _process_of(run: MeasuredRun) -> str:
     return "server_read_bytes" if run.engine.is_server else "process_read_bytes"
 
 
+@touching("device", "times")
 def _device_bytes(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "device_read_bytes", "Bytes read by the database equal the device's"
     if not any(run.direct for run in runs):
@@ -118,6 +140,7 @@ def _bytes_off(run: MeasuredRun, other: str, min_reads: int) -> Off:
     return replace(found, share=max(0.0, found.share - allowed / of_database))
 
 
+@touching("times")
 def _little(runs: Sequence[MeasuredRun]) -> Check:
     """Check Little's law: terminals = throughput x (queue + service) in a closed loop without think time.
 
@@ -154,9 +177,11 @@ def _connections_off(run: MeasuredRun) -> Off:
         return Off(run, None, "the run has no service times")
     inside = run.latency_us.get("service", 0.0) / 1e6 / run.window.seconds
     allowance = run.connections / run.latency_n
-    return Off(run, max(0.0, abs(inside / run.connections - 1) - allowance))
+    share = max(0.0, abs(inside / run.connections - 1) - allowance)
+    return Off(run, share, least=CONNECTIONS_SIGMAS / run.latency_n**0.5)
 
 
+@touching("times")
 def _arrivals(runs: Sequence[MeasuredRun]) -> Check:
     """Check arrivals = committed + rolled back + dropped; arrivals that nobody has begun are not counted yet."""
     name, title = "arrivals_accounted", "Every arrival was served or dropped; without a rate there are none"
@@ -179,6 +204,7 @@ def _arrivals(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of(name, title, 0.0, map(off, runs))
 
 
+@touching("times")
 def _achieved_rate(runs: Sequence[MeasuredRun]) -> Check:
     """Check that the schedule was kept: a slow engine makes arrivals late or dropped, never fewer."""
     name, title = "arrival_rate", "Transactions arrived at the rate asked for"
@@ -207,6 +233,7 @@ def _arrival_counts(run: MeasuredRun) -> dict[str, float | None]:
     return {name: run.window.change(name).value for name in ("arrivals", "arrivals_late", "arrivals_dropped")}
 
 
+@touching("times")
 def _latency_counts(runs: Sequence[MeasuredRun]) -> Check:
     def off(run: MeasuredRun) -> Off:
         if not run.latency_n:
@@ -216,6 +243,11 @@ def _latency_counts(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of("latency_counts", "Every completed transaction is in a latency histogram", 0.0, map(off, runs))
 
 
+#: What depends on the pages that the pool held: an unsettled pool reads other pages, and takes another time for it.
+_of_the_pool = touching("reads", "writes", "times", "device")
+
+
+@_of_the_pool
 def _warm_up(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "warm_up_gates", "Every warm-up ended in a steady state, none at its cap"
     gates = [run.run.warm_up.gate if run.run.warm_up else "not recorded" for run in runs]
@@ -228,9 +260,13 @@ def _warm_up(runs: Sequence[MeasuredRun]) -> Check:
     return outcome(name, title, steady, f"{len(runs)} runs: {ended}{held}{advice}")
 
 
+@_of_the_pool
 def _steady(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "steady_window", "Misses per transaction stood still in the measured window (last third over first)"
-    return stood_still(name, title, "misses", [(run, run.drift) for run in runs])
+    third = [(run.window.change("demand_misses").value or 0.0) / 3 for run in runs]
+    return stood_still(
+        name, title, "misses", [(run, run.drift, counted) for run, counted in zip(runs, third, strict=True)]
+    )
 
 
 def _consistency(runs: Sequence[MeasuredRun]) -> Check:
@@ -275,6 +311,7 @@ def _counters_rise(runs: Sequence[MeasuredRun]) -> Check:
     return outcome(name, title, not falls, "; ".join(falls) or f"{len(runs)} runs, {len(sampled)} counters each")
 
 
+@touching("times", "device")
 def _swapping(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "no_swapping", "The host did not swap during the measured windows"
     changes = [run.window.change(metric) for run in runs for metric in ("swap_in_pages", "swap_out_pages")]
@@ -285,6 +322,7 @@ def _swapping(runs: Sequence[MeasuredRun]) -> Check:
     return outcome(name, title, total == 0, f"{total:.0f} pages swapped in {len(runs)} runs")
 
 
+@touching("times", "device")
 def _stolen(runs: Sequence[MeasuredRun]) -> Check:
     """Check stolen time: a hypervisor's other guests slow the measurement, and no counter of the database shows it."""
     name, title = "stolen_time", "The hypervisor took no more than a fifth of the processors' time"
@@ -292,9 +330,7 @@ def _stolen(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of(name, title, STOLEN_LIMIT, (Off(run, told.value, told.reason or "stolen") for run, told in shares))
 
 
-_Checks = tuple[Callable[[Sequence[MeasuredRun]], Check], ...]
-
-_BEFORE: _Checks = (
+_BEFORE: tuple[Made, ...] = (
     _warm_up,
     _steady,
     _page_gets,
@@ -305,4 +341,4 @@ _BEFORE: _Checks = (
     _achieved_rate,
     _latency_counts,
 )
-_AFTER: _Checks = (_same_data, _consistency, _counters_rise, _swapping, _stolen)
+_AFTER: tuple[Made, ...] = (_same_data, _consistency, _counters_rise, _swapping, _stolen)

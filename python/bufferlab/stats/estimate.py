@@ -23,6 +23,8 @@ class Estimate:
     note: str | None = None
     identical: bool = False
     """Whether this is a comparison whose two sides gave the very same numbers in every block."""
+    times: float | None = None
+    """How many times the difference of two runs a comparison is, where its interval is made of a known scatter."""
 
     @property
     def has_interval(self) -> bool:

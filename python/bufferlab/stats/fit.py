@@ -14,6 +14,9 @@ times as much); the pair alone costs a third more width. docs/statistics.md has 
 Means do not cancel the block effects. The interval of a mean says where another block's mean would lie. It is
 Student's, from that point's runs alone, so it does not depend on the other points.
 
+One or two runs a point tell no noise, or hardly any. Where the caller knows how much a run scatters (`known_scatter`),
+a comparison's interval is CLAIM_TIMES that, and two runs must not speak against it.
+
 The intervals of the comparisons hold together: their level is Sidak's for the comparisons declared (adjacent points
 and first to last; Sidak, JASA 62, 1967). The studentized range covers all pairs, which are more than a sweep claims, so
 its intervals would be wider without need.
@@ -22,16 +25,18 @@ its intervals would be wider without need.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from bufferlab.stats.estimate import Estimate, quantile_of_t
+from bufferlab.stats.known_scatter import CLAIM_TIMES, DOUBT_TIMES
 from bufferlab.stats.spread import Spread, spread
 
 Array = npt.NDArray[np.float64]
@@ -91,6 +96,7 @@ class Fit:
     _df_blocks: int
     _ms_blocks: float
     _block_weight: float
+    _known_errors: Mapping[Hashable, float]
 
     @property
     def contrast(self) -> Literal["ratio", "difference"]:
@@ -128,7 +134,12 @@ class Fit:
         of_a, of_b = ([(block, value) for at, block, value in self._cells if at == point] for point in (a, b))
         if same_numbers(of_a, of_b):
             return Estimate(self._back(0.0), None, None, n, note="identical", identical=True)
-        return self._estimate(self._step(a, b), level, n)
+        spot = self._step(a, b)
+        known = self._known_error(a, b, spot, level)
+        if known is None:
+            return self._estimate(spot, level, n)
+        low, high = (self._back(spot.centre + side * CLAIM_TIMES * known) for side in (-1, 1))
+        return Estimate(self._back(spot.centre), low, high, n, times=abs(spot.centre) / known)
 
     def detectable(self, a: Hashable, b: Hashable, power: float = 0.8) -> float | None:
         """Return the smallest change of this comparison that would be resolved in `power` of sweeps like this one.
@@ -138,6 +149,9 @@ class Fit:
         seed.
         """
         spot = self._step(a, b)
+        known = self._known_error(a, b, spot, self.comparison_level)
+        if known is not None:
+            return self._back((CLAIM_TIMES + NormalDist().inv_cdf(power)) * known)
         if spot.note is not None:
             return None
         changes, pooled = self._changes(a, b), self._pooled_step(a, b)
@@ -158,7 +172,7 @@ class Fit:
         value = self._back(spot.centre)
         if spot.note is not None:
             return Estimate(value, None, None, n, note=spot.note)
-        half = quantile_of_t(1 - (1 - level) / 2, spot.df) * spot.error
+        half = _half(spot, level)
         return Estimate(value, self._back(spot.centre - half), self._back(spot.centre + half), n, spot.df)
 
     def _step(self, a: Hashable, b: Hashable) -> _Spot:
@@ -167,6 +181,39 @@ class Fit:
         else:
             spot = self._own_step(a, b) if self.pooling == "never" else self._shared_step(a, b)
         return _Spot(spot.centre, note=_NO_NOISE) if spot.note is None and spot.error == 0 else spot
+
+    def _known_error(self, a: Hashable, b: Hashable, spot: _Spot, level: float) -> float | None:
+        """Return the error of a comparison by the known scatter of its runs; None where the sweep tells its own.
+
+        It does where its own interval is narrower, and with three runs a point that differ. Two runs tell only whether
+        they scatter more than is known: those of this pair, or all of the sweep.
+        """
+        if not {a, b} <= self._known_errors.keys() or self.pooling != "partial":
+            return None
+        runs, changes = min(self._runs_at(a), self._runs_at(b)), self._changes(a, b)
+        known = float(np.hypot(self._known_errors[a], self._known_errors[b]) / runs**0.5)
+        if len(changes) < 2:
+            return known if len(self.blocks) < 2 else None
+        own = float((_variance(changes) / len(changes)) ** 0.5)
+        is_doubted = own > DOUBT_TIMES * known if runs == 2 else own > 0
+        if (
+            is_doubted
+            or self._scatter_times > DOUBT_TIMES
+            or (spot.note is None and _half(spot, level) < CLAIM_TIMES * known)
+        ):
+            return None
+        return max(own, known)
+
+    @cached_property
+    def _scatter_times(self) -> float:
+        """The scatter of all runs inside their blocks, in units of the known one."""
+        residuals = self._y - self._design @ self._effects
+        squares = [
+            (residual / self._known_errors[point]) ** 2
+            for (point, _, _), residual in zip(self._cells, residuals.tolist(), strict=True)
+            if self._known_errors.get(point)
+        ]
+        return float(sum(squares) / self.df_error) ** 0.5 if self.df_error else 0.0
 
     def _shared_step(self, a: Hashable, b: Hashable) -> _Spot:
         """Return the least-squares comparison, with noise in part from the pair, in part from the rest of the sweep."""
@@ -252,6 +299,11 @@ class Fit:
         return float(np.exp(number)) if self.scale == "log" else float(number)
 
 
+def _half(spot: _Spot, level: float) -> float:
+    """Return half the width of Student's interval."""
+    return quantile_of_t(1 - (1 - level) / 2, spot.df) * spot.error
+
+
 def same_numbers(a: Sequence[tuple[Hashable, float]], b: Sequence[tuple[Hashable, float]]) -> bool:
     """Return whether two sides of (block, value) are identical.
 
@@ -267,11 +319,13 @@ def fit(
     scale: Scale = "log",
     pooling: Pooling = "partial",
     level: float = 0.95,
+    known_scatter: Mapping[Hashable, float] | None = None,
 ) -> Fit:
     """Fit (point, block, value) rows. Points keep the order in which they first appear.
 
-    Without `comparisons`, each point is compared with the one before it, and the last with the first. Raise
-    ValueError without a value, or for a value that is not finite.
+    Without `comparisons`, each point is compared with the one before it, and the last with the first. `known_scatter`
+    is the standard deviation of one run's value at a point, where it is known before the sweep. Raise ValueError
+    without a value, or for a value that is not finite.
     """
     if not values:
         raise ValueError("a fit needs at least one value")
@@ -318,6 +372,7 @@ def fit(
         _df_blocks=df_blocks,
         _ms_blocks=ms_blocks,
         _block_weight=block_weight,
+        _known_errors=_on_scale(known_scatter or {}, values, chosen),
     )
 
 
@@ -329,6 +384,14 @@ def _adjacent(points: tuple[Hashable, ...]) -> tuple[tuple[Hashable, Hashable], 
 def _transform(values: Sequence[float], scale: Scale) -> Array:
     array = np.asarray(values, dtype=np.float64)
     return np.log(array) if scale == "log" else array
+
+
+def _on_scale(deviations: Mapping[Hashable, float], values: Sequence[Cell], scale: Scale) -> dict[Hashable, float]:
+    """Return standard deviations of values as those of their logarithms, where the fit is of logarithms."""
+    if scale == "linear":
+        return dict(deviations)
+    means = {point: float(np.mean([value for at, _, value in values if at == point])) for point in deviations}
+    return {point: deviation / means[point] for point, deviation in deviations.items()}
 
 
 def _indicator(places: Sequence[int], width: int) -> Array:

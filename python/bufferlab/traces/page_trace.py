@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,8 @@ from bufferlab.results.window import Value
 
 TOUCHES = ("get", "get_if_in_pool", "create")
 """The kinds of accesses that touch a page."""
+Columns = Mapping[str, NDArray[Any]]
+"""The columns of page-trace.parquet, by name."""
 _HINT = "record one: bufferlab run ... --probe page-trace"
 
 
@@ -76,6 +78,17 @@ class Accesses:
 
 
 @dataclass(frozen=True)
+class Clock:
+    """How many times as long as it took the traced run takes: before its window, and in it."""
+
+    before: float = 1.0
+    within: float = 1.0
+
+
+AS_TRACED = Clock()
+
+
+@dataclass(frozen=True)
 class RunTrace:
     """The page trace of a run."""
 
@@ -85,6 +98,29 @@ class RunTrace:
     """A row for each access, with the columns of page-trace.parquet."""
     window_ns: tuple[int, int]
     """Begin and end of the window, since the first access."""
+
+    @cached_property
+    def columns(self) -> Columns:
+        """Return the columns of the table, by name."""
+        return {name: np.ascontiguousarray(self.table[name].to_numpy()) for name in self.table.columns}
+
+    def columns_by(self, clock: Clock) -> Columns:
+        """Return the columns as they are when the run takes other times than it took, by a clock."""
+        if clock == AS_TRACED:
+            return self.columns
+        first = self.window[0]
+        times_us = np.cumsum(self.columns["delta_us"], dtype=np.float64)
+        edge_us = times_us[first - 1] if first else 0.0
+        times_us[:first] *= clock.before
+        times_us[first:] = edge_us * clock.before + (times_us[first:] - edge_us) * clock.within
+        # Times are rounded and not their differences, or the errors would add up.
+        delta_us = np.minimum(np.diff(np.floor(times_us), prepend=0.0), np.iinfo(np.uint32).max)
+        return {**self.columns, "delta_us": delta_us.astype(np.uint32)}
+
+    def counted(self, kind: str) -> tuple[int, int]:
+        """Return how many accesses of a kind the engine counted in the window, and how many the trace holds there."""
+        told = (one for one in self.stored.counts if kind in one.kind.split(" + "))
+        return next(((one.counted, one.recorded) for one in told), (0, 0))
 
     @property
     def window_s(self) -> tuple[float, float]:
@@ -139,7 +175,7 @@ class RunTrace:
     @cached_property
     def values(self) -> dict[str, Value]:
         """Return every derived value of the run."""
-        return self.record.registry.values(self.samples)
+        return self.record.values()
 
     @cached_property
     def work(self) -> dict[str, int]:

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use rusqlite::ffi::{self, sqlite3_pcache, sqlite3_pcache_page};
 
 use super::frames::Frame;
-use super::page_trace::{Holder, taken};
+use super::page_trace::Holder;
 use super::pool::{Create, Pool, PoolCounters};
 
 static MAIN_COUNTERS: OnceLock<Arc<PoolCounters>> = OnceLock::new();
@@ -63,7 +63,10 @@ unsafe extern "C" fn create(page_bytes: c_int, extra_bytes: c_int, purgeable: c_
         Some(counters) if purgeable => Arc::clone(counters),
         _ => Arc::default(),
     };
-    let pool = Pool::new(page_bytes as usize, extra_bytes as usize, purgeable, counters);
+    let mut pool = Pool::new(page_bytes as usize, extra_bytes as usize, purgeable, counters);
+    if let Some(holder) = RECORDER.get().filter(|_| purgeable) {
+        pool.record(Arc::clone(holder));
+    }
     Box::into_raw(Box::new(pool)).cast()
 }
 
@@ -88,15 +91,8 @@ unsafe extern "C" fn fetch(cache: *mut sqlite3_pcache, key: c_uint, create: c_in
         1 => Create::IfEasy,
         _ => Create::Always,
     };
-    // SAFETY: see pool().
-    let pool = unsafe { pool(cache) };
-    // SQLite makes the pool of another page size before it ends the first one, which gives the recorder back then
-    // (pcache.c, `sqlite3PcacheSetPageSize`).
-    if pool.lacks_recorder() {
-        pool.record(RECORDER.get().and_then(taken));
-    }
-    // A frame begins with the structure that SQLite knows.
-    pool.fetch(key, create).cast()
+    // SAFETY: see pool(). A frame begins with the structure that SQLite knows.
+    unsafe { pool(cache) }.fetch(key, create).cast()
 }
 
 unsafe extern "C" fn unpin(cache: *mut sqlite3_pcache, page: *mut sqlite3_pcache_page, discard: c_int) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bufferlab_model::trace::Kind;
 
 use super::frames::{Frame, FrameMemory};
-use super::page_trace::Recorder;
+use super::page_trace::{Holder, Recorder, taken};
 use crate::counter::Counter;
 
 /// Cumulative counters of the pool's work, and gauges of its present state. Only the connection's thread writes them.
@@ -69,6 +69,9 @@ pub struct Pool {
     counters: Arc<PoolCounters>,
     /// The recorder of every access, where a run asks for a page trace.
     recorder: Option<Box<Recorder>>,
+    /// Whence the recorder comes with the first page. SQLite makes a pool of the file's page size before it ends the
+    /// one through which it read that size (pcache.c, `sqlite3PcacheSetPageSize`), and only that end frees the recorder.
+    holder: Option<Holder>,
 }
 
 impl Pool {
@@ -88,17 +91,13 @@ impl Pool {
             refused_key: None,
             counters,
             recorder: None,
+            holder: None,
         }
     }
 
-    /// Tells the recorder of every access from now on.
-    pub fn record(&mut self, recorder: Option<Box<Recorder>>) {
-        self.recorder = recorder;
-    }
-
-    /// Returns whether this is the database file's pool before its first page, and nothing records yet.
-    pub fn lacks_recorder(&self) -> bool {
-        self.used == 0 && self.purgeable && self.recorder.is_none()
+    /// Tells the recorder in that holder of every access, from the first page on.
+    pub fn record(&mut self, holder: Holder) {
+        self.holder = Some(holder);
     }
 
     /// Sets the number of frames that the pool may hold; a smaller size evicts the oldest unpinned pages at once.
@@ -158,6 +157,9 @@ impl Pool {
     }
 
     fn admit(&mut self, key: u32) -> *mut Frame {
+        if let Some(holder) = self.holder.take() {
+            self.recorder = taken(&holder);
+        }
         if let Some(recorder) = &mut self.recorder {
             recorder.settle();
         }

@@ -8,7 +8,7 @@ use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS, ORDERS, TableId};
 use crate::loaded::{Columns, Loaded, Records, UNDELIVERED};
 use crate::pools::Objects;
 use crate::schema::{Column, Schema, Type};
-use crate::tree::{Fill, Grown, Interior, Loading, Packed, Packing, pack};
+use crate::tree::{Fill, Grown, Loading, Packed, Packing, pack};
 
 /// Bytes of a compact record before its data, without null bits and lengths (rem0rec.h, `REC_N_NEW_EXTRA_BYTES`).
 pub(super) const HEADER: u32 = 5;
@@ -19,10 +19,8 @@ const ROW_ID: u32 = 6;
 /// A page's number in a node pointer (rem0types.h, `REC_NODE_PTR_SIZE`).
 const CHILD: u32 = 4;
 
-/// Extents from which on a segment takes free extents ahead (fsp0fsp.h, `FSEG_FREE_LIST_LIMIT`).
-const LARGE_SEGMENT: u32 = 40;
-/// Extents by which a file grows (fsp0fsp.h, `FSP_FREE_ADD`).
-const ADDED_EXTENTS: u32 = 4;
+/// A segment asks for an extent when it has less than one free page in so many (fsp0fsp.cc, `FSEG_FILLFACTOR`).
+const FILL_FACTOR: u32 = 8;
 
 /// Bits by which a key holds a customer above an order.
 pub(super) const ORDER_BITS: u32 = 19;
@@ -73,14 +71,23 @@ impl PageSize {
         (1 << 20) / self.0
     }
 
-    /// Returns the pages that a file segment of so many used pages has reserved, when they came one after another: half
-    /// an extent of single pages, then whole extents, which a large segment takes as they are added to the file
-    /// (fsp0fsp.cc, `fseg_alloc_free_page_low`, `fseg_fill_free_list`, `fsp_fill_free_list`).
-    fn reserved(self, used: u32) -> u64 {
+    /// Returns the pages that a file segment of so many used pages has reserved: half an extent of single pages, then
+    /// whole extents. The list of free extents is never filled ahead, since the extent just taken is on it (fsp0fsp.cc,
+    /// `fseg_alloc_free_page_low`, `fseg_alloc_free_extent`, `fseg_fill_free_list`).
+    fn reserved(self, used: u32) -> u32 {
         let single = used.min(self.extent() / 2);
-        let extents = (used - single).div_ceil(self.extent());
-        let extents = if extents > LARGE_SEGMENT { extents.next_multiple_of(ADDED_EXTENTS) } else { extents };
-        u64::from(single) + u64::from(extents) * u64::from(self.extent())
+        single + (used - single).next_multiple_of(self.extent())
+    }
+
+    /// The same for a sorted build, which names no page to be near (btr0bulk.cc, `PageBulk::init`): such a segment takes
+    /// an extent as soon as few of its pages are free.
+    fn reserved_built(self, used: u32) -> u32 {
+        let before_last = used.saturating_sub(1);
+        let mut reserved = used.min(self.extent() / 2);
+        while before_last >= self.extent() / 2 && before_last + reserved / FILL_FACTOR > reserved {
+            reserved += self.extent();
+        }
+        reserved
     }
 
     /// Returns the children of an interior page, by the bytes of a key.
@@ -199,13 +206,18 @@ impl Trees {
     /// reserved (ha_innodb.cc, `calculate_index_size_stats`; dict0stats.cc, `dict_stats_update_transient_for_index`).
     pub(super) fn reserved_bytes(&self, size: PageSize) -> u64 {
         let Trees { warehouse, district, item, stock, customer, customer_by_name, .. } = self;
-        let fixed = [warehouse, district, item, stock, customer, customer_by_name];
-        let grown = [&self.history, &self.orders, &self.orders_by_customer, &self.new_order, &self.order_line];
-        let fixed = fixed.map(|tree| (&tree.interior, tree.leaves()));
-        let grown = grown.map(|tree| (&tree.interior, tree.leaves().count() as u32));
-        let of_tree =
-            |&(interior, leaves): &(&Interior, u32)| size.reserved(interior.count(leaves)) + size.reserved(leaves);
-        fixed.iter().chain(&grown).map(of_tree).sum::<u64>() * u64::from(size.0)
+        let fixed = |tree: &Packed| (tree.interior.count(tree.leaves()), tree.leaves());
+        let grown = |tree: &Grown| {
+            let leaves = tree.leaves().count() as u32;
+            (tree.interior.count(leaves), leaves)
+        };
+        let clustered = [warehouse, district, item, stock, customer].map(fixed);
+        let clustered =
+            clustered.into_iter().chain([&self.history, &self.orders, &self.new_order, &self.order_line].map(grown));
+        let built = [fixed(customer_by_name), grown(&self.orders_by_customer)];
+        let of_clustered = clustered.map(|(interior, leaves)| size.reserved(interior) + size.reserved(leaves));
+        let of_built = built.map(|(interior, leaves)| size.reserved_built(interior) + size.reserved_built(leaves));
+        of_clustered.chain(of_built).map(u64::from).sum::<u64>() * u64::from(size.0)
     }
 }
 

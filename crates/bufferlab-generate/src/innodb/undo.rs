@@ -18,8 +18,9 @@ pub(super) const PAGES_IN_USE: u32 = 3 * SEGMENTS + TEMPORARY;
 const PAGE_HEADER: u32 = 38 + 18 + 30;
 /// Bytes of a log's header with its XA part (trx0undo.h, `TRX_UNDO_LOG_XA_HDR_SIZE`).
 const LOG_HEADER: u32 = 186;
-/// Transactions by which the purge is behind those that commit: what a trace of eight connections showed.
-const BEHIND: usize = 20;
+/// Transactions of a connection by which the purge is behind those that commit, as halves: it waits for the views of
+/// the others (trx0purge.cc, `trx_purge`). A trace of eight connections showed 20; one connection's purge follows at once.
+const BEHIND_HALVES: usize = 5;
 /// Purged transactions between two truncations of the history, which looks at every rollback segment: 128 batches of
 /// the purge (srv0srv.cc, `srv_do_purge`; `innodb_purge_rseg_truncate_frequency`), as a trace of eight connections
 /// showed.
@@ -74,6 +75,8 @@ pub(super) struct Undo {
     next_page: u32,
     end_page: u32,
     next_segment: u32,
+    /// Connections that were seen.
+    connections: usize,
     history: VecDeque<Committed>,
     /// Logs that were purged since the last truncation: their segments and pages.
     purged: Vec<(u32, u32)>,
@@ -102,6 +105,7 @@ impl Undo {
             next_page: first,
             end_page: first + room,
             next_segment: 0,
+            connections: 1,
             history: VecDeque::new(),
             purged: Vec::new(),
             freed: Vec::new(),
@@ -236,7 +240,8 @@ impl Undo {
 
     /// Purges the transaction that is due, if there is one; returns the rows to remove (trx0purge.cc, `trx_purge`).
     pub(super) fn purge(&mut self, pools: &mut Pools) -> Vec<(u32, u32)> {
-        if self.history.len() <= BEHIND {
+        self.connections = self.connections.max(usize::from(pools.thread()) + 1);
+        if self.history.len() <= self.connections * BEHIND_HALVES / 2 {
             return Vec::new();
         }
         let Some(due) = self.history.pop_front() else { return Vec::new() };

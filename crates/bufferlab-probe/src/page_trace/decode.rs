@@ -8,7 +8,7 @@ use bufferlab_model::trace::{Kind, Record};
 
 use crate::tracefs::{Field, Format};
 
-use super::recorder::Settings;
+use super::recorder::{Settings, Site};
 
 /// A call reads or makes fewer blocks than this; PostgreSQL's `MAX_IO_COMBINE_LIMIT` is 128.
 const MOST_BLOCKS: u64 = 1 << 16;
@@ -16,8 +16,11 @@ const MOST_BLOCKS: u64 = 1 << 16;
 /// A decoder of one build's records.
 #[derive(Debug)]
 pub(super) struct Decoder {
+    /// Bytes of a record.
+    bytes: usize,
     fields: Fields,
-    sites: Vec<(Vec<Kind>, Option<Vec<Kind>>)>,
+    /// The events of each site: without its flag, with it.
+    sites: Vec<[Vec<Kind>; 2]>,
     modes_if_in_pool: Vec<u64>,
     objects: Numbers<[u32; 4]>,
     /// The relations in the order of their numbers: tablespace, database, relation, fork.
@@ -30,54 +33,95 @@ pub(super) struct Decoder {
 /// The places of fields; a build has the fields that its sites need.
 #[derive(Debug)]
 struct Fields {
-    site: Field,
-    space: Option<Field>,
-    page: Option<Field>,
-    /// Tablespace and page in one, the page in the lower half.
-    page_id: Option<Field>,
-    /// Tablespace, database, relation, fork.
-    relation: Option<[Field; 4]>,
-    mode: Option<Field>,
-    latch: Option<Field>,
+    site: Place,
+    object: Object,
+    page: Place,
+    mode: Place,
+    latch: Place,
     /// In place of a latch: the session's note of a page that it has pinned; null for another page.
-    held: Option<Field>,
+    held: Option<Place>,
     /// The address of the get's `BufferAccessStrategy`, and its type; an address of type 0 means that neither is known.
-    strategy: Option<[Field; 2]>,
+    strategy: Option<[Place; 2]>,
     /// The IOContext that was made of it, at sites that have lost it; 9 at others.
-    io_context: Option<Field>,
-    blocks: Option<Field>,
-    flag: Option<Field>,
+    io_context: Option<Place>,
+    blocks: Option<Place>,
+    flag: Place,
+}
+
+#[derive(Debug)]
+enum Object {
+    /// The tablespace has a number.
+    Space(Place),
+    /// Tablespace, database, relation, fork.
+    Relation([Place; 4]),
+}
+
+/// The place of an unsigned number: eight bytes that hold it, and where in them it is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    at: usize,
+    shift: u32,
+    mask: u64,
+}
+
+impl Place {
+    /// Zero in every record.
+    const NOWHERE: Self = Self { at: 0, shift: 0, mask: 0 };
+
+    /// Returns the place of a field in a record of so many bytes.
+    fn of(field: Field, bytes: usize) -> Option<Self> {
+        if !(1..=8).contains(&field.size) {
+            return None;
+        }
+        // A whole word where that is possible: the processor need not wait for one that was written just before.
+        let word = field.offset & !7;
+        let first = if field.offset + field.size <= word + 8 { word } else { field.offset };
+        let at = first.min(bytes.checked_sub(8)?);
+        Some(Self { at, shift: 8 * (field.offset - at) as u32, mask: u64::MAX >> (64 - 8 * field.size) })
+    }
+
+    #[inline]
+    fn number(&self, record: &[u8]) -> u64 {
+        let word = record[self.at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        word >> self.shift & self.mask
+    }
+}
+
+impl Fields {
+    fn new(format: &Format) -> Option<Self> {
+        let bytes = format.bytes();
+        let field = |name| Place::of(format.field(name)?, bytes);
+        let half = |first| {
+            let both = format.field("page_id").filter(|both| both.size == 8)?;
+            Place::of(Field { offset: both.offset + first, size: 4, ..both }, bytes)
+        };
+        let relation =
+            || Some(Object::Relation([field("tablespace")?, field("database")?, field("relation")?, field("fork")?]));
+        // Tablespace and page may come in one number, the page in the lower half.
+        let space = half(4).or_else(|| field("space"));
+        Some(Self {
+            site: field("site")?,
+            object: space.map(Object::Space).or_else(relation)?,
+            page: half(0).or_else(|| field("page"))?,
+            mode: field("mode").unwrap_or(Place::NOWHERE),
+            latch: field("latch").unwrap_or(Place::NOWHERE),
+            held: field("held"),
+            strategy: field("strategy").zip(field("strategy_type")).map(|(address, kind)| [address, kind]),
+            io_context: field("io_context"),
+            blocks: field("blocks"),
+            flag: field("flag").unwrap_or(Place::NOWHERE),
+        })
+    }
 }
 
 impl Decoder {
     /// Makes a decoder; none when the format lacks a necessary field.
     pub fn new(format: &Format, settings: &Settings) -> Option<Self> {
-        let field = |name| format.field(name);
-        let relation = [field("tablespace"), field("database"), field("relation"), field("fork")];
-        let fields = Fields {
-            site: field("site")?,
-            space: field("space"),
-            page: field("page"),
-            page_id: field("page_id"),
-            relation: match relation {
-                [Some(tablespace), Some(database), Some(relation), Some(fork)] => {
-                    Some([tablespace, database, relation, fork])
-                }
-                _ => None,
-            },
-            mode: field("mode"),
-            latch: field("latch"),
-            held: field("held"),
-            strategy: field("strategy").zip(field("strategy_type")).map(|(address, kind)| [address, kind]),
-            io_context: field("io_context"),
-            blocks: field("blocks"),
-            flag: field("flag"),
-        };
-        let named =
-            fields.page_id.is_some() || fields.page.is_some() && (fields.space.is_some() || fields.relation.is_some());
-        named.then(|| Self {
-            fields,
-            sites: settings.sites.iter().map(|site| (site.kinds.clone(), site.kinds_if_flag.clone())).collect(),
+        let kinds = |site: &Site| [site.kinds.clone(), site.kinds_if_flag.as_ref().unwrap_or(&site.kinds).clone()];
+        Some(Self {
+            bytes: format.bytes(),
+            fields: Fields::new(format)?,
+            sites: settings.sites.iter().map(kinds).collect(),
             modes_if_in_pool: settings.modes_if_in_pool.clone(),
             objects: Numbers::default(),
             relations: Vec::new(),
@@ -92,22 +136,31 @@ impl Decoder {
     }
 
     /// Passes the accesses of one record to `take`; returns none when it is malformed.
+    #[inline]
     pub fn accesses(&mut self, thread: u32, t_ns: u64, data: &[u8], take: &mut impl FnMut(Record)) -> Option<()> {
-        let or_zero = |field: Option<Field>| field.map_or(Some(0), |field| field.number(data));
-        let site = self.fields.site.number(data)? as usize;
-        let (object, page) = self.page(data)?;
-        let mode = or_zero(self.fields.mode)?;
-        let latch = match self.fields.held {
-            None => or_zero(self.fields.latch)? as u8,
-            Some(held) => self.ring(data)? + if held.number(data)? == 0 { FIRST } else { HELD },
-        };
-        let blocks = self.fields.blocks.map_or(Some(1), |field| field.number(data))?;
-        let is_flagged = or_zero(self.fields.flag)? != 0;
-        let (kinds, kinds_if_flag) = self.sites.get(site)?;
-        let kinds = kinds_if_flag.as_ref().filter(|_| is_flagged).unwrap_or(kinds);
+        // All places are in it.
+        let data = data.get(..self.bytes)?;
+        let fields = &self.fields;
+        let site = fields.site.number(data) as usize;
+        let kinds = &self.sites.get(site)?[usize::from(fields.flag.number(data) != 0)];
+        let blocks = fields.blocks.map_or(1, |blocks| blocks.number(data));
         if blocks > MOST_BLOCKS {
             return None;
         }
+        let (mode, page) = (fields.mode.number(data), fields.page.number(data) as u32);
+        let latch = match fields.held {
+            None => fields.latch.number(data) as u8,
+            Some(held) => fields.ring(data) + if held.number(data) == 0 { FIRST } else { HELD },
+        };
+        let object = match &fields.object {
+            Object::Space(space) => space.number(data) as u32,
+            Object::Relation(places) => {
+                let [tablespace, database, relation, fork] = &places;
+                let number = |place: &Place| place.number(data) as u32;
+                let name = [number(tablespace), number(database), number(relation), number(fork)];
+                numbered(&mut self.objects, &mut self.relations, name)
+            }
+        };
         for block in 0..blocks as u32 {
             for &kind in kinds {
                 let looks = kind == Kind::Get && self.modes_if_in_pool.contains(&mode);
@@ -118,46 +171,30 @@ impl Decoder {
         }
         Some(())
     }
+}
 
+impl Fields {
     /// Returns what a latch has added for the ring of the get.
     #[inline]
-    fn ring(&self, data: &[u8]) -> Option<u8> {
-        if let Some(context) = self.fields.io_context {
+    fn ring(&self, data: &[u8]) -> u8 {
+        if let Some(context) = self.io_context {
             // IOContext of pgstat.h: bulk read, bulk write, normal, VACUUM.
             let rings = [BULK_READ, OTHER_RING, NO_RING, OTHER_RING];
-            if let Some(&ring) = rings.get(context.number(data)? as usize) {
-                return Some(ring);
+            if let Some(&ring) = rings.get(context.number(data) as usize) {
+                return ring;
             }
         }
-        let Some([address, kind]) = self.fields.strategy else { return Some(0) };
+        let Some([address, kind]) = self.strategy else { return 0 };
         // Without an address there was nothing to fetch the type from, and its bytes are those of an earlier record.
-        if address.number(data)? == 0 {
-            return Some(NO_RING);
+        if address.number(data) == 0 {
+            return NO_RING;
         }
         // BufferAccessStrategyType of storage/bufmgr.h: bulk read, then bulk write and VACUUM.
-        Some(match kind.number(data)? {
+        match kind.number(data) {
             1 => BULK_READ,
             2 | 3 => OTHER_RING,
             _ => 0,
-        })
-    }
-
-    /// Returns the page's object and its number there.
-    #[inline]
-    fn page(&mut self, data: &[u8]) -> Option<(u32, u32)> {
-        if let Some(page_id) = self.fields.page_id {
-            let id = page_id.number(data)?;
-            return Some(((id >> 32) as u32, id as u32));
         }
-        let page = self.fields.page?.number(data)? as u32;
-        if let Some(space) = self.fields.space {
-            return Some((space.number(data)? as u32, page));
-        }
-        let mut name = [0; 4];
-        for (part, field) in name.iter_mut().zip(self.fields.relation?) {
-            *part = field.number(data)? as u32;
-        }
-        Some((numbered(&mut self.objects, &mut self.relations, name), page))
     }
 }
 
@@ -168,12 +205,22 @@ type Numbers<T> = HashMap<T, u32, BuildHasherDefault<Mixed>>;
 struct Mixed(u64);
 
 impl Hasher for Mixed {
+    /// An array of numbers comes as its bytes.
+    #[inline]
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.write_u64(u64::from_le_bytes(*word)));
+        rest.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
     }
 
+    #[inline]
     fn write_u32(&mut self, number: u32) {
-        self.0 = (self.0.rotate_left(26) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.write_u64(u64::from(number));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(26) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
     fn write_usize(&mut self, _: usize) {}
@@ -185,11 +232,12 @@ impl Hasher for Mixed {
 
 /// Returns the number of a thing: its place among the known things. Adds a new thing to them.
 fn numbered<T: Copy + Eq + Hash>(numbers: &mut Numbers<T>, known: &mut Vec<T>, thing: T) -> u32 {
-    let next = known.len() as u32;
-    let number = *numbers.entry(thing).or_insert(next);
-    if number == next {
-        known.push(thing);
+    if let Some(number) = numbers.get(&thing) {
+        return *number;
     }
+    let number = known.len() as u32;
+    numbers.insert(thing, number);
+    known.push(thing);
     number
 }
 
@@ -198,7 +246,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::page_trace::recorder::{Method, Site};
+    use crate::page_trace::recorder::Method;
     use crate::page_trace::recording::SpoolAsked;
 
     const HEAD: &str =
@@ -210,8 +258,11 @@ mod tests {
         Format::parse(&(HEAD.to_owned() + &lines.collect::<String>())).expect("it is one")
     }
 
-    fn settings(sites: &[(&[Kind], Option<&[Kind]>)]) -> Settings {
-        let site = |&(kinds, flagged): &(&[Kind], Option<&[Kind]>)| Site {
+    /// The kinds of a site, without its flag and with it.
+    type Kinds<'a> = (&'a [Kind], Option<&'a [Kind]>);
+
+    fn settings(sites: &[Kinds<'_>]) -> Settings {
+        let site = |&(kinds, flagged): &Kinds<'_>| Site {
             at: String::new(),
             kinds: kinds.to_vec(),
             kinds_if_flag: flagged.map(<[Kind]>::to_vec),
@@ -351,12 +402,105 @@ mod tests {
     }
 
     #[test]
-    fn a_format_without_a_page_is_refused() {
-        assert!(Decoder::new(&format(&[("space", 0, 4), ("site", 4, 1)]), &settings(&[])).is_none());
-        assert!(Decoder::new(&format(&[("page_id", 0, 8)]), &settings(&[])).is_none());
+    fn a_format_without_a_page_or_a_site_is_refused() {
+        let whole = [("space", 0, 4), ("page", 4, 4), ("site", 8, 1)];
+        assert!(Decoder::new(&format(&whole), &settings(&[])).is_some());
+        assert!(Decoder::new(&format(&[whole[0], whole[2]]), &settings(&[])).is_none());
+        assert!(Decoder::new(&format(&whole[..2]), &settings(&[])).is_none());
+    }
+
+    /// Decodes a record field by field.
+    fn slowly_decoded(format: &Format, settings: &Settings, data: &[u8]) -> Option<Vec<Record>> {
+        if data.len() < format.bytes() {
+            return None;
+        }
+        let has = |name| format.field(name).is_some();
+        let number = |name| format.field(name).map_or(0, |field| field.number(data).expect("the data are long enough"));
+        let site = settings.sites.get(number("site") as usize)?;
+        let kinds = site.kinds_if_flag.as_ref().filter(|_| number("flag") != 0).unwrap_or(&site.kinds);
+        let (object, page) = match (has("page_id"), has("space")) {
+            (true, _) => ((number("page_id") >> 32) as u32, number("page_id") as u32),
+            (false, true) => (number("space") as u32, number("page") as u32),
+            // The first relation that is seen.
+            (false, false) => (0, number("page") as u32),
+        };
+        let of_context = [Some(8), Some(12), Some(4), Some(12)].get(number("io_context") as usize).copied().flatten();
+        let ring = match (of_context.filter(|_| has("io_context")), number("strategy"), number("strategy_type")) {
+            (Some(ring), ..) => ring,
+            _ if !has("strategy") => 0,
+            (None, 0, _) => 4,
+            (None, _, 1) => 8,
+            (None, _, 2 | 3) => 12,
+            _ => 0,
+        };
+        let held = ring + if number("held") == 0 { 1 } else { 2 };
+        let latch = if has("held") { held } else { number("latch") as u8 };
+        let blocks = if has("blocks") { number("blocks") } else { 1 };
+        if blocks > MOST_BLOCKS {
+            return None;
+        }
+        let all = (0..blocks as u32).flat_map(|block| kinds.iter().map(move |kind| (block, *kind)));
+        let looks = settings.modes_if_in_pool.contains(&number("mode"));
+        Some(
+            all.map(|(block, kind)| Record {
+                t_ns: 1,
+                object,
+                page: page.wrapping_add(block),
+                thread: 0,
+                kind: if kind == Kind::Get && looks { Kind::GetIfInPool } else { kind },
+                latch,
+                site: site_number(format, data),
+            })
+            .collect(),
+        )
+    }
+
+    fn site_number(format: &Format, data: &[u8]) -> u8 {
+        format.field("site").and_then(|field| field.number(data)).expect("it has a site") as u8
+    }
+
+    /// Formats with a page, in any of the three ways, and any other fields, one behind another with gaps.
+    fn formats() -> impl Strategy<Value = Vec<(&'static str, usize, usize)>> {
+        let named = prop_oneof![
+            Just(vec![("page_id", 8)]),
+            Just(vec![("page", 4), ("space", 4)]),
+            Just(vec![("page", 4), ("tablespace", 4), ("database", 4), ("relation", 4), ("fork", 1)]),
+        ];
+        let others = [("mode", 1), ("latch", 1), ("held", 8), ("held", 1), ("strategy", 8), ("strategy_type", 4)];
+        let others = [&others[..], &[("io_context", 1), ("blocks", 2), ("flag", 8), ("flag", 1)]].concat();
+        let others = proptest::sample::subsequence(others, 0..=10);
+        let placed = (named, others, proptest::collection::vec(0..4_usize, 20), any::<bool>());
+        placed.prop_map(|(named, others, gaps, site_first)| {
+            let mut all = [named, others].concat();
+            all.insert(if site_first { 0 } else { all.len() }, ("site", 1));
+            let mut at = 0;
+            let place = |((name, size), gap): ((&'static str, usize), usize)| {
+                at += gap + size;
+                (name, at - size, size)
+            };
+            all.into_iter().zip(gaps).map(place).collect()
+        })
     }
 
     proptest! {
+        #[test]
+        fn any_record_of_any_format_is_what_its_fields_say_one_by_one(
+            places in formats(),
+            mut data in proptest::collection::vec(prop_oneof![0..13_u8, any::<u8>()], 0..90),
+        ) {
+            let fields = format(&places);
+            let sites: [Kinds<'_>; 3] =
+                [(&[Kind::Get], None), (&[Kind::Get, Kind::Read], Some(&[Kind::Create])), (&[Kind::Evict], Some(&[]))];
+            let settings = settings(&sites);
+            // A format with fewer bytes than one load is none of a server's.
+            prop_assume!(fields.bytes() >= 8);
+            let site = fields.field("site").expect("it has one").offset;
+            data.iter_mut().skip(site).take(1).for_each(|site| *site %= 4);
+            let mut decoder = Decoder::new(&fields, &settings).expect("it has a page and a site");
+            let fast = decoded(&mut decoder, &sample(1, 1, &data));
+            prop_assert_eq!(fast, slowly_decoded(&fields, &settings, &data));
+        }
+
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let fields = format(&[("page_id", 0, 8), ("blocks", 8, 4), ("site", 12, 1)]);

@@ -5,9 +5,9 @@
 //! at its full length and the next one over its empty end, so that nothing branches. Blocks of one size grow without a
 //! copy.
 
-use bufferlab_model::trace::{Kind, RECORD_BYTES, Record};
+use bufferlab_model::trace::{Kind, Record};
 
-const BLOCK_BYTES: usize = 1 << 20;
+const BLOCK_BYTES: usize = 1 << 18;
 /// More than the longest access, of 24 bytes, and more than a store at its end touches.
 const STORED_BYTES: usize = 32;
 const BEFORE_THE_FIRST: Record = Record { t_ns: 0, object: 0, page: 0, thread: 0, kind: Kind::Get, latch: 0, site: 0 };
@@ -21,27 +21,16 @@ pub(super) struct Packed {
     block: Vec<u8>,
     used: usize,
     last: Record,
-    records: u64,
 }
 
 impl Packed {
     pub fn new() -> Self {
-        Self { blocks: Vec::new(), block: Vec::new(), used: 0, last: BEFORE_THE_FIRST, records: 0 }
+        Self { blocks: Vec::new(), block: Vec::new(), used: 0, last: BEFORE_THE_FIRST }
     }
 
-    /// The number of accesses.
-    pub fn records(&self) -> u64 {
-        self.records
-    }
-
-    /// The bytes that they take.
-    pub fn bytes(&self) -> u64 {
-        (self.blocks.len() * BLOCK_BYTES + self.used) as u64
-    }
-
-    /// Adds an access. Allocates once in some 100,000 accesses.
+    /// Adds an access and returns the bytes that it takes. Allocates once in some 40,000 accesses.
     #[inline]
-    pub fn push(&mut self, access: &Record) {
+    pub fn push(&mut self, access: &Record) -> usize {
         if self.used + STORED_BYTES > self.block.len() {
             self.next_block();
         }
@@ -59,22 +48,21 @@ impl Packed {
             | (of_object as u16) << 8
             | u16::from(!same_thread) << 11
             | u16::from(!same_rest) << 12;
-        let mut bytes = [0; STORED_BYTES];
-        bytes[..2].copy_from_slice(&head.to_le_bytes());
-        bytes[2..10].copy_from_slice(&t_ns.to_le_bytes());
+        let place = &mut self.block[self.used..];
+        put(place, 0, head.to_le_bytes());
+        put(place, 2, t_ns.to_le_bytes());
         let mut at = 2 + of_time;
-        bytes[at..at + 4].copy_from_slice(&page.to_le_bytes());
+        put(place, at, page.to_le_bytes());
         at += of_page;
-        bytes[at..at + 4].copy_from_slice(&access.object.to_le_bytes());
+        put(place, at, access.object.to_le_bytes());
         at += of_object;
-        bytes[at..at + 4].copy_from_slice(&access.thread.to_le_bytes());
+        put(place, at, access.thread.to_le_bytes());
         at += if same_thread { 0 } else { 4 };
-        bytes[at..at + 2].copy_from_slice(&[access.latch, access.site]);
+        put(place, at, [access.latch, access.site]);
         at += if same_rest { 0 } else { 2 };
-        self.block[self.used..self.used + STORED_BYTES].copy_from_slice(&bytes);
         self.used += at;
         self.last = *access;
-        self.records += 1;
+        at
     }
 
     #[cold]
@@ -86,25 +74,46 @@ impl Packed {
             self.blocks.push(whole);
         }
     }
+}
 
-    /// Passes the bytes of all records to `write`, a block after the other, each of which is given back before the next.
-    ///
-    /// # Errors
-    /// The first of `write`.
-    pub fn unpack<E>(mut self, mut write: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+impl IntoIterator for Packed {
+    type Item = Record;
+    type IntoIter = Unpacked;
+
+    fn into_iter(mut self) -> Unpacked {
         self.next_block();
-        let (mut last, mut out) = (BEFORE_THE_FIRST, Vec::new());
-        for block in self.blocks {
-            out.clear();
-            let mut rest = block.as_slice();
-            while let Some(access) = taken(&mut rest, &last) {
-                out.extend_from_slice(&access.bytes());
-                last = access;
-            }
-            debug_assert!(rest.is_empty() && out.len().is_multiple_of(RECORD_BYTES));
-            write(&out)?;
+        Unpacked { blocks: self.blocks.into_iter(), block: Vec::new(), at: 0, last: BEFORE_THE_FIRST }
+    }
+}
+
+/// Accesses on their way out; each block is given back before the next.
+pub(super) struct Unpacked {
+    blocks: std::vec::IntoIter<Vec<u8>>,
+    block: Vec<u8>,
+    at: usize,
+    last: Record,
+}
+
+impl Iterator for Unpacked {
+    type Item = Record;
+
+    #[inline]
+    fn next(&mut self) -> Option<Record> {
+        if self.at == self.block.len() {
+            (self.block, self.at) = (self.blocks.next()?, 0);
         }
-        Ok(())
+        let mut rest = &self.block[self.at..];
+        self.last = taken(&mut rest, &self.last)?;
+        self.at = self.block.len() - rest.len();
+        Some(self.last)
+    }
+}
+
+/// Stores bytes where there is room for them.
+#[inline]
+fn put<const N: usize>(block: &mut [u8], at: usize, bytes: [u8; N]) {
+    if let Some(place) = block.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        *place = bytes;
     }
 }
 
@@ -124,15 +133,20 @@ fn unfolded(number: u32) -> u32 {
     (number >> 1) ^ (number & 1).wrapping_neg()
 }
 
+#[inline]
 fn number(rest: &mut &[u8], length: usize) -> Option<u64> {
     let (first, others) = rest.split_at_checked(length)?;
+    // All but the last accesses of a block have eight bytes there.
+    let number = if let Some(word) = rest.first_chunk() {
+        u64::from_le_bytes(*word) & u64::MAX >> (64 - 8 * length)
+    } else {
+        first.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    };
     *rest = others;
-    let mut bytes = [0; 8];
-    bytes[..length].copy_from_slice(first);
-    Some(u64::from_le_bytes(bytes))
+    Some(number)
 }
 
-/// Takes the next access out of a block; none at its end.
+/// Takes the next access out of a block.
 fn taken(rest: &mut &[u8], last: &Record) -> Option<Record> {
     let head = number(rest, 2)? as usize;
     let t_ns = last.t_ns.wrapping_add(number(rest, (head >> 3 & 7) + 1)?);
@@ -151,25 +165,15 @@ fn taken(rest: &mut &[u8], last: &Record) -> Option<Record> {
 
 #[cfg(test)]
 mod tests {
-    use bufferlab_model::trace::KINDS;
+    use bufferlab_model::trace::{KINDS, RECORD_BYTES};
     use proptest::prelude::*;
 
     use super::*;
 
-    fn unpacked(packed: Packed) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        let done: Result<(), ()> = packed.unpack(|block| {
-            bytes.extend_from_slice(block);
-            Ok(())
-        });
-        done.expect("it is written");
-        bytes
-    }
-
-    fn packed(accesses: &[Record]) -> Packed {
+    fn packed(accesses: &[Record]) -> (Packed, usize) {
         let mut packed = Packed::new();
-        accesses.iter().for_each(|access| packed.push(access));
-        packed
+        let bytes = accesses.iter().map(|access| packed.push(access)).sum();
+        (packed, bytes)
     }
 
     fn records() -> impl Strategy<Value = Vec<Record>> {
@@ -192,11 +196,9 @@ mod tests {
     proptest! {
         #[test]
         fn any_accesses_come_out_as_they_went_in(accesses in records()) {
-            let packed = packed(&accesses);
-            prop_assert!(packed.bytes() <= (RECORD_BYTES * accesses.len()) as u64);
-            prop_assert_eq!(packed.records(), accesses.len() as u64);
-            let bytes: Vec<u8> = accesses.iter().flat_map(Record::bytes).collect();
-            prop_assert_eq!(unpacked(packed), bytes);
+            let (packed, bytes) = packed(&accesses);
+            prop_assert!(bytes <= RECORD_BYTES * accesses.len());
+            prop_assert_eq!(packed.into_iter().collect::<Vec<_>>(), accesses);
         }
     }
 
@@ -213,10 +215,9 @@ mod tests {
                 site: 0,
             })
             .collect();
-        let packed = packed(&accesses);
+        let (packed, bytes) = packed(&accesses);
         assert!(packed.blocks.len() > 2 && packed.block.len() == BLOCK_BYTES);
-        assert!(packed.bytes() < 12 * 400_000, "{} bytes", packed.bytes());
-        let bytes: Vec<u8> = accesses.iter().flat_map(Record::bytes).collect();
-        assert!(unpacked(packed) == bytes);
+        assert!(bytes < 12 * 400_000, "{bytes} bytes");
+        assert!(packed.into_iter().eq(accesses));
     }
 }

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use bufferlab_model::trace::{KINDS, RECORD_BYTES, Record, Window};
 use serde::{Deserialize, Serialize};
 
+use super::merge::merge;
 use super::packed::Packed;
 use super::recorder::Method;
 use crate::clock::monotonic_ns;
 use crate::reading::{Probe, Reading, Table};
+
+const BUFFER_BYTES: usize = 1 << 20;
 
 /// The file that a page trace makes once its run is over, and the most that the trace may take.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -29,7 +32,11 @@ pub struct Spool {
     path: PathBuf,
     file: File,
     limit_bytes: u64,
-    packed: Packed,
+    /// Those of each ring by themselves: they become one stream when the run is over.
+    rings: Vec<Packed>,
+    records: u64,
+    /// That the rings take.
+    bytes: u64,
     events: [u64; KINDS.len()],
     is_over_limit: bool,
 }
@@ -55,29 +62,39 @@ impl Spool {
     pub fn create(asked: &SpoolAsked) -> std::io::Result<Self> {
         let (path, limit_bytes) = (asked.path.clone(), asked.limit_bytes);
         let file = File::create_new(&path)?;
-        Ok(Spool { path, file, limit_bytes, packed: Packed::new(), events: [0; KINDS.len()], is_over_limit: false })
+        let (rings, events) = (Vec::new(), [0; KINDS.len()]);
+        Ok(Spool { path, file, limit_bytes, rings, records: 0, bytes: 0, events, is_over_limit: false })
     }
 
     /// Adds an access, in memory. A trace that reaches its limit ends: what it has is given back, the rest is counted.
     #[inline]
     pub fn push(&mut self, access: &Record) {
+        self.push_from(0, access);
+    }
+
+    /// Adds an access from one of several rings. Nothing of the others needs to be known.
+    #[inline]
+    pub(super) fn push_from(&mut self, ring: usize, access: &Record) {
         self.events[access.kind as usize] += 1;
         if self.is_over_limit {
             return;
         }
-        self.packed.push(access);
-        let bytes = self.packed.records() * RECORD_BYTES as u64;
-        if bytes > self.limit_bytes || self.packed.bytes() > self.limit_bytes / 2 {
-            self.is_over_limit = true;
-            self.packed = Packed::new();
+        if ring >= self.rings.len() {
+            self.rings.resize_with(ring + 1, Packed::new);
+        }
+        self.bytes += self.rings[ring].push(access) as u64;
+        self.records += 1;
+        if self.records * RECORD_BYTES as u64 > self.limit_bytes || self.bytes > self.limit_bytes / 2 {
+            (self.is_over_limit, self.rings, self.bytes) = (true, Vec::new(), 0);
         }
     }
 
-    /// Writes the file; call it once the run is over. A file that cannot be whole is removed.
+    /// Writes the file, in the order of time; call it once the run is over. A file that cannot be whole is removed.
     #[must_use]
     pub fn finish(self) -> Spooled {
-        let Self { path, mut file, limit_bytes, packed, events, is_over_limit } = self;
-        let written = packed.unpack(|bytes| file.write_all(bytes));
+        let Self { path, file, limit_bytes, rings, events, is_over_limit, .. } = self;
+        let mut file = BufWriter::with_capacity(BUFFER_BYTES, file);
+        let written = merge(rings, |access| file.write_all(&access.bytes())).and_then(|()| file.flush());
         if is_over_limit || written.is_err() {
             // What stays of it goes with the run's folder.
             let _ = std::fs::remove_file(&path);
@@ -188,13 +205,27 @@ mod tests {
     }
 
     #[test]
+    fn accesses_of_several_rings_are_in_the_file_in_the_order_of_time_and_count_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = spool(&folder, 300 * RECORD_BYTES as u64);
+        for ring in [2, 0, 1] {
+            (0..100).for_each(|page| {
+                spool.push_from(ring, &Record { t_ns: u64::from(10 * page) + ring as u64, ..access(page, Kind::Get) });
+            });
+        }
+        let bytes = std::fs::read(spool.finish().spool).unwrap();
+        let times = bytes.chunks(RECORD_BYTES).map(|record| u64::from_le_bytes(record[..8].try_into().unwrap()));
+        assert!(times.eq((0..100).flat_map(|page| [10 * page, 10 * page + 1, 10 * page + 2])));
+    }
+
+    #[test]
     fn a_trace_ends_at_its_limit_leaves_no_file_and_counts_on() {
         let folder = tempfile::tempdir().unwrap();
         let limit_bytes = 25_000 * RECORD_BYTES as u64 - 1;
         let mut spool = spool(&folder, limit_bytes);
         for page in 0..25_001 {
-            spool.push(&access(page, Kind::Get));
-            assert!(page < 24_999 || spool.packed.bytes() == 0);
+            spool.push_from(page as usize % 3, &access(page, Kind::Get));
+            assert!(page < 24_999 || spool.bytes == 0);
         }
         let told = spool.finish();
         assert_eq!((told.problem, told.over_limit_bytes), (None, Some(limit_bytes)));
@@ -210,7 +241,7 @@ mod tests {
             // Far from one another in every field, so that each takes more than half of a record's bytes.
             let (t_ns, far) = (u64::from(page % 2) << 60, page % 2 * u32::MAX);
             spool.push(&Record { t_ns, object: far, page: far, thread: far, kind: Kind::Get, latch: 0, site: 0 });
-            assert!(spool.packed.bytes() <= 50 * RECORD_BYTES as u64);
+            assert!(spool.bytes <= 50 * RECORD_BYTES as u64);
         }
         assert!(spool.finish().over_limit_bytes.is_some());
     }

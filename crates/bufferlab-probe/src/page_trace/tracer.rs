@@ -22,10 +22,8 @@ use perf_event::{Builder, Clock, SampleFlag, Sampler};
 use super::decode::Decoder;
 use super::definition::Definition;
 use super::family::Family;
-use super::merge::Merge;
 use super::recorder::{Method, Preload, Recorder, Settings, Told};
 use super::recording::{Spool, Spooled};
-use crate::clock::monotonic_ns;
 use crate::process::DriverThread;
 use crate::tracefs::{Field, TraceError};
 
@@ -158,7 +156,6 @@ struct Reader {
     rings: Vec<Sampler>,
     family: Family,
     decoder: Decoder,
-    merge: Merge,
     spool: Spool,
     lost: u64,
     /// Malformed records.
@@ -167,8 +164,7 @@ struct Reader {
 
 impl Reader {
     fn new(rings: Vec<Sampler>, family: Family, decoder: Decoder, spool: Spool) -> Self {
-        let merge = Merge::new();
-        Self { rings, family, decoder, merge, spool, lost: 0, unread: 0 }
+        Self { rings, family, decoder, spool, lost: 0, unread: 0 }
     }
 
     /// Moves records until told to stop, and then the rest; the body of the thread.
@@ -182,9 +178,7 @@ impl Reader {
                     let _ = ring.as_counter_mut().disable();
                 }
             }
-            let now_ns = monotonic_ns();
             self.drain();
-            self.merge.take((!last).then_some(now_ns), &mut |access| self.spool.push(access));
             if last {
                 break;
             }
@@ -209,7 +203,7 @@ impl Reader {
                     // A sample begins with its process.
                     PERF_RECORD_SAMPLE if !bytes.first_chunk().is_some_and(is_ours) => Some(()),
                     PERF_RECORD_SAMPLE => {
-                        accesses(&mut self.decoder, &bytes, &mut |access| self.merge.push(cpu, access))
+                        accesses(&mut self.decoder, &bytes, &mut |access| self.spool.push_from(cpu, &access))
                     }
                     // The event's number, and how many were lost; the other record has only the number.
                     PERF_RECORD_LOST => count(&bytes, 8).map(|lost| self.lost += lost),

@@ -68,6 +68,11 @@ impl Format {
     pub(crate) fn field(&self, name: &str) -> Option<Field> {
         self.fields.get(name).copied()
     }
+
+    /// Returns the bytes of an event: all fields are in them.
+    pub(crate) fn bytes(&self) -> usize {
+        self.fields.values().map(|field| field.offset.saturating_add(field.size)).max().unwrap_or(0)
+    }
 }
 
 /// The header of a page of the ring buffer, and the length of the page.

@@ -164,8 +164,9 @@ class Script:
         for _ in range(20) if behave in ("paused", "unanswered") else ():
             self.t_s += 1.0
             if behave == "unanswered":
-                reason = {"metric": "page_gets", "subject": "", "reason": "no answer", "probe": "engine"}
-                yield {"event": "sample", "t_s": self.t_s, "phase": self.window.name, "edge": None, "values": [reason]}
+                (row,) = self._values(metrics.Engine.page_gets)
+                row |= {"count": None, "reason": "no answer"}
+                yield {"event": "sample", "t_s": self.t_s, "phase": self.window.name, "edge": None, "values": [row]}
 
     def result(self, status: str) -> dict[str, Any]:
         """Return the run's result, as the core would answer."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, worst_of
+from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, touching, worst_of
 from bufferlab.results.window import Value
 
 REPLAY_LIMIT = 0.005
@@ -25,6 +25,7 @@ def _is_ours(run: MeasuredRun) -> bool:
     return run.knob("device") in ("loop", "tmpfs_loop")
 
 
+@touching("device")
 def _direct_requests(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "direct_requests", "Direct reads are one device request each"
 
@@ -40,6 +41,7 @@ def _direct_requests(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of(name, title, 0.0, map(off, runs))
 
 
+@touching("device")
 def _replayed_requests(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "replayed_requests", "Without read-ahead, requests equal a replay of the offsets over cached pages"
 
@@ -56,6 +58,7 @@ def _replayed_requests(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of(name, title, REPLAY_LIMIT, map(off, runs))
 
 
+@touching("reads")
 def _process_bytes(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "read_bytes_of_process", "Direct reads: bytes asked for equal the process's read_bytes"
 
@@ -67,6 +70,7 @@ def _process_bytes(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of(name, title, PROCESS_LIMIT, map(off, runs))
 
 
+@touching("times")
 def _little(runs: Sequence[MeasuredRun]) -> Check:
     """Check reads in flight = throughput x latency: it fails when a read is timed late, or not at all."""
     name, title = "littles_law_of_reads", "Little's law holds (reads in flight = throughput × latency)"
@@ -83,6 +87,7 @@ def _little(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of(name, title, LITTLE_LIMIT, map(off, runs))
 
 
+@touching("device", "times")
 def _cache_state(runs: Sequence[MeasuredRun]) -> Check:
     """Check that a cold cache was empty when the window began, and at its end holds the pages the reads touched."""
     name, title = "page_cache", "The page cache began empty (cold) and holds what was touched"

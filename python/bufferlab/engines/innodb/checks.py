@@ -6,11 +6,21 @@ otherwise; S, L, W and F are those of `metrics`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from bufferlab.engines.innodb.metrics import LRU_SCAN, METRIC_PREFIX, SEARCHES
-from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, outcome, ratio_off, worst_of
+from bufferlab.results.check import (
+    Check,
+    Made,
+    MeasuredRun,
+    Off,
+    not_applicable,
+    outcome,
+    ratio_off,
+    touching,
+    worst_of,
+)
 from bufferlab.results.window import Value
 
 FRAMES_LIMIT = 0.02
@@ -74,6 +84,7 @@ def page_gets_vary(run: MeasuredRun) -> str | None:
     return "the adaptive hash index is on: a hit in it asks for one page, not for a path"
 
 
+@touching("inside")
 def _frames(runs: Sequence[MeasuredRun]) -> Check:
     """Check that every frame searched for holds a page read or created, went to other uses, or was given back.
 
@@ -140,6 +151,7 @@ def _misc_growth(run: MeasuredRun) -> float:
     return (run.window.level(name).value or 0.0) - (run.window.first_level(name).value or 0.0)
 
 
+@touching("inside")
 def _shares(runs: Sequence[MeasuredRun]) -> Check:
     """Check that no share is below zero. Shares add to one by construction; a negative one shows misread counters."""
     title = "Free list, LRU scan and single-page flush: shares within 0 and 1 that add to 1"
@@ -158,6 +170,7 @@ def _shares(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of("innodb_shares", title, COUNTING_LIMIT, map(off, runs))
 
 
+@touching("inside")
 def _lru_scans(runs: Sequence[MeasuredRun]) -> Check:
     """Check the scans that freed nothing: one for each batch's end, which lets users try again, and those of retries.
 
@@ -207,6 +220,7 @@ def _failed_scans(run: MeasuredRun) -> tuple[float, float, float] | None:
     return scans - hits, batches + listed + waits + failures + run.connections, scans
 
 
+@touching("inside")
 def _pool_pages(runs: Sequence[MeasuredRun]) -> Check:
     """Check the shares of the pool's pages.
 
@@ -232,6 +246,7 @@ def _pages(kind: str) -> str:
     return f"innodb_buffer_pool_pages_{kind}"
 
 
+@touching("reads")
 def _whole_pages(runs: Sequence[MeasuredRun]) -> Check:
     """Check that the server's files read whole pages; other reads would not be the buffer pool's."""
     title = "Bytes read from data files = pages read × page size"
@@ -245,7 +260,7 @@ def _whole_pages(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of("innodb_whole_pages", title, WHOLE_PAGES_LIMIT, map(off, runs))
 
 
-CHECKS: tuple[Callable[[Sequence[MeasuredRun]], Check], ...] = (
+CHECKS: tuple[Made, ...] = (
     _frames,
     _shares,
     _lru_scans,

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from bufferlab.engines.postgres.metrics import TABLES_GETS
-from bufferlab.results.check import Check, MeasuredRun, Off, not_applicable, ratio_off, stood_still, worst_of
+from bufferlab.results.check import (
+    Check,
+    Made,
+    MeasuredRun,
+    Off,
+    not_applicable,
+    ratio_off,
+    stood_still,
+    touching,
+    worst_of,
+)
+from bufferlab.results.drift import DEVICE_PAGE_BYTES
 
 #: The first update of a loaded row leaves its full page and enters every index; later ones stay in theirs (HOT). So the
 #: same work gets a few pages less after a longer warm-up, and a larger pool is warmed up for longer. It was 373 a
@@ -53,6 +64,7 @@ def _commits(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of("postgres_commits", title, COMMITS_LIMIT, map(off, runs))
 
 
+@touching("reads", "inside")
 def _io_reads(runs: Sequence[MeasuredRun]) -> Check:
     """Compare the pages read that pg_stat_io and pg_stat_database count in different places (bufmgr.c)."""
     title = "Pages read by pg_stat_io = by pg_stat_database"
@@ -63,6 +75,7 @@ def _io_reads(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of("postgres_io_reads", title, IO_LIMIT, map(off, runs))
 
 
+@touching("gets")
 def _of_tables(runs: Sequence[MeasuredRun]) -> Check:
     """Check that reads are of the workload's tables and indexes: separate caches hold catalogues after first use."""
     title = "Page gets of the workload's tables and indexes = page gets of the database"
@@ -73,6 +86,7 @@ def _of_tables(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of("postgres_tables", title, TABLES_LIMIT, map(off, runs))
 
 
+@touching("device", "inside")
 def _device_split(runs: Sequence[MeasuredRun]) -> Check:
     """Check that reads split into page cache and device.
 
@@ -93,6 +107,7 @@ def _device_split(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of(name, title, 0.0, map(off, runs))
 
 
+@touching("device", "times", "inside")
 def _device_steady(runs: Sequence[MeasuredRun]) -> Check:
     """Check that the page cache had settled. The gate that ends a warm-up sees shared buffers alone."""
     name = "steady_page_cache"
@@ -100,10 +115,12 @@ def _device_steady(runs: Sequence[MeasuredRun]) -> Check:
     bounded = [run for run in runs if run.divides_memory and not run.direct]
     if not bounded:
         return not_applicable(name, title, "no memory limit: the page cache takes what the host has free")
-    return stood_still(name, title, "pages from the device", [(run, run.device_drift) for run in bounded])
+    pages = [(run.window.change("server_read_bytes").value or 0.0) / DEVICE_PAGE_BYTES for run in bounded]
+    found = [(run, run.device_drift, counted / 3) for run, counted in zip(bounded, pages, strict=True)]
+    return stood_still(name, title, "pages from the device", found)
 
 
-CHECKS: tuple[Callable[[Sequence[MeasuredRun]], Check], ...] = (
+CHECKS: tuple[Made, ...] = (
     _commits,
     _io_reads,
     _of_tables,

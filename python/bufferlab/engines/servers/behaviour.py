@@ -1,42 +1,61 @@
-"""The behaviour of every engine that is a server: hands each job to the host of its server, private or running."""
+"""The behaviour of every engine that is a server: loads, runs and checks databases on private servers, of any family.
+
+A database is a directory: the server owns data/, bufferlab owns auth.json and sizes.json. The server's socket, log and
+configuration are in ../server, so they do not belong to the data. Jobs on a server that runs already are handed to
+`RunningHost`. This module has neither a measuring loop nor SQL.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bufferlab.engines import host_settings
+from bufferlab.engines import host_settings, read_ahead
 from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent, TraceWay
-from bufferlab.engines.native import load_recipe, native
+from bufferlab.engines.native import load_core, load_recipe, native, run_core
+from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import page_sites, stored_sizes, user
-from bufferlab.engines.servers.builds import MANIFEST, ON_PATH, servers_root
+from bufferlab.engines.servers.builds import MANIFEST, ON_PATH, Build, servers_root
+from bufferlab.engines.servers.child_process import tail
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.engines.servers.family import Family
-from bufferlab.engines.servers.hosts.private import PrivateHost
+from bufferlab.engines.servers.hosts.host import Host
 from bufferlab.engines.servers.hosts.running import RunningHost, is_existing
+from bufferlab.engines.servers.identity import DATABASE, Identity
+from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.engines.servers.signs_of_life import signs_of_life
+from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import BufferlabError, Problem, SpecError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_LOG_LINES = 60
+_STOP_SECONDS = 300.0
 
-class ServerBehaviour(Behaviour):
-    """The behaviour of the engine of one family; `load`, `run`, `check` and `cancel` are called in the worker."""
+
+class ServerBehaviour(Host, Behaviour):
+    """The behaviour of the engine of one family; `load`, `run`, `check` and `cancel` are called in the worker.
+
+    It starts a server for each load, run or check, on data of its own; a knob `server` that is a URL names one that
+    runs already.
+    """
+
+    _checking: PrivateServer | None = None
 
     def __init__(self, family: Family) -> None:
-        self.family, self._cancelled = family, threading.Event()
+        super().__init__(family)
         self.page_trace_counters = family.page_trace_counters
-        self._private = PrivateHost(family, self._cancelled)
-        self._running = RunningHost(family, self._cancelled)
+        self._running = RunningHost(family, self.cancelled)
 
-    def _host(self, knobs: Mapping[str, Any]) -> PrivateHost | RunningHost:
-        return self._running if is_url(knobs.get("server")) else self._private
+    def _build(self, knobs: Mapping[str, Any]) -> Build:
+        """Return the build that the knobs name; raise EnvironmentLackingError when it is missing."""
+        return self.family.find(str(knobs.get("server", ON_PATH)))
 
     def find(self) -> Found:
         """Return the server on PATH, or the newest that was fetched; raise EnvironmentLackingError without one."""
@@ -44,36 +63,159 @@ class ServerBehaviour(Behaviour):
         return Found(build.version, native().core_version(), str(build.binary))
 
     def server_version(self, knobs: NativeKnobs) -> str:
-        return self._host(knobs).build(knobs).version
+        return (self._running.build if is_url(knobs.get("server")) else self._build)(knobs).version
 
     def server_user(self) -> tuple[int, int] | None:
         return user.server_user()
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return a check for each thing that the host of this server needs of the directory."""
-        return self._host(knobs).check_directory(directory, knobs)
+        """Return whether the server's user can reach the directory, and whether it has what the knobs ask for."""
+        if is_url(knobs.get("server")):
+            return self._running.check_directory(directory, knobs)
+        try:
+            user.require_reachable(directory, user.server_user())
+        except BufferlabError as error:
+            return [HostCheck("server_user", False, error.what, error.hint)]
+        reached = HostCheck("server_user", True, "the user that servers run as can get there")
+        return [reached, *self.family.checks_of_directory(directory, knobs), *read_ahead.checks(directory, knobs)]
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Load the workload on the server that the job names."""
-        return self._host(job["knobs"]).load(job, on_event)
+        """Make a data directory, load the workload, and stop its server cleanly; return the core's answer."""
+        family, database, knobs = self.family, Path(job["database"]), job["knobs"]
+        if is_url(knobs.get("server")):
+            return self._running.load(job, on_event)
+        build, owner = self._build(knobs), user.server_user()
+        settings = family.settings(build, knobs, "load")
+        user.require_reachable(database.parent, owner)
+        database.mkdir(mode=0o700)
+        user.give(database, owner)
+        identity = identities.new_identity(build, int(knobs["page_size"]))
+        wait = self.patience(on_event)
+        login = family.make_data(build, database, identity, knobs, settings, owner, wait)
+        with self._server(
+            build, database, on_event, login=login, settings=settings, connections=int(job["threads"]),
+            stop_seconds=family.stop_after_load_seconds,
+        ) as server:  # fmt: skip
+            family.set_up(server.address, identity, build)
+            server.log_in_as(identity.user, identity.password)
+            self.require_not_cancelled()
+            with signs_of_life(on_event, "loading", server.listen):
+                loaded = load_core(family.flavour, self.load_job(job, server.address), on_event)
+            self.require_not_cancelled()
+            with signs_of_life(on_event, "closing", server.listen):
+                sizes = self._end_load(server, build)
+        sizes.store(database)
+        user.give(database / "sizes.json", owner)
+        identities.store(database, identity, owner)
+        return loaded
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Do one run on the server that the job names."""
-        if job.get("program") and not self.family.program:
+        """Start a server with the knobs, read them back, let the core drive, and stop the server."""
+        family, database, knobs = self.family, Path(job["database"]), job["knobs"]
+        if job.get("program") and not family.program:
             what = "external programs are driven against MySQL and MariaDB alone"
             raise EngineFailure("usage", what, "workload program", "choose --engine mysql, or another workload")
-        return self._host(job["knobs"]).run(job, on_event)
+        if is_url(knobs.get("server")):
+            return self._running.run(job, on_event)
+        identity, build = identities.read(database), self._build(knobs)
+        identities.require_version(build, identity)
+        identities.require_page_size(identity, int(knobs["page_size"]), database, family.page_size_hint)
+        with (
+            read_ahead.around_run(database, knobs) as ahead,
+            family.bounded(knobs, database) as limit,
+            page_sites.recording(family.page_sites_table, build, job.get("probes", {}).get("page_trace")) as trace,
+            self._server(
+                build, database, on_event, login=(identity.user, identity.password),
+                settings=family.settings(build, knobs), connections=int(job["connections"]),
+                group=limit.procs if limit else None, watch=trace,
+            ) as server,
+        ):  # fmt: skip
+            if trace:
+                trace.require_on()
+            with closing(server.connect()) as connection:
+                found = family.read_back(connection, build, knobs, limit.actual_bytes if limit else None)
+            self.require_not_cancelled()
+            result = run_core(family.flavour, self._run_job(job, server, found.frames), on_event)
+            if trace:
+                result = trace.added_to(result)
+            server.require_alive()
+            if self.cancelled.is_set():
+                # Nobody reads this copy any more; writing its dirty pages back would only take time.
+                server.abandon()
+        return {
+            **result,
+            "actual": {**result.get("actual", {}), **found.actual, **ahead},
+            "engine_version": build.version,
+            "engine_conf": server.conf,
+            "confounds": found.confounds,
+            "notes": found.notes,
+            "server_log": tail(server.log, _LOG_LINES),
+        }
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Check the consistency conditions where the job's database says that its data are."""
-        host = self._running if is_existing(Path(job["database"])) else self._private
-        return host.check(job, on_event)
+        """Start a server on the closed data and check the consistency conditions; return {seconds, conditions}."""
+        family, database = self.family, Path(job["database"])
+        if is_existing(database):
+            return self._running.check(job, on_event)
+        identity = identities.read(database)
+        build = self._same_build(identity)
+        with self._server(
+            build, database, on_event, login=(identity.user, identity.password),
+            settings=family.settings(build, {"page_size": identity.page_size_bytes}, "check"),
+        ) as server:  # fmt: skip
+            self._checking = server
+            try:
+                with (
+                    signs_of_life(on_event, "checking", server.listen),
+                    closing(server.connect(patient=True)) as connection,
+                ):
+                    return family.conditions(connection, job, database, DATABASE)
+            except Exception:
+                self.require_not_cancelled()
+                raise
+            finally:
+                self._checking = None
 
     def cancel(self) -> None:
         """Ask for a stop: the core stops at the next transaction, a check at once, because its server is killed."""
-        self._cancelled.set()
-        self._private.abandon_check()
+        self.cancelled.set()
+        if (server := self._checking) is not None:
+            server.abandon()
         native().cancel()
+
+    def _server(self, build: Build, database: Path, on_event: OnEvent, **given: Any) -> PrivateServer:
+        """Return a server that is not yet started. `given` are further keyword arguments of `PrivateServer`."""
+        whole = {"stop_seconds": _STOP_SECONDS, "user": user.server_user(), "on_wait": self.patience(on_event), **given}
+        return PrivateServer(self.family, build, database / "data", database.parent / "server", **whole)
+
+    def _same_build(self, identity: Identity) -> Build:
+        """Return the build that made the data, or another of the same version when that build has gone."""
+        try:
+            build = self.family.find(identity.server)
+        except BufferlabError:
+            build = self.family.find(f"{identity.flavour}-{identity.version}")
+        identities.require_version(build, identity)
+        return build
+
+    def _end_load(self, server: PrivateServer, build: Build) -> Sizes:
+        """Finish a load, so that no run pays for it; return what the server tells of its tables."""
+        try:
+            self.family.settle(server.address)
+        except EngineFailure as error:
+            raise EngineFailure(error.kind, error.what, error.where or str(server.log), error.hint) from error
+        with closing(server.connect(patient=True)) as connection:
+            return self.family.sizes(connection, build, DATABASE, trees=True)
+
+    def _run_job(self, job: Mapping[str, Any], server: PrivateServer, frames: int) -> dict[str, Any]:
+        """Return the core's job, with the external program that drives instead of the core's drivers, if any."""
+        data = str(Path(job["database"]) / "data")
+        whole = self.run_job(job, server.address, frames, pid=server.pid, data=data)
+        external = job.get("program")
+        if external and self.family.program:
+            target, home = whole["target"], server.log.parent / "program"
+            expanded = self.family.program(external["exec"], target, home, int(job["connections"]))
+            whole["program"] = {**expanded, "kind_of_transaction": external["kind_of_transaction"]}
+        return whole
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
         """Return the server's version, the deciding knobs, schema, loader, and the workload with its scale and seed."""
@@ -122,11 +264,11 @@ class ServerBehaviour(Behaviour):
             what = "page accesses of a server that runs already cannot be recorded"
             hint = "leave the trace out, or let bufferlab start the server"
             raise SpecError(what, "--probe page-trace", hint)
-        build = self._private.build(knobs)
+        build = self._build(knobs)
         self.family.require_traceable(page_sites.require(self.family.page_sites_table, build, way), build, knobs)
 
     def page_trace_cost_is_shown(self, knobs: NativeKnobs) -> bool:
-        return page_sites.find(self.family.page_sites_table, self._private.build(knobs)).cost_is_shown
+        return page_sites.find(self.family.page_sites_table, self._build(knobs)).cost_is_shown
 
     def abilities(self, directory: Path) -> list[HostCheck]:
         """Return for each fetched build of the flavour whether its page accesses can be recorded."""

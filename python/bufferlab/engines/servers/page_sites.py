@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 _FLAG = "--probe page-trace"
 _OF_THE_CORE = ("fields", "modes_if_in_pool")
-_OF_US = ("hash_index", "uncounted", "inside")
+_OF_US = ("hash_index", "uncounted", "late", "inside")
 """Entries of a site that the core does not take."""
 _NO_SPOOL = {"path": "", "limit_bytes": 0}
 
@@ -56,7 +56,15 @@ class PageSites:
     @property
     def uncounted(self) -> list[int]:
         """Return the numbers of the sites whose gets the server's own counter leaves out."""
-        return [number for number, site in enumerate(self.settings["site"]) if site.get("uncounted")]
+        return self._numbers("uncounted")
+
+    @property
+    def late(self) -> list[int]:
+        """Return the numbers of the sites whose gets the server may count later than they are made."""
+        return self._numbers("late")
+
+    def _numbers(self, flag: str) -> list[int]:
+        return [number for number, site in enumerate(self.settings["site"]) if site.get(flag)]
 
     def job(self, build: Build, spool: Mapping[str, Any], way: TraceWay) -> str:
         """Return what the core needs to record this build's accesses into `spool`, as JSON."""
@@ -110,11 +118,12 @@ class Recording:
         self._required = asked["required"]
         self._refused: Failure | None = None
         self._uncounted: list[int] = []
+        self._late: list[int] = []
         self._trace: PageTrace | None = None
         if isinstance(sites, Failure):
             self._refused = sites
             return
-        self._uncounted = sites.uncounted
+        self._uncounted, self._late = sites.uncounted, sites.late
         self._trace = self._try(lambda: native().page_trace(sites.job(build, asked["spool"], asked["way"])))
 
     def _try(self, act: Callable[[], T]) -> T | None:
@@ -148,7 +157,8 @@ class Recording:
         told = json.loads(self._trace.finish()) if self._trace else {}
         refused = {"refused": asdict(self._refused)} if self._refused else {}
         recorded = result["recorded"]
-        page_trace = {**recorded["page_trace"], **told, **refused, "uncounted_sites": self._uncounted}
+        of_sites = {"uncounted_sites": self._uncounted, "late_sites": self._late}
+        page_trace = {**recorded["page_trace"], **told, **refused, **of_sites}
         return {**result, "recorded": {**recorded, "page_trace": page_trace}}
 
     def close(self) -> None:

@@ -118,7 +118,7 @@ class PageTraceAsked:
         records: _Records = np.memmap(spool, _record(), "r")
         stored["start_ns"] = int(records["t_ns"][0])
         stored["counts"] = _counts(records, told, run)
-        if off := _off(stored["counts"]):
+        if off := _off(stored["counts"], _late(records, told)):
             return _failed(stored, off), None
         if self.keeps == "none" or (self.keeps == "one" and run.block):
             reason, hint = f"the sweep keeps the traces of {_KEPT[self.keeps]}", "keep more with --keep-traces"
@@ -200,6 +200,17 @@ def _counts(records: _Records, told: Mapping[str, Any], run: EndedRun) -> list[d
     ]
 
 
+def _late(records: _Records, told: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how many gets before the window, and in it, the server may have counted later than they were made."""
+    sites = told.get("late_sites", ())
+    before = inside = 0
+    for chunk in _chunks(records) if sites else ():
+        times = chunk["t_ns"][np.isin(chunk["site"], sites)]
+        before += int((times < told["window_start_ns"]).sum())
+        inside += int(((times >= told["window_start_ns"]) & (times <= told["window_end_ns"])).sum())
+    return before, inside
+
+
 def _growth(samples: Sequence[Mapping[str, Any]], counters: Sequence[str]) -> tuple[str, int]:
     """Return the first of these counters that the server has, and by how much it grew in the window."""
     edges = {
@@ -211,11 +222,16 @@ def _growth(samples: Sequence[Mapping[str, Any]], counters: Sequence[str]) -> tu
     return counter, int(edges[counter, "end"]) - int(edges[counter, "start"])
 
 
-def _off(counts: Sequence[Mapping[str, Any]]) -> Failure | None:
-    """Return the first count that is too far from the engine's own, as a reason; None if none is."""
+def _off(counts: Sequence[Mapping[str, Any]], late: tuple[int, int]) -> Failure | None:
+    """Return the first count that is too far from the engine's own, as a reason; None if none is.
+
+    Of the gets that a server counts later, those before the window may be in its count, and those in the window not.
+    """
     for one in counts:
         recorded, counted = one["recorded"], one["counted"]
-        if abs(recorded - counted) > _MOST_OFF * counted:
+        before, inside = late if one["kind"].startswith("get") else (0, 0)
+        most = _MOST_OFF * counted
+        if not -before - most <= recorded - counted <= inside + most:
             what = f"the trace has {recorded:,} of kind {one['kind']}, and the engine counted {counted:,}"
             return Failure(what, one["counter"], "please report this with the engine's version")
     return None

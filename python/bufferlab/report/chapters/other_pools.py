@@ -168,7 +168,7 @@ def _cells(analysis: Analysis, group: _Group, pool: OtherPool) -> tuple[str, ...
     off = reads / mean.value - 1 if reads is not None and mean and mean.value else None
     return (
         f"{group.label}, {format_bytes(pool.pool_bytes)}" if group.label else format_bytes(pool.pool_bytes),
-        analysis.cell(group.metric, point) if point else "",
+        words.cell(analysis.metric(group.metric), mean) if point else "",
         "" if reads is None else f"{reads:.4g}",
         "" if off is None else words.signed_share(off),
         ", ".join(verdict.name.replace("_", " ") for verdict in pool.verdicts),

@@ -201,7 +201,7 @@ def _table(analysis: Analysis, found: WithoutRun) -> Table:
         off = _difference(analysis, found, point)
         cells = (
             analysis.name_of(point),
-            analysis.cell(found.metric, point),
+            words.cell(metric, analysis.mean(found.metric, point)),
             words.cell(metric, found.means.get(point.index)),
             "" if off is None else words.signed_share(off),
             ", ".join(dict.fromkeys(one.name.replace("_", " ") for one in found.verdicts[point.index])),

@@ -3,7 +3,7 @@
 use super::*;
 use bufferlab_probe::page_trace::{PageTraceAsked, SpoolAsked};
 
-use crate::sqlite::page_trace::{finish, taken};
+use crate::sqlite::page_trace::finish;
 use crate::sqlite::vfs::VfsCounters;
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
@@ -174,7 +174,7 @@ fn recorded(act: impl FnOnce(&mut Pool, &VfsCounters)) -> Vec<(u8, u32)> {
     let (spool, vfs) = (folder.path().join("spool"), Arc::<VfsCounters>::default());
     let holder = Recorder::ready(&asked(&spool), Arc::clone(&vfs)).unwrap();
     let mut pool = pool(2);
-    pool.record(taken(&holder));
+    pool.record(Arc::clone(&holder));
     act(&mut pool, &vfs);
     drop(pool);
     assert_eq!(finish(&holder, &spool).problem, None);
@@ -214,11 +214,13 @@ fn a_pool_that_sqlite_makes_anew_goes_on_with_the_same_trace() {
     let folder = tempfile::tempdir().unwrap();
     let asked = asked(&folder.path().join("spool"));
     let holder = Recorder::ready(&asked, Arc::default()).unwrap();
-    for key in [7, 8] {
-        let mut pool = pool(2);
-        pool.record(taken(&holder));
-        pool.fetch(key, Create::Always);
-    }
+    let [mut first, mut second] = [pool(2), pool(2)];
+    first.record(Arc::clone(&holder));
+    second.record(Arc::clone(&holder));
+    first.fetch(7, Create::Always);
+    drop(first);
+    second.fetch(8, Create::Always);
+    drop(second);
     assert_eq!(finish(&holder, &asked.spool.path).events, [("create", 2)].into());
 }
 

@@ -21,9 +21,14 @@ impl Clock {
         if counts > 0 && ns > 0 {
             self.ns_per_count = ns as f64 / counts as f64;
         }
-        let ((first, first_ns), slope) = (self.before, self.ns_per_count);
+        let (first, first_ns) = self.before;
+        // In units of 2^-32 ns: a product of whole numbers takes a third of the time that conversions take.
+        let slope = i128::from((self.ns_per_count * 4_294_967_296.0) as i64);
         self.before = now;
-        move |count| first_ns.saturating_add_signed((count.wrapping_sub(first).cast_signed() as f64 * slope) as i64)
+        move |count| {
+            let counts = count.wrapping_sub(first).cast_signed();
+            first_ns.saturating_add_signed(((i128::from(counts) * slope) >> 32) as i64)
+        }
     }
 }
 

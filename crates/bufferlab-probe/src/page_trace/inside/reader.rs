@@ -1,4 +1,4 @@
-//! Moves records from the rings of a server that records itself into a spool, in the order of time.
+//! Moves records from the rings of a server that records itself into a spool.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,12 +7,10 @@ use std::time::Duration;
 use bufferlab_inside::layout::{BEGINS, FREE, RECORD_BYTES, RING_BYTES, SITE_AT, USED};
 
 use super::super::decode::Decoder;
-use super::super::merge::Merge;
 use super::super::recorder::{Method, Told};
 use super::super::recording::Spool;
 use super::clock::Clock;
 use super::shared::Shared;
-use crate::clock::monotonic_ns;
 use crate::process::DriverThread;
 
 /// The pause between two rounds; the shorter one while a ring fills fast.
@@ -30,7 +28,6 @@ const ROUNDS_PER_LOOK: u32 = 10;
 pub(super) struct Reader {
     shared: Arc<Shared>,
     decoder: Decoder,
-    merge: Merge,
     spool: Spool,
     clock: Clock,
     /// Of each slot that is or was used.
@@ -53,8 +50,8 @@ struct Slot {
 
 impl Reader {
     pub fn new(shared: Arc<Shared>, decoder: Decoder, spool: Spool) -> Self {
-        let (merge, clock) = (Merge::new(), Clock::new());
-        Self { shared, decoder, merge, spool, clock, slots: Vec::new(), touched: 0, round: 0, unread: 0 }
+        let clock = Clock::new();
+        Self { shared, decoder, spool, clock, slots: Vec::new(), touched: 0, round: 0, unread: 0 }
     }
 
     /// Moves records until told to stop, and then the rest; the body of the thread.
@@ -63,9 +60,7 @@ impl Reader {
         loop {
             let last = stop.load(Ordering::Acquire);
             self.shared.live();
-            let now_ns = monotonic_ns();
             let fullest = self.drain();
-            self.merge.take((!last).then_some(now_ns), &mut |access| self.spool.push(access));
             if last {
                 break;
             }
@@ -102,7 +97,7 @@ impl Reader {
         self.grow();
         let looks_for_dead = self.round.is_multiple_of(ROUNDS_PER_LOOK);
         self.round = self.round.wrapping_add(1);
-        let gone: Vec<usize> = (0..self.slots.len()).filter(|slot| looks_for_dead && self.is_gone(*slot)).collect();
+        let gone = if looks_for_dead { self.gone() } else { Vec::new() };
         let ends: Vec<u64> =
             (0..self.slots.len()).map(|slot| self.shared.slot(slot).write.load(Ordering::Acquire)).collect();
         // Records up to these ends were made before this look at the clocks.
@@ -123,12 +118,12 @@ impl Reader {
             self.shared.slot(number).read.store(end, Ordering::Release);
         }
         // Their rings have been read to the end now.
-        gone.into_iter().for_each(|slot| self.shared.free(slot));
+        gone.into_iter().for_each(|(slot, process)| self.shared.free(slot, process));
         fullest
     }
 
     fn read(&mut self, number: usize, end: u64, time: &impl Fn(u64) -> u64) {
-        let Self { shared, decoder, merge, slots, unread, .. } = self;
+        let Self { shared, decoder, spool, slots, unread, .. } = self;
         let slot = &mut slots[number];
         while slot.read != end {
             let record = shared.record(number, slot.read);
@@ -139,30 +134,59 @@ impl Reader {
                 continue;
             }
             let t_ns = time(u64::from(word(0)) | u64::from(word(4)) << 32);
-            let read = decoder.accesses(slot.thread, t_ns, &record, &mut |access| merge.push(number, access));
+            let read = decoder.accesses(slot.thread, t_ns, &record, &mut |access| spool.push_from(number, &access));
             *unread += u64::from(read.is_none());
         }
     }
 
-    /// Looks for slots that came into use, and takes memory for the next.
+    /// Looks for slots that came into use, and takes memory for the next. A thread takes the first slot that it can have.
     fn grow(&mut self) {
-        let states = self.shared.states();
-        let used = states.iter().rposition(|state| state.load(Ordering::Acquire) != FREE).map_or(0, |last| last + 1);
-        self.slots.resize(self.slots.len().max(used), Slot::default());
+        let others = &self.shared.states()[self.slots.len()..];
+        let new = others.iter().take_while(|state| state.load(Ordering::Acquire) != FREE).count();
+        let used = self.slots.len() + new;
+        self.slots.resize(used, Slot::default());
         while self.touched < MOST_AHEAD.min(used + AHEAD) {
             self.shared.touch(self.touched);
             self.touched += 1;
         }
     }
 
-    fn is_gone(&self, number: usize) -> bool {
-        if self.shared.states()[number].load(Ordering::Acquire) != USED {
-            return false;
-        }
-        let process = self.shared.slot(number).process.load(Ordering::Relaxed).cast_signed();
-        // SAFETY: signal 0 asks whether the process is there, and does nothing to it.
-        process > 0
-            && unsafe { libc::kill(process, 0) } != 0
-            && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+    /// Returns the slots of processes that have gone without a word, and these processes.
+    fn gone(&self) -> Vec<(usize, u32)> {
+        let states = self.shared.states()[..self.slots.len()].iter().enumerate();
+        // Threads of one process often have slots in a row.
+        let mut asked = (0, false);
+        states
+            .filter(|(_, state)| state.load(Ordering::Acquire) == USED)
+            .map(|(number, _)| (number, self.shared.slot(number).process.load(Ordering::Relaxed)))
+            .filter(|(_, process)| {
+                if *process != asked.0 {
+                    asked = (*process, is_gone(process.cast_signed()));
+                }
+                asked.1
+            })
+            .collect()
+    }
+}
+
+fn is_gone(process: libc::pid_t) -> bool {
+    // SAFETY: signal 0 asks whether the process is there, and does nothing to it.
+    process > 0
+        && unsafe { libc::kill(process, 0) } != 0
+        && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_has_ended_is_gone_and_one_that_has_not_said_who_it_is_is_not() {
+        let mut child = std::process::Command::new("true").spawn().expect("it starts");
+        let process = child.id().cast_signed();
+        child.wait().expect("our child");
+        assert!(is_gone(process));
+        assert!(!is_gone(0));
+        assert!(!is_gone(std::process::id().cast_signed()));
     }
 }

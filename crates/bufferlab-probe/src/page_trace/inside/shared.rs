@@ -116,8 +116,8 @@ impl Shared {
         // have said that it is read; were it to change it all the same, the bytes would be wrong and nothing else.
         let words = unsafe { self.at(number).add(at).cast::<[u64; RECORD_BYTES / 8]>().read_volatile() };
         let mut bytes = [0; RECORD_BYTES];
-        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
+        for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
         }
         bytes
     }
@@ -130,9 +130,12 @@ impl Shared {
         }
     }
 
-    /// Lets others have the slot of a process that has gone.
-    pub fn free(&self, number: usize) {
-        let _ = self.states()[number].compare_exchange(USED, ENDED, Ordering::AcqRel, Ordering::Relaxed);
+    /// Lets others have the slot of a process that has gone, unless somebody has taken it meanwhile.
+    pub fn free(&self, number: usize, process: u32) {
+        let owner = &self.slot(number).process;
+        if owner.compare_exchange(process, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            let _ = self.states()[number].compare_exchange(USED, ENDED, Ordering::AcqRel, Ordering::Relaxed);
+        }
     }
 }
 

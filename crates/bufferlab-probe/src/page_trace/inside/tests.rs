@@ -4,7 +4,7 @@ use std::arch::global_asm;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bufferlab_inside::layout::{RECORD_BYTES, RING_BYTES, SITE_AT, State};
+use bufferlab_inside::layout::{RECORD_BYTES, RING_BYTES, SITE_AT, State, USED};
 use bufferlab_inside::{install, slow};
 use bufferlab_model::trace::Kind;
 use iced_x86::code_asm::registers::gpr64::{r8, r13, r14, r15, rax, rbp, rcx, rdi, rsp};
@@ -532,7 +532,13 @@ fn a_thread_whose_reader_is_gone_waits_once_and_never_again() {
     // The first record says whose ring it is.
     assert_eq!(written, ((1 + accesses) * RECORD_BYTES) as u64);
     assert_eq!((waits, limit, given_up), (1, u64::MAX, RING_BYTES as u64 + 1));
+    assert_eq!(slot.process.load(Ordering::Relaxed), std::process::id());
+    // It is not the slot of a process that had it before.
+    shared.free(0, std::process::id() + 1);
+    assert_eq!(shared.states()[0].load(Ordering::Relaxed), USED);
     slow::end_thread();
+    // The next who has the slot is not taken for this process before it has said who it is.
+    assert_eq!(slot.process.load(Ordering::Relaxed), 0);
 }
 
 #[test]

@@ -169,7 +169,7 @@ def _cell(effect: Effect | None) -> str:
     if effect.ratio.identical:
         return "identical"
     if words.is_unknown(effect.ratio) and not effect.resolved:
-        return words.nothing_known(effect.ratio.n)
+        return words.unsure(f"× {words.number(effect.ratio.value)}", effect.ratio)
     shown = f"× {words.ratio(effect.ratio)}"
     return shown if effect.resolved or not effect.ratio.has_interval else f"{shown}, not resolved"
 

@@ -335,7 +335,8 @@ def _apart(analysis: Analysis) -> Table:
         for point in points:
             alike = [p for p in points if p is not point and (blocked or (point.index, p.index) not in apart)]
             names = ", ".join(analysis.tick(p) for p in alike) or "none"
-            rows.append(Row((analysis.name_of(point), analysis.cell(metric, point), names)))
+            shown = words.cell(analysis.metric(metric), analysis.mean(metric, point))
+            rows.append(Row((analysis.name_of(point), shown, names)))
     columns = (
         Column("Scan depth", numeric=False),
         Column(analysis.metric(metric).label),

@@ -154,7 +154,7 @@ class Turn:
         except Exception as error:
             try:
                 self.put_back()
-            except (BufferlabError, EngineFailure) as second:
+            except BufferlabError as second:
                 # Why the run failed matters more than that the settings are still changed: the error says both.
                 raise _both(error, second, wanted) from error
             except self._settings.unusable as second:
@@ -289,7 +289,7 @@ def put_back_everywhere(
                     hint = "if the server whose settings were changed is no more, delete this file"
                     raise EnvironmentLackingError(what, str(path), hint)
                 done.append((record.url, mine.put_back()))
-        except (BufferlabError, EngineFailure) as error:
+        except BufferlabError as error:
             done.append((record.url, Problem(error.what, error.where, error.hint)))
         except settings.unusable as error:
             done.append((record.url, Problem(_said(error), str(path))))

@@ -1,1 +1,1 @@
-"""The hosts of servers: one file for each way in which bufferlab meets a server, written once for all families."""
+"""What all ways to meet a server share, and the host of servers that run already, written once for all families."""

@@ -1,4 +1,4 @@
-"""What the hosts of servers share: the request to stop, and the core's job."""
+"""What jobs on private servers and on those that run already share: the request to stop, and the core's job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_THE_CORES = ("database", "knobs", "program", "allow_online_changes")
 
 
 class Host:
-    """One way to meet the servers of a family; `load`, `run` and `check` of each host are called in the worker."""
+    """One way to meet the servers of a family; its `load`, `run` and `check` are called in the worker."""
 
     def __init__(self, family: Family, cancelled: threading.Event | None = None) -> None:
         self.family, self.cancelled = family, cancelled or threading.Event()

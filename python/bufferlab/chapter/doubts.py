@@ -1,0 +1,46 @@
+"""Which numbers a failed check puts in doubt: those that it touches. All others stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bufferlab.chapter import words
+from bufferlab.results.check import ALL, Check, Numbers, numbers_of
+from bufferlab.results.metrics import Metric
+
+#: What is said where no number stands.
+EVERY = "every number"
+_WORDS: dict[Numbers, str] = {
+    "reads": "reads and misses",
+    "gets": "page gets",
+    "writes": "writes",
+    "times": "times and rates",
+    "device": "the device's figures",
+    "inside": "the engine's own counters",
+}
+
+
+def failed(checks: Iterable[Check]) -> list[Check]:
+    """Return the checks that failed."""
+    return [check for check in checks if check.status == "failed"]
+
+
+def doubting(checks: Iterable[Check], metric: Metric) -> list[Check]:
+    """Return the failed checks that touch a metric."""
+    numbers = numbers_of(metric)
+    return [check for check in failed(checks) if numbers & set(check.touches)]
+
+
+def in_words(checks: Iterable[Check]) -> str:
+    """Return which numbers these checks touch: "times and rates and the device's figures"; "every number" for all."""
+    touched = {number for check in checks for number in check.touches}
+    if touched == set(ALL):
+        return EVERY
+    return words.listing([_WORDS[number] for number in ALL if number in touched])
+
+
+def caption(checks: Sequence[Check], metrics: Iterable[Metric]) -> str:
+    """Return the sentence below a table on its metrics that are in doubt; "" where all or none of the sweep are."""
+    partly = [check for check in failed(checks) if set(check.touches) != set(ALL)]
+    titles = dict.fromkeys(metric.label for metric in metrics if doubting(partly, metric))
+    return f" In doubt by a check that failed: {', '.join(titles)}." if titles else ""

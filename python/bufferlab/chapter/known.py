@@ -1,0 +1,51 @@
+"""The known scatter of a sweep's counts, point by point: what a fit of one or two runs a point may rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from bufferlab.results.check import MeasuredRun
+from bufferlab.results.metrics import Metric
+from bufferlab.stats.known_scatter import known_scatters, workloads
+
+#: The counts per unit of work whose scatter is known, each with the counter of its events.
+COUNTED = {"reads": "pages_read", "misses": "demand_misses", "page_gets": "page_gets", "read_bytes": "pages_read"}
+_WORK_DONE = {"new_order": "new_orders", "transaction": "transactions"}
+
+
+def deviations(points: Mapping[int, Sequence[MeasuredRun]], metric: Metric) -> dict[Hashable, float]:
+    """Return the standard deviation of one run's value by point, in the metric's unit.
+
+    Empty where nothing is known: of other metrics, of other workloads, and of numbers that nobody measured.
+    """
+    counter = COUNTED.get(metric.count)
+    if counter is None or not all(_is_known(run) for runs in points.values() for run in runs):
+        return {}
+    found: dict[Hashable, float] = {}
+    for point, runs in points.items():
+        counted = _mean([run.window.change(counter).value for run in runs])
+        value = _mean([run.values[metric.name].value for run in runs])
+        if counted is not None and value is not None and (value or metric.top_unit != "bytes"):
+            of_one = value / counted if counted else _of_one(runs, metric)
+            found[point] = known_scatters()[counter].deviation(counted) * of_one
+    return found
+
+
+def runs(metric: Metric) -> int:
+    """Return how many runs the known scatter of a metric is from."""
+    return known_scatters()[COUNTED[metric.count]].runs
+
+
+def _of_one(runs: Sequence[MeasuredRun], metric: Metric) -> float:
+    """Return the metric's value if its window had counted one event."""
+    done = _mean([run.values[_WORK_DONE[metric.work or "transaction"]].value for run in runs])
+    return 1 / done if done else 0.0
+
+
+def _is_known(run: MeasuredRun) -> bool:
+    return run.run.source == "measured" and run.run.workload.get("name") in workloads()
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    told = [value for value in values if value is not None]
+    return sum(told) / len(told) if told else None
