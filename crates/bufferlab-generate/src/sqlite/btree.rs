@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::overflow::{Divided, Spilled, divide};
+use super::overflow::Spilled;
 use crate::pools::{Objects, Pools};
 
 /// Siblings that are balanced together (`NB`).
@@ -28,16 +28,16 @@ struct Node {
 /// A tree. The root is node 0.
 #[derive(Debug)]
 pub struct Btree {
-    page_bytes: u32,
+    pub(super) page_bytes: u32,
     nodes: Vec<Node>,
     free_nodes: Vec<u32>,
-    first_page: u32,
+    pub(super) first_page: u32,
     next_page: u32,
     end_page: u32,
     /// The list's trunk is the first one.
-    free_pages: Vec<u32>,
+    pub(super) free_pages: Vec<u32>,
     /// Rows with a chain.
-    spilled: HashMap<u32, Spilled>,
+    pub(super) spilled: HashMap<u32, Spilled>,
     /// Bytes of a child's number in a cell of the lowest level: none, but in the upper part of a table with row ids.
     child_below: u32,
     /// The nodes from the root to the cell that was sought last, with the place in each.
@@ -94,47 +94,6 @@ impl Btree {
         leaf.keys.push(key);
         leaf.bytes.push(cell);
         self.balance(heard, is_sorted);
-    }
-
-    /// Returns the bytes of a row's cell, and puts what is over into a chain (`fillInCell`).
-    fn store(&mut self, key: u32, bytes: u16, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u16 {
-        let Divided { cell, chain, .. } = divide(self.page_bytes, bytes);
-        if chain > 0 {
-            let mut row = Spilled::new(bytes);
-            (0..chain).for_each(|_| row.push(self.new_page(true, heard)));
-            self.spilled.insert(key, row);
-        }
-        cell
-    }
-
-    /// Frees a row's chain; each page but the last is read for the next one's number (`clearCellOverflow`,
-    /// `freePage2`).
-    fn release(&mut self, row: Option<Spilled>, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) {
-        let Some(row) = row else { return };
-        for (&page, place) in row.pages().iter().zip(1..) {
-            let trunk = self.free_pages.first().copied().unwrap_or(page);
-            if let Some((pools, dirty)) = heard {
-                if place < row.pages().len() {
-                    pools.get(self.first_page + page, 0);
-                }
-                pools.get(self.first_page + trunk, 0);
-                dirty.push(self.first_page + trunk);
-            }
-            self.free_pages.push(page);
-        }
-    }
-
-    /// Reads all of a row that has a chain.
-    fn read_chain(&self, pools: &mut Pools, key: u32) {
-        if let Some(row) = self.spilled.get(&key) {
-            row.pages().iter().for_each(|&page| pools.get(self.first_page + page, 0));
-        }
-    }
-
-    /// Returns the chain of a row, if it has one: its bytes and pages.
-    pub fn chain(&self, key: u32) -> Option<(u16, Vec<u32>)> {
-        let row = self.spilled.get(&key)?;
-        Some((row.bytes, row.pages().iter().map(|page| self.first_page + page).collect()))
     }
 
     /// Gives the tree's pages numbers among all objects; it may grow by so many.
@@ -404,7 +363,7 @@ impl Btree {
 
     /// Takes a free page or a new one. Of the list of free pages a chain gets the first page, which tells the others, and
     /// takes that one last (`allocateBtreePage`).
-    fn new_page(&mut self, is_of_chain: bool, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u32 {
+    pub(super) fn new_page(&mut self, is_of_chain: bool, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u32 {
         let trunk = self.free_pages.first().copied().filter(|_| is_of_chain);
         let free = match trunk {
             Some(_) if self.free_pages.len() > 1 => Some(self.free_pages.swap_remove(1)),

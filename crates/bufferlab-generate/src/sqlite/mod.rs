@@ -25,6 +25,8 @@ pub use rows::Rows;
 const MEAN_C_DATA_CHARS: u32 = 400;
 /// SQLite's smallest page.
 pub const MIN_PAGE_BYTES: u32 = 512;
+/// The smallest page with the table of hot_rows: its rows have no chains, and no smaller one was set beside a load.
+pub const MIN_ROWS_PAGE_BYTES: u32 = 4096;
 
 /// Columns of CUSTOMER that statements read: New-Order's, Payment's, and an update's, which reads what it keeps.
 const DISCOUNT_COLUMNS: [usize; 3] = [15, 5, 13];

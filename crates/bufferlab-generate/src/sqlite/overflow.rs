@@ -3,6 +3,9 @@
 //! SQLite's file format, section 1.6 ("Cell Payload Overflow Pages"); btree.c, `btreeInitPage` has `maxLocal` and
 //! `minLocal`, `fillInCell` divides a row. A page of 4 KiB and more holds every row of TPC-C.
 
+use super::btree::Btree;
+use crate::pools::Pools;
+
 /// Pages of a chain at most: pages of 512 bytes hold the longest customer with two.
 const MOST_PAGES: usize = 2;
 /// Bytes of the number of a chain's next page.
@@ -74,6 +77,50 @@ pub(super) fn gets_of_columns(page_bytes: u32, local: u32, columns: impl Iterato
         met = met.max(last);
     }
     gets
+}
+
+/// Chains of the rows of a tree.
+impl Btree {
+    /// Returns the bytes of a row's cell, and puts what is over into a chain (`fillInCell`).
+    pub(super) fn store(&mut self, key: u32, bytes: u16, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u16 {
+        let Divided { cell, chain, .. } = divide(self.page_bytes, bytes);
+        if chain > 0 {
+            let mut row = Spilled::new(bytes);
+            (0..chain).for_each(|_| row.push(self.new_page(true, heard)));
+            self.spilled.insert(key, row);
+        }
+        cell
+    }
+
+    /// Frees a row's chain; each page but the last is read for the next one's number (`clearCellOverflow`,
+    /// `freePage2`).
+    pub(super) fn release(&mut self, row: Option<Spilled>, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) {
+        let Some(row) = row else { return };
+        for (&page, place) in row.pages().iter().zip(1..) {
+            let trunk = self.free_pages.first().copied().unwrap_or(page);
+            if let Some((pools, dirty)) = heard {
+                if place < row.pages().len() {
+                    pools.get(self.first_page + page, 0);
+                }
+                pools.get(self.first_page + trunk, 0);
+                dirty.push(self.first_page + trunk);
+            }
+            self.free_pages.push(page);
+        }
+    }
+
+    /// Reads all of a row that has a chain.
+    pub(super) fn read_chain(&self, pools: &mut Pools, key: u32) {
+        if let Some(row) = self.spilled.get(&key) {
+            row.pages().iter().for_each(|&page| pools.get(self.first_page + page, 0));
+        }
+    }
+
+    /// Returns the chain of a row, if it has one: its bytes and pages.
+    pub fn chain(&self, key: u32) -> Option<(u16, Vec<u32>)> {
+        let row = self.spilled.get(&key)?;
+        Some((row.bytes, row.pages().iter().map(|page| self.first_page + page).collect()))
+    }
 }
 
 #[cfg(test)]
