@@ -191,10 +191,16 @@ def test_postgres_reads_what_it_was_measured_to_read() -> None:
 
 
 def test_what_has_no_rules_is_refused_by_name() -> None:
+    rows = {"rows": 1000, "load_seed": 1, "seed": 1, "hot_rows": 1, "layout": "scattered"}
     for changes, place, what in (
         ({"engine": "oracle"}, "engine", "no rules are known for oracle"),
         ({"engine": "postgres"}, "page_size", "postgres has no pages of 4096 bytes here, but of 8192"),
-        ({"page_size_bytes": 512}, "page_size", "512"),
+        ({"page_size_bytes": 256}, "page_size", "256"),
+        (
+            {"page_size_bytes": 2048, "workload": rows},
+            "page_size",
+            "hot_rows has no pages of 2048 bytes on sqlite here, but of 4096 to 65536",
+        ),
         ({"connections": 2}, "connections", "one connection"),
         ({"workload": {"warehouses": 103, "load_seed": 1}, "one_in": 1}, "simulated_warehouses", "at most 102"),
         ({"one_in": 16}, "one_in", "64 frames"),

@@ -243,6 +243,7 @@ def test_a_scale_that_no_memory_holds_says_how_it_was_simulated(
         ),
         (("hot-rows", "--set", "pool_size=20%"), "pool_size = 20% is a share of a database", "--set pool_size=4MiB"),
         (("hot-rows", "--sweep", "io_mode=buffered,direct"), "does not know io_mode", "hot_rows, layout"),
+        (("hot-rows", "--set", "page_size=2k"), "hot_rows has no pages of 2048 bytes on sqlite here", "prediction.md"),
         (
             ("hot-rows", "--quick", "--set", "rows=100", "--sweep", "hot_rows=200"),
             "more than the table's 100 rows",
@@ -342,6 +343,13 @@ def test_a_server_whose_traces_nobody_set_beside_the_rules_is_not_calibrated(
         path.write_text(path.read_text().replace('"10%", "40%"', '"10%"'))
     (told,) = predictions(path, generated.Server(engine, version)).values()
     assert told.model == model
+    assert ("not_calibrated" in verdicts(told)) is found
+
+
+@pytest.mark.parametrize(("page_size", "found"), [("512", True), ("2KiB", True), ("4KiB", False), ("64KiB", False)])
+def test_small_pages_of_sqlite_are_not_calibrated(tmp_path: Path, page_size: str, found: bool) -> None:
+    path = written(tmp_path, **SQLITE | {"page_size": page_size, "sweep": 'pool_size = ["20%"]'})
+    (told,) = predictions(path, generated.Server("sqlite", "3.54.1")).values()
     assert ("not_calibrated" in verdicts(told)) is found
 
 

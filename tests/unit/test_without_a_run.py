@@ -122,12 +122,14 @@ def test_what_takes_longer_than_its_time_is_left_out_and_said(tmp_path: Path, mo
 
 
 def test_a_page_size_without_rules_leaves_its_points_out(tmp_path: Path) -> None:
-    folder = measured(tmp_path, 'page_size = ["4KiB", "1KiB"]')
+    knobs = 'server = "mysql-5.7"\npool_size = "64MiB"'
+    sweep = 'page_size = ["16KiB", "32KiB"]'
+    folder = measured(tmp_path, sweep, knobs=knobs, engine="mysql", version="5.7.22", page_size="16KiB")
     found, why_not = predicted(folder)
     assert found is not None
     assert [point.index for point in found.points] == [0]
     assert len(why_not) == 1
-    assert "1024" in why_not[0]
+    assert "32768" in why_not[0]
 
 
 def test_a_swept_setting_that_nothing_obeys_is_named(tmp_path: Path) -> None:

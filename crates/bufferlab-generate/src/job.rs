@@ -360,6 +360,13 @@ fn check(job: &Job) -> Result<Limits, RunError> {
         if job.engine == "postgres" {
             return refuse("engine", "no table of hot_rows is known for postgres; innodb and sqlite have one".into());
         }
+        if job.engine == "sqlite" && bytes < sqlite::MIN_ROWS_PAGE_BYTES {
+            let what = format!(
+                "hot_rows has no pages of {bytes} bytes on sqlite here, but of {} to 65536",
+                sqlite::MIN_ROWS_PAGE_BYTES
+            );
+            return refuse("page_size", what);
+        }
         rows.config()?;
         if let Some(what) = rows.refusal() {
             return refuse("pad_chars", what);

@@ -19,30 +19,31 @@ impl Fill for Four {
 proptest! {
     #[test]
     fn a_btree_holds_what_a_sorted_map_holds(
+        page_bytes in prop::sample::select(vec![512u32, 1024, 2048, 4096]),
         loaded in 0u32..900,
         steps in prop::collection::vec((0u32..4000, 0..5, 20u16..700), 0..300),
     ) {
-        let mut tree = Btree::new(4096);
+        let mut tree = Btree::new(page_bytes);
         let mut twin = BTreeMap::new();
         for key in 0..loaded {
             let bytes = 100 + (key * 37 % 400) as u16;
             tree.append(key * 4, bytes, false);
             twin.insert(key * 4, bytes);
         }
-        let (mut objects, mut pools, mut dirty) = (Objects::default(), Pools::new(Vec::new()), Vec::new());
+        let (mut objects, mut pool, mut dirty) = (Objects::default(), Pools::new(Vec::new()), Vec::new());
         tree.place(&mut objects, "tree", 4000);
         for (key, step, bytes) in steps {
             match (step, twin.contains_key(&key)) {
                 (0..=2, false) => {
-                    tree.insert(&mut pools, key, bytes, &mut dirty);
+                    tree.insert(&mut pool, key, bytes, &mut dirty);
                     twin.insert(key, bytes);
                 }
                 (3, true) => {
-                    tree.delete(&mut pools, key, &mut dirty);
+                    tree.delete(&mut pool, key, &mut dirty);
                     twin.remove(&key);
                 }
                 (4, true) if twin[&key] < 700 => {
-                    tree.grow(&mut pools, key, 9, &mut dirty);
+                    tree.grow(&mut pool, key, 9, &mut dirty);
                     twin.insert(key, twin[&key] + 9);
                 }
                 _ => {}
@@ -56,10 +57,18 @@ proptest! {
         prop_assert_eq!(distinct.len(), pages.len(), "two nodes have one page");
         prop_assert!(pages.iter().chain(&dirty).all(|&page| page < objects.pages()));
         let bytes: u32 = twin.values().map(|&bytes| u32::from(bytes) + 2).sum();
-        prop_assert!(pages.len() as u32 >= bytes / 4096, "pages hold more than they have room for");
-        for &key in twin.keys() {
-            tree.seek(&mut pools, key);
+        prop_assert!(pages.len() as u32 >= bytes / page_bytes, "pages hold more than they have room for");
+        let of_chains = twin.keys().filter_map(|&key| tree.chain(key)).map(|(_, chain)| chain.len()).sum::<usize>();
+        prop_assert_eq!(pages.len(), tree.level_pages().iter().sum::<usize>() + of_chains);
+        for (&key, &bytes) in &twin {
+            let before = pool.gets();
+            tree.seek(&mut pool, key);
             prop_assert!(pages.contains(&tree.current()));
+            let own = tree.chain(key).map_or(0, |(_, chain)| chain.len() as u64);
+            // The way down, and chains of all cells that were compared, its own among them.
+            prop_assert!(pool.gets() - before >= tree.level_pages().len() as u64 + own);
+            tree.rewrite(&mut pool, key);
+            prop_assert_eq!(tree.bytes(), u32::from(bytes));
         }
     }
 

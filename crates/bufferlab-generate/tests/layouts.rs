@@ -114,6 +114,34 @@ fn sqlite_lays_one_warehouse_out_page_for_page() {
     assert_pages(engine.objects().all(), &real, 0);
 }
 
+/// Pages of SQLite 3.54.1 with 1 warehouse and small pages, as dbstat tells them: rows of CUSTOMER, and of STOCK below
+/// 2 KiB, have overflow pages (23,067 of 2 KiB, 130,000 of 1 KiB and 134,859 of 512 bytes).
+#[test]
+fn sqlite_lays_small_pages_out_page_for_page() {
+    let names = [
+        "item",
+        "district",
+        "stock",
+        "customer",
+        "history",
+        "orders",
+        "new_order",
+        "order_line",
+        "customer_by_name",
+        "orders_by_customer",
+    ];
+    let loaded = Loaded::new(&config(1, 1), &Sqlite::records());
+    for (page_bytes, real) in [
+        (512, [15_750, 3, 111_252, 38_576, 2946, 1798, 205, 34_028, 2231, 782]),
+        (1024, [7967, 1, 112_700, 33_811, 1409, 889, 102, 17_456, 1085, 384]),
+        (2048, [4011, 1, 16_668, 27_843, 691, 444, 51, 8619, 535, 191]),
+    ] {
+        let engine = Sqlite::new(page_bytes, &loaded, 1000);
+        let real: Vec<(&str, u32)> = names.into_iter().zip(real).collect();
+        assert_pages(engine.objects().all(), &real, 0);
+    }
+}
+
 /// Heaps and trees (root, interior, leaves) of PostgreSQL 17.2 with 4 warehouses, as the `database.shape` of a run tells:
 /// `bufferlab run buffer-size --engine postgres --server postgres-17 --warehouses 4`. Meta pages are not laid out.
 #[test]

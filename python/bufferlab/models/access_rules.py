@@ -24,6 +24,8 @@ class AccessRules:
     """Settings of engine and workload that the rules take to have these values."""
     workloads: tuple[str, ...] = ("tpcc", "hot_rows")
     """The workloads whose statements they know."""
+    calibrated_page_bytes: int = 0
+    """The smallest page with which they were set beside traces, table by table; 0 for each that they know."""
 
 
 RULES: tuple[AccessRules, ...] = (
@@ -31,7 +33,7 @@ RULES: tuple[AccessRules, ...] = (
     AccessRules(
         "postgres", 1, ("postgres",), "postgres >= 17, < 18", {"statements": "spec", "autovacuum": "off"}, ("tpcc",)
     ),
-    AccessRules("sqlite", 1, ("sqlite",), "sqlite", {"pcache": "ours"}),
+    AccessRules("sqlite", 2, ("sqlite",), "sqlite", {"pcache": "ours"}, calibrated_page_bytes=4096),
 )
 
 

@@ -55,7 +55,7 @@ from bufferlab.results.page_traces import (
 from bufferlab.results.schema import Database, WarmUp
 from bufferlab.results.window import Window
 from bufferlab.spec import Experiment, Overrides
-from bufferlab.units import format_count
+from bufferlab.units import format_bytes, format_count
 from bufferlab.versions import in_words
 from bufferlab.workloads import registry as workloads
 
@@ -243,6 +243,13 @@ class Generated:
             sentence = (
                 f"the rules of access were set beside traces of {in_words(self.rules.calibrated)}, and of no "
                 f"{self.server.engine} {self.server.version}"
+            )
+            yield Verdict(name="not_calibrated", sentence=sentence)
+        elif run.page_size_bytes < self.rules.calibrated_page_bytes:
+            sentence = (
+                f"the rules of access were set beside traces, table by table, with pages of "
+                f"{format_bytes(self.rules.calibrated_page_bytes)} and more, and these have "
+                f"{format_bytes(run.page_size_bytes)}"
             )
             yield Verdict(name="not_calibrated", sentence=sentence)
         yield from _part_simulated(run.simulated, int(dict(point.data.parameters).get(_SCALE, 1)))

@@ -1,8 +1,12 @@
 //! SQLite's index b-tree over sizes of cells: tables without row ids and indexes. Rows stand in interior pages too.
 //!
 //! SQLite 3.54's btree.c: `balance_nonroot` and `balance_deeper` decide which cells a page has, when a load appends
-//! rows as well as when a run changes them. Cells fit into a page; overflow pages are left out.
+//! rows as well as when a run changes them. A row that does not fit has a chain of further pages, which a search reads
+//! for each cell that it compares (`sqlite3BtreeIndexMoveto`).
 
+use std::collections::HashMap;
+
+use super::overflow::Spilled;
 use crate::pools::{Objects, Pools};
 
 /// Siblings that are balanced together (`NB`).
@@ -15,7 +19,7 @@ const CHILD: u32 = 4;
 struct Node {
     page: u32,
     keys: Vec<u32>,
-    /// Bytes of each cell without a child's number.
+    /// Bytes of each cell without a child's number and without its chain.
     bytes: Vec<u16>,
     /// One more than cells; none in a leaf.
     children: Vec<u32>,
@@ -24,13 +28,18 @@ struct Node {
 /// A tree. The root is node 0.
 #[derive(Debug)]
 pub struct Btree {
-    page_bytes: u32,
+    pub(super) page_bytes: u32,
     nodes: Vec<Node>,
     free_nodes: Vec<u32>,
-    first_page: u32,
+    pub(super) first_page: u32,
     next_page: u32,
     end_page: u32,
-    free_pages: Vec<u32>,
+    /// The list's trunk is the first one.
+    pub(super) free_pages: Vec<u32>,
+    /// Rows with a chain.
+    pub(super) spilled: HashMap<u32, Spilled>,
+    /// Bytes of a child's number in a cell of the lowest level: none, but in the upper part of a table with row ids.
+    child_below: u32,
     /// The nodes from the root to the cell that was sought last, with the place in each.
     path: Vec<(u32, usize)>,
 }
@@ -47,13 +56,30 @@ impl Btree {
             next_page: 1,
             end_page: u32::MAX,
             free_pages: Vec::new(),
+            spilled: HashMap::new(),
+            child_below: 0,
             path: Vec::new(),
         }
+    }
+
+    /// Makes the interior pages of a table with row ids: rows are its leaves, by the last row id of each but the last.
+    pub fn above_leaves(page_bytes: u32) -> Self {
+        Btree { child_below: CHILD, ..Btree::new(page_bytes) }
     }
 
     /// Appends a row, as a load does. `is_sorted` for the rows of an index, which come from a sorter
     /// (`BTREE_BULKLOAD`).
     pub fn append(&mut self, key: u32, bytes: u16, is_sorted: bool) {
+        self.push(key, bytes, is_sorted, None);
+    }
+
+    /// The same in a run, where the cursor stands at the end; adds the pages that it changed to `dirty`.
+    pub fn append_on(&mut self, pools: &mut Pools, key: u32, bytes: u16, dirty: &mut Vec<u32>) {
+        self.push(key, bytes, false, Some((pools, dirty)));
+    }
+
+    fn push(&mut self, key: u32, bytes: u16, is_sorted: bool, mut heard: Option<(&mut Pools, &mut Vec<u32>)>) {
+        let cell = self.store(key, bytes, &mut heard);
         self.path.clear();
         let mut node = 0;
         loop {
@@ -66,15 +92,24 @@ impl Btree {
         }
         let leaf = &mut self.nodes[node as usize];
         leaf.keys.push(key);
-        leaf.bytes.push(bytes);
-        self.balance(None, is_sorted);
+        leaf.bytes.push(cell);
+        self.balance(heard, is_sorted);
     }
 
     /// Gives the tree's pages numbers among all objects; it may grow by so many.
     pub fn place(&mut self, objects: &mut Objects, name: &str, growth: u32) {
-        let pages = self.next_page;
-        self.first_page = objects.add(name, pages, pages + growth);
-        self.end_page = pages + growth;
+        let first_page = objects.add(name, self.next_page, self.next_page + growth);
+        self.number(first_page, growth);
+    }
+
+    /// Numbers the tree's pages from `first_page` on; it may grow by so many.
+    pub fn number(&mut self, first_page: u32, growth: u32) {
+        (self.first_page, self.end_page) = (first_page, self.next_page + growth);
+    }
+
+    /// Returns the number of pages.
+    pub fn page_count(&self) -> u32 {
+        self.next_page
     }
 
     fn page(&self, node: u32) -> u32 {
@@ -99,14 +134,37 @@ impl Btree {
             if with_root || node != 0 {
                 pools.get(self.page(node), 0);
             }
+            let place = self.compare(pools, node, key, stops);
             let at = &self.nodes[node as usize];
-            let place = at.keys.partition_point(|&other| other < key);
             self.path.push((node, place));
             if at.children.is_empty() || stops && at.keys.get(place) == Some(&key) {
                 return;
             }
             node = at.children[place];
         }
+    }
+
+    /// Returns the place of a key among a page's cells, by halves as SQLite seeks it: each cell that it compares is read
+    /// with its chain. With `stops` the search ends at an equal key.
+    fn compare(&self, pools: &mut Pools, node: u32, key: u32, stops: bool) -> usize {
+        let keys = &self.nodes[node as usize].keys;
+        if self.spilled.is_empty() {
+            return keys.partition_point(|&other| other < key);
+        }
+        let (mut low, mut high) = (0, keys.len());
+        while low < high {
+            let middle = (low + high - 1) / 2;
+            self.read_chain(pools, keys[middle]);
+            if stops && keys[middle] == key {
+                return middle;
+            }
+            if keys[middle] < key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
     }
 
     /// Seeks a row to write it; returns the page that has it. The root is at hand from the search before.
@@ -122,8 +180,10 @@ impl Btree {
 
     /// Returns the bytes of the row where the last search ended.
     pub fn bytes(&self) -> u32 {
-        let row = self.path.last().and_then(|&(node, place)| self.nodes[node as usize].bytes.get(place));
-        row.map_or(0, |&bytes| bytes.into())
+        let Some(&(node, place)) = self.path.last() else { return 0 };
+        let Node { keys, bytes, .. } = &self.nodes[node as usize];
+        let whole = keys.get(place).and_then(|key| self.spilled.get(key)).map(|row| row.bytes);
+        whole.or(bytes.get(place).copied()).map_or(0, u32::from)
     }
 
     /// Reads on to the leaf that is left of a key; gets its page alone, since its parents are at hand.
@@ -148,22 +208,30 @@ impl Btree {
     pub fn insert(&mut self, pools: &mut Pools, key: u32, bytes: u16, dirty: &mut Vec<u32>) {
         self.descend(pools, key, false, true);
         dirty.push(self.current());
+        let mut heard = Some((pools, dirty));
+        let cell = self.store(key, bytes, &mut heard);
         let &(leaf, place) = &self.path[self.path.len() - 1];
         let leaf = &mut self.nodes[leaf as usize];
         leaf.keys.insert(place, key);
-        leaf.bytes.insert(place, bytes);
-        self.balance(Some((pools, dirty)), false);
+        leaf.bytes.insert(place, cell);
+        self.balance(heard, false);
     }
 
     /// Lets a row grow; the cursor stands on it. Returns whether the tree was balanced.
     pub fn grow(&mut self, pools: &mut Pools, key: u32, by: u16, dirty: &mut Vec<u32>) -> bool {
         self.find(key);
         dirty.push(self.current());
+        let bytes = self.bytes() as u16 + by;
+        let mut heard = Some((pools, dirty));
+        let old = self.spilled.remove(&key);
+        // The new chain is made before the old one is free (`sqlite3BtreeInsert`).
+        let cell = self.store(key, bytes, &mut heard);
+        self.release(old, &mut heard);
         let &(node, place) = &self.path[self.path.len() - 1];
         if let Some(bytes) = self.nodes[node as usize].bytes.get_mut(place) {
-            *bytes += by;
+            *bytes = cell;
         }
-        self.balance(Some((pools, dirty)), false)
+        self.balance(heard, false)
     }
 
     /// Sets the path to a row without a get.
@@ -190,6 +258,9 @@ impl Btree {
             return;
         }
         dirty.push(self.page(node));
+        let old = self.spilled.remove(&key);
+        self.release(old, &mut Some((&mut *pools, &mut *dirty)));
+        let at = &self.nodes[node as usize];
         if at.children.is_empty() {
             let leaf = &mut self.nodes[node as usize];
             leaf.keys.remove(place);
@@ -226,13 +297,17 @@ impl Btree {
         }
     }
 
+    fn child(&self, is_leaf: bool) -> u32 {
+        if is_leaf { self.child_below } else { CHILD }
+    }
+
     fn capacity(&self, is_leaf: bool) -> u32 {
-        self.page_bytes - LEAF_HEADER - if is_leaf { 0 } else { CHILD }
+        self.page_bytes - LEAF_HEADER - self.child(is_leaf)
     }
 
     fn used(&self, node: u32) -> u32 {
         let node = &self.nodes[node as usize];
-        let child = if node.children.is_empty() { 0 } else { CHILD };
+        let child = self.child(node.children.is_empty());
         node.bytes.iter().map(|&bytes| u32::from(bytes) + 2 + child).sum()
     }
 
@@ -272,18 +347,7 @@ impl Btree {
     }
 
     fn new_node(&mut self, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u32 {
-        let page = self.free_pages.pop().unwrap_or_else(|| {
-            if self.next_page < self.end_page {
-                self.next_page += 1;
-            } else if let Some((pools, _)) = heard {
-                pools.fill();
-            }
-            self.next_page - 1
-        });
-        if let Some((pools, dirty)) = heard {
-            pools.create(self.first_page + page);
-            dirty.push(self.first_page + page);
-        }
+        let page = self.new_page(false, heard);
         let node = Node { page, ..Node::default() };
         match self.free_nodes.pop() {
             Some(number) => {
@@ -295,6 +359,32 @@ impl Btree {
                 self.nodes.len() as u32 - 1
             }
         }
+    }
+
+    /// Takes a free page or a new one. Of the list of free pages a chain gets the first page, which tells the others, and
+    /// takes that one last (`allocateBtreePage`).
+    pub(super) fn new_page(&mut self, is_of_chain: bool, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u32 {
+        let trunk = self.free_pages.first().copied().filter(|_| is_of_chain);
+        let free = match trunk {
+            Some(_) if self.free_pages.len() > 1 => Some(self.free_pages.swap_remove(1)),
+            _ => self.free_pages.pop(),
+        };
+        let page = free.unwrap_or_else(|| {
+            if self.next_page < self.end_page {
+                self.next_page += 1;
+            } else if let Some((pools, _)) = heard {
+                pools.fill();
+            }
+            self.next_page - 1
+        });
+        if let Some((pools, dirty)) = heard {
+            trunk.into_iter().for_each(|trunk| pools.get(self.first_page + trunk, 0));
+            if trunk != Some(page) {
+                pools.create(self.first_page + page);
+            }
+            dirty.push(self.first_page + page);
+        }
+        page
     }
 
     /// `balance_nonroot`: shares the cells of up to three siblings out among as few pages as hold them, and evens out.
@@ -336,7 +426,7 @@ impl Btree {
             }
         }
         let is_leaf = all.children.is_empty();
-        let child = if is_leaf { 0 } else { CHILD };
+        let child = self.child(is_leaf);
         let sizes: Vec<u32> = all.bytes.iter().map(|&bytes| u32::from(bytes) + 2 + child).collect();
         share_out(&sizes, &mut ends, self.capacity(is_leaf), is_sorted);
         self.write_siblings(parent, first, &old, &all, &ends, heard);
@@ -393,11 +483,15 @@ impl Btree {
         self.path.truncate(1);
     }
 
-    /// Returns every page of the tree, level by level, interior pages first.
+    /// Returns every page of the tree, level by level, interior pages first. Chains of rows are behind the page.
     pub fn pages(&self) -> Vec<u32> {
         let (mut pages, mut level) = (Vec::new(), vec![0]);
         while !level.is_empty() {
-            pages.extend(level.iter().map(|&node| self.page(node)));
+            for &node in &level {
+                pages.push(self.page(node));
+                let rows = self.nodes[node as usize].keys.iter().filter_map(|key| self.spilled.get(key));
+                pages.extend(rows.flat_map(Spilled::pages).map(|page| self.first_page + page));
+            }
             level = level.iter().flat_map(|&node| self.nodes[node as usize].children.iter().copied()).collect();
         }
         pages

@@ -1,6 +1,9 @@
 //! SQLite's pages after the load: bytes of cells, and the trees that the loader's appends make.
 
 use bufferlab_workload::client::Value;
+use bufferlab_workload::population::RowBlock;
+use bufferlab_workload::tpcc::TpccConfig;
+use bufferlab_workload::tpcc::population::{generate, partitions};
 use bufferlab_workload::tpcc::schema::{CUSTOMERS, ORDERS, TableId};
 
 use super::btree::Btree;
@@ -69,6 +72,36 @@ pub(super) fn cell<'a>(values: impl Iterator<Item = Value<'a>>) -> u32 {
     (varint(payload) + payload).max(4)
 }
 
+/// Where the columns of a table's mean row begin and end in its payload.
+pub(super) struct Places(Vec<(u32, u32)>);
+
+impl Places {
+    /// Takes the means of the table's first generated rows.
+    pub(super) fn new(config: &TpccConfig, table: TableId) -> Self {
+        let mut block = RowBlock::new();
+        if let Some(first) = partitions(1).into_iter().find(|partition| partition.table() == table) {
+            generate(&first, config, &mut block);
+        }
+        let (rows, columns) = (block.rows().max(1), block.columns());
+        let sums = |of: fn((u32, u32)) -> u32, column: usize| {
+            (0..block.rows()).map(|row| of(serial(block.value(row, column)))).sum::<u32>() as usize
+        };
+        let header: usize = (0..columns).map(|column| sums(|(kind, _)| varint(kind), column)).sum();
+        let mut end = (header / rows + 1) as u32;
+        let place = |column| {
+            let begin = end;
+            end += ((sums(|(_, bytes)| bytes, column) + rows / 2) / rows) as u32;
+            (begin, end)
+        };
+        Places((0..columns).map(place).collect())
+    }
+
+    /// Returns the places of some columns.
+    pub(super) fn of(&self, columns: impl Iterator<Item = usize>) -> impl Iterator<Item = (u32, u32)> {
+        columns.filter_map(|column| self.0.get(column).copied())
+    }
+}
+
 impl Records for Cells {
     /// Of HISTORY without its row id, whose bytes grow.
     fn row(&self, _table: TableId, columns: &Columns<'_>) -> u32 {
@@ -86,27 +119,36 @@ impl Records for Cells {
 
 /// HISTORY, a table with row ids that is only appended to: full leaves, one after the other (`balance_quick`).
 pub(super) struct History {
-    pub(super) first: u32,
-    pub(super) last: u32,
+    /// The pages above the leaves, of which the root has always been one.
+    interior: Btree,
+    /// The leaf that takes rows.
+    last: u32,
+    first_leaf: u32,
     end: u32,
     used: u32,
+    rows: u32,
 }
 
 impl History {
-    /// Appends a row; returns its page.
-    pub(super) fn append(&mut self, pools: &mut Pools, bytes: u16, page_bytes: u32) -> u32 {
-        pools.get(self.first, 0);
+    /// Returns every page, interior ones first.
+    pub(super) fn pages(&self) -> impl Iterator<Item = u32> {
+        self.interior.pages().into_iter().chain(self.first_leaf..=self.last)
+    }
+
+    /// Appends a row; adds the pages that it changed to `dirty`.
+    pub(super) fn append(&mut self, pools: &mut Pools, bytes: u16, page_bytes: u32, dirty: &mut Vec<u32>) {
+        self.interior.seek(pools, u32::MAX);
         pools.get(self.last, 0);
         if self.used + u32::from(bytes) + 2 > page_bytes - 8 {
             if self.last + 1 == self.end {
-                pools.fill();
-                return self.last;
+                return pools.fill();
             }
             (self.last, self.used) = (self.last + 1, 0);
             pools.create(self.last);
+            self.interior.append_on(pools, self.rows, varint(self.rows) as u16, dirty);
         }
-        self.used += u32::from(bytes) + 2;
-        self.last
+        (self.used, self.rows) = (self.used + u32::from(bytes) + 2, self.rows + 1);
+        dirty.push(self.last);
     }
 }
 
@@ -227,19 +269,23 @@ pub(super) fn lay_out(page_bytes: u32, loaded: &Loaded, objects: &mut Objects, t
 }
 
 fn lay_history(page_bytes: u32, loaded: &Loaded, objects: &mut Objects, growth: u32) -> History {
-    let (mut leaves, mut used, mut row_id) = (1, 0, 0);
+    let mut interior = Btree::above_leaves(page_bytes);
+    let (mut leaves, mut used, mut rows) = (1, 0, 0);
     for number in 0..loaded.districts() {
         for &bytes in &loaded.district(number).history {
-            row_id += 1;
-            let bytes = u32::from(bytes) + varint(row_id) + 2;
+            let bytes = u32::from(bytes) + varint(rows + 1) + 2;
             if used + bytes > page_bytes - 8 {
+                interior.append(rows, varint(rows) as u16, false);
                 (leaves, used) = (leaves + 1, 0);
             }
-            used += bytes;
+            (used, rows) = (used + bytes, rows + 1);
         }
     }
-    let first = objects.add("history", leaves + 1, leaves + 1 + growth);
-    History { first, last: first + leaves, end: first + leaves + 1 + growth, used }
+    let (above, more_above) = (interior.page_count(), growth / 16 + 16);
+    let first = objects.add("history", above + leaves, above + more_above + leaves + growth);
+    interior.number(first, more_above);
+    let first_leaf = first + above + more_above;
+    History { interior, last: first_leaf + leaves - 1, first_leaf, end: first_leaf + leaves + growth, used, rows }
 }
 
 fn lines(number: u32, district: &District, push: &mut Push<'_>) {

@@ -1,28 +1,41 @@
 //! SQLite: what each statement of TPC-C gets from its page cache, by btree.c and the code that SQLite makes of the
 //! statements. One connection, `locking_mode = exclusive`.
 //!
-//! The rules were set beside a page trace of SQLite 3.54.1 (TPC-C, 1 warehouse). Left out: pages of 2 KiB and less, on
-//! which rows have overflow pages, and rows of STOCK and CUSTOMER that grow with their numbers.
+//! The rules were set beside a page trace of SQLite 3.54.1 (TPC-C, 1 warehouse). On pages of 2 KiB and less rows of
+//! CUSTOMER and STOCK have chains of overflow pages. Left out: that free pages of one tree serve another, and that
+//! numbers of STOCK and CUSTOMER grow more than twice.
 
 mod btree;
 mod layout;
+mod overflow;
 mod rows;
 
 use std::ops::Range;
 
-use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS, MAX_C_DATA_CHARS};
+use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS, MAX_C_DATA_CHARS, TableId};
 
 use crate::engine::{Engine, Purpose, Row};
 use crate::loaded::{Loaded, Records};
 use crate::pools::{Objects, Pools};
 pub use btree::Btree;
-use layout::{Cells, DELIVERY_DATE, ORDER_BITS, RowBytes, Trees, entry_key, line_key, order_key};
+use layout::{Cells, DELIVERY_DATE, ORDER_BITS, Places, RowBytes, Trees, entry_key, line_key, order_key};
 pub use rows::Rows;
 
 /// Mean characters of C_DATA after the load (4.3.3.1).
 const MEAN_C_DATA_CHARS: u32 = 400;
-/// Smallest page on which every row fits.
-pub const MIN_PAGE_BYTES: u32 = 4096;
+/// SQLite's smallest page.
+pub const MIN_PAGE_BYTES: u32 = 512;
+/// The smallest page with the table of hot_rows: its rows have no chains, and no smaller one was set beside a load.
+pub const MIN_ROWS_PAGE_BYTES: u32 = 4096;
+
+/// Columns of CUSTOMER that statements read: New-Order's, Payment's, and an update's, which reads what it keeps.
+const DISCOUNT_COLUMNS: [usize; 3] = [15, 5, 13];
+const PAYMENT_COLUMNS: std::ops::RangeInclusive<usize> = 3..=16;
+const KEPT_COLUMNS: std::ops::RangeInclusive<usize> = 3..=20;
+/// Columns of STOCK: the text of the first district, the item's text, and what an update reads.
+const FIRST_DISTRICT_COLUMN: usize = 3;
+const STOCK_DATA_COLUMN: usize = 16;
+const KEPT_STOCK_COLUMNS: std::ops::RangeInclusive<usize> = 3..=16;
 
 /// SQLite's pages and rules.
 pub struct Sqlite {
@@ -34,6 +47,8 @@ pub struct Sqlite {
     updates: [Vec<u8>; 2],
     /// Bytes of a customer's row with the longest text.
     longest_customer: u32,
+    /// Where columns are in rows of STOCK and CUSTOMER.
+    places: [Places; 2],
     /// Pages that the open transaction changed.
     dirty: Vec<u32>,
     /// Rows that it inserted.
@@ -54,7 +69,9 @@ impl Sqlite {
         let customers = &loaded.district(0).customers;
         let mean = customers.iter().map(|&bytes| u32::from(bytes)).sum::<u32>() / CUSTOMERS;
         let longest_customer = mean + MAX_C_DATA_CHARS as u32 - MEAN_C_DATA_CHARS;
-        Sqlite { objects, trees, bytes, page_bytes, updates, longest_customer, dirty: Vec::new(), inserted: Vec::new() }
+        let places = [TableId::Stock, TableId::Customer].map(|table| Places::new(loaded.config(), table));
+        let (dirty, inserted) = (Vec::new(), Vec::new());
+        Sqlite { objects, trees, bytes, page_bytes, updates, longest_customer, places, dirty, inserted }
     }
 
     /// Returns the tree of a row, and the row's key in it.
@@ -88,6 +105,30 @@ impl Sqlite {
         by
     }
 
+    /// Reads columns of the row where the tree's cursor stands, as far as they are in its chain.
+    fn read_columns(&mut self, pools: &mut Pools, row: Row, is_update: bool, purpose: Purpose) {
+        let [stock, customer] = &self.places;
+        let columns: Vec<(u32, u32)> = match (row, is_update, purpose) {
+            (Row::Stock(..), true, _) => stock.of(KEPT_STOCK_COLUMNS).collect(),
+            (Row::Stock(_, item), ..) => {
+                // A district's customers ask for the text of their own; all districts ask as often.
+                let own = FIRST_DISTRICT_COLUMN + item as usize % 10;
+                stock.of([own, STOCK_DATA_COLUMN].into_iter()).collect()
+            }
+            (Row::Customer(..), true, _) => customer.of(KEPT_COLUMNS).collect(),
+            (Row::Customer(..), _, Purpose::Change) => customer.of(PAYMENT_COLUMNS).collect(),
+            (Row::Customer(..), _, Purpose::Look) => customer.of(DISCOUNT_COLUMNS.into_iter()).collect(),
+            _ => return,
+        };
+        let page_bytes = self.page_bytes;
+        let Some((tree, key)) = self.tree(row) else { return };
+        let Some((bytes, chain)) = tree.chain(key) else { return };
+        let local = overflow::divide(page_bytes, bytes).local;
+        let gets = overflow::gets_of_columns(page_bytes, local, columns.into_iter());
+        // A row may be shorter than the mean.
+        gets.into_iter().filter_map(|place| chain.get(place)).for_each(|&page| pools.get(page, 0));
+    }
+
     fn put(&mut self, pools: &mut Pools, row: Row, bytes: u16) {
         let mut dirty = std::mem::take(&mut self.dirty);
         if let Some((tree, key)) = self.tree(row) {
@@ -119,7 +160,7 @@ impl Engine for Sqlite {
     /// crates/bufferlab-drive/dialects/sqlite/tpcc/prefill.sql: each table once.
     fn prefill(&mut self, pools: &mut Pools) {
         let trees = &self.trees;
-        (trees.history.first..trees.history.last + 1).for_each(|page| pools.get(page, 0));
+        trees.history.pages().for_each(|page| pools.get(page, 0));
         for tree in [
             &trees.order_line,
             &trees.orders,
@@ -160,22 +201,30 @@ impl Engine for Sqlite {
         }
     }
 
-    fn read(&mut self, pools: &mut Pools, row: Row, _purpose: Purpose) {
+    fn read(&mut self, pools: &mut Pools, row: Row, purpose: Purpose) {
         if let Some((tree, key)) = self.tree(row) {
             tree.seek(pools, key);
+            self.read_columns(pools, row, false, purpose);
         }
     }
 
-    /// The row is sought, then written by its whole key.
+    /// The row is sought, then written by its whole key. A row that keeps its size keeps its chain, each page of which is
+    /// read (`btreeOverwriteOverflowCell`).
     fn update(&mut self, pools: &mut Pools, row: Row, note: u32) {
         let (longest, by) = (self.longest_customer, self.growth(row));
         let mut dirty = std::mem::take(&mut self.dirty);
         if let Some((tree, key)) = self.tree(row) {
             tree.seek(pools, key);
+            self.read_columns(pools, row, true, Purpose::Change);
+        }
+        if let Some((tree, key)) = self.tree(row) {
             dirty.push(tree.rewrite(pools, key));
             let note = note.min(longest.saturating_sub(tree.bytes()));
             if by > 0 || note > 0 {
                 tree.grow(pools, key, by + note as u16, &mut dirty);
+            } else if let Some((_, chain)) = tree.chain(key) {
+                chain.iter().for_each(|&page| pools.get(page, 0));
+                dirty.extend(chain);
             }
         }
         self.dirty = dirty;
@@ -186,8 +235,7 @@ impl Engine for Sqlite {
         self.inserted.push(row);
         match row {
             Row::History => {
-                let page = self.trees.history.append(pools, history, self.page_bytes);
-                self.dirty.push(page);
+                self.trees.history.append(pools, history, self.page_bytes, &mut self.dirty);
             }
             Row::Order { district, order: number, customer } => {
                 self.put(pools, row, order);
