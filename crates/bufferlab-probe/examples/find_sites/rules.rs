@@ -42,6 +42,9 @@ const READ_AHEADS: [&str; 5] = [
     "buf_read_ibuf_merge_pages",
 ];
 
+/// The function in which a page leaves the pool.
+const REMOVES: &str = "buf_LRU_block_remove_hashed";
+
 /// Returns the sites of a build of InnoDB.
 pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Proposals {
     let gets = program.function_named("buf_page_get_gen").and_then(|function| function.symbol.as_deref());
@@ -73,12 +76,8 @@ pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pro
     let create = with(of_style(["%di", "%si"], by_address, "%di"), none, none);
     sites.extend(entry(program, &["buf_page_create_low", "buf_page_create"], "create", create));
     let evict = with(page(by_address, "+0(%di)"), none, none);
-    let evicting: &[&str] = if style == PageId::Address {
-        &["buf_LRU_free_page", "buf_LRU_block_remove_hashed"]
-    } else {
-        &["buf_LRU_block_remove_hashed"]
-    };
-    sites.extend(entry(program, evicting, "evict", evict));
+    let leaves = entry(program, &[REMOVES], "evict", evict.clone());
+    sites.extend(leaves.or_else(|| removing(program, evict)));
     let read = with(of_style(["%dx", "%r8"], ["+0(%dx)", "+4(%dx)"], "+0(%r9)"), none, none);
     for name in ["buf_read_page_low", "buf_read_page"] {
         sites.extend(calls(program, name, &["fil_io", "fil_space_t::io"], &["read"], &read));
@@ -106,6 +105,24 @@ pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pro
         more: "modes_if_in_pool = [?]  # of enum Page_fetch, or the numbers BUF_GET_IF_IN_POOL...\n",
         sites,
     }
+}
+
+/// Returns a site at the entry of [`REMOVES`] where the build does not name it: it is static, and `buf_LRU_free_page`
+/// (buf0lru.cc) goes on only where it returned true. The entry of `buf_LRU_free_page` itself is an attempt, which ends
+/// early where somebody has the page fixed.
+fn removing(program: &Program, fetch: Vec<String>) -> Option<Proposal> {
+    let tries = program.function_named("buf_LRU_free_page")?;
+    let code = program.instructions(tries);
+    let removes = code.windows(3).find_map(|row| {
+        let [call, test, jump] = row else { return None };
+        let asked = test.mnemonic() == Mnemonic::Test && test.op0_register() == Register::AL;
+        let asked = asked && jump.flow_control() == FlowControl::ConditionalBranch;
+        let function = program.function_at(call.near_branch_target()).filter(|_| is_call(call) && asked)?;
+        (function.symbol.is_none() && function.start == call.near_branch_target()).then_some(function)
+    })?;
+    let why = format!("the entry of what {} calls without a name, and asks whether the page left", tries.name());
+    let first = entry_of(program, removes)?;
+    Some(Proposal { at: REMOVES.to_owned(), kinds: vec!["evict"], address: first, fetch, why })
 }
 
 /// Returns the sites of a build of PostgreSQL. `usage` is where `pgBufferUsage` is.
@@ -192,11 +209,13 @@ fn question(code: &[Instruction]) -> Option<&Instruction> {
 /// Returns a site at the entry of the first of these functions that the build names.
 fn entry(program: &Program, names: &[&'static str], kind: &'static str, fetch: Vec<String>) -> Option<Proposal> {
     let (name, function) = names.iter().find_map(|name| Some((*name, program.function_named(name)?)))?;
-    let code = program.instructions(function);
-    // The kernel does not emulate `endbr64`, which changes nothing.
-    let first = code.iter().find(|one| one.mnemonic() != Mnemonic::Endbr64)?;
     let why = format!("the entry of {name}, by its symbol");
-    Some(Proposal { at: name.to_owned(), kinds: vec![kind], address: first.ip(), fetch, why })
+    Some(Proposal { at: name.to_owned(), kinds: vec![kind], address: entry_of(program, function)?, fetch, why })
+}
+
+/// Returns a function's first instruction but for `endbr64`, which the kernel does not emulate and which changes nothing.
+fn entry_of(program: &Program, function: &Function) -> Option<u64> {
+    program.instructions(function).iter().find(|one| one.mnemonic() != Mnemonic::Endbr64).map(Instruction::ip)
 }
 
 fn calls(program: &Program, name: &str, callees: &[&str], kinds: &[&'static str], fetch: &[String]) -> Vec<Proposal> {

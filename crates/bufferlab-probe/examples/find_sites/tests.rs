@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use iced_x86::code_asm::registers::gpr8::al;
 use iced_x86::code_asm::registers::gpr64::{r12, r13, r14, rax, rbx, rcx, rdi, rdx, rsi};
 use iced_x86::code_asm::{CodeAssembler, qword_ptr};
 
@@ -117,6 +118,39 @@ fn named_functions_have_their_sites_at_entries_and_calls_and_the_others_behind_t
     let length = program.functions[0].end - CODE_AT;
     assert_eq!(told[1], ("buf_page_try_get", length + 8, "? ? \\0 ?".to_owned()));
     assert_eq!(told.len(), 3);
+}
+
+#[test]
+fn a_page_leaves_where_the_function_that_frees_it_asks_one_without_a_name() {
+    let removes = |code: &mut CodeAssembler| {
+        code.push(rbx)?;
+        code.ret()
+    };
+    let frees = |code: &mut CodeAssembler| {
+        code.mov(rbx, rdi)?;
+        // A named function that answers too, and one without a name whose answer nobody wants.
+        for (callee, is_asked) in [(CODE_AT, true), (CODE_AT + 2, false), (CODE_AT + 2, true)] {
+            code.call(callee)?;
+            if is_asked {
+                code.test(al, al)?;
+            }
+            let mut on = code.create_label();
+            code.je(on)?;
+            code.mov(rax, rbx)?;
+            code.set_label(&mut on)?;
+        }
+        code.ret()
+    };
+    let named = program(&[("_Z4lockv", &removes), ("", &removes), ("_Z17buf_LRU_free_pageP10buf_page_tb", &frees)]);
+    let sites = rules::innodb(&named, &all(&named), None).sites;
+    assert_eq!(sites.len(), 1);
+    assert_eq!((sites[0].at.as_str(), sites[0].address), ("buf_LRU_block_remove_hashed", CODE_AT + 2));
+    assert_eq!(
+        (sites[0].kinds.as_slice(), sites[0].fetch.join(" ")),
+        (["evict"].as_slice(), "+0(%di) \\0 \\0".to_owned())
+    );
+    let inlined = program(&[("_Z4lockv", &removes), ("_Z17buf_LRU_free_pageP10buf_page_tb", &removes)]);
+    assert!(rules::innodb(&inlined, &all(&inlined), None).sites.is_empty(), "an attempt is no site");
 }
 
 #[test]
