@@ -87,7 +87,9 @@ def require_what_was_counted(place: Place, recorder: str, gets_within: float = 0
             # Frames that a look-up at an edge touches are in one of the two; a short window makes them weigh more.
             # Of MariaDB 11.8 the probe has allowed what is counted later, and no more: an eighth in so short a window.
             within = {"get": gets_within, "get + get_if_in_pool": max(gets_within, 0.005)}.get(one.kind, 0.005)
-            assert one.recorded == pytest.approx(one.counted, rel=within, abs=8), one
+            # What purge did while the counters were read may be counted.
+            nearest = min(max(one.counted, one.recorded), one.recorded + one.at_edges)
+            assert nearest == pytest.approx(one.counted, rel=within, abs=8), one
             assert one.counted > 500
         assert (record.folder / PAGE_TRACE_FILE).stat().st_size <= 3 * sum(trace.events.values())
         assert "sbtest1" in {one.name for one in trace.objects}

@@ -186,6 +186,23 @@ def test_gets_that_the_server_counts_later_may_be_on_either_side_of_an_edge_and_
     assert [status(gets, [3]) for gets in (994, 1006)] == ["failed", "failed"]
 
 
+def test_accesses_made_while_the_counters_were_read_may_be_in_the_count_and_no_others(
+    tmp_path: Path, kept: Any
+) -> None:
+    moments = [3] + [7] * 20 + [11] * 1000 + [22] * 30 + [27] * 50
+    events = sorted([(t_us, 0, GET) for t_us in moments] + [(7, 0, READ), (12, 0, READ)])
+    edges = {"recorder": "inside", "counters_start_ns": START_NS + 5_000, "counters_end_ns": START_NS + 25_000}
+
+    def stored(gets: int, more: dict[str, Any]) -> dict[str, Any]:
+        return dict(kept({**spooled(tmp_path, events), **more}, gets, 1)[0])
+
+    # Half a per cent of the count is within any trace's limit.
+    assert [stored(gets, edges)["status"] for gets in (994, 1000, 1055, 1056)] == ["failed", "ok", "ok", "failed"]
+    assert [one.get("at_edges", 0) for one in stored(1050, edges)["counts"]] == [50, 1]
+    # An engine in our own process stands still meanwhile.
+    assert stored(1006, {**edges, "recorder": "engine"})["status"] == "failed"
+
+
 @pytest.mark.parametrize(("keeps", "kept_of"), [("all", [0, 1]), ("one", [0]), ("none", [])])
 def test_tables_of_the_blocks_that_the_sweep_keeps_stay_and_the_others_are_counted(
     tmp_path: Path, kept: Any, keeps: KeepTraces, kept_of: list[int]

@@ -370,6 +370,23 @@ def test_read_ahead_above_5_percent_of_the_reads_is_told(
     assert [name for name in names(told(bench, folder.path)["points"][0]["verdicts"]) if name == "read_ahead"] == found
 
 
+@pytest.mark.parametrize(
+    ("counted", "at_edges", "found"),
+    [(1001, 0, []), (1002, 0, ["hidden_accesses"]), (1051, 50, []), (1052, 50, ["hidden_accesses"]), (1000, 50, [])],
+)
+def test_gets_that_the_trace_does_not_hold_are_told_and_those_beside_its_window_it_holds(
+    bench: Bench, tmp_path: Path, counted: int, at_edges: int, found: list[str]
+) -> None:
+    counts = [
+        {"kind": "get", "recorded": 1000, "counter": "page_gets", "counted": counted, "at_edges": at_edges},
+        {"kind": "read", "recorded": 65, "counter": "pages_read", "counted": 65},
+    ]
+    folder = build(tmp_path, LOOP, LOOP, **SERVER, reads=65, trace={"counts": counts})
+    assert [
+        one for one in names(told(bench, folder.path)["points"][0]["verdicts"]) if one == "hidden_accesses"
+    ] == found
+
+
 def test_a_setting_that_the_model_presumes_otherwise_is_told(bench: Bench, tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP, LOOP, **SERVER, actual={"buffer_pool_instances": 2})
     verdict = told(bench, folder.path)["points"][0]["verdicts"][0]

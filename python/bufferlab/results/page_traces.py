@@ -37,6 +37,8 @@ class CountedAccesses(_Strict):
     recorded: int = Field(ge=0)
     counter: str
     counted: int = Field(ge=0)
+    at_edges: int = Field(default=0, ge=0)
+    """Accesses recorded outside the window while the counters of its edges were read: any may be in `counted`."""
 
 
 class PageTrace(_Strict):

@@ -118,9 +118,14 @@ class RunTrace:
         return {**self.columns, "delta_us": delta_us.astype(np.uint32)}
 
     def counted(self, kind: str) -> tuple[int, int]:
-        """Return how many accesses of a kind the engine counted in the window, and how many the trace holds there."""
-        told = (one for one in self.stored.counts if kind in one.kind.split(" + "))
-        return next(((one.counted, one.recorded) for one in told), (0, 0))
+        """Return how many accesses of a kind the engine counted in the window, and how many of them the trace holds.
+
+        Those that it has beside the window, from the moments in which the counters were read, may be among the counted.
+        """
+        for one in self.stored.counts:
+            if kind in one.kind.split(" + "):
+                return one.counted, one.recorded + min(one.at_edges, max(one.counted - one.recorded, 0))
+        return 0, 0
 
     @property
     def window_s(self) -> tuple[float, float]:

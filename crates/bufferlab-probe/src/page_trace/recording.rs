@@ -127,14 +127,27 @@ pub struct PageTraceAsked {
 /// The probe of a run whose accesses are recorded: by its engine, or by the process that started the server.
 pub struct WindowProbe<F> {
     window: Window,
+    edges: Edges,
+    /// When the counters of the present edge were asked for.
+    asked_ns: Option<u64>,
     rest: F,
+}
+
+/// Whoever works for himself in a server may get pages while its counters are read: its counts begin somewhere between
+/// the first of these moments and the window, and end somewhere between the window and the second.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Edges {
+    /// Before the counters were read at the window's begin.
+    counters_start_ns: Option<u64>,
+    /// After they were read at its end.
+    counters_end_ns: Option<u64>,
 }
 
 impl<T: Serialize, F: FnOnce() -> T + Send> WindowProbe<F> {
     /// Makes a probe that notes the edges of the window. Once the engine has ended, it tells them and what `rest`
     /// returns then.
     pub fn with(rest: F) -> Self {
-        Self { window: Window::default(), rest }
+        Self { window: Window::default(), edges: Edges::default(), asked_ns: None, rest }
     }
 }
 
@@ -152,9 +165,18 @@ impl<T: Serialize, F: FnOnce() -> T + Send> Probe for WindowProbe<F> {
         NAME
     }
 
-    fn sample(&mut self, _out: &mut Vec<Reading>) {}
+    fn sample(&mut self, _out: &mut Vec<Reading>) {
+        if self.window.window_end_ns.is_some() {
+            self.edges.counters_end_ns.get_or_insert_with(monotonic_ns);
+        }
+    }
+
+    fn before_edge(&mut self) {
+        self.asked_ns = Some(monotonic_ns());
+    }
 
     fn begin(&mut self) {
+        self.edges.counters_start_ns = self.asked_ns;
         self.window.window_start_ns = Some(monotonic_ns());
     }
 
@@ -168,10 +190,12 @@ impl<T: Serialize, F: FnOnce() -> T + Send> Probe for WindowProbe<F> {
             #[serde(flatten)]
             window: Window,
             #[serde(flatten)]
+            edges: Edges,
+            #[serde(flatten)]
             rest: T,
         }
-        let Self { window, rest } = *self;
-        Some(Table::new(NAME, &Told { window, rest: rest() }))
+        let Self { window, edges, rest, .. } = *self;
+        Some(Table::new(NAME, &Told { window, edges, rest: rest() }))
     }
 }
 
@@ -244,6 +268,27 @@ mod tests {
             assert!(spool.bytes <= 50 * RECORD_BYTES as u64);
         }
         assert!(spool.finish().over_limit_bytes.is_some());
+    }
+
+    #[test]
+    fn the_edges_of_a_window_hold_the_reading_of_its_counters_and_later_samples_move_nothing() {
+        let mut probe = window_without(vec![7]);
+        probe.before_edge();
+        probe.sample(&mut Vec::new());
+        probe.begin();
+        probe.sample(&mut Vec::new());
+        probe.end();
+        probe.before_edge();
+        let before = monotonic_ns();
+        probe.sample(&mut Vec::new());
+        let after = monotonic_ns();
+        probe.before_edge();
+        probe.sample(&mut Vec::new());
+        let told = Box::new(probe).finish().unwrap().told;
+        let at = |name: &str| told[name].as_u64().unwrap();
+        assert!(at("counters_start_ns") < at("window_start_ns") && at("window_end_ns") < before);
+        assert!((before..=after).contains(&at("counters_end_ns")));
+        assert_eq!(told["uncounted_threads"], serde_json::json!([7]));
     }
 
     #[test]
