@@ -143,6 +143,23 @@ def test_a_trace_that_would_slow_somebody_elses_server_is_refused(
             running.kill()
 
 
+@pytest.mark.parametrize("way", get_args(TraceWay))
+def test_a_server_on_another_processor_is_refused_by_that_and_not_as_an_unknown_build(
+    way: TraceWay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = build_of(tmp_path / "is not read")
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    with pytest.raises(EnvironmentLackingError) as refused:
+        page_sites.require(TABLES[0], build, way)
+    assert "cannot be recorded on this processor: only builds for x86-64 are known" in refused.value.what
+    assert (refused.value.where, "x86-64" in str(refused.value.hint)) == ("aarch64", True)
+    asked = {"spool": SPOOL, "way": way, "required": False}
+    with page_sites.recording(TABLES[0], build, asked) as trace:
+        assert trace is not None
+        told = trace.added_to({"recorded": {"page_trace": {}}})["recorded"]["page_trace"]
+    assert told["refused"]["where"] == "aarch64"
+
+
 class Refusing:
     """A trace of the core that a server cannot carry."""
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use bufferlab_probe::page_trace::check;
+use bufferlab_probe::tracefs::TraceError;
 
 use super::{PLACE, TASK, Trace, offset, own_program, settings, touch};
 
@@ -56,12 +57,12 @@ fn copy(trace: &Trace) -> PathBuf {
 }
 
 /// The program runs to its end without a record; returns why.
-fn require_left_alone(trace: Trace, mut command: Command) -> String {
+fn require_left_alone(trace: Trace, mut command: Command) -> TraceError {
     let ended = command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("it starts");
     assert!(ended.success(), "{ended}");
     let refused = trace.recorder.require_on().expect_err("it was not recorded");
     assert_eq!(trace.end().1.len(), 0);
-    refused.what
+    refused
 }
 
 fn is_root() -> bool {
@@ -73,23 +74,30 @@ fn is_root() -> bool {
     root
 }
 
-/// Lets the calling thread, and what it starts, get an error from one system call, where a word of its arguments has
-/// one of these bits; no bits: always.
-fn refuse(call: libc::c_long, argument: usize, bits: u32) -> std::io::Result<()> {
+/// The values of an argument with which a system call is refused.
+#[derive(Clone, Copy)]
+enum Values {
+    All,
+    WithOneOf(u32),
+    Only(u32),
+}
+
+/// Lets the calling thread, and what it starts, get an error from one system call.
+fn refuse(call: libc::c_long, argument: usize, values: Values, error: i32) -> std::io::Result<()> {
     let step = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, jt, jf, k };
     let load = |at: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at as u32, 0, 0);
     let end = |with: u32| step(libc::BPF_RET | libc::BPF_K, with, 0, 0);
-    let has = if bits == 0 {
-        step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 0, 1)
-    } else {
-        step(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, bits, 0, 1)
+    let (asks, value) = match values {
+        Values::All => (libc::BPF_JGE, 0),
+        Values::WithOneOf(bits) => (libc::BPF_JSET, bits),
+        Values::Only(value) => (libc::BPF_JEQ, value),
     };
     let mut steps = [
         load(std::mem::offset_of!(libc::seccomp_data, nr)),
         step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32, 0, 3),
         load(std::mem::offset_of!(libc::seccomp_data, args) + 8 * argument),
-        has,
-        end(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        step(libc::BPF_JMP | asks | libc::BPF_K, value, 0, 1),
+        end(libc::SECCOMP_RET_ERRNO | error as u32),
         end(libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
@@ -148,7 +156,7 @@ fn a_program_that_was_updated_after_its_plan_was_made_is_left_alone() {
     bytes[offset() as usize + 9] ^= 1;
     fs::write(&program, bytes).expect("a file");
     let command = trace.command(&program, "threads");
-    assert!(require_left_alone(trace, command).contains("its code is not that of its file"));
+    assert!(require_left_alone(trace, command).what.contains("its code is not that of its file"));
 }
 
 #[test]
@@ -161,7 +169,7 @@ fn a_program_with_the_rights_of_its_file_is_left_alone() {
     chown(&owned, Some(NOBODY), Some(NOBODY)).expect("root may");
     fs::set_permissions(&owned, fs::Permissions::from_mode(0o4755)).expect("ours");
     let command = trace.command(&owned, "threads");
-    assert!(require_left_alone(trace, command).contains("the loader did not take the recorder into it"));
+    assert!(require_left_alone(trace, command).what.contains("the loader did not take the recorder into it"));
 }
 
 #[test]
@@ -175,7 +183,7 @@ fn a_program_that_no_loader_loads_is_left_alone() {
     let trace = Trace::new();
     let mut command = trace.preloaded(Command::new(program));
     command.arg("--help");
-    assert!(require_left_alone(trace, command).contains("the loader did not take the recorder into it"));
+    assert!(require_left_alone(trace, command).what.contains("the loader did not take the recorder into it"));
 }
 
 #[test]
@@ -191,24 +199,63 @@ fn a_program_without_memory_for_the_rings_is_left_alone() {
             _ => Err(std::io::Error::last_os_error()),
         });
     }
-    assert!(require_left_alone(trace, command).contains("the loader did not take the recorder into it"));
+    assert!(require_left_alone(trace, command).what.contains("the loader did not take the recorder into it"));
+}
+
+/// A program whose changes of memory are refused so is left alone, and the refusal names what the system must allow.
+fn require_named(values: Values, error: i32, words: &str) {
+    let trace = Trace::new();
+    let mut command = trace.command(&own_program(), "threads");
+    // SAFETY: between fork and exec only the process's own rights change.
+    unsafe { command.pre_exec(move || refuse(libc::SYS_mprotect, 2, values, error)) };
+    let refused = require_left_alone(trace, command);
+    let wanted = format!("this system lets no program change its own code: {words}");
+    assert!(refused.what.contains(&wanted), "{refused}");
+    assert!(refused.hint.contains("execmod and execmem"), "{refused}");
 }
 
 #[test]
 fn a_program_that_may_make_no_memory_executable_is_left_alone() {
+    // As systemd's MemoryDenyWriteExecute does it.
+    require_named(Values::WithOneOf(libc::PROT_EXEC as u32), libc::EPERM, "Operation not permitted");
+}
+
+#[test]
+fn a_program_that_may_not_write_its_own_code_is_left_alone_as_under_selinux() {
+    // SELinux without execmod (selinux_file_mprotect) gives executable memory, and refuses the right to change code.
+    let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    require_named(Values::Only(all as u32), libc::EACCES, "Permission denied");
+}
+
+#[test]
+fn a_program_whose_memory_may_gain_no_execution_is_left_alone() {
+    // PR_SET_MDWE and PR_MDWE_REFUSE_EXEC_GAIN of linux/prctl.h, since Linux 6.3.
+    fn forbid() -> std::io::Result<()> {
+        let (gain, none) = (libc::c_ulong::from(1_u8), libc::c_ulong::from(0_u8));
+        // SAFETY: it only takes a right away from this process.
+        match unsafe { libc::prctl(65, gain, none, none, none) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
     let trace = Trace::new();
     let mut command = trace.command(&own_program(), "threads");
-    // As systemd's MemoryDenyWriteExecute does it.
     // SAFETY: between fork and exec only the process's own rights change.
-    unsafe { command.pre_exec(|| refuse(libc::SYS_mprotect, 2, libc::PROT_EXEC as u32)) };
-    let why = require_left_alone(trace, command);
-    assert!(why.contains("lets no program change its own code: Operation not permitted"), "{why}");
+    unsafe { command.pre_exec(forbid) };
+    let mut tries = Command::new("true");
+    // SAFETY: as above.
+    unsafe { tries.pre_exec(forbid) };
+    if tries.status().is_err() {
+        return eprintln!("NOT TESTED: this kernel has no PR_SET_MDWE");
+    }
+    let refused = require_left_alone(trace, command);
+    assert!(refused.what.contains("lets no program change its own code: Permission denied"), "{refused}");
 }
 
 #[test]
 fn a_system_that_shares_no_memory_is_named() {
     let asked = || {
-        refuse(libc::SYS_memfd_create, 0, 0).expect("rights can be given up");
+        refuse(libc::SYS_memfd_create, 0, Values::All, libc::EPERM).expect("rights can be given up");
         check(&settings(&own_program(), Path::new("spool"))).expect_err("no memory")
     };
     // The thread alone has given up its right.
@@ -227,5 +274,5 @@ fn a_library_on_a_disk_without_programs_leaves_a_program_alone() {
     let closed = "mount --bind \"$1\" \"$1\" && mount -o remount,bind,noexec \"$1\" && exec \"$2\" victim --exact";
     command.args(["--mount", "sh", "-c", closed, "sh"]).arg(trace.folder.path()).arg(own_program());
     command.env(TASK, "threads").env(PLACE, trace.folder.path());
-    assert!(require_left_alone(trace, command).contains("the loader did not take the recorder into it"));
+    assert!(require_left_alone(trace, command).what.contains("the loader did not take the recorder into it"));
 }

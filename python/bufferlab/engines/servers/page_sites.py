@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -32,6 +33,8 @@ _OF_THE_CORE = ("fields", "modes_if_in_pool")
 _OF_US = ("hash_index", "uncounted", "late", "inside")
 """Entries of a site that the core does not take."""
 _NO_SPOOL = {"path": "", "limit_bytes": 0}
+_PROCESSOR = "x86_64"
+"""What all known builds are made for, as the system names it."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,11 @@ def require(table: Path, build: Build, way: TraceWay) -> PageSites:
     Raise SpecError for an unknown build, and EnvironmentLackingError when this host or user cannot trace, or when the
     trace would slow somebody else's server.
     """
+    if (processor := platform.machine()) != _PROCESSOR:
+        # Each build there is an unknown one, and no other build would help.
+        what = "page accesses of servers cannot be recorded on this processor: only builds for x86-64 are known"
+        hint = "leave the trace out, or use a machine with an x86-64 processor"
+        raise EnvironmentLackingError(what, processor, hint)
     sites = find(table, build)
     if way == "uprobes" and (others := _running(build.binary)):
         # The kernel stops in every process of the binary, whosever it is.

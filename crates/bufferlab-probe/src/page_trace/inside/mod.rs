@@ -81,15 +81,17 @@ pub fn branches(settings: &Settings) -> Result<Vec<(u64, u64)>, TraceError> {
     Ok(plan::branches_into(&program, &plan_of(settings)?))
 }
 
-fn plan_of(settings: &Settings) -> Result<Plan, TraceError> {
-    if LIBRARY.is_empty() {
-        let hint = "use a machine with an x86-64 processor, or --probe page-trace=uprobes as root";
-        return Err(TraceError::new(
-            "servers on this processor cannot record themselves",
-            std::env::consts::ARCH,
-            hint,
-        ));
+/// Makes sure that there is a library for a processor.
+fn require_library(library: &[u8], processor: &str) -> Result<(), TraceError> {
+    if library.is_empty() {
+        let hint = "leave the trace out, or use a machine with an x86-64 processor";
+        return Err(TraceError::new("servers on this processor cannot record themselves", processor, hint));
     }
+    Ok(())
+}
+
+fn plan_of(settings: &Settings) -> Result<Plan, TraceError> {
+    require_library(LIBRARY, std::env::consts::ARCH)?;
     plan(&program(&settings.binary)?, settings)
         .map_err(|why| TraceError::new(why, settings.binary.display().to_string(), REPORT))
 }

@@ -542,6 +542,15 @@ fn a_thread_whose_reader_is_gone_waits_once_and_never_again() {
 }
 
 #[test]
+fn a_processor_without_a_library_is_refused_by_name() {
+    super::require_library(super::LIBRARY, "x86_64").expect("this one has its library");
+    let refused = super::require_library(&[], "aarch64").expect_err("nothing was built for it");
+    assert_eq!(refused.what, "servers on this processor cannot record themselves");
+    assert_eq!(refused.place, "aarch64");
+    assert!(refused.hint.contains("x86-64"), "{refused}");
+}
+
+#[test]
 fn a_site_that_has_no_room_is_refused_by_name() {
     let refused = |bytes: &[u8]| {
         let mut code = bytes.to_vec();
