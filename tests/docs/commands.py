@@ -41,7 +41,7 @@ EXCUSED: dict[str, str] = {
     "tests/unit/test_page_trace_tools.py tests its table",
     "PYTHONPATH=python .venv/bin/python benches/page_trace_sweep.py": "takes half an hour alone; as above",
     "tools/page-trace-builds /var/tmp/page-trace-builds": "takes half an hour, and fetched servers; as above",
-    "tools/page-trace-ways": "takes two minutes, root, and a fetched server; as above",
+    "tools/page-trace-ways": "takes three minutes, root, and a fetched server; as above",
     "make bench-mysql": "takes five minutes alone on the machine, and sysbench",
     "make bench-storage": "takes a quarter of an hour alone on the machine, root, and fio",
     "./bufferlab run buffer-size --warehouses 20 --sweep pool_size=12.8%,25.6%,32%,44.8%,51.2% "

@@ -122,23 +122,31 @@ def test_a_join_costs_the_difference_of_its_pairs() -> None:
         assert cells[6:] == [f"{difference} ({difference}-{difference})", "8", verdict]
 
 
-def test_ways_agree_where_they_differ_by_no_more_than_two_runs_of_one_way() -> None:
+def test_ways_agree_where_they_differ_by_no_more_than_their_runs_let_expect() -> None:
     tool = importlib.import_module("page_trace_ways")
 
     def reads(*of_runs: int) -> dict[tuple[str, str], list[int]]:
         return {(by, pool): list(of_runs) for by in tool.BY for pool in tool.POOLS}
 
-    lines, agree = tool.table({"inside": reads(1000, 1010), "uprobes": reads(1012, 1018)})
+    # Student's 97.5 % quantile of two degrees of freedom is 4.303; both ways scatter by 10 / sqrt(2).
+    lines, agree = tool.table({"inside": reads(1000, 1010), "uprobes": reads(1030, 1040)})
     assert (len(lines), agree) == (2 + 6, True)
     cells = lines[2].strip("| ").split(" | ")
-    assert cells == ["predicted", "15%", "1,000, 1,010", "1,012, 1,018", "10 (1.00%)", "10 (1.00%)", "yes"]
+    assert cells == ["predicted", "15%", "1,000, 1,010", "1,030, 1,040", "30 (2.99%)", "30 (3.03%)", "yes"]
     assert len(cells) == len(tool._HEAD)
-    apart = {**reads(1000, 1010), ("lru", "60%"): [1000, 1009]}
-    lines, agree = tool.table({"inside": apart, "uprobes": reads(1012, 1018)})
+    apart = {**reads(1000, 1010), ("lru", "60%"): [999, 1009]}
+    lines, agree = tool.table({"inside": apart, "uprobes": reads(1030, 1040)})
     assert not agree
     assert [line.rstrip("| ").split(" | ")[-1] for line in lines[2:]] == [*["yes"] * 5, "no"]
     nothing = reads(0, 0)
     assert tool.table({"inside": nothing, "uprobes": nothing})[1]
+
+
+def test_one_run_of_each_way_tells_no_scatter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["tool", "--seeds", "1"])
+    with pytest.raises(SystemExit) as refused:
+        importlib.import_module("page_trace_ways").main()
+    assert refused.value.code == 2
 
 
 def test_a_sweep_with_traces_is_compared_as_a_whole_and_run_by_run() -> None:
