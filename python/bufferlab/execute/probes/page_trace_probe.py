@@ -160,7 +160,8 @@ def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
     if (threads := len(told.get("threads", ()))) > _MOST_THREADS:
         what = f"{threads:,} threads and sessions touched pages, and a page trace has numbers for {_MOST_THREADS:,}"
         return Failure(what, None, "measure fewer transactions, or let queries use fewer parallel workers")
-    if told["window_end_ns"] is None:
+    # Without its counters an edge is none.
+    if told["window_end_ns"] is None or told.get("counters_end_ns", 0) is None:
         return Failure("the measured window was not reached", None, None)
     wrote = sum(told["events"].values())
     if not wrote or spool_bytes != wrote * _record().itemsize:
