@@ -10,10 +10,9 @@ from types import ModuleType
 
 import pytest
 
-from bufferlab import __version__
+from bufferlab import __version__, catalog
 from bufferlab.cli import doctor, version
 from bufferlab.cli.app import COMMANDS
-from bufferlab.spec import catalog
 from support.core import ROOT
 from support.fake import Bench
 

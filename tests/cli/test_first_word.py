@@ -4,34 +4,55 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import get_args
 
 import pytest
 
+from bufferlab import catalog
 from bufferlab.cli.app import COMMANDS
-from bufferlab.cli.run import KEPT
-from bufferlab.results.page_traces import KeepTraces
+from bufferlab.spec import load
 from support.core import ROOT
 
 #: Each takes a tenth of a second of a processor or more to import.
-_HEAVY = ("polars", "numpy", "scipy", "pydantic", "matplotlib")
+_HEAVY = ("polars", "numpy", "scipy", "pydantic", "matplotlib", "psycopg", "pymysql")
 _ASK = """
 import sys
 from bufferlab.cli.app import run
 code = run(sys.argv[2:])
 print("code", code, "loaded", *sorted(set(sys.argv[1].split(",")) & set(sys.modules)))
 """
+#: Both outputs are terminals here, and keep what was loaded when either was first written to.
+_ASK_AT_FIRST = """
+import sys
+from bufferlab.cli.app import run
+from io import StringIO
+first = []
+class Terminal(StringIO):
+    def isatty(self):
+        return True
+    def write(self, text):
+        if not first:
+            first.append(sorted(set(sys.argv[1].split(",")) & set(sys.modules)))
+        return super().write(text)
+sys.stdout, sys.stderr = Terminal(), Terminal()
+run(sys.argv[2:])
+words = sys.stderr.getvalue()
+print("loaded", *first[0], file=sys.__stdout__)
+print(words, end="", file=sys.__stderr__)
+"""
 
 
-def _loaded(*arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", _ASK, ",".join(_HEAVY), *arguments],
+def _ask(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program, ",".join(_HEAVY), *arguments],
         capture_output=True,
         text=True,
         check=True,
         cwd=ROOT,
     )
-    return done.stdout.splitlines()[-1]
+
+
+def _loaded(*arguments: str) -> str:
+    return _ask(_ASK, *arguments).stdout.splitlines()[-1]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -40,10 +61,49 @@ def test_help_and_wrong_usage_load_no_heavy_library(command: str) -> None:
     assert _loaded(command, "--nonsense") == "code 2 loaded"
 
 
-@pytest.mark.parametrize("kind", ["engines", "workloads", "load", "metrics"])
-def test_declarations_are_listed_without_a_heavy_library(kind: str) -> None:
-    assert _loaded("list", kind) == "code 0 loaded"
+@pytest.mark.parametrize("kind", [[], ["experiments"], ["engines"], ["workloads"], ["load"], ["metrics"]])
+def test_declarations_are_listed_without_a_heavy_library(kind: list[str]) -> None:
+    assert _loaded("list", *kind) == "code 0 loaded"
 
 
-def test_kept_traces_are_those_of_the_schema() -> None:
-    assert get_args(KeepTraces) == KEPT
+def test_a_listed_experiment_is_the_one_that_runs() -> None:
+    for head in catalog.heads():
+        experiment = load(head.name)
+        assert head == catalog.Head(
+            experiment.name,
+            experiment.question,
+            experiment.engine,
+            experiment.workload.name,
+            tuple(experiment.sweep),
+        )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "no-such-experiment"],
+        ["predict", "no-such-run"],
+        ["compare", "no-such-a", "no-such-b"],
+        ["accuracy", "no-such-a", "no-such-b"],
+        ["report", "no-such-run"],
+        ["curve", "no-such-file.csv"],
+        ["audit", "no-such-file.log"],
+        ["doctor"],
+        ["engines"],
+    ],
+    ids=lambda arguments: str(arguments[0]),
+)
+def test_the_first_words_come_before_any_heavy_library(arguments: list[str]) -> None:
+    assert _ask(_ASK_AT_FIRST, *arguments).stdout == "loaded\n"
+
+
+def test_words_of_the_beginning_give_way_to_those_that_follow() -> None:
+    words = _ask(_ASK_AT_FIRST, "run", "no-such-experiment").stderr
+    begun, blank, error = words.split("\n", 2)  # Each return of the carriage is a line here.
+    assert begun == "reading the experiment ..."
+    assert blank == " " * len(begun)
+    assert error.startswith('error: no experiment "no-such-experiment"')
+
+
+def test_a_log_has_no_words_of_the_beginning() -> None:
+    assert _ask(_ASK, "run", "no-such-experiment").stderr.startswith("error:")

@@ -11,6 +11,7 @@ from decimal import Decimal
 import pytest
 
 from bufferlab import spec
+from bufferlab.catalog import find_experiment
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour, Found
 from bufferlab.errors import SpecError
@@ -18,7 +19,6 @@ from bufferlab.knob import LOAD_KNOBS, Knob, KnobKind, values_of
 from bufferlab.plan import estimated_facts, make
 from bufferlab.registry import registry
 from bufferlab.spec import Overrides
-from bufferlab.spec.catalog import find_experiment
 from bufferlab.spec.merge import PROFILES
 from bufferlab.units import UnitError
 from bufferlab.versions import in_words

@@ -223,8 +223,34 @@ def test_throughput_of_long_windows_is_claimed(tmp_path: Path) -> None:
     assert outcomes(compared, "transactions_per_s") == ["different"]
 
 
-def test_one_run_a_side_claims_nothing_and_says_why(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seeds", [{"seed": 2}, OTHER_SEEDS])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_so_few_runs_claim_a_plain_change_of_a_count_and_say_what_it_rests_on(
+    tmp_path: Path, seeds: dict[str, int], blocks: int
+) -> None:
+    few = replace(ONE, blocks=blocks)
+    compared = two(tmp_path, few, replace(scaled(few, 2.0), **seeds))
+    _, low, high = interval(compared)
+    assert outcomes(compared) == ["different"]
+    assert low < 2.0 < high
+    # Two runs a side have an interval of their own where that is narrower.
+    rests_on_known = re.search(
+        r"\(n = 1 a side; the change is \d+ times what two runs of this metric", answer(compared)
+    )
+    assert bool(rests_on_known) == (blocks == 1)
+    assert outcomes(compared, "transactions_per_s") == ["not_claimed"]
+    if blocks == 1:
+        assert any("of times and of phases" in limit for limit in as_report(compared).limits)
+
+
+@pytest.mark.parametrize("seeds", [{"seed": 2}, OTHER_SEEDS])
+def test_one_run_a_side_does_not_claim_a_small_change(tmp_path: Path, seeds: dict[str, int]) -> None:
     single = replace(ONE, blocks=1)
+    assert outcomes(two(tmp_path, single, replace(scaled(single, 1.02), **seeds))) == ["not_distinguishable"]
+
+
+def test_one_run_a_side_of_a_figure_without_a_known_scatter_claims_nothing_and_says_why(tmp_path: Path) -> None:
+    single = replace(ONE, blocks=1, source="predicted")
     compared = two(tmp_path, single, replace(scaled(single, 2.0), seed=2))
     assert outcomes(compared) == ["not_claimed"]
     assert answer(compared).startswith("No claim: ")

@@ -17,7 +17,7 @@ from bufferlab.execute.resume import open_for_resume
 from bufferlab.execute.sweep import SweepOptions, run_sweep
 from bufferlab.execute.sweep_runs import SweepOutcome
 from bufferlab.report.build import publish
-from bufferlab.results.page_traces import KeepTraces
+from bufferlab.results.keep_traces import KeepTraces
 from bufferlab.spec import Overrides, load
 
 Setting = str | int | float

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
 
 from bufferlab.results.check import MeasuredRun
 from bufferlab.results.metrics import Metric
 from bufferlab.stats.known_scatter import known_scatters, workloads
 
+_Point = TypeVar("_Point", bound=Hashable)
 #: The counts per unit of work whose scatter is known, each with the counter of its events.
 COUNTED = {"reads": "pages_read", "misses": "demand_misses", "page_gets": "page_gets", "read_bytes": "pages_read"}
 _WORK_DONE = {"new_order": "new_orders", "transaction": "transactions"}
 
 
-def deviations(points: Mapping[int, Sequence[MeasuredRun]], metric: Metric) -> dict[Hashable, float]:
+def deviations(points: Mapping[_Point, Sequence[MeasuredRun]], metric: Metric) -> dict[Hashable, float]:
     """Return the standard deviation of one run's value by point, in the metric's unit.
 
     Empty where nothing is known: of other metrics, of other workloads, and of numbers that nobody measured.

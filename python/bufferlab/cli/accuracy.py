@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bufferlab.cli.options import common
-from bufferlab.cli.output import print_json, put, write
+from bufferlab.cli.output import beginning, print_json, put, write
 from bufferlab.registry import open_sweep
 
 
@@ -27,11 +27,12 @@ def command(measured: Path, predicted: Path, html: Path | None, svg: Path | None
     \b
       bufferlab accuracy runs/buffer-size-20260101-120000 runs/buffer-size-20260101-130000
     """
-    from bufferlab.report import accuracy_page, terminal
-    from bufferlab.report.accuracy import accuracy
+    with beginning("reading both sweeps"):
+        from bufferlab.report import accuracy_page, terminal
+        from bufferlab.report.accuracy import accuracy
 
-    found = accuracy(open_sweep(measured), open_sweep(predicted))
-    report = accuracy_page.as_report(found)
+        found = accuracy(open_sweep(measured), open_sweep(predicted))
+        report = accuracy_page.as_report(found)
     if html:
         from bufferlab.report.html import render_html
 

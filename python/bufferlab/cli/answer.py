@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bufferlab.cli.output import draw, print_json, put, say
+from bufferlab.cli.output import beginning, draw, print_json, put, say
 from bufferlab.results.store import SweepFolder
 
 if TYPE_CHECKING:
@@ -17,9 +17,10 @@ _WIDTH_WITHOUT_TERMINAL = 110
 
 def show_answer(folder: SweepFolder, as_json: bool, document: Callable[[SweepFolder], Any] | None = None) -> None:
     """Write every form of the report to the sweep's folder, and print the answer: `document` in place of its JSON."""
-    from bufferlab.report.build import publish
+    with beginning("making the report"):
+        from bufferlab.report.build import publish
 
-    built = publish(folder)
+        built = publish(folder)
     if as_json and document:
         print_json(document(folder))
     else:

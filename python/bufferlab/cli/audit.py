@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bufferlab.cli.options import Grouped, common
-from bufferlab.cli.output import draw, print_json, say, write
+from bufferlab.cli.output import beginning, draw, print_json, say, write
 from bufferlab.errors import EXIT_RULE_BROKEN, SpecError
 
 _WIDTH_WITHOUT_TERMINAL = 120
@@ -55,10 +55,11 @@ def command(
       bufferlab audit tpcc.log
       bufferlab audit 4k.tpcc.log 4k.status.txt 4k.iostat.txt --html audit.html
     """
-    from bufferlab import audit as door
+    with beginning("reading the files"):
+        from bufferlab import audit as door
 
-    wanted = _rules(failing, door.RULE_NAMES)
-    audit = door.audit_files(files)
+        wanted = _rules(failing, door.RULE_NAMES)
+        audit = door.audit_files(files)
     for problem in audit.unrecognised:
         say(f"{problem.where}: {problem.what}")
     if html:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bufferlab.cli.options import Grouped, common
-from bufferlab.cli.output import draw, print_json, write
+from bufferlab.cli.output import beginning, draw, print_json, write
 from bufferlab.errors import EXIT_RULE_BROKEN, SpecError
 from bufferlab.registry import open_sweep
 
@@ -63,24 +63,25 @@ def command(
       bufferlab compare runs/buffer-size-20260101-120000 --between pool_size=10% pool_size=20%
       bufferlab compare runs/before runs/after --fail-if "reads_per_new_order worse 5%"
     """
-    from bufferlab.report.compare_metrics import compare_sides
-    from bufferlab.report.compare_rules import parse
-    from bufferlab.report.compare_sides import of_one_folder, of_two_folders
+    with beginning("reading the sweeps"):
+        from bufferlab.report.compare_metrics import compare_sides
+        from bufferlab.report.compare_rules import parse
+        from bufferlab.report.compare_sides import of_one_folder, of_two_folders
 
-    if (b is None) == (between is None):
-        raise SpecError(
-            "compare takes two sweep folders, or one and --between",
-            "arguments A, B and --between",
-            "see `bufferlab compare --help`",
-        )
-    asked = [parse(rule) for rule in rules]
-    first = open_sweep(a)
-    if between:
-        sides = of_one_folder(first, *between)
-    else:
-        assert b is not None
-        sides = of_two_folders(first, open_sweep(b))
-    compared = compare_sides(sides, force=force, rules=asked)
+        if (b is None) == (between is None):
+            raise SpecError(
+                "compare takes two sweep folders, or one and --between",
+                "arguments A, B and --between",
+                "see `bufferlab compare --help`",
+            )
+        asked = [parse(rule) for rule in rules]
+        first = open_sweep(a)
+        if between:
+            sides = of_one_folder(first, *between)
+        else:
+            assert b is not None
+            sides = of_two_folders(first, open_sweep(b))
+        compared = compare_sides(sides, force=force, rules=asked)
     code = EXIT_RULE_BROKEN if any(judged.outcome == "broken" for judged in compared.rules) else 0
     if html or md:
         from bufferlab.report.compare_page import as_report

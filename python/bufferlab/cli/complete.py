@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def experiments(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return the built-in experiments that begin like this; files are completed too."""
-    from bufferlab.spec import builtin_experiments
+    from bufferlab.catalog import builtin_experiments
 
     return [*_beginning(builtin_experiments(), typed), CompletionItem(typed, type="file")]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bufferlab.cli.options import Grouped, common
-from bufferlab.cli.output import print_json, put, say, write
+from bufferlab.cli.output import beginning, print_json, put, say, write
 from bufferlab.cli.progress import progress
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.units import GIB, UnitError, parse_bytes, parse_duration, parse_size
@@ -82,10 +82,11 @@ def command(
       bufferlab curve accesses.csv --model innodb57 --set lru_scan_depth=100
       bufferlab curve accesses.csv --html curve.html --to oraclegeneral accesses.oracleGeneral
     """
-    from bufferlab.report import curve_page, terminal
-    from bufferlab.traces import files, page_trace
-    from bufferlab.traces.curve import curve, misses_of_objects
-    from bufferlab.traces.text import parse_columns
+    with beginning("reading the accesses"):
+        from bufferlab.report import curve_page, terminal
+        from bufferlab.traces import files, page_trace
+        from bufferlab.traces.curve import curve, misses_of_objects
+        from bufferlab.traces.text import parse_columns
 
     window_s = _window(window)
     given_bytes = _page_size(page_size)

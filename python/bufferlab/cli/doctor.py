@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from bufferlab import __version__
+from bufferlab import __version__, catalog
 from bufferlab.cli.options import common, data_dir, refuse_password
 from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
@@ -36,6 +36,8 @@ from bufferlab.units import format_bytes
 
 _ENOUGH_BYTES = 2 << 30
 """The bytes of a default sweep's databases, copy and results, with room to spare."""
+_WIDTHS = (len("ok"), len("engine postgres"), len("page-trace mariadb-10.11"))
+"""The columns before the finding: each line is printed before the others are known."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +70,8 @@ def command(data_dir: Path | None, forget_mark: str | None, as_json: bool, debug
     if forget_mark is not None:
         return _forget_mark(forget_mark, as_json=as_json)
     directory = storage.data_directory(data_dir, Path.cwd())
-    findings = [
-        *_host(),
-        *_left_changed(),
-        *_directories(directory),
-        *_left_over(directory),
-        *_device(directory),
-        *_engines(directory),
-        *_probes(directory),
-    ]
+    each = _findings(directory)
+    findings = list(each if as_json else _told(each))
     lacking = [finding for finding in findings if finding.needed and not finding.ok]
     if as_json:
         print_json(
@@ -87,7 +82,7 @@ def command(data_dir: Path | None, forget_mark: str | None, as_json: bool, debug
             }
         )
     else:
-        put(runnable(f"{_text(findings)}\n\n{_conclusion(lacking)}"))
+        put(runnable(f"\n{_conclusion(lacking)}"))
     return 3 if lacking else 0
 
 
@@ -104,6 +99,30 @@ def _forget_mark(url: str, *, as_json: bool) -> int:
     else:
         put(f"forgotten, and nothing put back: {record}" if record else "there was no record of changed settings")
     return 0
+
+
+def _findings(directory: Path) -> Iterable[Finding]:
+    yield from _host()
+    yield from _left_changed()
+    yield from _directories(directory)
+    yield from _left_over(directory)
+    yield from _device(directory)
+    yield from _engines(directory)
+    yield from _probes(directory)
+
+
+def _told(findings: Iterable[Finding]) -> Iterable[Finding]:
+    """Print each finding as soon as it is there, because servers take seconds to look at; yield it again."""
+    put(_line("", "what", "", "found"))
+    for finding in findings:
+        state = "ok" if finding.ok else ("NO" if finding.needed else "no")
+        detail = finding.detail + (f" -> {finding.hint}" if finding.hint else "")
+        put(runnable(_line(state, finding.subject, finding.name, detail)))
+        yield finding
+
+
+def _line(*cells: str) -> str:
+    return columns([*(cell.ljust(width) for cell, width in zip(cells, _WIDTHS, strict=False)), cells[-1]], ())
 
 
 def _host() -> Iterable[Finding]:
@@ -125,11 +144,9 @@ def _host() -> Iterable[Finding]:
 
 
 def _experiments() -> Finding:
-    from bufferlab.spec.catalog import EXPERIMENTS, builtin_experiments  # `doctor --help` needs no schema.
-
-    found = len(builtin_experiments())
+    found = len(catalog.builtin_experiments())
     hint = None if found else "the installation is damaged: install bufferlab again"
-    return Finding("host", "experiments", found > 0, f"{found or 'none'} in {EXPERIMENTS}", hint)
+    return Finding("host", "experiments", found > 0, f"{found or 'none'} in {catalog.EXPERIMENTS}", hint)
 
 
 def _directories(directory: Path) -> Iterable[Finding]:
@@ -274,19 +291,6 @@ def _device_text(device: dict[str, Any]) -> str:
         return text
     disks = ", ".join(disk["name"] for disk in device["disks"]) or "no disk that can be seen"
     return f"{text}; {' on '.join(layers)} on {disks}"
-
-
-def _text(findings: list[Finding]) -> str:
-    rows = [
-        [
-            "ok" if finding.ok else ("NO" if finding.needed else "no"),
-            finding.subject,
-            finding.name,
-            finding.detail + (f" -> {finding.hint}" if finding.hint else ""),
-        ]
-        for finding in findings
-    ]
-    return columns(("", "what", "", "found"), rows)
 
 
 def _conclusion(lacking: list[Finding]) -> str:

@@ -11,7 +11,7 @@ import click
 
 from bufferlab.cli import complete
 from bufferlab.cli.options import common
-from bufferlab.cli.output import columns, print_json, put, say
+from bufferlab.cli.output import beginning, columns, print_json, put, say
 from bufferlab.engines.servers import families
 from bufferlab.engines.servers.builds import Build, Listed
 from bufferlab.errors import SpecError, runnable
@@ -24,7 +24,8 @@ def command(context: click.Context, as_json: bool, debug: bool) -> int:
     """List servers, on PATH or fetched, each with its version, or why it cannot be used."""
     if context.invoked_subcommand is not None:
         return 0
-    lines = families.listed()
+    with beginning("asking each server for its version"):
+        lines = families.listed()
     if as_json:
         print_json({"servers": [_as_dict(line) for line in lines]})
     else:

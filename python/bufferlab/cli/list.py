@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from bufferlab import catalog
 from bufferlab.cli.options import common
 from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
@@ -51,8 +52,9 @@ def command(kind: str | None, folder: Path | None, everything: bool, as_json: bo
     elif kind:
         put(_TEXT[kind](everything))
     else:
-        put("\n\n".join(_TEXT[name](everything) for name in KINDS if name != "metrics"))
-        put(runnable(f"\n{len(registry().everything())} metrics: bufferlab list metrics"))
+        for name in filter("metrics".__ne__, KINDS):
+            put(f"{_TEXT[name](everything)}\n")
+        put(runnable(f"{len(registry().everything())} metrics: bufferlab list metrics"))
     return 0
 
 
@@ -67,10 +69,10 @@ def _show_runs(folder: Path, as_json: bool) -> None:
 
 
 def _experiments(everything: bool) -> list[dict[str, Any]]:
-    from bufferlab.spec import builtin_experiments, load  # Only this list reads experiments.
+    from bufferlab.spec import load  # It loads the whole schema, for which the text has no use.
 
     found = []
-    for name, file in builtin_experiments().items():
+    for name, file in catalog.builtin_experiments().items():
         experiment = load(file)
         found.append(
             {
@@ -151,10 +153,7 @@ def _metrics(everything: bool) -> list[dict[str, Any]]:
 
 
 def _experiments_text(everything: bool) -> str:
-    rows = [
-        [row["name"], row["engine"], row["workload"], ", ".join(row["sweep"]), row["question"]]
-        for row in _experiments(everything)
-    ]
+    rows = [[head.name, head.engine, head.workload, ", ".join(head.sweep), head.question] for head in catalog.heads()]
     return columns(("experiment", "engine", "workload", "sweeps", "question"), rows)
 
 

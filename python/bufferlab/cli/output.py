@@ -6,7 +6,8 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,21 @@ def draw(renderable: RenderableType, width_without_terminal: int) -> None:
 def say(text: str) -> None:
     """Print words for the user, which are not part of the data, on standard error."""
     print(printable(runnable(text)), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def beginning(what: str) -> Iterator[None]:
+    """Context manager for the work before the first words: a terminal shows `what` until it ends.
+
+    Without a terminal it writes nothing.
+    """
+    shown = f"{what} ..." if sys.stderr.isatty() else ""
+    print(shown, end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        if shown:
+            print(f"\r{' ' * len(shown)}\r", end="", file=sys.stderr, flush=True)
 
 
 def write(path: Path, flag: str, text: str) -> None:

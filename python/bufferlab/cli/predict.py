@@ -10,7 +10,7 @@ import click
 
 from bufferlab.cli import complete
 from bufferlab.cli.options import Grouped, SettingValue, SettingValues, common, server_setting
-from bufferlab.cli.output import say
+from bufferlab.cli.output import beginning, say
 from bufferlab.errors import SpecError, interrupted_exit_code
 
 if TYPE_CHECKING:
@@ -84,12 +84,13 @@ def command(
       bufferlab predict runs/scan-depth-20260101-120000 --set pool_size=30% --sweep lru_scan_depth=100,400
       bufferlab predict buffer-size --engine mysql --server mysql-5.7 --set warehouses=100
     """
-    from bufferlab.cli.answer import show_answer
-    from bufferlab.cli.progress import progress
-    from bufferlab.execute.predicted_sweep import predict_sweep
-    from bufferlab.report import predicted
-    from bufferlab.results.store import PREDICTED_FROM
-    from bufferlab.spec import Overrides
+    with beginning("reading the run or experiment"):
+        from bufferlab.cli.answer import show_answer
+        from bufferlab.cli.progress import progress
+        from bufferlab.execute.predicted_sweep import predict_sweep
+        from bufferlab.report import predicted
+        from bufferlab.results.store import PREDICTED_FROM
+        from bufferlab.spec import Overrides
 
     given = Overrides(profile=profile, engine=engine, set_knobs=(*set_knobs, *server_setting(server)), seed=seed)
     overrides = replace(given, sweep=sweep)

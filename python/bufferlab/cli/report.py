@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from bufferlab.cli.options import Grouped, common, strict
-from bufferlab.cli.output import say
+from bufferlab.cli.output import beginning, say
 from bufferlab.cli.tpcc_format import TEXT, TPCC_MYSQL, print_tpcc, require_printable, tpcc_options
 from bufferlab.errors import RunFailed, SpecError
 from bufferlab.registry import open_sweep
@@ -48,7 +48,8 @@ def command(
 
     --format csv writes RUN/tables/*.csv and RUN/figures/*.csv alone, and prints their paths.
     """
-    from bufferlab.cli.answer import show_answer, strict_exit_code, write_reports, write_tables
+    with beginning("reading the sweep"):
+        from bufferlab.cli.answer import show_answer, strict_exit_code, write_reports, write_tables
 
     require_printable(form, as_json)
     if form != TEXT and (html or md):

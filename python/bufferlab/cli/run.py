@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import click
 
 from bufferlab.cli import complete
 from bufferlab.cli.options import Grouped, SettingValue, SettingValues, common, server_setting, strict
-from bufferlab.cli.output import say
+from bufferlab.cli.output import beginning, say
 from bufferlab.cli.tpcc_format import TPCC_MYSQL, require_printable, tpcc_options
 from bufferlab.errors import SpecError, interrupted_exit_code
+from bufferlab.results.keep_traces import KeepTraces
 
 if TYPE_CHECKING:
     from bufferlab.engines.behaviour import TraceWay
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from bufferlab.execute.probes.planned_traces import TraceWish
     from bufferlab.execute.sweep import SweepOptions
     from bufferlab.execute.sweep_runs import SweepOutcome
-    from bufferlab.results.page_traces import KeepTraces
     from bufferlab.spec import Experiment, Overrides
     from bufferlab.spec.merge import Profile
 
@@ -27,8 +27,6 @@ _DEFAULT_OUT = Path("runs")
 BLOCK_TRACE = "block-trace"
 PAGE_TRACE = "page-trace"
 PAGE_TRACE_UPROBES = "page-trace=uprobes"
-KEPT: tuple[KeepTraces, ...] = ("all", "one", "none")
-"""The values of KeepTraces, written again because its module loads the whole schema; a test compares them."""
 _LEAST_LIMIT_BYTES = 1 << 20
 
 _SECTIONS = {
@@ -113,7 +111,7 @@ _SECTIONS = {
 )
 @click.option(
     "--keep-traces",
-    type=click.Choice(KEPT),
+    type=click.Choice(get_args(KeepTraces)),
     help="The blocks of which page traces stay in the sweep's folder.  [default: one]",
 )
 @click.option(
@@ -182,25 +180,26 @@ def command(
       bufferlab run my.sql                           your own statements (docs/scripts.md)
       bufferlab run --resume runs/buffer-size-20260101-120000
     """
-    from bufferlab.spec import Overrides  # Not at the top: wrong usage and --help need no schema.
+    with beginning("reading the experiment"):
+        from bufferlab.spec import Overrides  # Not at the top: wrong usage and --help need no schema.
 
-    overrides = Overrides(
-        profile=profile,
-        engine=engine,
-        set_knobs=(*set_knobs, *server_setting(server)),
-        sweep=sweep,
-        repetitions=repetitions,
-        transactions=transactions,
-        duration=duration,
-        warehouses=warehouses,
-        connections=connections,
-        seed=seed,
-    )
-    wanted = _experiment(experiment, overrides, resume, out)
-    require_printable(form, as_json, wanted.workload.name)
-    blocks = _trace_asked(probes, trace_buffer, trace_steps)
-    wish = _page_trace_wish(probes, no_page_trace, trace_limit, keep_traces)
-    from bufferlab.execute.sweep import SweepOptions
+        overrides = Overrides(
+            profile=profile,
+            engine=engine,
+            set_knobs=(*set_knobs, *server_setting(server)),
+            sweep=sweep,
+            repetitions=repetitions,
+            transactions=transactions,
+            duration=duration,
+            warehouses=warehouses,
+            connections=connections,
+            seed=seed,
+        )
+        wanted = _experiment(experiment, overrides, resume, out)
+        require_printable(form, as_json, wanted.workload.name)
+        blocks = _trace_asked(probes, trace_buffer, trace_steps)
+        wish = _page_trace_wish(probes, no_page_trace, trace_limit, keep_traces)
+        from bufferlab.execute.sweep import SweepOptions  # After the mistakes: it loads the models too.
 
     options = SweepOptions(data_dir, share_device, allow_online_changes, (blocks,) if blocks else (), wish)
     if dry_run:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bufferlab import __version__
+from bufferlab.catalog import FILE_NAME
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import families
@@ -28,7 +29,6 @@ from bufferlab.models.predict import target
 from bufferlab.registry import registry
 from bufferlab.results.store import PREDICTED_FROM, SweepFolder
 from bufferlab.spec import Experiment, Overrides, load, to_toml
-from bufferlab.spec.catalog import FILE_NAME
 
 _RUN_S = 1.0
 """What a run takes before one has been timed."""

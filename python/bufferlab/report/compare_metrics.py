@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
+from bufferlab.chapter import known
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.errors import Problem, SpecError
 from bufferlab.report.compare_guard import objections, require_same_source, warnings
 from bufferlab.report.compare_rules import Rule, RuleJudged, judge, refuse
 from bufferlab.report.compare_sides import MatchedPoint, Sides
-from bufferlab.results.metrics import OF_LATENCIES, qualified
+from bufferlab.results.metrics import OF_LATENCIES, phase_of, qualified
 from bufferlab.stats.comparison import Compared, Match, Method, compare, method_for, single_level
 from bufferlab.stats.fit import Cell
 
@@ -119,9 +120,20 @@ def _compared(sides: Sides, metric: str, method: Method, level: float) -> list[t
         level=level,
         scale=sides.a.metric(metric).scale,
         context=_context(sides, metric),
+        known_scatter=_scatter(sides, metric),
     )
     by_place = {found.name: found for found in judged.compared}
     return [(match, by_place.get(match.place)) for match in sides.matched]
+
+
+def _scatter(sides: Sides, metric: str) -> dict[Hashable, float]:
+    """Return the known scatter of one run's value, by side and place; nothing is known of phases."""
+    if phase_of(metric)[0]:
+        return {}
+    runs = {
+        (name, match.place): point.ok for match in sides.matched for name, point in zip("ab", match.both, strict=True)
+    }
+    return known.deviations(runs, sides.a.metric(metric))
 
 
 def _family(sides: Sides, metric: str) -> str:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bufferlab.chapter import words
+from bufferlab.chapter import known, words
 from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.registry import declared
 from bufferlab.report.compare_metrics import MetricCompared, SidesCompared
 from bufferlab.results.metrics import phase_of
 from bufferlab.stats.comparison import Compared
+from bufferlab.stats.known_scatter import CLAIM_TIMES, source
 from bufferlab.stats.verdict import Verdict
 
 _HOW = {"paired": "paired by block", "welch": "Welch's test"}
 #: What stands for the smallest change that would have been found where that is beyond all use.
 _TOO_MUCH = "more than 100 times"
+_JUDGED = ("different", "not_distinguishable")
 _FOUND = {"rises": "higher", "falls": "lower"}
 
 
@@ -53,6 +55,12 @@ def limits(compared: SidesCompared) -> list[str]:
         found.append("The sides do not share their seeds: what other transactions would change is in the intervals.")
     unclaimed = {figure.reason for figure in compared.figures if figure.outcome == "not_claimed" and figure.unclaimed}
     found += [f"Rates and writes are not claimed: {reason}." for reason in sorted(filter(None, unclaimed))]
+    if _rests_on_known(compared):
+        found.append(
+            "So few runs do not tell how much another would differ. A change of a count is claimed where it is more "
+            f"than {CLAIM_TIMES:g} times what two runs differ by: {source()} told that, not these sweeps. Nothing is "
+            "known so of times and of phases. --repetitions 5 tells the sweeps' own scatter."
+        )
     found.append(
         f"The intervals of {_title(compared.headline)} hold together at 95 % for all settings; so do those of the "
         "other figures that the workload names, and those of CPU and latencies beside them."
@@ -131,8 +139,10 @@ def _caption(compared: SidesCompared) -> str:
         f" Not claimed ({why}): {words.listing([_with_detectable(compared, *each) for each in of_reason.items()])}."
         for why, of_reason in reasons.items()
     )
-    said = "Detectable, and in brackets: the change found in four such comparisons of five"
-    return f"{how} n: runs of each side. {said}.{left}"
+    said = "Detectable, and in brackets: the change found in four such comparisons of five."
+    if _rests_on_known(compared):
+        said += f" With one or two runs a side, intervals of counts are {CLAIM_TIMES:g} times what two runs differ by."
+    return f"{how} n: runs of each side. {said}{left}"
 
 
 def _with_detectable(compared: SidesCompared, metric: str, detectable: float | None) -> str:
@@ -239,10 +249,32 @@ def _largest(figures: Sequence[MetricCompared]) -> str:
 def _basis(compared: SidesCompared, figures: Sequence[MetricCompared]) -> str:
     found = [figure.found for figure in figures if figure.found]
     n = _n_text(min(one.n_a for one in found), min(one.n_b for one in found)) if found else "n = 0"
-    if not any(figure.outcome in ("different", "not_distinguishable") for figure in figures):
+    if not any(figure.outcome in _JUDGED for figure in figures):
         return n
+    if by_known := _by_known(figures):
+        return f"{n}; {by_known}"
     together = " that hold together" if len(figures) > 1 else ""
     return f"95 % intervals{together}, {_HOW[compared.method]}, {n}"
+
+
+def _rests_on_known(compared: SidesCompared) -> bool:
+    return any(figure.found.verdict.estimate.times is not None for figure in compared.figures if figure.found)
+
+
+def _by_known(figures: Sequence[MetricCompared]) -> str:
+    """Return what the claims rest on where that is the known scatter of a count; "" where the runs tell their own."""
+    judged = [figure.found.verdict.estimate for figure in figures if figure.found and figure.outcome in _JUDGED]
+    times = [estimate.times for estimate in judged if estimate.times is not None]
+    differ = "what two runs of this metric differ by"
+    if not times:
+        return ""
+    if len(times) < len(judged):
+        return f"95 % intervals, or {CLAIM_TIMES:g} times {differ}"
+    n = known.runs(declared(figures[0].metric))
+    if len(times) == 1:
+        shown = f"{times[0]:.0f}" if times[0] >= 10 else f"{times[0]:.1f}"
+        return f"the change is {shown} times {differ}, n = {n}"
+    return f"changes of more than {CLAIM_TIMES:g} times {differ}, n = {n}, are claimed"
 
 
 def _n_text(n_a: int, n_b: int) -> str:

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-KeepTraces = Literal["all", "one", "none"]
-"""The blocks of a sweep whose page traces stay in its folder."""
+from bufferlab.results.keep_traces import KeepTraces
 
 #: A stored table refuses unknown fields: a misspelt field must not be lost silently.
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)

@@ -11,11 +11,11 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from bufferlab.catalog import find_experiment
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import KnobKind
-from bufferlab.spec.catalog import find_experiment
 from bufferlab.spec.experiment import Experiment, Phase
 from bufferlab.spec.lines import KeyPath, key_lines
 from bufferlab.spec.merge import ENGINES, NOT_SETTINGS, PROFILES, Merged, Overrides, merge

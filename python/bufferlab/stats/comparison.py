@@ -2,14 +2,17 @@
 
 If the runs of both sides share their keys (the seed of a block) they are paired, and the fit of `fit.py` removes
 the blocks' effects. Otherwise Welch's test compares them (Biometrika 34, 1947), with Satterthwaite's degrees of
-freedom. Knows neither files nor metrics. The caller decides how many comparisons hold together, by the level it gives
-a single one.
+freedom. One or two runs a side tell no noise, or hardly any: where the caller knows how much a run scatters
+(`known_scatter`), a change is claimed by that, as `fit.py` does, if the runs of each side do not speak against it.
+Knows neither files nor metrics. The caller decides how many comparisons hold together, by the level it gives a single
+one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -17,13 +20,16 @@ import numpy.typing as npt
 
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Cell, Fit, Scale, fit, same_numbers
-from bufferlab.stats.verdict import Direction, Verdict, judge
+from bufferlab.stats.known_scatter import CLAIM_TIMES, DOUBT_TIMES
+from bufferlab.stats.verdict import Verdict, direction_of, judge
 
 Array = npt.NDArray[np.float64]
 Method = Literal["paired", "welch"]
 Keyed = tuple[Hashable, float]
 
 POWER = 0.8
+#: So many runs a side hardly tell their own noise.
+_FEW = 2
 #: Fewer shared keys than this give a paired comparison no noise to estimate.
 MIN_SHARED = 2
 _ONE_RUN = "one run on a side: nothing says how much another would differ"
@@ -84,12 +90,14 @@ def compare(
     level: float,
     scale: Scale = "log",
     context: Sequence[Cell] = (),
+    known_scatter: Mapping[Hashable, float] | None = None,
 ) -> Comparison:
     """Compare the two sides at every match; `level` is that of a single comparison (see `single_level`).
 
-    `context` holds further (point, key, value) rows of the same sweep, which help to estimate the noise. The results
-    are ratios if every value is above zero (values of identical matches may be zero). They are differences otherwise,
-    and if `scale` is linear. Raise ValueError for a match with an empty side.
+    `context` holds further (point, key, value) rows of the same sweep, which help to estimate the noise.
+    `known_scatter` is the standard deviation of one run's value, where it is known before, by ("a" or "b", the match's
+    name). The results are ratios if every value is above zero (values of identical matches may be zero). They are
+    differences otherwise, and if `scale` is linear. Raise ValueError for a match with an empty side.
     """
     if not all(match.a and match.b for match in matches):
         raise ValueError("a match needs a run on each side")
@@ -97,7 +105,8 @@ def compare(
     rest = [match for match in matches if match.name not in same]
     values = [value for match in rest for _, value in (*match.a, *match.b)]
     chosen: Scale = "log" if scale == "log" and all(value > 0 for value in values) else "linear"
-    fitted = _fit(rest, level, chosen, context) if method == "paired" and rest else None
+    known = known_scatter or {}
+    fitted = _fit(rest, level, chosen, context, known) if method == "paired" and rest else None
     found = []
     for match in matches:
         if match.name in same:
@@ -105,7 +114,7 @@ def compare(
         elif fitted is not None:
             verdict = judge(fitted, ("a", match.name), ("b", match.name))
         else:
-            verdict = _welch(match, level, chosen)
+            verdict = _welch(match, level, chosen, known)
         centre: Scale = "linear" if match.name in same else chosen
         means = [_mean([value for _, value in side], centre) for side in (match.a, match.b)]
         found.append(Compared(match.name, verdict, means[0], means[1], len(match.a), len(match.b)))
@@ -118,7 +127,9 @@ def _shares(match: Match) -> bool:
     return len(of_a & of_b) >= max(min(MIN_SHARED, fewest), fewest / 2)
 
 
-def _fit(matches: Sequence[Match], level: float, scale: Scale, context: Sequence[Cell]) -> Fit:
+def _fit(
+    matches: Sequence[Match], level: float, scale: Scale, context: Sequence[Cell], known: Mapping[Hashable, float]
+) -> Fit:
     cells: list[Cell] = [
         ((side, match.name), key, value)
         for match in matches
@@ -130,36 +141,64 @@ def _fit(matches: Sequence[Match], level: float, scale: Scale, context: Sequence
     together = level ** len(pairs)
     blocks = {key for _, key, _ in cells}
     around = [cell for cell in context if cell[1] in blocks and (scale == "linear" or cell[2] > 0)]
-    return fit([*cells, *around], comparisons=pairs, scale=scale, level=together)
+    quiet = {match.name for match in matches if _known_error(match, scale, known) is not None}
+    scatter = {(side, name): known[side, name] for side in "ab" for name in quiet}
+    return fit([*cells, *around], comparisons=pairs, scale=scale, level=together, known_scatter=scatter)
 
 
 def _same(match: Match, scale: Scale) -> Verdict:
     still = 1.0 if scale == "log" else 0.0
     n = min(len(match.a), len(match.b))
     estimate = Estimate(still, None, None, n, note=_IDENTICAL, identical=True)
-    return _verdict(match, "identical", estimate, scale, None)
+    return _verdict(match, estimate, scale, None)
 
 
-def _welch(match: Match, level: float, scale: Scale) -> Verdict:
-    a, b = (_scaled([value for _, value in side], scale) for side in (match.a, match.b))
+def _welch(match: Match, level: float, scale: Scale, scatter: Mapping[Hashable, float]) -> Verdict:
+    a, b = sides = [_scaled([value for _, value in side], scale) for side in (match.a, match.b)]
     n, change = min(len(a), len(b)), float(b.mean() - a.mean())
+    known = _known_error(match, scale, scatter)
     if n < 2:
-        return _verdict(match, "no_interval", Estimate(_back(change, scale), None, None, n, note=_ONE_RUN), scale, None)
-    parts = [(_variance(side) / len(side), len(side) - 1) for side in (a, b)]
+        return _by_known(match, change, n, scale, known, _ONE_RUN)
+    parts = [(_variance(side) / len(side), len(side) - 1) for side in sides]
     error = sum(part for part, _ in parts) ** 0.5
     if error == 0:
-        note = Estimate(_back(change, scale), None, None, n, note=_NO_NOISE)
-        return _verdict(match, "no_interval", note, scale, None)
+        return _by_known(match, change, n, scale, known, _NO_NOISE)
     df = error**4 / sum(part**2 / free for part, free in parts)
     quantile = _t(1 - (1 - level) / 2, df)
+    if known is not None and n == _FEW and quantile * error >= CLAIM_TIMES * known:
+        return _by_known(match, change, n, scale, max(known, error), _NO_NOISE)
     low, high = change - quantile * error, change + quantile * error
     estimate = Estimate(_back(change, scale), _back(low, scale), _back(high, scale), n, df)
-    direction: Direction = "falls" if high < 0 else "rises" if low > 0 else "not_resolved"
-    return _verdict(match, direction, estimate, scale, _back((quantile + _t(POWER, df)) * error, scale))
+    return _verdict(match, estimate, scale, _back((quantile + _t(POWER, df)) * error, scale))
 
 
-def _verdict(match: Match, direction: Direction, estimate: Estimate, scale: Scale, detectable: float | None) -> Verdict:
+def _known_error(match: Match, scale: Scale, scatter: Mapping[Hashable, float]) -> float | None:
+    """Return the error of a change by the known scatter; None where it is not known, or the runs speak against it."""
+    parts = []
+    for name, side in (("a", match.a), ("b", match.b)):
+        deviation, values = scatter.get((name, match.name)), [value for _, value in side]
+        if deviation is None:
+            return None
+        if scale == "log":
+            deviation /= float(np.mean(values))
+        if len(values) > 1 and _variance(_scaled(values, scale)) ** 0.5 > DOUBT_TIMES * deviation:
+            return None
+        parts.append(deviation**2 / len(values))
+    return float(sum(parts) ** 0.5)
+
+
+def _by_known(match: Match, change: float, n: int, scale: Scale, known: float | None, why_not: str) -> Verdict:
+    """Return the verdict by the known scatter; without it there is no interval, for the reason `why_not`."""
+    if known is None:
+        return _verdict(match, Estimate(_back(change, scale), None, None, n, note=why_not), scale, None)
+    low, high = (_back(change + side * CLAIM_TIMES * known, scale) for side in (-1, 1))
+    estimate = Estimate(_back(change, scale), low, high, n, times=abs(change) / known)
+    return _verdict(match, estimate, scale, _back((CLAIM_TIMES + NormalDist().inv_cdf(POWER)) * known, scale))
+
+
+def _verdict(match: Match, estimate: Estimate, scale: Scale, detectable: float | None) -> Verdict:
     contrast: Literal["ratio", "difference"] = "ratio" if scale == "log" else "difference"
+    direction = direction_of(estimate, contrast)
     return Verdict(("a", match.name), ("b", match.name), direction, estimate, contrast, detectable)
 
 

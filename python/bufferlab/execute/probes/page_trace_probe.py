@@ -21,7 +21,8 @@ from bufferlab.errors import BufferlabError, Failure, SpecError
 from bufferlab.execute.host import tracefs_clean
 from bufferlab.execute.host.fingerprint import memory_bytes
 from bufferlab.execute.probes.command_line_probe import EndedRun
-from bufferlab.results.page_traces import KeepTraces, PageTrace, page_trace_words
+from bufferlab.results.keep_traces import KeepTraces
+from bufferlab.results.page_traces import PageTrace, page_trace_words
 from bufferlab.results.store import PAGE_TRACE_FILE, write_page_trace
 from bufferlab.units import GIB, format_bytes
 

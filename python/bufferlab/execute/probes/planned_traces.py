@@ -18,7 +18,8 @@ from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
 from bufferlab.plan import Plan
 from bufferlab.plan.grid import workload_of
 from bufferlab.registry import registry
-from bufferlab.results.page_traces import KeepTraces, PlannedTraces
+from bufferlab.results.keep_traces import KeepTraces
+from bufferlab.results.page_traces import PlannedTraces
 from bufferlab.results.schema import StoredPlan
 
 OFF = "BUFFERLAB_NO_PAGE_TRACE"

@@ -24,6 +24,9 @@ ROUNDED = "rounded by the server"
 _ROUNDING_RATIO = 0.02
 #: Seconds by which a window may exceed the duration asked for; a transaction that is begun ends first.
 _OVERRUN_SECONDS = 5.0
+#: The share of its transactions that a window may lack. Counts are told per transaction, and so few that are left out
+#: change them by less than two whole windows of one setting differ (0.85 %, stats/known_scatter.toml).
+_LACKING_SHARE = 0.01
 _RAN_THROUGH = "window_ran_through"
 
 
@@ -134,7 +137,10 @@ def _near(name: str, setting: StoredSetting, page_bytes: int) -> bool:
 
 
 def _window_complete(experiment: Experiment, measured: Measured, *, is_open: bool) -> IntegrityRow:
-    """Check that the window held all transactions asked for; in an open loop arrivals, of which some may be dropped."""
+    """Check that the window held the transactions asked for; in an open loop arrivals, of which some may be dropped.
+
+    A window that its time cap ended may lack a few: see _LACKING_SHARE.
+    """
     done, asked = measured.transactions, experiment.measure.transactions
     if asked is None:
         return _row("window_complete", True, f"{done:,} transactions in {measured.seconds:.1f} s, ended by time")
@@ -144,7 +150,7 @@ def _window_complete(experiment: Experiment, measured: Measured, *, is_open: boo
     if is_open and measured.seconds < cap_s:
         return _row("window_complete", True, f"{done:,} of {asked:,} arrivals served, the others dropped")
     detail = f"the time cap of {cap_s:g} s ended it after {done:,} of {asked:,} transactions"
-    return _row("window_complete", False, detail)
+    return _row("window_complete", asked - done <= _LACKING_SHARE * asked, detail)
 
 
 def _phases_complete(experiment: Experiment, done: Sequence[PhaseDone]) -> IntegrityRow:

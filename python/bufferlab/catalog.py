@@ -1,4 +1,4 @@
-"""Finds built-in experiments: the folders that hold an experiment.toml.
+"""Finds built-in experiments: the folders that hold an experiment.toml. It reads their heads and judges nothing.
 
 They stand in `experiments` inside the package. In a checkout that is a link to experiments/ at its root, so that a
 checkout runs its own.
@@ -6,19 +6,44 @@ checkout runs its own.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from bufferlab.errors import SpecError
+from bufferlab.texts import parse_toml
 
 #: The folder of the built-in experiments.
-EXPERIMENTS = (Path(__file__).parent.parent / "experiments").resolve()
+EXPERIMENTS = (Path(__file__).parent / "experiments").resolve()
 FILE_NAME = "experiment.toml"
 
 
 def builtin_experiments() -> dict[str, Path]:
     """Return the path of every built-in experiment's TOML, keyed by name."""
     return {file.parent.name: file for file in sorted(EXPERIMENTS.glob(f"*/{FILE_NAME}"))}
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a built-in experiment, as its TOML has it: quick to read, because it loads no schema."""
+
+    name: str
+    question: str
+    engine: str
+    workload: str
+    sweep: tuple[str, ...]
+    """The names of the settings that are swept."""
+
+
+def heads() -> list[Head]:
+    """Return the heads of all built-in experiments."""
+    found = []
+    for name, file in builtin_experiments().items():
+        table = parse_toml(file.read_text(encoding="utf-8"))
+        found.append(
+            Head(name, table["question"], table["engine"], table["workload"]["name"], tuple(table.get("sweep", ())))
+        )
+    return found
 
 
 def find_experiment(path_or_name: str) -> Path:
