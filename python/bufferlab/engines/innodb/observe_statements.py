@@ -8,15 +8,15 @@ without a digest (pfs_digest.cc, find_or_create_digest); none is evicted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from bufferlab.engines.servers.questions import NotTold, Question, Row, integer, text
+from bufferlab.engines.servers.questions import NotTold, Question, Refusal, Row, integer, text
 
 UNITS_PER_S = 1e12
 """Timers count picoseconds."""
 _TABLE = "performance_schema.events_statements_summary_by_digest"
 _SUBJECT = "what each statement does"
-_REMEDIES = {
+_REMEDIES: Mapping[Refusal, str] = {
     "rights": "GRANT SELECT ON performance_schema.* TO the account",
     "missing": "performance_schema = ON in the option file, and a restart of the server",
 }

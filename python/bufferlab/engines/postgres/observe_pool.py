@@ -7,14 +7,16 @@ the catalogue of its own database only.
 
 from __future__ import annotations
 
-from bufferlab.engines.servers.questions import Question, Row, text
+from collections.abc import Mapping
+
+from bufferlab.engines.servers.questions import Question, Refusal, Row, text
 
 MOST_BUFFERS = 131_072
 """Buffers up to which the full view is read without a confirmation: 1 GiB."""
 PAGE_S = 1e-6
 """Seconds for each buffer, the grouping included; measured by tests/real/test_observe_parts.py's servers."""
 
-_REMEDIES = {
+_REMEDIES: Mapping[Refusal, str] = {
     "rights": "GRANT pg_monitor TO the role",
     "missing": "CREATE EXTENSION pg_buffercache, in the database that is looked at (package postgresql-contrib)",
 }

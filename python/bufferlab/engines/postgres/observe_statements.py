@@ -8,9 +8,9 @@ the table is full (entry_dealloc), and come back with new counts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from bufferlab.engines.servers.questions import NotTold, Question, Row
+from bufferlab.engines.servers.questions import NotTold, Question, Refusal, Row
 from bufferlab.versions import numbers
 
 UNITS_PER_S = 1e3
@@ -18,7 +18,7 @@ UNITS_PER_S = 1e3
 _SUBJECT = "what each statement does"
 _LOAD = "shared_preload_libraries = 'pg_stat_statements' in postgresql.conf, a restart of the server, and " \
         "CREATE EXTENSION pg_stat_statements"  # fmt: skip
-_REMEDIES = {"rights": "GRANT pg_monitor TO the role", "missing": _LOAD}
+_REMEDIES: Mapping[Refusal, str] = {"rights": "GRANT pg_monitor TO the role", "missing": _LOAD}
 _OLDEST, _WITH_SINCE = (1, 9), (1, 11)
 _QUERY_ID = re.compile(r"-?[0-9]{1,20}")
 
