@@ -242,7 +242,7 @@ class Postgres:
 
 @pytest.fixture(
     scope="module",
-    params=["postgres-17", *(pytest.param(name, marks=SLOW) for name in ("postgres-15", "postgres-18"))],
+    params=["postgres-17", *(pytest.param(name, marks=SLOW) for name in ("postgres-15", "postgres-16", "postgres-18"))],
 )
 def database(request: pytest.FixtureRequest) -> Iterator[Postgres]:
     """A server with both extensions, a table of 4,096 rows, and roles that may look and that may not."""
