@@ -652,6 +652,58 @@ class Doctor(Printed):
     findings: list[DoctorFinding]
 
 
+class ObservedCost(Document):
+    statements: int
+    statement_s: float
+    """The time in our statements as we waited for them."""
+    processor_s: Number
+    """Of our session's thread at the server; null where it cannot be read from here."""
+    core_ratio: Number
+
+
+class ObservedEvent(Document):
+    t_s: float
+    kind: Literal["lost", "back", "restart", "failover", "reset", "wrap", "right"]
+    what: str
+
+
+class ObservedSecond(Document):
+    t_s: float
+    seconds: float
+    counts: dict[str, float]
+    """docs/observe.md says what each count is; a count that the server does not tell is missing."""
+    levels: dict[str, float]
+
+
+class Observed(Printed):
+    """`observe`."""
+
+    status: Literal["ok", "interrupted", "lost"]
+    server: str
+    engine: str
+    version: str
+    answer: str
+    seconds: float
+    per_second: dict[str, Number]
+    per_statement: dict[str, Number]
+    """Null where statements are not counted, or there were none."""
+    per_transaction: dict[str, Number]
+    transactions_are: Literal["transactions", "explicit commits"]
+    hit_ratio: Number
+    time_ratio: Number
+    """The share of statement time that reads take; null where it cannot be told."""
+    no_time: str | None
+    pool_begin: dict[str, float]
+    pool_end: dict[str, float] | None
+    not_told: dict[str, str]
+    device: str | None
+    no_device: str | None
+    page_cache_bytes: int | None
+    cost: ObservedCost
+    events: list[ObservedEvent]
+    rows: list[ObservedSecond]
+
+
 DOCUMENTS: dict[str, type[Printed]] = {
     "accuracy": Accuracy,
     "audit": Audit,
@@ -665,6 +717,7 @@ DOCUMENTS: dict[str, type[Printed]] = {
     "error": Error,
     "list": Listing,
     "list-runs": PastSweeps,
+    "observe": Observed,
     "predict": Prediction,
     "report": Report,
 }
