@@ -13,8 +13,11 @@ from bufferlab.engines.innodb import control as innodb_control
 from bufferlab.engines.postgres import control as postgres_control
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.observe import report, sentence
+from bufferlab.observe.digests import Digests
+from bufferlab.observe.host_side import HostWork
 from bufferlab.observe.look import Observation, Seen
 from bufferlab.observe.looker import Refused
+from bufferlab.observe.pool_contents import PoolContents
 from bufferlab.observe.session import Session, address_of, looker_of
 from bufferlab.observe.window import Row, Window
 from support import innodb, postgres
@@ -104,6 +107,13 @@ def test_counts_are_those_of_the_server_itself(mysql: tuple[PrivateServer, str])
     assert seen.begin.values["pool_size_bytes"] == 64 << 20
     assert seen.begin.why_not.keys() <= {"instances", "chunk_size"}
     assert seen.cost.core_ratio is not None, "the server is on this host"
+    host, contents, statements = seen.inside.host, seen.inside.contents, seen.inside.statements
+    assert isinstance(host, HostWork)
+    assert host.device is not None
+    assert isinstance(contents, PoolContents)
+    assert "bufferlab.filled" in {one.table for one in contents.objects}
+    assert isinstance(statements, Digests)
+    assert SELECTS in {one.calls for one in statements.statements if "filled" in one.text}
     assert seen.window.events == []
     assert "Per transaction" in str(report.as_report(seen))
 

@@ -675,6 +675,70 @@ class ObservedSecond(Document):
     levels: dict[str, float]
 
 
+class ObservedNotTold(Document):
+    why: str
+    remedy: str | None
+    refusal: Literal["rights", "missing", "slow"] | None
+
+
+class ObservedHost(Document):
+    """What the server and its device did, where the server is on this host."""
+
+    seconds: float
+    processor_cores: Number
+    read_bytes: int | None
+    device_read_bytes: int | None
+    device_write_bytes: int | None
+    page_cache_ratio: Number
+    device: dict[str, int] | None
+    why: str | None
+
+
+class ObservedObject(Document):
+    table: str
+    index: str | None
+    pages: int
+    share_ratio: float
+    dirty_pages: int
+    old_pages: int | None
+    cold_pages: int | None
+
+
+class ObservedPool(Document):
+    pages: int
+    seconds_foretold: float
+    objects: list[ObservedObject]
+
+
+class ObservedStatement(Document):
+    place: str | None
+    text: str
+    calls: int
+    seconds: float
+    rows_examined: int | None
+    rows_returned: int
+    hit_pages: int | None
+    read_pages: int | None
+    read_seconds: Number
+
+
+class ObservedStatements(Document):
+    statements: list[ObservedStatement]
+    calls: int
+    seconds: float
+    utility_calls: int
+    utility_seconds: float
+    monitoring_calls: int
+    monitoring_seconds: float
+    notes: list[str]
+
+
+class ObservedConfound(Document):
+    kind: str
+    sentence: str
+    seconds: Number
+
+
 class Observed(Printed):
     """`observe`."""
 
@@ -696,9 +760,11 @@ class Observed(Printed):
     pool_begin: dict[str, float]
     pool_end: dict[str, float] | None
     not_told: dict[str, str]
-    device: str | None
-    no_device: str | None
-    page_cache_bytes: int | None
+    host: ObservedHost | ObservedNotTold
+    pool_contents: ObservedPool | ObservedNotTold
+    statements: ObservedStatements | ObservedNotTold
+    confounds: list[ObservedConfound]
+    confounds_not_told: list[ObservedNotTold]
     cost: ObservedCost
     events: list[ObservedEvent]
     rows: list[ObservedSecond]

@@ -12,11 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.observe import prometheus, report, sentence
+from bufferlab.observe.confounds import Confound
+from bufferlab.observe.digests import Digests, Statement
+from bufferlab.observe.ends import Inside
 from bufferlab.observe.innodb import InnodbLooker
 from bufferlab.observe.look import Cost, Observation, Seen
 from bufferlab.observe.looker import Facts, Pool, Sample
+from bufferlab.observe.pool_contents import PoolContents, PoolObject
 from bufferlab.observe.postgres import PostgresLooker
 from bufferlab.observe.session import Session, address_of, greeting, looker_of
 from bufferlab.observe.window import Row, Window, grown
@@ -26,7 +32,7 @@ from bufferlab.report.html import render_html
 from support.fake_mysql import FakeMysql
 
 FACTS = Facts(
-    engine="MySQL",
+    flavour="mysql",
     version="9.7.4",
     numbers=(9, 7, 4),
     identity="a",
@@ -34,7 +40,10 @@ FACTS = Facts(
     pool_size_bytes=64 << 20,
     transactions="transaction",
     no_time="",
+    uptime_s=100.0,
 )
+
+STATEMENT = Statement("shop", "SELECT * FROM t WHERE a = ?", 7, 1.5, 70, 7, None, None, None)
 
 
 def sample(
@@ -56,7 +65,14 @@ def seen(totals: Mapping[str, float], facts: Facts = FACTS, seconds: float = 10.
     made.rows = [Row(seconds, seconds, dict(totals), {"dirty_pages": 5.0, "pool_pages": 100.0})]
     pool = Pool({"pool_pages": 100.0, "dirty_pages": 25.0, "pool_size_bytes": 64 << 20}, {"old_pages": "no right"})
     cost = Cost(20, 0.05, None, seconds)
-    return Seen("host:3306", facts, made, pool, pool, "whole", cost, "", "the server is elsewhere", None)
+    inside = Inside(
+        PoolContents(100, 0.1, (PoolObject("shop.orders", "PRIMARY", 75, 0.75, 5, 20),)),
+        Digests((STATEMENT,), 7, 1.5, 0, 0, 0, 0, ("a note",)),
+        (Confound("backup", "session 5 of root dumps a table", 12.0),),
+        (NotTold("which thread serves us", "GRANT it"),),
+        NotTold("the server is elsewhere"),
+    )
+    return Seen("host:3306", facts, made, pool, pool, "whole", cost, inside)
 
 
 # Growth.
@@ -157,12 +173,12 @@ def test_a_count_that_is_no_longer_told_keeps_its_own_seconds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "numbers", "misses"),
-    [("MySQL", (9, 7, 4), 95), ("MariaDB", (10, 4, 1), 95), ("MariaDB", (10, 11, 19), 75)],
+    ("flavour", "numbers", "misses"),
+    [("mysql", (9, 7, 4), 95), ("mariadb", (10, 4, 1), 95), ("mariadb", (10, 11, 19), 75)],
 )
-def test_a_miss_is_a_read_that_was_not_ahead(engine: str, numbers: tuple[int, ...], misses: int) -> None:
+def test_a_miss_is_a_read_that_was_not_ahead(flavour: Flavour, numbers: tuple[int, ...], misses: int) -> None:
     growth = {"reads_told": 100, "read_ahead_pages": 20, "random_read_ahead_pages": 5, "page_gets": 1000, "commits": 7}
-    facts = replace(FACTS, engine=engine, numbers=numbers, transactions="explicit commit")
+    facts = replace(FACTS, flavour=flavour, numbers=numbers, transactions="explicit commit")
     found = InnodbLooker().derive(growth, facts)
     assert found["misses"] == misses
     assert found["read_ahead_pages"] == 25
@@ -229,9 +245,14 @@ def test_the_report_shows_rates_shares_and_what_is_not_told() -> None:
     assert "hit ratio 99 %, which hides 100 misses a second" in text
     assert "25 %" in text, "the dirty share"
     assert "not told: no right" in text
+    assert "session 5 of root dumps a table" in text
+    assert "which thread serves us; GRANT it would let it" in text
+    assert "shop.orders" in text
     page = render_html(found, footer="made <here>")
     assert "made &lt;here&gt;" in page
     assert "<svg" in page
+    assert "SELECT * FROM t WHERE a = ?" in page
+    assert "There are no counts of the device: the server is elsewhere." in page
 
 
 def test_csv_has_a_line_for_each_second() -> None:

@@ -18,17 +18,19 @@ from bufferlab.units import UnitError, parse_duration
 
 if TYPE_CHECKING:
     from bufferlab.observe.look import Observation
+    from bufferlab.observe.looker import Facts
     from bufferlab.observe.window import Event, Row, Window
 
 _SHORTEST_S, _LONGEST_S = 2.0, 86_400.0
 _TEXT, _CSV = "text", "csv"
-_SECTIONS = {"What to look at": ("duration",), "Files to write": ("html", "prometheus", "form")}
+_SECTIONS = {"What to look at": ("duration", "look_inside"), "Files to write": ("html", "prometheus", "form")}
 """The options of the help's sections, by parameter."""
 
 
 @click.command("observe", cls=Grouped, sections=_SECTIONS)
 @click.argument("url", metavar="URL")
 @click.option("--duration", default="60s", show_default=True, metavar="TIME", help="How long to look: 90s, 10m, 1h.")
+@click.option("--look-inside", is_flag=True, help="Ask also a large pool who fills it, once its cost was confirmed.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with figures too.")
 @click.option(
     "--prometheus",
@@ -46,7 +48,14 @@ _SECTIONS = {"What to look at": ("duration",), "Files to write": ("html", "prome
 )
 @common
 def command(
-    url: str, duration: str, html: Path | None, prometheus: Path | None, form: str, as_json: bool, debug: bool
+    url: str,
+    duration: str,
+    look_inside: bool,
+    html: Path | None,
+    prometheus: Path | None,
+    form: str,
+    as_json: bool,
+    debug: bool,
 ) -> int:
     """Look at a MySQL, MariaDB or PostgreSQL server that runs: what its buffer pool misses, and whether that slows it.
 
@@ -72,8 +81,10 @@ def command(
     with Session(looker, address_of(url, looker)) as session, _shown(prometheus, session.address.server) as shown:
         observation = Observation(session, shown)
         shown.begin(observation)
+        if look_inside:
+            _confirm(observation.facts)
         with StopRequest() as stop:
-            seen = observation.run(seconds, stop)
+            seen = observation.run(seconds, stop, look_inside=look_inside)
     report = reports.as_report(seen)
     if html:
         from bufferlab.report.html import render_html
@@ -91,6 +102,22 @@ def command(
     if stop.signal_number is not None:
         return interrupted_exit_code(stop.signal_number)
     return 1 if seen.ended == "lost" or not seen.window.rows else 0
+
+
+def _confirm(facts: Facts) -> None:
+    """Tell what it costs to ask who fills the pool, and ask the user. Raises SpecError where nobody can be asked."""
+    from bufferlab.observe.looker import STATEMENT_SECONDS
+    from bufferlab.observe.pool_contents import foretell
+
+    foretold = foretell(facts.server, facts.pool_size_bytes // facts.page_size_bytes)
+    if foretold.within_limit:
+        return
+    if foretold.seconds > STATEMENT_SECONDS:
+        limit = f"a statement of ours may take {STATEMENT_SECONDS} s"
+        raise SpecError(f"{foretold.sentence}, and {limit}", "--look-inside", "leave it out")
+    if not sys.stdin.isatty():
+        raise SpecError(f"{foretold.sentence}, and nobody can confirm it", "--look-inside", "use it on a terminal")
+    click.confirm(f"{foretold.sentence}. Ask it once, at the end?", abort=True, err=True)
 
 
 def _seconds(text: str) -> float:

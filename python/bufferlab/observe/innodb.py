@@ -134,7 +134,7 @@ class InnodbLooker(Looker):
         is_mariadb = "mariadb" in version.lower()
         has_transactions, no_time = _instruments(query, told)
         return Facts(
-            engine="MariaDB" if is_mariadb else "MySQL",
+            flavour="mariadb" if is_mariadb else "mysql",
             version=version,
             numbers=tuple(map(int, re.findall(r"\d+", version)[:3])),
             identity="|".join(told.get(name, "") for name in _IDENTITY),
@@ -142,6 +142,7 @@ class InnodbLooker(Looker):
             pool_size_bytes=int(told["innodb_buffer_pool_size"]),
             transactions="transaction" if has_transactions else "explicit commit",
             no_time=no_time,
+            uptime_s=float(_pairs(query("SHOW GLOBAL STATUS LIKE 'Uptime'"))["uptime"]),
             thread=_thread(query, is_mariadb, told),
             data_directory=told.get("datadir"),
             settings=told,
@@ -170,7 +171,7 @@ class InnodbLooker(Looker):
         found: dict[str, float] = dict(grown)
         ahead, at_random = found.get("read_ahead_pages", 0), found.pop("random_read_ahead_pages", 0)
         # From MariaDB 10.5 on Innodb_buffer_pool_reads counts linear read-ahead too.
-        one_pool = facts.engine == "MariaDB" and facts.numbers >= (10, 5)
+        one_pool = facts.flavour == "mariadb" and facts.numbers >= (10, 5)
         found["misses"] = max(0, found.pop("reads_told", 0) - at_random - (ahead if one_pool else 0))
         found["read_ahead_pages"] = ahead + at_random
         if facts.transactions == "explicit commit":

@@ -1,6 +1,6 @@
 """Looks once a second until the time is over, a signal asks to stop, or the server refuses us; survives what happens.
 
-The report's material is `Seen`. `_ends` is the one place where the server is asked at the two ends of the observation.
+The report's material is `Seen`. What is asked at the two ends of the observation alone stands in `ends.py`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Protocol
 
+from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.observe import host
+from bufferlab.observe import host_side
+from bufferlab.observe.ends import Ends, Inside
+from bufferlab.observe.host_side import HostWork, Reading
 from bufferlab.observe.looker import Facts, Lost, Pool, Refused, Sample
 from bufferlab.observe.session import Session
 from bufferlab.observe.window import Event, Row, Window
 
 _INTERVAL_SECONDS = 1.0
 _NAP_SECONDS = 0.1
-_LOOPBACK = ("localhost", "::1")
 
 
 class Stop(Protocol):
@@ -70,11 +72,7 @@ class Seen:
     """None where the server could not be asked at the end."""
     ended: Literal["whole", "stopped", "lost"]
     cost: Cost
-    device: str
-    """The block device that the counts of the device are of; "" where there are none."""
-    no_device: str
-    """Why there are no counts of the device."""
-    page_cache_bytes: int | None
+    inside: Inside
 
 
 class Observation:
@@ -94,9 +92,9 @@ class Observation:
         self.facts = self._facts()
         self.window = Window(partial(self._derive), clock())
 
-    def run(self, seconds: float, stop: Stop) -> Seen:
-        """Look for so many seconds."""
-        begin = self._ends()
+    def run(self, seconds: float, stop: Stop, *, look_inside: bool = False) -> Seen:
+        """Look for so many seconds. With `look_inside` also large pools are asked once who fills them."""
+        ends = Ends(self._session.looker, self._session.query, self.facts, look_inside=look_inside)
         self._connected()
         # What the questions above cost the server is published before the first sample counts.
         with suppress(Refused):
@@ -121,16 +119,14 @@ class Observation:
             ended = "lost" if is_lost else "stopped" if stop.requested else "whole"
         statements = self._session.own_statements - statements
         cost = Cost(statements, self._session.own_seconds - own_seconds, self._processor_s, self._clock() - begun_s)
-        end = None
         if not is_lost:
             with suppress(Lost, Refused):
                 self._subtract_own()
-                end = self._ends()
-        is_here = self._device is not None
-        return Seen(
-            self._session.address.server, self.facts, self.window, begin, end, ended, cost,
-            self._device.name if self._device else "", self._no_device, host.page_cache_bytes() if is_here else None,
-        )  # fmt: skip
+        try:
+            inside = ends.finish(self.facts, self._host_work(), is_lost=is_lost)
+        except Lost:
+            inside = ends.finish(self.facts, self._host_work(), is_lost=True)
+        return Seen(self._session.address.server, self.facts, self.window, ends.begin, ends.end, ended, cost, inside)
 
     def _facts(self) -> Facts:
         session = self._session
@@ -138,28 +134,37 @@ class Observation:
             facts = session.looker.facts(session.query)
         except (Refused, Lost) as error:
             raise EnvironmentLackingError(f"the server cannot be looked at: {error}", session.address.server) from error
-        is_local = session.address.socket is not None or _is_loopback(session.address.host)
-        self._is_here = is_local and host.is_server_thread(facts.thread)
-        self._device, self._no_device = None, "the server's processes are not seen on this host"
-        if self._is_here:
-            try:
-                self._device = host.Device(facts.data_directory or "")
-            except (OSError, ValueError):
-                self._no_device = "the data directory, or its block device, is not seen from here"
+        elsewhere = NotTold("the server does not tell which thread serves our session")
+        self._pid = elsewhere if facts.thread is None else host_side.server_pid(facts.thread, facts.uptime_s)
         return facts
 
     def _derive(self, grown: dict[str, int]) -> dict[str, float]:
         return self._session.looker.derive(grown, self.facts)
 
-    def _ends(self) -> Pool:
-        """Ask what is asked at both ends of the observation and at no other time."""
-        return self._session.looker.pool(self._session.query, self.facts)
-
     def _connected(self) -> None:
         """Hear that the session is connected: to which server, and what our thread and statements have used so far."""
         self.window.connected(self._clock(), self.facts.identity)
         self._own = dict(self._session.looker.own_total(self._session.query))
-        self._processor_last_s = host.processor_s(self.facts.thread) if self._is_here else None
+        self._processor_last_s = self._thread_s()
+        self._reading = self._read()
+
+    def _thread_s(self) -> float | None:
+        """Return the processor time of our session's thread, if the server is on this host."""
+        if isinstance(self._pid, NotTold) or self.facts.thread is None:
+            return None
+        return host_side.thread_processor_s(self.facts.thread)
+
+    def _read(self) -> Reading | None:
+        return None if isinstance(self._pid, NotTold) else host_side.read(self._pid, self.facts.data_directory)
+
+    def _host_work(self) -> HostWork | NotTold:
+        """Return what the server and its device did since we connected, if the server is on this host."""
+        if isinstance(self._pid, NotTold):
+            return self._pid
+        last = self._read()
+        assert self._reading
+        assert last
+        return host_side.between(self._reading, last)
 
     def _step(self, was_lost: bool) -> bool:
         """Take one sample, after connecting again if need be; return whether the server answered."""
@@ -187,12 +192,13 @@ class Observation:
     def _sample(self) -> Sample:
         session = self._session
         sample = session.looker.sample(session.query, self.facts, self._clock(), lambda: session.own_statements)
-        if self._is_here and (now_s := host.processor_s(self.facts.thread)) is not None:
+        if (now_s := self._thread_s()) is not None:
             used_s = now_s - self._processor_last_s if self._processor_last_s is not None else 0.0
             self._processor_s, self._processor_last_s = (self._processor_s or 0.0) + max(0.0, used_s), now_s
-        if self._device:
-            with suppress(OSError):
-                sample = replace(sample, counters={**sample.counters, **self._device.read()})
+        if isinstance(self._pid, int) and self.facts.data_directory:
+            device = host_side.device_counters(self.facts.data_directory, self._pid) or {}
+            named = {f"device_{name}": count for name, count in device.items()}
+            sample = replace(sample, counters={**sample.counters, **named})
         return sample
 
     def _subtract_own(self) -> None:
@@ -209,7 +215,3 @@ class Observation:
     def _wait(self, until_s: float, stop: Stop) -> None:
         while not stop.requested and (left_s := until_s - self._clock()) > 0:
             self._sleep(min(left_s, _NAP_SECONDS))
-
-
-def _is_loopback(name: str) -> bool:
-    return name in _LOOPBACK or name.startswith("127.")

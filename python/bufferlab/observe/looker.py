@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.existing.address import Address, Form
+from bufferlab.engines.servers.questions import Server
 
 NAME = "bufferlab-observe"
 """The name of our sessions at the server (program_name, application_name)."""
@@ -34,8 +36,7 @@ class Lost(Exception):
 class Facts:
     """What a server tells once, when it is connected to."""
 
-    engine: str
-    """The flavour, as people write it: MySQL, MariaDB, PostgreSQL."""
+    flavour: Flavour
     version: str
     numbers: tuple[int, ...]
     """The version's first numbers."""
@@ -47,10 +48,22 @@ class Facts:
     """Of what `transactions` is the number: "transaction", or "explicit commit"."""
     no_time: str
     """Why the time of reads cannot be told, with the line that would let it; empty where it can."""
+    uptime_s: float
+    """The age of the server when it told this."""
     thread: int | None = None
     """The number of our session's thread or process at the server's host; None where it is not told."""
     data_directory: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def engine(self) -> str:
+        """The flavour, as people write it."""
+        return {"mysql": "MySQL", "mariadb": "MariaDB", "postgres": "PostgreSQL"}[self.flavour]
+
+    @property
+    def server(self) -> Server:
+        """The server, as questions to it want it."""
+        return Server(self.flavour, self.version)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ current_setting('block_size')::bigint AS page_size, pg_backend_pid() AS pid,
 (SELECT setting::bigint FROM pg_settings WHERE name = 'shared_buffers') AS pool_pages,
 (SELECT setting::bigint * 1048576 FROM pg_settings WHERE name = 'max_wal_size') AS max_wal_size,
 current_setting('track_io_timing') AS io_timing, current_setting('track_activities') AS activities,
-current_setting('track_counts') AS counts"""
+current_setting('track_counts') AS counts,
+extract(epoch FROM now() - pg_postmaster_start_time()) AS uptime_s"""
 _LOG_AGE = """\
 SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END
 - redo_lsn)::bigint AS value FROM pg_control_checkpoint()"""
@@ -93,7 +94,7 @@ class PostgresLooker(Looker):
             data_directory = str(query("SELECT current_setting('data_directory') AS value")[0]["value"])
         major = told["number"] // 10_000
         facts = Facts(
-            engine="PostgreSQL",
+            flavour="postgres",
             version=str(told["version"]),
             numbers=(major, told["number"] % 10_000),
             identity=identity,
@@ -101,6 +102,7 @@ class PostgresLooker(Looker):
             pool_size_bytes=int(told["pool_pages"]) * page_size,
             transactions="transaction",
             no_time="" if told["io_timing"] == "on" and told["activities"] == "on" else _NO_TIME,
+            uptime_s=float(told["uptime_s"]),
             thread=int(told["pid"]),
             data_directory=data_directory,
             settings={"max_wal_size_bytes": str(told["max_wal_size"] or 0)},

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Banner, Column, Figure, Row, Section, Table, TimePlot, Trace
+from bufferlab.engines.servers.questions import NotTold
 from bufferlab.observe import sentence
+from bufferlab.observe.inside_tables import inside_sections
 from bufferlab.observe.look import Cost, Seen
 from bufferlab.observe.window import Window
 from bufferlab.report.document import Report, stamped
@@ -120,9 +123,11 @@ def as_json(seen: Seen) -> dict[str, Any]:
         "pool_begin": dict(seen.begin.values),
         "pool_end": dict(seen.end.values) if seen.end else None,
         "not_told": {**seen.begin.why_not, **(seen.end.why_not if seen.end else {})},
-        "device": seen.device or None,
-        "no_device": None if seen.device else seen.no_device,
-        "page_cache_bytes": seen.page_cache_bytes,
+        "host": asdict(seen.inside.host),
+        "pool_contents": asdict(seen.inside.contents),
+        "statements": asdict(seen.inside.statements),
+        "confounds": [asdict(one) for one in seen.inside.confounds],
+        "confounds_not_told": [asdict(one) for one in seen.inside.not_told],
         "cost": {
             "statements": cost.statements,
             "statement_s": cost.statement_seconds,
@@ -172,6 +177,7 @@ def _sections(seen: Seen) -> list[Section]:
     return [
         Section("counts", "Counts", "The whole server's, without our session's own.", (*gets, counts)),
         Section("pool", "The pool", "As the server told it at both ends.", (pool,)),
+        *inside_sections(seen),
         *([Section("events", "Events", "", (events,))] if events.rows else []),
     ]
 
@@ -219,14 +225,16 @@ def _limits(seen: Seen) -> list[str]:
     ]
     if not seen.facts.no_time:
         limits.append("The time of reads is that of all threads, also of those that no statement waits for.")
-    if seen.facts.engine == "PostgreSQL":
+    if seen.facts.flavour == "postgres":
         limits.append("A page read may come from the kernel's page cache, not from the device.")
         if seen.facts.numbers[0] < 16:
             limits.append("Up to version 15 pages read hold those by which tables and indexes grew.")
-    if seen.device:
-        limits.append(f"Counts of the device {seen.device} are of all programs on the host.")
-    else:
-        limits.append(f"There are no counts of the device: {seen.no_device}.")
+    host = seen.inside.host
+    limits.append(
+        f"There are no counts of the device: {host.why}."
+        if isinstance(host, NotTold)
+        else "Counts of the device are of all programs on the host."
+    )
     return limits
 
 
