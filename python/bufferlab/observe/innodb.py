@@ -122,6 +122,9 @@ class InnodbLooker(Looker):
         number = error.args[0] if error.args else 0
         return isinstance(error, (OSError, pymysql.InterfaceError)) or number in _CONNECTION_GONE or not connection.open
 
+    def descriptor(self, connection: Any) -> int:
+        return int(connection._sock.fileno())
+
     def own_at_start(self, connection: Any) -> int:
         ((_, told),) = control.rows(connection, "SHOW SESSION STATUS LIKE 'Questions'")
         return int(told)

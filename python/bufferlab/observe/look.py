@@ -134,8 +134,10 @@ class Observation:
             facts = session.looker.facts(session.query)
         except (Refused, Lost) as error:
             raise EnvironmentLackingError(f"the server cannot be looked at: {error}", session.address.server) from error
-        elsewhere = NotTold("the server does not tell which thread serves our session")
-        self._pid = elsewhere if facts.thread is None else host_side.server_pid(facts.thread, facts.uptime_s)
+        # A server on a Unix socket is seen also where it does not tell our thread's number.
+        one_of_it = facts.thread or session.peer
+        unseen = NotTold("the server does not tell which of its threads serves us")
+        self._pid = host_side.server_pid(one_of_it, facts.uptime_s) if one_of_it else unseen
         return facts
 
     def _derive(self, grown: dict[str, int]) -> dict[str, float]:

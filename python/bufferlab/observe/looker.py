@@ -103,6 +103,10 @@ class Looker(ABC):
         """Return whether the connection is gone with this error."""
 
     @abstractmethod
+    def descriptor(self, connection: Any) -> int:
+        """Return the file descriptor of a connection's socket."""
+
+    @abstractmethod
     def own_at_start(self, connection: Any) -> int:
         """Return how many statements the server has counted of this session so far, this question included."""
 

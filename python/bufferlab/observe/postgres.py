@@ -76,6 +76,9 @@ class PostgresLooker(Looker):
     def is_lost(self, connection: control.Connection, error: Exception) -> bool:
         return isinstance(error, OSError) or connection.broken or connection.closed
 
+    def descriptor(self, connection: control.Connection) -> int:
+        return connection.fileno()
+
     def own_at_start(self, connection: control.Connection) -> int:
         # The transaction of the log-in (InitPostgres), and the statement of `connect`.
         return 2

@@ -187,13 +187,17 @@ def _pool(seen: Seen) -> Table:
     shares = {"dirty_pages": "dirty_ratio", "old_pages": "old_ratio", "free_pages": "free_ratio"}
     rows = []
     for name in sorted(seen.begin.values.keys() | end.keys()):
-        rows.append(Row((name, _shown(name, seen.begin.values.get(name)), _shown(name, end.get(name)))))
+        rows.append(Row((name, *(_level(name, values.get(name)) for values in (seen.begin.values, end)))))
         if name in shares:
             parts = [_share(values, name) for values in (seen.begin.values, end)]
             rows.append(Row((shares[name], *parts)))
     rows += [Row((name, f"not told: {why}", ""), "quiet") for name, why in seen.begin.why_not.items()]
     heads = (Column("Quantity", numeric=False), Column("At the beginning"), Column("At the end"))
     return Table("pool", "The pool", heads, tuple(rows), brief=tuple(head.title for head in heads))
+
+
+def _level(name: str, value: float | None) -> str:
+    return f"{value:,.0f}" if value is not None and not name.endswith("_bytes") else _shown(name, value)
 
 
 def _share(values: Any, name: str) -> str:

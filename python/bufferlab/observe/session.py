@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from bufferlab.engines.servers.existing.address import Address, parse
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
+from bufferlab.observe import host_side
 from bufferlab.observe.innodb import InnodbLooker
 from bufferlab.observe.looker import Looker, Lost, Refused
 from bufferlab.observe.postgres import PostgresLooker
@@ -96,6 +97,11 @@ class Session:
             raise Refused(_said(error)) from error
         finally:
             self.own_seconds += self._clock() - begun_s
+
+    @property
+    def peer(self) -> int | None:
+        """The process that listens at the other end; None over TCP."""
+        return None if self._connection is None else host_side.peer_pid(self.looker.descriptor(self._connection))
 
     def reconnect(self) -> str:
         """Connect again, unless the last try was less than five seconds ago; return why there is no connection yet.
