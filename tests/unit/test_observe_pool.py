@@ -19,7 +19,9 @@ POSTGRES = Server("postgres", "17.2")
 
 
 class ClientError(Exception):
-    """As PyMySQL's: a number, then words."""
+    """As PyMySQL's: a number, then words, and a state that says little."""
+
+    sqlstate = "42000"
 
 
 class PostgresError(Exception):

@@ -25,7 +25,8 @@ _BACKUPS = ("mariabackup", "mariadb-backup", "xtrabackup", "mysqldump", "mariadb
             "pg_dumpall", "pg_basebackup", "pgbackrest", "restic", "borg", "rsync")  # fmt: skip
 """Programs whose name says that they copy or dump data. The kernel keeps 15 characters of a name."""
 _NAME_CHARACTERS = 15
-_START_TOLERANCE_S = 5.0
+_CLOCK_S, _LONGEST_START_S = 5.0, 120.0
+"""By how much a server's age may be less, or more, than its word: it counts from some moment of its start."""
 _SECTOR_BYTES = 512
 
 
@@ -119,9 +120,8 @@ def server_pid(thread: int, uptime_s: float, proc: Path = Path("/proc")) -> int 
         age_s = _age_s(proc, pid)
     except (OSError, ValueError, KeyError):
         return other
-    if not _is_one_of(_PROGRAMS, proc, pid) or abs(age_s - uptime_s) > _START_TOLERANCE_S + uptime_s * 1e-4:
-        return other
-    return pid
+    fits = -_CLOCK_S < age_s - uptime_s < _LONGEST_START_S
+    return pid if fits and _is_one_of(_PROGRAMS, proc, pid) else other
 
 
 def thread_processor_s(thread: int, proc: Path = Path("/proc")) -> float | None:

@@ -41,7 +41,7 @@ BACKUP_LOCKS = Question(
     "FROM performance_schema.metadata_locks AS l "
     "JOIN performance_schema.threads AS t ON t.thread_id = l.owner_thread_id "
     "WHERE l.lock_status = 'GRANTED' AND (l.object_type = 'BACKUP LOCK' AND l.lock_type = 'SHARED' "
-    "OR l.object_type = 'BACKUP' AND (l.lock_type IN ('BACKUP_START', 'BACKUP_FLUSH') "
+    "OR l.object_type = 'BACKUP' AND (l.lock_type IN ('BACKUP_START', 'BACKUP_BLOCK_DDL', 'BACKUP_FLUSH') "
     "OR l.lock_type LIKE 'BACKUP_WAIT%' OR l.lock_type LIKE 'BACKUP_FTWRL%'))",
     "whether a backup holds a lock",
     {"rights": "GRANT SELECT ON performance_schema.* TO the account"},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.versions import numbers
@@ -93,9 +93,10 @@ def refusal_of(error: BaseException) -> Refusal | None:
     >>> refusal_of(Error(1227, "Access denied")), refusal_of(Error(2013, "Lost connection"))
     ('rights', None)
     """
-    code: Any = getattr(error, "sqlstate", None) or next(iter(error.args), None)
-    if isinstance(code, int | str) and code in _REFUSALS:
-        return _REFUSALS[code]
+    # PyMySQL's errors have both, and their sqlstate 42000 says little.
+    for code in (next(iter(error.args), None), getattr(error, "sqlstate", None)):
+        if isinstance(code, int | str) and code in _REFUSALS:
+            return _REFUSALS[code]
     return refusal_of(error.__cause__) if error.__cause__ else None
 
 
