@@ -119,8 +119,8 @@ class FakeMysql:
         if sql.startswith("SHOW SESSION STATUS"):
             return _table(("Variable_name", "Value"), [("Questions", str(session))])
         uptime = str(int(time.monotonic() - self.began_s))
-        if sql == "SHOW GLOBAL STATUS LIKE 'Uptime'":
-            return _table(("Variable_name", "Value"), [("Uptime", uptime)])
+        if sql.startswith("SHOW GLOBAL STATUS") and "'questions'" not in sql:
+            return _table(("Variable_name", "Value"), [("Uptime", uptime)] if "Uptime" in sql else [])
         if sql.startswith("SHOW GLOBAL STATUS"):
             self.samples += 1
             if action := self.at.get(self.samples):

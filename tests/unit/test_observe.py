@@ -244,7 +244,7 @@ def test_the_report_shows_rates_shares_and_what_is_not_told() -> None:
     text = terminal.text(found)
     assert "hit ratio 99 %, which hides 100 misses a second" in text
     assert "25 %" in text, "the dirty share"
-    assert "not told: no right" in text
+    assert "Not told of the pool: old_pages. No right." in text
     assert "session 5 of root dumps a table" in text
     assert "which thread serves us; GRANT it would let it" in text
     assert "shop.orders" in text

@@ -190,10 +190,11 @@ class InnodbLooker(Looker):
         why: dict[str, str] = {}
         values["pool_size_bytes"] = facts.pool_size_bytes
         for name in ("instances", "chunk_size"):
-            if told := facts.settings.get(f"innodb_buffer_pool_{name}"):
-                values["instances" if name == "instances" else "chunk_size_bytes"] = int(told)
+            # MariaDB chooses the size of chunks itself where it is 0, and has no instances from 10.5 on.
+            if told := int(facts.settings.get(f"innodb_buffer_pool_{name}", 0)):
+                values["instances" if name == "instances" else "chunk_size_bytes"] = told
             else:
-                why[name] = f"{facts.engine} {facts.version} has no such setting"
+                why[name] = f"{facts.engine} {facts.version} does not tell it"
         if "old_pages" not in values:
             try:
                 (row,) = query(

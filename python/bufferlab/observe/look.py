@@ -184,7 +184,9 @@ class Observation:
             self.window.say(self._clock(), "lost", f"the connection is gone: {error}")
             return False
         except Refused as error:
-            self.window.say(self._clock(), "right", f"the server refused a question: {error}")
+            what = f"the server refused a question: {error}"
+            if not self.window.events or self.window.events[-1].what != what:
+                self.window.say(self._clock(), "right", what)
             return True
         row = self.window.add(sample)
         if row is not None:

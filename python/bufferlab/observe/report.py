@@ -33,6 +33,7 @@ QUANTITIES = {
     "checkpoints_timed": "Checkpoints on time",
     "statements": "Statements",
     "transactions": "Transactions",
+    "commits": "COMMIT statements",
     "rollbacks": "Rollbacks",
     "read_ms": "Time of reads (ms)",
     "statement_ms": "Time of statements (ms)",
@@ -191,7 +192,6 @@ def _pool(seen: Seen) -> Table:
         if name in shares:
             parts = [_share(values, name) for values in (seen.begin.values, end)]
             rows.append(Row((shares[name], *parts)))
-    rows += [Row((name, f"not told: {why}", ""), "quiet") for name, why in seen.begin.why_not.items()]
     heads = (Column("Quantity", numeric=False), Column("At the beginning"), Column("At the end"))
     return Table("pool", "The pool", heads, tuple(rows), brief=tuple(head.title for head in heads))
 
@@ -239,6 +239,9 @@ def _limits(seen: Seen) -> list[str]:
         if isinstance(host, NotTold)
         else "Counts of the device are of all programs on the host."
     )
+    for why in dict.fromkeys(seen.begin.why_not.values()):
+        names = ", ".join(name for name, told in seen.begin.why_not.items() if told == why)
+        limits.append(f"Not told of the pool: {names}. {why[0].upper()}{why[1:]}.")
     return limits
 
 
