@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -19,6 +22,7 @@ from bufferlab.observe import prometheus, report, sentence
 from bufferlab.observe.confounds import Confound
 from bufferlab.observe.digests import Digests, Statement
 from bufferlab.observe.ends import Inside
+from bufferlab.observe.host_side import HostWork
 from bufferlab.observe.innodb import InnodbLooker
 from bufferlab.observe.look import Cost, Observation, Seen
 from bufferlab.observe.looker import Facts, Pool, Sample
@@ -392,6 +396,31 @@ def test_a_url_of_the_wrong_family_is_named() -> None:
             Session(looker, address_of(url, looker)),
         ):
             pass
+
+
+def test_a_server_of_postgresql_is_known_by_its_answer() -> None:
+    def answer() -> None:
+        line, _ = listener.accept()
+        with line:
+            asked.append(line.recv(8))
+            line.sendall(b"N")
+
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"mysql://me@127.0.0.1:{listener.getsockname()[1]}"
+        assert greeting(address_of(url, looker_of(url))) == "postgres"
+        thread.join()
+    assert asked == [struct.pack(">II", 8, 80877103)], "SSLRequest (protocol.h)"
+
+
+def test_what_the_server_costs_its_host_is_told_where_it_is_seen() -> None:
+    host = HostWork(10.0, 1.5, 1000, 250, 0, 0.75, {"reads": 5}, None)
+    found = seen(COUNTS)
+    text = terminal.text(report.as_report(replace(found, inside=replace(found.inside, host=host))))
+    assert "the server kept 1.50 cores busy" in text
+    assert "the page cache had 75 % of the bytes it read" in text
 
 
 def test_a_url_needs_no_schema_and_no_other_scheme_is_a_server() -> None:

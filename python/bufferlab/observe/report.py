@@ -9,7 +9,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Banner, Column, Figure, Row, Section, Table, TimePlot, Trace
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.observe import sentence
-from bufferlab.observe.inside_tables import inside_sections
+from bufferlab.observe.inside_tables import host_facts, inside_sections
 from bufferlab.observe.look import Cost, Seen
 from bufferlab.observe.window import Window
 from bufferlab.report.document import Report, stamped
@@ -51,7 +51,7 @@ _DRAWN = 600
 def as_report(seen: Seen) -> Report:
     """Return the report of what was seen."""
     window, facts = seen.window, seen.facts
-    source = f"{facts.engine} {facts.version} · {seen.server} · {format_duration(window.seconds)}"
+    length = format_duration(window.seconds)
     rates = tuple(Row((_title(seen, name), _shown(name, sentence.rate(seen, name)))) for name in _MAIN)
     report = Report(
         title="observe",
@@ -60,19 +60,21 @@ def as_report(seen: Seen) -> Report:
         facts=(
             f"{facts.engine} {facts.version}",
             seen.server,
-            format_duration(window.seconds),
+            length,
             cost(seen.cost),
             *_hits(seen),
+            *host_facts(seen),
         ),
         banners=tuple(Banner("warning", f"{event.t_s:.0f} s: {event.what}") for event in window.events[:10]),
-        headline=_figure(seen, "reads", "Misses and pages read", ("misses", "pages_read")) if window.rows else None,
+        headline=_figure(seen, "reads", "Misses and reads", ("misses", "pages_read")) if window.rows else None,
         steps=Table("main", "While it was seen", (Column("Count"), Column("Per second")), rates),
         limits=tuple(_limits(seen)),
         sections=tuple(_sections(seen)),
         checks=(),
         status="ok",
+        lead="counts",
     )
-    return stamped(report, source)
+    return stamped(report, f"{facts.engine} {'.'.join(map(str, facts.numbers))} · {length} · bufferlab observe")
 
 
 def cost(cost: Cost) -> str:
