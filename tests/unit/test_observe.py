@@ -154,6 +154,16 @@ def test_a_connection_that_was_cut_and_regained_loses_nothing() -> None:
     assert made.events == []
 
 
+def test_a_server_that_answers_late_was_not_restarted() -> None:
+    made = window()
+    made.add(sample(1.0, page_gets=1000))
+    made.add(sample(2.0, started_s=-108.0, page_gets=1100))
+    made.connected(9.0, "a")
+    made.add(sample(9.0, page_gets=1500))
+    assert made.totals == {"page_gets": 500}
+    assert made.events == []
+
+
 def test_another_server_at_the_same_address_is_said_and_not_mixed() -> None:
     made = window()
     made.add(sample(1.0, page_gets=1000))
@@ -377,6 +387,13 @@ def test_a_request_to_stop_ends_with_what_was_seen() -> None:
         assert found.ended == "stopped"
         assert len(found.window.rows) == 2
         assert found.end is not None
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_server_that_goes_before_anything_was_seen_is_an_error_with_a_sentence(at: int) -> None:
+    refused = pytest.raises(EnvironmentLackingError, match="the server cannot be looked at")
+    with FakeMysql({at: FakeMysql.disconnect}) as server, refused:
+        look(server, 5, Quiet())
 
 
 def test_what_was_seen_is_an_object_without_nan() -> None:

@@ -50,7 +50,8 @@ class Ends:
         contents: PoolContents | NotTold = _AWAY
         statements: Digests | NotTold = _AWAY
         if not is_lost:
-            self.end = self._looker.pool(query, facts)
+            end = _told(lambda: self._looker.pool(query, facts))
+            self.end = None if isinstance(end, NotTold) else end
             statements = (
                 first if isinstance(first, NotTold) else _told(lambda: digests.finish(query, facts.server, first))
             )

@@ -168,7 +168,7 @@ class InnodbLooker(Looker):
                 counters["transactions"] = int(query(_TRANSACTIONS)[0]["value"] or 0)
         uptime = numbers.get("uptime", 0)
         flushed = numbers.get("uptime_since_flush_status", uptime)
-        return Sample(t_s, counters, levels, {"statements": own_then}, t_s - uptime, t_s - flushed)
+        return Sample(t_s, counters, levels, {"statements": own_then}, t_s - uptime, float(uptime - flushed))
 
     def derive(self, grown: Mapping[str, int], facts: Facts) -> dict[str, float]:
         found: dict[str, float] = dict(grown)

@@ -89,16 +89,21 @@ class Observation:
         self._processor_s: float | None = None
         self._processor_last_s: float | None = None
         self._heard = 0
-        self.facts = self._facts()
+        try:
+            self.facts = self._facts()
+        except (Refused, Lost) as error:
+            raise _unseen(session, error) from error
         self.window = Window(partial(self._derive), clock())
 
     def run(self, seconds: float, stop: Stop, *, look_inside: bool = False) -> Seen:
         """Look for so many seconds. With `look_inside` also large pools are asked once who fills them."""
-        ends = Ends(self._session.looker, self._session.query, self.facts, look_inside=look_inside)
-        self._connected()
-        # What the questions above cost the server is published before the first sample counts.
-        with suppress(Refused):
+        try:
+            ends = Ends(self._session.looker, self._session.query, self.facts, look_inside=look_inside)
+            self._connected()
+            # What the questions above cost the server is published before the first sample counts.
             self._sample()
+        except (Refused, Lost) as error:
+            raise _unseen(self._session, error) from error
         statements, own_seconds = self._session.own_statements, self._session.own_seconds
         self.window.begun_s = begun_s = self._clock()
         ended: Literal["whole", "stopped", "lost"] = "whole"
@@ -130,10 +135,7 @@ class Observation:
 
     def _facts(self) -> Facts:
         session = self._session
-        try:
-            facts = session.looker.facts(session.query)
-        except (Refused, Lost) as error:
-            raise EnvironmentLackingError(f"the server cannot be looked at: {error}", session.address.server) from error
+        facts = session.looker.facts(session.query)
         # A server on a Unix socket is seen also where it does not tell our thread's number.
         one_of_it = facts.thread or session.peer
         unseen = NotTold("the server does not tell which of its threads serves us")
@@ -219,3 +221,7 @@ class Observation:
     def _wait(self, until_s: float, stop: Stop) -> None:
         while not stop.requested and (left_s := until_s - self._clock()) > 0:
             self._sleep(min(left_s, _NAP_SECONDS))
+
+
+def _unseen(session: Session, error: Exception) -> EnvironmentLackingError:
+    return EnvironmentLackingError(f"the server cannot be looked at: {error}", session.address.server)

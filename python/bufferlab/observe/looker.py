@@ -78,9 +78,9 @@ class Sample:
     own: Mapping[str, int]
     """How many of the counters' units are our own session's, since the observation began."""
     started_s: float
-    """When the server started, on a clock that only a restart moves by seconds."""
+    """When the server started: a slow answer may make it earlier, and a restart alone makes it later."""
     reset_s: float | None = None
-    """When somebody last reset the counters, on such a clock; None when nobody did or the server does not tell."""
+    """When somebody last reset the counters, on a clock of the server; None when nobody did or it does not tell."""
 
 
 class Looker(ABC):

@@ -68,6 +68,8 @@ class Window:
     seconds_of: dict[str, float] = field(default_factory=dict)
     """How long each count was told: a right may be revoked in the middle."""
     _last: Sample | None = None
+    _started_s: float = 0.0
+    """The latest start that the server told since we connected."""
     _identity: str = ""
     _is_new: bool = True
     """Whether the connection was made after the last sample."""
@@ -87,9 +89,11 @@ class Window:
         """Add a sample; return the row of the interval that it ends, None when there is none."""
         last, self._last = self._last, sample
         is_new, self._is_new = self._is_new, False
+        started_s, self._started_s = self._started_s, sample.started_s
         if last is None:
             return None
-        if is_new and abs(sample.started_s - last.started_s) > _START_TOLERANCE_SECONDS:
+        self._started_s = max(started_s, sample.started_s)
+        if is_new and sample.started_s - started_s > _START_TOLERANCE_SECONDS:
             self.say(sample.t_s, "restart", "the server was restarted: its counters began anew")
             return None
         if (reset := self._reset(last, sample)) or sample.t_s <= last.t_s:
