@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Protocol
@@ -97,41 +96,43 @@ class Observation:
 
     def run(self, seconds: float, stop: Stop, *, look_inside: bool = False) -> Seen:
         """Look for so many seconds. With `look_inside` also large pools are asked once who fills them."""
+        session = self._session
         try:
-            ends = Ends(self._session.looker, self._session.query, self.facts, look_inside=look_inside)
             self._connected()
+            ends = Ends(session.looker, session.query, self.facts, look_inside=look_inside)
             # What the questions above cost the server is published before the first sample counts.
             self._sample()
         except (Refused, Lost) as error:
-            raise _unseen(self._session, error) from error
-        statements, own_seconds = self._session.own_statements, self._session.own_seconds
-        self.window.begun_s = begun_s = self._clock()
-        ended: Literal["whole", "stopped", "lost"] = "whole"
+            raise _unseen(session, error) from error
+        self.window.begun_s = self._clock()
+        is_lost = self._watch(seconds, stop)
+        try:
+            if not is_lost:
+                self._subtract_own()
+            inside = ends.finish(self.facts, self._host_work(), is_lost=is_lost)
+            self._count_processor()
+        except Lost:
+            inside = ends.finish(self.facts, self._host_work(), is_lost=True)
+        cost = Cost(session.own_statements, session.own_seconds, self._processor_s, self._clock() - self.window.begun_s)
+        ended: Literal["whole", "stopped", "lost"] = "lost" if is_lost else "stopped" if stop.requested else "whole"
+        return Seen(session.address.server, self.facts, self.window, ends.begin, ends.end, ended, cost, inside)
+
+    def _watch(self, seconds: float, stop: Stop) -> bool:
+        """Take a sample a second until the time is over; return whether the server is away at the end."""
+        begun_s = due_s = self.window.begun_s
         is_lost = False
-        due_s = begun_s
         while True:
             try:
                 is_lost = not self._step(is_lost)
             except EnvironmentLackingError as error:
                 self.window.say(self._clock(), "lost", f"the server refuses the account: {error.what}")
-                is_lost, ended = True, "lost"
+                self._tell()
+                return True
             self._tell()
-            if ended == "lost" or stop.requested or self._clock() - begun_s >= seconds:
-                break
+            if stop.requested or self._clock() - begun_s >= seconds:
+                return is_lost
             due_s = max(due_s + _INTERVAL_SECONDS, self._clock() - _INTERVAL_SECONDS)
             self._wait(min(due_s, begun_s + seconds), stop)
-        if ended == "whole":
-            ended = "lost" if is_lost else "stopped" if stop.requested else "whole"
-        statements = self._session.own_statements - statements
-        cost = Cost(statements, self._session.own_seconds - own_seconds, self._processor_s, self._clock() - begun_s)
-        if not is_lost:
-            with suppress(Lost, Refused):
-                self._subtract_own()
-        try:
-            inside = ends.finish(self.facts, self._host_work(), is_lost=is_lost)
-        except Lost:
-            inside = ends.finish(self.facts, self._host_work(), is_lost=True)
-        return Seen(self._session.address.server, self.facts, self.window, ends.begin, ends.end, ended, cost, inside)
 
     def _facts(self) -> Facts:
         session = self._session
@@ -198,17 +199,20 @@ class Observation:
     def _sample(self) -> Sample:
         session = self._session
         sample = session.looker.sample(session.query, self.facts, self._clock(), lambda: session.own_statements)
-        if (now_s := self._thread_s()) is not None:
-            used_s = now_s - self._processor_last_s if self._processor_last_s is not None else 0.0
-            self._processor_s, self._processor_last_s = (self._processor_s or 0.0) + max(0.0, used_s), now_s
+        self._count_processor()
         if isinstance(self._pid, int) and self.facts.data_directory:
             device = host_side.device_counters(self.facts.data_directory, self._pid) or {}
             named = {f"device_{name}": count for name, count in device.items()}
             sample = replace(sample, counters={**sample.counters, **named})
         return sample
 
+    def _count_processor(self) -> None:
+        if (now_s := self._thread_s()) is not None:
+            used_s = now_s - self._processor_last_s if self._processor_last_s is not None else 0.0
+            self._processor_s, self._processor_last_s = (self._processor_s or 0.0) + max(0.0, used_s), now_s
+
     def _subtract_own(self) -> None:
-        """Subtract from the totals what our session did, where samples do not."""
+        """Subtract from the totals what our session did since we connected, where samples do not."""
         for name, own in self._session.looker.own_total(self._session.query).items():
             if name in self.window.totals:
                 self.window.totals[name] = max(0.0, self.window.totals[name] - max(0.0, own - self._own.get(name, own)))
