@@ -12,6 +12,7 @@ import pytest
 from bufferlab.engines.innodb import control as innodb_control
 from bufferlab.engines.postgres import control as postgres_control
 from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.engines.servers.questions import NotTold
 from bufferlab.observe import report, sentence
 from bufferlab.observe.digests import Digests
 from bufferlab.observe.host_side import HostWork
@@ -131,6 +132,27 @@ def test_a_write_from_our_session_is_refused(mysql: tuple[PrivateServer, str]) -
         session.query("CREATE TABLE bufferlab.mine (id INT)")
 
 
+def test_an_account_with_few_rights_is_told_less_and_a_revoked_right_is_said(
+    mysql: tuple[PrivateServer, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, url = mysql
+    with closing(server.connect()) as connection:
+        for statement in ("CREATE USER watcher@localhost", "GRANT SELECT ON performance_schema.* TO watcher@localhost"):
+            innodb_control.rows(connection, statement)
+
+        def revoke() -> None:
+            innodb_control.rows(connection, "REVOKE SELECT ON performance_schema.* FROM watcher@localhost")
+
+        monkeypatch.setenv("BUFFERLAB_PASSWORD", "")
+        seen = look(url.replace("bufferlab@", "watcher@"), Load(revoke, stop_after=4))
+        innodb_control.rows(connection, "DROP USER watcher@localhost")
+    assert [event.kind for event in seen.window.events] == ["right"]
+    assert "statement_ps" in seen.window.events[0].what
+    assert 0 < seen.window.seconds_of["statement_ms"] < seen.window.seconds_of["page_gets"]
+    assert isinstance(seen.inside.contents, NotTold)
+    assert "PROCESS" in (seen.inside.contents.remedy or "")
+
+
 def test_an_idle_server_stays_as_it_is(mysql: tuple[PrivateServer, str]) -> None:
     server, url = mysql
 
@@ -183,6 +205,20 @@ def test_an_idle_postgresql_counts_nothing_of_ours(postgresql: tuple[PrivateServ
     looker = looker_of(url)
     with Session(looker, address_of(url, looker)) as session, pytest.raises(Refused, match="read-only"):
         session.query("CREATE TABLE mine (id INT)")
+
+
+def test_a_role_that_may_only_log_in_is_told_the_counts(
+    postgresql: tuple[PrivateServer, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, url = postgresql
+    with closing(server.connect("postgres")) as connection:
+        postgres_control.rows(connection, "CREATE ROLE watcher LOGIN PASSWORD 'watches'")
+        monkeypatch.setenv("BUFFERLAB_PASSWORD", "watches")
+        seen = look(url.replace("bufferlab@", "watcher@"), Load())
+        postgres_control.rows(connection, "DROP ROLE watcher")
+    assert seen.window.events == []
+    assert {"page_gets", "pages_read", "pages_written", "transactions"} <= seen.window.totals.keys()
+    assert {"free_pages", "dirty_pages"} <= seen.begin.why_not.keys()
 
 
 def test_a_real_restart_is_survived_and_said(tmp_path: Path) -> None:
