@@ -22,7 +22,7 @@ Kind = Literal[
 LONG_S = 60.0
 """Seconds from which an open transaction is worth a sentence."""
 LONG_HISTORY = 10_000
-"""Length of InnoDB's history list from which it is: an idle server has tens, one with steady writes hundreds."""
+"""Length of InnoDB's history list from which it is. Servers of our tests have less than ten when they are idle."""
 _HELD_TRANSACTIONS = 100_000
 _KEPT_BYTES = 1 << 30
 _EFFECT = {

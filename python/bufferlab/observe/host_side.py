@@ -67,7 +67,7 @@ class HostWork:
 def thread_question(server: Server) -> Question:
     """Return the question for the number of the thread or process that serves the asking session, as `thread`.
 
-    MariaDB tells it since 10.0 (TID), MySQL since 5.7, to accounts that may read performance_schema.
+    MariaDB tells it to all accounts (TID, seen in 10.2), MySQL since 5.7 to those that may read performance_schema.
     """
     subject = "which thread serves our session"
     if server.flavour == "postgres":

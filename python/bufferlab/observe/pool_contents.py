@@ -61,13 +61,18 @@ def foretell(server: Server, pool_pages: int, *, first: bool = True) -> Foretold
     """Return what it costs to ask. `first`: nobody has asked since the server started, as far as is known.
 
     >>> foretell(Server("mysql", "9.7.4"), 8192).sentence
-    'asking who fills 8,192 pages takes about 0.12 s, under the latch of the pool'
+    'asking who fills 8,192 pages takes about 0.12 s, under the latch of the pool, and about 82 of them for its answer'
     """
     if server.flavour == "postgres":
         seconds, how = pool_pages * postgres.PAGE_S, "and locks each buffer for a moment"
         within = pool_pages < postgres.MOST_BUFFERS
     else:
-        seconds, how = pool_pages * (innodb.FIRST_PAGE_S if first else innodb.NEXT_PAGE_S), innodb.LATCH
+        seconds, how = (
+            pool_pages * (innodb.FIRST_PAGE_S if first else innodb.NEXT_PAGE_S),
+            "under the latch of the pool",
+        )
+        if server.flavour == "mysql":
+            how += f", and about {pool_pages * innodb.TEMPORARY_TABLE_RATIO:,.0f} of them for its answer"
         within = seconds < LONGEST_S
     return Foretold(
         pool_pages, seconds, within, f"asking who fills {pool_pages:,} pages takes about {seconds:.2g} s, {how}"

@@ -13,8 +13,10 @@ from bufferlab.engines.servers.questions import Question, Refusal, Row, text
 
 MOST_BUFFERS = 131_072
 """Buffers up to which the full view is read without a confirmation: 1 GiB."""
-PAGE_S = 1e-6
-"""Seconds for each buffer, the grouping included; measured by tests/real/test_observe_parts.py's servers."""
+PAGE_S = 0.5e-6
+"""Seconds for each buffer, the grouping included. Versions 15 and 17 took 0.23 to 0.43 us of processor time,
+in pools of 128 MiB and 1 GiB.
+"""
 
 _REMEDIES: Mapping[Refusal, str] = {
     "rights": "GRANT pg_monitor TO the role",
