@@ -145,6 +145,14 @@ def test_after_a_restart_the_sum_goes_on_from_the_new_counters() -> None:
     assert [event.kind for event in made.events] == ["restart"]
 
 
+def test_a_restart_of_a_server_that_had_just_started_is_known_by_its_counters() -> None:
+    made = window()
+    made.add(sample(1.0, page_gets=1000))
+    made.connected(6.0, "a")
+    made.add(sample(6.0, started_s=-98.5, page_gets=10))
+    assert [event.kind for event in made.events] == ["restart"]
+
+
 def test_a_connection_that_was_cut_and_regained_loses_nothing() -> None:
     made = window()
     made.add(sample(1.0, page_gets=1000))

@@ -6,7 +6,7 @@ The report's material is `Seen`. What is asked at the two ends of the observatio
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Protocol
@@ -22,6 +22,7 @@ from bufferlab.observe.window import Event, Row, Window
 
 _INTERVAL_SECONDS = 1.0
 _NAP_SECONDS = 0.1
+_OUTSIDE = 3
 
 
 class Stop(Protocol):
@@ -87,6 +88,7 @@ class Observation:
         self._session, self._listener, self._clock, self._sleep = session, listener, clock, sleep
         self._processor_s: float | None = None
         self._processor_last_s: float | None = None
+        self._own: Mapping[str, float] = {}
         self._heard = 0
         try:
             self.facts = self._facts()
@@ -100,6 +102,7 @@ class Observation:
         try:
             self._connected()
             ends = Ends(session.looker, session.query, self.facts, look_inside=look_inside)
+            self._own = session.looker.own_total(session.query)
             # What the questions above cost the server is published before the first sample counts.
             self._sample()
         except (Refused, Lost) as error:
@@ -149,7 +152,6 @@ class Observation:
     def _connected(self) -> None:
         """Hear that the session is connected: to which server, and what our thread and statements have used so far."""
         self.window.connected(self._clock(), self.facts.identity)
-        self._own = dict(self._session.looker.own_total(self._session.query))
         self._processor_last_s = self._thread_s()
         self._reading = self._read()
 
@@ -182,6 +184,7 @@ class Observation:
                 self.facts = self._facts()
                 self.window.say(self._clock(), "back", "the server answers again")
                 self._connected()
+                self._own = self._session.looker.own_total(self._session.query)
             sample = self._sample()
         except Lost as error:
             self.window.say(self._clock(), "lost", f"the connection is gone: {error}")
@@ -212,10 +215,13 @@ class Observation:
             self._processor_s, self._processor_last_s = (self._processor_s or 0.0) + max(0.0, used_s), now_s
 
     def _subtract_own(self) -> None:
-        """Subtract from the totals what our session did since we connected, where samples do not."""
+        """Subtract from the totals what our session did in the window, where samples do not."""
+        totals, rows = self.window.totals, len(self.window.rows)
+        # Three samples' worth of our statements were outside: the first question, a sample thrown away, and the last.
+        share = rows / (rows + _OUTSIDE)
         for name, own in self._session.looker.own_total(self._session.query).items():
-            if name in self.window.totals:
-                self.window.totals[name] = max(0.0, self.window.totals[name] - max(0.0, own - self._own.get(name, own)))
+            if name in totals:
+                totals[name] = max(0.0, totals[name] - share * max(0.0, own - self._own.get(name, own)))
 
     def _tell(self) -> None:
         for event in self.window.events[self._heard :]:

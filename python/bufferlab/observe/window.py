@@ -93,7 +93,9 @@ class Window:
         if last is None:
             return None
         self._started_s = max(started_s, sample.started_s)
-        if is_new and sample.started_s - started_s > _START_TOLERANCE_SECONDS:
+        later_s = sample.started_s - started_s
+        # A server that lived for a second or two before it was restarted is known by its counters.
+        if is_new and (later_s > _START_TOLERANCE_SECONDS or (later_s > 0 and _fell(last, sample))):
             self.say(sample.t_s, "restart", "the server was restarted: its counters began anew")
             return None
         if (reset := self._reset(last, sample)) or sample.t_s <= last.t_s:
@@ -104,7 +106,7 @@ class Window:
 
     def _reset(self, last: Sample, sample: Sample) -> str:
         """Return in words that counters were reset between two samples; "" when they were not."""
-        fell = [name for name in _both(last, sample) if grown(last.counters[name], sample.counters[name]) is None]
+        fell = _fell(last, sample)
         before, after = last.reset_s, sample.reset_s
         is_told = after is not None and (before is None or abs(after - before) > _START_TOLERANCE_SECONDS)
         if not fell and not is_told:
@@ -133,6 +135,10 @@ class Window:
         row = Row(sample.t_s - self.begun_s, seconds, counts, sample.levels)
         self.rows.append(row)
         return row
+
+
+def _fell(last: Sample, sample: Sample) -> list[str]:
+    return [name for name in _both(last, sample) if grown(last.counters[name], sample.counters[name]) is None]
 
 
 def _both(last: Sample, sample: Sample) -> list[str]:
