@@ -90,8 +90,8 @@ def test_a_server_that_goes_away_for_good_ends_with_1_and_the_report(bench: Benc
     def gone(server: FakeMysql) -> None:
         server.__exit__()
 
-    with FakeMysql({6: gone}) as server:
-        ended = bench.bufferlab("observe", server.url, "--duration", "6s")
+    with FakeMysql({5: gone}) as server:
+        ended = bench.bufferlab("observe", server.url, "--duration", "8s")
     assert ended.code == 1
     assert "The pool misses" in ended.out
     assert "the connection is gone" in ended.err
