@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 
 from support.fake import Bench, wait_until
+from support.fake_mysql import FakeMysql
 
 
 def start_on_terminal(bench: Bench, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
@@ -57,3 +58,15 @@ def test_ctrl_c_on_a_terminal_ends_without_a_traceback_and_gives_the_cursor_back
     assert "Traceback" not in shown
     assert "interrupted; the results are kept" in shown
     assert "\x1b[?25h" in shown
+
+
+def test_observe_redraws_one_line_and_says_events_above_it(bench: Bench) -> None:
+    with FakeMysql({5: FakeMysql.disconnect}) as server:
+        process, ours = start_on_terminal(bench, "observe", server.url, "--duration", "4s")
+        shown = everything(ours)
+        assert process.wait(timeout=60) in (0, 1), "1 where it is still lost at the end"
+    assert "  misses " in shown
+    assert "the connection is gone" in shown
+    assert "The pool misses" in shown
+    assert "Traceback" not in shown
+    assert "\x1b[?25h" in shown, "the cursor is given back"

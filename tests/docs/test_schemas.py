@@ -76,8 +76,17 @@ CALLS: dict[str, Callable[[Bench], tuple[str | Path, ...]]] = {
 SLOW = ("accuracy", "report")
 
 
+#: It needs a server: tests/cli/test_observe_command.py holds what it prints against its type.
+OF_A_SERVER = ("observe",)
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in DOCUMENTS]
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+        for name in DOCUMENTS
+        if name not in OF_A_SERVER
+    ],
 )
 def test_what_the_command_prints_fits_its_schema(name: str, bench: Bench) -> None:
     printed = bench.bufferlab(*CALLS[name](bench), "--json").json

@@ -37,6 +37,7 @@ from bufferlab.errors import (
 
 COMMANDS: dict[str, str] = {
     "run": "Measure: run an experiment on an engine and answer its question.",
+    "observe": "Look at a server that runs: what its pool misses, and whether that slows it. Changes nothing.",
     "list": "List experiments, engines, workloads, load settings and metrics; past runs with their answers.",
     "engines": "List the database servers that can be used here, and fetch others.",
     "cache": "List and remove loaded databases, fetched servers, and what killed runs left.",

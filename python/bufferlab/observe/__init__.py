@@ -1,1 +1,1 @@
-"""Looks at a server that runs: no load, no change, no right beyond looking."""
+"""Looks at a server that runs already: its pool's counters once a second, and what they mean. Changes nothing."""

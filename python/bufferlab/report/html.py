@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder
 
 
-def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab report") -> str:
-    """Return the page as text. `folder_name` tells the reader where the samples are, `made_by` what makes it again."""
+def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab report", footer: str = "") -> str:
+    """Return the page as text. `folder_name` tells the reader where the samples are, `made_by` what makes it again.
+
+    `footer` takes the place of both where nothing makes the page again.
+    """
     from markupsafe import Markup
 
     def svg(figure: Figure) -> Markup:
@@ -38,6 +41,7 @@ def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab
         report=report,
         folder_name=folder_name,
         made_by=made_by,
+        footer=footer,
         svg=svg,
         check_counts=counts,
     )

@@ -69,8 +69,10 @@ FORM = Form(
 )
 
 
-def connect(address: Address, schema: str | None = None, *, seconds: float | None = STATEMENT_SECONDS) -> Any:
-    """Open a connection in autocommit, to no schema unless one is named.
+def connect(
+    address: Address, schema: str | None = None, *, seconds: float | None = STATEMENT_SECONDS, name: str = "bufferlab"
+) -> Any:
+    """Open a connection in autocommit, to no schema unless one is named. The server shows `name` as its program_name.
 
     A statement may take `seconds`, None: any time. Raises EnvironmentLackingError when a running server refuses it or
     does not answer. Of a private one raises AccessDenied when it refuses the user, and MySQLError or OSError while it
@@ -78,7 +80,7 @@ def connect(address: Address, schema: str | None = None, *, seconds: float | Non
     """
     secret = password(address, FORM)
     try:
-        return _connect(address, secret, schema, seconds)
+        return _connect(address, secret, schema, seconds, name)
     except RuntimeError:
         # PyMySQL cannot send an encrypted password; the core can. Afterwards a server with caching_sha2_password knows
         # the password, and is content with the proof that PyMySQL gives.
@@ -91,12 +93,12 @@ def connect(address: Address, schema: str | None = None, *, seconds: float | Non
             raise AccessDenied(f"the server refuses the user {address.user} (error {error.args[0]})") from error
         raise
     try:
-        return _connect(address, secret, schema, seconds)
+        return _connect(address, secret, schema, seconds, name)
     except (pymysql.MySQLError, OSError, RuntimeError) as error:
         raise _refused(error, address) from error
 
 
-def _connect(address: Address, secret: str, schema: str | None, seconds: float | None) -> Any:
+def _connect(address: Address, secret: str, schema: str | None, seconds: float | None, name: str) -> Any:
     """Open a connection by PyMySQL. Raise RuntimeError where the server wants the password itself, encrypted."""
     if address.is_private:
         # PyMySQL does not close the socket of a failed attempt, and there may be many while a server starts.
@@ -114,6 +116,7 @@ def _connect(address: Address, secret: str, schema: str | None, seconds: float |
         autocommit=True,
         charset="utf8mb4",
         read_default_file=None,
+        program_name=name,
     )
 
 

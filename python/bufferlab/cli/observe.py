@@ -1,0 +1,196 @@
+"""`bufferlab observe`: looks at a server that runs, and says whether misses of its pool are what slows it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bufferlab.cli.options import Grouped, common
+from bufferlab.cli.output import print_json, put, say, write
+from bufferlab.errors import EnvironmentLackingError, SpecError, interrupted_exit_code
+from bufferlab.texts import printable
+from bufferlab.units import UnitError, parse_duration
+
+if TYPE_CHECKING:
+    from bufferlab.observe.look import Observation
+    from bufferlab.observe.looker import Facts
+    from bufferlab.observe.window import Event, Row, Window
+
+_SHORTEST_S, _LONGEST_S = 2.0, 86_400.0
+_TEXT, _CSV = "text", "csv"
+_SECTIONS = {"What to look at": ("duration", "look_inside"), "Files to write": ("html", "prometheus", "form")}
+"""The options of the help's sections, by parameter."""
+
+
+@click.command("observe", cls=Grouped, sections=_SECTIONS)
+@click.argument("url", metavar="URL")
+@click.option("--duration", default="60s", show_default=True, metavar="TIME", help="How long to look: 90s, 10m, 1h.")
+@click.option("--look-inside", is_flag=True, help="Ask also a large pool who fills it, once its cost was confirmed.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with figures too.")
+@click.option(
+    "--prometheus",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write FILE anew each second, for node_exporter's textfile collector.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([_TEXT, _CSV]),
+    default=_TEXT,
+    metavar="FORMAT",
+    help="csv: print every second as CSV in place of the answer.",
+)
+@common
+def command(
+    url: str,
+    duration: str,
+    look_inside: bool,
+    html: Path | None,
+    prometheus: Path | None,
+    form: str,
+    as_json: bool,
+    debug: bool,
+) -> int:
+    """Look at a MySQL, MariaDB or PostgreSQL server that runs: what its buffer pool misses, and whether that slows it.
+
+    Nothing is changed and no load is made. The account needs no right on data: PROCESS (and SELECT
+    on performance_schema for times) on MySQL and MariaDB, pg_monitor on PostgreSQL; with fewer
+    rights fewer figures are told. The password stands in BUFFERLAB_PASSWORD or ?password_file=.
+    Ctrl-C ends with the report of what was seen. docs/observe.md explains every figure.
+
+    \b
+      bufferlab observe mysql://monitor@db.example --duration 10m
+      bufferlab observe "postgres://monitor@localhost/shop?socket=/run/postgresql" --html seen.html
+    """
+    from bufferlab.execute.stop import StopRequest
+    from bufferlab.observe import report as reports
+    from bufferlab.observe.look import Observation
+    from bufferlab.observe.session import Session, address_of, looker_of
+    from bufferlab.report import terminal
+
+    if form == _CSV and as_json:
+        raise SpecError("two formats are asked for", "--format csv, --json", "leave one out")
+    seconds = _seconds(duration)
+    looker = looker_of(url)
+    with Session(looker, address_of(url, looker)) as session, _shown(prometheus, session.address.server) as shown:
+        observation = Observation(session, shown)
+        shown.begin(observation)
+        if look_inside:
+            _confirm(observation.facts)
+        with StopRequest() as stop:
+            seen = observation.run(seconds, stop, look_inside=look_inside)
+    report = reports.as_report(seen)
+    if html:
+        from bufferlab.report.html import render_html
+
+        footer = f"Made by bufferlab observe from the counters of {seen.server}; samples were not kept."
+        write(html, "--html", render_html(report, footer=footer))
+    if as_json:
+        print_json(reports.as_json(seen))
+    elif form == _CSV:
+        from bufferlab.report.csv_files import table_csv
+
+        put(table_csv(reports.seconds_table(seen)).rstrip())
+    else:
+        put(terminal.text(report))
+    if stop.signal_number is not None:
+        return interrupted_exit_code(stop.signal_number)
+    return 1 if seen.ended == "lost" or not seen.window.rows else 0
+
+
+def _confirm(facts: Facts) -> None:
+    """Tell what it costs to ask who fills the pool, and ask the user. Raises SpecError where nobody can be asked."""
+    from bufferlab.observe.looker import STATEMENT_SECONDS
+    from bufferlab.observe.pool_contents import foretell
+
+    foretold = foretell(facts.server, facts.pool_size_bytes // facts.page_size_bytes)
+    if foretold.within_limit:
+        return
+    if foretold.seconds > STATEMENT_SECONDS:
+        limit = f"a statement of ours may take {STATEMENT_SECONDS} s"
+        raise SpecError(f"{foretold.sentence}, and {limit}", "--look-inside", "leave it out")
+    if not sys.stdin.isatty():
+        raise SpecError(f"{foretold.sentence}, and nobody can confirm it", "--look-inside", "use it on a terminal")
+    click.confirm(f"{foretold.sentence}. Ask it once, at the end?", abort=True, err=True)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = parse_duration(text)
+    except UnitError as error:
+        raise SpecError(error.what, "--duration", error.hint) from error
+    if not _SHORTEST_S <= seconds <= _LONGEST_S:
+        raise SpecError(f'"{text}" is not between 2 s and 24 h', "--duration", "write a duration such as 10m")
+    return seconds
+
+
+class _Shown:
+    """Shows each second as a line on standard error, and in the file for Prometheus."""
+
+    def __init__(self, prometheus: Path | None, server: str, live: Any) -> None:
+        self._prometheus, self._server, self._live = prometheus, server, live
+        self._observation: Observation | None = None
+        self._refused = ""
+
+    def begin(self, observation: Observation) -> None:
+        """Hear what is looked at. Raises EnvironmentLackingError where the file for Prometheus cannot be written."""
+        self._observation = observation
+        self._write(observation.window, None)
+        if self._refused:
+            hint = "choose another with --prometheus"
+            raise EnvironmentLackingError(f"the file cannot be written: {self._refused}", str(self._prometheus), hint)
+
+    def row(self, row: Row, window: Window) -> None:
+        from bufferlab.observe.report import line
+
+        assert self._observation
+        text = line(window, self._observation.facts.transactions)
+        if self._live:
+            self._live.update(printable(text), refresh=True)
+        else:
+            say(text)
+        self._write(window, row)
+
+    def event(self, event: Event) -> None:
+        text = f"{event.t_s:.0f} s  {event.what}"
+        if self._live:
+            self._live.console.print(printable(text), highlight=False, markup=False)
+        else:
+            say(text)
+        if event.kind == "lost" and self._observation:
+            self._write(self._observation.window, None)
+
+    def _write(self, window: Window, row: Row | None) -> None:
+        """Write the file. A disk that is full for a while does not end the observation."""
+        if self._prometheus is None or self._observation is None:
+            return
+        from bufferlab.observe import prometheus
+
+        try:
+            engine = self._observation.facts.engine
+            prometheus.write(self._prometheus, prometheus.text(self._server, engine, window, row))
+            self._refused = ""
+        except OSError as error:
+            said = error.strerror or str(error)
+            if said != self._refused and row:
+                say(f"{self._prometheus} cannot be written: {said}")
+            self._refused = said
+
+
+@contextmanager
+def _shown(prometheus: Path | None, server: str) -> Iterator[_Shown]:
+    """Context manager for the display: on a terminal one line that is redrawn, else a line a second."""
+    if not sys.stderr.isatty():
+        yield _Shown(prometheus, server, None)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(stderr=True, highlight=False), transient=True, auto_refresh=False) as live:
+        yield _Shown(prometheus, server, live)

@@ -1,0 +1,237 @@
+"""Looks once a second until the time is over, a signal asks to stop, or the server refuses us; survives what happens.
+
+The report's material is `Seen`. What is asked at the two ends of the observation alone stands in `ends.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, Protocol
+
+from bufferlab.engines.servers.questions import NotTold
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.observe import host_side
+from bufferlab.observe.ends import Ends, Inside
+from bufferlab.observe.host_side import HostWork, Reading
+from bufferlab.observe.looker import Facts, Lost, Pool, Refused, Sample
+from bufferlab.observe.session import Session
+from bufferlab.observe.window import Event, Row, Window
+
+_INTERVAL_SECONDS = 1.0
+_NAP_SECONDS = 0.1
+_OUTSIDE = 3
+
+
+class Stop(Protocol):
+    """The request to stop."""
+
+    @property
+    def requested(self) -> bool:
+        """Return whether a signal has asked to stop."""
+
+
+class Listener(Protocol):
+    """Who hears what is seen while it is seen."""
+
+    def row(self, row: Row, window: Window) -> None:
+        """Hear the counts of a second."""
+
+    def event(self, event: Event) -> None:
+        """Hear an event."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What looking cost the server."""
+
+    statements: int
+    statement_seconds: float
+    """The time in our statements as we waited for them, the network's included."""
+    processor_seconds: float | None
+    """The processor time of our session's thread at the server; None where it cannot be read from here."""
+    seconds: float
+
+    @property
+    def core_ratio(self) -> float | None:
+        """The share of one core that our session used; None where it cannot be told."""
+        return None if self.processor_seconds is None else self.processor_seconds / max(self.seconds, 1e-9)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen."""
+
+    server: str
+    facts: Facts
+    window: Window
+    begin: Pool
+    end: Pool | None
+    """None where the server could not be asked at the end."""
+    ended: Literal["whole", "stopped", "lost"]
+    cost: Cost
+    inside: Inside
+
+
+class Observation:
+    """One observation over a session that is connected. `clock` and `sleep` are doors for tests."""
+
+    def __init__(
+        self,
+        session: Session,
+        listener: Listener,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._session, self._listener, self._clock, self._sleep = session, listener, clock, sleep
+        self._processor_s: float | None = None
+        self._processor_last_s: float | None = None
+        self._own: Mapping[str, float] = {}
+        self._heard = 0
+        try:
+            self.facts = self._facts()
+        except (Refused, Lost) as error:
+            raise _unseen(session, error) from error
+        self.window = Window(partial(self._derive), clock())
+
+    def run(self, seconds: float, stop: Stop, *, look_inside: bool = False) -> Seen:
+        """Look for so many seconds. With `look_inside` also large pools are asked once who fills them."""
+        session = self._session
+        try:
+            self._connected()
+            ends = Ends(session.looker, session.query, self.facts, look_inside=look_inside)
+            self._own = session.looker.own_total(session.query)
+            # What the questions above cost the server is published before the first sample counts.
+            self._sample()
+        except (Refused, Lost) as error:
+            raise _unseen(session, error) from error
+        self.window.begun_s = self._clock()
+        is_lost = self._watch(seconds, stop)
+        try:
+            if not is_lost:
+                self._subtract_own()
+            inside = ends.finish(self.facts, self._host_work(), is_lost=is_lost)
+            self._count_processor()
+        except Lost:
+            inside = ends.finish(self.facts, self._host_work(), is_lost=True)
+        cost = Cost(session.own_statements, session.own_seconds, self._processor_s, self._clock() - self.window.begun_s)
+        ended: Literal["whole", "stopped", "lost"] = "lost" if is_lost else "stopped" if stop.requested else "whole"
+        return Seen(session.address.server, self.facts, self.window, ends.begin, ends.end, ended, cost, inside)
+
+    def _watch(self, seconds: float, stop: Stop) -> bool:
+        """Take a sample a second until the time is over; return whether the server is away at the end."""
+        begun_s = due_s = self.window.begun_s
+        is_lost = False
+        while True:
+            try:
+                is_lost = not self._step(is_lost)
+            except EnvironmentLackingError as error:
+                self.window.say(self._clock(), "lost", f"the server refuses the account: {error.what}")
+                self._tell()
+                return True
+            self._tell()
+            if stop.requested or self._clock() - begun_s >= seconds:
+                return is_lost
+            due_s = max(due_s + _INTERVAL_SECONDS, self._clock() - _INTERVAL_SECONDS)
+            self._wait(min(due_s, begun_s + seconds), stop)
+
+    def _facts(self) -> Facts:
+        session = self._session
+        facts = session.looker.facts(session.query)
+        # A server on a Unix socket is seen also where it does not tell our thread's number.
+        one_of_it = facts.thread or session.peer
+        unseen = NotTold("the server does not tell which of its threads serves us")
+        self._pid = host_side.server_pid(one_of_it, facts.uptime_s) if one_of_it else unseen
+        return facts
+
+    def _derive(self, grown: dict[str, int]) -> dict[str, float]:
+        return self._session.looker.derive(grown, self.facts)
+
+    def _connected(self) -> None:
+        """Hear that the session is connected: to which server, and what our thread and statements have used so far."""
+        self.window.connected(self._clock(), self.facts.identity)
+        self._processor_last_s = self._thread_s()
+        self._reading = self._read()
+
+    def _thread_s(self) -> float | None:
+        """Return the processor time of our session's thread, if the server is on this host."""
+        if isinstance(self._pid, NotTold) or self.facts.thread is None:
+            return None
+        return host_side.thread_processor_s(self.facts.thread)
+
+    def _read(self) -> Reading | None:
+        return None if isinstance(self._pid, NotTold) else host_side.read(self._pid, self.facts.data_directory)
+
+    def _host_work(self) -> HostWork | NotTold:
+        """Return what the server and its device did since we connected, if the server is on this host."""
+        if isinstance(self._pid, NotTold):
+            return self._pid
+        last = self._read()
+        assert self._reading
+        assert last
+        return host_side.between(self._reading, last)
+
+    def _step(self, was_lost: bool) -> bool:
+        """Take one sample, after connecting again if need be; return whether the server answered."""
+        try:
+            if was_lost:
+                if why := self._session.reconnect():
+                    if self.window.events[-1].what != why and not why.startswith("waiting"):
+                        self.window.say(self._clock(), "lost", why)
+                    return False
+                self.facts = self._facts()
+                self.window.say(self._clock(), "back", "the server answers again")
+                self._connected()
+                self._own = self._session.looker.own_total(self._session.query)
+            sample = self._sample()
+        except Lost as error:
+            self.window.say(self._clock(), "lost", f"the connection is gone: {error}")
+            return False
+        except Refused as error:
+            what = f"the server refused a question: {error}"
+            if not self.window.events or self.window.events[-1].what != what:
+                self.window.say(self._clock(), "right", what)
+            return True
+        row = self.window.add(sample)
+        if row is not None:
+            self._listener.row(row, self.window)
+        return True
+
+    def _sample(self) -> Sample:
+        session = self._session
+        sample = session.looker.sample(session.query, self.facts, self._clock(), lambda: session.own_statements)
+        self._count_processor()
+        if isinstance(self._pid, int) and self.facts.data_directory:
+            device = host_side.device_counters(self.facts.data_directory, self._pid) or {}
+            named = {f"device_{name}": count for name, count in device.items()}
+            sample = replace(sample, counters={**sample.counters, **named})
+        return sample
+
+    def _count_processor(self) -> None:
+        if (now_s := self._thread_s()) is not None:
+            used_s = now_s - self._processor_last_s if self._processor_last_s is not None else 0.0
+            self._processor_s, self._processor_last_s = (self._processor_s or 0.0) + max(0.0, used_s), now_s
+
+    def _subtract_own(self) -> None:
+        """Subtract from the totals what our session did in the window, where samples do not."""
+        totals, rows = self.window.totals, len(self.window.rows)
+        # Three samples' worth of our statements were outside: the first question, a sample thrown away, and the last.
+        share = rows / (rows + _OUTSIDE)
+        for name, own in self._session.looker.own_total(self._session.query).items():
+            if name in totals:
+                totals[name] = max(0.0, totals[name] - share * max(0.0, own - self._own.get(name, own)))
+
+    def _tell(self) -> None:
+        for event in self.window.events[self._heard :]:
+            self._listener.event(event)
+        self._heard = len(self.window.events)
+
+    def _wait(self, until_s: float, stop: Stop) -> None:
+        while not stop.requested and (left_s := until_s - self._clock()) > 0:
+            self._sleep(min(left_s, _NAP_SECONDS))
+
+
+def _unseen(session: Session, error: Exception) -> EnvironmentLackingError:
+    return EnvironmentLackingError(f"the server cannot be looked at: {error}", session.address.server)

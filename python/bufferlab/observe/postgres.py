@@ -1,0 +1,221 @@
+"""Looks at a PostgreSQL server: the statistics views, all databases together, in one statement a second.
+
+Which column is which counter, and how versions differ, stands in crates/bufferlab-drive/src/postgres/counters.rs.
+Processes publish their counts at most once a second, when a transaction ends. Ours publishes at the end of each sample
+(pg_stat_force_next_flush), so that its own commits are known exactly. Up to 15 `blks_read` counts pages by which tables
+and indexes grow.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+from psycopg import sql as quoting
+
+from bufferlab.engines.postgres import connection as postgres
+from bufferlab.engines.postgres import control
+from bufferlab.engines.servers.existing.address import Address
+from bufferlab.observe.looker import LOCK_SECONDS, NAME, STATEMENT_SECONDS, Facts, Looker, Pool, Query, Refused, Sample
+
+_OLDEST = 14
+"""The first version that tells how long statements were active (pg_stat_database.active_time)."""
+_NO_TIME = (
+    "track_io_timing is off; `ALTER SYSTEM SET track_io_timing = on; SELECT pg_reload_conf();` would let it "
+    "(pg_test_timing tells its cost)"
+)
+_FACTS = """\
+SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int AS number,
+current_setting('block_size')::bigint AS page_size, pg_backend_pid() AS pid,
+(SELECT setting::bigint FROM pg_settings WHERE name = 'shared_buffers') AS pool_pages,
+(SELECT setting::bigint * 1048576 FROM pg_settings WHERE name = 'max_wal_size') AS max_wal_size,
+current_setting('track_io_timing') AS io_timing, current_setting('track_activities') AS activities,
+current_setting('track_counts') AS counts,
+extract(epoch FROM now() - pg_postmaster_start_time()) AS uptime_s"""
+_LOG_AGE = """\
+SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END
+- redo_lsn)::bigint AS value FROM pg_control_checkpoint()"""
+_EXTENSION = """\
+SELECT nspname FROM pg_extension JOIN pg_namespace AS n ON n.oid = extnamespace WHERE extname = 'pg_buffercache'"""
+_BUFFERCACHE = (
+    "pg_buffercache tells it from PostgreSQL 16 on: CREATE EXTENSION pg_buffercache in the database of the URL, and "
+    "GRANT pg_monitor to the account"
+)
+
+
+class PostgresLooker(Looker):
+    """The way to look at PostgreSQL."""
+
+    form = postgres.FORM
+    errors = (psycopg.Error, OSError)
+
+    def connect(self, address: Address) -> control.Connection:
+        connection = postgres.connect(address, seconds=STATEMENT_SECONDS, search_path="pg_catalog")
+        try:
+            control.rows(
+                connection,
+                f"SELECT set_config('application_name', '{NAME}', false), "
+                "set_config('default_transaction_read_only', 'on', false), "
+                f"set_config('lock_timeout', '{LOCK_SECONDS}s', false)",
+            )
+        except (psycopg.Error, OSError):
+            connection.close()
+            raise
+        return connection
+
+    def rows(self, connection: control.Connection, sql: str) -> list[dict[str, Any]]:
+        # Prepared, so that a sample is planned once.
+        cursor = connection.execute(sql.encode(), prepare=True)
+        heads = [column.name for column in cursor.description or ()]
+        return [dict(zip(heads, row, strict=True)) for row in cursor.fetchall()]
+
+    def is_lost(self, connection: control.Connection, error: Exception) -> bool:
+        return isinstance(error, OSError) or connection.broken or connection.closed
+
+    def descriptor(self, connection: control.Connection) -> int:
+        return connection.fileno()
+
+    def own_at_start(self, connection: control.Connection) -> int:
+        # The transaction of the log-in (InitPostgres), and the statement of `connect`.
+        return 2
+
+    def facts(self, query: Query) -> Facts:
+        (told,) = query(_FACTS)
+        if told["number"] < 10_000 * _OLDEST:
+            raise Refused(f"PostgreSQL {told['version']} is too old to be looked at: {_OLDEST} is the oldest")
+        if told["counts"] != "on":
+            raise Refused("track_counts is off, so that the server counts no reads; ALTER SYSTEM SET track_counts = on")
+        page_size = int(told["page_size"])
+        identity, data_directory = "", None
+        with suppress(Refused):
+            identity = str(query("SELECT system_identifier AS value FROM pg_control_system()")[0]["value"])
+        with suppress(Refused):
+            data_directory = str(query("SELECT current_setting('data_directory') AS value")[0]["value"])
+        major = told["number"] // 10_000
+        facts = Facts(
+            flavour="postgres",
+            version=str(told["version"]),
+            numbers=(major, told["number"] % 10_000),
+            identity=identity,
+            page_size_bytes=page_size,
+            pool_size_bytes=int(told["pool_pages"]) * page_size,
+            transactions="transaction",
+            no_time="" if told["io_timing"] == "on" and told["activities"] == "on" else _NO_TIME,
+            uptime_s=float(told["uptime_s"]),
+            thread=int(told["pid"]),
+            data_directory=data_directory,
+            settings={"max_wal_size_bytes": str(told["max_wal_size"] or 0)},
+        )
+        return replace(facts, settings={**facts.settings, "own_gets": str(_own_gets(query, major))})
+
+    def sample(self, query: Query, facts: Facts, t_s: float, own: Callable[[], int]) -> Sample:
+        (row,) = query(_sample_sql(facts.numbers[0]))
+        counters = {name: int(value) for name, value in row.items() if value is not None and name not in _NOT_COUNTED}
+        if facts.no_time:
+            counters.pop("read_us"), counters.pop("active_us")
+        # What this statement itself did is published after it.
+        before = own() - 1
+        mine = {"transactions": before, "page_gets": before * int(facts.settings["own_gets"])}
+        levels = {
+            "connections": float(row["connections"] or 0),
+            "pool_pages": facts.pool_size_bytes / facts.page_size_bytes,
+        }
+        reset = None if row["reset_s"] is None else float(row["reset_s"])
+        return Sample(t_s, counters, levels, mine, float(row["started_s"]), reset)
+
+    def derive(self, grown: Mapping[str, int], facts: Facts) -> dict[str, float]:
+        found: dict[str, float] = dict(grown)
+        found["misses"] = found.get("pages_read", 0)
+        for name, ours in (("read_us", "read_ms"), ("active_us", "statement_ms")):
+            if name in found:
+                found[ours] = found.pop(name) / 1000
+        return found
+
+    def pool(self, query: Query, facts: Facts) -> Pool:
+        values: dict[str, float] = {
+            "pool_size_bytes": facts.pool_size_bytes,
+            "pool_pages": facts.pool_size_bytes / facts.page_size_bytes,
+            "log_capacity_bytes": int(facts.settings["max_wal_size_bytes"]),
+        }
+        why: dict[str, str] = {}
+        try:
+            values["log_age_bytes"] = int(query(_LOG_AGE)[0]["value"])
+        except (Refused, TypeError) as error:
+            why["log_age_bytes"] = str(error)
+        try:
+            values |= _buffers(query)
+        except (Refused, ValueError):
+            why |= dict.fromkeys(("free_pages", "data_pages", "dirty_pages", "pages_by_usage_count"), _BUFFERCACHE)
+        return Pool(values, why)
+
+
+_NOT_COUNTED = ("connections", "reset_s", "started_s", "flushed")
+
+
+def _sample_sql(major: int) -> str:
+    """Return the statement of a sample for one version."""
+    columns = """\
+sum(d.blks_hit + d.blks_read)::bigint AS page_gets, sum(d.blks_read)::bigint AS pages_read,
+sum(d.xact_commit)::bigint AS transactions, sum(d.xact_rollback)::bigint AS rollbacks,
+(1000 * sum(d.blk_read_time))::bigint AS read_us, (1000 * sum(d.active_time))::bigint AS active_us,
+sum(d.numbackends)::bigint AS connections, extract(epoch FROM max(d.stats_reset)) AS reset_s,
+extract(epoch FROM pg_postmaster_start_time()) AS started_s,
+(SELECT wal_bytes::bigint FROM pg_stat_wal) AS log_bytes,
+(SELECT maxwritten_clean FROM pg_stat_bgwriter) AS cleaner_stops"""
+    if major >= 17:
+        columns += """,
+(SELECT num_requested FROM pg_stat_checkpointer) AS checkpoints_requested,
+(SELECT num_timed FROM pg_stat_checkpointer) AS checkpoints_timed"""
+    else:
+        columns += """,
+(SELECT checkpoints_req FROM pg_stat_bgwriter) AS checkpoints_requested,
+(SELECT checkpoints_timed FROM pg_stat_bgwriter) AS checkpoints_timed,
+(SELECT buffers_backend FROM pg_stat_bgwriter) AS backend_written_pages,
+(SELECT buffers_checkpoint + buffers_clean + buffers_backend FROM pg_stat_bgwriter) AS pages_written"""
+    if major >= 16:
+        columns += ", (SELECT sum(evictions)::bigint FROM pg_stat_io) AS evicted_pages"
+    if major >= 17:
+        written = "write_bytes / current_setting('block_size')::bigint" if major >= 18 else "writes"
+        backend = (
+            f"(SELECT coalesce(sum({written}), 0)::bigint FROM pg_stat_io WHERE object = 'relation' AND "
+            "backend_type IN ('client backend', 'background worker'))"
+        )
+        columns += f""",
+{backend} AS backend_written_pages,
+(SELECT c.buffers_written + b.buffers_clean FROM pg_stat_checkpointer AS c, pg_stat_bgwriter AS b)
++ {backend} AS pages_written"""
+    if major >= 15:
+        columns += ", pg_stat_force_next_flush()::text AS flushed"
+    return f"SELECT {columns} FROM pg_stat_database AS d"
+
+
+def _own_gets(query: Query, major: int) -> int:
+    """Return how many page gets a sample makes, as the server counts them of the second of two."""
+    explained = f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {_sample_sql(major)}"
+    try:
+        for _ in range(2):
+            (row,) = query(explained)
+    except Refused:
+        return 0
+    told = next(iter(row.values()))
+    plan = (json.loads(told) if isinstance(told, str) else told)[0]["Plan"]
+    return int(plan.get("Shared Hit Blocks", 0)) + int(plan.get("Shared Read Blocks", 0))
+
+
+def _buffers(query: Query) -> dict[str, float]:
+    """Return the pool's use by pg_buffercache, in the schema of the extension: search paths may lead elsewhere."""
+    (place,) = query(_EXTENSION)
+    schema = quoting.Identifier(str(place["nspname"])).as_string(None)
+    (row,) = query(f"SELECT * FROM {schema}.pg_buffercache_summary()")
+    values = {
+        "data_pages": float(row["buffers_used"]),
+        "free_pages": float(row["buffers_unused"]),
+        "dirty_pages": float(row["buffers_dirty"]),
+    }
+    for count in query(f"SELECT usage_count, buffers FROM {schema}.pg_buffercache_usage_counts()"):
+        values[f"usage_count_{count['usage_count']}_pages"] = float(count["buffers"])
+    return values

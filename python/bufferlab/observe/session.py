@@ -1,0 +1,170 @@
+"""Holds the one session by which a server is looked at: it counts and times its own statements, and reconnects.
+
+It connects again at most once in five seconds. It gives up where the server refuses the account, because servers lock
+accounts after some refusals.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from bufferlab.engines.servers.existing.address import Address, parse
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
+from bufferlab.observe import host_side
+from bufferlab.observe.innodb import InnodbLooker
+from bufferlab.observe.looker import Looker, Lost, Refused
+from bufferlab.observe.postgres import PostgresLooker
+
+RECONNECT_SECONDS = 5.0
+_GREETING_SECONDS = 1.0
+_LOOKERS: tuple[type[Looker], ...] = (InnodbLooker, PostgresLooker)
+_ANY_SCHEMA = "any"
+_REFUSED_LOGIN = ("password", "access denied", "refuses the user", "not allowed to connect", "pg_hba.conf")
+
+
+def looker_of(url: str) -> Looker:
+    """Return the way to look at the server of a URL, by its scheme. Raises SpecError for a scheme of no server."""
+    scheme = url.partition("://")[0]
+    for looker in _LOOKERS:
+        if scheme in looker.form.schemes:
+            return looker()
+    known = ", ".join(f"{name}://" for looker in _LOOKERS for name in looker.form.schemes)
+    raise SpecError(f'"{scheme}" is no server that can be looked at', "URL", f"write a URL that begins with {known}")
+
+
+def address_of(url: str, looker: Looker) -> Address:
+    """Return the address in a URL. It need not name a schema, and may name one of the server's own: nothing enters it.
+
+    Raises EnvironmentLackingError when it is no URL of a server, or holds a password.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise EnvironmentLackingError(f"this is not the URL of a server: {error}", None, looker.form.example) from error
+    schema = parts.path.removeprefix("/")
+    if schema and schema.lower() not in looker.form.own_schemas:
+        return parse(url, looker.form)
+    # `parse` asks for a schema that may hold our tables.
+    address = parse(parts._replace(path=f"/{_ANY_SCHEMA}").geturl(), looker.form)
+    return replace(address, url=url, schema=schema or "postgres")
+
+
+class Session:
+    """The session. Entering connects; leaving disconnects."""
+
+    def __init__(self, looker: Looker, address: Address, clock: Callable[[], float] = time.monotonic) -> None:
+        self.looker, self.address, self._clock = looker, address, clock
+        self.own_statements = 0
+        """The statements that the server has counted of our sessions."""
+        self.own_seconds = 0.0
+        """The time in our statements, as we waited for them."""
+        self._connection: Any = None
+        self._tried_s = clock()
+
+    def __enter__(self) -> Session:
+        try:
+            self._connect()
+        except EnvironmentLackingError as error:
+            self._name_the_family(error)
+            raise
+        except self.looker.errors as error:
+            raise EnvironmentLackingError(
+                f"the server cannot be looked at: {_said(error)}", self.address.server
+            ) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._drop()
+
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        """Run one statement and return its rows. Raises Refused, or Lost when the connection is gone."""
+        if self._connection is None:
+            raise Lost("there is no connection")
+        self.own_statements += 1
+        begun_s = self._clock()
+        try:
+            return self.looker.rows(self._connection, sql)
+        except self.looker.errors as error:
+            if self.looker.is_lost(self._connection, error):
+                self._drop()
+                raise Lost(_said(error)) from error
+            raise Refused(_said(error)) from error
+        finally:
+            self.own_seconds += self._clock() - begun_s
+
+    @property
+    def peer(self) -> int | None:
+        """The process that listens at the other end; None over TCP."""
+        return None if self._connection is None else host_side.peer_pid(self.looker.descriptor(self._connection))
+
+    def reconnect(self) -> str:
+        """Connect again, unless the last try was less than five seconds ago; return why there is no connection yet.
+
+        Raises EnvironmentLackingError when the server refuses the account.
+        """
+        if self._clock() - self._tried_s < RECONNECT_SECONDS:
+            return "waiting before the next try"
+        try:
+            self._connect()
+        except BufferlabError as error:
+            if any(words in error.what.lower() for words in _REFUSED_LOGIN):
+                raise EnvironmentLackingError(error.what, self.address.server, "no further try is made") from error
+            return error.what
+        except self.looker.errors as error:
+            return _said(error)
+        return ""
+
+    def _connect(self) -> None:
+        self._tried_s = self._clock()
+        connection = self.looker.connect(self.address)
+        try:
+            self.own_statements += self.looker.own_at_start(connection)
+        except self.looker.errors:
+            connection.close()
+            raise
+        self._connection = connection
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            with suppress(*self.looker.errors):
+                self._connection.close()
+            self._connection = None
+
+    def _name_the_family(self, error: EnvironmentLackingError) -> None:
+        """Raise another error where a server of another family answers at the address."""
+        found = greeting(self.address)
+        if found and found not in self.looker.form.schemes:
+            scheme = self.looker.form.schemes[0]
+            what = f"the URL says {scheme}, and a server of {found} answers there"
+            raise EnvironmentLackingError(what, self.address.server, f"write {found}:// and its port") from error
+
+
+def greeting(address: Address) -> str:
+    """Return the scheme of the server that answers at a TCP address; "" when it does not say.
+
+    MySQL speaks first, with a packet whose fifth byte is the protocol's version, 10, or 255 for an error. PostgreSQL
+    answers SSLRequest with one letter.
+    """
+    if address.socket:
+        return ""
+    with suppress(OSError), socket.create_connection((address.host, address.port), _GREETING_SECONDS) as line:
+        line.settimeout(_GREETING_SECONDS)
+        try:
+            first = line.recv(5)
+            return "mysql" if len(first) == 5 and first[4] in (10, 255) else ""
+        except TimeoutError:
+            line.sendall(b"\x00\x00\x00\x08\x04\xd2\x16\x2f")
+            return "postgres" if line.recv(1) in (b"S", b"N") else ""
+    return ""
+
+
+def _said(error: BaseException) -> str:
+    """Return what the server or the client said, in one line."""
+    said = str(error.args[-1]) if error.args else str(error)
+    return (said.strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,244 @@
+"""Looking at a real server: it tells what its own counters say under a known load; an idle one stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.engines.innodb import control as innodb_control
+from bufferlab.engines.postgres import control as postgres_control
+from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.engines.servers.questions import NotTold
+from bufferlab.observe import report, sentence
+from bufferlab.observe.digests import Digests
+from bufferlab.observe.host_side import HostWork
+from bufferlab.observe.look import Observation, Seen
+from bufferlab.observe.looker import Refused
+from bufferlab.observe.pool_contents import PoolContents
+from bufferlab.observe.session import Session, address_of, looker_of
+from bufferlab.observe.window import Row, Window
+from support import innodb, postgres
+
+pytestmark = pytest.mark.real
+
+SELECTS = 300
+ROWS = 4_000
+TRANSACTIONS = "SELECT SUM(COUNT_STAR) FROM performance_schema.events_transactions_summary_global_by_event_name"
+
+
+class Load:
+    """A listener that does a known load in the first second, and asks to stop after three rows."""
+
+    def __init__(self, work: Callable[[], None] | None = None, stop_after: int = 3) -> None:
+        self.work, self.stop_after, self.rows = work, stop_after, 0
+
+    def row(self, row: Row, window: Window) -> None:
+        self.rows += 1
+        if self.rows == 1 and self.work:
+            self.work()
+
+    def event(self, event: object) -> None: ...
+
+    @property
+    def requested(self) -> bool:
+        return self.rows >= self.stop_after
+
+
+def look(url: str, load: Load) -> Seen:
+    looker = looker_of(url)
+    with Session(looker, address_of(url, looker)) as session:
+        return Observation(session, load).run(60, load)
+
+
+@pytest.fixture(scope="module", params=["mariadb-10.11", pytest.param("mysql-9", marks=pytest.mark.slow)])
+def mysql(request: pytest.FixtureRequest) -> Iterator[tuple[PrivateServer, str]]:
+    with innodb.folder() as path, pytest.MonkeyPatch.context() as patch:
+        place = innodb.Place(innodb.build(request.param), path).initialise()
+        identity = place.with_accounts()
+        patch.setenv("BUFFERLAB_PASSWORD", identity.password)
+        settings = {"performance_schema": "ON", "performance_schema_instrument": "%=ON", "log_bin": "log"}
+        with place.server((identity.user, identity.password), settings=settings) as server:
+            yield server, f"mysql://{identity.user}@localhost?socket={server.socket}"
+
+
+@pytest.fixture(scope="module", params=["postgres-17", pytest.param("postgres-15", marks=pytest.mark.slow)])
+def postgresql(request: pytest.FixtureRequest) -> Iterator[tuple[PrivateServer, str]]:
+    with postgres.folder() as path, pytest.MonkeyPatch.context() as patch:
+        place = postgres.Place(postgres.build(request.param), path).initialise()
+        patch.setenv("BUFFERLAB_PASSWORD", place.identity.password)
+        with place.server(connections=20) as server:
+            folder = server.socket.parent
+            yield server, f"postgres://{place.identity.user}@localhost/postgres?socket={folder}"
+
+
+def _filled(connection: Any, rows: Callable[..., Any]) -> None:
+    rows(connection, "CREATE TABLE filled (id INT PRIMARY KEY, filler CHAR(200))")
+    with connection.cursor() as cursor:
+        cursor.executemany("INSERT INTO filled VALUES (%s, 'x')", [(number,) for number in range(ROWS)])
+
+
+def test_counts_are_those_of_the_server_itself(mysql: tuple[PrivateServer, str]) -> None:
+    server, url = mysql
+    with closing(server.connect("bufferlab")) as connection:
+        _filled(connection, innodb_control.rows)
+
+        def counted(name: str) -> int:
+            return int(innodb_control.status(connection, name)[name.lower()])
+
+        def work() -> None:
+            transactions.append(int(innodb_control.rows(connection, TRANSACTIONS)[0][0]))
+            for number in range(SELECTS // 2):
+                innodb_control.rows(connection, f"SELECT filler FROM filled WHERE id = {number}")
+            innodb_control.rows(connection, "BEGIN")
+            for number in range(SELECTS // 2):
+                innodb_control.rows(connection, f"SELECT filler FROM filled WHERE id = {number}")
+            innodb_control.rows(connection, "COMMIT")
+            transactions.append(int(innodb_control.rows(connection, TRANSACTIONS)[0][0]))
+
+        transactions: list[int] = []
+        before = counted("Innodb_buffer_pool_read_requests")
+        seen = look(url, Load(work))
+        gets = counted("Innodb_buffer_pool_read_requests") - before
+    totals = seen.window.totals
+    assert totals["statements"] == SELECTS + 4
+    assert seen.facts.transactions == "transaction"
+    assert totals["transactions"] == transactions[1] - transactions[0]
+    # MySQL 9 opens a table by a transaction of its own.
+    assert SELECTS // 2 + 1 <= totals["transactions"] <= SELECTS // 2 + 2, "Handler_commit would be another number"
+    assert SELECTS <= totals["page_gets"] <= gets
+    assert sentence.time_ratio(seen) is not None
+    assert seen.begin.values["pool_size_bytes"] == 64 << 20
+    assert seen.begin.why_not.keys() <= {"instances", "chunk_size"}
+    assert seen.cost.core_ratio is not None, "the server is on this host"
+    host, contents, statements = seen.inside.host, seen.inside.contents, seen.inside.statements
+    assert isinstance(host, HostWork)
+    assert host.device is not None
+    assert isinstance(contents, PoolContents)
+    assert "bufferlab.filled" in {one.table for one in contents.objects}
+    assert isinstance(statements, Digests)
+    assert SELECTS in {one.calls for one in statements.statements if "filled" in one.text}
+    assert seen.window.events == []
+    assert "Per transaction" in str(report.as_report(seen))
+
+
+def test_a_write_from_our_session_is_refused(mysql: tuple[PrivateServer, str]) -> None:
+    _, url = mysql
+    looker = looker_of(url)
+    with Session(looker, address_of(url, looker)) as session, pytest.raises(Refused, match=r"(?i)read.only"):
+        session.query("CREATE TABLE bufferlab.mine (id INT)")
+
+
+def test_an_account_with_few_rights_is_told_less_and_a_revoked_right_is_said(
+    mysql: tuple[PrivateServer, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, url = mysql
+    with closing(server.connect()) as connection:
+        for statement in ("CREATE USER watcher@localhost", "GRANT SELECT ON performance_schema.* TO watcher@localhost"):
+            innodb_control.rows(connection, statement)
+
+        def revoke() -> None:
+            innodb_control.rows(connection, "REVOKE SELECT ON performance_schema.* FROM watcher@localhost")
+
+        monkeypatch.setenv("BUFFERLAB_PASSWORD", "")
+        seen = look(url.replace("bufferlab@", "watcher@"), Load(revoke, stop_after=4))
+        innodb_control.rows(connection, "DROP USER watcher@localhost")
+    assert [event.kind for event in seen.window.events] == ["right"]
+    assert "statement_ps" in seen.window.events[0].what
+    assert 0 < seen.window.seconds_of["statement_ms"] < seen.window.seconds_of["page_gets"]
+    assert isinstance(seen.inside.contents, NotTold)
+    assert "PROCESS" in (seen.inside.contents.remedy or "")
+
+
+def test_an_idle_server_stays_as_it_is(mysql: tuple[PrivateServer, str]) -> None:
+    server, url = mysql
+
+    def state() -> list[Any]:
+        with closing(server.connect()) as connection:
+            told = innodb_control.variables(connection)
+            tables = innodb_control.rows(
+                connection, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES ORDER BY 1, 2"
+            )
+            log = {name for name in told if name not in ("timestamp", "rand_seed1", "rand_seed2")}
+            return [{name: told[name] for name in log if "gtid" not in name}, tables]
+
+    before = state()
+    seen = look(url, Load())
+    assert state() == before
+    assert seen.window.totals["statements"] == 0
+    assert seen.window.totals["transactions"] == 0
+    assert seen.window.totals["misses"] == 0
+    assert "Misses are not what slows this server" in sentence.answer(seen)
+
+
+def test_counts_are_those_of_postgresql_itself(postgresql: tuple[PrivateServer, str]) -> None:
+    server, url = postgresql
+    with closing(server.connect("postgres")) as connection:
+        _filled(connection, postgres_control.rows)
+
+        def work() -> None:
+            for number in range(SELECTS):
+                postgres_control.rows(connection, f"SELECT filler FROM filled WHERE id = {number}")
+            postgres_control.rows(connection, "SELECT pg_stat_force_next_flush()")
+
+        postgres_control.rows(connection, "VACUUM ANALYZE filled")
+        postgres_control.rows(connection, "SELECT pg_stat_force_next_flush()")
+        seen = look(url, Load(work))
+    totals = seen.window.totals
+    # An autovacuum worker may come by; the launcher commits nothing.
+    assert SELECTS + 1 <= totals["transactions"] <= SELECTS + 10
+    assert 2 * SELECTS <= totals["page_gets"] <= 10 * SELECTS
+    assert sentence.time_ratio(seen) is None
+    assert "track_io_timing is off" in sentence.answer(seen) or not totals["misses"]
+    assert seen.cost.core_ratio is not None
+    assert "log_age_bytes" in seen.begin.values
+
+
+def test_an_idle_postgresql_counts_nothing_of_ours(postgresql: tuple[PrivateServer, str]) -> None:
+    _, url = postgresql
+    seen = look(url, Load())
+    assert seen.window.totals["transactions"] <= 3
+    assert seen.window.totals["page_gets"] <= 30
+    looker = looker_of(url)
+    with Session(looker, address_of(url, looker)) as session, pytest.raises(Refused, match="read-only"):
+        session.query("CREATE TABLE mine (id INT)")
+
+
+def test_a_role_that_may_only_log_in_is_told_the_counts(
+    postgresql: tuple[PrivateServer, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, url = postgresql
+    with closing(server.connect("postgres")) as connection:
+        postgres_control.rows(connection, "CREATE ROLE watcher LOGIN PASSWORD 'watches'")
+        monkeypatch.setenv("BUFFERLAB_PASSWORD", "watches")
+        seen = look(url.replace("bufferlab@", "watcher@"), Load())
+        postgres_control.rows(connection, "DROP ROLE watcher")
+    assert seen.window.events == []
+    assert {"page_gets", "pages_read", "pages_written", "transactions"} <= seen.window.totals.keys()
+    assert {"free_pages", "dirty_pages"} <= seen.begin.why_not.keys()
+
+
+def test_a_real_restart_is_survived_and_said(tmp_path: Path) -> None:
+    with innodb.folder() as path, pytest.MonkeyPatch.context() as patch:
+        place = innodb.Place(innodb.build("mariadb-10.11"), path).initialise()
+        identity = place.with_accounts()
+        patch.setenv("BUFFERLAB_PASSWORD", identity.password)
+        login = (identity.user, identity.password)
+        first, second = place.server(login), place.server(login)
+        first.__enter__()
+
+        def restart() -> None:
+            first.__exit__(None, None, None)
+            second.__enter__()
+
+        try:
+            seen = look(f"mysql://{identity.user}@localhost?socket={first.socket}", Load(restart))
+        finally:
+            second.__exit__(None, None, None)
+    assert [event.kind for event in seen.window.events] == ["lost", "back", "restart"]
+    assert seen.facts.no_time.startswith("performance_schema is off"), "as MariaDB ships"
+    assert seen.ended == "stopped"
+    assert seen.end is not None

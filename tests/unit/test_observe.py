@@ -1,0 +1,459 @@
+"""Looking at a server: growth of recorded counters, what breaks it, the sentence, and the files that are written."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.questions import NotTold
+from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.observe import prometheus, report, sentence
+from bufferlab.observe.confounds import Confound
+from bufferlab.observe.digests import Digests, Statement
+from bufferlab.observe.ends import Inside
+from bufferlab.observe.host_side import HostWork
+from bufferlab.observe.innodb import InnodbLooker
+from bufferlab.observe.look import Cost, Observation, Seen
+from bufferlab.observe.looker import Facts, Pool, Sample
+from bufferlab.observe.pool_contents import PoolContents, PoolObject
+from bufferlab.observe.postgres import PostgresLooker
+from bufferlab.observe.session import Session, address_of, greeting, looker_of
+from bufferlab.observe.window import Row, Window, grown
+from bufferlab.report import terminal
+from bufferlab.report.csv_files import table_csv
+from bufferlab.report.html import render_html
+from support.fake_mysql import FakeMysql
+
+FACTS = Facts(
+    flavour="mysql",
+    version="9.7.4",
+    numbers=(9, 7, 4),
+    identity="a",
+    page_size_bytes=16384,
+    pool_size_bytes=64 << 20,
+    transactions="transaction",
+    no_time="",
+    uptime_s=100.0,
+)
+
+STATEMENT = Statement("shop", "SELECT * FROM t WHERE a = ?", 7, 1.5, 70, 7, None, None, None)
+
+
+def sample(
+    t_s: float, started_s: float = -100.0, own: int = 0, reset_s: float | None = None, **counters: int
+) -> Sample:
+    return Sample(t_s, counters, {"dirty_pages": 5.0, "pool_pages": 100.0}, {"statements": own}, started_s, reset_s)
+
+
+def window() -> Window:
+    made = Window(lambda growth: dict(growth), 0.0)
+    made.connected(0.0, "a")
+    return made
+
+
+def seen(totals: Mapping[str, float], facts: Facts = FACTS, seconds: float = 10.0) -> Seen:
+    made = window()
+    made.totals, made.seconds = dict(totals), seconds
+    made.seconds_of = dict.fromkeys(totals, seconds)
+    made.rows = [Row(seconds, seconds, dict(totals), {"dirty_pages": 5.0, "pool_pages": 100.0})]
+    pool = Pool({"pool_pages": 100.0, "dirty_pages": 25.0, "pool_size_bytes": 64 << 20}, {"old_pages": "no right"})
+    cost = Cost(20, 0.05, None, seconds)
+    inside = Inside(
+        PoolContents(100, 0.1, (PoolObject("shop.orders", "PRIMARY", 75, 0.75, 5, 20),)),
+        Digests((STATEMENT,), 7, 1.5, 0, 0, 0, 0, ("a note",)),
+        (Confound("backup", "session 5 of root dumps a table", 12.0),),
+        (NotTold("which thread serves us", "GRANT it"),),
+        NotTold("the server is elsewhere"),
+    )
+    return Seen("host:3306", facts, made, pool, pool, "whole", cost, inside)
+
+
+# Growth.
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**30))
+def test_a_counter_that_grows_or_wraps_at_64_bits_tells_what_it_grew_by(before: int, growth: int) -> None:
+    assert grown(before, (before + growth) % 2**64) == growth
+
+
+@given(st.integers(2**32 - 2**29, 2**32 - 1), st.integers(1, 2**29))
+def test_a_counter_of_32_bits_that_wraps_tells_what_it_grew_by(before: int, growth: int) -> None:
+    assert grown(before, (before + growth) % 2**32) == growth
+
+
+@given(st.integers(1, 2**31), st.data())
+def test_a_small_counter_that_falls_was_reset(before: int, data: st.DataObject) -> None:
+    assert grown(before, data.draw(st.integers(0, before - 1))) is None
+
+
+def test_counts_are_of_the_time_between_samples_without_our_own() -> None:
+    made = window()
+    assert made.add(sample(1.0, own=3, statements=100, page_gets=1000)) is None
+    row = made.add(sample(3.0, own=5, statements=142, page_gets=1600))
+    assert row
+    assert dict(row.counts) == {"statements": 40, "page_gets": 600}
+    assert row.per_s("page_gets") == 300
+    assert made.totals == {"statements": 40, "page_gets": 600}
+    assert made.seconds == 2
+    assert made.events == []
+
+
+def test_a_second_in_which_counters_were_reset_is_left_out_and_said() -> None:
+    made = window()
+    for t_s, gets in ((1.0, 1000), (2.0, 1100), (3.0, 30), (4.0, 130)):
+        made.add(sample(t_s, page_gets=gets))
+    assert made.totals == {"page_gets": 200}
+    assert made.seconds == 2
+    assert [(event.kind, event.t_s) for event in made.events] == [("reset", 3.0)]
+
+
+def test_a_reset_that_the_server_tells_is_seen_though_no_counter_fell() -> None:
+    made = window()
+    made.add(sample(1.0, page_gets=10))
+    assert made.add(sample(2.0, reset_s=1.5, page_gets=20)) is None
+    assert [event.kind for event in made.events] == ["reset"]
+
+
+def test_a_wrap_is_added_up_and_said() -> None:
+    made = window()
+    made.add(sample(1.0, page_gets=2**32 - 50))
+    row = made.add(sample(2.0, page_gets=50))
+    assert row
+    assert row.counts["page_gets"] == 100
+    assert [event.kind for event in made.events] == ["wrap"]
+
+
+def test_after_a_restart_the_sum_goes_on_from_the_new_counters() -> None:
+    made = window()
+    made.add(sample(1.0, page_gets=1000))
+    made.add(sample(2.0, page_gets=1100))
+    made.connected(8.0, "a")
+    made.add(sample(8.0, started_s=6.0, page_gets=2000))
+    made.add(sample(9.0, started_s=6.0, page_gets=2010))
+    assert made.totals == {"page_gets": 110}
+    assert [event.kind for event in made.events] == ["restart"]
+
+
+def test_a_restart_of_a_server_that_had_just_started_is_known_by_its_counters() -> None:
+    made = window()
+    made.add(sample(1.0, page_gets=1000))
+    made.connected(6.0, "a")
+    made.add(sample(6.0, started_s=-98.5, page_gets=10))
+    assert [event.kind for event in made.events] == ["restart"]
+
+
+def test_a_connection_that_was_cut_and_regained_loses_nothing() -> None:
+    made = window()
+    made.add(sample(1.0, page_gets=1000))
+    made.connected(6.0, "a")
+    made.add(sample(6.0, page_gets=1500))
+    assert made.totals == {"page_gets": 500}
+    assert made.events == []
+
+
+def test_a_server_that_answers_late_was_not_restarted() -> None:
+    made = window()
+    made.add(sample(1.0, page_gets=1000))
+    made.add(sample(2.0, started_s=-108.0, page_gets=1100))
+    made.connected(9.0, "a")
+    made.add(sample(9.0, page_gets=1500))
+    assert made.totals == {"page_gets": 500}
+    assert made.events == []
+
+
+def test_another_server_at_the_same_address_is_said_and_not_mixed() -> None:
+    made = window()
+    made.add(sample(1.0, page_gets=1000))
+    made.connected(6.0, "b")
+    made.add(sample(6.0, page_gets=5000))
+    assert made.totals == {}
+    assert [event.kind for event in made.events] == ["failover"]
+
+
+def test_a_count_that_is_no_longer_told_keeps_its_own_seconds() -> None:
+    made = window()
+    made.add(sample(0.0, page_gets=0, read_ms=0))
+    made.add(sample(1.0, page_gets=10, read_ms=10))
+    made.add(sample(2.0, page_gets=20))
+    assert made.seconds_of == {"page_gets": 2, "read_ms": 1}
+    assert [event.kind for event in made.events] == ["right"]
+    assert "read_ms" in made.events[0].what
+
+
+# The families.
+
+
+@pytest.mark.parametrize(
+    ("flavour", "numbers", "misses"),
+    [("mysql", (9, 7, 4), 95), ("mariadb", (10, 4, 1), 95), ("mariadb", (10, 11, 19), 75)],
+)
+def test_a_miss_is_a_read_that_was_not_ahead(flavour: Flavour, numbers: tuple[int, ...], misses: int) -> None:
+    growth = {"reads_told": 100, "read_ahead_pages": 20, "random_read_ahead_pages": 5, "page_gets": 1000, "commits": 7}
+    facts = replace(FACTS, flavour=flavour, numbers=numbers, transactions="explicit commit")
+    found = InnodbLooker().derive(growth, facts)
+    assert found["misses"] == misses
+    assert found["read_ahead_pages"] == 25
+    assert found["transactions"] == 7
+
+
+def test_times_become_milliseconds() -> None:
+    innodb = InnodbLooker().derive({"reads_told": 1, "read_ps": 5 * 10**9, "statement_ps": 10**10}, FACTS)
+    assert (innodb["read_ms"], innodb["statement_ms"]) == (5, 10)
+    postgres = PostgresLooker().derive({"pages_read": 3, "read_us": 5000, "active_us": 10_000}, FACTS)
+    assert (postgres["misses"], postgres["read_ms"], postgres["statement_ms"]) == (3, 5, 10)
+
+
+# The sentence.
+
+COUNTS = {"page_gets": 100_000, "misses": 1000, "pages_read": 1000, "pages_written": 5, "statements": 4000}
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        (
+            {"read_ms": 500, "statement_ms": 1000},
+            "The pool misses 100 reads a second, 0.250 per statement; they take 50 % of statement time.",
+        ),
+        (
+            {"read_ms": 10, "statement_ms": 1000},
+            "Misses are not what slows this server: the pool misses 100 reads a second, 0.250 per statement, "
+            "and they take 1 % of statement time.",
+        ),
+        ({"misses": 0}, "Misses are not what slows this server: the pool missed none of 100,000 gets in 10 s."),
+        ({"read_ms": 3000, "statement_ms": 1000}, "100 %"),
+    ],
+)
+def test_the_sentence_tells_misses_and_the_time_they_take(more: dict[str, float], expected: str) -> None:
+    assert expected in sentence.answer(seen({**COUNTS, **more}))
+
+
+def test_without_timings_the_sentence_says_so_and_what_would_let_it() -> None:
+    facts = replace(FACTS, no_time="performance_schema is off; `performance_schema = ON` would let it")
+    told = sentence.answer(seen(COUNTS, facts))
+    assert "cannot be told: performance_schema is off; `performance_schema = ON` would let it." in told
+    assert "not what slows" not in told
+
+
+def test_where_statements_are_not_counted_misses_are_told_per_transaction() -> None:
+    counts = {"page_gets": 100.0, "misses": 10.0, "transactions": 5.0}
+    assert ", 2.00 per transaction" in sentence.answer(seen(counts))
+
+
+def test_nothing_is_claimed_of_nothing() -> None:
+    nothing = seen({})
+    nothing.window.rows.clear()
+    assert sentence.answer(nothing).startswith("Nothing was seen")
+    assert "Nothing was seen" in terminal.text(report.as_report(nothing))
+
+
+# What is written.
+
+
+def test_the_report_shows_rates_shares_and_what_is_not_told() -> None:
+    found = report.as_report(seen({**COUNTS, "transactions": 0.0}))
+    text = terminal.text(found)
+    assert "hit ratio 99 %, which hides 100 misses a second" in text
+    assert "25 %" in text, "the dirty share"
+    assert "Not told of the pool: old_pages. No right." in text
+    assert "session 5 of root dumps a table" in text
+    assert "which thread serves us; GRANT it would let it" in text
+    assert "shop.orders" in text
+    page = render_html(found, footer="made <here>")
+    assert "made &lt;here&gt;" in page
+    assert "<svg" in page
+    assert "SELECT * FROM t WHERE a = ?" in page
+    assert "There are no counts of the device: the server is elsewhere." in page
+
+
+def test_csv_has_a_line_for_each_second() -> None:
+    lines = table_csv(report.seconds_table(seen(COUNTS))).splitlines()
+    head, row = (line for line in lines if not line.startswith("#"))
+    assert dict(zip(head.split(","), row.split(","), strict=True))["page_gets_per_s"] == "10000"
+
+
+def test_the_file_for_prometheus_is_whole_and_escapes_its_labels(tmp_path: Path) -> None:
+    made = seen(COUNTS)
+    text = prometheus.text('a"b\\', "MySQL", made.window, made.window.rows[-1])
+    assert 'bufferlab_observe_page_gets_total{server="a\\"b\\\\",engine="MySQL"} 100000\n' in text
+    assert "bufferlab_observe_up{" in text
+    names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(names) == len(set(names))
+    file = tmp_path / "seen.prom"
+    prometheus.write(file, "old\n")
+    prometheus.write(file, text)
+    assert file.read_text() == text
+    assert list(tmp_path.iterdir()) == [file]
+
+
+# Sessions.
+
+
+class Clock:
+    """A clock that moves when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+class Quiet:
+    """A listener that keeps what it hears, and is the request to stop after so many rows."""
+
+    def __init__(self, stop_after: int = 10_000) -> None:
+        self.rows: list[Row] = []
+        self.events: list[str] = []
+        self.stop_after = stop_after
+
+    def row(self, row: Row, window: Window) -> None:
+        self.rows.append(row)
+
+    def event(self, event: object) -> None:
+        self.events.append(getattr(event, "kind", ""))
+
+    @property
+    def requested(self) -> bool:
+        return len(self.rows) >= self.stop_after
+
+
+def look(server: FakeMysql, seconds: float, listener: Quiet) -> Seen:
+    looker, clock = looker_of(server.url), Clock()
+    with Session(looker, address_of(server.url, looker), clock) as session:
+        return Observation(session, listener, clock, clock.sleep).run(seconds, listener)
+
+
+def test_our_own_statements_are_not_counted() -> None:
+    with FakeMysql() as server:
+        found = look(server, 5, Quiet())
+        per_row = {row.counts["statements"] for row in found.window.rows}
+        assert per_row == {40}, "STATEMENTS of the fake"
+        assert found.cost.statements == len(server.statements), "as the server counts them"
+        assert found.window.totals["misses"] == 40 * len(found.window.rows), "reads less read-ahead"
+        assert b"bufferlab-observe" in server.names[0]
+        assert "SET SESSION TRANSACTION READ ONLY" in server.statements
+        assert {"SET", "SHOW", "SELECT"} >= {statement.split()[0] for statement in server.statements}
+
+
+def test_a_restart_is_survived_and_connections_are_made_once_in_five_seconds() -> None:
+    # The first two samples are the pool's and the one that is thrown away.
+    with FakeMysql({5: FakeMysql.restart}) as server:
+        listener = Quiet()
+        found = look(server, 20, listener)
+        assert found.ended == "whole"
+        assert [event.kind for event in found.window.events][-2:] == ["back", "restart"]
+        assert server.logins == 2
+        rows = found.window.rows
+        assert max(after.t_s - before.t_s for before, after in pairwise(rows)) >= 5
+        assert {row.counts["page_gets"] for row in rows} == {1000}
+
+
+def test_a_server_that_stays_away_ends_as_lost_with_what_was_seen() -> None:
+    def gone(server: FakeMysql) -> None:
+        server.refusal = (1040, "Too many connections")
+        server.disconnect()
+
+    with FakeMysql({6: gone}) as server:
+        found = look(server, 17, Quiet())
+        assert found.ended == "lost"
+        assert found.end is None
+        assert len(found.window.rows) >= 2
+        assert any("Too many connections" in event.what for event in found.window.events)
+        assert server.logins <= 4
+
+
+def test_a_server_that_refuses_the_account_is_not_asked_again() -> None:
+    def denied(server: FakeMysql) -> None:
+        server.refusal = (1045, "Access denied for user 'me'")
+        server.disconnect()
+
+    with FakeMysql({6: denied}) as server:
+        found = look(server, 60, Quiet())
+        assert found.ended == "lost"
+        assert "refuses the account" in found.window.events[-1].what
+        assert server.logins == 2
+
+
+def test_a_request_to_stop_ends_with_what_was_seen() -> None:
+    with FakeMysql() as server:
+        found = look(server, 600, Quiet(stop_after=2))
+        assert found.ended == "stopped"
+        assert len(found.window.rows) == 2
+        assert found.end is not None
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_server_that_goes_before_anything_was_seen_is_an_error_with_a_sentence(at: int) -> None:
+    refused = pytest.raises(EnvironmentLackingError, match="the server cannot be looked at")
+    with FakeMysql({at: FakeMysql.disconnect}) as server, refused:
+        look(server, 5, Quiet())
+
+
+def test_what_was_seen_is_an_object_without_nan() -> None:
+    with FakeMysql() as server:
+        found = report.as_json(look(server, 3, Quiet()))
+    assert json.loads(json.dumps(found, allow_nan=False))["transactions_are"] == "explicit commits"
+    assert "PROCESS" in found["not_told"]["old_pages"]
+
+
+def test_a_url_of_the_wrong_family_is_named() -> None:
+    with FakeMysql() as server:
+        url = server.url.replace("mysql", "postgres")
+        looker = looker_of(url)
+        assert greeting(address_of(url, looker)) == "mysql"
+        with (
+            pytest.raises(EnvironmentLackingError, match="a server of mysql answers there"),
+            Session(looker, address_of(url, looker)),
+        ):
+            pass
+
+
+def test_a_server_of_postgresql_is_known_by_its_answer() -> None:
+    def answer() -> None:
+        line, _ = listener.accept()
+        with line:
+            asked.append(line.recv(8))
+            line.sendall(b"N")
+
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"mysql://me@127.0.0.1:{listener.getsockname()[1]}"
+        assert greeting(address_of(url, looker_of(url))) == "postgres"
+        thread.join()
+    assert asked == [struct.pack(">II", 8, 80877103)], "SSLRequest (protocol.h)"
+
+
+def test_what_the_server_costs_its_host_is_told_where_it_is_seen() -> None:
+    host = HostWork(10.0, 1.5, 1000, 250, 0, 0.75, {"reads": 5}, None)
+    found = seen(COUNTS)
+    text = terminal.text(report.as_report(replace(found, inside=replace(found.inside, host=host))))
+    assert "the server kept 1.50 cores busy" in text
+    assert "the page cache had 75 % of the bytes it read" in text
+
+
+def test_a_url_needs_no_schema_and_no_other_scheme_is_a_server() -> None:
+    looker = looker_of("postgresql://me@host")
+    assert address_of("postgresql://me@host", looker).schema == "postgres"
+    assert address_of("postgresql://me@host/postgres", looker).schema == "postgres"
+    assert address_of("postgresql://me@host/shop", looker).schema == "shop"
+    with pytest.raises(EnvironmentLackingError, match="password in a URL"):
+        address_of("mysql://me:secret@host", looker_of("mysql://"))
+    with pytest.raises(SpecError, match="no server"):
+        looker_of("sqlite:///x")
