@@ -33,7 +33,7 @@ TRANSACTIONS = "SELECT SUM(COUNT_STAR) FROM performance_schema.events_transactio
 class Load:
     """A listener that does a known load in the first second, and asks to stop after three rows."""
 
-    def __init__(self, work: Callable[[], None] | None = None, stop_after: int = 3) -> None:
+    def __init__(self, work: Callable[[], object] | None = None, stop_after: int = 3) -> None:
         self.work, self.stop_after, self.rows = work, stop_after, 0
 
     def row(self, row: Row, window: Window) -> None:
@@ -219,6 +219,26 @@ def test_a_role_that_may_only_log_in_is_told_the_counts(
     assert seen.window.events == []
     assert {"page_gets", "pages_read", "pages_written", "transactions"} <= seen.window.totals.keys()
     assert {"free_pages", "dirty_pages"} <= seen.begin.why_not.keys()
+
+
+def test_a_flush_of_the_status_is_said_and_no_count_is_negative(mysql: tuple[PrivateServer, str]) -> None:
+    server, url = mysql
+    with closing(server.connect()) as connection:
+        seen = look(url, Load(lambda: innodb_control.rows(connection, "FLUSH STATUS")))
+    _require_reset(seen)
+
+
+def test_a_reset_of_the_statistics_is_said_and_no_count_is_negative(postgresql: tuple[PrivateServer, str]) -> None:
+    server, url = postgresql
+    with closing(server.connect("postgres")) as connection:
+        seen = look(url, Load(lambda: postgres_control.rows(connection, "SELECT pg_stat_reset()")))
+    _require_reset(seen)
+
+
+def _require_reset(seen: Seen) -> None:
+    assert [event.kind for event in seen.window.events] == ["reset"]
+    assert len(seen.window.rows) == 3
+    assert min(seen.window.totals.values()) >= 0
 
 
 def test_a_real_restart_is_survived_and_said(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ class Window:
         """Return in words that counters were reset between two samples; "" when they were not."""
         fell = _fell(last, sample)
         before, after = last.reset_s, sample.reset_s
-        is_told = after is not None and (before is None or abs(after - before) > _START_TOLERANCE_SECONDS)
+        is_told = after is not None and (before is None or after != before)
         if not fell and not is_told:
             return ""
         which = f" ({', '.join(sorted(fell)[:3])})" if fell else ""
