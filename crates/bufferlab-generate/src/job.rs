@@ -268,6 +268,7 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
         (Workload::HotRows(rows), engine) => {
             let table: Box<dyn RowTable> = match engine {
                 "innodb" => Box::new(innodb::Rows::new(bytes, rows)),
+                "postgres" => Box::new(postgres::Rows::new(rows, transactions)),
                 _ => Box::new(sqlite::Rows::new(bytes, rows)),
             };
             run_rows(table, &rows.config()?, plan, pools)
@@ -357,9 +358,6 @@ fn check(job: &Job) -> Result<Limits, RunError> {
         return refuse("window_transactions", format!("a run has at most {MAX_TRANSACTIONS} transactions"));
     }
     if let Workload::HotRows(rows) = &job.workload {
-        if job.engine == "postgres" {
-            return refuse("engine", "no table of hot_rows is known for postgres; innodb and sqlite have one".into());
-        }
         if job.engine == "sqlite" && bytes < sqlite::MIN_ROWS_PAGE_BYTES {
             let what = format!(
                 "hot_rows has no pages of {bytes} bytes on sqlite here, but of {} to 65536",
