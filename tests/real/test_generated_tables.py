@@ -76,8 +76,6 @@ EXCEPTIONS: dict[str, dict[str, Promise]] = {
             pages=0.10,
             cause="not found: 6 % too few pages in 50 transactions, 8 % in 500; pages above the leaves are split since",
         ),
-        "new_order": Promise(pages=0.10, cause="not found: 8 % too few pages in 2,000 transactions (82 for 89)"),
-        "customer": Promise(pages=0.03, cause="not found: 2.0 % too many leaves in 500 transactions"),
     },
     "postgres": {},
 }

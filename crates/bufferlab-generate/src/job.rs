@@ -223,7 +223,11 @@ pub fn generate(job: &Job, gate: &MakeGate<'_>, mut watch: Option<&mut Watch<'_>
         before += last;
         runs.push((part, run));
     }
-    Ok(way.combine(job, runs))
+    let mut run = way.combine(job, runs);
+    if job.engine == "innodb" {
+        innodb::count_bitmaps(&mut run);
+    }
+    Ok(run)
 }
 
 /// Runs one simulation. Its pools are those of the job for each of its shares, share after share.
