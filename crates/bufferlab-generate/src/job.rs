@@ -223,7 +223,11 @@ pub fn generate(job: &Job, gate: &MakeGate<'_>, mut watch: Option<&mut Watch<'_>
         before += last;
         runs.push((part, run));
     }
-    Ok(way.combine(job, runs))
+    let mut run = way.combine(job, runs);
+    if job.engine == "innodb" {
+        innodb::count_bitmaps(&mut run);
+    }
+    Ok(run)
 }
 
 /// Runs one simulation. Its pools are those of the job for each of its shares, share after share.
@@ -268,6 +272,7 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
         (Workload::HotRows(rows), engine) => {
             let table: Box<dyn RowTable> = match engine {
                 "innodb" => Box::new(innodb::Rows::new(bytes, rows)),
+                "postgres" => Box::new(postgres::Rows::new(rows, transactions)),
                 _ => Box::new(sqlite::Rows::new(bytes, rows)),
             };
             run_rows(table, &rows.config()?, plan, pools)
@@ -357,9 +362,6 @@ fn check(job: &Job) -> Result<Limits, RunError> {
         return refuse("window_transactions", format!("a run has at most {MAX_TRANSACTIONS} transactions"));
     }
     if let Workload::HotRows(rows) = &job.workload {
-        if job.engine == "postgres" {
-            return refuse("engine", "no table of hot_rows is known for postgres; innodb and sqlite have one".into());
-        }
         if job.engine == "sqlite" && bytes < sqlite::MIN_ROWS_PAGE_BYTES {
             let what = format!(
                 "hot_rows has no pages of {bytes} bytes on sqlite here, but of {} to 65536",

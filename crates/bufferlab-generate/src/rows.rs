@@ -1,7 +1,7 @@
 //! The table of hot_rows without rows: a client that answers its driver, and what an engine says of the table's pages.
 //!
-//! An engine is one implementation of [`RowTable`]: of MySQL's InnoDB and of SQLite here. The index on k is laid out by
-//! none, because no statement touches it.
+//! An engine is one implementation of [`RowTable`]. The index on k is laid out by PostgreSQL alone: elsewhere no statement
+//! touches it.
 
 use bufferlab_workload::client::{Batch, Client, ClientError, Value};
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsConfigError, HotRowsPopulation, Layout, STATEMENTS};
@@ -67,6 +67,11 @@ impl RowsAsked {
 
     /// Returns the numbers k of the table's rows, in the order of their ids.
     pub fn ks(&self) -> impl Iterator<Item = u32> {
+        self.own_ks().into_iter().cycle().take(self.rows as usize)
+    }
+
+    /// Returns those of the first rows that are generated.
+    pub fn own_ks(&self) -> Vec<u32> {
         let (mut own, mut block) = (Vec::new(), RowBlock::new());
         if let Ok(table) = HotRowsPopulation::new(self.rows, self.load_seed) {
             for partition in 0..table.partitions() {
@@ -78,7 +83,7 @@ impl RowsAsked {
                 }
             }
         }
-        own.into_iter().cycle().take(self.rows as usize)
+        own
     }
 }
 
@@ -86,6 +91,15 @@ impl RowsAsked {
 pub trait RowTable {
     /// Returns the table, and what the engine has besides.
     fn objects(&self) -> &Objects;
+
+    /// Returns the bytes of table and indexes after the load, as the engine tells them; none where the index on k is not
+    /// laid out.
+    fn bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Reads what sessions read before their first statement.
+    fn connect(&mut self, _pools: &mut Pools) {}
 
     /// Reads the row of an id.
     fn read(&mut self, pools: &mut Pools, id: u32);
@@ -103,7 +117,8 @@ pub struct RowGhost {
 
 impl RowGhost {
     /// Makes a client of a loaded table.
-    pub fn new(pools: Pools, table: Box<dyn RowTable>) -> Self {
+    pub fn new(mut pools: Pools, mut table: Box<dyn RowTable>) -> Self {
+        table.connect(&mut pools);
         RowGhost { pools, table, rows: 0 }
     }
 }
@@ -114,7 +129,7 @@ impl Paging for RowGhost {
     }
 
     fn bytes(&self) -> Option<u64> {
-        None
+        self.table.bytes()
     }
 }
 

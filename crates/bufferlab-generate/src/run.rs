@@ -107,8 +107,8 @@ pub struct Run {
     pub census: Vec<Counted>,
     /// The tables and indexes after the load.
     pub objects: Vec<Object>,
-    /// Bytes of data and indexes after the load, as the engine tells them; none of hot_rows, whose index on k no rules
-    /// lay out.
+    /// Bytes of data and indexes after the load, as the engine tells them; none of hot_rows where no rules lay its index on
+    /// k out.
     pub database_bytes: Option<u64>,
     /// The part of the database that was simulated.
     pub way: Way,

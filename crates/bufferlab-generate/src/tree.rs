@@ -4,6 +4,7 @@
 //! (a district) and key. Interior pages are those of the load; a leaf that a split made is below its elder's. One above
 //! the leaves may be split in the middle once.
 
+use crate::innodb::Segment;
 use crate::pools::Objects;
 
 /// The pages above the leaves, the root first.
@@ -195,9 +196,12 @@ pub struct Grown {
     pub interior: Interior,
     groups: Vec<Vec<Leaf>>,
     extents: Vec<Extent>,
+    first_leaf: u32,
     next_page: u32,
     end_page: u32,
     free: Vec<u32>,
+    /// Decides which page a new leaf gets, in place of `next_page` and `free`.
+    segment: Option<Segment>,
     /// Keys of a group, for the middle between two leaves.
     keys_per_group: u64,
 }
@@ -212,8 +216,14 @@ impl Grown {
         let interior = Interior::new(first_page, leaves, fan_out);
         let numbers = groups.iter_mut().flatten().zip(0..);
         numbers.for_each(|(leaf, number)| (leaf.page, leaf.origin) = (first_page + above + number, number));
-        let next_page = first_page + above + leaves;
-        Grown { interior, groups, extents, next_page, end_page: next_page + growth, free: Vec::new(), keys_per_group }
+        let (first_leaf, next_page) = (first_page + above, first_page + above + leaves);
+        let (end_page, free, segment) = (next_page + growth, Vec::new(), None);
+        Grown { interior, groups, extents, first_leaf, next_page, end_page, free, segment, keys_per_group }
+    }
+
+    /// Lets a segment decide which page a new leaf gets.
+    pub(crate) fn with_segment(self, segment: Segment) -> Self {
+        Grown { segment: Some(segment), ..self }
     }
 
     /// Returns the place of the leaf that holds a key, or would: the last one whose first key is not above it.
@@ -273,8 +283,8 @@ impl Grown {
 
     /// Adds a new leaf with its first key; returns its place. None when all numbers of pages are taken.
     pub fn split(&mut self, elder: Place, group: u32, first: u32, rows: u32, bytes: u32) -> Option<Place> {
-        let page = self.new_page()?;
-        let origin = self.leaf(elder).origin;
+        let Leaf { page: near, origin, .. } = *self.leaf(elder);
+        let page = self.new_page(near)?;
         let leaves = &mut self.groups[group as usize];
         let position = leaves.partition_point(|leaf| leaf.first <= first);
         // Doubled, lists of many districts would take twice the memory.
@@ -285,7 +295,11 @@ impl Grown {
         Some((group, position))
     }
 
-    fn new_page(&mut self) -> Option<u32> {
+    fn new_page(&mut self, near: u32) -> Option<u32> {
+        if let Some(segment) = &mut self.segment {
+            let page = self.first_leaf + segment.take(near - self.first_leaf);
+            return (page < self.end_page).then_some(page);
+        }
         self.free.pop().or_else(|| {
             let page = self.next_page;
             self.next_page += 1;
@@ -296,7 +310,7 @@ impl Grown {
     /// Puts a new leaf's pointer above it, and splits that page in the middle when the load left it full; returns the
     /// page that this makes.
     pub fn point_to(&mut self, origin: u32) -> Option<u32> {
-        let upper = if self.interior.fills(origin) { self.new_page()? } else { return None };
+        let upper = if self.interior.fills(origin) { self.new_page(self.first_leaf)? } else { return None };
         let span = self.interior.levels.last()?.1;
         self.interior.grown[(origin / span) as usize].1 = Some(upper);
         Some(upper)
@@ -305,7 +319,10 @@ impl Grown {
     /// Removes a leaf whose rows went elsewhere; its page is free.
     pub fn remove(&mut self, (group, position): Place) {
         let leaf = self.groups[group as usize].remove(position);
-        self.free.push(leaf.page);
+        match &mut self.segment {
+            Some(segment) => segment.give(leaf.page - self.first_leaf),
+            None => self.free.push(leaf.page),
+        }
     }
 
     /// Notes a row that a leaf took.
@@ -316,9 +333,11 @@ impl Grown {
         *extent = Extent { rows: extent.rows + 1, low: extent.low.min(key), high: extent.high.max(key) };
     }
 
-    /// Notes a row that left a leaf; `next` is the group's lowest key from now on, if the row was the lowest.
+    /// Notes a row that left a leaf; `next` is the group's lowest key from now on, if the row was the lowest. The leaf
+    /// forgets its last insert (InnoDB: page0cur.cc, `page_cur_delete_rec`).
     pub fn take(&mut self, place: Place, group: u32, bytes: u32, next: Option<u32>) {
         let leaf = self.leaf_mut(place);
+        leaf.last_insert = None;
         (leaf.rows, leaf.bytes) = (leaf.rows.saturating_sub(1), leaf.bytes.saturating_sub(bytes));
         let extent = &mut self.extents[group as usize];
         extent.rows = extent.rows.saturating_sub(1);

@@ -5,6 +5,7 @@ mod open;
 use bufferlab_generate::innodb;
 use bufferlab_generate::job::{Job, generate};
 use bufferlab_generate::pools::Pools;
+use bufferlab_generate::postgres;
 use bufferlab_generate::rows::{RowTable, RowsAsked};
 use bufferlab_generate::run::Run;
 use bufferlab_generate::sqlite;
@@ -19,7 +20,11 @@ fn asked(rows: u32) -> RowsAsked {
 }
 
 fn pages(table: &impl RowTable) -> u32 {
-    table.objects().all().iter().find(|object| object.name == "sbtest1").expect("the table").pages
+    pages_of(table, "sbtest1")
+}
+
+fn pages_of(table: &impl RowTable, name: &str) -> u32 {
+    table.objects().all().iter().find(|object| object.name == name).expect("the object").pages
 }
 
 /// Leaves and interior pages of the loaded tables in experiments/hot-rows/README.md: of 400,000 rows on SQLite, where
@@ -32,6 +37,16 @@ fn tables_have_the_pages_of_the_loaded_ones() {
     // Above are 293, or 1,203, children of a page: 27 bytes are those of two node pointers and their slot.
     assert_eq!(innodb(4096) - 588_236, 2008 + 7 + 1);
     assert_eq!(innodb(16384) - 136_987, 114 + 1);
+}
+
+/// The `database` of run.json, PostgreSQL 17.2: 26,386,432 bytes with the meta page of each index.
+#[test]
+fn postgres_lays_the_table_and_both_indexes_out_as_the_server_did() {
+    let table = postgres::Rows::new(&asked(100_000), 0);
+    assert_eq!(pages(&table), 2703);
+    assert_eq!(pages_of(&table, "sbtest1.sbtest1_pkey"), 274 + 1);
+    assert_eq!(pages_of(&table, "sbtest1.k_1"), 240 + 1);
+    assert_eq!(table.bytes(), Some(26_386_432));
 }
 
 #[test]
@@ -102,6 +117,33 @@ fn mysql_misses_what_it_was_measured_to_miss() {
     }
 }
 
+/// Traced runs of PostgreSQL 17.2, 8 MiB, one connection, the same transactions: of 2,000 hot rows of 100,000 with a fifth
+/// updates, gets for each transaction and distinct pages in 50, 500 and 2,000, and all misses; of 1,000 hot rows of
+/// 200,000 that are only read, misses.
+#[test]
+fn postgres_gets_and_misses_what_it_was_traced_to() {
+    let pool = json!([{"model": "postgres", "settings": {"large_tables": [], "ring_buffers": 32}, "frames": 1024}]);
+    let changes = json!({"engine": "postgres", "page_size_bytes": 8192, "pools": pool, "prefill": true, "census": true,
+        "warm_up": {"transactions": 2000}, "window_transactions": 10_000});
+    let run = done(json!({"hot_rows": 2000, "update_percent": 20}), changes.clone()).unwrap();
+    for (name, gets, distinct) in [
+        ("sbtest1", 1.6566, [48.06, 313.0, 801.2]),
+        ("sbtest1.k_1", 0.1610, [4.96, 36.75, 112.8]),
+        ("sbtest1.sbtest1_pkey", 2.2526, [46.33, 221.05, 272.6]),
+    ] {
+        let counted = run.census.iter().find(|counted| counted.name == name).expect("the object");
+        assert!((counted.gets_per_transaction / gets - 1.0).abs() < 0.01, "{name}: {counted:?}");
+        for (generated, traced) in counted.distinct.iter().zip(distinct) {
+            let generated = generated.expect("spans have ended");
+            assert!((generated - traced).abs() < f64::max(0.02 * traced, 1.0), "{name}: {generated} for {traced}");
+        }
+    }
+    assert!(run.pools[0].counts.misses.abs_diff(3_495) < 50, "{}", run.pools[0].counts.misses);
+    let run = done(json!({"rows": 200_000, "hot_rows": 1000}), changes).unwrap();
+    // That server told its counters 12 times, and each time 20 pages of its catalogue took frames.
+    assert!(run.pools[0].counts.misses.abs_diff(4_010) < 150, "{}", run.pools[0].counts.misses);
+}
+
 #[test]
 fn updates_touch_the_undo_log_of_innodb() {
     let pool = json!([{"model": "lru", "settings": {}, "frames": 5000}]);
@@ -121,6 +163,6 @@ fn what_cannot_be_is_refused_by_name() {
     assert!(refused(json!({"hot_rows": 1, "pad_chars": 5000}), json!({})).contains("at most 1000"));
     assert!(refused(json!({"hot_rows": 1, "warehouses": 3}), json!({})).contains("warehouses"));
     assert!(refused(json!({"hot_rows": 1}), json!({"one_in": 8})).contains("simulated exactly"));
-    let postgres = json!({"engine": "postgres", "page_size_bytes": 8192});
-    assert!(refused(json!({"hot_rows": 1}), postgres).contains("no table of hot_rows is known for postgres"));
+    let pages = json!({"engine": "postgres", "page_size_bytes": 4096});
+    assert!(refused(json!({"hot_rows": 1}), pages).contains("but of 8192"));
 }

@@ -29,10 +29,8 @@ class AccessRules:
 
 
 RULES: tuple[AccessRules, ...] = (
-    AccessRules("innodb", 2, ("mysql", "mariadb"), "mysql >= 5.7, < 5.8", {"statements": "spec"}),
-    AccessRules(
-        "postgres", 1, ("postgres",), "postgres >= 17, < 18", {"statements": "spec", "autovacuum": "off"}, ("tpcc",)
-    ),
+    AccessRules("innodb", 3, ("mysql", "mariadb"), "mysql >= 5.7, < 5.8", {"statements": "spec"}),
+    AccessRules("postgres", 1, ("postgres",), "postgres >= 17, < 18", {"statements": "spec", "autovacuum": "off"}),
     AccessRules("sqlite", 2, ("sqlite",), "sqlite", {"pcache": "ours"}, calibrated_page_bytes=4096),
 )
 

@@ -63,6 +63,8 @@ _PER_S = {"tpcc": 400, "hot_rows": 10_000}
 """Transactions a second by the generator's clock (crates/bufferlab-generate/src/job.rs, `transaction_us`)."""
 _AS_LOADED = {"hot_rows": {"seed": 0, "hot_rows": 1, "layout": "clustered"}}
 """What the core must be told of a workload whose loaded table alone is asked for."""
+_HOT_TABLE = "sbtest1"
+"""The table of hot_rows."""
 _PREFILLED = ("hot_rows",)
 """Workloads whose prefill reads what their transactions want, and nothing else."""
 LEAST_RUNS = 3
@@ -317,8 +319,8 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
         if data not in databases:
             databases[data] = _loaded(rules, experiment, data)
         told = databases[data]["database_bytes"]
-        # The index on k of hot_rows has no rules: the analytic model's table tells its knee, and nothing its bytes.
-        return estimate(data) if told is None else DataFacts(int(told))
+        # Where hot_rows' index on k has no rules, the analytic model's table tells its knee, and nothing its bytes.
+        return estimate(data) if told is None else DataFacts(int(told), _shape(databases[data]))
 
     plan = make(experiment, facts)
     for point in plan.points:
@@ -326,6 +328,19 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
         if databases[point.data]["database_bytes"] is None:
             _require_bytes(point.engine[engines.declaration(experiment.engine).results.pool])
     return Generated(plan, server, rules, manager, databases)
+
+
+def _shape(database: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the tree to whose knee shares of hot rows refer, as a loaded database's shape has it; None of others.
+
+    It is PostgreSQL's: the key's pages, then the heap. Those between root and leaves count as leaves.
+    """
+    pages = {one["name"]: one["pages"] for one in database["objects"]}
+    key = pages.get(f"{_HOT_TABLE}.{_HOT_TABLE}_pkey")
+    if key is None:
+        return None
+    levels = [1, key - 1, pages[_HOT_TABLE]] if key > 1 else [1, pages[_HOT_TABLE]]
+    return {"trees": [{"name": _HOT_TABLE, "level_pages": levels}]}
 
 
 def _require_bytes(pool: Setting) -> None:
@@ -402,12 +417,8 @@ def rules_for(experiment: Experiment) -> AccessRules:
         raise SpecError(what, f"engine {experiment.engine}", f"choose --engine {there}")
     name = experiment.workload.name
     if name not in rules.workloads:
-        elsewhere = [engine for one in access_rules.RULES if name in one.workloads for engine in one.engines]
         what = f"no page accesses can be generated for workload {name}"
-        what += f" on {experiment.engine}, whose rules for it nobody has set beside a trace" if elsewhere else ""
-        hint = (
-            f"choose --engine {', '.join(elsewhere)}" if elsewhere else f"there is one for {', '.join(rules.workloads)}"
-        )
+        hint = f"there are some for {', '.join(rules.workloads)}"
         hint += "; one run with --probe page-trace tells the rest: bufferlab predict RUN"
         raise SpecError(what, f"experiment {experiment.name}", hint)
     return rules

@@ -5,6 +5,7 @@
 use bufferlab_workload::client::Value;
 use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS, ORDERS, TableId};
 
+use super::segment::Segment;
 use crate::loaded::{Columns, Loaded, Records, UNDELIVERED};
 use crate::pools::Objects;
 use crate::schema::{Column, Schema, Type};
@@ -221,6 +222,39 @@ impl Trees {
     }
 }
 
+/// The trees that grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Growing {
+    History,
+    Orders,
+    /// The index of orders on customers.
+    Entries,
+    NewOrder,
+    Lines,
+}
+
+impl Trees {
+    pub(super) fn grown(&self, table: Growing) -> &Grown {
+        match table {
+            Growing::History => &self.history,
+            Growing::Orders => &self.orders,
+            Growing::Entries => &self.orders_by_customer,
+            Growing::NewOrder => &self.new_order,
+            Growing::Lines => &self.order_line,
+        }
+    }
+
+    pub(super) fn grown_mut(&mut self, table: Growing) -> &mut Grown {
+        match table {
+            Growing::History => &mut self.history,
+            Growing::Orders => &mut self.orders,
+            Growing::Entries => &mut self.orders_by_customer,
+            Growing::NewOrder => &mut self.new_order,
+            Growing::Lines => &mut self.order_line,
+        }
+    }
+}
+
 /// Bytes of rows that the run inserts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowBytes {
@@ -229,6 +263,18 @@ pub(super) struct RowBytes {
     pub(super) order_entry: u32,
     pub(super) new_order: u32,
     pub(super) line: u32,
+}
+
+impl RowBytes {
+    pub(super) fn of(&self, table: Growing) -> u32 {
+        match table {
+            Growing::History => self.history,
+            Growing::Orders => self.order,
+            Growing::Entries => self.order_entry,
+            Growing::NewOrder => self.new_order,
+            Growing::Lines => self.line,
+        }
+    }
 }
 
 /// Key of an entry in the index of orders on customers.
@@ -261,19 +307,22 @@ pub(super) fn lay_out(size: PageSize, loaded: &Loaded, objects: &mut Objects, tr
     // Most that a table grows by: every transaction a New-Order, or a Payment, and leaves half full at worst.
     let growth =
         |rows: u64, bytes: u32| (transactions * rows * u64::from(bytes) / u64::from(size.0) * 3 / 2) as u32 + 64;
-    let history = load(loaded, Table::History, &next);
+    let history = load(loaded, Growing::History, &next);
     let history = Grown::new(objects, "history", history, size.fan_out(6), growth(1, bytes.history));
     let item = fixed(objects, "item", pack(loaded.items.iter().copied(), &next), ITEMS, 4);
-    let new_order = load(loaded, Table::NewOrder, &next);
+    let new_order = load(loaded, Growing::NewOrder, &next);
     let room = 2 * new_order.leaves() + 2 * districts + growth(1, bytes.new_order);
-    let new_order = Grown::new(objects, "new_order", new_order, size.fan_out(7), room);
-    let order_line = load(loaded, Table::Lines, &next);
+    let leaves = new_order.leaves();
+    let segment = Segment::new(leaves, size.reserved(leaves), size.extent());
+    let room = room + size.extent() + leaves / 4;
+    let new_order = Grown::new(objects, "new_order", new_order, size.fan_out(7), room).with_segment(segment);
+    let order_line = load(loaded, Growing::Lines, &next);
     let room = 2 * districts + growth(8, bytes.line) + order_line.leaves() / 4;
     let order_line = Grown::new(objects, "order_line", order_line, size.fan_out(8), room);
-    let orders = load(loaded, Table::Orders, &next);
+    let orders = load(loaded, Growing::Orders, &next);
     let room = 2 * districts + growth(1, bytes.order) + orders.leaves() / 4;
     let orders = Grown::new(objects, "orders", orders, size.fan_out(7), room);
-    let entries = load(loaded, Table::Entries, &built);
+    let entries = load(loaded, Growing::Entries, &built);
     let room = 2 * entries.leaves() + growth(1, bytes.order_entry);
     let entries = Grown::new(objects, "orders.orders_by_customer", entries, size.fan_out(11), room);
     Trees {
@@ -295,19 +344,10 @@ pub(super) fn lay_out(size: PageSize, loaded: &Loaded, objects: &mut Objects, tr
     }
 }
 
-/// The tables and indexes that grow.
-enum Table {
-    History,
-    Orders,
-    Entries,
-    NewOrder,
-    Lines,
-}
-
-fn load(loaded: &Loaded, table: Table, fill: &impl Fill) -> Loading {
-    let groups = if matches!(table, Table::History) { 1 } else { loaded.districts() };
+fn load(loaded: &Loaded, table: Growing, fill: &impl Fill) -> Loading {
+    let groups = if matches!(table, Growing::History) { 1 } else { loaded.districts() };
     let keys = match table {
-        Table::Entries => u64::from(CUSTOMERS + 1) << ORDER_BITS,
+        Growing::Entries => u64::from(CUSTOMERS + 1) << ORDER_BITS,
         _ => 1 << 31,
     };
     let mut loading = Loading::new(groups, keys);
@@ -315,19 +355,19 @@ fn load(loaded: &Loaded, table: Table, fill: &impl Fill) -> Loading {
         let district = loaded.district(number);
         let mut push = |key: u32, bytes: u16| loading.push(number.min(groups - 1), key, bytes.into(), fill);
         match table {
-            Table::History => {
+            Growing::History => {
                 district.history.iter().zip(0..).for_each(|(&bytes, row)| push(number * CUSTOMERS + row, bytes));
             }
-            Table::Orders => district.orders.iter().zip(1..).for_each(|(&bytes, order)| push(order, bytes)),
-            Table::NewOrder => {
+            Growing::Orders => district.orders.iter().zip(1..).for_each(|(&bytes, order)| push(order, bytes)),
+            Growing::NewOrder => {
                 district.new_orders.iter().zip(UNDELIVERED).for_each(|(&bytes, order)| push(order, bytes))
             }
-            Table::Entries => {
+            Growing::Entries => {
                 for (&bytes, customer) in district.order_entries.iter().zip(1..) {
                     push(entry_key(customer, district.order_of(customer)), bytes);
                 }
             }
-            Table::Lines => {
+            Growing::Lines => {
                 let mut lines = district.lines.iter();
                 for order in 1..=ORDERS {
                     let own = lines.by_ref().take(district.lines_of(order) as usize);

@@ -2,7 +2,7 @@
 
 use super::layout::{Clustered, HEADER, PageSize, SYSTEM_COLUMNS};
 use super::undo::{Log, Undo};
-use super::{EXCLUSIVE, seek};
+use super::{EXCLUSIVE, look_up, seek};
 use crate::pools::{Objects, Pools};
 use crate::rows::{RowTable, RowsAsked};
 use crate::tree::{Packed, pack};
@@ -42,7 +42,7 @@ impl RowTable for Rows {
     }
 
     fn read(&mut self, pools: &mut Pools, id: u32) {
-        seek(pools, &self.tree, id - 1);
+        look_up(pools, &self.tree, id - 1);
     }
 
     fn update(&mut self, pools: &mut Pools, id: u32) {

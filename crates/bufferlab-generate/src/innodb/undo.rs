@@ -6,9 +6,11 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::{EXCLUSIVE, SHARED, SX};
 use crate::pools::{Objects, Pools};
 
-/// Rollback segments that transactions use in turn: 128, of which the first is the system's, and 32 are for temporary
-/// tables (trx0sys.h, `TRX_SYS_N_RSEGS`; trx0trx.cc, `get_next_redo_rseg`).
+/// Rollback segments that transactions use: 128, of which 32 are for temporary tables (trx0trx.cc,
+/// `get_next_redo_rseg`).
 const SEGMENTS: u32 = 96;
+/// Slots of all rollback segments (trx0sys.h, `TRX_SYS_N_RSEGS`).
+const SLOTS: u32 = SEGMENTS + TEMPORARY;
 /// Rollback segments of temporary tables (srv0srv.cc, `srv_tmp_undo_rsegs`).
 const TEMPORARY: u32 = 32;
 /// Pages that transactions use all the time: of each rollback segment its header and its pages of inserts and of updates,
@@ -64,6 +66,12 @@ struct Committed {
     deleted: Vec<(u32, u32)>,
 }
 
+/// Returns the rollback segment of a slot. Slots 1 to 32 are those of temporary tables, and the next 32 stand in for them:
+/// their segments are used twice in a round (trx0trx.cc, `get_next_redo_rseg`).
+fn segment_of(slot: u32) -> u32 {
+    if slot <= TEMPORARY { slot } else { slot - TEMPORARY }
+}
+
 /// The undo log.
 pub(super) struct Undo {
     page_bytes: u32,
@@ -74,7 +82,7 @@ pub(super) struct Undo {
     free: BinaryHeap<Reverse<u32>>,
     next_page: u32,
     end_page: u32,
-    next_segment: u32,
+    next_slot: u32,
     /// Connections that were seen.
     connections: usize,
     history: VecDeque<Committed>,
@@ -104,7 +112,7 @@ impl Undo {
             free: BinaryHeap::new(),
             next_page: first,
             end_page: first + room,
-            next_segment: 0,
+            next_slot: 0,
             connections: 1,
             history: VecDeque::new(),
             purged: Vec::new(),
@@ -124,8 +132,8 @@ impl Undo {
     /// Writes a record of so many bytes (trx0rec.cc, `trx_undo_report_row_operation`).
     pub(super) fn write(&mut self, pools: &mut Pools, log: Log, bytes: u32) {
         let segment = *self.open.get_or_insert_with(|| {
-            self.next_segment = (self.next_segment + 1) % SEGMENTS;
-            self.next_segment
+            self.next_slot = (self.next_slot + 1) % SLOTS;
+            segment_of(self.next_slot)
         });
         let begun =
             std::mem::replace(if log == Log::Insert { &mut self.has_insert } else { &mut self.has_update }, true);

@@ -3,11 +3,12 @@
 
 use bufferlab_workload::tpcc::schema::{CUSTOMERS, DISTRICTS, ITEMS, ORDERS, TableId};
 
-use super::heap::Heap;
-use super::index::{Built, Index, fan_out};
+use super::heap::{Heap, RowId, Updated, Version};
+use super::index::{Built, Entry, Index, fan_out};
 use super::record::{Tuples, max_aligned};
+use super::{HELD, Now};
 use crate::loaded::{District, Loaded, UNDELIVERED};
-use crate::pools::Objects;
+use crate::pools::{Objects, Pools};
 use crate::tree::{Grown, Loading, Packed, pack};
 
 /// Bits by which a key holds a customer above an order.
@@ -32,6 +33,36 @@ pub(super) fn line_key(order: u32, line: u32) -> u32 {
 pub(super) struct Table {
     pub(super) heap: Heap,
     pub(super) key: Index,
+}
+
+impl Table {
+    /// Reads a row by its key; `loaded` tells number and bytes of one that is as it was loaded. Returns its version.
+    pub(super) fn find(
+        &mut self,
+        pools: &mut Pools,
+        id: RowId,
+        loaded: impl FnOnce() -> (u32, u16),
+        now: Now,
+    ) -> Version {
+        let version = self.heap.version(id, loaded);
+        self.key.seek(pools, id);
+        self.key.fetch(pools, &mut self.heap, id, Some(version.block), &mut None, now);
+        version
+    }
+
+    /// Writes a new version of a row whose page is pinned, and its entry in the key where the version moved
+    /// (nodeModifyTable.c, `ExecUpdate`).
+    pub(super) fn rewrite(&mut self, pools: &mut Pools, id: RowId, before: Version, bytes: u16, now: Now) -> Updated {
+        // ExecModifyTable fetches the old version.
+        pools.get(self.heap.page(before.block), HELD);
+        let updated = self.heap.update(pools, id, before, bytes, now);
+        if updated.has_moved() {
+            self.key.bury(id, before.block, false, now);
+            let entry = Entry { key: id, block: updated.block, pinned: Some(before.block) };
+            self.key.insert(pools, &mut self.heap, entry, now);
+        }
+        updated
+    }
 }
 
 /// Bytes of tuples, not rounded up.

@@ -11,6 +11,7 @@ mod heap;
 mod index;
 mod layout;
 mod record;
+mod rows;
 
 use std::ops::Range;
 
@@ -25,6 +26,7 @@ use heap::{RowId, Updated, Version};
 use index::Entry;
 use layout::{Bytes, ORDER_BITS, Table, Trees, entry_key, lay_out, line_key};
 use record::Tuples;
+pub use rows::Rows;
 
 /// Bytes of a page: the servers are compiled so.
 pub const PAGE_BYTES: u32 = 8192;
@@ -70,6 +72,26 @@ impl Now {
 enum Change {
     Update(Row, Updated),
     Insert(Row, Version),
+}
+
+/// Reads what sessions read of the catalogue as they connect and plan their statements.
+fn read_catalog(pools: &mut Pools, catalog: u32) {
+    let pages = catalog..catalog + CATALOG_PAGES;
+    pages.for_each(|page| (0..CATALOG_GETS).for_each(|_| pools.get(page, FIRST)));
+}
+
+/// Reads what is read of the catalogue each second.
+fn read_counters(pools: &mut Pools, catalog: u32) {
+    let pages = catalog..catalog + CATALOG_PAGES_OF_COUNTERS;
+    pages.for_each(|page| (0..2).for_each(|_| pools.get(page, FIRST)));
+}
+
+/// Returns the bytes of the main forks of tables and indexes, with each index's meta page, as `pg_relation_size` tells
+/// them: the share that a pool is asked for refers to these (python/bufferlab/engines/postgres/relation_sizes.py).
+fn relation_bytes(objects: &Objects) -> u64 {
+    let forks = objects.all().iter().filter(|object| !object.name.contains('('));
+    let pages = |object: &Object| u64::from(object.pages) + u64::from(object.name.contains('.'));
+    forks.map(pages).sum::<u64>() * u64::from(PAGE_BYTES)
 }
 
 /// PostgreSQL's pages and rules.
@@ -153,27 +175,20 @@ impl Postgres {
     /// Reads a row by its primary key; returns its version.
     fn find(&mut self, pools: &mut Pools, row: Row) -> Option<Version> {
         let (table, id) = Self::table(&mut self.trees, row)?;
-        let version = table.heap.version(id, || Self::loaded(&self.bytes, row));
-        table.key.seek(pools, id);
-        table.key.fetch(pools, &mut table.heap, id, Some(version.block), &mut None, self.now);
-        Some(version)
+        Some(table.find(pools, id, || Self::loaded(&self.bytes, row), self.now))
     }
 
-    /// Writes a new version of a row whose page is pinned (nodeModifyTable.c, `ExecUpdate`).
+    /// Writes a new version of a row whose page is pinned.
     fn rewrite(&mut self, pools: &mut Pools, row: Row, before: Version, bytes: u16) {
         let now = self.now;
         let name = if let Row::Customer(district, customer) = row { self.place_of(district, customer) } else { 0 };
         let Some((table, id)) = Self::table(&mut self.trees, row) else { return };
-        // ExecModifyTable fetches the old version.
-        pools.get(table.heap.page(before.block), HELD);
-        let updated = table.heap.update(pools, id, before, bytes, now);
+        let updated = table.rewrite(pools, id, before, bytes, now);
         self.changes.push(Change::Update(row, updated));
         if !updated.has_moved() {
             return;
         }
-        table.key.bury(id, before.block, false, now);
         let entry = Entry { key: id, block: updated.block, pinned: Some(before.block) };
-        table.key.insert(pools, &mut table.heap, entry, now);
         let second = match row {
             Row::Customer(district, _) => (&mut self.trees.customer_by_name, (district, name)),
             Row::Order { district, order, customer } => {
@@ -235,20 +250,14 @@ impl Engine for Postgres {
         &self.objects
     }
 
-    /// The main forks of tables and indexes, with each index's meta page, as `pg_relation_size` tells them: the share that
-    /// a pool is asked for refers to these (python/bufferlab/engines/postgres/relation_sizes.py).
     fn bytes(&self) -> u64 {
-        let forks = self.objects.all().iter().filter(|object| !object.name.contains('('));
-        let pages = |object: &Object| u64::from(object.pages) + u64::from(object.name.contains('.'));
-        forks.map(pages).sum::<u64>() * u64::from(PAGE_BYTES)
+        relation_bytes(&self.objects)
     }
 
     /// crates/bufferlab-drive/dialects/postgres/tpcc/prefill.sql: each table through its key, in the order of rows.
     /// Sessions have read the catalogue before, each page many times.
     fn prefill(&mut self, pools: &mut Pools) {
-        for page in self.catalog..self.catalog + CATALOG_PAGES {
-            (0..CATALOG_GETS).for_each(|_| pools.get(page, FIRST));
-        }
+        read_catalog(pools, self.catalog);
         let trees = &self.trees;
         let with_rows = |pools: &mut Pools, table: &Table| {
             let blocks = u64::from(table.heap.blocks());
@@ -282,8 +291,7 @@ impl Engine for Postgres {
         self.now = Now { session, transaction, horizon: transaction.saturating_sub(OLDEST * self.sessions) };
         self.changes.clear();
         if transaction.is_multiple_of(COUNTERS_EVERY) {
-            let pages = self.catalog..self.catalog + CATALOG_PAGES_OF_COUNTERS;
-            pages.for_each(|page| (0..2).for_each(|_| pools.get(page, FIRST)));
+            read_counters(pools, self.catalog);
         }
     }
 

@@ -65,6 +65,16 @@ impl Tuples {
     }
 }
 
+/// Returns the bytes of an index tuple of one number of four bytes, with its line pointer.
+pub(super) fn number_entry() -> u32 {
+    max_aligned(INDEX_HEADER + 4) + POINTER
+}
+
+/// Returns the bytes of a heap tuple of so many bytes of values, none of them null.
+pub(super) fn with_header(data: u32) -> u32 {
+    max_aligned(HEAP_HEADER) + data
+}
+
 /// Returns the bytes of a tuple's values (heaptuple.c, `heap_compute_data_size`).
 fn data<'a>(columns: impl Iterator<Item = (Column, Value<'a>)>) -> u32 {
     columns.fold(0, |bytes, (column, value)| match (column.kind, value) {
@@ -82,7 +92,7 @@ fn data<'a>(columns: impl Iterator<Item = (Column, Value<'a>)>) -> u32 {
 }
 
 /// Adds a text: a short one has a header of one byte and is not aligned.
-fn text(bytes: u32, chars: u32) -> u32 {
+pub(super) fn text(bytes: u32, chars: u32) -> u32 {
     if chars <= SHORT_MOST { bytes + 1 + chars } else { aligned(bytes, 4) + 4 + chars }
 }
 

@@ -1,0 +1,112 @@
+//! Which page of a file segment a new leaf gets (MySQL 5.7: fsp0fsp.cc, `fseg_alloc_free_page_low`).
+//!
+//! Pages are counted from the segment's first. Left out: extents whose pages are all free go back to the file.
+
+use std::collections::BTreeSet;
+
+/// The pages of a segment: some single ones, then whole extents.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    /// Pages of an extent.
+    extent: u32,
+    /// The first page of the first extent.
+    single: u32,
+    /// Pages that the segment has, used or not.
+    reserved: u32,
+    used: u32,
+    free: BTreeSet<u32>,
+}
+
+impl Segment {
+    /// Makes a segment whose first pages are used.
+    pub(super) fn new(used: u32, reserved: u32, extent: u32) -> Self {
+        Segment { extent, single: used.min(extent / 2), reserved, used, free: (used..reserved).collect() }
+    }
+
+    /// Takes a page, near another one if that can be: the next page, a later one of its extent, or the first free one. A
+    /// segment with few free pages takes a new extent before.
+    pub(crate) fn take(&mut self, near: u32) -> u32 {
+        let hint = near + 1;
+        let is_in_extent = (self.single..self.reserved).contains(&hint);
+        // FSEG_FILLFACTOR and FSEG_FRAG_LIMIT.
+        let has_extents = self.used >= self.extent / 2;
+        // A single page that was freed is the file's again.
+        let own = self.reserved - self.free.range(..self.single).count() as u32;
+        let is_tight = has_extents && own - self.used < own / 8;
+        let page = if is_in_extent && self.free.contains(&hint) {
+            hint
+        } else if is_tight {
+            self.extend()
+        } else {
+            let of_extent = is_in_extent.then(|| self.later_in_extent(hint)).flatten();
+            let first = || self.free.range(if has_extents { self.single } else { 0 }..).next().copied();
+            of_extent.or_else(first).unwrap_or_else(|| self.extend())
+        };
+        self.free.remove(&page);
+        self.used += 1;
+        page
+    }
+
+    /// Returns the next free page of a page's extent, after its last the first.
+    fn later_in_extent(&self, page: u32) -> Option<u32> {
+        let begin = (page - self.single) / self.extent * self.extent + self.single;
+        self.free.range(page..begin + self.extent).chain(self.free.range(begin..page)).next().copied()
+    }
+
+    /// Takes a page back.
+    pub(crate) fn give(&mut self, page: u32) {
+        self.used -= 1;
+        self.free.insert(page);
+    }
+
+    /// Reserves an extent, or a single page as long as the segment is small; returns its first page.
+    fn extend(&mut self) -> u32 {
+        let first = self.reserved;
+        if self.used < self.extent / 2 {
+            self.single += u32::from(self.single == first);
+            self.reserved += 1;
+        } else {
+            self.reserved += self.extent;
+            self.free.extend(first..self.reserved);
+        }
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 61 leaves of pages of 16 KiB: 32 single ones, and 29 of an extent of 64.
+    fn segment() -> Segment {
+        Segment::new(61, 96, 64)
+    }
+
+    #[test]
+    fn the_next_page_is_taken_then_a_later_one_of_the_extent_then_its_first() {
+        let mut segment = segment();
+        assert_eq!([segment.take(60), segment.take(60), segment.take(61)], [61, 62, 63]);
+        segment.give(40);
+        assert_eq!(segment.take(95), 40, "no later page is the extent's");
+        segment.give(33);
+        assert_eq!(segment.take(3), 33, "a single page has no extent");
+    }
+
+    #[test]
+    fn an_extent_comes_before_the_last_eighth_is_used() {
+        let mut segment = segment();
+        let taken: Vec<u32> = (0..26).map(|_| segment.take(0)).collect();
+        assert_eq!(taken[23..], [84, 96, 85]);
+    }
+
+    #[test]
+    fn a_small_segment_has_single_pages() {
+        let mut segment = Segment::new(3, 3, 64);
+        assert_eq!([segment.take(0), segment.take(0)], [3, 4]);
+        segment.give(1);
+        assert_eq!([segment.take(4), segment.take(4)], [1, 5]);
+        let taken: Vec<u32> = (6..33).map(|_| segment.take(0)).collect();
+        assert_eq!(taken[..26], (6..32).collect::<Vec<_>>());
+        assert_eq!((taken[26], segment.reserved), (32, 96));
+    }
+}
