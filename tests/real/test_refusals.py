@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -130,9 +129,11 @@ UNSTEADY = ("timestamp", "gtid", "pseudo", "last_insert", "rand_seed", "in_trans
 class Server(Existing):
     """A server of the test's own, and everything of it that a refusal must leave."""
 
-    def __init__(self, engine: str, url: str, root: Path, ask: Callable[..., list[tuple[Any, ...]]]) -> None:
+    def __init__(
+        self, engine: str, url: str, root: Path, ask: Callable[..., list[tuple[Any, ...]]], password: str
+    ) -> None:
         super().__init__(engine, url, root, {})
-        self.ask = ask
+        self.ask, self.password = ask, password
 
     def overrides(self, case: Case) -> Overrides:
         url = self.url.replace("bufferlab@", f"{case.user}@")
@@ -144,7 +145,7 @@ class Server(Existing):
             profile=None if case.experiment == "PROGRAM" else "smoke",
             engine=case.engine or self.engine,
             set_knobs=tuple(asked.items()),
-            sweep=(("pool_size", case.sweep),) if case.sweep else (),
+            sweep=(("hot_rows", ("1000",)), *((("pool_size", case.sweep),) if case.sweep else ())),
         )
 
     def loaded(self, case: Case, folder: Path) -> spec.Experiment:
@@ -189,22 +190,20 @@ def mariadb() -> Iterator[Server]:
     with innodb.folder() as path:
         place = innodb.Place(innodb.build("mariadb-10.11"), path).initialise()
         identity = place.with_accounts()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("BUFFERLAB_PASSWORD", identity.password)
-            patch.setenv("BUFFERLAB_CACHE", str(path / "cache"))
-            with place.server((identity.user, identity.password), connections=20) as server:
+        with place.server((identity.user, identity.password), connections=20) as server:
 
-                def ask(query: str) -> list[tuple[Any, ...]]:
-                    with closing(server.connect()) as connection:
-                        return innodb_control.rows(connection, query)
+            def ask(query: str) -> list[tuple[Any, ...]]:
+                with closing(server.connect()) as connection:
+                    return innodb_control.rows(connection, query)
 
-                for name in ("small", "poor", "maker"):
-                    ask(f"CREATE USER {name}@localhost IDENTIFIED BY '{identity.password}'")
-                ask("GRANT ALL ON `lab_small`.* TO small@localhost")
-                for name in ("small", "poor"):
-                    ask(f"GRANT PROCESS ON *.* TO {name}@localhost")
-                ask("GRANT SELECT ON lab.* TO poor@localhost")
-                yield Server("mariadb", f"mysql://bufferlab@localhost/lab?socket={server.socket}", path, ask)
+            for name in ("small", "poor", "maker"):
+                ask(f"CREATE USER {name}@localhost IDENTIFIED BY '{identity.password}'")
+            ask("GRANT ALL ON `lab_small`.* TO small@localhost")
+            for name in ("small", "poor"):
+                ask(f"GRANT PROCESS ON *.* TO {name}@localhost")
+            ask("GRANT SELECT ON lab.* TO poor@localhost")
+            url = f"mysql://bufferlab@localhost/lab?socket={server.socket}"
+            yield Server("mariadb", url, path, ask, identity.password)
 
 
 @pytest.fixture(scope="module")
@@ -212,18 +211,25 @@ def postgresql() -> Iterator[Server]:
     """PostgreSQL with shared buffers of 16 MiB; `small` may log in and no more."""
     with postgres.folder() as path:
         place = postgres.Place(postgres.build("postgres-17"), path).initialise()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("BUFFERLAB_PASSWORD", place.identity.password)
-            patch.setenv("BUFFERLAB_CACHE", str(path / "cache"))
-            with place.server(connections=20) as server:
+        with place.server(connections=20) as server:
 
-                def ask(query: str, database: str = "postgres") -> list[tuple[Any, ...]]:
-                    where, _, rest = query.partition(": ")
-                    with closing(server.connect(where if where == "lab" else database)) as connection:
-                        return postgres_control.rows(connection, rest if where == "lab" else query)  # type: ignore[arg-type]
+            def ask(query: str, database: str = "postgres") -> list[tuple[Any, ...]]:
+                where, _, rest = query.partition(": ")
+                with closing(server.connect(where if where == "lab" else database)) as connection:
+                    return postgres_control.rows(connection, rest if where == "lab" else query)  # type: ignore[arg-type]
 
-                ask(f"CREATE ROLE small LOGIN PASSWORD '{place.identity.password}'")
-                yield Server("postgres", f"postgres://bufferlab@localhost/lab?socket={server.socket.parent}", path, ask)
+            ask(f"CREATE ROLE small LOGIN PASSWORD '{place.identity.password}'")
+            url = f"postgres://bufferlab@localhost/lab?socket={server.socket.parent}"
+            yield Server("postgres", url, path, ask, place.identity.password)
+
+
+@contextmanager
+def environment(server: Server) -> Iterator[None]:
+    """The environment of the commands on one of the servers, of which two may run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BUFFERLAB_PASSWORD", server.password)
+        patch.setenv("BUFFERLAB_CACHE", str(server.root / "cache"))
+        yield
 
 
 def is_refused(server: Server, case: Case, folder: Path) -> None:
@@ -233,10 +239,10 @@ def is_refused(server: Server, case: Case, folder: Path) -> None:
         server.ask(statement)
     try:
         before, started = server.everything(), time.monotonic()
-        with pytest.raises(case.kind) as real:
+        with environment(server), pytest.raises(case.kind) as real:
             run_sweep(experiment, folder / "runs", options=options)
         spent_s = time.monotonic() - started
-        with pytest.raises(case.kind) as dry:
+        with environment(server), pytest.raises(case.kind) as dry:
             prepare_estimate(experiment, options)
         assert server.everything() == before
     finally:
@@ -273,7 +279,8 @@ def test_a_look_at_a_server_tells_what_it_is_and_changes_nothing(
 ) -> None:
     server: Server = request.getfixturevalue("mariadb" if engine == "mariadb" else "postgresql")
     before = server.everything()
-    told = server.command("doctor", "--server", server.url, "--json")
+    with environment(server):
+        told = server.command("doctor", "--server", server.url, "--json")
     assert told.returncode == 0, told.stderr
     found = json.loads(told.stdout)
     assert (found["engine"], found["status"], found["server"]) == (engine, "ok", server.url)
@@ -282,9 +289,10 @@ def test_a_look_at_a_server_tells_what_it_is_and_changes_nothing(
     assert "pool_size" in said["a sweep can change" if engine == "mariadb" else "fixed until a restart"]
     assert said["sizes"].startswith(f"a pool of {64 if engine == 'mariadb' else 16} MiB")
     assert "there is none named lab" in said["schema" if engine == "mariadb" else "database"]
-    assert os.environ["BUFFERLAB_PASSWORD"] not in told.stdout + told.stderr
+    assert server.password not in told.stdout + told.stderr
     case = Case("", allowed=True)
-    _, cost, findings = prepare_estimate(server.loaded(case, tmp_path), SweepOptions(allow_online_changes=True))
+    with environment(server):
+        _, cost, findings = prepare_estimate(server.loaded(case, tmp_path), SweepOptions(allow_online_changes=True))
     preflight.require(findings)
     assert (cost.data_bytes, cost.cache_bytes) == (0, 0)
     assert server.everything() == before

@@ -142,7 +142,7 @@ def _fit(
     blocks = {key for _, key, _ in cells}
     around = [cell for cell in context if cell[1] in blocks and (scale == "linear" or cell[2] > 0)]
     quiet = {match.name for match in matches if _known_error(match, scale, known) is not None}
-    scatter = {(side, name): known[side, name] for side in "ab" for name in quiet}
+    scatter: dict[Hashable, float] = {(side, name): known[side, name] for side in "ab" for name in quiet}
     return fit([*cells, *around], comparisons=pairs, scale=scale, level=together, known_scatter=scatter)
 
 
