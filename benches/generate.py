@@ -44,7 +44,8 @@ end = time.process_time()
 assert told["way"]["name"] == "exact", told["way"]
 (pool,) = told["pools"]
 entered = pool["evictions"] + pool["frames_used"]
-print(json.dumps([pool["gets"], entered, end - laid_out - (laid_out - begin)]))
+# InnoDB's get of a bitmap page for each page read is counted, and not played.
+print(json.dumps([pool["gets"] - pool["misses"], entered, end - laid_out - (laid_out - begin)]))
 """
 _PEER = """
 import json, sys, time
