@@ -608,7 +608,9 @@ def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existi
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert [point["status"] for point in answer["points"]] == ["ok", "ok"]
-    assert "not bufferlab's own" in done.stderr
+    (caveats,) = (check["detail"] for check in answer["checks"] if check["name"] == "foreign_server")
+    assert "not bufferlab's own" in caveats
+    assert "no_confounds" not in answer["failed_checks"]
     assert existing.settings() == before
     assert list(out.rglob("*.json"))
     assert existing.holding(os.environ["BUFFERLAB_PASSWORD"]) == []

@@ -32,11 +32,16 @@ def look(plan: Plan, *, may_change: bool) -> Findings:
 
 
 def require(findings: Findings) -> None:
-    """Raise SpecError or EnvironmentLackingError, with every reason, where no run can work on a server."""
-    refused = [(url, check) for url, checks in findings.items() for check in checks if check.refuses and not check.ok]
+    """Raise SpecError or EnvironmentLackingError, with every reason, where no run can work on a server.
+
+    What else is to be mended there is named too, last: nobody would hear of it otherwise.
+    """
+    wrong = [(url, check) for url, checks in findings.items() for check in checks if not check.ok]
+    refused = [(url, check) for url, check in wrong if check.refuses]
     if not refused:
         return
-    first, *more = [Problem(check.detail, url, check.hint) for url, check in refused]
+    ordered = [*refused, *((url, check) for url, check in wrong if check.hint and not check.refuses)]
+    first, *more = [Problem(check.detail, url, check.hint) for url, check in ordered]
     kind: type[BufferlabError] = SpecError if refused[0][1].refuses == "usage" else EnvironmentLackingError
     raise kind(first.what, first.where, first.hint, more=more)
 
