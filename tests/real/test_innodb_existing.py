@@ -174,7 +174,7 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) ->
     assert result["actual"]["lru_scan_depth"] == 256
     assert result["measured"]["transactions"] == 300
     assert "only reads" in result["start"]
-    assert "not bufferlab's own" in result["confounds"][0]
+    assert "not bufferlab's own" in result["caveats"][0]
     assert "flush_method" in result["as_found"]
     check = existing.do("check", workload=READS, delivered_orders=[])
     assert check.result is not None, check
@@ -188,7 +188,7 @@ def test_other_peoples_connections_are_told(loaded: Server) -> None:
     with closing(loaded.server.connect()), closing(loaded.server.connect()):
         result = loaded.run(READS).result
     assert result is not None
-    assert any("2 other connections were open" in said for said in result["confounds"])
+    assert any("2 other connections were open" in said for said in result["caveats"])
 
 
 def test_without_leave_nothing_is_changed_and_the_setting_is_named(loaded: Server) -> None:
@@ -451,12 +451,14 @@ def test_a_record_and_a_view_that_a_tenant_planted_set_nothing_and_run_nothing(
     with closing(connect(private(str(tenant.server.socket), "tenant", "rented"), "lab")) as evil:
         control.rows(evil, "UPDATE bufferlab_marker SET changed = %s", (planted,))
         before = tenant.settings()
-        done = tenant.sweep("--allow-online-changes")
-        assert done.returncode == 3, done.stderr
-        assert '"general_log_file" is' in done.stderr
-        assert "written by whoever may write there" in done.stderr
-        assert "By hand: SET GLOBAL innodb_lru_scan_depth = 7777" in done.stderr
-        assert "SET GLOBAL general_log_file" not in done.stderr
+        assert tenant.sweep("--allow-online-changes").returncode == 3
+        with pytest.raises(EnvironmentLackingError) as refused, changes.reserved(settings, [address]):
+            pass
+        said = str(refused.value)
+        assert '"general_log_file" is' in said
+        assert "written by whoever may write there" in said
+        assert "By hand: SET GLOBAL innodb_lru_scan_depth = 7777" in said
+        assert "SET GLOBAL general_log_file" not in said
         assert tenant.settings() == before
         assert "/tmp/x" in tenant.command("doctor", "--forget-mark", tenant.url).stdout
         assert changes.left(settings, address) == []
@@ -514,8 +516,10 @@ def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existi
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert [point["status"] for point in answer["points"]] == ["ok", "ok"]
-    assert "not bufferlab's own" in done.stderr
-    assert "other connections were open" not in done.stderr
+    (caveats,) = (check["detail"] for check in answer["checks"] if check["name"] == "foreign_server")
+    assert "not bufferlab's own" in caveats
+    assert "other connections" not in caveats + done.stderr
+    assert "no_confounds" not in answer["failed_checks"]
     assert re.search(r"^loaded [0-9.]+ MiB in .* \(20,000 rows\); kept in \S+/lab$", done.stderr, re.MULTILINE)
     assert existing.settings() == before
     assert list((existing.root / "out").rglob("*.json"))

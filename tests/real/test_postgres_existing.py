@@ -156,7 +156,7 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) ->
     assert result["actual"]["pool_size"] == 16 * MIB
     assert result["measured"]["transactions"] == 20_000
     assert "only reads" in result["start"]
-    assert "not bufferlab's own" in result["confounds"][0]
+    assert "not bufferlab's own" in result["caveats"][0]
     assert "synchronous_commit" in result["as_found"]
     check = existing.do("check", workload=READS, delivered_orders=[])
     assert check.result is not None, check
@@ -180,10 +180,10 @@ def test_other_peoples_connections_are_told(loaded: Server) -> None:
     with closing(loaded.server.connect("postgres")), closing(loaded.server.connect("postgres")):
         result = loaded.run(READS).result
     assert result is not None
-    assert any("2 other connections were open" in said for said in result["confounds"])
+    assert any("2 other connections were open" in said for said in result["caveats"])
     result = loaded.run(READS).result
     assert result is not None
-    assert not any("other connections" in said for said in result["confounds"])
+    assert not any("other connections" in said for said in [*result["confounds"], *result["caveats"]])
 
 
 def test_without_leave_nothing_is_changed_and_the_setting_is_named(loaded: Server) -> None:
@@ -608,7 +608,9 @@ def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existi
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert [point["status"] for point in answer["points"]] == ["ok", "ok"]
-    assert "not bufferlab's own" in done.stderr
+    (caveats,) = (check["detail"] for check in answer["checks"] if check["name"] == "foreign_server")
+    assert "not bufferlab's own" in caveats
+    assert "no_confounds" not in answer["failed_checks"]
     assert existing.settings() == before
     assert list(out.rglob("*.json"))
     assert existing.holding(os.environ["BUFFERLAB_PASSWORD"]) == []

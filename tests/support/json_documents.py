@@ -165,12 +165,22 @@ class Estimate(Document):
     results_bytes: int
 
 
+class ServerFinding(Document):
+    name: str
+    ok: bool
+    detail: str
+    hint: str | None
+    refuses: Literal["", "usage", "environment"]
+
+
 class DryRun(Printed):
     """`run --dry-run`."""
 
     dry_run: Literal[True]
     plan: Plan
     estimate: Estimate
+    servers: dict[str, list[ServerFinding]]
+    """By URL, what was found at the servers that run already."""
 
 
 class ComparedSide(Document):
@@ -645,10 +655,12 @@ class DoctorFinding(Document):
 
 
 class Doctor(Printed):
-    """`doctor`."""
+    """`doctor`: of this host, or with --server of a server and its engine."""
 
     status: Literal["ok", "lacking"]
-    data_directory: str
+    data_directory: str | None
+    server: str | None
+    engine: str | None
     findings: list[DoctorFinding]
 
 

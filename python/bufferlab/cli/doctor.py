@@ -59,14 +59,22 @@ class Finding:
     help="Do this alone: remove from the schema of this URL the record of settings that a run had changed. Nothing "
     "is put back.",
 )
+@click.option(
+    "--server",
+    metavar="URL",
+    help="Do this alone: look at a server that runs already (docs/existing-server.md). Nothing is changed or put back, "
+    "there or here.",
+)
 @common
-def command(data_dir: Path | None, forget_mark: str | None, as_json: bool, debug: bool) -> int:
+def command(data_dir: Path | None, forget_mark: str | None, server: str | None, as_json: bool, debug: bool) -> int:
     """Tell what this host can measure, and why it cannot measure the rest.
 
-    Exit code 3 when the default experiment cannot run.
+    Exit code 3 when the default experiment cannot run, or no run on the server of --server.
     """
     if forget_mark is not None:
         return _forget_mark(forget_mark, as_json=as_json)
+    if server is not None:
+        return _look_at(server, as_json=as_json)
     directory = storage.data_directory(data_dir, Path.cwd())
     findings = [
         *_host(),
@@ -79,16 +87,38 @@ def command(data_dir: Path | None, forget_mark: str | None, as_json: bool, debug
     ]
     lacking = [finding for finding in findings if finding.needed and not finding.ok]
     if as_json:
-        print_json(
-            {
-                "status": "ok" if not lacking else "lacking",
-                "data_directory": str(directory),
-                "findings": [asdict(finding) for finding in findings],
-            }
-        )
+        print_json(_document(findings, data_directory=str(directory)))
     else:
         put(runnable(f"{_text(findings)}\n\n{_conclusion(lacking)}"))
     return 3 if lacking else 0
+
+
+def _document(findings: list[Finding], **subject: str) -> dict[str, Any]:
+    """Return the answer as JSON has it: of this host with its data directory, or of a server with its engine."""
+    lacking = any(finding.needed and not finding.ok for finding in findings)
+    return {
+        "status": "lacking" if lacking else "ok",
+        **dict.fromkeys(("data_directory", "server", "engine")),
+        **subject,
+        "findings": [asdict(finding) for finding in findings],
+    }
+
+
+def _look_at(url: str, *, as_json: bool) -> int:
+    from bufferlab.cli.plan_text import checks_text  # `doctor --help` needs no schema.
+    from bufferlab.execute import preflight
+
+    refuse_password(url)
+    engine, checks = preflight.look_at(url)
+    is_usable = all(check.ok or not check.refuses for check in checks)
+    if as_json:
+        findings = [Finding("server", one.name, one.ok, one.detail, one.hint, bool(one.refuses)) for one in checks]
+        print_json(_document(findings, server=url, engine=engine))
+    else:
+        verdict = "Runs can work there: bufferlab run" if is_usable else "No run can work there (NO says why)"
+        how = f" buffer-size --engine {engine} --server '{url}' --dry-run" if is_usable else ""
+        put(runnable(f"{checks_text(checks)}\n\n{verdict}{how}"))
+    return 0 if is_usable else 3
 
 
 def _forget_mark(url: str, *, as_json: bool) -> int:

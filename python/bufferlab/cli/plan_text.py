@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import asdict
+
 from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
+from bufferlab.engines.behaviour import ServerCheck
+from bufferlab.errors import runnable
+from bufferlab.execute.preflight import Findings
 from bufferlab.execute.sweep import SweepOptions, prepare_estimate
 from bufferlab.knob import KnobKind
 from bufferlab.plan import Cost, Plan
+from bufferlab.plan.estimate import is_elsewhere
 from bufferlab.plan.grid import workload_of
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes, format_duration
@@ -14,14 +21,15 @@ from bufferlab.units import format_bytes, format_duration
 
 def show_plan(experiment: Experiment, options: SweepOptions, as_json: bool) -> None:
     """Print the plan that `run` would carry out, and its estimated cost."""
-    plan, cost = prepare_estimate(experiment, options)
+    plan, cost, found = prepare_estimate(experiment, options)
     if as_json:
-        print_json({"dry_run": True, "plan": plan.as_dict(), "estimate": cost.as_dict()})
+        servers = {url: [asdict(check) for check in checks] for url, checks in found.items()}
+        print_json({"dry_run": True, "plan": plan.as_dict(), "estimate": cost.as_dict(), "servers": servers})
     else:
-        put(_text(plan, cost))
+        put(runnable(_text(plan, cost, found)))
 
 
-def _text(plan: Plan, cost: Cost) -> str:
+def _text(plan: Plan, cost: Cost, found: Findings) -> str:
     experiment = plan.experiment
     parameters = ", ".join(f"{name} {value}" for name, value in experiment.workload.parameters.items())
     if experiment.workload.script:
@@ -43,7 +51,8 @@ def _text(plan: Plan, cost: Cost) -> str:
         ),
         f"the database is estimated at {format_bytes(plan.database_bytes)}; shares of it are resolved after the load",
     ]
-    return "\n\n".join(["\n".join(head), _points(plan), _order(plan), _cost(cost)])
+    servers = [f"{url}\n{checks_text(checks)}" for url, checks in found.items()]
+    return "\n\n".join(["\n".join(head), _points(plan), _order(plan), *servers, _cost(cost, plan)])
 
 
 def _engine(experiment: Experiment) -> str:
@@ -86,7 +95,14 @@ def _order(plan: Plan) -> str:
     return "\n".join(f"block {block + 1}: points {' '.join(points)}" for block, points in blocks.items())
 
 
-def _cost(cost: Cost) -> str:
+def checks_text(checks: Iterable[ServerCheck]) -> str:
+    """Return what was found at a server, a row each."""
+    rows = [["ok" if check.ok else "NO" if check.refuses else "no", check.name, check.detail
+             + (f" -> {check.hint}" if check.hint else "")] for check in checks]  # fmt: skip
+    return columns(("", "what", "found"), rows)
+
+
+def _cost(cost: Cost, plan: Plan) -> str:
     stages = [
         ("load", cost.load_seconds),
         ("copy", cost.restore_seconds),
@@ -100,4 +116,6 @@ def _cost(cost: Cost) -> str:
         f"space: {format_bytes(cost.data_bytes)} for a run's copy, {format_bytes(cost.cache_bytes)} more in the cache, "
         f"{format_bytes(cost.results_bytes)} of results"
     )
+    if elsewhere := sum({point.data: point.database_bytes for point in plan.points if is_elsewhere(point)}.values()):
+        space += f"; about {format_bytes(elsewhere)} on the servers named by URL"
     return f"{time}\n{space}"

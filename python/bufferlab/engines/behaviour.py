@@ -49,6 +49,28 @@ class HostCheck:
     hint: str | None = None
 
 
+@dataclass(frozen=True)
+class ServerCheck(HostCheck):
+    """One thing that was found at a server that runs already."""
+
+    refuses: Literal["", "usage", "environment"] = ""
+    """Why no run can work, where the check is not ok: what was asked for, or what is there. "": runs can work."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What runs on a server that runs already would ask of it."""
+
+    points: tuple[NativeKnobs, ...] = ()
+    """The knobs of each point."""
+    may_change: bool = False
+    """Whether settings may be changed while the server runs."""
+    has_program: bool = False
+    """Whether an external program makes the transactions."""
+    load_bytes: int | None = None
+    """The estimated bytes of the data to load; None: nothing would be loaded."""
+
+
 class Behaviour(ABC):
     """The interface to one engine. `load`, `run`, `check` and `cancel` are called inside the worker process."""
 
@@ -180,6 +202,21 @@ class Behaviour(ABC):
     def url_schemes(self) -> tuple[str, ...]:
         """The schemes of the URLs of servers that run already."""
         return ()
+
+    def uses_this_host(self, knobs: NativeKnobs) -> bool:
+        """Return whether a run with these knobs uses this host's devices; a server by URL may be on another host."""
+        return True
+
+    def engine_of(self, server: str) -> str:
+        """Return the name of the engine of the server at this URL; raise EnvironmentLackingError when none answers."""
+        raise EnvironmentLackingError("this engine has no servers that run already", server)
+
+    def preflight(self, server: str, wanted: Wanted) -> list[ServerCheck]:
+        """Return what is found at the server of this URL, without any change to it or to this host.
+
+        Raises EnvironmentLackingError when the server cannot be asked.
+        """
+        raise EnvironmentLackingError("this engine has no servers that run already", server)
 
     def forget_mark(self, server: str) -> str | None:
         """Remove the record of changed settings from the mark in the schema of this URL; put nothing back.

@@ -17,7 +17,7 @@ from bufferlab import __version__
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, Problem, SpecError
-from bufferlab.execute import resume
+from bufferlab.execute import preflight, resume
 from bufferlab.execute.data import leftovers
 from bufferlab.execute.data.datasets import Dataset, Datasets, database_name
 from bufferlab.execute.data.run_copy import probe_method
@@ -25,6 +25,7 @@ from bufferlab.execute.host import fingerprint, storage, stored_noise
 from bufferlab.execute.host.device_lock import device_lock
 from bufferlab.execute.host.reachable import require_reachable, servers_owner
 from bufferlab.execute.host.restore_host import restore_host
+from bufferlab.execute.preflight import Findings
 from bufferlab.execute.probes import planned_traces
 from bufferlab.execute.probes.command_line_probe import AskedProbe
 from bufferlab.execute.probes.planned_traces import NOTHING_SAID, TraceWish
@@ -111,13 +112,17 @@ def run_sweep(
         progress.warn(Problem(said, None, "a run that was killed had left it so"))
     guess = make(experiment, estimated_facts(experiment))
     _require_host(guess, out, data_dir, cache)
+    found = preflight.look(guess, may_change=options.allow_online_changes)
+    preflight.require(found)
+    _say_found(progress, found)
     traces = planned_traces.planned(options.page_trace, guess, folder.plan if folder else None)
     options = replace(options, probes=(*options.probes, *planned_traces.asked(traces, options.page_trace)))
     _require_probes(options.probes, guess, data_dir)
     if traces.why_not:
         progress.say(f"no page trace: {traces.why_not}")
     with StopRequest() as stop, ExitStack() as stack:
-        stack.enter_context(device_lock(_measured_place(experiment, data_dir, cache), share=options.share_device))
+        if _uses_this_host(guess):
+            stack.enter_context(device_lock(_measured_place(experiment, data_dir, cache), share=options.share_device))
         if folder:
             stack.enter_context(storage.folder_lock(folder.path))
             folder.clean_temporaries()
@@ -136,11 +141,11 @@ def run_sweep(
             sweep.rates.save()
 
 
-def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None) -> tuple[Plan, Cost]:
-    """Return the plan and its cost, both for a database of the estimated size. Loads and runs nothing.
+def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None) -> tuple[Plan, Cost, Findings]:
+    """Return the plan and its cost, both for a database of the estimated size, and what servers by URL told.
 
-    Raises EnvironmentLackingError when a point needs more memory than the host has, and what probes raise that cannot
-    watch one.
+    Loads and runs nothing. Raises EnvironmentLackingError when a point needs more memory than the host has, what
+    probes raise that cannot watch one, and what `preflight.require` raises.
     """
     plan, loaded, options = make(experiment, estimated_facts(experiment)), 0, options or SweepOptions()
     traces = planned_traces.asked(planned_traces.planned(options.page_trace, plan, None), options.page_trace)
@@ -151,8 +156,24 @@ def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None
         cache = storage.cache_root(servers_owner(experiment.engine))
         loaded = _cached(experiment, plan, cache)
         _require_versions(plan)
+    found = preflight.look(plan, may_change=options.allow_online_changes)
+    preflight.require(found)
     rates = _known_rates(experiment, cache or storage.cache_root())
-    return plan, estimate(plan, rates.now, loaded=loaded)
+    return plan, estimate(plan, rates.now, loaded=loaded), found
+
+
+def _uses_this_host(plan: Plan) -> bool:
+    """Return whether a run uses this host's device: other sweeps there need not wait for a server on another host."""
+    behaviour = engines.behaviour(plan.experiment.engine)
+    return any(behaviour.uses_this_host(point.knobs) for point in plan.points)
+
+
+def _say_found(progress: Progress, found: Findings) -> None:
+    """Say what a reader of the results must know of servers that bufferlab did not start."""
+    for url, checks in found.items():
+        for check in checks:
+            if not check.ok:
+                progress.say(f"{url}: {check.detail}")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import Rates
+from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.plan.grid import Point, needed_data, workload_of
 from bufferlab.plan.make import Plan
 from bufferlab.spec import Experiment
@@ -71,12 +72,15 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Cost
             max(size / rates.warm_up_bytes_per_s, warm_up.min_transactions / rates.transactions_per_s),
         )
         grown_bytes = int((measuring + warming) * rates.transactions_per_s * workload.grows_bytes_per_transaction)
-        copied_bytes = 0 if engine.data_is_read_only else size + engine.base_bytes
-        restore_seconds += repetitions * (copied_bytes / rates.restore_bytes_per_s + engine.start_seconds)
+        in_place = engine.data_is_read_only or is_elsewhere(point)
+        copied_bytes = 0 if in_place else size + engine.base_bytes
+        starts = 0.0 if is_elsewhere(point) else engine.start_seconds
+        restore_seconds += repetitions * (copied_bytes / rates.restore_bytes_per_s + starts)
         warm_up_seconds += repetitions * warming
         measure_seconds += repetitions * measuring
         checked_bytes += 0 if engine.data_is_read_only else repetitions * (size + grown_bytes)
-        largest_bytes = max(largest_bytes, copied_bytes + grown_bytes + len(experiment.phases) * _PHASE_BYTES)
+        if not is_elsewhere(point):
+            largest_bytes = max(largest_bytes, copied_bytes + grown_bytes + len(experiment.phases) * _PHASE_BYTES)
         results_bytes += repetitions * int(200_000 + 20_000 * measuring)
     sizes = _database_sizes(plan)
     # `loaded` does not tell which of them are loaded. Unless the scale is swept, all have one size.
@@ -89,10 +93,15 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Cost
         warm_up_seconds=warm_up_seconds,
         measure_seconds=measure_seconds,
         check_seconds=(checked_bytes + missing_bytes) / rates.check_bytes_per_s,
-        cache_bytes=missing_bytes + missing * engine.base_bytes,
+        cache_bytes=0 if all(map(is_elsewhere, plan.points)) else missing_bytes + missing * engine.base_bytes,
         data_bytes=largest_bytes,
         results_bytes=results_bytes,
     )
+
+
+def is_elsewhere(point: Point) -> bool:
+    """Return whether a server that runs already holds the point's data: no copy and no cache of ours does."""
+    return is_url(point.knobs.get("server"))
 
 
 def declared_rates(experiment: Experiment) -> Rates:

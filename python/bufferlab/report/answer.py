@@ -14,7 +14,7 @@ from bufferlab.chapter.blocks import Banner
 from bufferlab.engines import registry as engines
 from bufferlab.knob import Value
 from bufferlab.report import findings, predicted
-from bufferlab.results.check import numbers_of
+from bufferlab.results.check import FOREIGN_SERVER, numbers_of
 from bufferlab.results.schema import Run
 from bufferlab.results.sweep_checks import MeasuredRun
 from bufferlab.stats.known_scatter import CLAIM_TIMES, source
@@ -81,7 +81,7 @@ def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
     found += _settings(analysis)
     found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
     found += ["One host, one device, one engine build: ratios travel better than absolute numbers."]
-    return [*filter(None, [_caveat(analysis)]), *filter(None, found)]
+    return [*filter(None, [_caveat(analysis), _foreign_server(analysis)]), *filter(None, found)]
 
 
 def banners(analysis: Analysis) -> list[Banner]:
@@ -321,6 +321,12 @@ def _caveat(analysis: Analysis) -> str | None:
     names = {str(run.run.workload.get("name")) for run in analysis.runs}
     known = [workloads.declaration(name).caveat for name in sorted(names) if name in workloads.names()]
     return f"{known[0][0].upper()}{known[0][1:]}." if known else None
+
+
+def _foreign_server(analysis: Analysis) -> str | None:
+    """Return what a server that bufferlab did not start cannot meet; None where bufferlab started it."""
+    told = [check.detail for check in analysis.checks if check.name == FOREIGN_SERVER]
+    return f"On a server that bufferlab did not start: {told[0]}." if told else None
 
 
 def _noise(analysis: Analysis, metric: str) -> str | None:

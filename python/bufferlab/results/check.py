@@ -31,6 +31,10 @@ Numbers = Literal["reads", "gets", "writes", "times", "device", "inside"]
 ALL: tuple[Numbers, ...] = ("reads", "gets", "writes", "times", "device", "inside")
 
 
+FOREIGN_SERVER = "foreign_server"
+"""The name of the row that tells what a server that bufferlab did not start cannot meet: caveats, no check."""
+
+
 @dataclass(frozen=True)
 class Check:
     """One check and its outcome, with the numbers behind it."""

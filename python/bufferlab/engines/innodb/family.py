@@ -21,6 +21,7 @@ from bufferlab.engines.innodb import (
     owned_schema,
     page_owners,
     program,
+    server_facts,
     table_sizes,
 )
 from bufferlab.engines.innodb.connection import FORM, connect
@@ -39,6 +40,7 @@ from bufferlab.engines.innodb.option_file import (
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, Address
+from bufferlab.engines.servers.existing.facts import Facts
 from bufferlab.engines.servers.family import Family, ReadBack, Work, free_quarter
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.page_sites import PageSites
@@ -50,6 +52,14 @@ from bufferlab.units import GIB, MIB
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+_BUSY = """
+SELECT count(*) FROM information_schema.processlist
+WHERE id <> CONNECTION_ID() AND user <> 'system user' AND command <> 'Daemon' AND command NOT LIKE 'Binlog Dump%%'
+  AND (command <> 'Sleep' OR time < %s)
+"""
+"""The clients that ask, or asked within some seconds: of one that sleeps, `time` counts whole seconds since then."""
 
 
 class InnodbFamily(Family):
@@ -124,6 +134,13 @@ class InnodbFamily(Family):
 
     def read_back(self, connection: Any, build: Build, knobs: NativeKnobs, limit_bytes: int | None = None) -> ReadBack:
         return read_back(connection, build, knobs)
+
+    def look(self, address: Address) -> Facts:
+        return server_facts.look(address, self.flavour)
+
+    def busy(self, connection: Any, seconds: float) -> int | None:
+        ((busy,),) = control.rows(connection, _BUSY, (int(seconds) - 1,))
+        return int(busy)
 
     def settle(self, address: Address) -> None:
         """Ask a private server for a slow shutdown: purge done, change buffer merged, logs empty.

@@ -135,7 +135,7 @@ def read_back(connection: Any, build: Build, knobs: Values) -> ReadBack:
         raise EngineFailure("engine", "the server does not tell the pages of its pool", None, "is InnoDB switched off?")
     wanted = server_settings(build.flavour, build.version, knobs)
     notes = {other.name: other.why for other in _others(wanted, told)}
-    return ReadBack(actual, int(pages), confounds(wanted, told), notes)
+    return ReadBack(actual, int(pages), confounds(wanted, told), notes, _standing(told))
 
 
 def confounds(asked: Mapping[str, str], told: Mapping[str, str]) -> list[str]:
@@ -145,10 +145,20 @@ def confounds(asked: Mapping[str, str], told: Mapping[str, str]) -> list[str]:
     ['innodb_buffer_pool_instances is 1 where 8 were asked for: pools below 1 GiB have one instance']
     """
     said = [f"{other.said}{': ' if other.why else ''}{other.why}" for other in _others(asked, told)]
+    return [*said, *_standing(told).values()]
+
+
+def _standing(told: Mapping[str, str]) -> dict[str, str]:
+    """Return the confounds that stand whatever was asked for, by the setting's name."""
+    said = {}
     if told.get("innodb_adaptive_hash_index", "OFF") == "ON":
-        said.append("the adaptive hash index is on: page gets per transaction change with the size of the pool")
+        said["adaptive_hash_index"] = (
+            "the adaptive hash index is on: page gets per transaction change with the size of the pool"
+        )
     if told.get("innodb_change_buffering", "none") != "none":
-        said.append("the change buffer is on: some reads of index pages are put off, and counted later or not at all")
+        said["change_buffering"] = (
+            "the change buffer is on: some reads of index pages are put off, and counted later or not at all"
+        )
     return said
 
 

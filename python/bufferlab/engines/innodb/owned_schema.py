@@ -91,6 +91,21 @@ def objects(connection: Any, schema: str) -> list[str]:
     return found
 
 
+def require_ours(connection: Any, address: Address) -> None:
+    """Raise EngineFailure when the schema holds something that bufferlab did not make. Changes nothing."""
+    _require_ours(connection, address)
+
+
+def _require_ours(connection: Any, address: Address) -> tuple[Mark | None, dict[str, str]]:
+    """Return the schema's mark and its relations; raise EngineFailure as `require_ours`."""
+    schema = address.schema
+    mark, there = marked(connection, schema), _relations(connection, schema)
+    ours = _names(connection, schema, mark.made if mark else ()) & {MARKER, *_commented(connection, schema)}
+    require_none([name for name in there if name not in ours], address, FORM)
+    require_as_loaded(objects(connection, schema), mark, address, FORM)
+    return mark, there
+
+
 def claim(connection: Any, address: Address) -> None:
     """Claim the schema: make it if need be, and empty it but for the marker.
 
@@ -102,10 +117,7 @@ def claim(connection: Any, address: Address) -> None:
             query = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
             if not control.rows(connection, query, (schema,)):
                 cursor.execute(f"CREATE DATABASE `{schema}`")
-            mark, there = marked(connection, schema), _relations(connection, schema)
-            ours = _names(connection, schema, mark.made if mark else ()) & {MARKER, *_commented(connection, schema)}
-            require_none([name for name in there if name not in ours], address, FORM)
-            require_as_loaded(objects(connection, schema), mark, address, FORM)
+            mark, there = _require_ours(connection, address)
             cursor.execute(f"USE `{schema}`")
             for kind in ("VIEW", "SEQUENCE", "TABLE"):
                 names = [f"`{name}`" for name, is_a in there.items() if name != MARKER and is_a == kind]

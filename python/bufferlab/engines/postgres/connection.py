@@ -26,6 +26,7 @@ _DENIED = f"set {PASSWORD}, or name a password file (.pgpass) with ?password_fil
 _HINTS = {
     "no pg_hba.conf entry": "bufferlab connects without TLS: let pg_hba.conf have a line `host` for this address",
     "does not exist": "make the role with a password, and a database that it owns",
+    "unsupported startup parameter": "a pooler such as pgbouncer answers: name the server itself (poolers: untested)",
     "too many connections": "wait, or raise the server's max_connections",
 }
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from bufferlab.engines.postgres import control
 
 CHECKS = "amcheck"
-_COUNTERS = "pg_buffercache"
+COUNTERS = "pg_buffercache"
 
 
 def make(connection: control.Connection) -> None:
     """Make them in the connection's database. Raises psycopg's InsufficientPrivilege when the account may not."""
     there = {str(name) for (name,) in control.rows(connection, "SELECT name FROM pg_available_extensions")}
-    for name in (CHECKS, _COUNTERS):
+    for name in (CHECKS, COUNTERS):
         if name in there:
             control.rows(connection, f"CREATE EXTENSION IF NOT EXISTS {name}")
 

@@ -22,6 +22,7 @@ from bufferlab.engines.postgres import (
     page_owners,
     postmaster,
     relation_sizes,
+    server_facts,
 )
 from bufferlab.engines.postgres.connection import FORM, connect, greet
 from bufferlab.engines.postgres.declaration import DECLARATION
@@ -39,6 +40,7 @@ from bufferlab.engines.postgres.server_settings import ServerSettings, contexts_
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, Address
+from bufferlab.engines.servers.existing.facts import Facts
 from bufferlab.engines.servers.family import Family, ReadBack, Work, free_quarter
 from bufferlab.engines.servers.identity import DATABASE, Identity
 from bufferlab.engines.servers.memory_limit import MemoryLimit, drop_cached, usable
@@ -73,6 +75,15 @@ _LOADING = {
 }
 
 
+_CLIENTS = "FROM pg_stat_activity WHERE usesysid IS NOT NULL AND datid IS NOT NULL AND leader_pid IS NULL"
+_BUSY = f"""
+SELECT count(*) FILTER (WHERE state IS NULL OR state = 'disabled'),
+  count(*) FILTER (WHERE state <> 'idle' OR state_change > clock_timestamp() - make_interval(secs => %s))
+{_CLIENTS} AND pid <> pg_backend_pid()
+"""
+"""How many other clients hide what they do (pg_read_all_stats shows it), and how many ask or asked within seconds."""
+
+
 class PostgresFamily(Family):
     """PostgreSQL servers of any version."""
 
@@ -94,9 +105,7 @@ class PostgresFamily(Family):
     read_only = (psycopg.errors.ReadOnlySqlTransaction.sqlstate or "",)
     needs = f"the account must own the database {{schema}}, and for {changes.ALLOW} ?admin_user= a superuser"
     version_query = "SHOW server_version"
-    clients_query = (
-        "SELECT count(*) FROM pg_stat_activity WHERE usesysid IS NOT NULL AND datid IS NOT NULL AND leader_pid IS NULL"
-    )
+    clients_query = f"SELECT count(*) {_CLIENTS}"
     """The query counts clients of all databases; parallel workers count as their leader's."""
     made_with: ClassVar = {"page_size": ("block_size", "{}"), "data_checksums": ("data_checksums", "{}")}
     deciding: ClassVar = {"page_size_bytes": "page_size", "data_checksums": "data_checksums"}
@@ -149,6 +158,13 @@ class PostgresFamily(Family):
         self, connection: control.Connection, build: Build, knobs: NativeKnobs, limit_bytes: int | None = None
     ) -> ReadBack:
         return read_back(connection, build.version, knobs, limit_bytes)
+
+    def look(self, address: Address) -> Facts:
+        return server_facts.look(address)
+
+    def busy(self, connection: control.Connection, seconds: float) -> int | None:
+        ((hidden, busy),) = control.rows(connection, _BUSY, (max(0.0, seconds - 1),))
+        return None if hidden else int(busy)
 
     def settle(self, address: Address) -> None:
         """Vacuum, so that no run is the first to read a row and to mark it; on a private server, every database.

@@ -123,16 +123,26 @@ def objects(connection: control.Connection, database: str = "") -> list[str]:
     return [str(said) for (said,) in control.rows(connection, _OBJECTS)]
 
 
-def claim(connection: control.Connection, address: Address) -> None:
-    """Claim the database and empty it. Raises EngineFailure when somebody else owns it, or something in it."""
+def require_ours(connection: control.Connection, address: Address) -> None:
+    """Raise EngineFailure when the database holds something that bufferlab did not make. Changes nothing."""
+    _require_ours(connection, address)
+
+
+def _require_ours(connection: control.Connection, address: Address) -> dict[tuple[str, str], str]:
+    """Return the database's relations with their kinds; raise EngineFailure as `require_ours`."""
     mark = marked(connection, address.schema)
     found = control.rows(connection, _RELATIONS)
-    there = {(str(schema), str(name)): str(kind) for schema, name, kind, _ in found}
     ours = _names(connection, mark.made if mark else ())
     # The list may be anybody's; a table that our role owns was made by our role.
     theirs = [name for schema, name, _, is_ours in found if (schema, name) not in ours or not is_ours]
     require_none(theirs, address, FORM)
     require_as_loaded(objects(connection), mark, address, FORM)
+    return {(str(schema), str(name)): str(kind) for schema, name, kind, _ in found}
+
+
+def claim(connection: control.Connection, address: Address) -> None:
+    """Claim the database and empty it. Raises EngineFailure when somebody else owns it, or something in it."""
+    there = _require_ours(connection, address)
     try:
         # All or nothing; an object that somebody else made on our tables (a function, a rule) is not dropped with
         # them.

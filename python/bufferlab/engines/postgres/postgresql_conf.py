@@ -173,6 +173,7 @@ def read_back(connection: control.Connection, version: str, knobs: Values, limit
         actual_of(knobs, told, limit_bytes),
         frames,
         confounds(server_settings(version, knobs), knobs, told, limit_bytes),
+        standing=_standing(told),
     )
 
 
@@ -213,10 +214,16 @@ def confounds(
             actual = as_asked(name, knobs[name], told[behind])
             if actual != knobs[name]:
                 said.append(f"{behind} is {text_of(name, actual)} where {text_of(name, knobs[name])} was asked for")
-    if told.get("autovacuum", ("off", None))[0] == "on":
-        said.append("autovacuum is on: it reads and writes in some windows and not in others")
+    said += _standing(told).values()
     if told.get("huge_pages_status", ("off", None))[0] == "on" and limit_bytes is not None:
         said.append("shared buffers are in huge pages, which the memory limit does not count")
     if told.get("track_counts", ("on", None))[0] == "off":
         said.append("track_counts is off: the server counts nothing")
     return said
+
+
+def _standing(told: Mapping[str, Told]) -> dict[str, str]:
+    """Return the confounds that stand whatever was asked for, by the setting's name."""
+    if told.get("autovacuum", ("off", None))[0] == "on":
+        return {"autovacuum": "autovacuum is on: it reads and writes in some windows and not in others"}
+    return {}

@@ -164,6 +164,11 @@ def contexts_of(connection: control.Connection) -> dict[str, str]:
     }
 
 
+def is_fixed(context: str) -> bool:
+    """Return whether a setting of this context stays as it is from the server's start to its end."""
+    return context not in (*_SESSION, *_SERVER)
+
+
 def refuse_fixed(
     contexts: Mapping[str, str], told: Mapping[str, tuple[str, str | None]], wanted: Mapping[str, str]
 ) -> None:
@@ -172,7 +177,7 @@ def refuse_fixed(
         if name not in contexts:
             what = f"the server has no setting {name}"
             raise EngineFailure("usage", what, f"var.{name}", "look it up in the manual of this version")
-        if contexts[name] not in (*_SESSION, *_SERVER):
+        if is_fixed(contexts[name]):
             has = in_words(told[name])
             hint = "set it in the server's own configuration and restart it, or ask for what it has"
             if name == "shared_buffers":

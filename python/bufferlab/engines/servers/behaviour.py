@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.engines import host_settings, read_ahead
-from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent, TraceWay
+from bufferlab.engines.behaviour import (
+    Behaviour,
+    EngineFailure,
+    Found,
+    HostCheck,
+    NativeKnobs,
+    OnEvent,
+    ServerCheck,
+    TraceWay,
+    Wanted,
+)
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import page_sites, stored_sizes, user
@@ -22,6 +32,7 @@ from bufferlab.engines.servers.builds import MANIFEST, ON_PATH, Build, servers_r
 from bufferlab.engines.servers.child_process import tail
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import is_url
+from bufferlab.engines.servers.existing.whereabouts import may_be_here
 from bufferlab.engines.servers.family import Family
 from bufferlab.engines.servers.hosts.host import Host
 from bufferlab.engines.servers.hosts.running import RunningHost, is_existing
@@ -250,6 +261,16 @@ class ServerBehaviour(Host, Behaviour):
     @property
     def url_schemes(self) -> tuple[str, ...]:
         return self.family.form.schemes
+
+    def uses_this_host(self, knobs: NativeKnobs) -> bool:
+        server = knobs.get("server")
+        return not is_url(server) or may_be_here(self._running.parse(str(server)))
+
+    def engine_of(self, server: str) -> str:
+        return self.family.flavour_of(self.family.version(self._running.parse(server)))
+
+    def preflight(self, server: str, wanted: Wanted) -> list[ServerCheck]:
+        return self._running.preflight(server, wanted)
 
     def forget_mark(self, server: str) -> str | None:
         return self._running.forget_mark(server)

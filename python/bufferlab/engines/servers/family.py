@@ -19,6 +19,7 @@ from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, AccessDenied, Address, Form, password
 from bufferlab.engines.servers.existing.changes import Settings
+from bufferlab.engines.servers.existing.facts import Facts
 from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.memory_limit import MemoryLimit
@@ -45,6 +46,8 @@ class ReadBack:
     """Sentences for the reader: where the server deviates from what was asked for, or does other work besides."""
     notes: dict[str, str] = field(default_factory=dict)
     """By the setting's name, the reason why the server runs with another value than was asked for."""
+    standing: dict[str, str] = field(default_factory=dict)
+    """By the setting's name, those `confounds` that stand whether the setting was asked for or not."""
 
 
 Work = Literal["run", "load", "check"]
@@ -56,6 +59,12 @@ class OwnedSchema(Protocol):
 
     def objects(self, connection: Any, schema: str) -> list[str]:
         """Return in words all that the schema holds but the mark: tables with their columns, indexes, code, keys."""
+
+    def require_ours(self, connection: Any, address: Address) -> None:
+        """Raise EngineFailure when the schema holds something that bufferlab did not make. Changes nothing.
+
+        Before: the schema exists.
+        """
 
     def claim(self, connection: Any, address: Address) -> None:
         """Make the schema ours and empty: create it if it is missing, and drop the tables of an earlier load.
@@ -301,6 +310,17 @@ class Family(ABC):
         with connection.cursor() as cursor:
             cursor.execute(self.clients_query)
             return int((cursor.fetchone() or (0,))[-1])
+
+    @abstractmethod
+    def look(self, address: Address) -> Facts:
+        """Return what a running server tells of itself and of the account. Changes nothing, runs no code of others."""
+
+    @abstractmethod
+    def busy(self, connection: Any, seconds: float) -> int | None:
+        """Return how many other clients asked for something in the last `seconds`, less one second for rounding.
+
+        None where the account may not see what others do.
+        """
 
     def version(self, address: Address) -> str:
         """Ask a running server for its version, in its words; raise EnvironmentLackingError when it cannot be asked."""

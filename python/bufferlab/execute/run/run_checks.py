@@ -13,6 +13,7 @@ from bufferlab.errors import Failure
 from bufferlab.execute.data.datasets import Dataset
 from bufferlab.execute.data.run_copy import Method
 from bufferlab.plan import Point
+from bufferlab.results.check import FOREIGN_SERVER
 from bufferlab.results.schema import IntegrityRow, Measured, PhaseDone, Run, StoredSetting
 from bufferlab.results.standstill import limit_seconds, standstill
 from bufferlab.results.window import MEASURE
@@ -40,6 +41,7 @@ def check_run(
     return [
         _settings_applied(_asked_of(point, run, result), engine.rounds),
         *([_no_confounds(result["confounds"])] if "confounds" in result else []),
+        *([_foreign_server(result["caveats"])] if "caveats" in result else []),
         _window_complete(experiment, run.measured, is_open=run.load.mode == "open"),
         *([_phases_complete(experiment, run.phases)] if experiment.phases else []),
         _ran_through(experiment, result, samples, is_server=engine.is_server),
@@ -78,6 +80,11 @@ def started_with(result: Mapping[str, Any], dataset: Dataset, method: Method, *,
 def _no_confounds(found: Sequence[str]) -> IntegrityRow:
     """Return the row that names what else changed in the engine because a setting was changed."""
     return _row("no_confounds", not found, "; ".join(found) or "nothing else changed with the settings")
+
+
+def _foreign_server(caveats: Sequence[str]) -> IntegrityRow:
+    """Return the row that names what a server that bufferlab did not start cannot meet: no check can ask it."""
+    return IntegrityRow(name=FOREIGN_SERVER, status="not_applicable", detail="; ".join(caveats))
 
 
 def warnings(rows: Sequence[IntegrityRow]) -> list[str]:

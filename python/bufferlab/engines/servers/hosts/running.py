@@ -10,27 +10,33 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OnEvent
+from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OnEvent, ServerCheck, Wanted
 from bufferlab.engines.native import load_core, load_recipe, run_core
-from bufferlab.engines.read_ahead_knob import AS_IS
-from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import address as addresses
 from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
 from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
-from bufferlab.engines.servers.family import Family, ReadBack
+from bufferlab.engines.servers.family import ReadBack
+from bufferlab.engines.servers.hosts import preflight
+from bufferlab.engines.servers.hosts.caveats import Others, caveats, confounds
 from bufferlab.engines.servers.hosts.host import Host
+from bufferlab.engines.servers.hosts.refusals import (
+    asked_of,
+    not_allowed,
+    refuse_host_settings,
+    require_made_with,
+    require_no_program,
+)
 from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.errors import DataFileError, EnvironmentLackingError
-from bufferlab.knob import Native, Values, values_of
-from bufferlab.units import format_bytes
+from bufferlab.knob import Values
 
 WRITABLE = "it is a standby, or set to read only: name its primary, or a server that may be written"
 CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
@@ -93,17 +99,21 @@ class RunningHost(Host):
         Raises EnvironmentLackingError when the server cannot be asked, or while a run may change its settings.
         """
         address = self.parse(url)
-        try:
-            with self._explained(address):
-                return changes.forget(self.family.online, address)
-        except EngineFailure as error:
-            raise EnvironmentLackingError(error.what, error.where, error.hint) from error
+        with self._explained_here(address):
+            return changes.forget(self.family.online, address)
+
+    def preflight(self, url: str, wanted: Wanted) -> list[ServerCheck]:
+        """Return what is found at the server, without any change to it (`Behaviour.preflight`)."""
+        address, found = self.parse(url), self.build({"server": url})
+        with self._explained_here(address):
+            return list(preflight.checks(self.family, address, found, wanted))
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Load the workload into the schema; write the note of it and sizes.json into the folder job["database"]."""
         database, knobs = Path(job["database"]), job["knobs"]
         address, found = self.parse(str(knobs["server"])), self.build(knobs)
-        self._require_made_with(address, self._asked(knobs))
+        with closing(self.family.connect(address, self.family.system_database)) as connection:
+            require_made_with(self.family, self.family.variables(connection), asked_of(self.family, knobs), address)
         note = {
             "format": _FORMAT,
             "format_version": 1,
@@ -127,8 +137,9 @@ class RunningHost(Host):
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Do one run: load the data again if need be, change settings if allowed, let the core drive, put them back."""
         family, database, knobs = self.family, Path(job["database"]), job["knobs"]
-        _require_no_program(job)
-        _refuse_host_settings(self._asked(knobs))
+        asked = asked_of(family, knobs)
+        require_no_program(job)
+        refuse_host_settings(asked)
         note, address = self._note(database, knobs)
         found = self.build(knobs)
         wait, allowed = self.patience(on_event), bool(job.get("allow_online_changes"))
@@ -142,18 +153,23 @@ class RunningHost(Host):
             family.require_safe(address)
             with closing(family.connect(address)) as connection:
                 ours = _connections_of_ours(family.online, connection, allowed=allowed)
-                wanted = family.wanted(connection, found, self._asked(knobs))
+                wanted = family.wanted(connection, found, asked)
                 if wanted and turn is None:
-                    raise _not_allowed(wanted, family.variables(connection), left, _sizes_of(family))
+                    values = {name: (value,) for name, value in wanted.items()}
+                    raise not_allowed(family, values, family.variables(connection), left)
                 start = self._prepare_data(address, note, job, on_event)
-                others = self._others(connection, ours)
+                before = self._others(connection, ours)
                 with turn.changed(wanted, wait) if turn else nullcontext():
                     told = self._told_to_a_new_connection(address, found, knobs)
                     core_job = {**self.run_job(job, address, told.frames), **family.core_words}
+                    started = time.monotonic()
                     result = run_core(family.flavour, core_job, on_event)
                     if not self.cancelled.is_set():
                         _require_same(told, self._told_to_a_new_connection(address, found, knobs), address)
-                others = max(others, self._others(connection, ours))
+                    # Before anything is put back: our own connections that hold locks have been idle since.
+                    after = self._others(connection, ours)
+                    busy = family.busy(connection, time.monotonic() - started) if after else 0
+        others = Others(before, after, busy)
         as_found = self._as_found(told, knobs)
         return {
             **result,
@@ -162,7 +178,8 @@ class RunningHost(Host):
             "engine_version": found.version,
             "engine_conf": _conf(wanted, as_found, told.actual),
             "notes": told.notes,
-            "confounds": [*_confounds(others, as_found, told.actual, job), *left, start, *told.confounds],
+            "confounds": [*confounds(others, told, asked), *left],
+            "caveats": [*caveats(others, told, asked, as_found, job), start],
             "start": start,
         }
 
@@ -233,31 +250,17 @@ class RunningHost(Host):
         with closing(self.family.connect(address, self.family.system_database)) as connection:
             return self.family.owned.marked(connection, address.schema)
 
-    def _require_made_with(self, address: Address, asked: Values) -> None:
-        """Raise EngineFailure unless the server was made with what is asked for, such as the page size."""
-        with closing(self.family.connect(address, self.family.system_database)) as connection:
-            told = self.family.variables(connection)
-        for knob, (variable, words) in self.family.made_with.items():
-            has = told[variable]
-            if str(asked.get(knob, has)) != has:
-                what = f"{knob} needs another server: this one was made with {words.format(has)}"
-                raise EngineFailure("usage", what, address.place, f"--set {knob}={has}")
-
     def _told_to_a_new_connection(self, address: Address, found: Build, knobs: Values) -> ReadBack:
         """Return the settings that a connection opened now has: older ones may keep values from before a change."""
         with closing(self.family.connect(address)) as fresh:
-            return self.family.read_back(fresh, found, knobs)
-
-    def _asked(self, knobs: Values) -> dict[str, Native]:
-        """Return the knobs that were asked for. bufferlab's own defaults are not applied to somebody else's server."""
-        declaration = self.family.declaration
-        defaults = values_of(declaration.defaults())
-        kept = (declaration.results.pool, declaration.page_knob)
-        return {name: value for name, value in knobs.items() if name in kept or defaults.get(name) != value}
+            # What differs from defaults that nobody asked for is no confound, and is named by `_as_found`.
+            of_asked = self.family.read_back(fresh, found, asked_of(self.family, knobs))
+            actual = self.family.read_back(fresh, found, knobs).actual
+            return replace(of_asked, actual=actual)
 
     def _as_found(self, told: ReadBack, knobs: Values) -> list[str]:
         """Return the names of knobs nobody asked for whose value here differs from bufferlab's default."""
-        asked = self._asked(knobs)
+        asked = asked_of(self.family, knobs)
         return [name for name, value in knobs.items()
                 if name not in asked and name != "server" and told.actual.get(name, value) != value]  # fmt: skip
 
@@ -300,6 +303,15 @@ class RunningHost(Host):
             raise
 
     @contextmanager
+    def _explained_here(self, address: Address) -> Iterator[None]:
+        """Turn the client's errors into an EnvironmentLackingError, outside of a worker."""
+        try:
+            with self._explained(address):
+                yield
+        except EngineFailure as error:
+            raise EnvironmentLackingError(error.what, error.where, error.hint) from error
+
+    @contextmanager
     def _signs_of_life(self, on_event: OnEvent, what: str, address: Address) -> Iterator[None]:
         """Send signs of life (`signs_of_life`) as long as the server answers; it cannot be killed from here."""
         with signs_of_life(on_event, what, lambda: self._listen(address)):
@@ -332,60 +344,6 @@ def _only_reads(workload: Mapping[str, Any] | None) -> bool:
     return workload["name"] == "index_scan" or (
         workload["name"] == "hot_rows" and not int(workload.get("update_percent", 0))
     )
-
-
-def _require_no_program(job: Mapping[str, Any]) -> None:
-    if job.get("program"):
-        raise EngineFailure(
-            "usage",
-            "external programs are started against bufferlab's own servers only",
-            "--server",
-            "leave --server out, or use a workload of bufferlab's",
-        )
-
-
-def _refuse_host_settings(asked: Values) -> None:
-    """Raise EngineFailure for settings of the server's host, which may not be this one."""
-    for knob, unset in (("memory_limit", "off"), (READ_AHEAD, AS_IS)):
-        if asked.get(knob, unset) != unset:
-            what = f"{knob} is set around servers that bufferlab starts, not around one that runs already"
-            raise EngineFailure("usage", what, knob, f"--set {knob}={unset}, or leave --server out")
-
-
-def _sizes_of(family: Family) -> frozenset[str]:
-    """Return the variables whose values are bytes."""
-    return frozenset(knob.spelling for knob in family.declaration.knobs if knob.unit == "bytes")
-
-
-def _not_allowed(
-    wanted: Mapping[str, str], told: Mapping[str, str], left: Sequence[str], sizes: Collection[str]
-) -> EngineFailure:
-    """Return the failure that names the settings which nobody allowed to change; those in `sizes` are bytes."""
-
-    def shown(name: str, value: str) -> str:
-        return format_bytes(int(value)) if name in sizes and value.isdecimal() else value
-
-    differing = ", ".join(
-        f"{name} is {shown(name, told.get(name, 'unknown'))}, {shown(name, value)} asked"
-        for name, value in wanted.items()
-    )
-    hint = f"ask for what it has (--set), or let bufferlab change what can be changed and put it back: {changes.ALLOW}"
-    if left:
-        hint = f"bufferlab doctor puts back what an earlier run left; or {hint}"
-    what = "; ".join([f"the server runs with other settings: {differing}", *left])
-    return EngineFailure("usage", what, ", ".join(wanted), hint)
-
-
-def _confounds(others: int, as_found: list[str], actual: Mapping[str, Any], job: Mapping[str, Any]) -> list[str]:
-    said = ["the server is not bufferlab's own: its counters are of everything it did, and pages lie where it put them"]
-    if others:
-        said.append(f"{others} other connections were open: what they asked for is in the counters too")
-    if job["warm_up"]["max_transactions"] == 0:
-        said.append("the window did not begin with an empty pool, as it does on a server of bufferlab's own")
-    if as_found:
-        shown = ", ".join(f"{name} = {actual[name]}" for name in as_found)
-        said.append(f"as the server has it, not as on a server of bufferlab's own: {shown}")
-    return said
 
 
 def _conf(wanted: Mapping[str, str], as_found: list[str], actual: Mapping[str, Any]) -> str:

@@ -1,0 +1,212 @@
+"""Looks at a MySQL or MariaDB server that runs already: rights, role, what stands before it. Changes nothing."""
+
+from __future__ import annotations
+
+import re
+import socket as sockets
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from typing import Any
+
+import pymysql
+
+from bufferlab.engines.innodb import control
+from bufferlab.engines.innodb.connection import connect
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.existing import whereabouts
+from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
+from bufferlab.engines.servers.existing.facts import Facts
+from bufferlab.versions import has, numbers
+
+_OF_SCHEMA = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "INDEX", "ALTER", "LOCK TABLES")
+"""The rights on its schema without which no load ends."""
+_FIXED = (
+    "innodb_page_size", "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size", "innodb_flush_method",
+    "innodb_doublewrite", "innodb_log_file_size", "innodb_page_cleaners",
+)  # fmt: skip
+"""MySQL's variables of our knobs that no SET GLOBAL changes (manual, "InnoDB Startup Options"); MariaDB tells them."""
+_RESIZES = "mysql >= 5.7.5; mariadb >= 10.2.2"
+_POOL = "innodb_buffer_pool_size"
+_UNKNOWN = (1193, 1109, 1064)
+"""No such variable, no such table, no such statement: another version's."""
+
+
+def look(address: Address, flavour: Flavour) -> Facts:
+    """Return the facts of a server, as the URL's accounts see them."""
+    with closing(connect(address.admin, seconds=ANSWER_SECONDS)) as connection:
+        to_change = {} if _has_roles(connection) else _missing_to_change(*_rights(connection, address.schema), flavour)
+    with closing(connect(address, seconds=ANSWER_SECONDS)) as connection:
+        told = control.variables(connection)
+        me, rights = _rights(connection, address.schema)
+        ((comment,),) = control.rows(connection, "SELECT @@version_comment LIMIT 1")
+        version = f"{told['version']}, {control.text(comment)}"
+        missing = _missing(connection, address, me, rights)
+        return Facts(
+            version=version,
+            tls=_tls(connection),
+            variables=told,
+            fixed=_fixed(connection, told, flavour),
+            page_bytes=int(told["innodb_page_size"]),
+            pool_bytes=int(told[_POOL]),
+            largest_pool_bytes=int(told.get("innodb_buffer_pool_size_max", 0)) or None,
+            schema_bytes=_schema_bytes(connection, address.schema),
+            missing=missing,
+            missing_to_change=to_change,
+            read_only=_read_only(told, flavour, rights),
+            roles=_roles(connection, told),
+            proxy=_proxy(connection, version),
+            managed=managed(told, version),
+            nulls=_nulls(connection) if "PROCESS" not in missing else (),
+            data_folder=told.get("datadir"),
+            is_here=_is_here(address, told),
+            pid=whereabouts.peer(connection._sock) if address.socket else None,
+        )
+
+
+def managed(told: Mapping[str, str], version: str) -> str:
+    """Return the service that runs a server with these variables; "" where none is known by its signs.
+
+    >>> managed({"basedir": "/rdsdbbin/mysql-8.0.35.R2/"}, "8.0.35"), managed({}, "8.0.31-google, (Google)")
+    ('Amazon RDS', 'Google Cloud SQL')
+    """
+    signs = {
+        "Amazon Aurora": "aurora_version" in told,
+        "Amazon RDS": "/rdsdbbin/" in told.get("basedir", ""),
+        "Google Cloud SQL": "google" in version.lower(),
+        "Azure Database": "aad_auth_only" in told,
+    }
+    return next((name for name, seen in signs.items() if seen), "")
+
+
+def _rights(connection: Any, schema: str) -> tuple[str, set[str]]:
+    """Return the account as GRANT writes it, and its rights on the whole server or on the schema."""
+    ((told,),) = control.rows(connection, "SELECT CURRENT_USER()")
+    user, _, host = control.text(told).rpartition("@")
+    me = f"'{user}'@'{host}'"
+    found = control.rows(
+        connection,
+        "SELECT privilege_type FROM information_schema.user_privileges WHERE grantee = %s UNION "
+        "SELECT privilege_type FROM information_schema.schema_privileges WHERE grantee = %s AND %s LIKE table_schema",
+        (me, me, schema),
+    )
+    return me, {str(right).upper() for (right,) in found}
+
+
+def _missing(connection: Any, address: Address, me: str, rights: set[str]) -> dict[str, str]:
+    """Return the rights that a run needs and the account lacks, with their GRANT; {} where roles may give them."""
+    lacking = [right for right in _OF_SCHEMA if right not in rights]
+    missing = {}
+    if lacking:
+        words = f"{', '.join(lacking)} on {address.schema}"
+        missing[words] = f"GRANT ALL PRIVILEGES ON `{address.schema}`.* TO {me}"
+    if "PROCESS" not in rights:
+        missing["PROCESS"] = f"GRANT PROCESS ON *.* TO {me}"
+    return {} if missing and _has_roles(connection) else missing
+
+
+def _has_roles(connection: Any) -> bool:
+    """Return whether the account has roles, whose rights are not looked up: the run itself tells."""
+    return any(re.match(r"GRANT [`'\"]", str(said)) for (said,) in control.rows(connection, "SHOW GRANTS"))
+
+
+def _missing_to_change(me: str, rights: set[str], flavour: Flavour) -> dict[str, str]:
+    """Return the right to SET GLOBAL, with its GRANT, if the account lacks it."""
+    if rights & {"SUPER", "SYSTEM_VARIABLES_ADMIN"}:
+        return {}
+    right = "SUPER" if flavour == "mariadb" else "SYSTEM_VARIABLES_ADMIN (before MySQL 8.0: SUPER)"
+    return {right: f"GRANT {right.split()[0]} ON *.* TO {me}"}
+
+
+def _tls(connection: Any) -> str | None:
+    found = control.pairs(connection, "SHOW SESSION STATUS LIKE 'Ssl_%'")
+    return f"{found.get('ssl_version', 'TLS')}, {found['ssl_cipher']}" if found.get("ssl_cipher") else None
+
+
+def _fixed(connection: Any, told: Mapping[str, str], flavour: Flavour) -> frozenset[str]:
+    if flavour == "mariadb":
+        query = "SELECT LOWER(variable_name) FROM information_schema.system_variables WHERE read_only = 'YES'"
+        return frozenset(str(name) for (name,) in control.rows(connection, query))
+    return frozenset(_FIXED) | (frozenset() if has(_RESIZES, flavour, told["version"]) else {_POOL})
+
+
+def _schema_bytes(connection: Any, schema: str) -> int | None:
+    """Return the bytes of the schema's tables, by the server's statistics; None where there is no such schema."""
+    query = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
+    if not control.rows(connection, query, (schema,)):
+        return None
+    query = "SELECT SUM(data_length + index_length) FROM information_schema.tables WHERE table_schema = %s"
+    ((size,),) = control.rows(connection, query, (schema,))
+    return int(size or 0)
+
+
+def _read_only(told: Mapping[str, str], flavour: Flavour, rights: set[str]) -> str:
+    """Return the variable that keeps this account from writing; "" where none does."""
+    for name in ("innodb_read_only", "super_read_only"):
+        if told.get(name, "OFF") not in ("OFF", "0"):
+            return f"{name} = {told[name]}"
+    # From MariaDB 10.11 on SUPER alone does not pass it (manual, "READ_ONLY ADMIN").
+    of_super = flavour == "mysql" or numbers(told["version"]) < (10, 11)
+    passes = {"CONNECTION_ADMIN", "READ_ONLY ADMIN", *(["SUPER"] if of_super else [])}
+    if told.get("read_only", "OFF") not in ("OFF", "0") and not rights & passes:
+        return f"read_only = {told['read_only']}"
+    return ""
+
+
+def _roles(connection: Any, told: Mapping[str, str]) -> tuple[str, ...]:
+    """Return sentences on replication: a replica applies changes of its primary, a primary's go on to replicas."""
+    said = []
+    replica = None
+    for statement in ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS"):
+        try:
+            replica = bool(control.rows(connection, statement))
+            break
+        except pymysql.MySQLError as error:
+            if error.args[0] not in _UNKNOWN:
+                said.append(f"whether it is a replica cannot be told ({error.args[-1]})")
+                break
+    if replica:
+        said.append("it is a replica: what it applies is in the counters too")
+    if told.get("wsrep_on") == "ON":
+        said.append("it is a node of a Galera cluster: a load goes to all nodes")
+    if told.get("group_replication_group_name"):
+        said.append("it is a member of a replication group: a load goes to all members")
+    if told.get("log_bin") == "ON":
+        said.append("the binary log is on: a load is written there too, and goes to the replicas if there are any")
+    return tuple(said)
+
+
+def _proxy(connection: Any, version: str) -> str:
+    """Return what answers in the server's place, by its comment or by another number than the greeting gave."""
+    if "proxysql" in version.lower():
+        return "ProxySQL"
+    with suppress(AttributeError):
+        ((here,),) = control.rows(connection, "SELECT CONNECTION_ID() AS of_the_server")
+        if int(here) & 0xFFFFFFFF != int(connection.thread_id()) & 0xFFFFFFFF:
+            return "a proxy, such as ProxySQL or MaxScale,"
+    return ""
+
+
+def _nulls(connection: Any) -> tuple[str, ...]:
+    """Return what InnoDB's metrics will not tell: a run switches none on."""
+    # MariaDB from 10.6 on has a column ENABLED in place of STATUS.
+    query = (
+        "SELECT LOWER(column_name) FROM information_schema.columns WHERE table_schema = 'information_schema' "
+        "AND LOWER(table_name) = 'innodb_metrics' AND LOWER(column_name) IN ('status', 'enabled')"
+    )
+    ((column,),) = control.rows(connection, query)
+    is_on = "enabled = 1" if column == "enabled" else "status = 'enabled'"
+    query = (
+        f"SELECT COUNT(*) FROM information_schema.innodb_metrics WHERE NOT ({is_on}) AND name LIKE 'buffer\\_LRU\\_%'"
+    )
+    ((off,),) = control.rows(connection, query)
+    if not off:
+        return ()
+    return (f"{off} of InnoDB's metrics on the LRU list, and so the victim path: they are off, and are a setting too",)
+
+
+def _is_here(address: Address, told: Mapping[str, str]) -> bool | None:
+    if address.socket:
+        return True
+    if not whereabouts.may_be_here(address):
+        return False
+    return True if told.get("hostname") == sockets.gethostname() else None

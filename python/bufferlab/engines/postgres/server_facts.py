@@ -1,0 +1,137 @@
+"""Looks at a PostgreSQL server that runs already: rights, role, what stands before it. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import closing, suppress
+from pathlib import Path
+
+from bufferlab.engines.postgres import control, extensions
+from bufferlab.engines.postgres.connection import connect
+from bufferlab.engines.postgres.postgresql_conf import bytes_of, in_words
+from bufferlab.engines.postgres.server_settings import contexts_of, is_fixed
+from bufferlab.engines.servers.existing import whereabouts
+from bufferlab.engines.servers.existing.address import Address
+from bufferlab.engines.servers.existing.facts import Facts
+
+_DATABASE = """
+SELECT pg_get_userbyid(datdba), pg_has_role(datdba, 'USAGE'),
+  CASE WHEN has_database_privilege(oid, 'CONNECT') THEN pg_database_size(oid) ELSE 0 END
+FROM pg_database WHERE datname = %s
+"""
+_ME = "SELECT current_user, rolsuper, rolcreatedb FROM pg_roles WHERE rolname = current_user"
+_IN_PART = (
+    "{admin} is no superuser: it changes settings of its database's sessions, and of the server only those on which it "
+    "has ALTER SYSTEM (GRANT ALTER SYSTEM ON PARAMETER ... TO {admin})"
+)
+_TLS = "SELECT version, cipher FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl"
+_REPLICAS = "SELECT count(*) FROM pg_stat_replication"
+_AURORA = "SELECT count(*) FROM pg_proc WHERE proname = 'aurora_version'"
+
+
+def look(address: Address) -> Facts:
+    """Return the facts of a server, as the URL's accounts see them."""
+    with closing(connect(address.admin, control.SYSTEM_DATABASE)) as connection:
+        ((admin, is_super, _),) = control.rows(connection, _ME)
+        in_part = "" if is_super else _IN_PART.format(admin=admin)
+    with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
+        told, contexts = control.settings(connection), contexts_of(connection)
+        ((version, pid),) = control.rows(connection, "SELECT version(), pg_backend_pid()")
+        ((_, is_super, may_create),) = control.rows(connection, _ME)
+        database, tls = control.rows(connection, _DATABASE, (address.schema,)), control.rows(connection, _TLS)
+        is_here, seen = _is_here(address, int(pid))
+        return Facts(
+            version=str(version).split(" on ")[0],
+            tls=", ".join(str(part) for part in tls[0]) if tls else None,
+            variables={name: in_words(value) for name, value in told.items()},
+            fixed=frozenset(name for name, context in contexts.items() if is_fixed(context)),
+            page_bytes=bytes_of(told["block_size"]),
+            pool_bytes=bytes_of(told["shared_buffers"]),
+            schema_bytes=int(database[0][2]) if database else None,
+            missing=_missing(address, database, is_super=bool(is_super), may_create=bool(may_create)),
+            missing_to_change={},
+            changes_in_part=in_part,
+            read_only=_read_only(connection, told),
+            roles=_roles(connection),
+            proxy=_proxy(connection, int(pid)),
+            managed=managed(told.keys(), is_aurora=control.rows(connection, _AURORA) != [(0,)]),
+            nulls=_nulls(connection, is_super=bool(is_super)),
+            data_folder=told["data_directory"][0] if "data_directory" in told else None,
+            is_here=is_here,
+            pid=seen,
+        )
+
+
+def managed(settings: Collection[str], *, is_aurora: bool = False) -> str:
+    """Return the service that runs a server with these settings; "" where none is known by its signs.
+
+    >>> managed(["rds.extensions"]), managed(["cloudsql.iam_authentication"]), managed(["shared_buffers"])
+    ('Amazon RDS', 'Google Cloud SQL', '')
+    """
+    if is_aurora:
+        return "Amazon Aurora"
+    signs = {
+        "rds.": "Amazon RDS",
+        "cloudsql.": "Google Cloud SQL",
+        "alloydb.": "Google AlloyDB",
+        "azure.": "Azure Database",
+    }
+    return next((name for sign, name in signs.items() if any(one.startswith(sign) for one in settings)), "")
+
+
+def _missing(
+    address: Address, database: list[tuple[object, ...]], *, is_super: bool, may_create: bool
+) -> dict[str, str]:
+    """Return what keeps the account from owning the database, with the statement that mends it."""
+    if is_super:
+        return {}
+    if not database:
+        make = f"CREATE DATABASE {address.schema} OWNER {address.user}"
+        return {} if may_create else {f"a database {address.schema}, or CREATEDB": make}
+    owner, is_ours, _ = database[0]
+    if is_ours:
+        return {}
+    return {f"to own {address.schema}, which {owner} owns": f"ALTER DATABASE {address.schema} OWNER TO {address.user}"}
+
+
+def _read_only(connection: control.Connection, told: dict[str, tuple[str, str | None]]) -> str:
+    if control.rows(connection, "SELECT pg_is_in_recovery()") == [(True,)]:
+        return "it is a standby (pg_is_in_recovery)"
+    if told.get("default_transaction_read_only", ("off", None))[0] == "on":
+        return "default_transaction_read_only = on"
+    return ""
+
+
+def _roles(connection: control.Connection) -> tuple[str, ...]:
+    ((standbys,),) = control.rows(connection, _REPLICAS)
+    return (f"{standbys} standbys or receivers follow it: a load goes to them too",) if standbys else ()
+
+
+def _proxy(connection: control.Connection, pid: int) -> str:
+    """Return what answers in the server's place: a pooler gives its own number as the key to cancel by."""
+    return "" if connection.info.backend_pid == pid else "a pooler, such as pgbouncer,"
+
+
+def _nulls(connection: control.Connection, *, is_super: bool) -> tuple[str, ...]:
+    """Return what the server's version and extensions will not tell."""
+    said = []
+    there = {str(name) for (name,) in control.rows(connection, "SELECT name FROM pg_available_extensions")}
+    for name, words in ((extensions.CHECKS, "checks of the trees"), (extensions.COUNTERS, "what fills the pool")):
+        if name not in there:
+            said.append(f"{words}: the server has no extension {name} (package postgresql-contrib)")
+        elif not is_super:
+            said.append(f"{words}, unless the database has the extension {name}: only a superuser may make it")
+    if connection.info.server_version < 160_000:
+        said.append("reads by their kind (pg_stat_io): PostgreSQL 16 was the first to have it")
+    return tuple(said)
+
+
+def _is_here(address: Address, pid: int) -> tuple[bool | None, int | None]:
+    """Return whether the server is on this host, and its process: our backend has the title of our connection."""
+    if not whereabouts.may_be_here(address):
+        return False, None
+    with suppress(OSError):
+        title = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
+        if f" {address.user} {control.SYSTEM_DATABASE} " in title:
+            return True, pid
+    return (True if address.socket else None), None

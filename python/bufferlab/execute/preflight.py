@@ -1,0 +1,54 @@
+"""Asks servers that run already, before anything is loaded, whether the runs of a plan can work there."""
+
+from __future__ import annotations
+
+from bufferlab.engines import registry as engines
+from bufferlab.engines.behaviour import ServerCheck, Wanted
+from bufferlab.engines.servers.existing.address import is_url
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, Problem, SpecError
+from bufferlab.plan import Plan
+
+Findings = dict[str, list[ServerCheck]]
+"""What was found, by the URL of the server."""
+
+
+def look(plan: Plan, *, may_change: bool) -> Findings:
+    """Return what is found at each server that the plan names by URL. Changes nothing.
+
+    Raises EnvironmentLackingError when one cannot be asked.
+    """
+    experiment = plan.experiment
+    behaviour, found = engines.behaviour(experiment.engine), Findings()
+    for url in dict.fromkeys(str(point.knobs["server"]) for point in plan.points if is_url(point.knobs.get("server"))):
+        points = [point for point in plan.points if point.knobs["server"] == url]
+        wanted = Wanted(
+            points=tuple(dict(knobs) for knobs in dict.fromkeys(tuple(point.knobs.items()) for point in points)),
+            may_change=may_change,
+            has_program=experiment.workload.name == "program",
+            load_bytes=max(point.database_bytes for point in points),
+        )
+        found[url] = behaviour.preflight(url, wanted)
+    return found
+
+
+def require(findings: Findings) -> None:
+    """Raise SpecError or EnvironmentLackingError, with every reason, where no run can work on a server."""
+    refused = [(url, check) for url, checks in findings.items() for check in checks if check.refuses and not check.ok]
+    if not refused:
+        return
+    first, *more = [Problem(check.detail, url, check.hint) for url, check in refused]
+    kind: type[BufferlabError] = SpecError if refused[0][1].refuses == "usage" else EnvironmentLackingError
+    raise kind(first.what, first.where, first.hint, more=more)
+
+
+def look_at(url: str) -> tuple[str, list[ServerCheck]]:
+    """Return the engine of a server, and what is found there without any wish. Raises EnvironmentLackingError.
+
+    Raises SpecError when the URL is no server's.
+    """
+    scheme = url.partition("://")[0]
+    for name in engines.names():
+        if scheme in (behaviour := engines.behaviour(name)).url_schemes:
+            engine = behaviour.engine_of(url)
+            return engine, engines.behaviour(engine).preflight(url, Wanted())
+    raise SpecError("this is not the URL of a server", "--server", "write mysql://user@host/schema")
