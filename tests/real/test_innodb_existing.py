@@ -451,12 +451,14 @@ def test_a_record_and_a_view_that_a_tenant_planted_set_nothing_and_run_nothing(
     with closing(connect(private(str(tenant.server.socket), "tenant", "rented"), "lab")) as evil:
         control.rows(evil, "UPDATE bufferlab_marker SET changed = %s", (planted,))
         before = tenant.settings()
-        done = tenant.sweep("--allow-online-changes")
-        assert done.returncode == 3, done.stderr
-        assert '"general_log_file" is' in done.stderr
-        assert "written by whoever may write there" in done.stderr
-        assert "By hand: SET GLOBAL innodb_lru_scan_depth = 7777" in done.stderr
-        assert "SET GLOBAL general_log_file" not in done.stderr
+        assert tenant.sweep("--allow-online-changes").returncode == 3
+        with pytest.raises(EnvironmentLackingError) as refused, changes.reserved(settings, [address]):
+            pass
+        said = str(refused.value)
+        assert '"general_log_file" is' in said
+        assert "written by whoever may write there" in said
+        assert "By hand: SET GLOBAL innodb_lru_scan_depth = 7777" in said
+        assert "SET GLOBAL general_log_file" not in said
         assert tenant.settings() == before
         assert "/tmp/x" in tenant.command("doctor", "--forget-mark", tenant.url).stdout
         assert changes.left(settings, address) == []
