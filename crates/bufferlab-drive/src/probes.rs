@@ -62,6 +62,9 @@ impl From<TraceError> for Failure {
     }
 }
 
+/// Why figures of the device are null where a server runs already.
+const NO_DEVICE: &str = "bufferlab did not start the server, and does not know the device of its data";
+
 /// The parts of a run that decide its probes.
 pub struct ProbedRun<'a> {
     /// The server's process, when it runs on this host.
@@ -92,9 +95,10 @@ impl Probes {
         if let Some(pid) = run.server_pid {
             probes.push(Box::new(ServerProbe::new(pid)));
         }
-        if let Some(data) = run.data {
-            probes.push(Box::new(DeviceProbe::for_path(data)));
-        }
+        probes.push(Box::new(run.data.map_or_else(
+            || DeviceProbe::for_device(&device::Device { reason: Some(NO_DEVICE.to_owned()), ..Default::default() }),
+            DeviceProbe::for_path,
+        )));
         probes.extend(of_host());
         probes.push(Box::new(run.process));
         probes.push(Box::new(SchedProbe::new(run.server_pid)));
@@ -197,6 +201,20 @@ mod tests {
         let tables = probes.finish();
         assert_eq!(tables.iter().map(|table| table.probe).collect::<Vec<_>>(), ["told"]);
         assert_eq!(tables[0].told, serde_json::json!(["begin", "end", "sample"]));
+    }
+
+    #[test]
+    fn figures_of_the_device_of_a_server_that_runs_already_are_null_with_the_reason() {
+        let asked = Asked::default();
+        let run =
+            ProbedRun { server_pid: None, data: None, process: ProcessProbe::new(), asked: &asked, page_trace: None };
+        let mut out = Vec::new();
+        Probes::of(run).expect("nothing was asked for").sample(&mut out);
+        let of_device: Vec<_> = out.iter().filter(|reading| reading.probe == "device").collect();
+        assert!(of_device.iter().any(|reading| reading.metric == "device_read_bytes"));
+        assert!(
+            of_device.iter().all(|reading| reading.count.is_none() && reading.reason.as_deref() == Some(NO_DEVICE))
+        );
     }
 
     #[test]
