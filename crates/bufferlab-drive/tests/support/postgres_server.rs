@@ -23,6 +23,7 @@ pub fn target(database: &str) -> Option<Target> {
         user: variable("USER").unwrap_or_else(|| "postgres".to_owned()),
         password: variable("PASSWORD").unwrap_or_default(),
         database: format!("bufferlab_test_{database}"),
+        security: None,
     };
     drop_database(&target);
     Some(target)
