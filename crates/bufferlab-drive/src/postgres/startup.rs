@@ -69,24 +69,23 @@ pub fn connect_to(target: &Target, database: &str, silence: Silence, timeout: Du
         }
         error => failure("connecting to the server", &place, &error),
     };
-    let start = |transport, silence| {
-        Wire::new(transport, silence, timeout).and_then(|wire| Connection::start(wire, target, database))
+    // A login waits for nobody: a server that is silent in its middle is given up.
+    let start = |transport| {
+        Wire::new(transport, Silence::Fatal, timeout).and_then(|wire| Connection::start(wire, target, database))
     };
     let first = secured(target, HANDSHAKE_TIMEOUT).map_err(refused)?;
-    // libpq's `prefer`: what pg_hba.conf refuses with TLS it may allow without (fe-connect.c, `connection_failed`).
-    if first.is_secured() && target.security.as_ref().is_some_and(|security| security.mode == SslMode::Prefer) {
-        let started = match start(first, patient(target)) {
-            Err(error) if error.code() == NO_SUCH_LINE => {
-                start(transport(target).map_err(|e| refused(e.into()))?, silence)
-            }
-            started => started.map(|mut connection| {
-                connection.wire.set_silence(silence);
-                connection
-            }),
-        };
-        return started.map_err(|error| failure("connecting to the server", &place, &error));
-    }
-    start(first, silence).map_err(|error| failure("connecting to the server", &place, &error))
+    let may_go_on =
+        first.is_secured() && target.security.as_ref().is_some_and(|security| security.mode == SslMode::Prefer);
+    let started = match start(first) {
+        // libpq's `prefer`: what pg_hba.conf refuses with TLS it may allow without (fe-connect.c, `connection_failed`).
+        Err(error) if may_go_on && error.code() == NO_SUCH_LINE => {
+            start(transport(target).map_err(|error| refused(error.into()))?)
+        }
+        started => started,
+    };
+    let mut connection = started.map_err(|error| failure("connecting to the server", &place, &error))?;
+    connection.wire.set_silence(silence);
+    Ok(connection)
 }
 
 /// Returns a new socket to the server, with TLS as the target's mode wants it.
@@ -269,6 +268,10 @@ impl Connection {
         Err(Malformed("a greeting without end".into()).into())
     }
 }
+
+#[cfg(test)]
+#[path = "tls_tests.rs"]
+mod tls_tests;
 
 #[cfg(test)]
 mod tests {

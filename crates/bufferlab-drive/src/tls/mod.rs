@@ -24,7 +24,7 @@ use rustls::client::Resumption;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
-use rustls::{AlertDescription, ClientConfig, ClientConnection, Error, StreamOwned};
+use rustls::{AlertDescription, ClientConfig, ClientConnection, Error, InvalidMessage, StreamOwned};
 
 pub(crate) use self::rsa::RsaKey;
 use self::verifier::{Roots, Verifier, certificates};
@@ -168,6 +168,8 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Refusal> {
 fn explained(error: &Error, hello: bool) -> Refusal {
     match error {
         Error::PeerIncompatible(_) => Refusal::too_old(),
+        // MySQL 5.7 with yaSSL, which ends at TLS 1.1, answers by a packet of its own, whose length looks like a record.
+        Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion) if !hello => Refusal::too_old(),
         Error::AlertReceived(
             AlertDescription::ProtocolVersion
             | AlertDescription::HandshakeFailure

@@ -148,6 +148,8 @@ fn old_versions_and_ciphers_are_refused_by_one_sentence_and_strangers_by_another
     let hello = b"\x16\x03\x02\0\x2a\x02\0\0\x26\x03\x02\
         01234567890123456789012345678901\0\0\x2f\0";
     assert_eq!(said_to(hello), too_old);
+    // MySQL 5.7.22's answer, in plain text.
+    assert_eq!(said_to(b"\x16\0\0\x02\xff\x13\x04#08S01Bad handshake"), too_old);
     for stranger in [&b""[..], b"HTTP/1.1 400 Bad Request\r\n", b"\x15\x03\x03\0\x02\x02\x50"] {
         let said = said_to(stranger);
         assert!(said != too_old && said.contains("TLS handshake"), "{said}");

@@ -36,6 +36,8 @@ impl<S: Read + Write> Peer<S> {
         self.0.read_exact(&mut header).ok()?;
         let mut bytes = vec![0; u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize];
         self.0.read_exact(&mut bytes).ok()?;
+        // The packets of an exchange count on, also over a change to TLS; a command begins anew.
+        assert!(header[3] == self.1 || header[3] == 0, "{} after {}", header[3], self.1);
         self.1 = header[3].wrapping_add(1);
         Some(bytes)
     }

@@ -95,12 +95,11 @@ impl Wire {
     pub(super) fn reply(&mut self, bytes: &[u8]) -> Result<(), MysqlError> {
         packets::begin(&mut self.request);
         self.request.extend_from_slice(bytes);
-        let sequence = self.packets.answer_number();
-        self.reply_at(sequence)
+        self.send_next()
     }
 
-    fn reply_at(&mut self, sequence: u8) -> Result<(), MysqlError> {
-        packets::end_at(&mut self.request, sequence)?;
+    fn send_next(&mut self) -> Result<(), MysqlError> {
+        packets::end_at(&mut self.request, self.packets.next_number())?;
         Ok(self.stream.write_all(&self.request)?)
     }
 
@@ -170,17 +169,15 @@ impl Wire {
             packet if packet.first() == Some(&ERR) => return Err(answer::refused(packet)),
             _ => return Err(broken("it does not take the file of a LOAD DATA LOCAL").into()),
         }
-        let mut sequence = self.packets.answer_number();
         while let Some(text) = next() {
             for piece in text.as_ref().chunks(FILE_PIECE_BYTES) {
                 packets::begin(&mut self.request);
                 self.request.extend_from_slice(piece);
-                self.reply_at(sequence)?;
-                sequence = sequence.wrapping_add(1);
+                self.send_next()?;
             }
         }
         packets::begin(&mut self.request);
-        self.reply_at(sequence)?;
+        self.send_next()?;
         self.skip()
     }
 

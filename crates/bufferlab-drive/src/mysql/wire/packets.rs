@@ -40,7 +40,7 @@ pub(super) struct Packets {
     unused: Range<usize>,
     /// Packets are shorter than this: memory grows with what a server announces.
     limit: usize,
-    /// The number of the last packet in its exchange.
+    /// The number of the last packet in its exchange, read or sent.
     sequence: u8,
 }
 
@@ -59,9 +59,10 @@ impl Packets {
         self.limit = LONGEST;
     }
 
-    /// Returns the number of the packet that answers the last one.
-    pub(super) fn answer_number(&self) -> u8 {
-        self.sequence.wrapping_add(1)
+    /// Returns the number of the packet that is sent after the last one, which it is then itself.
+    pub(super) fn next_number(&mut self) -> u8 {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.sequence
     }
 
     /// Returns true when bytes have come that nobody has used.
@@ -169,6 +170,6 @@ mod tests {
         end_at(&mut request, 255).expect("it fits");
         let mut packets = Packets::new();
         assert_eq!(packets.next(&mut Pieces(&request, 9)).expect("it is there"), b"ab");
-        assert_eq!((packets.answer_number(), packets.has_unused()), (0, false));
+        assert_eq!((packets.next_number(), packets.next_number(), packets.has_unused()), (0, 1, false));
     }
 }
