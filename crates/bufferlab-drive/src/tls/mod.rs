@@ -13,7 +13,7 @@ mod verifier;
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -259,11 +259,5 @@ impl Write for Tls {
 impl AsFd for Tls {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket().as_fd()
-    }
-}
-
-impl AsRawFd for Tls {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.socket().as_raw_fd()
     }
 }

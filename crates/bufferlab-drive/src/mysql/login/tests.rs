@@ -57,9 +57,9 @@ impl<S: Read + Write> Peer<S> {
     }
 }
 
-/// Returns a greeting. Its capabilities are all but MySQL's own of TLS.
+/// Returns a greeting of a server that can do everything, TLS apart.
 fn greeting(plugin: &str, tls: bool) -> Vec<u8> {
-    let capabilities = u32::MAX & !if tls { 0 } else { SSL };
+    let capabilities = if tls { u32::MAX } else { !SSL };
     let [a, b, c, d] = capabilities.to_le_bytes();
     let mut greeting = b"\x0a8.4.0\0\x07\0\0\0".to_vec();
     greeting.extend_from_slice(&NONCE[..8]);
@@ -103,11 +103,7 @@ fn meet(
     let mut target = target(tcp(address), security);
     // Whether this name is ::1 first is the host's business.
     target.place = Place::Tcp { host: "127.0.0.1".to_owned(), port: address.port() };
-    let connected = connect(&target);
-    let outcome = connected.map(|conn| {
-        assert_eq!(conn.connection_id(), 7);
-        conn
-    });
+    let outcome = connect(&target).inspect(|conn| assert_eq!(conn.connection_id(), 7));
     if outcome.is_err() {
         server.join().expect("no panic");
     }
