@@ -169,7 +169,7 @@ pub(super) fn login(
     may_load: bool,
 ) -> Result<(Wire, u32), LoginError> {
     stream.set_timeouts(Some(ANSWER_WITHIN), Some(ANSWER_WITHIN)).map_err(MysqlError::from)?;
-    let mut wire = Wire::new(stream);
+    let mut wire = Wire::new(stream, ANSWER_WITHIN);
     let greeting = Greeting::parse(wire.login_packet()?)?;
     let mode = target.security.as_ref().map_or(SslMode::Disable, |security| security.mode);
     let tls = tls.filter(|_| greeting.capabilities & SSL != 0);

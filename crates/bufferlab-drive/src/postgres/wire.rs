@@ -8,7 +8,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 
@@ -141,6 +141,7 @@ pub struct Wire {
     body: std::ops::Range<usize>,
     /// A longer message is refused.
     limit: usize,
+    begun: Instant,
 }
 
 impl Wire {
@@ -159,6 +160,7 @@ impl Wire {
             unread: 0..0,
             body: 0..0,
             limit: LOGIN_LIMIT_BYTES,
+            begun: Instant::now(),
         })
     }
 
@@ -295,6 +297,10 @@ impl Wire {
         loop {
             match self.transport.read(&mut self.input[self.unread.end..]) {
                 Ok(0) => return Err(PgError::Closed),
+                // A login ends at some time, however slowly the server sends.
+                Ok(_) if self.limit == LOGIN_LIMIT_BYTES && self.begun.elapsed() > self.timeout => {
+                    return Err(PgError::Silent(self.timeout.as_secs()));
+                }
                 Ok(bytes) => {
                     self.unread.end += bytes;
                     return Ok(());
@@ -440,6 +446,16 @@ pub(super) mod tests {
         assert!(matches!(greeting.read(), Err(PgError::Malformed(_))), "no login needs so much");
         assert!(matches!(wire([Cue::Bytes(b"D\xff\xff\xff\xff".to_vec())]).read(), Err(PgError::Malformed(_))));
         assert!(matches!(wire([Cue::Bytes(b"HTTP/1.1 400".to_vec())]).read(), Err(PgError::Malformed(_))));
+    }
+
+    #[test]
+    fn a_login_that_dribbles_is_given_up_and_a_statement_that_does_is_not() {
+        let slow = || Scripted::new([Cue::Bytes(b"Z".to_vec()), Cue::Bytes(b"\0\0\0\x05I".to_vec())]);
+        let wire = || Wire::new(Box::new(slow()), Silence::Fatal, Duration::ZERO).expect("a script is always there");
+        assert!(matches!(wire().read(), Err(PgError::Silent(0))));
+        let mut statement = wire();
+        statement.logged_in();
+        assert_eq!(statement.read().expect("it comes"), b'Z');
     }
 
     #[test]

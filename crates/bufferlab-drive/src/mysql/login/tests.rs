@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
 
 use super::super::conn::Conn;
 use super::super::connection::{connect, connect_to_load};
@@ -308,6 +309,32 @@ fn greetings_that_are_none_are_refused() {
         let place = Place::Tcp { host: "127.0.0.1".to_owned(), port: address.port() };
         let said = refusal(connect(&target(place, None)));
         assert!(said.contains(expected), "{said}");
+        server.join().expect("no panic");
+    }
+}
+
+#[test]
+fn a_greeting_that_does_not_end_is_given_up_in_its_time() {
+    // Nothing, and 4 KiB byte by byte.
+    for dribbles in [false, true] {
+        let (address, server) = serve(1, move |mut socket, _| {
+            let bytes = b"\0\x10\0\0".iter().chain(std::iter::repeat(&0)).take(if dribbles { 4_000 } else { 0 });
+            for byte in bytes {
+                if socket.write_all(&[*byte]).is_err() {
+                    // The client has left.
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let _ = socket.read(&mut [0]);
+        });
+        let mut wire =
+            Wire::new(Stream::Tcp(TcpStream::connect(address).expect("it listens")), Duration::from_millis(200));
+        let begun = Instant::now();
+        let error = wire.login_packet().map(<[u8]>::len).expect_err("it does not come");
+        assert!(matches!(&error, MysqlError::Io(error) if super::super::error::is_timeout(error)), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        drop(wire);
         server.join().expect("no panic");
     }
 }

@@ -11,7 +11,8 @@ mod execute;
 mod packets;
 mod row;
 
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
+use std::time::{Duration, Instant};
 
 use bufferlab_workload::client::Value;
 
@@ -45,12 +46,29 @@ pub struct Wire {
     stream: Stream,
     request: Vec<u8>,
     packets: Packets,
+    login_ends: Instant,
+}
+
+/// The stream during a login, which has to end at some time however slowly the server sends.
+struct UntilThen<'a>(&'a mut Stream, Instant);
+
+impl Read for UntilThen<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.1.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.0.set_timeouts(Some(left), Some(left))?;
+        self.0.read(buffer)
+    }
 }
 
 impl Wire {
-    /// Makes a wire over the stream of a connection that has not logged in. Packets are short until then.
-    pub(super) fn new(stream: Stream) -> Self {
-        Wire { stream, request: Vec::with_capacity(4096), packets: Packets::of_login() }
+    /// Makes a wire over the stream of a connection that has not logged in. Packets are short until then, and all of
+    /// them must come within this time.
+    pub(super) fn new(stream: Stream, login_within: Duration) -> Self {
+        let login_ends = Instant::now() + login_within;
+        Wire { stream, request: Vec::with_capacity(4096), packets: Packets::of_login(), login_ends }
     }
 
     /// Returns the stream.
@@ -82,7 +100,7 @@ impl Wire {
     /// # Errors
     /// When the connection fails, or the server refuses.
     pub(super) fn login_packet(&mut self) -> Result<&[u8], MysqlError> {
-        match self.packets.next(&mut self.stream)? {
+        match self.packets.next(&mut UntilThen(&mut self.stream, self.login_ends))? {
             packet if packet.first() == Some(&ERR) => Err(answer::refused(packet)),
             packet => Ok(packet),
         }
