@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
+import socket
 import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from support import innodb, postgres
+from bufferlab.engines.servers import child_process
+from bufferlab.engines.servers import user as server_user
+from support import existing, innodb, postgres
 from support.core import ROOT
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
-def passes(family: str, socket: Path, user: str, password: str) -> None:
-    """Run every test program of the family against the server; none may fail, and none may say that it was skipped."""
-    server = {"SOCKET": str(socket), "USER": user, "PASSWORD": password}
-    programs = ["cargo", "test", "--release", "--quiet", "--locked", "-p", "bufferlab-drive", "--test", f"{family}_*"]
+def passes(family: str, path: Path, user: str, password: str, programs_named: str = "*", **more: str) -> None:
+    """Run the test programs of the family against the server; none may fail, and none may say that it was skipped."""
+    server = {"SOCKET": str(path), "USER": user, "PASSWORD": password, **more}
+    named = f"{family}_{programs_named}"
+    programs = ["cargo", "test", "--release", "--quiet", "--locked", "-p", "bufferlab-drive", "--test", named]
     done = subprocess.run(
         [*programs, "--", "--show-output", "--test-threads", "1"],
         cwd=ROOT,
@@ -46,3 +54,66 @@ def test_the_client_of_postgresql_passes_its_tests_on_a_server(name: str) -> Non
         place = postgres.Place(postgres.build(name), root).initialise()
         with place.server() as server:
             passes("postgres", server.socket, place.identity.user, place.identity.password)
+
+
+def certificate(place: Path) -> tuple[Path, Path, Path]:
+    """Make an authority and a certificate for localhost. Return the files of the authority, certificate and key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("NOT TESTED: there is no openssl to make certificates with")
+    place.mkdir(mode=0o755)
+    root, cert, key = (place / name for name in ("root.pem", "cert.pem", "key.pem"))
+    new = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    openssl([*new, "-subj", "/CN=authority", "-keyout", str(place / "root.key"), "-out", str(root)])
+    names = ["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"]
+    signed = ["-CA", str(root), "-CAkey", str(place / "root.key")]
+    openssl([*new, "-subj", "/CN=server", *names, *signed, "-keyout", str(key), "-out", str(cert)])
+    server_user.give(key, server_user.server_user())
+    return root, cert, key
+
+
+def openssl(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "tls_on"), [("mysql-9", {"tls_version": "TLSv1.2,TLSv1.3"}), ("mariadb-11.8", {"ssl": "ON"})]
+)
+def test_the_client_of_mysql_and_mariadb_loads_and_reads_over_tls(name: str, tls_on: dict[str, str]) -> None:
+    with innodb.folder() as root:
+        place = innodb.Place(innodb.build(name), root).initialise()
+        signer, cert, key = certificate(root / "certificates")
+        settings = {"local_infile": "ON", "ssl_cert": str(cert), "ssl_key": str(key), "ssl_ca": str(signer), **tls_on}
+        with place.server(settings=settings) as server, existing.relay(server.socket) as port:
+            tls = {"TLS_PORT": str(port), "ROOT_CERT": str(signer)}
+            passes("mysql", server.socket, "root", "", "server", **tls)
+
+
+def test_the_client_of_postgresql_loads_and_reads_over_tls() -> None:
+    with postgres.folder() as root:
+        place = postgres.Place(postgres.build("postgres-17"), root).initialise()
+        signer, cert, key = certificate(root / "certificates")
+        # A private server listens on its Unix socket alone, where PostgreSQL has no TLS.
+        (place.data / "pg_hba.conf").write_text("hostssl all all 127.0.0.1/32 scram-sha-256\n")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = str(free.getsockname()[1])
+        settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": ""}
+        settings |= {"ssl": "on", "ssl_cert_file": str(cert), "ssl_key_file": str(key)}
+        binary, libraries = place.build.binary, place.build.libraries
+        arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        command = child_process.loaded([str(binary), "-D", str(place.data), *arguments], libraries)
+        uid, gid = server_user.server_user() or (None, None)
+        environment = child_process.environment(libraries)
+        with (root / "log").open("w") as log:
+            server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, user=uid, group=gid)
+        try:
+            for _ in range(300):
+                with suppress(OSError), socket.create_connection(("127.0.0.1", int(port)), 1):
+                    break
+                assert server.poll() is None, (root / "log").read_text()
+                time.sleep(0.1)
+            tls = {"TLS_PORT": port, "ROOT_CERT": str(signer)}
+            passes("postgres", Path("unused"), place.identity.user, place.identity.password, "server", **tls)
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(60)

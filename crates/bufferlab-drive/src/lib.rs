@@ -25,6 +25,7 @@ pub mod sampler;
 pub mod schema;
 pub mod server;
 pub mod sqlite;
+mod tls;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -25,7 +25,6 @@ use bufferlab_drive::server::target::Target;
 use bufferlab_workload::findings::Findings;
 use bufferlab_workload::index_scan::{IndexScanPopulation, ScaleFactor, TableSet};
 use bufferlab_workload::plan::Plan;
-use mysql::prelude::Queryable;
 use serde_json::json;
 
 use server::{checksums, drop_database, loaded, one, target};

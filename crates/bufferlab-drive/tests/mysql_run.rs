@@ -34,6 +34,7 @@ fn target(database: &str) -> Option<Target> {
         user: std::env::var("BUFFERLAB_TEST_MYSQL_USER").unwrap_or_else(|_| "root".to_owned()),
         password: std::env::var("BUFFERLAB_TEST_MYSQL_PASSWORD").unwrap_or_default(),
         database: database.to_owned(),
+        security: None,
     })
 }
 

@@ -20,7 +20,6 @@ use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsDriver, HotRowsPopulati
 use bufferlab_workload::tpcc::population::TpccPopulation;
 use bufferlab_workload::tpcc::schema::TableId;
 use bufferlab_workload::tpcc::{TpccConfig, TpccDriver};
-use mysql::prelude::Queryable;
 
 use server::{checksums, drop_database, loaded, one, target};
 

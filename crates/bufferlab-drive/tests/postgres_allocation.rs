@@ -128,6 +128,7 @@ fn hot_rows_allocate_nothing_after_the_warm_up() {
         user: "u".to_owned(),
         password: String::new(),
         database: "d".to_owned(),
+        security: None,
     };
     let listener = UnixListener::bind(socket).expect("the place is free");
     let config = HotRowsConfig {

@@ -107,11 +107,12 @@ fn load_recipe(py: Python<'_>, engine: &str, workload: &str) -> PyResult<String>
     }
 }
 
-/// Logs in to a server and out again. Takes the target of a job.
+/// Logs in to a server and out again. Takes the target of a job; PostgreSQL's database must be there.
 #[pyfunction]
 fn log_in(py: Python<'_>, engine: &str, target: &str) -> PyResult<String> {
     match engine {
         "mysql" | "mariadb" => done(py, target, |target| mysql::connection::connect_to_server(target).map(drop)),
+        "postgres" => done(py, target, |target| postgres::control::Control::open(target).map(drop)),
         other => Err(unknown(other)),
     }
 }

@@ -1,16 +1,15 @@
 //! The client trait over one connection: server-side prepared statements in the binary protocol.
 //!
-//! One call is one round trip (`spec`), or runs of calls share one (`batched`). The library connects and prepares.
-//! `wire` executes statements, and allocates nothing once every statement has run.
+//! One call is one round trip (`spec`), or runs of calls share one (`batched`). `wire` executes statements, and allocates
+//! nothing once every statement has run.
 
 use bufferlab_workload::client::{Batch, Cells, Client, ClientError, StatementId, Value, Workload};
-use mysql::Conn;
-use mysql::prelude::Queryable;
 
 use super::coalesce::{Answer, Coalesced, Template};
+use super::conn::Conn;
 use super::dialect::DIALECT;
-use super::error::{client_error, failure};
-use super::wire::{Columns, Row, Unreadable, Wire};
+use super::error::{MysqlError, client_error, failure};
+use super::wire::{Row, Statement, Unreadable};
 use crate::dialect::{RowUse, Statements};
 use crate::failure::{Failure, FailureKind};
 pub use crate::server::Sending;
@@ -20,33 +19,20 @@ const ER_UNSUPPORTED_PS: u16 = 1295;
 
 /// A statement of the catalogue in the form in which the client sends it.
 enum Sent {
-    Prepared(Prepared),
+    Prepared(Statement),
     /// A script's statement that the server does not prepare. The client sends it as text; it has no parameters.
     Text(String),
-}
-
-/// A prepared statement.
-struct Prepared {
-    id: u32,
-    columns: Columns,
-}
-
-impl Prepared {
-    fn new(statement: &mysql::Statement) -> Self {
-        Prepared { id: statement.id(), columns: Columns::of(statement) }
-    }
 }
 
 /// A client with all statements of one workload prepared.
 pub struct MysqlClient {
     conn: Conn,
-    wire: Wire,
     statements: Vec<Sent>,
     names: Vec<String>,
     rows: RowUse,
     coalesced: Option<Coalesced>,
     /// For each statement, its prepared statements by number of calls.
-    runs: Vec<Vec<Option<Prepared>>>,
+    runs: Vec<Vec<Option<Statement>>>,
     /// Rows of a coalesced statement until the client sorts them to their calls.
     run_rows: Cells,
     transaction: TransactionState,
@@ -85,10 +71,8 @@ impl MysqlClient {
         for (at, text) in list.texts.iter().enumerate() {
             statements.push(prepare(&mut conn, list, at, text.trim_end().trim_end_matches(';'))?);
         }
-        let wire = Wire::of(&conn).map_err(|error| failure("sharing the connection", &list.place, &error.into()))?;
         Ok(MysqlClient {
             conn,
-            wire,
             names: list.specs.iter().map(|spec| spec.name.to_string()).collect(),
             rows: list.rows,
             runs: statements.iter().map(|_| Vec::new()).collect(),
@@ -114,7 +98,7 @@ impl MysqlClient {
 
     fn command(&mut self, name: &str, sql: &str) -> Result<(), ClientError> {
         self.round_trips += 1;
-        self.wire.command(sql).map_err(|error| client_error(name, &error))
+        self.conn.wire.command(sql).map(drop).map_err(|error| client_error(name, &error))
     }
 
     fn set_autocommit(&mut self, on: bool) -> Result<(), ClientError> {
@@ -128,13 +112,13 @@ impl MysqlClient {
     fn execute_one(&mut self, batch: &mut Batch, call: usize) -> Result<(), ClientError> {
         let id = usize::from(batch.statement(call).0);
         let name = &self.names[id];
-        let fail = |error: mysql::Error| client_error(name, &error);
+        let fail = |error: MysqlError| client_error(name, &error);
         self.round_trips += 1;
         let (kept, mut rows, mut problem) = (self.rows == RowUse::Kept, 0, None);
         let affected = match &mut self.statements[id] {
             Sent::Prepared(statement) => {
                 let params = (0..batch.param_count(call)).map(|index| batch.param(call, index));
-                self.wire.execute(statement.id, params).map_err(fail)?;
+                self.conn.wire.execute(statement.id, params).map_err(fail)?;
                 batch.begin_rows(call);
                 let take = |row: Row<'_>| {
                     if kept && problem.is_none() {
@@ -143,18 +127,15 @@ impl MysqlClient {
                     batch.end_row(call);
                     rows += 1;
                 };
-                self.wire.answer(&mut statement.columns, take).map_err(fail)?
+                self.conn.wire.answer(&mut statement.columns, take).map_err(fail)?
             }
             Sent::Text(sql) => {
                 batch.begin_rows(call);
-                let mut result = self.conn.query_iter(sql.as_str()).map_err(fail)?;
-                let affected = result.affected_rows();
-                for row in result.by_ref() {
-                    row.map_err(fail)?;
+                let mut row = || {
                     batch.end_row(call);
                     rows += 1;
-                }
-                affected
+                };
+                self.conn.wire.command_each(sql, &mut row).map_err(fail)?.affected
             }
         };
         if let Some(problem) = problem {
@@ -171,11 +152,11 @@ impl MysqlClient {
             return Ok(());
         };
         let name = &self.names[id];
-        let fail = |error: mysql::Error| client_error(name, &error);
+        let fail = |error: MysqlError| client_error(name, &error);
         let statement = prepared_run(&mut self.conn, &mut self.runs[id], template, end - first).map_err(fail)?;
         let params = template.params(first..end).map(|(call, index)| batch.param(call, index));
         self.round_trips += 1;
-        self.wire.execute(statement.id, params).map_err(fail)?;
+        self.conn.wire.execute(statement.id, params).map_err(fail)?;
         let (cells, mut problem) = (&mut self.run_rows, None);
         cells.clear();
         let take = |row: Row<'_>| {
@@ -183,7 +164,7 @@ impl MysqlClient {
                 problem = row.values().try_for_each(|value| value.map(|value| cells.push(value))).err();
             }
         };
-        let affected = self.wire.answer(&mut statement.columns, take).map_err(fail)?;
+        let affected = self.conn.wire.answer(&mut statement.columns, take).map_err(fail)?;
         if let Some(problem) = problem {
             return Err(unreadable(name, problem));
         }
@@ -211,18 +192,18 @@ fn unreadable(statement: &str, problem: Unreadable) -> ClientError {
 fn prepare(conn: &mut Conn, list: &Statements, at: usize, sql: &str) -> Result<Sent, Failure> {
     let spec = &list.specs[at];
     let script = list.rows == RowUse::Counted;
-    let statement = match conn.prep(sql) {
+    let statement = match conn.prepare(sql) {
         Ok(statement) => statement,
-        Err(mysql::Error::MySqlError(error)) if script && error.code == ER_UNSUPPORTED_PS && spec.parameters == 0 => {
+        Err(MysqlError::Server(error)) if script && error.code == ER_UNSUPPORTED_PS && spec.parameters == 0 => {
             return Ok(Sent::Text(sql.to_owned()));
         }
-        Err(mysql::Error::MySqlError(error)) if script => {
+        Err(MysqlError::Server(error)) if script => {
             let hint = "correct the statement, or create what it refers to in the script's setup section";
             return Err(Failure::new(FailureKind::Usage, error.message, spec.name.to_string(), hint));
         }
         Err(error) => return Err(failure(&format!("preparing {}", spec.name), &list.place, &error)),
     };
-    let (parameters, columns) = (usize::from(statement.num_params()), usize::from(statement.num_columns()));
+    let (parameters, columns) = (statement.parameters, statement.columns.len());
     if script && parameters != spec.parameters {
         let what = format!("this statement has {parameters} parameters, and the script gives it {}", spec.parameters);
         let hint = "write every parameter as :name, not as ?, and set it with \\set";
@@ -235,31 +216,22 @@ fn prepare(conn: &mut Conn, list: &Statements, at: usize, sql: &str) -> Result<S
         );
         return Err(Failure::new(FailureKind::Internal, what, &list.place, "please report this"));
     }
-    Ok(Sent::Prepared(Prepared::new(&statement)))
+    Ok(Sent::Prepared(statement))
 }
 
 /// Returns the statement for so many calls, and prepares it at its first use.
 fn prepared_run<'a>(
     conn: &mut Conn,
-    runs: &'a mut Vec<Option<Prepared>>,
+    runs: &'a mut Vec<Option<Statement>>,
     template: &Template,
     calls: usize,
-) -> Result<&'a mut Prepared, mysql::Error> {
+) -> Result<&'a mut Statement, MysqlError> {
     if runs.len() <= calls {
         runs.resize_with(calls + 1, || None);
     }
     match &mut runs[calls] {
         Some(statement) => Ok(statement),
-        empty => Ok(empty.insert(Prepared::new(&conn.prep(template.sql(calls))?))),
-    }
-}
-
-pub(super) fn to_param(value: Value<'_>) -> mysql::Value {
-    match value {
-        Value::Null => mysql::Value::NULL,
-        Value::Int(int) => mysql::Value::Int(int),
-        Value::Real(real) => mysql::Value::Double(real),
-        Value::Text(text) => mysql::Value::Bytes(text.as_bytes().to_vec()),
+        empty => Ok(empty.insert(conn.prepare(&template.sql(calls))?)),
     }
 }
 

@@ -1,13 +1,18 @@
 //! Connecting to a server, with a session that is the same on every version.
 
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use mysql::{Conn, Error, OptsBuilder};
-
-use super::error::{failure, is_timeout};
-use super::line::{ANSWER_WITHIN, Line};
+use super::conn::{Conn, LoginError};
+use super::error::{MysqlError, failure, is_timeout};
+use super::line::Line;
+use super::login::may_go_on_without;
+use super::stream::Stream;
 use crate::failure::{Failure, FailureKind};
+use crate::server::refusal::Refusal;
 use crate::server::target::{Place, Target};
+use crate::tls::{TlsClient, TlsError};
 
 /// Longest time that connecting over TCP may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,18 +28,26 @@ const SESSION: [&str; 3] = [
 /// Connects to the target's database. A statement may take as long as it likes: it may wait for locks.
 ///
 /// # Errors
-/// When the server is not there, does not greet within [`ANSWER_WITHIN`], refuses the account, or has no such database.
+/// When the server is not there, does not greet within [`ANSWER_WITHIN`](super::line::ANSWER_WITHIN), refuses the account, or has no such database.
 pub fn connect(target: &Target) -> Result<Conn, Failure> {
     let conn = connect_to_ask(target)?;
     unbound(conn, target)
 }
 
-/// Connects for questions that wait for no lock: each answer must come within [`ANSWER_WITHIN`].
+/// Connects to the target's database for statements that load a "file" of this client.
+///
+/// # Errors
+/// As [`connect`].
+pub(super) fn connect_to_load(target: &Target) -> Result<Conn, Failure> {
+    unbound(open(target, Some(&target.database), true)?, target)
+}
+
+/// Connects for questions that wait for no lock: each answer must come within [`ANSWER_WITHIN`](super::line::ANSWER_WITHIN).
 ///
 /// # Errors
 /// As [`connect`].
 pub fn connect_to_ask(target: &Target) -> Result<Conn, Failure> {
-    open(target, Some(&target.database))
+    open(target, Some(&target.database), false)
 }
 
 /// Connects without choosing a database, as before it is created.
@@ -42,7 +55,7 @@ pub fn connect_to_ask(target: &Target) -> Result<Conn, Failure> {
 /// # Errors
 /// As [`connect`].
 pub fn connect_to_server(target: &Target) -> Result<Conn, Failure> {
-    unbound(open(target, None)?, target)
+    unbound(open(target, None, false)?, target)
 }
 
 fn unbound(conn: Conn, target: &Target) -> Result<Conn, Failure> {
@@ -57,30 +70,58 @@ pub(super) fn no_socket(error: &std::io::Error, place: &str) -> Failure {
     Failure::new(FailureKind::Environment, what, place, "raise the limit of open files (ulimit -n)")
 }
 
-fn open(target: &Target, database: Option<&str>) -> Result<Conn, Failure> {
+fn open(target: &Target, database: Option<&str>, may_load: bool) -> Result<Conn, Failure> {
     let place = target.place();
-    let options = match &target.place {
-        Place::Socket(path) => OptsBuilder::new().socket(Some(path)),
-        Place::Tcp { host, port } => OptsBuilder::new().ip_or_hostname(Some(host)).tcp_port(*port),
+    let refused = |Refusal { what, hint }: Refusal| {
+        Failure::new(FailureKind::Environment, format!("connecting to the server: {what}"), &place, hint)
     };
-    let options = options
-        .user(Some(&target.user))
-        .pass(Some(&target.password))
-        .db_name(database)
-        .tcp_connect_timeout(Some(CONNECT_TIMEOUT))
-        .read_timeout(Some(ANSWER_WITHIN))
-        // By default the library asks a TCP server for its socket and moves there: another transport than asked for.
-        .prefer_socket(false)
-        // The client itself prepares and keeps statements.
-        .stmt_cache_size(0)
-        // An update counts the rows that it found, also those that it did not change.
-        .additional_capabilities(mysql::consts::CapabilityFlags::CLIENT_FOUND_ROWS)
-        .init(SESSION.to_vec());
-    Conn::new(options).map_err(|error| match error {
-        Error::IoError(error) if !is_timeout(&error) => {
+    let tls = tls_client(target).map_err(refused)?;
+    let mut started = start(target, database, tls, may_load);
+    if started.as_ref().is_err_and(|error| may_go_on_without(target.security.as_ref(), error)) {
+        started = start(target, database, None, may_load);
+    }
+    let mut conn = started.map_err(|error| match error {
+        LoginError::Tls(TlsError::Refused(refusal) | TlsError::Silent(refusal)) => refused(refusal),
+        LoginError::Other(MysqlError::Io(error)) if !is_timeout(&error) => {
             let what = format!("connecting to the server: {error}");
-            Failure::new(FailureKind::Environment, what, place, "is it running, and is this its socket or address?")
+            Failure::new(FailureKind::Environment, what, &place, "is it running, and is this its socket or address?")
         }
-        error => failure("connecting to the server", &place, &error),
-    })
+        LoginError::Other(error) => failure("connecting to the server", &place, &error),
+    })?;
+    for sql in SESSION {
+        conn.rows(sql).map_err(|error| failure("setting up the session", &place, &error))?;
+    }
+    Ok(conn)
+}
+
+/// Returns the client for TLS, if the target's place and mode want one.
+fn tls_client(target: &Target) -> Result<Option<TlsClient>, Refusal> {
+    match (&target.place, &target.security) {
+        (Place::Tcp { host, .. }, Some(security)) => TlsClient::of(security, host),
+        // A Unix socket needs none, whatever the mode, as with libpq.
+        _ => Ok(None),
+    }
+}
+
+fn start(target: &Target, database: Option<&str>, tls: Option<TlsClient>, may_load: bool) -> Result<Conn, LoginError> {
+    let stream = stream(&target.place).map_err(MysqlError::from)?;
+    Conn::start(stream, target, database, tls, may_load)
+}
+
+fn stream(place: &Place) -> std::io::Result<Stream> {
+    let (host, port) = match place {
+        Place::Socket(path) => return Ok(Stream::Unix(UnixStream::connect(path)?)),
+        Place::Tcp { host, port } => (host.as_str(), *port),
+    };
+    let mut refused = std::io::Error::new(std::io::ErrorKind::NotFound, "this name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(Stream::Tcp(stream));
+            }
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
 }

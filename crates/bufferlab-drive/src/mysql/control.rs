@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use mysql::Conn;
-use mysql::prelude::Queryable;
+use bufferlab_workload::client::Value;
 
+use super::conn::Conn;
 use super::connection::{connect_to_ask, connect_to_server, no_socket};
-use super::error::failure;
+use super::error::{MysqlError, failure};
 use super::line::{ANSWER_WITHIN, Line, Lines};
 use super::version::Version;
 use crate::failure::Failure;
@@ -60,8 +60,7 @@ impl Control {
     /// # Errors
     /// When it does not answer.
     pub fn version(&mut self) -> Result<Version, Failure> {
-        let text: Option<String> =
-            self.answered("asking for the version", |conn| conn.query_first("SELECT VERSION()"))?;
+        let text = self.answered("asking for the version", |conn| conn.first("SELECT VERSION()"))?;
         Ok(Version::parse(&text.unwrap_or_default()))
     }
 
@@ -70,18 +69,29 @@ impl Control {
     /// # Errors
     /// The server's.
     pub fn execute(&mut self, action: &str, sql: &str) -> Result<(), Failure> {
-        self.answered(action, |conn| conn.query_drop(sql))
+        self.answered(action, |conn| conn.query_drop(sql).map(drop))
     }
 
     /// Executes a statement of a script, with parameters, however long it takes.
     ///
     /// # Errors
     /// The server's, as it came.
-    pub fn execute_with(&mut self, sql: &str, params: Vec<mysql::Value>) -> Result<(), mysql::Error> {
+    pub fn execute_with(&mut self, sql: &str, params: &[Value<'_>]) -> Result<(), MysqlError> {
         self.line.answer_within(None)?;
-        let done = if params.is_empty() { self.conn.query_drop(sql) } else { self.conn.exec_drop(sql, params) };
+        let done = if params.is_empty() { self.conn.query_drop(sql).map(drop) } else { self.execute_once(sql, params) };
         self.line.answer_within(Some(ANSWER_WITHIN))?;
         done
+    }
+
+    fn execute_once(&mut self, sql: &str, params: &[Value<'_>]) -> Result<(), MysqlError> {
+        let statement = self.conn.prepare(sql)?;
+        if statement.parameters != params.len() {
+            let what = format!("the statement has {} parameters, {} given", statement.parameters, params.len());
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, what).into());
+        }
+        self.conn.wire.execute(statement.id, params.iter().copied())?;
+        self.conn.wire.skip()?;
+        self.conn.wire.close(statement.id)
     }
 
     /// Returns the names and values: the first two columns of a query.
@@ -89,7 +99,12 @@ impl Control {
     /// # Errors
     /// The server's.
     pub fn pairs(&mut self, action: &str, sql: &str) -> Result<Vec<(String, String)>, Failure> {
-        self.answered(action, |conn| conn.query_map(sql, |(name, value): (String, String)| (name, value)))
+        let rows = self.answered(action, |conn| conn.rows(sql))?;
+        let pair = |row: Vec<Option<String>>| {
+            let mut values = row.into_iter();
+            Some((values.next()??, values.next()??))
+        };
+        Ok(rows.into_iter().filter_map(pair).collect())
     }
 
     /// Returns the server's plan for a statement, as JSON.
@@ -97,8 +112,8 @@ impl Control {
     /// # Errors
     /// The server's.
     pub fn explain(&mut self, sql: &str) -> Result<String, Failure> {
-        let text: Option<String> =
-            self.answered("explaining a statement", |conn| conn.query_first(format!("EXPLAIN FORMAT=JSON {sql}")))?;
+        let explain = format!("EXPLAIN FORMAT=JSON {sql}");
+        let text = self.answered("explaining a statement", |conn| conn.first(explain))?;
         Ok(text.unwrap_or_default())
     }
 
@@ -107,15 +122,15 @@ impl Control {
     /// # Errors
     /// The server's.
     pub fn innodb_status(&mut self) -> Result<String, Failure> {
-        let row: Option<(String, String, String)> =
-            self.answered("reading InnoDB's status", |conn| conn.query_first("SHOW ENGINE INNODB STATUS"))?;
-        Ok(row.map(|(_, _, text)| text).unwrap_or_default())
+        let rows = self.answered("reading InnoDB's status", |conn| conn.rows("SHOW ENGINE INNODB STATUS"))?;
+        // Type, name, and the text.
+        Ok(rows.into_iter().next().and_then(|row| row.into_iter().nth(2).flatten()).unwrap_or_default())
     }
 
     fn answered<T>(
         &mut self,
         action: &str,
-        ask: impl FnOnce(&mut Conn) -> Result<T, mysql::Error>,
+        ask: impl FnOnce(&mut Conn) -> Result<T, MysqlError>,
     ) -> Result<T, Failure> {
         let answer = ask(&mut self.conn).map_err(|error| failure(action, &self.place, &error));
         answer.inspect_err(|failure| self.lines.met(failure))

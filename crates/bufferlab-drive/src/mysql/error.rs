@@ -1,11 +1,13 @@
 //! The meaning of a server's or a connection's error for a run. Numbers: mysql's include/mysqld_error.h and errmsg.h.
 
+use std::io;
+
 use bufferlab_workload::client::ClientError;
-use mysql::{DriverError, Error};
 
 use super::line::ANSWER_WITHIN;
 use crate::failure::{FULL_DISK_HINT, Failure, FailureKind};
 use crate::server::Meaning;
+use crate::server::refusal::Refusal;
 use crate::server::session::SERVER_GONE_HINT;
 
 /// Of MariaDB with `innodb_snapshot_isolation`: the row that the transaction wants to lock has changed since its
@@ -27,8 +29,37 @@ const ER_CONNECTION_KILLED: u16 = 1927;
 const CR_SERVER_GONE_ERROR: u16 = 2006;
 const CR_SERVER_LOST: u16 = 2013;
 
-fn meaning(error: &Error) -> Meaning {
-    let Error::MySqlError(server) = error else { return Meaning::Lost };
+/// An error message of the server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("ERROR {code} ({state}): {message}")]
+pub struct ServerError {
+    /// The number.
+    pub code: u16,
+    /// SQLSTATE, five characters.
+    pub state: String,
+    /// The message.
+    pub message: String,
+}
+
+/// The error of a connection.
+#[derive(Debug, thiserror::Error)]
+pub enum MysqlError {
+    /// The server's error.
+    #[error("{0}")]
+    Server(ServerError),
+    /// The stream's error, or an answer that breaks the protocol.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// This client refuses the server.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// The server asks for another way to log in than those known here.
+    #[error("unknown authentication plugin {0}")]
+    UnknownPlugin(String),
+}
+
+fn meaning(error: &MysqlError) -> Meaning {
+    let MysqlError::Server(server) = error else { return Meaning::Lost };
     match server.code {
         ER_LOCK_DEADLOCK | ER_LOCK_WAIT_TIMEOUT | ER_CHECKREAD => Meaning::Retry,
         ER_DISK_FULL | ER_RECORD_FILE_FULL => Meaning::DiskFull,
@@ -52,33 +83,25 @@ fn says_no_space(message: &str) -> bool {
 }
 
 /// Returns true when a read took longer than its socket allows. (recv(2): EAGAIN of a blocking socket.)
-pub(super) fn is_timeout(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+pub(super) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// Returns true when the server did not answer within its time.
-fn is_silence(error: &Error) -> bool {
-    match error {
-        Error::IoError(error) => is_timeout(error),
-        // It happened inside an answer; the library does not export the type of the codec's error.
-        Error::CodecError(error) => {
-            std::error::Error::source(error).and_then(|cause| cause.downcast_ref()).is_some_and(is_timeout)
-        }
-        _ => false,
-    }
+fn is_silence(error: &MysqlError) -> bool {
+    matches!(error, MysqlError::Io(error) if is_timeout(error))
 }
 
-/// Returns the server's message without the words that the library adds.
-fn words(error: &Error) -> String {
+/// Returns the error's words.
+fn words(error: &MysqlError) -> String {
     match error {
         error if is_silence(error) => format!("the server has not answered for {} s", ANSWER_WITHIN.as_secs()),
-        Error::MySqlError(server) => server.to_string(),
         error => error.to_string(),
     }
 }
 
 /// Returns the error of a statement for its workload.
-pub fn client_error(statement: &str, error: &Error) -> ClientError {
+pub fn client_error(statement: &str, error: &MysqlError) -> ClientError {
     meaning(error).client_error(statement, words(error))
 }
 
@@ -92,11 +115,12 @@ const OTHER_WAY_HINT: &str = "the account's way to log in is not known here: mak
 
 /// Returns the failure of an error outside of any workload: in connecting, preparing, loading or controlling. `place`
 /// is the server's, or the name of the statement.
-pub fn failure(action: &str, place: &str, error: &Error) -> Failure {
+pub fn failure(action: &str, place: &str, error: &MysqlError) -> Failure {
+    if let MysqlError::Refused(Refusal { what, hint }) = error {
+        return Failure::new(FailureKind::Environment, format!("{action}: {what}"), place, *hint);
+    }
     let (kind, hint) = match meaning(error) {
-        _ if matches!(error, Error::DriverError(DriverError::UnknownAuthPlugin(_))) => {
-            (FailureKind::Environment, OTHER_WAY_HINT)
-        }
+        _ if matches!(error, MysqlError::UnknownPlugin(_)) => (FailureKind::Environment, OTHER_WAY_HINT),
         Meaning::DiskFull => (FailureKind::FullDisk, FULL_DISK_HINT),
         Meaning::Lost if is_silence(error) => (FailureKind::Io, SERVER_SILENT_HINT),
         Meaning::Lost => (FailureKind::Io, SERVER_GONE_HINT),
@@ -108,12 +132,12 @@ pub fn failure(action: &str, place: &str, error: &Error) -> Failure {
     Failure::new(kind, format!("{action}: {}", words(error)), place, hint)
 }
 
-fn statement_failure(error: &Error) -> (FailureKind, &'static str) {
-    let Error::MySqlError(server) = error else { return (FailureKind::Internal, "please report this") };
+fn statement_failure(error: &MysqlError) -> (FailureKind, &'static str) {
+    let MysqlError::Server(server) = error else { return (FailureKind::Internal, "please report this") };
     match server.code {
         ER_ACCESS_DENIED_ERROR => (
             FailureKind::Environment,
-            "check the user and the password; an account with REQUIRE SSL cannot be used: bufferlab speaks no TLS",
+            "check the user and the password; an account with REQUIRE SSL needs sslmode=require or better",
         ),
         ER_DBACCESS_DENIED_ERROR | ER_SPECIFIC_ACCESS_DENIED_ERROR => (
             FailureKind::Environment,
@@ -127,15 +151,13 @@ fn statement_failure(error: &Error) -> (FailureKind, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use mysql::MySqlError;
-
     use super::*;
 
-    fn server(code: u16, message: &str) -> Error {
-        Error::MySqlError(MySqlError { state: "HY000".to_owned(), message: message.to_owned(), code })
+    fn server(code: u16, message: &str) -> MysqlError {
+        MysqlError::Server(ServerError { state: "HY000".to_owned(), message: message.to_owned(), code })
     }
 
-    fn told(error: &Error) -> &'static str {
+    fn told(error: &MysqlError) -> &'static str {
         match client_error("read_item", error) {
             ClientError::Retry { .. } => "retry",
             ClientError::Lost { .. } => "lost",
@@ -158,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_ended_is_lost() {
-        let reset = Error::IoError(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+        let reset = MysqlError::Io(io::Error::from(io::ErrorKind::ConnectionReset));
         assert_eq!(told(&reset), "lost");
         assert_eq!(told(&server(1053, "Server shutdown in progress")), "lost");
         assert_eq!(told(&server(2013, "Lost connection")), "lost");
@@ -166,17 +188,17 @@ mod tests {
 
     #[test]
     fn a_server_that_says_nothing_is_told_from_one_that_is_gone() {
-        let quiet = Error::IoError(std::io::Error::from(std::io::ErrorKind::WouldBlock));
+        let quiet = MysqlError::Io(io::Error::from(io::ErrorKind::WouldBlock));
         let told = failure("reading counters", "a socket", &quiet);
         assert_eq!(told.hint, SERVER_SILENT_HINT);
         assert!(told.what.contains("has not answered for 30 s"), "{told}");
-        let reset = Error::IoError(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+        let reset = MysqlError::Io(io::Error::from(io::ErrorKind::ConnectionReset));
         assert_eq!(failure("reading counters", "a socket", &reset).hint, SERVER_GONE_HINT);
     }
 
     #[test]
     fn an_unknown_way_to_log_in_is_the_accounts_and_no_lost_connection() {
-        let unknown = Error::DriverError(DriverError::UnknownAuthPlugin("sha256_password".to_owned()));
+        let unknown = MysqlError::UnknownPlugin("sha256_password".to_owned());
         assert_eq!(failure("connecting", "a socket", &unknown).hint, OTHER_WAY_HINT);
     }
 

@@ -1,4 +1,4 @@
-//! A second handle on a connection's socket, besides the library's: to bound a wait inside the library, or to end it.
+//! A second handle on a connection's socket, besides the wire's: to bound a wait for an answer, or to end it.
 //!
 //! A stopped server (SIGSTOP, a frozen cgroup or virtual machine) keeps its connections open and does not answer. It
 //! gets [`ANSWER_WITHIN`] for questions that it can answer at once. A statement has no time limit, because it may wait
@@ -6,13 +6,11 @@
 
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use mysql::Conn;
-
+use super::conn::Conn;
 use super::error::SERVER_SILENT_HINT;
 use crate::failure::Failure;
 use crate::lock;
@@ -22,7 +20,7 @@ use crate::lock;
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// The socket of one connection. The options of a socket belong to it, not to a descriptor, so they hold for the
-/// library's reads too.
+/// wire's reads too.
 pub struct Line(UnixStream);
 
 impl Line {
@@ -31,9 +29,7 @@ impl Line {
     /// # Errors
     /// When the process has no more descriptors.
     pub fn of(conn: &Conn) -> io::Result<Self> {
-        // SAFETY: the descriptor is the connection's own, which is open while it is borrowed here.
-        let socket = unsafe { BorrowedFd::borrow_raw(conn.as_raw_fd()) };
-        Ok(Line(UnixStream::from(socket.try_clone_to_owned()?)))
+        Ok(Line(UnixStream::from(conn.wire.stream().socket()?)))
     }
 
     /// Sets the time within which each part of an answer must come; none removes the limit.

@@ -12,13 +12,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use bufferlab_workload::population::Population;
-use mysql::prelude::Queryable;
-use mysql::{Conn, Error};
 
 use self::table::TableWriter;
+use super::conn::Conn;
 use super::connection::{connect, connect_to_server};
 use super::dialect::DIALECT;
-use super::error::failure;
+use super::error::{MysqlError, failure};
 use crate::failure::{Failure, FailureKind};
 use crate::schema::{TableSchema, table_schemas};
 use crate::server::bulk::{Bulk, Written};
@@ -30,6 +29,9 @@ use crate::sqlite::loader::{LoadProgress, Loaded};
 
 /// The table that marks a schema of the user's server as ours. A load makes it and does not count it.
 const MARKER: &str = "bufferlab_marker";
+
+/// The tables of the connection's database.
+const OURS: &str = "FROM information_schema.tables WHERE table_schema = DATABASE()";
 
 /// The end of a table's definition: by this comment a later load knows that bufferlab made the table.
 const SIGNED: &str = " COMMENT = 'bufferlab'";
@@ -58,7 +60,7 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
     }
     if let Some(script) = &load.data.setup {
         let mut execute = |action: &str, place: &str, sql: &str| {
-            control.query_drop(sql).map_err(|error| failure(action, place, &error))
+            control.query_drop(sql).map(drop).map_err(|error| failure(action, place, &error))
         };
         set_up(script, &DIALECT, "the mysql shell", &mut execute, cancelled)?;
         tables = count_rows(load, &mut control)?;
@@ -78,11 +80,8 @@ fn create_database(target: &Target) -> Result<Conn, Failure> {
     let create = format!("CREATE DATABASE IF NOT EXISTS {}", quoted(&target.database));
     control.query_drop(create).map_err(|error| failure("creating the database", &place, &error))?;
     control = connect(target)?;
-    let tables: Option<u64> = control
-        .exec_first(
-            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = ? AND table_name <> ?",
-            (&target.database, MARKER),
-        )
+    let tables = control
+        .number(format!("SELECT COUNT(*) {OURS} AND table_name <> '{MARKER}'"))
         .map_err(|error| failure("looking for tables", &place, &error))?;
     if tables.unwrap_or(0) > 0 {
         let what = format!("the database {} to load into has tables", target.database);
@@ -122,8 +121,8 @@ fn load_tables(
 }
 
 /// Returns LOAD DATA LOCAL where the server allows it. MySQL 8.0 forbids it by default.
-fn form_for(control: &mut Conn) -> Result<Form, Error> {
-    let allowed: Option<i64> = control.query_first("SELECT @@GLOBAL.local_infile")?;
+fn form_for(control: &mut Conn) -> Result<Form, MysqlError> {
+    let allowed = control.number("SELECT @@GLOBAL.local_infile")?;
     Ok(if allowed == Some(1) { Form::Lines } else { Form::Tuples })
 }
 
@@ -139,13 +138,14 @@ fn write_tables(shared: &Shared<'_>, next: &mut dyn FnMut() -> Option<usize>) ->
 
 /// Returns the rows of every table in the database; a setup section may have made any.
 fn count_rows(load: &Load, control: &mut Conn) -> Result<Vec<(String, u64)>, Failure> {
-    let at = |error: Error| failure("counting rows", &load.target.place(), &error);
-    let sql = "SELECT table_name FROM information_schema.tables \
-        WHERE table_schema = ? AND table_type = 'BASE TABLE' AND table_name <> ? ORDER BY table_name";
-    let names: Vec<String> = control.exec(sql, (&load.target.database, MARKER)).map_err(at)?;
+    let at = |error: MysqlError| failure("counting rows", &load.target.place(), &error);
+    let sql = format!(
+        "SELECT table_name {OURS} AND table_type = 'BASE TABLE' AND table_name <> '{MARKER}' ORDER BY table_name"
+    );
+    let names: Vec<String> = control.rows(sql).map_err(at)?.into_iter().flatten().flatten().collect();
     let mut rows = Vec::with_capacity(names.len());
     for name in names {
-        let count: Option<u64> = control.query_first(format!("SELECT COUNT(*) FROM {}", quoted(&name))).map_err(at)?;
+        let count = control.number(format!("SELECT COUNT(*) FROM {}", quoted(&name))).map_err(at)?;
         rows.push((name, count.unwrap_or(0)));
     }
     Ok(rows)
@@ -155,12 +155,10 @@ fn count_rows(load: &Load, control: &mut Conn) -> Result<Vec<(String, u64)>, Fai
 fn stored_bytes(load: &Load, control: &mut Conn) -> Result<u64, Failure> {
     // 8.0 shows statistics of up to a day ago by default; others do not know the variable.
     let _ = control.query_drop("SET SESSION information_schema_stats_expiry = 0");
-    let sql = "SELECT CAST(SUM(data_length + index_length) AS UNSIGNED) FROM information_schema.tables \
-        WHERE table_schema = ?";
-    let bytes: Option<Option<u64>> = control
-        .exec_first(sql, (&load.target.database,))
+    let bytes = control
+        .number(format!("SELECT CAST(SUM(data_length + index_length) AS UNSIGNED) {OURS}"))
         .map_err(|error| failure("asking for the size", &load.target.place(), &error))?;
-    Ok(bytes.flatten().unwrap_or(0))
+    Ok(bytes.unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod coalesce;
+pub mod conn;
 pub mod connection;
 pub mod control;
 pub mod counters;
@@ -9,10 +10,12 @@ mod dialect;
 pub mod error;
 pub mod line;
 pub mod loader;
+mod login;
 mod plan;
 mod program;
 pub mod run;
 mod session;
+mod stream;
 pub mod version;
 mod wire;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::script::SetupStatement;
 
-use super::client::{MysqlClient, to_param};
+use super::client::MysqlClient;
 use super::connection::{connect, no_socket};
 use super::control::{Control, Killer};
 use super::counters::DemandMisses;
@@ -63,9 +63,8 @@ impl Server for MysqlServer {
     }
 
     fn set_up(&mut self, setup: &SetupStatement<'_>, place: &str) -> Result<(), Failure> {
-        let values = setup.values.iter().map(|&value| to_param(value)).collect();
         let control = self.misses.control();
-        control.execute_with(&setup.sql.text(|_| "?".to_owned()), values).map_err(|error| refused(error, place))
+        control.execute_with(&setup.sql.text(|_| "?".to_owned()), &setup.values).map_err(|error| refused(error, place))
     }
 
     fn interrupter(&self) -> Arc<dyn Fn() + Send + Sync> {

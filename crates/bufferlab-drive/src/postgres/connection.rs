@@ -22,6 +22,28 @@ pub struct Described {
 /// Rows of values as text.
 pub type TextRows = Vec<Vec<Option<String>>>;
 
+/// The most bytes of rows that are kept as text.
+const MOST_TEXT_BYTES: usize = 32 << 20;
+
+/// The rows of a question that has few.
+#[derive(Default)]
+struct Few {
+    rows: TextRows,
+    bytes: usize,
+}
+
+impl Few {
+    fn push(&mut self, row: Vec<Option<String>>) -> Result<(), PgError> {
+        let text: usize = row.iter().flatten().map(String::len).sum();
+        self.bytes += size_of::<Vec<Option<String>>>() + size_of_val(&*row) + text;
+        if self.bytes > MOST_TEXT_BYTES {
+            return Err(Malformed("more rows than the question can have".into()).into());
+        }
+        self.rows.push(row);
+        Ok(())
+    }
+}
+
 /// A connection that waits for a query.
 pub struct Connection {
     /// Its socket and buffers.
@@ -119,9 +141,9 @@ impl Connection {
     /// # Errors
     /// The first error; after an error of the server the connection is usable.
     pub fn query(&mut self, sql: &str) -> Result<TextRows, PgError> {
-        let mut rows = Vec::new();
-        self.query_each(sql, &mut |row| rows.push(row))?;
-        Ok(rows)
+        let mut few = Few::default();
+        self.query_each(sql, &mut |row| few.push(row))?;
+        Ok(few.rows)
     }
 
     /// Executes statements in the simple protocol and discards their rows.
@@ -129,15 +151,19 @@ impl Connection {
     /// # Errors
     /// As [`Connection::query`].
     pub fn execute(&mut self, sql: &str) -> Result<(), PgError> {
-        self.query_each(sql, &mut |_| {})
+        self.query_each(sql, &mut |_| Ok(()))
     }
 
-    fn query_each(&mut self, sql: &str, take: &mut dyn FnMut(Vec<Option<String>>)) -> Result<(), PgError> {
+    fn query_each(
+        &mut self,
+        sql: &str,
+        take: &mut dyn FnMut(Vec<Option<String>>) -> Result<(), PgError>,
+    ) -> Result<(), PgError> {
         frontend::query(sql, &mut self.wire.out)?;
         self.wire.flush()?;
         loop {
             match self.wire.read()? {
-                b'D' => take(self.text_row()?),
+                b'D' => take(self.text_row()?)?,
                 b'Z' => return self.ready(),
                 b'G' => {
                     frontend::copy_fail("bufferlab sends no data to a statement of a script", &mut self.wire.out)?;
@@ -207,13 +233,13 @@ impl Connection {
         frontend::close(b'P', "", &mut self.wire.out)?;
         frontend::sync(&mut self.wire.out);
         self.wire.flush()?;
-        let mut rows = Vec::new();
+        let mut few = Few::default();
         loop {
             match self.wire.read()? {
-                b'D' => rows.push(self.text_row()?),
+                b'D' => few.push(self.text_row()?)?,
                 b'Z' => {
                     self.ready()?;
-                    return Ok(rows);
+                    return Ok(few.rows);
                 }
                 b'2' | b'3' | b'C' => {}
                 b'E' => {
@@ -299,6 +325,7 @@ pub(super) mod tests {
             user: "u".to_owned(),
             password: "p".to_owned(),
             database: "d".to_owned(),
+            security: None,
         }
     }
 
@@ -359,6 +386,16 @@ pub(super) mod tests {
             connection([message(b'G', b"\0\0\0"), [error("ERROR", "53100"), message(b'Z', b"I")].concat()]);
         connection.begin_copy("COPY t FROM STDIN").expect("it wants rows");
         assert_eq!(connection.copy(b"1\n").expect_err("its disk is full").code(), "53100");
+    }
+
+    #[test]
+    fn endless_rows_are_refused_where_few_are_expected() {
+        let row = message(b'D', &[&b"\0\x01\0\0\x40\0"[..], &[b'x'; 0x4000]].concat());
+        let endless: Vec<Vec<u8>> = vec![row.repeat(64); 33];
+        let mut connection = connection(endless);
+        let error = connection.query("SELECT").expect_err("nobody keeps them all");
+        assert!(error.to_string().contains("more rows"), "{error}");
+        assert!(!error.leaves_the_connection_whole());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use bufferlab_workload::client::ClientError;
 use super::message::Malformed;
 use crate::failure::{FULL_DISK_HINT, Failure, FailureKind};
 use crate::server::Meaning;
+use crate::server::refusal::Refusal;
 use crate::server::session::SERVER_GONE_HINT;
 
 /// An error message of the server.
@@ -55,6 +56,9 @@ pub enum PgError {
     /// The server sent bytes that are no answer.
     #[error("the server's answer is broken: {0}")]
     Malformed(Malformed),
+    /// This client refuses the server.
+    #[error("{0}")]
+    Refused(Refusal),
     /// A value has no form that the server or the workload understands. The connection is usable.
     #[error("{0}")]
     Value(String),
@@ -72,7 +76,9 @@ impl PgError {
         match self {
             PgError::Server(error) => error.severity == "ERROR",
             PgError::Value(_) => true,
-            PgError::Io(_) | PgError::Closed | PgError::Silent(_) | PgError::Malformed(_) => false,
+            PgError::Io(_) | PgError::Closed | PgError::Silent(_) | PgError::Malformed(_) | PgError::Refused(_) => {
+                false
+            }
         }
     }
 
@@ -111,6 +117,9 @@ pub fn client_error(statement: &str, error: &PgError) -> ClientError {
 /// Returns the failure of an error outside of any workload: in connecting, preparing, loading or controlling. `place`
 /// is the server's, or the name of the statement.
 pub fn failure(action: &str, place: &str, error: &PgError) -> Failure {
+    if let PgError::Refused(Refusal { what, hint }) = error {
+        return Failure::new(FailureKind::Environment, format!("{action}: {what}"), place, *hint);
+    }
     let (kind, hint) = match meaning(error) {
         Meaning::DiskFull => (FailureKind::FullDisk, FULL_DISK_HINT),
         Meaning::Retry => {
@@ -130,7 +139,7 @@ fn refusal(code: &str) -> Option<(FailureKind, &'static str)> {
     match code {
         "28000" | "28P01" => Some((
             FailureKind::Environment,
-            "check the user, the password, and what pg_hba.conf allows (bufferlab connects without TLS)",
+            "check the user, the password, and what pg_hba.conf allows (a line `hostssl` needs sslmode=require or better)",
         )),
         "3D000" => Some((FailureKind::Data, "the database differs from the loaded one: load it again")),
         "42501" => Some((

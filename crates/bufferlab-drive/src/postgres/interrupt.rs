@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 
-use super::startup::transport;
+use super::startup::secured;
 use super::wire::HangUp;
 use crate::lock;
 use crate::server::target::Target;
@@ -82,7 +82,7 @@ impl Interrupter {
     }
 
     fn cancel(&self, handle: &Handle) -> std::io::Result<()> {
-        let mut stream = transport(&self.target)?;
+        let mut stream = secured(&self.target, CANCEL_TIMEOUT).map_err(std::io::Error::other)?;
         stream.set_timeout(CANCEL_TIMEOUT)?;
         let mut request = BytesMut::new();
         frontend::cancel_request(handle.process_id, handle.secret_key, &mut request);
@@ -109,6 +109,7 @@ mod tests {
             user: String::new(),
             password: String::new(),
             database: String::new(),
+            security: None,
         };
         // It accepts connections and never answers, as a stopped process does.
         let _frozen = std::os::unix::net::UnixListener::bind(socket).expect("free");

@@ -1,28 +1,38 @@
 //! Begins a session: the socket, the password's proof, and the server's greeting.
 //!
-//! The library `postgres-protocol` makes messages to the server and does SCRAM. A session is the same on every server,
-//! for any configuration. Connections have no TLS: a run reaches a private server over its socket.
+//! The library `postgres-protocol` makes messages to the server and does SCRAM, which binds to the server's certificate
+//! over TLS. A session is the same on every server, for any configuration. TLS is asked for as libpq does it
+//! (PostgreSQL's documentation, "SSL Session Encryption").
 
+use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256};
 use postgres_protocol::message::frontend;
 
 use super::connection::{Connection, unexpected};
 use super::error::{PgError, failure};
 use super::message::{Body, Malformed};
-use super::wire::{SILENCE, Silence, Transport, Wire};
+use super::wire::{LOGIN_MESSAGES, SILENCE, Silence, Transport, Wire};
 use crate::failure::{Failure, FailureKind};
+use crate::server::refusal::Refusal;
+use crate::server::security::SslMode;
 use crate::server::target::{Place, Target};
+use crate::tls::{TlsClient, TlsError};
 
 /// Longest time that connecting over TCP may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time that a silent server gets to answer a new connection.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time that a server gets for the handshake of TLS.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+/// invalid_authorization_specification: with it pg_hba.conf refuses a connection of this kind.
+const NO_SUCH_LINE: &str = "28000";
 
 /// The settings of every session: dates are UTC, texts are UTF-8, a statement sees all commits before its beginning.
 /// The server must not end a session that waits between two measured parts. Names are looked for in pg_catalog and
@@ -52,12 +62,60 @@ pub fn connect(target: &Target, silence: Silence) -> Result<Connection, Failure>
 /// As [`connect`].
 pub fn connect_to(target: &Target, database: &str, silence: Silence, timeout: Duration) -> Result<Connection, Failure> {
     let place = target.place();
-    let transport = transport(target).map_err(|error| {
-        let what = format!("connecting to the server: {error}");
-        Failure::new(FailureKind::Environment, what, &place, "is it running, and is this its socket or address?")
-    })?;
-    let started = Wire::new(transport, silence, timeout).and_then(|wire| Connection::start(wire, target, database));
-    started.map_err(|error| failure("connecting to the server", &place, &error))
+    let refused = |error: PgError| match error {
+        PgError::Io(error) => {
+            let what = format!("connecting to the server: {error}");
+            Failure::new(FailureKind::Environment, what, &place, "is it running, and is this its socket or address?")
+        }
+        error => failure("connecting to the server", &place, &error),
+    };
+    // A login waits for nobody: a server that is silent in its middle is given up.
+    let start = |transport| {
+        Wire::new(transport, Silence::Fatal, timeout).and_then(|wire| Connection::start(wire, target, database))
+    };
+    let first = secured(target, HANDSHAKE_TIMEOUT).map_err(refused)?;
+    let may_go_on =
+        first.is_secured() && target.security.as_ref().is_some_and(|security| security.mode == SslMode::Prefer);
+    let started = match start(first) {
+        // libpq's `prefer`: what pg_hba.conf refuses with TLS it may allow without (fe-connect.c, `connection_failed`).
+        Err(error) if may_go_on && error.code() == NO_SUCH_LINE => {
+            start(transport(target).map_err(|error| refused(error.into()))?)
+        }
+        started => started,
+    };
+    let mut connection = started.map_err(|error| failure("connecting to the server", &place, &error))?;
+    connection.wire.set_silence(silence);
+    Ok(connection)
+}
+
+/// Returns a new socket to the server, with TLS as the target's mode wants it.
+///
+/// # Errors
+/// When the server is not there, does not finish the handshake `within` this time, or cannot be trusted.
+pub(super) fn secured(target: &Target, within: Duration) -> Result<Box<dyn Transport>, PgError> {
+    let (Place::Tcp { host, .. }, Some(security)) = (&target.place, &target.security) else {
+        // A Unix socket has no TLS, whatever the mode, as with libpq.
+        return Ok(transport(target)?);
+    };
+    let Some(client) = TlsClient::of(security, host).map_err(PgError::Refused)? else { return Ok(transport(target)?) };
+    let mut socket = tcp(&target.place)?;
+    socket.set_timeout(within)?;
+    let mut request = BytesMut::new();
+    frontend::ssl_request(&mut request);
+    socket.write_all(&request)?;
+    // One byte alone: what came with it would come from somebody on the way (CVE-2021-23222).
+    let mut answer = [0];
+    socket.read_exact(&mut answer)?;
+    match &answer {
+        b"S" => match client.handshake(socket, within) {
+            Ok(tls) => Ok(Box::new(tls)),
+            Err(TlsError::Refused(_)) if security.mode == SslMode::Prefer => Ok(transport(target)?),
+            Err(TlsError::Refused(refusal) | TlsError::Silent(refusal)) => Err(PgError::Refused(refusal)),
+        },
+        b"N" if security.mode.requires_tls() => Err(PgError::Refused(Refusal::no_tls(security.mode))),
+        b"N" => Ok(Box::new(socket)),
+        [other] => Err(Malformed(format!("{:?} to the question whether it has TLS", char::from(*other)).into()).into()),
+    }
 }
 
 /// Returns the rule for long statements: they may take long while the server answers other connections.
@@ -68,16 +126,20 @@ pub fn patient(target: &Target) -> Silence {
 
 /// Returns a new socket to the server.
 pub(super) fn transport(target: &Target) -> std::io::Result<Box<dyn Transport>> {
-    let (host, port) = match &target.place {
-        Place::Socket(path) => return Ok(Box::new(UnixStream::connect(path)?)),
-        Place::Tcp { host, port } => (host.as_str(), *port),
-    };
+    match &target.place {
+        Place::Socket(path) => Ok(Box::new(UnixStream::connect(path)?)),
+        place @ Place::Tcp { .. } => Ok(Box::new(tcp(place)?)),
+    }
+}
+
+fn tcp(place: &Place) -> std::io::Result<TcpStream> {
     let mut refused = std::io::Error::new(std::io::ErrorKind::NotFound, "this name has no address");
-    for address in (host, port).to_socket_addrs()? {
+    let Place::Tcp { host, port } = place else { return Err(refused) };
+    for address in (host.as_str(), *port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
-                return Ok(Box::new(stream));
+                return Ok(stream);
             }
             Err(error) => refused = error,
         }
@@ -112,41 +174,59 @@ impl Connection {
         connection.wire.flush()?;
         connection.authenticate(target)?;
         connection.settle_in()?;
+        connection.wire.logged_in();
         Ok(connection)
     }
 
     /// Proves the password in the way that the server asks for, until it accepts.
     fn authenticate(&mut self, target: &Target) -> Result<(), PgError> {
         let password = target.password.as_bytes();
-        loop {
-            self.expect(b'R')?;
-            let mut body = Body(self.wire.body());
-            match body.int()? {
-                0 => return Ok(()),
-                3 => frontend::password_message(password, &mut self.wire.out)?,
-                5 => {
-                    let salt = body.take(4)?.try_into().map_err(|_| unexpected(b'R'))?;
-                    let proof = md5_hash(target.user.as_bytes(), password, salt);
-                    frontend::password_message(proof.as_bytes(), &mut self.wire.out)?;
-                }
-                10 => {
-                    self.prove_by_scram(password)?;
-                    continue;
-                }
-                method => {
-                    let what = format!(
-                        "it asks for authentication method {method}; bufferlab knows only passwords (SCRAM, MD5)"
-                    );
-                    return Err(Malformed(what.into()).into());
-                }
+        self.expect(b'R')?;
+        let mut body = Body(self.wire.body());
+        match body.int()? {
+            0 => return Ok(()),
+            3 => return Err(PgError::Refused(Refusal::clear_text())),
+            5 => {
+                let salt = body.take(4)?.try_into().map_err(|_| unexpected(b'R'))?;
+                let proof = md5_hash(target.user.as_bytes(), password, salt);
+                frontend::password_message(proof.as_bytes(), &mut self.wire.out)?;
+                self.wire.flush()?;
             }
-            self.wire.flush()?;
+            10 => {
+                let mut mechanisms = Vec::new();
+                while body.0.first().is_some_and(|&byte| byte != 0) {
+                    mechanisms.push(body.text()?.into_owned());
+                }
+                self.prove_by_scram(password, &mechanisms)?;
+            }
+            method => {
+                let what =
+                    format!("it asks for authentication method {method}; bufferlab knows only passwords (SCRAM, MD5)");
+                return Err(Malformed(what.into()).into());
+            }
         }
+        // One proof is enough.
+        self.expect(b'R')?;
+        if Body(self.wire.body()).int()? == 0 { Ok(()) } else { Err(unexpected(b'R')) }
     }
 
-    fn prove_by_scram(&mut self, password: &[u8]) -> Result<(), PgError> {
-        let mut scram = ScramSha256::new(password, ChannelBinding::unsupported());
-        frontend::sasl_initial_response(SCRAM_SHA_256, scram.message(), &mut self.wire.out)?;
+    /// Proves the password by SCRAM, over TLS bound to the server's certificate (RFC 5802, section 6): who stands between
+    /// with another certificate learns nothing, and cannot pretend that the server knows no binding.
+    fn prove_by_scram(&mut self, password: &[u8], mechanisms: &[String]) -> Result<(), PgError> {
+        let offers = |name: &str| mechanisms.iter().any(|offered| offered == name);
+        let (mechanism, binding) = match self.wire.endpoint() {
+            Some(hash) if offers(SCRAM_SHA_256_PLUS) => {
+                (SCRAM_SHA_256_PLUS, ChannelBinding::tls_server_end_point(hash.to_vec()))
+            }
+            _ if !offers(SCRAM_SHA_256) => {
+                let what = format!("it knows {} alone; bufferlab knows SCRAM-SHA-256", mechanisms.join(", "));
+                return Err(Malformed(what.into()).into());
+            }
+            Some(_) => (SCRAM_SHA_256, ChannelBinding::unrequested()),
+            None => (SCRAM_SHA_256, ChannelBinding::unsupported()),
+        };
+        let mut scram = ScramSha256::new(password, binding);
+        frontend::sasl_initial_response(mechanism, scram.message(), &mut self.wire.out)?;
         self.wire.flush()?;
         self.expect(b'R')?;
         let mut body = Body(self.wire.body());
@@ -167,7 +247,7 @@ impl Connection {
 
     /// Reads the server's greeting until it waits for a query.
     fn settle_in(&mut self) -> Result<(), PgError> {
-        loop {
+        for _ in 0..LOGIN_MESSAGES {
             match self.wire.read_any()? {
                 b'K' => {
                     let mut body = Body(self.wire.body());
@@ -185,8 +265,13 @@ impl Connection {
                 tag => return Err(unexpected(tag)),
             }
         }
+        Err(Malformed("a greeting without end".into()).into())
     }
 }
+
+#[cfg(test)]
+#[path = "tls_tests.rs"]
+mod tls_tests;
 
 #[cfg(test)]
 mod tests {
@@ -203,6 +288,15 @@ mod tests {
             "GSSAPI is not known here"
         );
         assert!(matches!(refused(message(b'R', b"\0")), PgError::Malformed(_)));
+        let clear_text = refused(message(b'R', &3i32.to_be_bytes()));
+        assert_eq!(clear_text.to_string(), "the server asks for the password in clear text, which is refused");
+        let external = message(b'R', &[&10i32.to_be_bytes()[..], b"EXTERNAL\0\0"].concat());
+        assert!(matches!(refused(external), PgError::Malformed(_)));
+        let twice = message(b'R', &[0, 0, 0, 5, 1, 2, 3, 4]).repeat(2);
+        assert!(matches!(refused(twice), PgError::Malformed(_)), "one proof is enough");
+        let endless = [message(b'R', &0i32.to_be_bytes()), message(b'S', b"a\0b\0").repeat(2_000)].concat();
+        assert!(matches!(refused(endless), PgError::Malformed(_)));
+        assert!(matches!(refused(message(b'N', b"").repeat(2_000)), PgError::Malformed(_)));
         assert!(matches!(refused(message(b'D', b"")), PgError::Malformed(_)));
         assert!(matches!(refused(b"HTTP/1.1 400 Bad Request\r\n".to_vec()), PgError::Malformed(_)));
         assert!(matches!(refused(Vec::new()), PgError::Closed));

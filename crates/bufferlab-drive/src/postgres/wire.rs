@@ -8,18 +8,24 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 
 use super::error::PgError;
-use super::message::{HEADER_BYTES, message_bytes, server_error};
+use super::message::{HEADER_BYTES, Malformed, message_bytes, server_error};
+use crate::tls::Tls;
 
 /// Longest time without a byte before a connection checks its server.
 pub const SILENCE: Duration = Duration::from_secs(60);
 
 const FIRST_INPUT_BYTES: usize = 16 * 1024;
 const FIRST_OUTPUT_BYTES: usize = 16 * 1024;
+/// The longest message of a login, and of everything after it: no workload reads rows near this size.
+const LOGIN_LIMIT_BYTES: usize = 64 * 1024;
+const LIMIT_BYTES: usize = 256 << 20;
+/// The most notices and settings of a login. A server of today reports 15 settings.
+pub(super) const LOGIN_MESSAGES: usize = 1_000;
 
 /// A socket, or a test's replacement for one.
 pub trait Transport: Read + Write + Send {
@@ -36,7 +42,17 @@ pub trait Transport: Read + Write + Send {
     fn hang_up(&self) -> io::Result<HangUp>;
 
     /// Returns true when something can be read without waiting.
-    fn has_input(&self) -> bool;
+    fn has_input(&mut self) -> bool;
+
+    /// Returns the hash of the server's certificate to which a login binds, over TLS.
+    fn endpoint(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Returns true for TLS.
+    fn is_secured(&self) -> bool {
+        false
+    }
 }
 
 /// A function that ends a connection from another thread.
@@ -61,7 +77,7 @@ impl Transport for UnixStream {
         Ok(Arc::new(move || _ = other.shutdown(Shutdown::Both)))
     }
 
-    fn has_input(&self) -> bool {
+    fn has_input(&mut self) -> bool {
         is_readable(self.as_raw_fd())
     }
 }
@@ -77,8 +93,30 @@ impl Transport for TcpStream {
         Ok(Arc::new(move || _ = other.shutdown(Shutdown::Both)))
     }
 
-    fn has_input(&self) -> bool {
+    fn has_input(&mut self) -> bool {
         is_readable(self.as_raw_fd())
+    }
+}
+
+impl Transport for Tls {
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.socket().set_timeout(timeout)
+    }
+
+    fn hang_up(&self) -> io::Result<HangUp> {
+        self.socket().hang_up()
+    }
+
+    fn has_input(&mut self) -> bool {
+        Tls::has_input(self)
+    }
+
+    fn endpoint(&self) -> Option<&[u8]> {
+        Tls::endpoint(self)
+    }
+
+    fn is_secured(&self) -> bool {
+        true
     }
 }
 
@@ -101,6 +139,9 @@ pub struct Wire {
     /// The bytes read and not yet taken, and the body of the message taken last.
     unread: std::ops::Range<usize>,
     body: std::ops::Range<usize>,
+    /// A longer message is refused.
+    limit: usize,
+    begun: Instant,
 }
 
 impl Wire {
@@ -118,12 +159,24 @@ impl Wire {
             input: vec![0; FIRST_INPUT_BYTES],
             unread: 0..0,
             body: 0..0,
+            limit: LOGIN_LIMIT_BYTES,
+            begun: Instant::now(),
         })
     }
 
     /// Sets the rule for silence.
     pub fn set_silence(&mut self, silence: Silence) {
         self.silence = silence;
+    }
+
+    /// From now on messages may be long.
+    pub fn logged_in(&mut self) {
+        self.limit = LIMIT_BYTES;
+    }
+
+    /// Returns the hash of the server's certificate to which a login binds, over TLS.
+    pub fn endpoint(&self) -> Option<&[u8]> {
+        self.transport.endpoint()
     }
 
     /// Returns a function that ends the connection from another thread.
@@ -135,7 +188,7 @@ impl Wire {
     }
 
     /// Returns true when a message, or the connection's end, has come.
-    pub fn has_input(&self) -> bool {
+    pub fn has_input(&mut self) -> bool {
         !self.unread.is_empty() || self.transport.has_input()
     }
 
@@ -192,10 +245,15 @@ impl Wire {
     /// # Errors
     /// When the connection ends, is silent for too long, or bytes come that are no message.
     pub fn read(&mut self) -> Result<u8, PgError> {
+        let mut passed = 0;
         loop {
             let tag = self.read_any()?;
             if !matches!(tag, b'N' | b'A' | b'S') {
                 return Ok(tag);
+            }
+            passed += 1;
+            if self.limit == LOGIN_LIMIT_BYTES && passed > LOGIN_MESSAGES {
+                return Err(Malformed("a login of notices without end".into()).into());
             }
         }
     }
@@ -208,6 +266,10 @@ impl Wire {
         let length = loop {
             match message_bytes(&self.input[self.unread.clone()])? {
                 Some(length) if length <= self.unread.len() => break length,
+                Some(length) if length > self.limit => {
+                    let what = format!("a message of {} KiB, which nothing here reads", length >> 10);
+                    return Err(Malformed(what.into()).into());
+                }
                 _ => self.fill()?,
             }
         };
@@ -235,6 +297,10 @@ impl Wire {
         loop {
             match self.transport.read(&mut self.input[self.unread.end..]) {
                 Ok(0) => return Err(PgError::Closed),
+                // A login ends at some time, however slowly the server sends.
+                Ok(_) if self.limit == LOGIN_LIMIT_BYTES && self.begun.elapsed() > self.timeout => {
+                    return Err(PgError::Silent(self.timeout.as_secs()));
+                }
                 Ok(bytes) => {
                     self.unread.end += bytes;
                     return Ok(());
@@ -330,7 +396,7 @@ pub(super) mod tests {
             Ok(Arc::new(|| {}))
         }
 
-        fn has_input(&self) -> bool {
+        fn has_input(&mut self) -> bool {
             !self.cues.is_empty()
         }
     }
@@ -369,11 +435,27 @@ pub(super) mod tests {
 
     #[test]
     fn an_announced_length_takes_no_memory_and_an_impossible_one_is_refused() {
-        let mut announced = wire([Cue::Bytes(b"D\x3f\xff\xff\xff".to_vec())]);
-        assert!(matches!(announced.read(), Err(PgError::Closed)));
-        assert!(announced.input.len() <= FIRST_INPUT_BYTES);
+        for (announcement, is_too_long) in [(b"D\x3f\xff\xff\xff", true), (b"D\x0f\xff\xff\xff", false)] {
+            let mut announced = wire([Cue::Bytes(announcement.to_vec())]);
+            announced.logged_in();
+            let error = announced.read().expect_err("it does not come");
+            assert_eq!(matches!(error, PgError::Malformed(_)), is_too_long, "{error}");
+            assert!(announced.input.len() <= FIRST_INPUT_BYTES);
+        }
+        let mut greeting = wire([Cue::Bytes(b"R\0\x01\0\0".to_vec())]);
+        assert!(matches!(greeting.read(), Err(PgError::Malformed(_))), "no login needs so much");
         assert!(matches!(wire([Cue::Bytes(b"D\xff\xff\xff\xff".to_vec())]).read(), Err(PgError::Malformed(_))));
         assert!(matches!(wire([Cue::Bytes(b"HTTP/1.1 400".to_vec())]).read(), Err(PgError::Malformed(_))));
+    }
+
+    #[test]
+    fn a_login_that_dribbles_is_given_up_and_a_statement_that_does_is_not() {
+        let slow = || Scripted::new([Cue::Bytes(b"Z".to_vec()), Cue::Bytes(b"\0\0\0\x05I".to_vec())]);
+        let wire = || Wire::new(Box::new(slow()), Silence::Fatal, Duration::ZERO).expect("a script is always there");
+        assert!(matches!(wire().read(), Err(PgError::Silent(0))));
+        let mut statement = wire();
+        statement.logged_in();
+        assert_eq!(statement.read().expect("it comes"), b'Z');
     }
 
     #[test]

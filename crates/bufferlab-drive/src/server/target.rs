@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use super::security::Security;
+
 /// Where a server listens.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -40,6 +42,9 @@ pub struct Target {
     pub password: String,
     /// The database that holds the workload's tables.
     pub database: String,
+    /// How connections are secured; none: without TLS, as a private server is reached.
+    #[serde(default)]
+    pub security: Option<Security>,
 }
 
 impl Target {
@@ -59,6 +64,7 @@ impl fmt::Debug for Target {
 mod tests {
     use serde_json::json;
 
+    use super::super::security::SslMode;
     use super::*;
 
     #[test]
@@ -71,5 +77,32 @@ mod tests {
         assert_eq!(format!("{socket:?}"), "u@/run/pg/.s.PGSQL.5433/d");
         assert_eq!(target(json!({ "tcp": { "host": "db", "port": 5433 } })).expect("it is a place").place(), "db:5433");
         target(json!({})).expect_err("it names no server");
+        assert_eq!(target(json!({ "socket": "s" })).expect("it is a place").security, None);
+    }
+
+    #[test]
+    fn security_has_a_mode_and_everything_else_may_be_left_out_or_null() {
+        let read = |security| {
+            let place = json!({ "socket": "s" });
+            let job = json!({ "place": place, "user": "u", "password": "", "database": "d", "security": security });
+            serde_json::from_value::<Target>(job).map(|target| target.security.expect("it is given"))
+        };
+        let whole = read(json!({
+            "mode": "verify-ca", "root_cert": "/ca.pem", "cert": null, "key": null, "server_public_key": null,
+            "get_server_public_key": true, "allow_unverified_password": false
+        }));
+        let expected = Security {
+            mode: SslMode::VerifyCa,
+            root_cert: Some("/ca.pem".into()),
+            get_server_public_key: true,
+            ..Security::default()
+        };
+        assert_eq!(whole.expect("it is right"), expected);
+        for mode in ["disable", "prefer", "require", "verify-ca", "verify-full"] {
+            assert_eq!(read(json!({ "mode": mode })).expect("a mode").mode.to_string(), mode);
+        }
+        read(json!({ "mode": "allow" })).expect_err("it is no mode here");
+        read(json!({ "mode": "prefer", "root_key": "/ca.pem" })).expect_err("there is no such word");
+        read(json!({})).expect_err("a mode is needed");
     }
 }

@@ -7,9 +7,9 @@ use bufferlab_drive::mysql::connection::{connect, connect_to_server};
 use bufferlab_drive::mysql::loader::load;
 use bufferlab_drive::server::encode::Form;
 use bufferlab_drive::server::job::Load;
+use bufferlab_drive::server::security::{Security, SslMode};
 use bufferlab_drive::server::target::{Place, Target};
 use bufferlab_drive::sqlite::loader::Loaded;
-use mysql::prelude::Queryable;
 
 /// Returns the server and an empty name of a database; nothing, with the reason printed, when there is no server to
 /// test with.
@@ -19,11 +19,21 @@ pub fn target(database: &str) -> Option<Target> {
         println!("skipped: BUFFERLAB_TEST_MYSQL_SOCKET names no server (also -USER, root, and -PASSWORD, none)");
         return None;
     };
+    // Over TLS instead: a port of this host, and the certificate that signed the server's.
+    let (place, security) = match variable("TLS_PORT") {
+        None => (Place::Socket(socket), None),
+        Some(port) => {
+            let root_cert = variable("ROOT_CERT").map(Into::into);
+            let security = Security { mode: SslMode::VerifyFull, root_cert, ..Security::default() };
+            (Place::Tcp { host: "localhost".to_owned(), port: port.parse().expect("a port") }, Some(security))
+        }
+    };
     let target = Target {
-        place: Place::Socket(socket),
+        place,
         user: variable("USER").unwrap_or_else(|| "root".to_owned()),
         password: variable("PASSWORD").unwrap_or_default(),
         database: format!("bufferlab_test_{database}"),
+        security,
     };
     let mut control = connect_to_server(&target).expect("the server is there");
     control.query_drop(format!("DROP DATABASE IF EXISTS {}", target.database)).expect("it may be dropped");
@@ -46,21 +56,22 @@ pub fn loaded(target: &Target, tables: impl Into<Data>, form: Option<Form>) -> L
 pub fn checksums(target: &Target, tables: &[&str]) -> Vec<(String, u64)> {
     let mut conn = connect(target).expect("the database is there");
     let mut of = |table: &str| {
-        let columns: Vec<String> = conn
-            .exec(
+        let columns = conn
+            .rows(format!(
                 "SELECT CONCAT('IFNULL(', column_name, ', ''~'')') FROM information_schema.columns \
-                 WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position",
-                (&target.database, table),
-            )
+                 WHERE table_schema = DATABASE() AND table_name = '{table}' ORDER BY ordinal_position"
+            ))
             .expect("the table is known");
+        let columns: Vec<String> = columns.into_iter().flatten().flatten().collect();
         let sql = format!("SELECT CAST(SUM(CRC32(CONCAT_WS('|', {}))) AS UNSIGNED) FROM {table}", columns.join(", "));
-        conn.query_first(sql).expect("it is summed").expect("there is a row")
+        conn.number(sql).expect("it is summed").expect("there is a row")
     };
     tables.iter().map(|&table| (table.to_owned(), of(table))).collect()
 }
 
 /// Returns the first column of the first row.
-pub fn one<T: mysql::prelude::FromValue>(target: &Target, sql: &str) -> T {
+pub fn one<T: std::str::FromStr<Err: std::fmt::Debug>>(target: &Target, sql: &str) -> T {
     let mut conn = connect(target).expect("the database is there");
-    conn.query_first(sql).unwrap_or_else(|error| panic!("{sql}: {error}")).expect("there is a row")
+    let text = conn.first(sql).unwrap_or_else(|error| panic!("{sql}: {error}")).expect("there is a row");
+    text.parse().expect("of this type")
 }

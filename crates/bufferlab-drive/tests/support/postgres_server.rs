@@ -7,6 +7,7 @@ use bufferlab_drive::data::Data;
 use bufferlab_drive::postgres::control::Control;
 use bufferlab_drive::postgres::loader::load;
 use bufferlab_drive::server::job::Load;
+use bufferlab_drive::server::security::{Security, SslMode};
 use bufferlab_drive::server::target::{Place, Target};
 use bufferlab_drive::sqlite::loader::Loaded;
 
@@ -18,11 +19,21 @@ pub fn target(database: &str) -> Option<Target> {
         println!("skipped: BUFFERLAB_TEST_POSTGRES_SOCKET names no server (also -USER, postgres, and -PASSWORD, none)");
         return None;
     };
+    // Over TLS instead: a port of this host, and the certificate that signed the server's.
+    let (place, security) = match variable("TLS_PORT") {
+        None => (Place::Socket(socket), None),
+        Some(port) => {
+            let root_cert = variable("ROOT_CERT").map(Into::into);
+            let security = Security { mode: SslMode::VerifyFull, root_cert, ..Security::default() };
+            (Place::Tcp { host: "localhost".to_owned(), port: port.parse().expect("a port") }, Some(security))
+        }
+    };
     let target = Target {
-        place: Place::Socket(socket),
+        place,
         user: variable("USER").unwrap_or_else(|| "postgres".to_owned()),
         password: variable("PASSWORD").unwrap_or_default(),
         database: format!("bufferlab_test_{database}"),
+        security,
     };
     drop_database(&target);
     Some(target)

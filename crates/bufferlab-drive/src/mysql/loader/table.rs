@@ -1,16 +1,11 @@
 //! Writing one table: a thread that generates and encodes, a connection that sends, then indexes and statistics.
 
-use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crossbeam_channel::Receiver;
-use mysql::prelude::Queryable;
-use mysql::{Conn, LocalInfileHandler};
 
 use super::Shared;
 use crate::failure::{Failure, FailureKind};
-use crate::mysql::connection::connect;
+use crate::mysql::conn::Conn;
+use crate::mysql::connection::connect_to_load;
 use crate::mysql::error::failure;
 use crate::server::bulk::Chunk;
 use crate::server::encode::{Encoder, Form};
@@ -28,7 +23,7 @@ pub(super) struct TableWriter<'a> {
 impl<'a> TableWriter<'a> {
     pub(super) fn connect(shared: &'a Shared<'a>) -> Result<Self, Failure> {
         let place = shared.load.target.place();
-        let mut conn = connect(&shared.load.target)?;
+        let mut conn = connect_to_load(&shared.load.target)?;
         // The rows are known to be right; checking them would read pages of secondary indexes.
         conn.query_drop("SET SESSION unique_checks = 0, foreign_key_checks = 0")
             .map_err(|error| failure("preparing to load", &place, &error))?;
@@ -61,7 +56,7 @@ impl<'a> TableWriter<'a> {
     }
 
     fn run(&mut self, sql: &str, action: &str) -> Result<(), Failure> {
-        self.conn.query_drop(sql).map_err(|error| failure(action, &self.place, &error))
+        self.conn.query_drop(sql).map(drop).map_err(|error| failure(action, &self.place, &error))
     }
 
     /// Streams chunks through LOAD DATA LOCAL, a transaction at a time; returns the rows that the server took.
@@ -74,13 +69,16 @@ impl<'a> TableWriter<'a> {
         let mut taken = 0;
         // Opens a statement only when there are rows for it.
         while let Ok(first) = chunks.recv() {
-            let streamed = Arc::new(AtomicU64::new(0));
-            self.conn.set_local_infile_handler(Some(stream(first, chunks.clone(), Arc::clone(&streamed))));
-            let loaded = self.conn.query_iter(&sql).map(|result| (result.affected_rows(), result.warnings()));
-            // The handler holds an end of the channel: left in a failed connection, it would make the generator wait
-            // for ever.
-            self.conn.set_local_infile_handler(None);
-            let (rows, warnings) = loaded.map_err(at)?;
+            let (mut next, mut streamed) = (Some(first), 0);
+            let mut text = || {
+                // A transaction is full, or no chunks are left.
+                let chunk =
+                    if streamed < TRANSACTION_ROWS { next.take().or_else(|| chunks.recv().ok()) } else { None }?;
+                streamed += chunk.rows;
+                Some(chunk.text)
+            };
+            let loaded = self.conn.wire.load_local(&sql, &mut text).map_err(at)?;
+            let (rows, warnings) = (loaded.affected, loaded.warnings);
             // LOCAL turns errors of rows into warnings, and leaves duplicates out.
             if warnings > 0 {
                 return Err(self.warned(table));
@@ -101,7 +99,7 @@ impl<'a> TableWriter<'a> {
                 let what = "a row holds text that is not UTF-8";
                 return Err(Failure::new(FailureKind::Internal, what, &self.place, "please report this"));
             };
-            let rows = self.conn.query_iter(sql).map(|result| result.affected_rows()).map_err(at)?;
+            let rows = self.conn.query_drop(sql).map_err(at)?.affected;
             taken += rows;
             uncommitted += rows;
             self.shared.bulk.took(rows);
@@ -116,24 +114,13 @@ impl<'a> TableWriter<'a> {
     }
 
     fn warned(&mut self, table: &str) -> Failure {
-        let first: Result<Option<(String, u32, String)>, _> = self.conn.query_first("SHOW WARNINGS LIMIT 1");
-        let said =
-            first.ok().flatten().map_or_else(|| "no words".to_owned(), |(_, code, text)| format!("{text} ({code})"));
+        let first = self.conn.rows("SHOW WARNINGS LIMIT 1").ok().and_then(|rows| rows.into_iter().next());
+        // Level, number, and words.
+        let said = match first.as_deref() {
+            Some([_, Some(code), Some(text)]) => format!("{text} ({code})"),
+            _ => "no words".to_owned(),
+        };
         let what = format!("the server did not take rows of {table} as they are: {said}");
         Failure::new(FailureKind::Internal, what, &self.place, "please report this with the server's version")
     }
-}
-
-/// Returns the library's handler of the "file": it gives chunks until a transaction is full or none are left.
-fn stream(first: Chunk, chunks: Receiver<Chunk>, streamed: Arc<AtomicU64>) -> LocalInfileHandler {
-    let mut next = Some(first);
-    LocalInfileHandler::new(move |_, writer| {
-        while let Some(chunk) = next.take().or_else(|| chunks.recv().ok()) {
-            writer.write_all(&chunk.text)?;
-            if streamed.fetch_add(chunk.rows, Ordering::Relaxed) + chunk.rows >= TRANSACTION_ROWS {
-                break;
-            }
-        }
-        Ok(())
-    })
 }

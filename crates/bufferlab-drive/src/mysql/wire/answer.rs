@@ -2,14 +2,16 @@
 
 use std::io::{Error, Read};
 
-use mysql::MySqlError;
-
 use super::bytes::{Bytes, broken};
 use super::packets::Packets;
 use super::row::{Columns, Row};
+use crate::mysql::error::{MysqlError, ServerError};
+use crate::server::refusal::Refusal;
 
 const OK: u8 = 0x00;
-const LOCAL_FILE: u8 = 0xfb;
+pub(super) const LOCAL_FILE: u8 = 0xfb;
+/// A value of a row in text.
+const NULL: u8 = 0xfb;
 const EOF: u8 = 0xfe;
 const ERR: u8 = 0xff;
 /// An end of rows is shorter than this; a longer packet that begins like one is a row of text.
@@ -18,9 +20,19 @@ const MORE_RESULTS: u16 = 0x0008;
 /// A table, and a query's result, has at most so many columns.
 const MOST_COLUMNS: u64 = 4096;
 
+/// Rows of values as text.
+pub type TextRows = Vec<Vec<Option<String>>>;
+
+/// The most bytes of rows that are kept as text. The largest question, InnoDB's metrics, has 30 KiB.
+const MOST_TEXT_BYTES: usize = 32 << 20;
+
 /// The end of one result.
-struct End {
-    affected: u64,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct End {
+    /// Rows that a writing statement affected.
+    pub affected: u64,
+    /// Warnings that it left.
+    pub warnings: u16,
     more: bool,
 }
 
@@ -30,7 +42,7 @@ pub(super) fn read(
     stream: &mut impl Read,
     columns: &mut Columns,
     take: &mut impl FnMut(Row<'_>),
-) -> Result<u64, mysql::Error> {
+) -> Result<u64, MysqlError> {
     let first = result(packets, stream, |packets, stream, head| {
         described(packets, stream, head, columns)?;
         loop {
@@ -51,41 +63,105 @@ pub(super) fn read(
 }
 
 /// Reads an answer, and all that follow it, and checks only how they end.
-pub(super) fn skip(packets: &mut Packets, stream: &mut impl Read) -> Result<(), mysql::Error> {
+pub(super) fn skip(packets: &mut Packets, stream: &mut impl Read) -> Result<End, MysqlError> {
+    each(packets, stream, &mut |_| Ok(()))
+}
+
+/// Reads an answer in text, and all that follow it; returns their rows.
+pub(super) fn text(packets: &mut Packets, stream: &mut impl Read) -> Result<TextRows, MysqlError> {
+    let (mut rows, mut bytes) = (TextRows::new(), 0);
+    each(packets, stream, &mut |packet| {
+        bytes += packet.len().max(size_of::<TextRows>());
+        if bytes > MOST_TEXT_BYTES {
+            return Err(broken("more rows than the question can have").into());
+        }
+        rows.push(text_row(packet)?);
+        Ok(())
+    })?;
+    Ok(rows)
+}
+
+/// Reads an answer, and all that follow it, and passes every row's packet on. Returns the first result's end.
+pub(super) fn each(
+    packets: &mut Packets,
+    stream: &mut impl Read,
+    take: &mut dyn FnMut(&[u8]) -> Result<(), MysqlError>,
+) -> Result<End, MysqlError> {
+    let mut first = None;
     loop {
-        let end = result(packets, stream, |packets, stream, _| {
-            // Definitions up to the first end, rows up to the second.
-            while end_of_rows(packets.next(stream)?)?.is_none() {}
+        let end = result(packets, stream, |packets, stream, head| {
+            if !head.as_before {
+                definitions(packets, stream, head.columns, &mut |_| Ok(()))?;
+            } else if end_of_rows(packets.next(stream)?)?.is_none() {
+                return Err(broken("no end of the columns' definitions").into());
+            }
             loop {
-                if let Some(more) = end_of_rows(packets.next(stream)?)? {
-                    return Ok(more);
+                let packet = packets.next(stream)?;
+                match end_of_rows(packet)? {
+                    Some(more) => return Ok(more),
+                    None => take(packet)?,
                 }
             }
         })?;
+        let first = *first.get_or_insert(end);
         if !end.more {
-            return Ok(());
+            return Ok(first);
         }
     }
+}
+
+/// Reads so many definitions of parameters or columns, and their end.
+pub(super) fn definitions(
+    packets: &mut Packets,
+    stream: &mut impl Read,
+    count: usize,
+    take: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
+) -> Result<(), MysqlError> {
+    for _ in 0..count {
+        let packet = packets.next(stream)?;
+        if end_of_rows(packet)?.is_some() {
+            return Err(broken("fewer columns than it announced").into());
+        }
+        take(packet)?;
+    }
+    match end_of_rows(packets.next(stream)?)? {
+        Some(_) => Ok(()),
+        None => Err(broken("no end of the columns' definitions").into()),
+    }
+}
+
+/// Reads a row whose values are text behind their length, or NULL.
+fn text_row(packet: &[u8]) -> Result<Vec<Option<String>>, Error> {
+    let (mut rest, mut row) = (Bytes(packet), Vec::new());
+    while let Some(&first) = rest.0.first() {
+        row.push(if first == NULL {
+            rest.u8()?;
+            None
+        } else {
+            Some(String::from_utf8_lossy(rest.string()?).into_owned())
+        });
+    }
+    Ok(row)
 }
 
 /// Reads one result; returns its end, or what `rows` makes of a set of rows whose first packet is its head.
 fn result<R: Read>(
     packets: &mut Packets,
     stream: &mut R,
-    rows: impl FnOnce(&mut Packets, &mut R, Head) -> Result<bool, mysql::Error>,
-) -> Result<End, mysql::Error> {
+    rows: impl FnOnce(&mut Packets, &mut R, Head) -> Result<bool, MysqlError>,
+) -> Result<End, MysqlError> {
     let packet = packets.next(stream)?;
     let mut rest = Bytes(packet);
     match rest.u8()? {
         OK => {
             let (affected, _inserted) = (rest.length()?, rest.length()?);
-            Ok(End { affected, more: rest.u16()? & MORE_RESULTS != 0 })
+            Ok(End { affected, more: rest.u16()? & MORE_RESULTS != 0, warnings: rest.u16()? })
         }
         ERR => Err(refused(packet)),
-        LOCAL_FILE => Err(broken("it asks for a file of this host").into()),
+        LOCAL_FILE => Err(MysqlError::Refused(Refusal::local_file())),
         _ => {
             let head = Head::of(packet)?;
-            Ok(End { affected: 0, more: rows(packets, stream, head)? })
+            Ok(End { more: rows(packets, stream, head)?, ..End::default() })
         }
     }
 }
@@ -114,12 +190,10 @@ fn described(
     stream: &mut impl Read,
     head: Head,
     columns: &mut Columns,
-) -> Result<(), mysql::Error> {
+) -> Result<(), MysqlError> {
     if !head.as_before {
         columns.clear();
-        for _ in 0..head.columns {
-            columns.push(packets.next(stream)?)?;
-        }
+        return definitions(packets, stream, head.columns, &mut |packet| columns.push(packet));
     }
     if columns.len() != head.columns {
         return Err(broken("another number of columns than it described").into());
@@ -131,7 +205,7 @@ fn described(
 }
 
 /// Returns whether more results follow, when this packet is the end of definitions or rows.
-fn end_of_rows(packet: &[u8]) -> Result<Option<bool>, mysql::Error> {
+fn end_of_rows(packet: &[u8]) -> Result<Option<bool>, MysqlError> {
     match packet.first() {
         Some(&ERR) => Err(refused(packet)),
         Some(&EOF) if packet.len() < EOF_LENGTH => {
@@ -144,7 +218,7 @@ fn end_of_rows(packet: &[u8]) -> Result<Option<bool>, mysql::Error> {
 }
 
 /// Returns the server's error: a number, a state, a message.
-fn refused(packet: &[u8]) -> mysql::Error {
+pub(super) fn refused(packet: &[u8]) -> MysqlError {
     let mut rest = Bytes(&packet[1..]);
     let code = match rest.u16() {
         Ok(code) => code,
@@ -157,7 +231,7 @@ fn refused(packet: &[u8]) -> mysql::Error {
         }
         _ => "HY000".to_owned(),
     };
-    mysql::Error::MySqlError(MySqlError { state, message: String::from_utf8_lossy(rest.0).into_owned(), code })
+    MysqlError::Server(ServerError { state, message: String::from_utf8_lossy(rest.0).into_owned(), code })
 }
 
 #[cfg(test)]
@@ -191,7 +265,7 @@ mod tests {
         row
     }
 
-    fn answer(packets: &[&[u8]], columns: &mut Columns) -> Result<(u64, Vec<i64>), mysql::Error> {
+    fn answer(packets: &[&[u8]], columns: &mut Columns) -> Result<(u64, Vec<i64>), MysqlError> {
         let bytes = stream(packets);
         let (mut rest, mut rows) = (&bytes[..], Vec::new());
         let affected = read(&mut Packets::new(), &mut rest, columns, &mut |row: Row<'_>| {
@@ -235,7 +309,7 @@ mod tests {
         let first = row(5);
         for packets in [vec![deadlock], vec![&[1], COLUMN, END, &first, deadlock], vec![&[1], COLUMN, deadlock]] {
             match answer(&packets, &mut columns) {
-                Err(mysql::Error::MySqlError(error)) => {
+                Err(MysqlError::Server(error)) => {
                     assert_eq!(
                         (error.code, error.state.as_str(), error.message.as_str()),
                         (1213, "40001", "Deadlock found")
@@ -249,10 +323,48 @@ mod tests {
     #[test]
     fn what_is_not_the_protocol_is_refused() {
         for packets in
-            [&[&[0xfb][..]][..], &[&[]], &[&[0xfd, 1, 0, 1]], &[&[1], COLUMN, COLUMN], &[&[0, 1]], &[&[0xff]]]
+            [&[&[][..]][..], &[&[0xfd, 1, 0, 1]], &[&[1], COLUMN, COLUMN], &[&[1], END, END], &[&[0, 1]], &[&[0xff]]]
         {
             let error = answer(packets, &mut Columns::default()).expect_err("it is broken");
-            assert!(matches!(error, mysql::Error::IoError(_)), "{error:?}");
+            assert!(matches!(error, MysqlError::Io(_)), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn rows_in_text_are_read_and_a_first_result_tells_what_it_affected() {
+        let bytes = stream(&[&[2, 1], COLUMN, COLUMN, END, b"\x0215\xfb", b"\x00\x01x", END]);
+        let rows = text(&mut Packets::new(), &mut &bytes[..]).expect("whole");
+        assert_eq!(rows, [[Some("15".to_owned()), None], [Some(String::new()), Some("x".to_owned())]]);
+        let bytes = stream(&[&[0, 3, 0, 0x0a, 0, 7, 0], DONE]);
+        let end = skip(&mut Packets::new(), &mut &bytes[..]).expect("whole");
+        assert_eq!((end.affected, end.warnings), (3, 7));
+    }
+
+    #[test]
+    fn endless_rows_and_a_request_for_a_file_are_refused() {
+        let (head, row) = (stream(&[&[1], COLUMN, END]), stream(&[&[1, b'x']]));
+        let mut endless = (&head[..]).chain(Endless(row));
+        let error = text(&mut Packets::new(), &mut endless).expect_err("nobody keeps them all");
+        assert!(error.to_string().contains("more rows than the question can have"), "{error}");
+        let asked = answer(&[&[0xfb, b'/', b'e']], &mut Columns::default()).expect_err("it is no answer");
+        assert!(matches!(&asked, MysqlError::Refused(why) if why.what.contains("LOCAL INFILE")), "{asked}");
+    }
+
+    /// The same bytes again and again.
+    struct Endless(Vec<u8>);
+
+    impl Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+            let whole = self.0.len();
+            let pieces = buffer.chunks_exact_mut(whole);
+            let count = pieces.len() * whole;
+            pieces.for_each(|piece| piece.copy_from_slice(&self.0));
+            if count == 0 {
+                buffer[..1].copy_from_slice(&self.0[..1]);
+                self.0.rotate_left(1);
+                return Ok(1);
+            }
+            Ok(count)
         }
     }
 
@@ -263,6 +375,7 @@ mod tests {
             let mut rest = &bytes[..];
             let _ = read(&mut Packets::new(), &mut rest, &mut Columns::default(), &mut |row| row.values().for_each(drop));
             let _ = skip(&mut Packets::new(), &mut &bytes[..]);
+            let _ = text(&mut Packets::new(), &mut &bytes[..]);
         }
     }
 }

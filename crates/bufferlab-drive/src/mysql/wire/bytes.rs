@@ -4,18 +4,26 @@ use std::io::{Error, ErrorKind};
 
 /// The rest of a packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
+pub(in crate::mysql) struct Bytes<'a>(pub(in crate::mysql) &'a [u8]);
 
 /// Returns the error of a packet that breaks the protocol.
-pub(super) fn broken(what: &str) -> Error {
+pub(in crate::mysql) fn broken(what: &str) -> Error {
     Error::new(ErrorKind::InvalidData, format!("the server's answer is broken: {what}"))
 }
 
 impl<'a> Bytes<'a> {
-    pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
+    pub(in crate::mysql) fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or_else(|| broken("a packet ends too early"))?;
         self.0 = rest;
         Ok(taken)
+    }
+
+    /// Takes the bytes before the next zero byte; all that are left when there is none.
+    pub(in crate::mysql) fn until_zero(&mut self) -> &'a [u8] {
+        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
+        let (taken, rest) = self.0.split_at(end);
+        self.0 = rest.get(1..).unwrap_or_default();
+        taken
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
@@ -24,24 +32,24 @@ impl<'a> Bytes<'a> {
         Ok(array)
     }
 
-    pub(super) fn u8(&mut self) -> Result<u8, Error> {
+    pub(in crate::mysql) fn u8(&mut self) -> Result<u8, Error> {
         Ok(self.array::<1>()?[0])
     }
 
-    pub(super) fn u16(&mut self) -> Result<u16, Error> {
+    pub(in crate::mysql) fn u16(&mut self) -> Result<u16, Error> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, Error> {
+    pub(in crate::mysql) fn u32(&mut self) -> Result<u32, Error> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64, Error> {
+    pub(in crate::mysql) fn u64(&mut self) -> Result<u64, Error> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// Reads an integer whose first byte says how many follow.
-    pub(super) fn length(&mut self) -> Result<u64, Error> {
+    pub(in crate::mysql) fn length(&mut self) -> Result<u64, Error> {
         Ok(match self.u8()? {
             small @ 0..=0xfa => small.into(),
             0xfc => self.u16()?.into(),
@@ -55,7 +63,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// Reads a string behind its length.
-    pub(super) fn string(&mut self) -> Result<&'a [u8], Error> {
+    pub(in crate::mysql) fn string(&mut self) -> Result<&'a [u8], Error> {
         let length = self.length()?;
         self.take(usize::try_from(length).map_err(|_| broken("a length beyond memory"))?)
     }

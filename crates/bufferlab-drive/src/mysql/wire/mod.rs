@@ -1,9 +1,8 @@
-//! The path of prepared statements on an open connection: it writes once, reads the answer in place, and allocates
-//! nothing.
+//! The commands of an open connection. The path of prepared statements writes once, reads the answer in place, and
+//! allocates nothing.
 //!
-//! The library connects, authenticates and prepares; between two of its commands the socket is quiet, and this executes
-//! on it. Client/server protocol 4.1 in its binary form (MySQL internals manual, "Prepared Statements"; MariaDB's
-//! "Protocol"), without compression and TLS, with EOF packets, as the library negotiates. This module bounds and checks
+//! Client/server protocol 4.1 (MySQL internals manual, "Text Protocol", "Prepared Statements"; MariaDB's "Protocol"),
+//! without compression, with EOF packets, as the [login](super::login) negotiates. This module bounds and checks
 //! everything that a server sends: a broken answer is an error, after which the connection is lost.
 
 mod answer;
@@ -12,43 +11,121 @@ mod execute;
 mod packets;
 mod row;
 
-use std::io::Write;
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::io::{ErrorKind, Read, Write};
+use std::time::{Duration, Instant};
 
 use bufferlab_workload::client::Value;
-use mysql::Conn;
 
+pub use self::answer::{End, TextRows};
+pub(super) use self::bytes::{Bytes, broken};
 use self::packets::Packets;
 pub use self::row::{Columns, Row, Unreadable};
+use super::error::MysqlError;
+use super::stream::Stream;
 
 const COM_QUERY: u8 = 0x03;
+const COM_STMT_PREPARE: u8 = 0x16;
+const COM_STMT_CLOSE: u8 = 0x19;
+const COM_QUIT: u8 = 0x01;
+const ERR: u8 = 0xff;
+/// Bytes of a file in one packet.
+const FILE_PIECE_BYTES: usize = 1 << 20;
 
-/// The socket of a connection, and buffers that every statement uses again.
+/// A prepared statement, with its columns as the server described them.
+pub struct Statement {
+    /// Its number at the server.
+    pub id: u32,
+    /// The number of its parameters.
+    pub parameters: usize,
+    /// Its columns.
+    pub columns: Columns,
+}
+
+/// The stream of a connection, and buffers that every statement uses again.
 pub struct Wire {
-    stream: UnixStream,
+    stream: Stream,
     request: Vec<u8>,
     packets: Packets,
+    login_ends: Instant,
+}
+
+/// The stream during a login, which has to end at some time however slowly the server sends.
+struct UntilThen<'a>(&'a mut Stream, Instant);
+
+impl Read for UntilThen<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.1.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.0.set_timeouts(Some(left), Some(left))?;
+        self.0.read(buffer)
+    }
 }
 
 impl Wire {
-    /// Shares the connection's socket: the library's commands and these take turns, never at the same time.
+    /// Makes a wire over the stream of a connection that has not logged in. Packets are short until then, and all of
+    /// them must come within this time.
+    pub(super) fn new(stream: Stream, login_within: Duration) -> Self {
+        let login_ends = Instant::now() + login_within;
+        Wire { stream, request: Vec::with_capacity(4096), packets: Packets::of_login(), login_ends }
+    }
+
+    /// Returns the stream.
+    pub(super) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Replaces the stream by one over it.
     ///
     /// # Errors
-    /// When the process has no file descriptor left.
-    pub fn of(conn: &Conn) -> std::io::Result<Self> {
-        // SAFETY: the descriptor is the open connection's and is only borrowed until it has been duplicated.
-        let socket = unsafe { BorrowedFd::borrow_raw(conn.as_raw_fd()) };
-        // Reading and writing are the same for a TCP socket.
-        let stream = UnixStream::from(socket.try_clone_to_owned()?);
-        Ok(Wire { stream, request: Vec::with_capacity(4096), packets: Packets::new() })
+    /// When bytes have come before their time, which nobody protects; or `change` fails.
+    pub(super) fn exchange<E: From<MysqlError>>(
+        self,
+        change: impl FnOnce(Stream) -> Result<Stream, E>,
+    ) -> Result<Self, E> {
+        if self.packets.has_unused() {
+            return Err(MysqlError::from(broken("it sends something before TLS begins")).into());
+        }
+        Ok(Wire { stream: change(self.stream)?, ..self })
+    }
+
+    /// From now on packets may be long.
+    pub(super) fn logged_in(&mut self) {
+        self.packets.logged_in();
+    }
+
+    /// Reads a packet of a login.
+    ///
+    /// # Errors
+    /// When the connection fails, or the server refuses.
+    pub(super) fn login_packet(&mut self) -> Result<&[u8], MysqlError> {
+        match self.packets.next(&mut UntilThen(&mut self.stream, self.login_ends))? {
+            packet if packet.first() == Some(&ERR) => Err(answer::refused(packet)),
+            packet => Ok(packet),
+        }
+    }
+
+    /// Sends the answer to the packet read last.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub(super) fn reply(&mut self, bytes: &[u8]) -> Result<(), MysqlError> {
+        packets::begin(&mut self.request);
+        self.request.extend_from_slice(bytes);
+        self.send_next()
+    }
+
+    fn send_next(&mut self) -> Result<(), MysqlError> {
+        packets::end_at(&mut self.request, self.packets.next_number())?;
+        Ok(self.stream.write_all(&self.request)?)
     }
 
     /// Sends one execution of a prepared statement. Call [`Wire::answer`] next.
     ///
     /// # Errors
     /// When the connection fails, or the parameters do not fit into one packet.
-    pub fn execute<'v, V>(&mut self, statement: u32, params: V) -> Result<(), mysql::Error>
+    pub fn execute<'v, V>(&mut self, statement: u32, params: V) -> Result<(), MysqlError>
     where
         V: Iterator<Item = Value<'v>> + Clone,
     {
@@ -61,12 +138,104 @@ impl Wire {
     ///
     /// # Errors
     /// When the connection fails, or the server refuses the statement.
-    pub fn command(&mut self, sql: &str) -> Result<(), mysql::Error> {
-        packets::begin(&mut self.request);
-        self.request.push(COM_QUERY);
-        self.request.extend_from_slice(sql.as_bytes());
-        self.send()?;
+    pub fn command(&mut self, sql: &str) -> Result<End, MysqlError> {
+        self.ask(COM_QUERY, sql.as_bytes())?;
+        self.skip()
+    }
+
+    /// Waits for the end of an answer, and discards its rows.
+    ///
+    /// # Errors
+    /// As [`Wire::command`].
+    pub fn skip(&mut self) -> Result<End, MysqlError> {
         answer::skip(&mut self.packets, &mut self.stream)
+    }
+
+    /// Sends a statement as text, and calls `row` for each of its rows.
+    ///
+    /// # Errors
+    /// As [`Wire::command`].
+    pub fn command_each(&mut self, sql: &str, row: &mut dyn FnMut()) -> Result<End, MysqlError> {
+        self.ask(COM_QUERY, sql.as_bytes())?;
+        answer::each(&mut self.packets, &mut self.stream, &mut |_| {
+            row();
+            Ok(())
+        })
+    }
+
+    /// Sends a statement as text and returns its rows, of which there must be few.
+    ///
+    /// # Errors
+    /// As [`Wire::command`].
+    pub fn rows(&mut self, sql: &str) -> Result<TextRows, MysqlError> {
+        self.ask(COM_QUERY, sql.as_bytes())?;
+        answer::text(&mut self.packets, &mut self.stream)
+    }
+
+    /// Sends a LOAD DATA LOCAL, and as its file what `next` gives until it gives nothing.
+    ///
+    /// # Errors
+    /// As [`Wire::command`].
+    pub fn load_local<T: AsRef<[u8]>>(
+        &mut self,
+        sql: &str,
+        next: &mut dyn FnMut() -> Option<T>,
+    ) -> Result<End, MysqlError> {
+        self.ask(COM_QUERY, sql.as_bytes())?;
+        match self.packets.next(&mut self.stream)? {
+            packet if packet.first() == Some(&answer::LOCAL_FILE) => {}
+            packet if packet.first() == Some(&ERR) => return Err(answer::refused(packet)),
+            _ => return Err(broken("it does not take the file of a LOAD DATA LOCAL").into()),
+        }
+        while let Some(text) = next() {
+            for piece in text.as_ref().chunks(FILE_PIECE_BYTES) {
+                packets::begin(&mut self.request);
+                self.request.extend_from_slice(piece);
+                self.send_next()?;
+            }
+        }
+        packets::begin(&mut self.request);
+        self.send_next()?;
+        self.skip()
+    }
+
+    /// Prepares a statement.
+    ///
+    /// # Errors
+    /// As [`Wire::command`].
+    pub fn prepare(&mut self, sql: &str) -> Result<Statement, MysqlError> {
+        self.ask(COM_STMT_PREPARE, sql.as_bytes())?;
+        let packet = self.packets.next(&mut self.stream)?;
+        if packet.first() == Some(&ERR) {
+            return Err(answer::refused(packet));
+        }
+        let mut rest = Bytes(packet);
+        let (status, id, columns, parameters) = (rest.u8()?, rest.u32()?, rest.u16()?, usize::from(rest.u16()?));
+        if status != 0 {
+            return Err(broken("no answer to a preparation").into());
+        }
+        let mut statement = Statement { id, parameters, columns: Columns::default() };
+        if parameters > 0 {
+            answer::definitions(&mut self.packets, &mut self.stream, parameters, &mut |_| Ok(()))?;
+        }
+        if columns > 0 {
+            let take = &mut |packet: &[u8]| statement.columns.push(packet);
+            answer::definitions(&mut self.packets, &mut self.stream, columns.into(), take)?;
+        }
+        Ok(statement)
+    }
+
+    /// Lets the server forget a prepared statement. It does not answer.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub fn close(&mut self, statement: u32) -> Result<(), MysqlError> {
+        self.ask(COM_STMT_CLOSE, &statement.to_le_bytes())
+    }
+
+    /// Tells the server that the connection ends on purpose, if it still listens.
+    pub(super) fn quit(&mut self) {
+        let _ = self.ask(COM_QUIT, &[]);
     }
 
     /// Reads the answer to an execution and passes every row to `take`. Returns the number of rows that a writing
@@ -74,11 +243,18 @@ impl Wire {
     ///
     /// # Errors
     /// When the connection fails, the answer is broken, or the server refuses the statement.
-    pub fn answer(&mut self, columns: &mut Columns, mut take: impl FnMut(Row<'_>)) -> Result<u64, mysql::Error> {
+    pub fn answer(&mut self, columns: &mut Columns, mut take: impl FnMut(Row<'_>)) -> Result<u64, MysqlError> {
         answer::read(&mut self.packets, &mut self.stream, columns, &mut take)
     }
 
-    fn send(&mut self) -> Result<(), mysql::Error> {
+    fn ask(&mut self, command: u8, bytes: &[u8]) -> Result<(), MysqlError> {
+        packets::begin(&mut self.request);
+        self.request.push(command);
+        self.request.extend_from_slice(bytes);
+        self.send()
+    }
+
+    fn send(&mut self) -> Result<(), MysqlError> {
         packets::end(&mut self.request)?;
         Ok(self.stream.write_all(&self.request)?)
     }

@@ -16,15 +16,20 @@ pub(super) fn begin(request: &mut Vec<u8>) {
     request.extend_from_slice(&[0; HEADER]);
 }
 
-/// Writes the header of a request that is complete.
+/// Writes the header of a request that is complete and begins an exchange.
 pub(super) fn end(request: &mut [u8]) -> Result<(), Error> {
+    end_at(request, 0)
+}
+
+/// Writes the header of a packet that is complete, with its number in the exchange.
+pub(super) fn end_at(request: &mut [u8], sequence: u8) -> Result<(), Error> {
     let length = request.len() - HEADER;
     if length >= LONGEST {
         let what = "a statement with its parameters is larger than a packet (16 MiB)";
         return Err(Error::new(ErrorKind::InvalidInput, what));
     }
     request[..3].copy_from_slice(&(length as u32).to_le_bytes()[..3]);
-    request[3] = 0;
+    request[3] = sequence;
     Ok(())
 }
 
@@ -33,11 +38,36 @@ pub(super) struct Packets {
     buffer: Vec<u8>,
     /// The part that is read and not yet used.
     unused: Range<usize>,
+    /// Packets are shorter than this: memory grows with what a server announces.
+    limit: usize,
+    /// The number of the last packet in its exchange, read or sent.
+    sequence: u8,
 }
 
 impl Packets {
     pub(super) fn new() -> Self {
-        Packets { buffer: vec![0; FIRST_CAPACITY], unused: 0..0 }
+        Packets { buffer: vec![0; FIRST_CAPACITY], unused: 0..0, limit: LONGEST, sequence: 0 }
+    }
+
+    /// Makes a reader for a login, whose packets are short.
+    pub(super) fn of_login() -> Self {
+        Packets { limit: FIRST_CAPACITY, ..Packets::new() }
+    }
+
+    /// From now on packets may have any length that the protocol gives to one.
+    pub(super) fn logged_in(&mut self) {
+        self.limit = LONGEST;
+    }
+
+    /// Returns the number of the packet that is sent after the last one, which it is then itself.
+    pub(super) fn next_number(&mut self) -> u8 {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.sequence
+    }
+
+    /// Returns true when bytes have come that nobody has used.
+    pub(super) fn has_unused(&self) -> bool {
+        !self.unused.is_empty()
     }
 
     /// Returns the next packet's bytes.
@@ -45,9 +75,13 @@ impl Packets {
         self.need(HEADER, stream)?;
         let at = self.unused.start;
         let length = u32::from_le_bytes([self.buffer[at], self.buffer[at + 1], self.buffer[at + 2], 0]) as usize;
-        if length == LONGEST {
-            return Err(broken("a row or message of 16 MiB, which no workload reads"));
+        if length >= self.limit {
+            return Err(broken(&format!(
+                "a row or message of {} KiB or more, which nothing here reads",
+                self.limit >> 10
+            )));
         }
+        self.sequence = self.buffer[at + 3];
         self.need(HEADER + length, stream)?;
         let start = self.unused.start + HEADER;
         self.unused.start = start + length;
@@ -124,5 +158,18 @@ mod tests {
         let mut pieces = Pieces(&[0xff, 0xff, 0xff, 0, 1, 2], 9);
         assert_eq!(Packets::new().next(&mut pieces).expect_err("too large").kind(), ErrorKind::InvalidData);
         assert!(end(&mut vec![0; LONGEST + HEADER]).is_err());
+        let mut announced = Packets::of_login();
+        let mut pieces = Pieces(&[0xff, 0xff, 0x3f, 0, 1, 2], 9);
+        assert_eq!(announced.next(&mut pieces).expect_err("too large").kind(), ErrorKind::InvalidData);
+        assert_eq!(announced.buffer.len(), FIRST_CAPACITY, "what is only announced takes no memory");
+    }
+
+    #[test]
+    fn an_answer_counts_on_from_the_packet_before_it() {
+        let mut request = packet(b"ab");
+        end_at(&mut request, 255).expect("it fits");
+        let mut packets = Packets::new();
+        assert_eq!(packets.next(&mut Pieces(&request, 9)).expect("it is there"), b"ab");
+        assert_eq!((packets.next_number(), packets.next_number(), packets.has_unused()), (0, 1, false));
     }
 }

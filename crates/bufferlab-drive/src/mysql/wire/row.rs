@@ -3,13 +3,12 @@
 use std::io::Error;
 
 use bufferlab_workload::client::Value;
-use mysql::Statement;
-use mysql::consts::ColumnFlags;
 
 use super::bytes::{Bytes, broken};
 use crate::server::datetime::DateTime;
 
-const UNSIGNED: u16 = ColumnFlags::UNSIGNED_FLAG.bits();
+/// A column's flag (mysql's include/mysql_com.h).
+const UNSIGNED: u16 = 0x20;
 /// The first two bits of a row's bitmap of nulls are not used.
 const NULLS_OFFSET: usize = 2;
 
@@ -55,14 +54,6 @@ impl Form {
 pub struct Columns(Vec<Form>);
 
 impl Columns {
-    /// Makes the columns from the server's description at the preparation of the statement.
-    pub fn of(statement: &Statement) -> Self {
-        let form = |column: &mysql::Column| {
-            Form::of(column.column_type() as u8, column.flags().contains(ColumnFlags::UNSIGNED_FLAG))
-        };
-        Columns(statement.columns().iter().map(form).collect())
-    }
-
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }

@@ -1,0 +1,94 @@
+//! An open connection: statements as text, and the wire for prepared ones.
+
+use super::error::MysqlError;
+use super::login::login;
+use super::stream::Stream;
+use super::wire::{End, Statement, TextRows, Wire};
+use crate::server::target::Target;
+use crate::tls::{TlsClient, TlsError};
+
+/// The failure of a login.
+#[derive(Debug)]
+pub(super) enum LoginError {
+    /// Of TLS: with `prefer` another connection may go on without.
+    Tls(TlsError),
+    /// Of anything else.
+    Other(MysqlError),
+}
+
+impl From<MysqlError> for LoginError {
+    fn from(error: MysqlError) -> Self {
+        LoginError::Other(error)
+    }
+}
+
+/// A connection that waits for a command.
+pub struct Conn {
+    pub(super) wire: Wire,
+    id: u32,
+}
+
+impl Conn {
+    /// Logs in over a stream, with TLS when there is a client for it.
+    pub(super) fn start(
+        stream: Stream,
+        target: &Target,
+        database: Option<&str>,
+        tls: Option<TlsClient>,
+        may_load: bool,
+    ) -> Result<Self, LoginError> {
+        let (wire, id) = login(stream, target, database, tls, may_load)?;
+        Ok(Conn { wire, id })
+    }
+
+    /// Returns the connection's number at the server, as SHOW PROCESSLIST has it.
+    pub fn connection_id(&self) -> u32 {
+        self.id
+    }
+
+    /// Executes a statement and discards its rows.
+    ///
+    /// # Errors
+    /// When the connection fails, or the server refuses the statement.
+    pub fn query_drop(&mut self, sql: impl AsRef<str>) -> Result<End, MysqlError> {
+        self.wire.command(sql.as_ref())
+    }
+
+    /// Returns the rows of a question that has few, as text.
+    ///
+    /// # Errors
+    /// As [`Conn::query_drop`].
+    pub fn rows(&mut self, sql: impl AsRef<str>) -> Result<TextRows, MysqlError> {
+        self.wire.rows(sql.as_ref())
+    }
+
+    /// Returns the first column of the first row; none when there is no row, or it is NULL.
+    ///
+    /// # Errors
+    /// As [`Conn::query_drop`].
+    pub fn first(&mut self, sql: impl AsRef<str>) -> Result<Option<String>, MysqlError> {
+        Ok(self.rows(sql)?.into_iter().next().and_then(|row| row.into_iter().next().flatten()))
+    }
+
+    /// Returns the first column of the first row as a number; none when there is none.
+    ///
+    /// # Errors
+    /// As [`Conn::query_drop`].
+    pub fn number(&mut self, sql: impl AsRef<str>) -> Result<Option<u64>, MysqlError> {
+        Ok(self.first(sql)?.and_then(|text| text.parse().ok()))
+    }
+
+    /// Prepares a statement.
+    ///
+    /// # Errors
+    /// As [`Conn::query_drop`].
+    pub fn prepare(&mut self, sql: &str) -> Result<Statement, MysqlError> {
+        self.wire.prepare(sql)
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        self.wire.quit();
+    }
+}

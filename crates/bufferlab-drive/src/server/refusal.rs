@@ -1,0 +1,118 @@
+//! The sentences with which a connection refuses a server. Python's connections use the same words.
+
+use std::path::Path;
+
+use super::security::SslMode;
+
+/// A server that a connection does not trust, or a file of ours that it cannot use: what happened, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Refusal {
+    /// What happened.
+    pub what: String,
+    /// What to do.
+    pub hint: &'static str,
+}
+
+const CERTIFICATE_HINT: &str =
+    "name the certificate of the authority that signed the server's: sslrootcert=FILE; it must be the right server";
+
+/// The hint when the password would go to a server that nobody knows.
+const PASSWORD_HINT: &str = "verify its certificate (sslmode=verify-full and sslrootcert=FILE), or use \
+    sslmode=disable with server_public_key=FILE; get_server_public_key=true (without TLS) and \
+    allow_unverified_password=true (with it) trust the network";
+
+impl Refusal {
+    /// Makes a refusal.
+    pub fn new(what: impl Into<String>, hint: &'static str) -> Self {
+        Refusal { what: what.into(), hint }
+    }
+
+    /// The server has no TLS, and the mode requires it.
+    #[must_use]
+    pub fn no_tls(mode: SslMode) -> Self {
+        Refusal::new(
+            format!("the server does not offer TLS, and sslmode={mode} requires it"),
+            "let the server have a certificate (ssl_cert, ssl_key; PostgreSQL: ssl = on), or use sslmode=prefer",
+        )
+    }
+
+    /// No version of TLS, or no cipher, is in common.
+    #[must_use]
+    pub fn too_old() -> Self {
+        Refusal::new(
+            "the server offers TLS 1.1 at most, or only DHE ciphers, which are refused",
+            "use a server with TLS 1.2 and ECDHE (MySQL 5.7.28, 8.0.16 or later), or its Unix socket",
+        )
+    }
+
+    /// No root certificate signed the server's.
+    #[must_use]
+    pub fn not_signed(root_cert: &Path) -> Self {
+        let what = format!("the server's certificate is not signed by a certificate of {}", root_cert.display());
+        Refusal::new(what, CERTIFICATE_HINT)
+    }
+
+    /// The certificate is another host's.
+    #[must_use]
+    pub fn wrong_name(names: &[String], host: &str) -> Self {
+        let names = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
+        let hint =
+            "connect to a name in the certificate, or use sslmode=verify-ca if any server of this authority will do";
+        Refusal::new(format!("the server's certificate is for {names}, not for {host}"), hint)
+    }
+
+    /// The certificate has the host's name only where names are not looked for.
+    #[must_use]
+    pub fn name_in_cn_alone(host: &str) -> Self {
+        let hint = "let the certificate have a subjectAltName (RFC 6125), or use sslmode=verify-ca";
+        Refusal::new(format!("the server's certificate names {host} in its CN alone, which is no name"), hint)
+    }
+
+    /// The certificate's time is over. `date` is a day, UTC.
+    #[must_use]
+    pub fn expired(date: &str) -> Self {
+        let hint = "give the server a new certificate; check the clock of this host";
+        Refusal::new(format!("the server's certificate expired on {date}"), hint)
+    }
+
+    /// The certificate's time has not begun.
+    #[must_use]
+    pub fn not_yet_valid(date: &str) -> Self {
+        let hint = "check the clocks of this host and of the one that made the certificate";
+        Refusal::new(format!("the server's certificate is not valid before {date}"), hint)
+    }
+
+    /// A certificate above the server's own is too old.
+    #[must_use]
+    pub fn signer_expired() -> Self {
+        Refusal::new("a certificate that signed the server's has expired", CERTIFICATE_HINT)
+    }
+
+    /// The password would go to a server that nobody has verified.
+    #[must_use]
+    pub fn unverified_password() -> Self {
+        Refusal::new("the server asks for the password itself, and nothing proves who it is", PASSWORD_HINT)
+    }
+
+    /// The server's way to log in shows the password to everybody on the way.
+    #[must_use]
+    pub fn clear_text() -> Self {
+        let hint = "let the account have caching_sha2_password, mysql_native_password or, in PostgreSQL, scram-sha-256";
+        Refusal::new("the server asks for the password in clear text, which is refused", hint)
+    }
+
+    /// The server asks for a file although no statement loads one.
+    #[must_use]
+    pub fn local_file() -> Self {
+        let hint = "this is no honest server, or a statement of the script is LOAD DATA LOCAL: load without LOCAL";
+        Refusal::new("the server asks for a file of this host (LOCAL INFILE), which is refused", hint)
+    }
+
+    /// The server has begun a handshake and does not go on.
+    #[must_use]
+    pub fn silent_handshake(seconds: u64) -> Self {
+        let hint = "is this the port of a database server, and is the server overloaded?";
+        Refusal::new(format!("the server has not finished the TLS handshake within {seconds} s"), hint)
+    }
+}
