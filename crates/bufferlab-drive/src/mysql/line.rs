@@ -41,7 +41,7 @@ impl Line {
     }
 
     /// Ends the connection, and with it the wait for an answer on it.
-    fn cut(&self) {
+    pub(super) fn cut(&self) {
         // A connection that has ended already is fine too.
         let _ = self.0.shutdown(Shutdown::Both);
     }

@@ -4,9 +4,11 @@ use crossbeam_channel::Receiver;
 
 use super::Shared;
 use crate::failure::{Failure, FailureKind};
+use crate::lock;
 use crate::mysql::conn::Conn;
-use crate::mysql::connection::connect_to_load;
+use crate::mysql::connection::{connect_to_load, no_socket};
 use crate::mysql::error::failure;
+use crate::mysql::line::Line;
 use crate::server::bulk::Chunk;
 use crate::server::encode::{Encoder, Form};
 
@@ -27,9 +29,8 @@ impl<'a> TableWriter<'a> {
         // The rows are known to be right; checking them would read pages of secondary indexes.
         conn.query_drop("SET SESSION unique_checks = 0, foreign_key_checks = 0")
             .map_err(|error| failure("preparing to load", &place, &error))?;
-        if let Ok(mut connections) = shared.connections.lock() {
-            connections.push(conn.connection_id());
-        }
+        let line = Line::of(&conn).map_err(|error| no_socket(&error, &place))?;
+        lock(&shared.connections).push((conn.connection_id(), line));
         Ok(TableWriter { shared, conn, place })
     }
 
