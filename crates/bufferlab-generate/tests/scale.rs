@@ -121,7 +121,10 @@ fn one_page_in_four_reads_what_all_pages_read() {
     assert_eq!((sampled.way.name, sampled.way.one_in), (Name::Sampled, 4));
     assert_eq!(sampled.objects, exact.objects);
     for (sampled, exact) in sampled.pools.iter().zip(&exact.pools) {
-        assert_eq!((sampled.gets, sampled.transactions, sampled.new_orders), (exact.gets, 4000, exact.new_orders));
+        // A bitmap page is got for each page that is read, and what is read is what is estimated.
+        let without_bitmaps = |pool: &PoolRun| pool.gets - pool.counts.misses;
+        assert_eq!(without_bitmaps(sampled), without_bitmaps(exact));
+        assert_eq!((sampled.transactions, sampled.new_orders), (4000, exact.new_orders));
         let off = sampled.counts.misses as f64 / exact.counts.misses as f64 - 1.0;
         let told = sampled.error.expect("something is missed");
         assert!(off.abs() <= told && told < 0.15, "{off} told {told}");
