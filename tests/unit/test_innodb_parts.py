@@ -325,27 +325,6 @@ def test_a_folder_closed_to_the_servers_user_is_named(tmp_path: Path) -> None:
     user.require_reachable(inner, None)
 
 
-def test_an_account_whose_password_must_be_sent_encrypted_is_logged_in_by_the_core_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    done: list[str] = []
-
-    def pymysql_connect(**given: Any) -> str:
-        if not done:
-            raise RuntimeError("'cryptography' package is required")
-        return "a connection"
-
-    class Core:
-        def log_in(self, engine: str, target: str) -> str:
-            done.append(json.loads(target)["user"])
-            return "null"
-
-    monkeypatch.setattr(pymysql, "connect", pymysql_connect)
-    monkeypatch.setattr(connection, "native", Core)
-    assert connect(parse("mysql://me@db.example/lab", FORM)) == "a connection"
-    assert done == ["me"]
-
-
 DROPPED = """
 from bufferlab.engines.servers import user
 try:
@@ -373,15 +352,15 @@ def test_root_without_capabilities_hears_that_the_servers_user_cannot_be_changed
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [(1045, ("REQUIRE SSL", "BUFFERLAB_PASSWORD", "speaks no TLS")), (3159, ("speaks no TLS", "?socket="))],
+    [(1045, ("REQUIRE SSL", "BUFFERLAB_PASSWORD", "sslmode=disable")), (3159, ("sslmode=disable", "?socket="))],
 )
 def test_a_refusal_that_a_missing_tls_explains_says_so(
     monkeypatch: pytest.MonkeyPatch, number: int, words: tuple[str, ...]
 ) -> None:
-    def refuse(**given: Any) -> None:
+    def refuse(*given: Any, **named: Any) -> None:
         raise pymysql.OperationalError(number, "no")
 
-    monkeypatch.setattr(pymysql, "connect", refuse)
+    monkeypatch.setattr(connection, "Client", refuse)
     with pytest.raises(EnvironmentLackingError) as caught:
         connect(parse("mysql://me@db.example/lab", FORM))
     assert all(word in str(caught.value.hint) for word in words)

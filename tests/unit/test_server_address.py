@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,10 @@ from bufferlab.cli.options import refuse_password, server_setting
 from bufferlab.engines import registry
 from bufferlab.engines.innodb.connection import FORM
 from bufferlab.engines.postgres.connection import FORM as POSTGRES
-from bufferlab.engines.servers.existing.address import Address, Form, is_url
+from bufferlab.engines.servers.existing.address import Address, Form, is_url, private
 from bufferlab.engines.servers.existing.address import parse as parse_as
-from bufferlab.engines.servers.existing.address import password as password_as
+from bufferlab.engines.servers.existing.passwords import find
+from bufferlab.engines.servers.existing.security import Security
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.units import UnitError
 
@@ -25,7 +28,7 @@ def parse(url: str, form: Form = FORM) -> Address:
 
 
 def password(address: Address, form: Form = FORM) -> str:
-    return password_as(address, form)
+    return find(address, form).text
 
 
 def test_a_url_says_where_and_as_whom() -> None:
@@ -70,13 +73,68 @@ def test_a_url_that_says_anything_else_is_refused(url: str) -> None:
         "postgres://me@localhost/postgres",
         "postgres://me@localhost/template1",
         f"postgres://me@localhost/{'x' * 64}",
-        "postgres://me@localhost/lab?sslmode=require",
+        "postgres://me@localhost/lab?get_server_public_key=true",
         "mysql://me@localhost/lab",
     ],
 )
 def test_a_url_that_is_not_of_postgresql_is_refused(url: str) -> None:
     with pytest.raises(EnvironmentLackingError):
         parse(url, POSTGRES)
+
+
+@pytest.mark.parametrize(
+    ("url", "form", "said"),
+    [
+        ("mysql://me@h/lab?ssl=true", FORM, 'no option "ssl"'),
+        ("mysql://me@h/lab?login_path=mine", FORM, "login_path=mine: bufferlab does not read .mylogin.cnf"),
+        ("mysql://me@h/lab?sslmode=allow", FORM, "sslmode=allow is none of disable, prefer"),
+        ("mysql://me@h/lab?sslmode=verify-full", FORM, "sslmode=verify-full needs sslrootcert"),
+        ("mysql://me@h/lab?sslrootcert=ca.pem", FORM, "sslrootcert=ca.pem is not an absolute path"),
+        ("mysql://me@h/lab?sslcert=/a", FORM, "sslcert and sslkey go together"),
+        ("mysql://me@h/lab?allow_unverified_password=1", FORM, "is neither true nor false"),
+        ("postgres://me@h/lab?server_public_key=/a", POSTGRES, 'no option "server_public_key"'),
+    ],
+)
+def test_a_word_that_is_not_understood_is_named_and_a_knob_leaves_that_to_the_parser(
+    url: str, form: Form, said: str
+) -> None:
+    with pytest.raises(EnvironmentLackingError, match=re.escape(said)) as caught:
+        parse(url, form)
+    assert caught.value.hint
+    engine = "postgres" if form is POSTGRES else "mysql"
+    assert registry.declaration(engine).by_name()["server"].parse(url).asked == url
+
+
+def test_the_words_for_tls_and_logins_reach_the_core_over_tcp_and_on_a_socket_only_when_they_were_given() -> None:
+    files = "sslrootcert=/ca&sslcert=/c&sslkey=/k&server_public_key=/s"
+    given = parse(f"mysql://me@h/lab?sslmode=verify-full&{files}&get_server_public_key=true")
+    assert given.target("pw", None)["security"] == {
+        "mode": "verify-full", "root_cert": "/ca", "cert": "/c", "key": "/k", "server_public_key": "/s",
+        "get_server_public_key": True, "allow_unverified_password": False,
+    }  # fmt: skip
+    assert parse("mysql://me@h/lab").target("pw", None)["security"] == Security().job()
+    assert "security" not in parse(SOCKET).target("pw", "/run/mysqld.sock")
+    assert "security" in parse(f"{SOCKET}&sslmode=require").target("pw", "/run/mysqld.sock")
+    assert "security" not in private("/s", "me", "pw").target("pw", "/s")
+
+
+def test_a_host_may_be_an_address_of_ipv6() -> None:
+    address = parse("mysql://me@[2001:db8::7]:3307/lab")
+    assert (address.host, address.port, address.server) == ("2001:db8::7", 3307, "[2001:db8::7]:3307")
+    assert registry.declaration("mysql").by_name()["server"].parse(address.url).asked == address.url
+    with pytest.raises(EnvironmentLackingError):
+        parse("mysql://me@2001:db8::7/lab")
+
+
+def test_a_url_without_a_host_means_the_usual_socket_that_there_is(tmp_path: Path) -> None:
+    folder = tmp_path / "second"
+    folder.mkdir()
+    form = replace(POSTGRES, usual_sockets=(str(tmp_path / "first"), str(folder)))
+    assert parse("postgres://me@/lab", form).socket == str(tmp_path / "first")
+    (folder / ".s.PGSQL.5432").touch()
+    assert parse("postgres://me@/lab", form).socket == str(folder)
+    assert parse("mysql://me@/lab").socket in FORM.usual_sockets
+    assert registry.declaration("mysql").by_name()["server"].parse("mysql://me@/lab").asked == "mysql://me@/lab"
 
 
 def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
@@ -90,6 +148,9 @@ def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
         assert "BUFFERLAB_PASSWORD" in caught.render()
     with pytest.raises(SpecError):
         refuse_password(f"server={url}")
+    for word in ("password", "admin_password", "pw", "ssl_passphrase"):
+        with pytest.raises(UnitError):
+            registry.declaration("mysql").by_name()["server"].parse(f"mysql://me@localhost/lab?{word}=s3cret")
     knob = registry.declaration("mysql").by_name()["server"]
     with pytest.raises(UnitError):
         knob.parse(url)

@@ -1,60 +1,58 @@
-"""Connects to a MySQL or MariaDB server, private or running. PyMySQL, over its socket or TCP."""
+"""Connects to a MySQL or MariaDB server, private or running: by PyMySQL over its socket or TCP, there with TLS."""
 
 from __future__ import annotations
 
-import json
-import re
 import socket as sockets
+import ssl
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pymysql
 
-from bufferlab.engines.native import ask_host, native
+from bufferlab.engines.innodb.client import Client, ask_for_tls
+from bufferlab.engines.innodb.client_options import password_in, usual_password
+from bufferlab.engines.servers.existing import passwords, tls
 from bufferlab.engines.servers.existing.address import (
+    ANSWER_SECONDS,
     PASSWORD,
     STATEMENT_SECONDS,
     AccessDenied,
     Address,
     Form,
-    password,
 )
+from bufferlab.engines.servers.existing.passwords import DeniedError
+from bufferlab.engines.servers.existing.security import LOGIN_WORDS
 from bufferlab.errors import EnvironmentLackingError
 
 _CONNECT_SECONDS = 10
 _ACCESS_DENIED = (1044, 1045, 1698)
 """ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and its MariaDB kin: never, where other errors say not yet."""
-_SECTIONS = ("client", "mysql", "mariadb", "bufferlab")
 _UNUSABLE = "the server cannot be used"
 _OTHER_WAY = (
     "the account's way to log in is not known here: make one IDENTIFIED WITH caching_sha2_password, "
     "or before MySQL 8.0 mysql_native_password"
 )
-_NO_TLS = "bufferlab speaks no TLS"
 _DENIED = (
     f"is the password right ({PASSWORD}, or an option file by ?password_file=/path)? The server also says this to an "
-    f"account with REQUIRE SSL (SHOW CREATE USER tells): {_NO_TLS}; ALTER USER ... REQUIRE NONE"
+    "account with REQUIRE SSL on a socket, or with sslmode=disable, and with REQUIRE X509 without ?sslcert= and sslkey="
+)
+_UNPROVED = (
+    "?sslmode=verify-ca&sslrootcert=/path proves it; ?sslmode=disable&server_public_key=/path, the server's RSA key, "
+    "hides it; allow_unverified_password=true sends it all the same"
 )
 _HINTS = {
     1044: "grant the account its schema: GRANT ALL ON schema.* TO the user",
     1045: _DENIED,
     1698: _DENIED,
+    2026: tls.NO_TLS_HINT,
     2059: _OTHER_WAY,
-    3159: f"{_NO_TLS}: connect by the server's socket (?socket=/path), or SET GLOBAL require_secure_transport = OFF",
+    3159: "leave sslmode=disable out, or name the server's socket by ?socket=/path",
 }
-
-
-def password_in(text: str, address: Address) -> str | None:
-    """Return the last `password` in the sections that clients read, of an option file of the server's own clients."""
-    section, found = "", None
-    for line in text.splitlines():
-        stripped = line.strip()
-        if head := re.fullmatch(r"\[([^\]]+)\]", stripped):
-            section = head[1].strip()
-        elif section in _SECTIONS and (pair := re.fullmatch(r"password\s*=\s*(.*)", stripped)):
-            value = pair[1]
-            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-            found = value[1:-1] if quoted else value
-    return found
+_SENTENCE_HINTS = {
+    tls.PASSWORD_REFUSED: _UNPROVED,
+    tls.CLEAR_TEXT_REFUSED: "make the account IDENTIFIED WITH caching_sha2_password, or mysql_native_password",
+}
 
 
 FORM = Form(
@@ -66,6 +64,9 @@ FORM = Form(
     socket="/path",
     password_in=password_in,
     password_example="[client]\npassword = ...",
+    usual_password=usual_password,
+    usual_sockets=("/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"),
+    more_words=LOGIN_WORDS,
 )
 
 
@@ -74,54 +75,93 @@ def connect(
 ) -> Any:
     """Open a connection in autocommit, to no schema unless one is named. The server shows `name` as its program_name.
 
-    A statement may take `seconds`, None: any time. Raises EnvironmentLackingError when a running server refuses it or
-    does not answer. Of a private one raises AccessDenied when it refuses the user, and MySQLError or OSError while it
-    does not answer.
+    A statement may take `seconds`, None: any time. Raises EnvironmentLackingError when a running server refuses it,
+    does not answer, or is not what `address.security` asks for. Of a private one raises AccessDenied when it refuses
+    the user, and MySQLError or OSError while it does not answer.
     """
-    secret = password(address, FORM)
     try:
-        return _connect(address, secret, schema, seconds, name)
-    except RuntimeError:
-        # PyMySQL cannot send an encrypted password; the core can. Afterwards a server with caching_sha2_password knows
-        # the password, and is content with the proof that PyMySQL gives.
-        target = json.dumps(address.target(secret, address.socket))
-        ask_host(_UNUSABLE, lambda: native().log_in("mysql", target))
-    except (pymysql.MySQLError, OSError) as error:
-        if not address.is_private:
-            raise _refused(error, address) from error
+        if address.is_private:
+            return _private(address, schema, seconds, name)
+        return passwords.logged_in(address, FORM, partial(_running, address, schema, seconds, name))
+    except tls.TlsRefusedError as error:
+        raise EnvironmentLackingError(f"{_UNUSABLE}: {error.what}", error.where or address.place, error.hint) from error
+
+
+def _private(address: Address, schema: str | None, seconds: float | None, name: str) -> Any:
+    # PyMySQL does not close the socket of a failed attempt, and there may be many while a server starts.
+    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
+        probe.settimeout(_CONNECT_SECONDS)
+        probe.connect(str(address.socket))
+    try:
+        return _client(address, str(address.secret), schema, seconds, name, None)
+    except pymysql.MySQLError as error:
         if error.args and error.args[0] in _ACCESS_DENIED:
             raise AccessDenied(f"the server refuses the user {address.user} (error {error.args[0]})") from error
         raise
+
+
+def _running(address: Address, schema: str | None, seconds: float | None, name: str, secret: str) -> Any:
+    security = address.security
+    has_tls = address.socket is None and security.mode != "disable"
     try:
-        return _connect(address, secret, schema, seconds, name)
-    except (pymysql.MySQLError, OSError, RuntimeError) as error:
+        try:
+            return _client(address, secret, schema, seconds, name, tls.context(security) if has_tls else None)
+        except pymysql.MySQLError as error:
+            cause = getattr(error, "original_exception", None)
+            if not isinstance(cause, ssl.SSLError):
+                raise
+            if security.requires_tls:
+                raise tls.refused(cause, address.host, address.port, security, ask_for_tls, _CONNECT_SECONDS) from error
+            return _client(address, secret, schema, seconds, name, None)
+    except (pymysql.MySQLError, OSError) as error:
         raise _refused(error, address) from error
 
 
-def _connect(address: Address, secret: str, schema: str | None, seconds: float | None, name: str) -> Any:
-    """Open a connection by PyMySQL. Raise RuntimeError where the server wants the password itself, encrypted."""
-    if address.is_private:
-        # PyMySQL does not close the socket of a failed attempt, and there may be many while a server starts.
-        with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
-            probe.settimeout(_CONNECT_SECONDS)
-            probe.connect(str(address.socket))
+def _client(
+    address: Address,
+    secret: str,
+    schema: str | None,
+    seconds: float | None,
+    name: str,
+    context: ssl.SSLContext | None,
+) -> Client:
     place = {"unix_socket": address.socket} if address.socket else {"host": address.host, "port": address.port}
-    return pymysql.connect(
+    key = address.security.server_public_key
+    return Client(
+        address.security,
+        context,
+        None if address.is_private else min(seconds or ANSWER_SECONDS, ANSWER_SECONDS),
+        _public_key(key) if key else None,
         **place,
         user=address.user,
-        password=secret,
+        password=secret.encode(),
         database=schema,
         connect_timeout=_CONNECT_SECONDS,
         read_timeout=seconds,
         autocommit=True,
         charset="utf8mb4",
-        read_default_file=None,
         program_name=name,
     )
+
+
+def _public_key(path: str) -> bytes:
+    """Return the PEM of a server's RSA key; raise TlsRefusedError when the file has none."""
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        text = Path(path).read_bytes()
+        if not isinstance(load_pem_public_key(text), RSAPublicKey):
+            raise ValueError("it is no RSA key")
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or "it holds no public key (PEM) of RSA"
+        raise tls.TlsRefusedError(f"the file of server_public_key cannot be used: {said}", path) from error
+    return text
 
 
 def _refused(error: Exception, address: Address) -> EnvironmentLackingError:
     number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     said = str(error.args[-1]) if error.args else str(error)
-    usual = _OTHER_WAY if isinstance(error, RuntimeError) else "is it running, and is this its socket or address?"
-    return EnvironmentLackingError(f"{_UNUSABLE}: {said}", address.place, _HINTS.get(number, usual))
+    usual = "is it running, and is this its socket or address?"
+    kind = DeniedError if number in _ACCESS_DENIED else EnvironmentLackingError
+    return kind(f"{_UNUSABLE}: {said}", address.place, _SENTENCE_HINTS.get(said) or _HINTS.get(number, usual))

@@ -1,58 +1,37 @@
-"""Connects to a PostgreSQL server, private or running: psycopg, over its socket or TCP, without TLS as the core."""
+"""Connects to a PostgreSQL server, private or running: psycopg, over its socket or TCP, there with libpq's TLS."""
 
 from __future__ import annotations
 
-import re
 import socket as sockets
 import struct
+from functools import partial
 
 import psycopg
 
+from bufferlab.engines.postgres.client_passwords import password_in, usual_password
 from bufferlab.engines.postgres.control import PORT, SYSTEM_DATABASE, Connection
-from bufferlab.engines.servers.existing.address import (
-    PASSWORD,
-    STATEMENT_SECONDS,
-    AccessDenied,
-    Address,
-    Form,
-    password,
-)
+from bufferlab.engines.servers.existing import passwords, tls
+from bufferlab.engines.servers.existing.address import PASSWORD, STATEMENT_SECONDS, AccessDenied, Address, Form
+from bufferlab.engines.servers.existing.passwords import DeniedError
+from bufferlab.engines.servers.existing.security import Security
 from bufferlab.errors import EnvironmentLackingError
 
 _CONNECT_SECONDS = 10
 _SSL_REQUEST = struct.pack(">II", 8, 80877103)
+_NOWHERE = "/dev/null/none"
+"""A path that cannot be: libpq reads its own default file where it is given none, and warns of one that is no file."""
 _REFUSED = ("password authentication failed", "does not exist", "no pg_hba.conf entry")
+_LOGINS = "scram-sha-256,md5,none"
+"""The ways to log in that the core has; none: by trust, the socket's user or a client's certificate."""
 _DENIED = f"set {PASSWORD}, or name a password file (.pgpass) with ?password_file=/path"
 _HINTS = {
-    "no pg_hba.conf entry": "bufferlab connects without TLS: let pg_hba.conf have a line `host` for this address",
+    "no pg_hba.conf entry": "pg_hba.conf needs a line for this user, database and address: `host`, or `hostssl` for "
+    "connections with TLS (?sslmode=require)",
     "does not exist": "make the role with a password, and a database that it owns",
+    tls.CLEAR_TEXT_REFUSED: "let pg_hba.conf say scram-sha-256 for this account, and not password, ldap or pam",
     "unsupported startup parameter": "a pooler such as pgbouncer answers: name the server itself (poolers: untested)",
     "too many connections": "wait, or raise the server's max_connections",
 }
-
-
-def password_in(text: str, address: Address) -> str | None:
-    r"""Return the first password that fits, from lines host:port:database:user:password (libpq, "The Password File").
-
-    A field is `*` or the value itself; a `:` or a backslash in it has a backslash before it. Of a socket the host is
-    its folder, or localhost.
-
-    >>> address = Address("", "me", "db", 5432, "lab", None, None)
-    >>> password_in("# mine\ndb:5432:other:me:no\n*:*:lab:me:a\\:b", address)
-    'a:b'
-    """
-    hosts = ("localhost", address.socket.rstrip("/")) if address.socket else (address.host,)
-    for line in text.splitlines():
-        if line.startswith("#"):
-            continue
-        fields = [re.sub(r"\\(.)", r"\1", part) for part in re.findall(r"(?:\A|:)((?:[^:\\]|\\.)*)", line)]
-        if len(fields) != 5:
-            continue
-        fits = (fields[0] in ("*", *hosts), fields[1] in ("*", str(address.port)),
-                fields[2] in ("*", address.schema), fields[3] in ("*", address.user))  # fmt: skip
-        if all(fits):
-            return fields[4]
-    return None
 
 
 FORM = Form(
@@ -64,6 +43,9 @@ FORM = Form(
     socket="/folder",
     password_in=password_in,
     password_example="host:port:database:user:password",
+    usual_password=usual_password,
+    usual_sockets=("/var/run/postgresql", "/tmp"),
+    socket_file="{}/.s.PGSQL.{}",
 )
 
 
@@ -78,46 +60,92 @@ def connect(
 
     A statement may take `seconds`, None: any time; on a private server any statement may. Names without a schema are
     looked for in pg_catalog first, then in `search_path`, whatever role and database have set. Raises
-    EnvironmentLackingError when a running server refuses it or does not answer. Of a private one raises AccessDenied
-    when it refuses the user, and psycopg.OperationalError while it does not answer.
+    EnvironmentLackingError when a running server refuses it, does not answer, or is not what `address.security` asks
+    for. Of a private one raises AccessDenied when it refuses the user, and psycopg.OperationalError while it does not
+    answer.
     """
-    in_system = not address.is_private and database == SYSTEM_DATABASE
-    milliseconds = round((seconds or 0) * 1000) if not address.is_private else 0
+    if address.is_private:
+        return _private(address, database or address.schema, search_path, str(address.secret))
+    path = "pg_catalog" if database == SYSTEM_DATABASE else search_path
+    attempt = partial(_running, address, database or address.schema, path, round((seconds or 0) * 1000))
+    return passwords.logged_in(address, FORM, attempt)
+
+
+def _private(address: Address, database: str, search_path: str, secret: str) -> Connection:
     try:
-        return psycopg.connect(
-            # A name, or the folder of a socket.
-            host=address.socket or address.host,
-            port=address.port,
-            user=address.user,
-            password=password(address, FORM),
-            dbname=database or address.schema,
-            connect_timeout=_CONNECT_SECONDS,
-            autocommit=True,
-            application_name="bufferlab",
-            # A path that cannot be: libpq warns on the terminal of one that is no plain file.
-            passfile="/dev/null/none",
-            gssencmode="disable",
-            sslmode="disable",
-            options=f"-c statement_timeout={milliseconds} -c idle_session_timeout=0"
-            f" -c search_path={'pg_catalog' if in_system else search_path}",
-        )
+        return _connect(address, database, search_path, 0, secret)
+    except psycopg.OperationalError as error:
+        if any(words in str(error) for words in _REFUSED):
+            refused = f"the server refuses the user {address.user} in {database}: {_last_line(str(error))}"
+            raise AccessDenied(refused) from error
+        raise
+
+
+def _running(address: Address, database: str, search_path: str, milliseconds: int, secret: str) -> Connection:
+    security = address.security
+    try:
+        if address.socket is None and security.requires_tls:
+            tls.prove(address.host, address.port, security, ask_for_tls, _CONNECT_SECONDS)
+        return _connect(address, database, search_path, milliseconds, secret)
+    except tls.TlsRefusedError as error:
+        what = f"the server cannot be used: {error.what}"
+        raise EnvironmentLackingError(what, error.where or address.place, error.hint) from error
     except (psycopg.Error, OSError) as error:
-        refused = f"the server refuses the user {address.user} in {database or address.schema}: "
-        is_denied = isinstance(error, psycopg.OperationalError) and any(words in str(error) for words in _REFUSED)
-        if address.is_private:
-            if is_denied:
-                raise AccessDenied(refused + _last_line(str(error))) from error
-            raise
-        # libpq tells the error first, and then its own reading of it.
-        text = refused + _last_line(str(error)) if is_denied else str(error)
-        said = (text.strip().splitlines() or ["it said nothing"])[0].removeprefix("connection failed: ")
-        known = next((hint for words, hint in _HINTS.items() if words in text), None)
-        denied = _DENIED if is_denied or "password" in text else None
-        raise EnvironmentLackingError(
-            f"the server cannot be used: {said}",
-            address.place,
-            known or denied or "is it running, and is this its address, or the folder of its socket?",
-        ) from error
+        raise _refused(error, address, database) from error
+
+
+def _connect(address: Address, database: str, search_path: str, milliseconds: int, secret: str) -> Connection:
+    on_tcp = not address.is_private and address.socket is None
+    security = address.security if on_tcp else Security("disable")
+    return psycopg.connect(
+        # A name, or the folder of a socket.
+        host=address.socket or address.host,
+        port=address.port,
+        user=address.user,
+        password=secret,
+        dbname=database,
+        connect_timeout=_CONNECT_SECONDS,
+        autocommit=True,
+        application_name="bufferlab",
+        passfile=_NOWHERE,
+        gssencmode="disable",
+        sslmode=security.mode,
+        sslrootcert=security.root_cert or _NOWHERE,
+        sslcert=security.cert or _NOWHERE,
+        sslkey=security.key or _NOWHERE,
+        ssl_min_protocol_version="TLSv1.2",
+        channel_binding="prefer",
+        require_auth=_LOGINS,
+        options=f"-c statement_timeout={milliseconds} -c idle_session_timeout=0 -c search_path={search_path}",
+    )
+
+
+def _refused(error: Exception, address: Address, database: str) -> EnvironmentLackingError:
+    is_denied = isinstance(error, psycopg.OperationalError) and any(words in str(error) for words in _REFUSED)
+    # libpq tells the error first, and then its own reading of it.
+    text = str(error)
+    if "server requested a cleartext password" in text:
+        text = tls.CLEAR_TEXT_REFUSED
+    elif is_denied:
+        text = f"the server refuses the user {address.user} in {database}: {_last_line(text)}"
+    said = (text.strip().splitlines() or ["it said nothing"])[0].removeprefix("connection failed: ")
+    known = next((hint for words, hint in _HINTS.items() if words in text), None)
+    denied = _DENIED if is_denied or "password" in text else None
+    kind = DeniedError if "password authentication failed" in text or "no password supplied" in text else None
+    return (kind or EnvironmentLackingError)(
+        f"the server cannot be used: {said}",
+        address.place,
+        known or denied or "is it running, and is this its address, or the folder of its socket?",
+    )
+
+
+def ask_for_tls(line: sockets.socket) -> bool:
+    """Ask for TLS (SSLRequest); return whether the server has it. Raises OSError when it says something else."""
+    line.sendall(_SSL_REQUEST)
+    answer = line.recv(1)
+    if answer not in (b"S", b"N"):
+        raise ConnectionError("the server does not say whether it has TLS")
+    return answer == b"S"
 
 
 def greet(address: Address, seconds: float) -> None:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.servers.builds import Build, Flavour
-from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, AccessDenied, Address, Form, password
+from bufferlab.engines.servers.existing import passwords
+from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, AccessDenied, Address, Form
 from bufferlab.engines.servers.existing.changes import Settings
 from bufferlab.engines.servers.existing.facts import Facts
 from bufferlab.engines.servers.existing.mark import Mark
@@ -299,7 +300,7 @@ class Family(ABC):
 
     def target(self, address: Address) -> dict[str, Any]:
         """Return the address, account and schema for the core's connections; its job has them as `target`."""
-        return address.target(password(address, self.form), self.socket_of(address))
+        return address.target(passwords.find(address, self.form).text, self.socket_of(address))
 
     def socket_of(self, address: Address) -> str | None:
         """Return the path of the address's socket; None where it has none."""

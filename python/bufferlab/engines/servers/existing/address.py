@@ -1,35 +1,36 @@
-"""Parses the URL of a server that bufferlab did not start, and finds the password, which is never in the URL.
+"""Parses the URL of a server that bufferlab did not start. The password is never in it (passwords.py finds it).
 
-`mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/path`; `?password_file=/path` names a file in
-the format of the server's clients. A password in a URL would be in process lists, shell histories and results, so such
-a URL is refused.
+`mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/path`; `mysql://user@/schema` is the schema
+behind the usual socket of this host. A password in a URL would be in process lists, shell histories and results, so
+such a URL is refused.
 
 `?admin_user=name` names a second account, which changes settings and enters no schema of ours, so that the URL's user
-needs no rights beyond its schema; its password is found in the same two ways.
+needs no rights beyond its schema.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from bufferlab.engines.servers.existing import security
+from bufferlab.engines.servers.existing.security import LOGIN_WORDS, TLS_WORDS, Security
 from bufferlab.errors import EnvironmentLackingError
 
 PASSWORD = "BUFFERLAB_PASSWORD"
 """The environment variable that holds the password."""
-ADMIN_PASSWORD = "BUFFERLAB_ADMIN_PASSWORD"
-"""The environment variable that holds the password of the URL's `admin_user`."""
 STATEMENT_SECONDS = 120.0
 """The seconds that one of our statements that reads no tables may take; it may wait for locks, for 50 s by default."""
 ANSWER_SECONDS = 30.0
 """How long a server may take for what waits for nobody, a greeting or a ping: far beyond an overloaded one's."""
-_OPTIONS = ("socket", "password_file", "admin_user", "admin_password_file")
+_PLACES = ("socket", "password_file", "admin_user", "admin_password_file")
+_WORDS = (*_PLACES, *TLS_WORDS)
+"""The options of every family's URLs."""
+_NO_LOGIN_PATH = "login_path"
 
 
 class AccessDenied(Exception):
@@ -55,7 +56,8 @@ class Address:
     is_admin: bool = False
     """Whether `user` is the `admin_user` of the URL."""
     secret: str | None = field(default=None, repr=False)
-    """The password of a private server's account; None: the server runs already, and `password` finds it."""
+    """The password of a private server's account; None: the server runs already, and passwords.py finds it."""
+    security: Security = field(default_factory=Security)
 
     @property
     def is_private(self) -> bool:
@@ -72,12 +74,16 @@ class Address:
     @property
     def server(self) -> str:
         """The server alone, as messages name it."""
-        return self.socket or f"{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.socket or f"{host}:{self.port}"
 
     def target(self, secret: str, socket: str | None) -> dict[str, Any]:
-        """Return what the core needs to connect: a socket or a host with its port, and the account."""
+        """Return what the core needs to connect: a socket or a host with its port, the account, and its protection."""
         place = {"socket": socket} if socket else {"tcp": {"host": self.host, "port": self.port}}
-        return {"place": place, "user": self.user, "password": secret, "database": self.schema}
+        target = {"place": place, "user": self.user, "password": secret, "database": self.schema}
+        if not self.is_private and (socket is None or self.security != Security()):
+            target["security"] = self.security.job()
+        return target
 
     def at(self, schema: str) -> str:
         """Return the URL of another schema of the same server, as the same account."""
@@ -110,21 +116,41 @@ class Form:
     """The server's system schemas, which may not hold our data."""
     socket: str
     """An example of what `?socket=` names."""
-    password_in: Callable[[str, Address], str | None]
-    """The password for an address in the text of a password file; None when there is none."""
+    password_in: Callable[[Path, Address], tuple[str, Path] | None]
+    """The password for an address in a password file, and the file that has it; None when there is none.
+
+    Raises OSError and UnicodeDecodeError when the file cannot be read.
+    """
     password_example: str
+    usual_password: Callable[[Address], tuple[str, Path | str] | None]
+    """The password that the server's own clients would find, and the file that has it or words for another place."""
+    usual_sockets: tuple[str, ...] = ()
+    """The usual values of `?socket=`, the likeliest first."""
+    socket_file: str = "{}"
+    """The path of the socket itself, for such a value and the port."""
+    more_words: tuple[str, ...] = ()
+    """Further options of the family's URLs."""
 
     @property
     def example(self) -> str:
         """An example of a URL over TCP."""
         return f"{self.schemes[0]}://user@host:{self.port}/{self.schema}"
 
+    @property
+    def usual_socket(self) -> str | None:
+        """The usual socket, of those that there are; the likeliest where there is none. None: the family has none."""
+        there = (path for path in self.usual_sockets if Path(self.socket_file.format(path, self.port)).exists())
+        return next(there, self.usual_sockets[0] if self.usual_sockets else None)
+
 
 def url_pattern(*schemes: str) -> str:
     """Return the regular expression of a URL, for a knob. It allows no password, because results keep the URL."""
-    label, option = "[A-Za-z0-9_-]{1,63}", rf"(?:{'|'.join(_OPTIONS)})=[^\s&=\x00-\x1f\x7f-\x9f]+"
+    # `parse` names an unknown word; here it must be none of a password.
+    word = rf"(?:{'|'.join((*_WORDS, *LOGIN_WORDS))}|(?!\w*(?:pass|pw))\w{{1,40}})"
+    label, option = "[A-Za-z0-9_-]{1,63}", rf"{word}=[^\s&=\x00-\x1f\x7f-\x9f]+"
+    host = rf"(?:(?:{label}(?:\.{label}){{0,7}}|\[[0-9A-Fa-f:.]{{2,45}}\])(?::[0-9]{{1,5}})?)?"
     return (
-        rf"(?:{'|'.join(schemes)})://[^\s:/@?#\[\]\x00-\x1f\x7f-\x9f]{{1,64}}@{label}(?:\.{label}){{0,7}}(?::[0-9]{{1,5}})?"
+        rf"(?:{'|'.join(schemes)})://[^\s:/@?#\[\]\x00-\x1f\x7f-\x9f]{{1,64}}@{host}"
         rf"/[A-Za-z0-9_]+(?:\?{option}(?:&{option})*)?"
     )
 
@@ -151,16 +177,19 @@ def parse(url: str, form: Form) -> Address:
             "a password in a URL is seen in process lists, histories and results", shown, f"set {PASSWORD} instead"
         )
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    schema, unknown = parts.path.removeprefix("/"), sorted(options.keys() - set(_OPTIONS))
+    _refuse_unknown(options, form, shown)
+    schema = parts.path.removeprefix("/")
     try:
         port = form.port if parts.port is None else parts.port
     except ValueError:
         port = 0
+    socket, password_file, admin_user, admin_password_file = (options.get(name) for name in _PLACES)
+    if not parts.hostname and socket is None:
+        socket = form.usual_socket
     if (
         parts.scheme not in form.schemes
         or not parts.username
-        or not parts.hostname
-        or unknown
+        or not (parts.hostname or socket)
         or not port
         or "" in options.values()
     ):
@@ -172,32 +201,25 @@ def parse(url: str, form: Form) -> Address:
         raise EnvironmentLackingError(f"{schema} is the server's own {form.schema}", shown, "name one for bufferlab")
     if not re.fullmatch(url_pattern(*form.schemes), url):
         raise EnvironmentLackingError("this is not the URL of a server", shown, hint)
-    socket, password_file, admin_user, admin_password_file = (options.get(name) for name in _OPTIONS)
     if admin_password_file and not admin_user:
         raise EnvironmentLackingError("admin_password_file is of no use without admin_user", shown, hint)
-    return Address(
-        url, parts.username, parts.hostname, port, schema, socket, password_file, admin_user, admin_password_file
-    )
-
-
-def password(address: Address, form: Form) -> str:
-    """Return the password from the file that the URL names, else from the environment; "" when there is none.
-
-    Raise EnvironmentLackingError when the file cannot be read, has no password for this address, or others may read it.
-    """
-    if address.secret is not None:
-        return address.secret
-    if address.password_file is None:
-        return os.environ.get(ADMIN_PASSWORD if address.is_admin else PASSWORD, "")
-    path = Path(address.password_file)
     try:
-        if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise EnvironmentLackingError("others may read this password file", str(path), f"chmod 600 {path}")
-        found = form.password_in(path.read_text("utf-8"), address)
-    except (OSError, UnicodeDecodeError) as error:
-        raise EnvironmentLackingError(
-            f"the password file cannot be read: {getattr(error, 'strerror', None) or error}", str(path)
-        ) from error
-    if found is None:
-        raise EnvironmentLackingError("there is no password in this file", str(path), form.password_example)
-    return found
+        protection = security.parse(options)
+    except ValueError as error:
+        raise EnvironmentLackingError(str(error), shown, "docs/existing-server.md has the words for TLS") from error
+    return Address(
+        url, parts.username, parts.hostname or "localhost", port, schema, socket, password_file, admin_user,
+        admin_password_file, security=protection,
+    )  # fmt: skip
+
+
+def _refuse_unknown(options: Mapping[str, str], form: Form, shown: str) -> None:
+    """Raise EnvironmentLackingError for an option that the family's URLs do not have, with those that they have."""
+    known = (*_WORDS, *form.more_words)
+    if _NO_LOGIN_PATH in options:
+        what = f"login_path={options[_NO_LOGIN_PATH]}: bufferlab does not read .mylogin.cnf"
+        raise EnvironmentLackingError(what, shown, f"set {PASSWORD}, or name an option file by ?password_file=/path")
+    for word in options:
+        if word not in known:
+            what = f'the URLs of {form.schemes[0]} servers have no option "{word[:40]}"'
+            raise EnvironmentLackingError(what, shown, f"they have {', '.join(known)}")
