@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 
 from bufferlab.engines.behaviour import EngineFailure, ServerCheck, Wanted
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.existing import changes, whereabouts
+from bufferlab.engines.servers.existing import changes, passwords, whereabouts
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.facts import Facts
 from bufferlab.engines.servers.family import Family
@@ -43,6 +43,8 @@ def checks(family: Family, address: Address, found: Build, wanted: Wanted) -> It
     facts = family.look(address)
     yield ServerCheck("version", True, facts.version)
     yield _connection(address, facts)
+    source = passwords.find(address, family.form).source
+    yield ServerCheck("password", True, f"from {source}" if source else "none")
     yield from _between(facts)
     yield _writable(facts)
     yield from (ServerCheck("replication", False, said) for said in facts.roles)
