@@ -1,0 +1,171 @@
+"""Servers that answer a control connection of MySQL with what is refused, or never end. Rust's tests do so to the core."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+
+import pymysql
+import pytest
+
+from bufferlab.engines.innodb import control
+from bufferlab.engines.innodb.connection import FORM, connect
+from bufferlab.engines.servers.existing.address import parse
+from bufferlab.errors import EnvironmentLackingError
+
+SECRET = "a-secret-of-ours"
+_CAPABILITIES = 0x1 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x80000
+OK = b"\x00\x00\x00\x02\x00\x00\x00"
+
+
+def packet(number: int, body: bytes) -> bytes:
+    return len(body).to_bytes(3, "little") + bytes([number & 0xFF]) + body
+
+
+def greeting(plugin: bytes = b"mysql_native_password") -> bytes:
+    low, high = (_CAPABILITIES & 0xFFFF).to_bytes(2, "little"), (_CAPABILITIES >> 16).to_bytes(2, "little")
+    body = b"\x0a8.0.99\0" + b"\x01\0\0\0" + b"12345678\0" + low + b"\x21\x02\0" + high + b"\x15" + bytes(10)
+    return packet(0, body + b"123456789012\0" + plugin + b"\0")
+
+
+def read(line: socket.socket) -> bytes:
+    header = line.recv(4, socket.MSG_WAITALL)
+    return line.recv(int.from_bytes(header[:3], "little"), socket.MSG_WAITALL) if len(header) == 4 else b""
+
+
+def log_in(line: socket.socket) -> None:
+    line.sendall(greeting())
+    read(line)
+    line.sendall(packet(2, OK))
+
+
+@contextmanager
+def served(behave: Callable[[socket.socket], None], heard: list[bytes] | None = None) -> Iterator[str]:
+    """The URL of a server that does that with each connection; `heard` gets what it is sent afterwards."""
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                line, _ = listener.accept()
+                with line, suppress(OSError):
+                    line.settimeout(5)
+                    behave(line)
+                    while data := line.recv(1 << 16):
+                        if heard is not None:
+                            heard.append(data)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield f"mysql://me@127.0.0.1:{listener.getsockname()[1]}/lab?sslmode=prefer"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(10)
+
+
+@pytest.fixture(autouse=True)
+def _password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUFFERLAB_PASSWORD", SECRET)
+
+
+def said(url: str, seconds: float = 2.0) -> str:
+    with pytest.raises(EnvironmentLackingError) as caught:
+        connect(parse(url, FORM), seconds=seconds)
+    assert caught.value.hint
+    return caught.value.what
+
+
+def switch(plugin: bytes) -> Callable[[socket.socket], None]:
+    def behave(line: socket.socket) -> None:
+        line.sendall(greeting())
+        read(line)
+        line.sendall(packet(2, b"\xfe" + plugin + b"\0" + b"x" * 20 + b"\0"))
+
+    return behave
+
+
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        (b"mysql_clear_password", "the server asks for the password in clear text, which is refused"),
+        (b"dialog", "the server asks for the password in clear text, which is refused"),
+        (b"sha256_password", "the account logs in by 'sha256_password', which is not known here"),
+        (b"mysql_old_password", "which is not known here"),
+    ],
+)
+def test_a_server_that_wants_another_login_never_sees_the_password(plugin: bytes, words: str) -> None:
+    heard: list[bytes] = []
+    with served(switch(plugin), heard) as url:
+        assert words in said(url)
+    assert SECRET.encode() not in b"".join(heard)
+
+
+def test_a_server_that_names_such_a_login_at_once_never_sees_the_password() -> None:
+    heard: list[bytes] = []
+    for plugin in (b"mysql_clear_password", b"sha256_password", b"nobody-knows"):
+        with served(lambda line, plugin=plugin: line.sendall(greeting(plugin)), heard) as url:  # type: ignore[misc]
+            said(url, seconds=0.5)
+    assert SECRET.encode() not in b"".join(heard)
+
+
+def test_a_server_that_asks_for_a_file_of_this_host_gets_none() -> None:
+    heard: list[bytes] = []
+
+    def behave(line: socket.socket) -> None:
+        log_in(line)
+        while sent := read(line):
+            line.sendall(packet(1, b"\xfb/etc/passwd" if b"SELECT" in sent else OK))
+
+    with (
+        served(behave, heard) as url,
+        closing(connect(parse(url, FORM), seconds=2.0)) as connection,
+        pytest.raises(pymysql.OperationalError, match="asks for a file of this host"),
+    ):
+        control.rows(connection, "SELECT 1")
+    assert b"root:" not in b"".join(heard)
+
+
+def test_a_server_that_says_half_a_greeting_is_given_up_in_time() -> None:
+    began = time.monotonic()
+    with served(lambda line: line.sendall(greeting()[:9])) as url:
+        assert "did not finish the login" in said(url, seconds=0.5)
+    assert time.monotonic() - began < 5
+
+
+def test_a_server_that_sends_byte_by_byte_is_given_up_in_time() -> None:
+    def behave(line: socket.socket) -> None:
+        for byte in greeting():
+            line.sendall(bytes([byte]))
+            time.sleep(0.1)
+
+    began = time.monotonic()
+    with served(behave) as url:
+        assert "did not finish the login" in said(url, seconds=0.5)
+    assert time.monotonic() - began < 5
+
+
+def test_a_server_that_announces_more_than_any_answer_needs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bufferlab.engines.innodb.client.MOST_ANSWER_BYTES", 1 << 20)
+
+    def behave(line: socket.socket) -> None:
+        log_in(line)
+        while sent := read(line):
+            # Packets of 16 MiB, of which one is continued by the next without an end.
+            line.sendall(b"\xff\xff\xff\x01" + bytes(4096) if b"SELECT" in sent else packet(1, OK))
+
+    with (
+        served(behave) as url,
+        closing(connect(parse(url, FORM), seconds=2.0)) as connection,
+        pytest.raises(pymysql.OperationalError, match="is longer than"),
+    ):
+        control.rows(connection, "SELECT 1")
+
+
+def test_a_server_that_closes_or_talks_nonsense_is_a_sentence() -> None:
+    for behave in (lambda line: line.close(), lambda line: line.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")):
+        with served(behave) as url:
+            assert said(url, seconds=0.5)
