@@ -1,4 +1,4 @@
-"""Servers that answer a control connection of MySQL with what is refused, or never end. Rust's tests do so to the core."""
+"""Servers that answer a control connection of MySQL with what is refused, or never end. The core has such tests in Rust."""
 
 from __future__ import annotations
 
