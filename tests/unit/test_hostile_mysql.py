@@ -1,4 +1,4 @@
-"""Servers that answer a control connection of MySQL with what is refused, or never end. The core has such tests in Rust."""
+"""Servers that answer a control connection of MySQL with what is refused, or never end. The core has its own tests."""
 
 from __future__ import annotations
 
