@@ -1,31 +1,33 @@
 //! The hash of a server's certificate to which a login binds: `tls-server-end-point` (RFC 5929, section 4.1).
 
 use ring::digest::{self, SHA256, SHA384, SHA512};
+use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::der::oid::db::rfc5912::{
+    ECDSA_WITH_SHA_256, ECDSA_WITH_SHA_384, ECDSA_WITH_SHA_512, MD_5_WITH_RSA_ENCRYPTION, SHA_1_WITH_RSA_ENCRYPTION,
+    SHA_256_WITH_RSA_ENCRYPTION, SHA_384_WITH_RSA_ENCRYPTION, SHA_512_WITH_RSA_ENCRYPTION,
+};
 
 use super::der::Certificate;
 
-/// Object identifiers, as content, of signature algorithms that name their hash; RFC 5929 says SHA-256 for older hashes.
-const SIGNED_WITH: [(&[u8], &digest::Algorithm); 9] = [
-    // md5, sha1, sha256, sha384 and sha512 with RSA: 1.2.840.113549.1.1.
-    (b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x04", &SHA256),
-    (b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x05", &SHA256),
-    (b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b", &SHA256),
-    (b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0c", &SHA384),
-    (b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0d", &SHA512),
-    // ECDSA with sha1, sha256, sha384 and sha512: 1.2.840.10045.4.
-    (b"\x2a\x86\x48\xce\x3d\x04\x01", &SHA256),
-    (b"\x2a\x86\x48\xce\x3d\x04\x03\x02", &SHA256),
-    (b"\x2a\x86\x48\xce\x3d\x04\x03\x03", &SHA384),
-    (b"\x2a\x86\x48\xce\x3d\x04\x03\x04", &SHA512),
+/// Signature algorithms that name their hash; RFC 5929 says SHA-256 for older hashes.
+const SIGNED_WITH: [(ObjectIdentifier, &digest::Algorithm); 9] = [
+    (MD_5_WITH_RSA_ENCRYPTION, &SHA256),
+    (SHA_1_WITH_RSA_ENCRYPTION, &SHA256),
+    (SHA_256_WITH_RSA_ENCRYPTION, &SHA256),
+    (SHA_384_WITH_RSA_ENCRYPTION, &SHA384),
+    (SHA_512_WITH_RSA_ENCRYPTION, &SHA512),
+    // ecdsa-with-SHA1, which the crate does not name.
+    (ObjectIdentifier::new_unwrap("1.2.840.10045.4.1"), &SHA256),
+    (ECDSA_WITH_SHA_256, &SHA256),
+    (ECDSA_WITH_SHA_384, &SHA384),
+    (ECDSA_WITH_SHA_512, &SHA512),
 ];
 
 /// Returns the hash of a certificate; none for signatures without a hash of their own (Ed25519) or with parameters
 /// (RSASSA-PSS).
 pub(super) fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let algorithm = Certificate::parse(certificate)?.signature_algorithm;
-    let (&[_tag, length], rest) = algorithm.split_first_chunk::<2>()?;
-    let identifier = rest.get(..usize::from(length))?;
-    let (_, hash) = SIGNED_WITH.iter().find(|(known, _)| *known == identifier)?;
+    let (_, hash) = SIGNED_WITH.iter().find(|(known, _)| *known == algorithm)?;
     Some(digest::digest(hash, certificate).as_ref().to_vec())
 }
 

@@ -1,70 +1,33 @@
 //! Encrypts a password with a server's public RSA key: RSAES-OAEP with SHA-1 (RFC 8017, section 7.1.1), as MySQL's
 //! `caching_sha2_password` wants it (sql/auth/sha2_password.cc, `decrypt_RSA_private_key`; OpenSSL's default OAEP).
 
-use num_bigint::BigUint;
-use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA1_OUTPUT_LEN, digest};
-use ring::rand::{SecureRandom, SystemRandom};
+use rsa::PublicKey;
+use rsa::pkcs8::DecodePublicKey;
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::pki_types::pem::PemObject;
-
-use super::der::rsa_key;
-
-/// Sizes of keys that are used: MySQL makes 2048 bits; a longer key would only cost time.
-const KEY_BITS: std::ops::RangeInclusive<u64> = 1024..=16_384;
+use sha1::Sha1;
 
 /// A public key.
-pub(crate) struct RsaKey {
-    modulus: BigUint,
-    exponent: BigUint,
-}
+pub(crate) struct RsaKey(PublicKey);
 
 impl RsaKey {
-    /// Reads a key from its PEM text; none when it is no RSA key of a usual size.
+    /// Reads a key from its PEM text; none when it is no RSA key of 1024 to 8192 bits, the crate's limits.
     pub fn from_pem(pem: &[u8]) -> Option<Self> {
         let der = SubjectPublicKeyInfoDer::from_pem_slice(pem).ok()?;
-        let (modulus, exponent) = rsa_key(&der)?;
-        let (modulus, exponent) = (BigUint::from_bytes_be(modulus), BigUint::from_bytes_be(exponent));
-        // An even modulus is no product of two odd primes; an exponent of more than 64 bits is nobody's.
-        let is_usual = KEY_BITS.contains(&modulus.bits()) && modulus.bit(0) && (2..=64).contains(&exponent.bits());
-        is_usual.then_some(RsaKey { modulus, exponent })
+        PublicKey::from_public_key_der(&der).ok().map(RsaKey)
     }
 
     /// Encrypts a message; none when it is too long for the key.
     pub fn encrypt(&self, message: &[u8]) -> Option<Vec<u8>> {
-        let mut seed = [0; SHA1_OUTPUT_LEN];
-        SystemRandom::new().fill(&mut seed).ok()?;
-        let size = self.modulus.bits().div_ceil(8) as usize;
-        let block = encoded(message, &seed, size)?;
-        let cipher = BigUint::from_bytes_be(&block).modpow(&self.exponent, &self.modulus).to_bytes_be();
-        let mut whole = vec![0; size - cipher.len()];
-        whole.extend_from_slice(&cipher);
-        Some(whole)
-    }
-}
-
-/// Returns the encoded message of a size: zero, the masked seed, and the masked block of hash, padding and message.
-fn encoded(message: &[u8], seed: &[u8; SHA1_OUTPUT_LEN], size: usize) -> Option<Vec<u8>> {
-    let padding = size.checked_sub(message.len() + 2 * SHA1_OUTPUT_LEN + 2)?;
-    let mut block = digest(&SHA1_FOR_LEGACY_USE_ONLY, b"").as_ref().to_vec();
-    block.resize(block.len() + padding, 0);
-    block.push(1);
-    block.extend_from_slice(message);
-    mask(&mut block, seed);
-    let mut masked_seed = *seed;
-    mask(&mut masked_seed, &block);
-    Some([&[0], &masked_seed[..], &block].concat())
-}
-
-/// Combines bytes with the mask that MGF1 makes of a seed.
-fn mask(bytes: &mut [u8], seed: &[u8]) {
-    for (counter, part) in (0u32..).zip(bytes.chunks_mut(SHA1_OUTPUT_LEN)) {
-        let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[seed, &counter.to_be_bytes()].concat());
-        part.iter_mut().zip(hash.as_ref()).for_each(|(byte, mask)| *byte ^= mask);
+        self.0.oaep_encrypt::<Sha1>(message).ok()
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use rsa::traits::PublicKeyParts;
+    use rsa::{BoxedUint, PrivateKey};
+
     use super::*;
 
     /// A key that `openssl genrsa 1024` made.
@@ -87,22 +50,21 @@ dKHSb9jJFNg4mDJkWQIDAQAB
 
     /// Decrypts what was encrypted with [`PUBLIC_KEY`], as a server does.
     pub(crate) fn decrypted(cipher: &[u8]) -> Option<Vec<u8>> {
-        let key = RsaKey::from_pem(PUBLIC_KEY.as_bytes())?;
-        let exponent = BigUint::parse_bytes(PRIVATE_EXPONENT, 16)?;
-        let mut block = BigUint::from_bytes_be(cipher).modpow(&exponent, &key.modulus).to_bytes_be();
-        block.splice(0..0, vec![0; 128 - block.len()]);
-        let (seed, rest) = block[1..].split_at_mut(SHA1_OUTPUT_LEN);
-        mask(seed, rest);
-        mask(rest, seed);
-        let padded = rest.strip_prefix(digest(&SHA1_FOR_LEGACY_USE_ONLY, b"").as_ref())?;
-        let one = padded.iter().position(|&byte| byte != 0)?;
-        (padded[one] == 1).then(|| padded[one + 1..].to_vec())
+        let RsaKey(key) = RsaKey::from_pem(PUBLIC_KEY.as_bytes())?;
+        let exponent = BoxedUint::from_be_slice(&bytes(PRIVATE_EXPONENT), 1024).ok()?;
+        let key = PrivateKey::from_components(key.n().as_ref().clone(), key.e().clone(), exponent, Vec::new()).ok()?;
+        key.oaep_decrypt::<Sha1>(cipher).ok()
+    }
+
+    /// Returns the bytes of hexadecimal digits.
+    fn bytes(digits: &[u8]) -> Vec<u8> {
+        let digit = |&digit: &u8| char::from(digit).to_digit(16).expect("a digit") as u8;
+        digits.chunks(2).map(|pair| digit(&pair[0]) << 4 | digit(&pair[1])).collect()
     }
 
     #[test]
     fn what_openssl_encrypts_is_read_and_what_is_encrypted_here_too() {
-        let golden = BigUint::parse_bytes(FROM_OPENSSL, 16).expect("digits").to_bytes_be();
-        assert_eq!(decrypted(&golden).as_deref(), Some(&b"a golden message\0"[..]));
+        assert_eq!(decrypted(&bytes(FROM_OPENSSL)).as_deref(), Some(&b"a golden message\0"[..]));
         let key = RsaKey::from_pem(PUBLIC_KEY.as_bytes()).expect("a key");
         for message in [&b"a golden message\0"[..], b"", &[7; 86]] {
             let cipher = key.encrypt(message).expect("it fits");

@@ -99,7 +99,7 @@ impl Verifier {
             CertificateError::NotValidForNameContext { presented, .. } => {
                 let host = self.host.as_deref().unwrap_or_default();
                 let names: Vec<String> = presented.iter().filter_map(|name| plain_name(name)).collect();
-                let in_cn = |parts: Certificate<'_>| parts.common_names.iter().any(|cn| cn.eq_ignore_ascii_case(host));
+                let in_cn = |parts: Certificate| parts.common_names.iter().any(|cn| cn.eq_ignore_ascii_case(host));
                 if names.is_empty() && parts.is_some_and(in_cn) {
                     return Refusal::name_in_cn_alone(host);
                 }
