@@ -14,6 +14,7 @@ import pytest
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.servers.existing.address import parse
+from bufferlab.engines.servers.existing.tls import PASSWORD_REFUSED
 from bufferlab.errors import EnvironmentLackingError
 
 SECRET = "a-secret-of-ours"
@@ -169,3 +170,27 @@ def test_a_server_that_closes_or_talks_nonsense_is_a_sentence() -> None:
     for behave in (lambda line: line.close(), lambda line: line.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")):
         with served(behave) as url:
             assert said(url, seconds=0.5)
+
+
+def test_a_full_login_without_proof_sends_nothing_to_another_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Elsewhere:
+        is_loopback = False
+
+    def behave(line: socket.socket) -> None:
+        line.sendall(greeting(b"caching_sha2_password"))
+        read(line)
+        line.sendall(packet(2, b"\x01\x04"))
+
+    monkeypatch.setattr("bufferlab.engines.innodb.client.ipaddress.ip_address", lambda text: Elsewhere())
+    heard: list[bytes] = []
+    with served(behave, heard) as url:
+        assert PASSWORD_REFUSED in said(url)
+    # Neither the password nor a request for the server's key.
+    assert heard == []
+
+
+def test_a_server_without_tls_is_refused_before_the_account_is_named() -> None:
+    heard: list[bytes] = []
+    with served(lambda line: line.sendall(greeting()), heard) as url:
+        assert "the server does not offer TLS, and sslmode=require" in said(url.replace("prefer", "require"))
+    assert heard == []
