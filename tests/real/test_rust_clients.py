@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,6 +15,7 @@ import pytest
 from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers import user as server_user
 from support import existing, innodb, postgres
+from support.certificates import Authority
 from support.core import ROOT
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -58,22 +58,11 @@ def test_the_client_of_postgresql_passes_its_tests_on_a_server(name: str) -> Non
 
 def certificate(place: Path) -> tuple[Path, Path, Path]:
     """Make an authority and a certificate for localhost. Return the files of the authority, certificate and key."""
-    if shutil.which("openssl") is None:
-        pytest.skip("NOT TESTED: there is no openssl to make certificates with")
     place.mkdir(mode=0o755)
-    root, cert, key = (place / name for name in ("root.pem", "cert.pem", "key.pem"))
-    new = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    openssl([*new, "-subj", "/CN=authority", "-keyout", str(place / "root.key"), "-out", str(root)])
-    names = ["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"]
-    signed = ["-CA", str(root), "-CAkey", str(place / "root.key")]
-    openssl([*new, "-subj", "/CN=server", *names, *signed, "-keyout", str(key), "-out", str(cert)])
+    authority = Authority(place, "root")
+    cert, key = authority.server("server")
     server_user.give(key, server_user.server_user())
-    return root, cert, key
-
-
-def openssl(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    return authority.file, cert, key
 
 
 @pytest.mark.parametrize(

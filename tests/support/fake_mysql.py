@@ -79,8 +79,8 @@ class FakeMysql:
                 thread.join()
 
     def disconnect(self) -> None:
-        """Close every connection."""
-        for line in self._lines:
+        """Close every connection that there is now: whoever lost one may be back before the last is closed."""
+        for line in list(self._lines):
             with suppress(OSError):
                 line.shutdown(socket.SHUT_RDWR)
 

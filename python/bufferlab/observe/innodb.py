@@ -69,7 +69,7 @@ SELECT SUM(s.{column}) AS value FROM performance_schema.{table} AS s JOIN perfor
 USING (THREAD_ID) WHERE t.PROCESSLIST_ID = CONNECTION_ID()"""
 _PS_PER_MS = 10**9
 _NO_PERFORMANCE_SCHEMA = (
-    "performance_schema is off; `performance_schema = ON` below [mysqld] in the server's option file, and a restart, "
+    "performance_schema is off; performance_schema = ON below [mysqld] in the server's option file, and a restart, "
     "would let it"
 )
 _TIMERS_OFF = (
