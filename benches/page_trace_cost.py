@@ -1,9 +1,10 @@
 """What a page trace costs: runs of as many transactions with it and without it in turn, with intervals.
 
     PYTHONPATH=python .venv/bin/python benches/page_trace_cost.py [--server mysql-5.7 mysql-8.0 postgres-17] [--pairs 8]
-        [--transactions 8000] [--state FILE]
+        [--transactions 8000] [--pool 60%] [--state FILE]
 
-TPC-C with one warehouse in a pool of 60 % of the database, where few gets read and the recorder's share is largest.
+TPC-C with one warehouse. In a pool of 60 % of the database few gets read, and the recorder's share is largest. In a
+pool of 20 % nearly all requests of the device are the server's, and their ratios scatter least.
 Without `--server`, SQLite: processor time is that of the driver's thread in the window, in which SQLite, its pool and
 the recorder run. Of a server it is that of the server's processes, eight connections together; the recorder's thread
 stands beside it. Servers take turns too, pair by pair. A trace that is not good ends the benchmark. All else must
@@ -59,6 +60,7 @@ class Turn:
     transactions: int
     pair: int
     traced: bool
+    pool: str = "60%"
 
 
 def main() -> None:
@@ -68,6 +70,7 @@ def main() -> None:
     parser.add_argument("--probe", default="page-trace")
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--transactions", type=int, default=8000)
+    parser.add_argument("--pool", default="60%")
     parser.add_argument("--state", type=Path)
     arguments = parser.parse_args()
     done = read(arguments.state)
@@ -88,7 +91,7 @@ def turns(arguments: argparse.Namespace) -> Iterator[Turn]:
     for pair in range(arguments.pairs):
         for server in arguments.server:
             for traced in (False, True) if pair % 2 else (True, False):
-                yield Turn(server, arguments.probe, arguments.transactions, pair, traced)
+                yield Turn(server, arguments.probe, arguments.transactions, pair, traced, arguments.pool)
 
 
 def read(state: Path | None) -> dict[Turn, Done]:
@@ -138,7 +141,7 @@ def run(turn: Turn) -> Done:
         if turn.server != _SQLITE:
             what = ["buffer-size", "--engine", turn.server.split("-")[0], "--set", f"server={turn.server}",
                     "--warehouses", "1"]  # fmt: skip
-        command = [sys.executable, "-m", "bufferlab", "run", *what, "--quick", "--sweep", "pool_size=60%",
+        command = [sys.executable, "-m", "bufferlab", "run", *what, "--quick", "--sweep", f"pool_size={turn.pool}",
                    "--repetitions", "1", "--transactions", str(turn.transactions), "--out", out, *more]  # fmt: skip
         subprocess.run(command, check=True, capture_output=True)
         (folder,) = (path.parent for path in Path(out).glob("*/plan.json"))
