@@ -1,0 +1,225 @@
+"""Advice for servers that run is set beside what other pools were measured to read. Called by advice-cells.
+
+Of each load: a server runs at 20 % of its database, `bufferlab advise` looks at it meanwhile, once in each tier; then
+half and double of that pool are measured. The advice is asked and kept before the truth is. A load's unit is its
+transaction, and reads a second are divided by the transactions a second that the advice counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from prediction_cells import minutes_since, run, sweep_folder
+
+from bufferlab.registry import open_sweep
+
+TIERS = ("misses", "full")
+SIZES = {"half": 0.5, "double": 2.0}
+"""By name, the sizes asked about, of the present one."""
+PRESENT, POINTS = "pool_size=20%", "pool_size=10%,40%"
+WITHIN = "90s"
+WINDOW = "300s"
+"""Of the run beside which the server is looked at; the advice ends it."""
+LEAST_READS = 0.1
+"""Reads a transaction: an error, or a change, below that counts for none."""
+LARGEST = 0.12
+"""The error of one cell that is called large."""
+_TPCC = ("tools/prediction-cells.toml", "--set", "warehouses=2")
+_HOT = ("tools/advice-cells-hot-rows.toml",)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A load on a server."""
+
+    name: str
+    load: tuple[str, ...]
+    engine: str
+    server: str
+    transactions: int
+    """Of each measured run."""
+    rate: int
+    """Transactions a second while the server is looked at: production leaves processors free."""
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """What `bufferlab run` is asked, without the points."""
+        return (*self.load, "--engine", self.engine, "--server", self.server, "--connections", "8", "--no-page-trace")
+
+
+def _loads(engine: str, server: str) -> tuple[Cell, Cell]:
+    tpcc = Cell(f"{server}-tpcc", _TPCC, engine, server, 6000, 100)
+    return tpcc, Cell(f"{server}-hot-rows", _HOT, engine, server, 60_000, 2000)
+
+
+CELLS = (*_loads("mysql", "mysql-5.7"), *_loads("postgres", "postgres-17"))
+OTHERS = (*_loads("mariadb", "mariadb-11.4"), *_loads("mysql", "mysql-9"))
+
+
+def advised(folder: Path, cell: Cell) -> bool:
+    """Look at the server while it runs at the present size; return whether both tiers have answered."""
+    wanted = [tier for tier in TIERS if not (folder / f"{cell.name}-{tier}.json").exists()]
+    if not wanted:
+        return True
+    with running(folder, cell) as (url, password):
+        for tier in wanted:
+            asked = ["advise", url, "--within", WITHIN, "--sizes", "50%,200%", "--tier", tier, "--yes", "--json"]
+            environment = {**os.environ, "BUFFERLAB_PASSWORD": password}
+            told = subprocess.run(["./bufferlab", *asked], capture_output=True, text=True, env=environment, check=False)
+            (folder / f"{cell.name}-{tier}.log").write_text(told.stderr)
+            if told.returncode in (0, 1) and told.stdout:
+                (folder / f"{cell.name}-{tier}.json").write_text(told.stdout)
+    return all((folder / f"{cell.name}-{tier}.json").exists() for tier in TIERS)
+
+
+@contextmanager
+def running(folder: Path, cell: Cell) -> Iterator[tuple[str, str]]:
+    """Context manager for a private server in the window of a run; yields its URL and our password there."""
+    with tempfile.TemporaryDirectory(prefix="advice-", dir="/var/tmp") as home:
+        Path(home).chmod(0o711)
+        asked = ("./bufferlab", "run", *cell.asked, "--sweep", PRESENT, "--set", f"rate={cell.rate}", "--repetitions", "1", "--duration", WINDOW,
+                 "--data-dir", home, "--out", f"{home}/out")  # fmt: skip
+        with (folder / f"{cell.name}-run.log").open("w") as log:
+            process = subprocess.Popen(asked, stdout=log, stderr=log)
+            try:
+                yield until_measured(process, Path(home), folder / f"{cell.name}-run.log", cell)
+            finally:
+                process.terminate()
+                process.wait()
+
+
+def until_measured(process: subprocess.Popen[bytes], home: Path, log: Path, cell: Cell) -> tuple[str, str]:
+    """Wait until a run measures; return the URL of its server, and our password there. Raise SystemExit if it fails."""
+    while "measuring" not in log.read_text():
+        if process.poll() is not None:
+            raise SystemExit(f"{cell.name}: the run ended before it measured, see {log}")
+        time.sleep(0.5)
+    (socket,) = (path for path in home.rglob("*") if not path.is_symlink() and stat.S_ISSOCK(path.stat().st_mode))
+    (identity,) = home.rglob("auth.json")
+    told = json.loads(identity.read_text())
+    scheme, where = ("postgres", socket.parent) if cell.engine == "postgres" else ("mysql", socket)
+    return f"{scheme}://{told['user']}@localhost/bufferlab?socket={where}", told["password"]
+
+
+def measured(folder: Path, cell: Cell) -> dict[str, list[float]]:
+    """Return the reads a transaction of each measured run, by the name of its size."""
+    sweep = sweep_folder(folder / cell.name)
+    assert sweep is not None
+    reads: dict[str, list[float]] = {}
+    for record in open_sweep(sweep).runs():
+        if record.run.measured is None:
+            continue
+        samples = record.samples()
+        edges = samples.filter((samples["metric"] == "pages_read") & (samples["phase"] == "measure"))
+        start, end = (edges.filter(edges["edge"] == edge)["count"][0] for edge in ("start", "end"))
+        asked = str(record.run.asked["pool_size"])
+        reads.setdefault(asked, []).append((end - start) / record.run.measured.transactions)
+    return reads
+
+
+def rows(folder: Path, cells: Sequence[Cell]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each load, tier and size of which both are known."""
+    for cell in cells:
+        if not (folder / f"{cell.name}.done").exists():
+            continue
+        truth = sorted(measured(folder, cell).items(), key=lambda of_size: -fmean(of_size[1]))
+        for tier in TIERS:
+            file = folder / f"{cell.name}-{tier}.json"
+            if not file.exists():
+                continue
+            told = json.loads(file.read_text())
+            units_per_s = told["counted"]["units"] / told["counted"]["seconds"] if told["counted"]["seconds"] else 0.0
+            present = told["present"]["pool_size_bytes"]
+            for name, ratio in SIZES.items():
+                near = (one for one in told["sizes"] if abs(one["pool_size_bytes"] / present - ratio) < 0.02)
+                size = next(near, None)
+                per = {key: size[key] / units_per_s if size and size[key] is not None and units_per_s else None
+                       for key in ("reads_per_s", "low", "high")}  # fmt: skip
+                runs = truth[0 if ratio < 1 else -1][1]
+                own = told["counted"]["reads"] / told["counted"]["units"] if told["counted"]["units"] else None
+                why = (size or {}).get("cannot_say") or {}
+                yield {"load": cell.name, "tier": tier, "size": name, "own": own, "truth": fmean(runs), "n": len(runs),
+                       "told": per["reads_per_s"], "low": per["low"], "high": per["high"],
+                       "by": (size or {}).get("tier"), "cannot_say": why.get("why")}  # fmt: skip
+
+
+def table(found: Sequence[dict[str, Any]]) -> str:
+    """Return the rows as Markdown, and what they come to."""
+    lines = ["| load | asked tier | pool | reads now | measured (n) | told | bounds | error | by |", "|---" * 9 + "|"]
+    for row in found:
+        told = "cannot say" if row["told"] is None else f"{row['told']:.3f}"
+        bounds = "-" if row["high"] is None else f"{row['low'] or 0:.3f}-{row['high']:.3f}"
+        error = "-" if row["told"] is None else f"{row['told'] / row['truth'] - 1:+.1%}" if row["truth"] else "-"
+        own = "-" if row["own"] is None else f"{row['own']:.3f}"
+        cells = (row["load"], row["tier"], row["size"], own, f"{row['truth']:.3f} ({row['n']})", told, bounds, error,
+                 row["by"] or "-")  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += [f"{row['load']} {row['tier']} {row['size']}: {row['cannot_say']}" for row in found if row["cannot_say"]]
+    return "\n".join((*lines, *summary(found)))
+
+
+def summary(found: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield a sentence for each tier: what it answers, its errors, and how often its bounds hold the truth."""
+    for tier in ("full", "misses"):
+        cells = [row for row in found if row["tier"] == tier and (tier == "full" or row["size"] == "double")]
+        told = [row for row in cells if row["told"] is not None]
+        if not told:
+            yield f"{tier}: answers none of {len(cells)}"
+            continue
+        errors = [abs(row["told"] / row["truth"] - 1) for row in told if row["truth"]]
+        large = [row for row in told if abs(row["told"] - row["truth"]) > max(LEAST_READS, LARGEST * row["truth"])]
+        signs = sum(_wrong_sign(row) for row in told)
+        held = sum(row["low"] <= row["truth"] <= row["high"] for row in told)
+        wide = median((row["high"] - row["low"]) / 2 / row["told"] for row in told if row["told"])
+        yield (
+            f"{tier}: answers {len(told)} of {len(cells)}; mean error {fmean(errors):.1%}, largest {max(errors):.1%},"
+            f" {len(large)} above {LARGEST:.0%} and {LEAST_READS} reads; {signs} with the wrong sign;"
+            f" bounds hold {held}, median half-width {wide:.0%}"
+        )
+
+
+def _wrong_sign(row: dict[str, Any]) -> bool:
+    """Return whether reads were told to fall where they clearly rise, or to rise where they fall."""
+    change, told = row["truth"] - row["own"], row["told"] - row["own"]
+    return bool(abs(change) > max(LEAST_READS, 0.1 * row["own"]) and change * told <= 0)
+
+
+def main() -> int:
+    """Do what the arguments ask; return 1 when something could not be done."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--all", action="store_true", help="also the servers that take longer")
+    parser.add_argument("--only", default="", help="names of loads, with commas between them")
+    given = parser.parse_args()
+    every = (*CELLS, *OTHERS)
+    names = given.only.split(",") if given.only else [cell.name for cell in (every if given.all else CELLS)]
+    if unknown := {*names} - {cell.name for cell in every}:
+        parser.error(f"no loads are named {', '.join(sorted(unknown))}")
+    given.folder.mkdir(parents=True, exist_ok=True)
+    wanted, started, failed = [cell for cell in every if cell.name in names], time.monotonic(), []
+    for cell in wanted:
+        size = ("--transactions", str(cell.transactions), "--repetitions", "2", "--sweep", POINTS)
+        if not (advised(given.folder, cell) and run(given.folder, cell.name, (*cell.asked, *size))):
+            failed.append(cell.name)
+    print(table(list(rows(given.folder, wanted))))
+    print(f"all after {minutes_since(started)}")
+    for name in failed:
+        print(f"not done: {name}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
