@@ -90,8 +90,8 @@ def running(folder: Path, cell: Cell) -> Iterator[tuple[str, str]]:
     """Context manager for a private server in the window of a run; yields its URL and our password there."""
     with tempfile.TemporaryDirectory(prefix="advice-", dir="/var/tmp") as home:
         Path(home).chmod(0o711)
-        asked = ("./bufferlab", "run", *cell.asked, "--sweep", PRESENT, "--set", f"rate={cell.rate}", "--repetitions", "1", "--duration", WINDOW,
-                 "--data-dir", home, "--out", f"{home}/out")  # fmt: skip
+        one = ("--sweep", PRESENT, "--set", f"rate={cell.rate}", "--repetitions", "1", "--duration", WINDOW)
+        asked = ("./bufferlab", "run", *cell.asked, *one, "--data-dir", home, "--out", f"{home}/out")
         with (folder / f"{cell.name}-run.log").open("w") as log:
             process = subprocess.Popen(asked, stdout=log, stderr=log)
             try:
