@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bufferlab.advise import cost, doubts, memory, report, sentence, tiers
+from bufferlab.advise import cost, doubts, look, memory, report, sentence, tiers
 from bufferlab.advise.cost import Second
 from bufferlab.advise.look import Advice
 from bufferlab.advise.recorded import Estimate
@@ -18,6 +20,7 @@ from bufferlab.observe.confounds import Confound
 from bufferlab.observe.window import Event, Row
 from bufferlab.report import terminal
 from bufferlab.report.csv_files import table_csv
+from bufferlab.report.figures.svg import draw
 from bufferlab.units import MIB
 from support import fake_mysql
 from support.advised import Bench, asked, bench
@@ -25,6 +28,11 @@ from support.fake_mysql import FakeMysql
 from support.json_documents import Advised
 
 PRESENT = 64 * MIB
+
+
+@pytest.fixture(autouse=True)
+def without_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(fake_mysql.GROWTH, "Innodb_buffer_pool_read_ahead", 0)
 
 
 @pytest.fixture
@@ -155,8 +163,6 @@ def test_an_idle_server_is_not_attached_to(at: Bench, monkeypatch: pytest.Monkey
 
 
 def test_a_server_elsewhere_is_refused_with_the_way_to_look(at: Bench) -> None:
-    from bufferlab.advise import look
-
     with pytest.raises(EnvironmentLackingError, match="nothing can be attached") as refused:
         look.prepare(at.session, asked(), at.tracing, at.clock, at.clock.sleep)
     assert refused.value.hint == "run it as root on the server's own host"
@@ -196,7 +202,10 @@ def seen_with(advice: Advice, made: list[Row], *found: Confound, events: tuple[E
 def test_each_rule_refuses_what_it_is_for_and_nothing_else(advice: Advice) -> None:
     steady = rows(20)
     assert seen_with(advice, steady) == []
-    assert seen_with(advice, steady, Confound("maintenance", "autovacuum runs"), Confound("replication", "a replica")) == []
+    assert (
+        seen_with(advice, steady, Confound("maintenance", "autovacuum runs"), Confound("replication", "a replica"))
+        == []
+    )
     high = [replace(row, levels={**row.levels, "dirty_pages": 80.0}) for row in steady]
     behind = [replace(row, levels={**row.levels, "history_list_length": 1001.0}) for row in steady]
     growing = [replace(row, levels={**row.levels, "history_list_length": row.t_s}) for row in steady]
@@ -253,9 +262,6 @@ def test_the_cost_is_the_difference_a_get_in_processors() -> None:
 
 
 def test_the_time_of_a_server_is_that_of_all_its_threads() -> None:
-    import os
-    import threading
-
     reader = cost.Processors(os.getpid())
     go = threading.Event()
     thread = threading.Thread(target=lambda: (sum(range(3_000_000)), go.wait()))
@@ -353,7 +359,9 @@ def test_all_views_tell_the_same_numbers(advice: Advice) -> None:
     assert document.answer == found.answer
     assert [one.pool_size_bytes for one in document.sizes] == [one.pool_size_bytes for one in advice.estimates]
     assert document.present.pool_pages == 4096
-    heads, *lines = (line for line in table_csv(report.sizes_table(advice)).splitlines() if line[0] != "#")
+    heads, *lines = (
+        line for line in table_csv(report.sizes_table(advice, with_reasons=True)).splitlines() if line[0] != "#"
+    )
     assert heads.startswith("Pool,Of the present,Reads a second,From,To")
     assert len(lines) == len(advice.estimates)
     shown = terminal.text(found)
@@ -364,9 +372,9 @@ def test_all_views_tell_the_same_numbers(advice: Advice) -> None:
 
 @pytest.mark.figures
 def test_the_figure_shades_the_bounds_and_marks_the_present_size(advice: Advice) -> None:
-    from bufferlab.report.figures.svg import draw
-
-    figure = report.as_report(advised(advice, told(128, 80), told(256, 3), told(32, 900, "full"), room_mib=100)).headline
+    figure = report.as_report(
+        advised(advice, told(128, 80), told(256, 3), told(32, 900, "full"), room_mib=100)
+    ).headline
     assert figure
     drawn = draw(figure)
     for words in ("now: 64 MiB", "memory there is: 164 MiB"):

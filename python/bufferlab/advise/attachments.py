@@ -23,8 +23,8 @@ from bufferlab.observe.window import Event, Row, Window
 
 _PATIENCE_S = 3.0
 """A stage ends that much later at most when no sample comes."""
-_OF_DISK = 4
-"""The recorder may take the free space of its disk divided by this."""
+_OF_DISK, _MOST_BYTES = 4, 1 << 30
+"""The recorder may take the free space of its disk divided by this, and no more bytes than that."""
 _UNEVEN_S = 0.3
 """A row whose seconds differ by more from the time since the last one does not tell of its processor time."""
 
@@ -180,7 +180,8 @@ class Attachments:
         self._due_s = now_s + stage.seconds
         if stage.tier is None:
             return
-        spool, limit_bytes = self._spool / f"{self._place}", shutil.disk_usage(self._spool).free // _OF_DISK
+        spool = self._spool / f"{self._place}"
+        limit_bytes = min(_MOST_BYTES, shutil.disk_usage(self._spool).free // _OF_DISK)
         try:
             self._trace = self._tracing.attach(
                 self._plans[stage.tier], spool, events_per_s_max=self._limit, limit_bytes=limit_bytes

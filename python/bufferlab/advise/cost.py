@@ -48,7 +48,7 @@ class Cost:
     foretold_cores: float
     """By the rates that were seen before anything was attached."""
     by_events_cores: float
-    """The events that came, at EVENT_S each."""
+    """The stops that came, at EVENT_S each."""
     server_cores: float | None
     """What the server's threads used more a get than in the seconds without; None with too few seconds of either."""
     low: float | None

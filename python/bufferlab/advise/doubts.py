@@ -29,7 +29,11 @@ MOST_HISTORY_GROWTH = 0.05
 """Growth of that history as a share of the window's transactions, from which on purge does not keep up (`predict`)."""
 _BROKEN = {"restart": "the server was restarted", "failover": "another server answered (a failover)"}
 _LATER = "ask again when it is over"
-_STRANGERS = {"backup": "a backup ran", "definition": "a table was changed or built", "pool_load": "the pool was being loaded"}  # fmt: skip
+_STRANGERS = {
+    "backup": "a backup ran",
+    "definition": "a table was changed or built",
+    "pool_load": "the pool was being loaded",
+}
 
 
 def doubts(seen: Seen, *, is_away: bool = False) -> tuple[NotTold, ...]:

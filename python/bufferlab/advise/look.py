@@ -35,9 +35,7 @@ _SLACK_S = 30.0
 _SHARES = (0.5, 0.75, 1.5, 2.0, 4.0)
 """The sizes that are judged where none are named, as shares of the present one."""
 
-Answer = Callable[
-    [Sequence[Recorded], PoolFacts, Counted, Sequence[int], Sequence[int] | None], tuple[Estimate, ...]
-]
+Answer = Callable[[Sequence[Recorded], PoolFacts, Counted, Sequence[int], Sequence[int] | None], tuple[Estimate, ...]]
 
 
 @dataclass(frozen=True)
@@ -198,9 +196,7 @@ def _first_look(
     return window.rows
 
 
-def _advice(
-    ready: Ready, seen: Seen, attachments: Attachments, sizes: Sequence[int], answer: Answer
-) -> Advice:
+def _advice(ready: Ready, seen: Seen, attachments: Attachments, sizes: Sequence[int], answer: Answer) -> Advice:
     attached = tuple(attachments.attached)
     rows = [row for one in attached for row in one.rows] or seen.window.rows
     pool, counted = pool_facts.pool_facts(seen.facts, ready.manager, ready.settings, rows), count(rows)
@@ -212,7 +208,9 @@ def _advice(
     recorded = [one.recorded for one in attached if one.rows]
     if found or not recorded:
         why = found[0] if found else _unrecorded(attachments)
-        estimates: tuple[Estimate, ...] = tuple(Estimate(size, None, None, None, ready.asked.tier, why) for size in others)
+        estimates: tuple[Estimate, ...] = tuple(
+            Estimate(size, None, None, None, ready.asked.tier, why) for size in others
+        )
     else:
         told = answer(recorded, pool, counted, others, None)
         refused = pool_facts.presumed(ready.manager, ready.settings)

@@ -60,7 +60,9 @@ def presumed(manager: BufferManager | None, settings: Mapping[str, int | str]) -
     if manager is None:
         return NotTold("there is no model of this server")
     for one in presumed_otherwise(manager.presumes, settings.get):
-        return NotTold(one.sentence.replace("the run had", "the server has"), "larger sizes need no model: --tier misses")
+        return NotTold(
+            one.sentence.replace("the run had", "the server has"), "larger sizes need no model: --tier misses"
+        )
     return None
 
 

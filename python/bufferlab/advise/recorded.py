@@ -11,6 +11,7 @@ from bufferlab.engines.servers.questions import NotTold
 
 __all__ = ["Counted", "Estimate", "PoolFacts", "Recorded", "Tier"]
 
+
 @dataclass(frozen=True)
 class PoolFacts:
     """The pool as the server tells it."""

@@ -64,13 +64,17 @@ def cost(one: Cost) -> str:
     )
 
 
-def sizes_table(advice: Advice) -> Table:
-    """Return a row for each size: reads with their bounds, the time of reading, and why a size is not judged."""
+def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
+    """Return a row for each size: its reads with their bounds, and the time of reading; then why one is not judged."""
     asked = "Reads asked of the system a second" if sentence.is_postgres(advice) else "Reads a second"
-    heads = ("Pool", "Of the present", asked, "From", "To", "Change a second", "ms of reading a second", "Tier", "Why not")
+    heads = ("Pool", "Of the present", asked, "From", "To", "Change", "ms of reading a second", "Tier")
+    rows = [Row(_cells(one, advice), _mark(one, advice)) for one in advice.estimates]
+    if with_reasons:
+        heads = (*heads, "Why not")
+        whys = [sentence.reason(one.cannot_say) if one.cannot_say else "" for one in advice.estimates]
+        rows = [Row((*row.cells, why), row.mark) for row, why in zip(rows, whys, strict=True)]
     columns = tuple(Column(head, numeric=head not in ("Tier", "Why not")) for head in heads)
-    rows = tuple(Row(_cells(one, advice), _mark(one, advice)) for one in advice.estimates)
-    return Table("sizes", "Sizes of the pool", columns, rows, sentence.answer(advice), brief=heads)
+    return Table("sizes", "Sizes of the pool", columns, tuple(rows), sentence.answer(advice), brief=heads)
 
 
 def as_json(advice: Advice, *, interrupted: bool) -> dict[str, Any]:
@@ -123,19 +127,25 @@ def _attached(one: Attached) -> dict[str, Any]:
 
 
 def _cells(one: Estimate, advice: Advice) -> tuple[str, ...]:
-    present = advice.present.reads_per_s
-    change = None if one.reads_per_s is None or present is None else one.reads_per_s - present
     return (
         format_bytes(one.pool_size_bytes),
         format_percent(one.pool_size_bytes / advice.present_bytes),
         words.number(one.reads_per_s),
         words.number(one.low),
         words.number(one.high),
-        words.NOTHING if change is None or one.tier == "counted" else f"{'+' if change > 0 else ''}{words.number(change)}",
+        _change(one, advice),
         words.number(_read_ms(one.reads_per_s, advice)),
         one.tier if one.cannot_say is None else _CANNOT,
-        sentence.reason(one.cannot_say) if one.cannot_say else "",
     )
+
+
+def _change(one: Estimate, advice: Advice) -> str:
+    """Return how many reads a second more or fewer a size has than the present one."""
+    present = advice.present.reads_per_s
+    if one.reads_per_s is None or present is None or one.pool_size_bytes == advice.present_bytes:
+        return words.NOTHING
+    change = one.reads_per_s - present
+    return f"{'+' if change > 0 else ''}{words.number(change)}"
 
 
 def _mark(one: Estimate, advice: Advice) -> Any:
@@ -159,9 +169,9 @@ def _figure(advice: Advice) -> Figure | None:
     if room is not None and room <= largest:
         marks.append(Mark(float(room), f"memory there is: {format_bytes(room)}", 1, dashed=True))
     asked = " asked of the system" if sentence.is_postgres(advice) else ""
-    shaded = [(dot.x, low, high) for dot in dots for low, high in [(dot.ci_low, dot.ci_high)] if low is not None and high is not None]
-    shaded.append((float(advice.present_bytes), *(2 * (advice.present.reads_per_s or 0.0,))))
-    xs, lows, highs = zip(*sorted(shaded), strict=True)
+    # Without bounds, as at the present size, the band is as thin as the line.
+    lows = tuple(dot.mean if dot.ci_low is None else dot.ci_low for dot in dots)
+    highs = tuple(dot.mean if dot.ci_high is None else dot.ci_high for dot in dots)
     plot = PointsPlot(
         x_label="Buffer pool",
         y_label=f"Reads{asked} a second",
@@ -170,7 +180,7 @@ def _figure(advice: Advice) -> Figure | None:
         y_is_log=False,
         x_in_bytes=True,
         marks=tuple(marks),
-        bands=(Band(xs, lows, highs, 0),),
+        bands=(Band(tuple(dot.x for dot in dots), lows, highs, 0),),
     )
     caption = "Shaded: bounds of 95 %. The present size was counted, not estimated."
     alt = f"A line over sizes of the pool. {sentence.answer(advice)}"
@@ -179,7 +189,6 @@ def _figure(advice: Advice) -> Figure | None:
 
 def _dot(one: Estimate) -> Dot:
     assert one.reads_per_s is not None
-    # Bounds are a band: bars would hide it.
     return Dot(float(one.pool_size_bytes), format_bytes(one.pool_size_bytes), (), one.reads_per_s, one.low, one.high)
 
 
@@ -196,7 +205,7 @@ def _data(told: Sequence[Estimate]) -> Table:
 
 
 def _sections(advice: Advice) -> tuple[Section, ...]:
-    heads = tuple(Column(title, numeric=title not in ("Tier", "Ended")) for title in ("Tier", "Seconds", "Ended", "Stops"))
+    heads = tuple(Column(title, title not in ("Tier", "Ended")) for title in ("Tier", "Seconds", "Ended", "Stops"))
     rows = tuple(
         Row((one.recorded.tier, f"{one.recorded.seconds:.1f}", one.recorded.ended, f"{one.told['stops']:,}"))
         for one in advice.attached
@@ -208,8 +217,9 @@ def _sections(advice: Advice) -> tuple[Section, ...]:
                for value in (one.server_cores, one.low, one.high)), format_percent(one.ours_cores)))
         for one in advice.costs
     )  # fmt: skip
-    titles = ("Tier", "Foretold", "By its events", "Measured", "From", "To", "The recorder's own")
-    measured = Table("cost", "What it cost, in processors", tuple(Column(title, title != "Tier") for title in titles), costs)
+    titles = ("Tier", "Foretold", "By its stops", "Measured", "From", "To", "The recorder's own")
+    columns = tuple(Column(title, title != "Tier") for title in titles)
+    measured = Table("cost", "What it cost, in processors", columns, costs)
     intro = "The server's threads by their schedstat, attached against not attached, a page get; and our own process."
     return (Section("cost", "What it cost", intro, (attached, measured)),) if rows else ()
 
@@ -233,10 +243,16 @@ def _limits(advice: Advice) -> list[str]:
         limits.append(f"The time of reading cannot be told: {why}.")
     elif not sentence.is_postgres(advice):
         limits.append(f"A read took {words.number(advice.pool.read_us)} µs; fewer reads may also be faster ones.")
-    if any(one.cannot_say and one.pool_size_bytes < advice.present_bytes for one in advice.estimates):
-        limits.append("Smaller sizes need every access: --tier full.")
-    limits += [f"{_sentence(sentence.reason(one))}" for one in advice.doubts[1:]]
-    return limits
+    return [*_refusals(advice), *limits, *(_sentence(sentence.reason(one)) for one in advice.doubts[1:])]
+
+
+def _refusals(advice: Advice) -> list[str]:
+    """Return for each reason the sizes that cannot be judged for it."""
+    sizes: dict[str, list[str]] = {}
+    for one in advice.others:
+        if one.cannot_say:
+            sizes.setdefault(sentence.reason(one.cannot_say), []).append(format_bytes(one.pool_size_bytes))
+    return [f"Cannot say for {', '.join(found)}: {why}." for why, found in sizes.items()]
 
 
 def _sentence(text: str) -> str:

@@ -106,4 +106,6 @@ def _smaller(smaller: Sequence[Estimate], advice: Advice) -> list[str]:
 
 
 def _why(refused: Sequence[Estimate]) -> NotTold:
-    return next((one.cannot_say for one in refused if one.cannot_say), NotTold("no other size was asked for", "--sizes"))
+    return next(
+        (one.cannot_say for one in refused if one.cannot_say), NotTold("no other size was asked for", "--sizes")
+    )

@@ -120,7 +120,7 @@ def command(
     elif form == _CSV:
         from bufferlab.report.csv_files import table_csv
 
-        put(table_csv(reports.sizes_table(advice)).rstrip())
+        put(table_csv(reports.sizes_table(advice, with_reasons=True)).rstrip())
     else:
         put(terminal.text(report))
     if stop.signal_number is not None:
