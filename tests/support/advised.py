@@ -150,7 +150,7 @@ class Bench:
 
     server: FakeMysql
     session: Session
-    clock: Clock = field(default_factory=Clock)
+    clock: Clock
     answer: Answer = field(default_factory=Answer)
     stop: Stop = field(default_factory=Stop)
     shown: Shown = field(default_factory=Shown)
@@ -173,5 +173,6 @@ def bench(server: FakeMysql | None = None) -> Any:
     """Context manager for a bench."""
     with server or FakeMysql() as made:
         looker = looker_of(made.url)
-        with Session(looker, address_of(made.url, looker)) as session:
-            yield Bench(made, session)
+        clock = Clock()
+        with Session(looker, address_of(made.url, looker), clock) as session:
+            yield Bench(made, session, clock)

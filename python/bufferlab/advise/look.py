@@ -205,7 +205,7 @@ def _advice(ready: Ready, seen: Seen, attachments: Attachments, sizes: Sequence[
         found = (ready.idle, *found)
     present_bytes = seen.facts.pool_size_bytes
     others = [size for size in sizes if size != present_bytes]
-    recorded = [one.recorded for one in attached if one.rows]
+    recorded = [one.recorded for one in attached if one.rows and one.recorded.ended != "lost"]
     if found or not recorded:
         why = found[0] if found else _unrecorded(attachments)
         estimates: tuple[Estimate, ...] = tuple(
@@ -234,6 +234,8 @@ def _believed(one: Estimate, refused: NotTold | None) -> Estimate:
 def _unrecorded(attachments: Attachments) -> NotTold:
     if attachments.failed:
         return NotTold(attachments.failed.what, attachments.failed.hint)
+    if any(one.recorded.ended == "lost" for one in attachments.attached):
+        return NotTold("the kernel lost records, so that accesses are missing", "ask when the host is less busy")
     return NotTold("nothing was recorded for a whole second", "a longer --within")
 
 

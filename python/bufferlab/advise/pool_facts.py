@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bufferlab.advise.recorded import PoolFacts
 from bufferlab.engines.servers.questions import NotTold
@@ -47,7 +48,9 @@ def pool_facts(
     return PoolFacts(
         engine=facts.flavour,
         model=manager.name if manager else "",
-        settings=_obeyed(facts, manager, settings, round(frames)) if manager else {},
+        settings=_obeyed(facts, manager, settings, round(frames), round(_mean(rows, "connections") or 1))
+        if manager
+        else {},
         page_size_bytes=facts.page_size_bytes,
         pool_pages=round(frames),
         data_pages=_mean(rows, "data_pages"),
@@ -67,16 +70,15 @@ def presumed(manager: BufferManager | None, settings: Mapping[str, int | str]) -
 
 
 def _obeyed(
-    facts: Facts, manager: BufferManager, settings: Mapping[str, int | str], frames: int
-) -> dict[str, int | bool]:
-    """Return the settings as the core takes them, with those that follow from the server's version."""
-    values = {name: int(settings.get(name, default)) for name, default in manager.defaults.items()}
-    if facts.flavour == "postgres":
-        return values
+    facts: Facts, manager: BufferManager, settings: Mapping[str, int | str], frames: int, connections: int
+) -> dict[str, Any]:
+    """Return the settings as the core takes them, with those that follow from the server's version and its pool.
+
+    Which tables are large is not known here.
+    """
     server = Server(facts.flavour, ".".join(map(str, facts.numbers)))
-    pool = Pool(frames, values)
-    none = Window({}, {}, None)
-    return dict(manager.settings(Traced(server, pool, none, 0, 0, (), {}, lambda: ()), pool))
+    pool = Pool(frames, {name: int(settings.get(name, default)) for name, default in manager.defaults.items()})
+    return dict(manager.settings(Traced(server, pool, Window({}, {}, None), 0, connections, (), {}, lambda: ()), pool))
 
 
 def _mean(rows: Sequence[Row], level: str) -> float | None:
