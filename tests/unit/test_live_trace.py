@@ -22,6 +22,7 @@ from bufferlab.engines.servers import live_trace, page_sites
 from bufferlab.engines.servers.live_trace import LivePlan, LiveTrace, recorded
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.results.page_traces import page_trace_words
+from support.fake import wait_until
 
 KINDS = page_trace_words().kinds
 ENTRIES = [
@@ -116,6 +117,33 @@ def test_another_server_of_the_binary_is_refused_and_a_child_is_not(
         assert live_trace.plan(os.getpid(), "mysql", "full").pid == os.getpid(), "we started the other"
 
 
+def test_a_server_that_a_loader_started_is_found_behind_it_and_so_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (loader,) = {Path(line.split()[-1]) for line in Path("/proc/self/maps").read_text().splitlines() if "/ld-" in line}
+    monkeypatch.setattr(page_sites, "known", lambda table, binary: SITES)
+    monkeypatch.setattr(page_sites, "require_able", lambda job: None)
+    shutil.copy("/bin/sleep", tmp_path / "mysqld")
+    shutil.copy(loader, tmp_path / "ld-linux-x86-64.so.2")
+    command = [str(tmp_path / "ld-linux-x86-64.so.2"), str(tmp_path / "mysqld"), "60"]
+
+    @contextmanager
+    def started() -> Iterator[subprocess.Popen[bytes]]:
+        with subprocess.Popen(command) as process:
+            try:
+                maps = Path(f"/proc/{process.pid}/maps")
+                wait_until(lambda: "mysqld" in maps.read_text(), "the loader to map the program")
+                yield process
+            finally:
+                process.kill()
+
+    with started() as first:
+        found = live_trace.plan(first.pid, "mysql", "full")
+        assert (found.binary, found.program) == (Path(f"/proc/{first.pid}/root{tmp_path}/mysqld"), f"{tmp_path}/mysqld")
+        with started() as second, pytest.raises(EnvironmentLackingError, match=f"process {second.pid}"):
+            live_trace.plan(first.pid, "mysql", "full")
+
+
 def test_a_build_that_is_not_known_is_refused_by_name(
     server: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,7 +205,7 @@ def ended(spool: Path, rows: list[tuple[int, int, int, int]], **told: Any) -> Li
     usual = {"state": "attached", "start_ns": 1000, "end_ns": 9_001_000, "problem": None, "over_limit_bytes": None,
              "lost": 0, "relations": []}  # fmt: skip
     core: Any = SimpleNamespace(told=lambda: "{}", finish=lambda: json.dumps({**usual, **told}))
-    return LiveTrace(LivePlan(1, "misses", "MySQL 5.7.99", "mysqld", False, SITES), core, spool)
+    return LiveTrace(LivePlan(1, "misses", "MySQL 5.7.99", Path("exe"), "mysqld", False, SITES), core, spool)
 
 
 def test_only_accesses_that_all_processors_recorded_are_told_and_pages_are_numbered(tmp_path: Path) -> None:
