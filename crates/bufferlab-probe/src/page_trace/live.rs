@@ -243,7 +243,12 @@ fn require_untouched(pid: u32, settings: &Settings) -> Result<(), TraceError> {
         move |error: std::io::Error| TraceError::io("the server's code cannot be read", Path::new(&path), &error)
     };
     let [exe, maps, mem] = ["exe", "maps", "mem"].map(|name| format!("/proc/{pid}/{name}"));
-    let program = fs::read_link(&exe).map_err(unread(&exe))?.display().to_string();
+    // A dynamic loader may have started the program: then the binary is named as the process sees it.
+    let program = match settings.binary.strip_prefix(format!("/proc/{pid}/root")) {
+        Ok(inside) => Path::new("/").join(inside),
+        Err(_) => fs::read_link(&exe).map_err(unread(&exe))?,
+    };
+    let program = program.display().to_string();
     let code = mapped_code(&fs::read_to_string(&maps).map_err(unread(&maps))?, &program);
     let file = File::open(&settings.binary).map_err(unread(&exe))?;
     let memory = File::open(&mem).map_err(unread(&mem))?;

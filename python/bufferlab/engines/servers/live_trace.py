@@ -43,6 +43,7 @@ _TABLES: Mapping[Flavour, Path] = {
     "postgres": PostgresFamily.page_sites_table,
 }
 _NAMES: Mapping[Flavour, str] = {"mysql": "MySQL", "mariadb": "MariaDB", "postgres": "PostgreSQL"}
+_PROGRAMS = ("mysqld", "mariadbd", "postgres")
 _THREADS = 1 << 16
 
 
@@ -55,17 +56,14 @@ class LivePlan:
     tier: Tier
     server: str
     """The build's name for people."""
+    binary: Path
+    """Its binary for the kernel: the process's own, also when it is in a container, or was replaced on the disk."""
     program: str
     """The path of its binary, as the server sees it."""
     elsewhere: bool
     """Whether the server sees other files than we do: it is in a container."""
     sites: PageSites
     """The sites of the tier."""
-
-    @property
-    def binary(self) -> Path:
-        """The binary for the kernel: the process's own, also when it is in a container, or was replaced on the disk."""
-        return Path(f"/proc/{self.pid}/exe")
 
     @property
     def sentence(self) -> str:
@@ -94,9 +92,8 @@ def plan(pid: int, flavour: Flavour, tier: Tier, proc: Path = Path("/proc")) -> 
     ended, and where another server runs the same binary.
     """
     page_sites.require_processor()
-    binary = proc / f"{pid}/exe"
     try:
-        program = os.readlink(binary).removesuffix(" (deleted)")
+        binary, program = _binary(proc / str(pid))
         sites = page_sites.known(_TABLES[flavour], binary)
         elsewhere = os.readlink(proc / f"{pid}/ns/mnt") != os.readlink(proc / "self/ns/mnt")
     except PermissionError as error:
@@ -122,7 +119,7 @@ def plan(pid: int, flavour: Flavour, tier: Tier, proc: Path = Path("/proc")) -> 
             where,
             "attach while only one of them runs, or give one a copy of the binary",
         )
-    found = LivePlan(pid, tier, sites.server, program, elsewhere, _of_tier(sites, tier))
+    found = LivePlan(pid, tier, sites.server, binary, program, elsewhere, _of_tier(sites, tier))
     page_sites.require_able(json.dumps(found.sites.asked(binary, page_sites.NO_SPOOL, "uprobes")))
     return found
 
@@ -237,6 +234,16 @@ def _of_tier(sites: PageSites, tier: Tier) -> PageSites:
         if any(told.values()):
             kept.append({**site, **told})
     return PageSites(sites.server, {**sites.settings, "site": kept})
+
+
+def _binary(process: Path) -> tuple[Path, str]:
+    """Return the path by which the kernel finds a server's binary, and that by which the server sees it."""
+    exe = process / "exe"
+    if page_sites.is_loader(exe):
+        for code in page_sites.mapped_code(process):
+            if Path(code.path).name in _PROGRAMS:
+                return Path(f"{process}/root{code.path}"), code.path
+    return exe, os.readlink(exe).removesuffix(" (deleted)")
 
 
 def _belongs(pid: int, server: int, proc: Path) -> bool:

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from bufferlab.engines.behaviour import TraceWay
 from bufferlab.engines.native import PageTrace, ask_host, failure_of_core, native
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.child_process import Preload
+from bufferlab.engines.servers.child_process import LOADER, Preload
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
 
 T = TypeVar("T")
@@ -227,9 +229,32 @@ def running(binary: Path) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                if _identity(entry / "exe") == wanted:
+                if _identity(entry / "exe") == wanted or _has_loaded(entry, wanted[0]):
                     found.append(int(entry.name))
     return sorted(found)
+
+
+def _has_loaded(process: Path, inode: int) -> bool:
+    return is_loader(process / "exe") and any(code.inode == inode for code in mapped_code(process))
+
+
+def is_loader(exe: Path) -> bool:
+    """Return whether a process was started by a dynamic loader, of which /proc/PID/exe tells then."""
+    return fnmatch(os.readlink(exe), f"*/{LOADER}")
+
+
+class MappedCode(NamedTuple):
+    """A file whose code a process may run."""
+
+    inode: int
+    path: str
+    """As the process sees it."""
+
+
+def mapped_code(process: Path) -> list[MappedCode]:
+    """Return the files of code in a process, a folder of /proc. Raises OSError."""
+    lines = [line.split(maxsplit=5) for line in (process / "maps").read_text().splitlines()]
+    return [MappedCode(int(line[4]), line[5]) for line in lines if "x" in line[1] and len(line) > 5]
 
 
 def _identity(binary: Path) -> tuple[int, int, int]:
