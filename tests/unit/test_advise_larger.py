@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bufferlab.advise import larger, rules
 from bufferlab.advise.answer import answer
 from bufferlab.advise.recorded import Estimate, Recorded
-from tests.support.advised import (
+from support.advised import (
     CREATE,
     EVICT,
     PAGE_BYTES,
@@ -181,10 +181,11 @@ def test_it_refuses_by_name(window, words: str) -> None:  # type: ignore[no-unty
 
 
 def _changed_mix() -> Recorded:
-    # Half the time hot pages, then a loop over a little more than the pool.
+    # Half the time pages by a power law, then a loop over a little more than the pool, between hits: as many reads a
+    # second, which some frames more would have spared.
     hot = skewed(1, 3000, 30_000)
-    loop = np.tile(np.arange(5000, 5330, dtype=np.uint32), 40)
-    return lru_misses(np.concatenate((hot, loop)), FRAMES, warm=17_000)
+    loop = np.column_stack((np.tile(np.arange(5000, 5330), 20), np.full(6600, 9), np.full(6600, 9)))
+    return lru_misses(np.concatenate((hot, loop.reshape(-1).astype(np.uint32))), FRAMES, warm=10_000)
 
 
 def _changed_load() -> Recorded:
