@@ -1,178 +1,106 @@
-"""A recorder of page accesses that is only a script, a clock that its sleeper moves, and a look over a fake server."""
+"""Streams of page accesses, and what a server with a pool of some size would have recorded of them: naive, and slow."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bufferlab.advise import look
-from bufferlab.advise.recorded import Counted, Estimate, PoolFacts, Recorded, Tier
-from bufferlab.engines.servers.questions import NotTold
-from bufferlab.observe.session import Session, address_of, looker_of
-from support.fake_mysql import FakeMysql
+from bufferlab.advise.recorded import Counted, PoolFacts, Recorded
+from bufferlab.engines.native import native
+from bufferlab.traces.page_trace import Columns, number_of
 
-
-class Clock:
-    """Seconds that pass only while somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-        self.at: dict[float, Callable[[], None]] = {}
-        """What happens when that many seconds have passed."""
-
-    def __call__(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
-        for due_s in [due_s for due_s in self.at if self.now_s - 1000.0 >= due_s]:
-            self.at.pop(due_s)()
+PAGE_BYTES = 16_384
+GET, READ, EVICT, CREATE = (number_of(name) for name in ("get", "read", "evict", "create"))
 
 
-@dataclass
-class FakePlan:
-    tier: Tier
-
-    @property
-    def sentence(self) -> str:
-        return f"{self.tier} is attached nowhere"
-
-
-class FakeTrace:
-    """Events come at a rate; `states` has states from some second of the trace on."""
-
-    def __init__(self, tier: Tier, clock: Clock, events_per_s: float, states: dict[float, str]) -> None:
-        self.tier, self.clock, self.states, self.rate = tier, clock, states, events_per_s
-        self.begun_s, self.ended_s = clock.now_s, 0.0
-
-    @property
-    def seconds(self) -> float:
-        return (self.ended_s or self.clock.now_s) - self.begun_s
-
-    def told(self) -> dict[str, Any]:
-        state = next((state for since, state in self.states.items() if self.seconds >= since), "attached")
-        events = int(self.rate * self.seconds)
-        return {"state": state, "events": {"read": events // 2, "evict": events // 2}, "stops": events}
-
-    def finish(self) -> dict[str, Any]:
-        self.ended_s = self.ended_s or self.clock.now_s
-        return self.told()
+def skewed(seed: int, pages: int, accesses: int, power: float = 1.1) -> NDArray[np.uint32]:
+    """Return pages of which few are wanted often, by a power law, in random places."""
+    random = np.random.default_rng(seed)
+    shares = 1.0 / np.arange(1, pages + 1) ** power
+    ranks = random.choice(pages, accesses, p=shares / shares.sum())
+    return random.permutation(pages).astype(np.uint32)[ranks]
 
 
-@dataclass
-class FakeTracing:
-    clock: Clock
-    events_per_s: float = 120.0
-    states: dict[float, str] = field(default_factory=dict)
-    refuses: Exception | None = None
-    traces: list[FakeTrace] = field(default_factory=list)
-    limits: list[float] = field(default_factory=list)
-
-    def plan(self, pid: int, flavour: str, tier: Tier) -> FakePlan:
-        return FakePlan(tier)
-
-    def attach(self, plan: FakePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> FakeTrace:
-        if self.refuses:
-            raise self.refuses
-        assert spool.parent.stat().st_mode & 0o077 == 0
-        assert limit_bytes > 0
-        self.limits.append(events_per_s_max)
-        self.traces.append(FakeTrace(plan.tier, self.clock, self.events_per_s, self.states))
-        return self.traces[-1]
-
-    def recorded(self, trace: FakeTrace, *, stopped: bool = False) -> Recorded:
-        state: Any = trace.told()["state"]
-        none = np.empty(0, np.uint32)
-        ended = "stopped" if stopped else "whole" if state == "attached" else state
-        return Recorded(trace.tier, {}, none, none, trace.seconds, ended)
+def columns_of(
+    rows: Sequence[tuple[int, int]] | NDArray[np.int64], *, delta_us: int | NDArray[np.uint32] = 1000, latch: int = 1
+) -> dict[str, NDArray[np.generic]]:
+    """Return columns of rows of page and kind."""
+    table = np.asarray(rows, np.int64).reshape(-1, 2)
+    count = len(table)
+    return {
+        "page": table[:, 0].astype(np.uint32),
+        "kind": table[:, 1].astype(np.uint8),
+        "latch": np.full(count, latch, np.uint8),
+        "thread": np.zeros(count, np.uint16),
+        "delta_us": np.broadcast_to(np.asarray(delta_us, np.uint32), count).copy(),
+    }
 
 
-class Answer:
-    """Every size reads as its share of the pool says; what it was asked is kept. Smaller ones need the tier full."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[Sequence[Recorded], PoolFacts, Counted, Sequence[int]]] = []
-
-    def __call__(
-        self,
-        recorded: Sequence[Recorded],
-        pool: PoolFacts,
-        counted: Counted,
-        sizes_bytes: Sequence[int],
-        resident: Sequence[int] | None,
-    ) -> tuple[Estimate, ...]:
-        self.asked.append((recorded, pool, counted, sizes_bytes))
-        tier: Tier = "full" if any(one.tier == "full" for one in recorded) else "misses"
-        present = pool.pool_pages * pool.page_size_bytes
-        found = []
-        for size in sizes_bytes:
-            reads = counted.reads / counted.seconds * present / size
-            if size < present and tier == "misses":
-                found.append(Estimate(size, None, None, None, tier, NotTold("only full tells it", "--tier full")))
-            else:
-                found.append(Estimate(size, reads, 0.9 * reads, 1.1 * reads, tier, None))
-        return tuple(found)
+def recorded(columns: Columns, tier: str = "misses", seconds: float | None = None, ended: str = "whole") -> Recorded:
+    """Return a window of one object."""
+    pages = int(columns["page"].max()) + 1 if len(columns["page"]) else 0
+    whole = float(columns["delta_us"].sum()) / 1e6
+    numbers = np.arange(pages, dtype=np.uint32)
+    return Recorded(tier, columns, np.full(pages, 7, np.uint32), numbers, seconds or whole, ended)  # type: ignore[arg-type]
 
 
-class Stop:
-    """A request to stop that comes when the test says so."""
-
-    requested = False
-
-
-class Shown:
-    """Keeps what is shown."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-        self.stages: list[tuple[str, float]] = []
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-    def at(self, what: str, done: float, left_s: float) -> None:
-        self.stages.append((what, done))
+def lru_misses(pages: Sequence[int], frames: int, *, warm: int = 0, step_us: int = 1000) -> Recorded:
+    """Return what a pool of LRU tells of its reads and evictions, once `warm` accesses are over."""
+    pool: OrderedDict[int, None] = OrderedDict()
+    rows: list[tuple[int, int, int]] = []
+    for number, page in enumerate(map(int, pages)):
+        if page in pool:
+            pool.move_to_end(page)
+            continue
+        if len(pool) == frames:
+            left, _ = pool.popitem(last=False)
+            rows.append((left, EVICT, number))
+        rows.append((page, READ, number))
+        pool[page] = None
+    kept = np.array([row for row in rows if row[2] >= warm], np.int64).reshape(-1, 3)
+    delta = np.diff(kept[:, 2] - warm, prepend=0).astype(np.uint32) * np.uint32(step_us)
+    return recorded(columns_of(kept[:, :2], delta_us=delta), seconds=(len(pages) - warm) * step_us / 1e6)
 
 
-def asked(within_s: float = 60.0, tier: Tier = "misses", max_cores: float = 0.25, **more: Any) -> look.Asked:
-    return look.Asked(within_s, tier, more.pop("sizes", ()), max_cores, **more)
+def lru_reads(pages: Sequence[int], frames: int, warm: int = 0) -> int:
+    """Return the reads of a pool of LRU once `warm` accesses are over."""
+    pool: OrderedDict[int, None] = OrderedDict()
+    reads = 0
+    for number, page in enumerate(map(int, pages)):
+        if page in pool:
+            pool.move_to_end(page)
+            continue
+        reads += number >= warm
+        if len(pool) == frames:
+            pool.popitem(last=False)
+        pool[page] = None
+    return reads
 
 
-@dataclass
-class Bench:
-    """A fake server, clock, recorder and answer; `advise` goes through both halves of a look."""
-
-    server: FakeMysql
-    session: Session
-    clock: Clock
-    answer: Answer = field(default_factory=Answer)
-    stop: Stop = field(default_factory=Stop)
-    shown: Shown = field(default_factory=Shown)
-
-    def __post_init__(self) -> None:
-        self.tracing = FakeTracing(self.clock)
-
-    def prepare(self, wanted: look.Asked) -> look.Ready:
-        return look.prepare(
-            self.session, wanted, self.tracing, self.clock, self.clock.sleep, server_pid=lambda *_: os.getpid()
-        )
-
-    def advise(self, wanted: look.Asked) -> look.Advice:
-        ready = self.prepare(wanted)
-        return look.advise(ready, self.tracing, self.answer, self.stop, self.shown, self.clock, self.clock.sleep)
+def with_reads(model: str, settings: dict[str, object], frames: int, columns: Columns) -> Columns:
+    """Return accesses with a read before each that a model reads for: what a server of that model would have recorded."""
+    rows = len(columns["page"])
+    told = json.loads(native().replay_slices(model, json.dumps(settings), frames, list(range(rows + 1)), **columns))
+    reads = np.diff([one["misses"] + one["prefetch_reads"] for one in told]) > 0
+    places = np.flatnonzero(reads)
+    found = {name: np.insert(column, places, column[places]) for name, column in columns.items()}
+    of_reads = places + np.arange(len(places))
+    found["kind"][of_reads] = READ
+    found["delta_us"][of_reads + 1] = 0
+    return found
 
 
-@contextmanager
-def bench(server: FakeMysql | None = None) -> Any:
-    """Context manager for a bench."""
-    with server or FakeMysql() as made:
-        looker = looker_of(made.url)
-        clock = Clock()
-        with Session(looker, address_of(made.url, looker), clock) as session:
-            yield Bench(made, session, clock)
+def facts(frames: int, engine: str = "mysql", model: str = "innodb57", **further: object) -> PoolFacts:
+    """Return the facts of a pool of so many frames."""
+    told = {"settings": {}, "page_size_bytes": PAGE_BYTES, "pool_pages": frames, "version": "", **further}
+    return PoolFacts(engine=engine, model=model, **told)  # type: ignore[arg-type]
+
+
+def counted(window: Recorded, *, times: float = 1.0) -> Counted:
+    """Return what the server would have counted in a window, times something."""
+    reads = float(np.count_nonzero(window.columns["kind"] == READ)) * times
+    return Counted(window.seconds, reads, 10 * reads, 100.0, "transaction")

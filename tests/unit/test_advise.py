@@ -23,7 +23,7 @@ from bufferlab.report.csv_files import table_csv
 from bufferlab.report.figures.svg import draw
 from bufferlab.units import MIB
 from support import fake_mysql
-from support.advised import Bench, asked, bench
+from support.advised_server import Bench, asked, bench
 from support.fake_mysql import FakeMysql
 from support.json_documents import Advised
 

@@ -1,1 +1,1 @@
-"""Advises on the pool of a server that runs: what it would read with more memory or less, and how sure that is."""
+"""Advice for a server that runs: what it would read a second in a larger or smaller pool, and how sure that is."""

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bufferlab.advise.cost import Processors, Second
-from bufferlab.advise.recorded import Recorded, Tier
 from bufferlab.advise.tiers import Stage
 from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.live_trace import Recorded, Tier
 from bufferlab.errors import BufferlabError
 from bufferlab.observe.look import Stop
 from bufferlab.observe.window import Event, Row, Window

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bufferlab.advise.recorded import Tier
+from bufferlab.engines.servers.live_trace import Tier
 from bufferlab.observe.host_side import children
 from bufferlab.stats.estimate import quantile_of_t
 

@@ -17,8 +17,9 @@ from bufferlab.advise import cost, doubts, pool_facts, tiers
 from bufferlab.advise.attachments import Attached, Attachments, LivePlan, Shown, Tracing
 from bufferlab.advise.cost import Cost, Processors
 from bufferlab.advise.memory import MemoryLeft, left
-from bufferlab.advise.recorded import Counted, Estimate, PoolFacts, Recorded, Tier
+from bufferlab.advise.recorded import Counted, Estimate, PoolFacts, Recorded
 from bufferlab.advise.tiers import Foretold, Stage
+from bufferlab.engines.servers.live_trace import Tier
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.models.managers.declaration import BufferManager
@@ -216,7 +217,7 @@ def _advice(ready: Ready, seen: Seen, attachments: Attachments, sizes: Sequence[
         refused = pool_facts.presumed(ready.manager, ready.settings)
         estimates = tuple(_believed(one, refused) for one in told if one.pool_size_bytes != present_bytes)
     per_s = counted.reads / counted.seconds if counted.seconds else None
-    present = Estimate(present_bytes, per_s, None, None, "counted", None)
+    present = Estimate(present_bytes, per_s, None, None, "counted")
     return Advice(
         seen=seen, pool=pool, counted=counted, present_bytes=present_bytes,
         estimates=tuple(sorted((*estimates, present), key=lambda one: one.pool_size_bytes)),

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from bufferlab.advise.recorded import PoolFacts
 from bufferlab.engines.servers.questions import NotTold
-from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
+from bufferlab.models.managers.declaration import BufferManager, Server
 from bufferlab.models.managers.registry import of_server
 from bufferlab.models.predict import presumed_otherwise
 from bufferlab.observe.looker import Facts, Query, Refused
 from bufferlab.observe.window import Row
-from bufferlab.results.window import Window
 
 _PREFIX = "innodb_"
 
@@ -48,13 +46,13 @@ def pool_facts(
     return PoolFacts(
         engine=facts.flavour,
         model=manager.name if manager else "",
-        settings=_obeyed(facts, manager, settings, round(frames), round(_mean(rows, "connections") or 1))
-        if manager
-        else {},
+        settings={name: int(settings[name]) for name in manager.defaults if name in settings} if manager else {},
         page_size_bytes=facts.page_size_bytes,
         pool_pages=round(frames),
         data_pages=_mean(rows, "data_pages"),
         read_us=1000 * sum(row.counts["read_ms"] for row in timed) / reads if reads else None,
+        version=".".join(map(str, facts.numbers)),
+        pool_bytes=facts.pool_size_bytes,
     )
 
 
@@ -67,18 +65,6 @@ def presumed(manager: BufferManager | None, settings: Mapping[str, int | str]) -
             one.sentence.replace("the run had", "the server has"), "larger sizes need no model: --tier misses"
         )
     return None
-
-
-def _obeyed(
-    facts: Facts, manager: BufferManager, settings: Mapping[str, int | str], frames: int, connections: int
-) -> dict[str, Any]:
-    """Return the settings as the core takes them, with those that follow from the server's version and its pool.
-
-    Which tables are large is not known here.
-    """
-    server = Server(facts.flavour, ".".join(map(str, facts.numbers)))
-    pool = Pool(frames, {name: int(settings.get(name, default)) for name, default in manager.defaults.items()})
-    return dict(manager.settings(Traced(server, pool, Window({}, {}, None), 0, connections, (), {}, lambda: ()), pool))
 
 
 def _mean(rows: Sequence[Row], level: str) -> float | None:

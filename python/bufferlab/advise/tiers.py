@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bufferlab.advise.cost import EVENT_S, foretold_cores
-from bufferlab.advise.recorded import Tier
+from bufferlab.engines.servers.live_trace import Tier
 from bufferlab.errors import SpecError
 from bufferlab.observe.window import Row
 from bufferlab.units import format_duration, format_percent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from bufferlab.errors import EnvironmentLackingError, Failure
@@ -130,6 +130,21 @@ class Native(Protocol):
 
         Rows before the first fill its pool; what those from the load's row on bring into it is told. Columns, those of
         page-trace.parquet, are handed over as buffers, without a copy. Raises ValueError.
+        """
+
+    def replay_slices(
+        self, manager: str, settings_json: str, frames: int, ends: Sequence[int], **columns: NDArray[Any]
+    ) -> str:
+        """Return what a new pool counted from the first row to before each of the `ends`, as JSON. Raises ValueError.
+
+        Columns are those of `replay`.
+        """
+
+    def ghost_depths(self, ring_reads: int, **columns: NDArray[Any]) -> tuple[bytes, bytes]:
+        """Return of each row the depth of the page that it reads in the list of pages that left, and the list's length.
+
+        Both are u32. The depth is 0 where the list does not have the page or the row is no read, and 2^32 - 1 where the
+        page left by the ring of a scan. Columns are those of `replay`. Raises ValueError.
         """
 
     def model_defaults(self) -> str:
