@@ -177,9 +177,7 @@ class ByModel:
         if time != 1.0:
             columns = {**columns, "delta_us": _at_speed(columns["delta_us"], time)}
         ends = [self.played.prefix, *map(int, self.played.ends)]
-        told = json.loads(
-            native().replay_slices(self.manager.name, json.dumps(dict(settings)), frames, ends, **columns)
-        )
+        told = json.loads(native().replay_slices(self.manager.name, json.dumps(dict(settings)), frames, ends, **columns))
 
         def of(*names: str) -> Floats:
             return np.diff([float(sum(one[name] for name in names)) for one in told])
@@ -290,7 +288,9 @@ class ByModel:
         return None
 
 
-def by_model(windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, resident: Sequence[int] | None) -> ByModel:
+def by_model(
+    windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, resident: Sequence[int] | None
+) -> ByModel:
     """Return the model of a server on the windows in which all accesses were recorded."""
     server = Server(pool.engine, pool.version)
     named = [one for one in MANAGERS if one.name == pool.model]

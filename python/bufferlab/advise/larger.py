@@ -227,15 +227,9 @@ def _needed(windows: Sequence[Recorded], found: Distances, more: int) -> str:
         late = found.second >= 2 / 3 * longest
         grown = int(found.length[late].max() - found.length[late].min()) if late.any() else 0
         if grown <= 0.01 * more:
-            return (
-                "the list of evicted pages no longer grows: nearly all that the load reads would fit, whatever the size"
-            )
+            return "the list of evicted pages no longer grows: nearly all that the load reads would fit, whatever the size"
         end = int(found.length.max())
         needed = (longest + (more - end) / (grown / (longest / 3))) / (1 - rules.LONGEST_SHARE)
     needed = max(needed, 1.25 * longest)
     minutes = int(np.ceil(needed / 60))
-    return (
-        f"record for {minutes} min at least"
-        if needed > 90
-        else f"record for {int(np.ceil(needed / 10)) * 10} s at least"
-    )
+    return f"record for {minutes} min at least" if needed > 90 else f"record for {int(np.ceil(needed / 10)) * 10} s at least"

@@ -102,7 +102,5 @@ def purge_behind(history: tuple[float, float, float] | None, transactions: float
     if highest > MOST_HISTORY:
         return f"purge is behind: the history list had {highest:,.0f} transactions, and purge reads pages that nobody wants"
     if last - first > MOST_GROWTH * transactions:
-        return (
-            f"purge does not keep up: the history list grew by {last - first:,.0f} in {transactions:,.0f} transactions"
-        )
+        return f"purge does not keep up: the history list grew by {last - first:,.0f} in {transactions:,.0f} transactions"
     return None
