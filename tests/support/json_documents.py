@@ -817,6 +817,8 @@ class AdvisedSize(Document):
     high: Number
     read_ms_per_s: Number
     """Milliseconds of reading a second at the latency that was seen; null where the server does not tell it."""
+    longest_pages: int | None
+    """Of `misses`: the most pages more than the present ones of which the window tells."""
     tier: Literal["misses", "full", "counted"]
     """`counted` is the present size: its reads are the server's own count."""
     cannot_say: ObservedNotTold | None

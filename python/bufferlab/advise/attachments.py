@@ -94,8 +94,12 @@ class Attachments:
         stop: Stop,
         shown: Shown,
         clock: Callable[[], float],
+        before_full: Callable[[], None],
     ) -> None:
-        """`pages_wanted`: evictions with which `misses` has seen enough for the largest size asked for."""
+        """`pages_wanted`: evictions with which `misses` has seen enough for the largest size asked for.
+
+        `before_full` is called once, right before the tier `full` is attached for the first time.
+        """
         self._planned, self._plans, self._tracing, self._spool = tuple(planned), plans, tracing, spool
         self._limit, self._wanted, self._processors = events_per_s_max, pages_wanted, processors
         self._stop, self._shown, self._clock = stop, shown, clock
@@ -105,6 +109,9 @@ class Attachments:
         self._last_s: float | None = None
         self._trace: LiveTrace | None = None
         self._rows: list[Row] = []
+        self._is_fresh = False
+        """Whether no row has come since the tier was attached."""
+        self._before_full: Callable[[], None] | None = before_full
         self.is_over = False
         self.is_away = False
         """Whether the recorder saw the server end."""
@@ -152,8 +159,8 @@ class Attachments:
         self._last_s = now_s
         stage = self._planned[min(self._place, len(self._planned) - 1)]
         # The second in which a tier came or went is neither's.
-        is_whole = (self._trace is not None) == (stage.tier is not None)
-        if self._trace:
+        is_whole, self._is_fresh = (self._trace is not None) == (stage.tier is not None) and not self._is_fresh, False
+        if self._trace and is_whole:
             self._rows.append(row)
         if self._processors is None:
             return
@@ -182,6 +189,9 @@ class Attachments:
             return
         spool = self._spool / f"{self._place}"
         limit_bytes = min(_MOST_BYTES, shutil.disk_usage(self._spool).free // _OF_DISK)
+        if stage.tier == "full" and self._before_full:
+            self._before_full()
+            self._before_full = None
         try:
             self._trace = self._tracing.attach(
                 self._plans[stage.tier], spool, events_per_s_max=self._limit, limit_bytes=limit_bytes
@@ -190,7 +200,7 @@ class Attachments:
             # The observation would take it for the server's refusal.
             self.failed, self.is_over = error, True
             return
-        self._rows = []
+        self._rows, self._is_fresh = [], True
 
     def _detach(self, state: str = "attached") -> None:
         trace, self._trace = self._trace, None

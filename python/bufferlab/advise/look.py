@@ -9,11 +9,12 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from bufferlab.advise import cost, doubts, pool_facts, tiers
+from bufferlab.advise import cost, doubts, pool_facts, resident, tiers
 from bufferlab.advise.attachments import Attached, Attachments, LivePlan, Shown, Tracing
 from bufferlab.advise.cost import Cost, Processors
 from bufferlab.advise.memory import MemoryLeft, left
@@ -146,13 +147,20 @@ def advise(
     """Attach the tiers in turn, and answer. Raises what attaching raised where nothing was recorded."""
     facts = ready.facts
     sizes = sizes_of(ready.asked, facts.pool_size_bytes)
+    held: list[resident.Page] = []
+
+    def before_full() -> None:
+        with suppress(Refused, Lost):
+            found = resident.pages(ready.session.query, facts, look_inside=ready.asked.look_inside)
+            held.extend([] if isinstance(found, NotTold) else found)
+
     # The recorder's file holds page numbers of somebody's data.
     with tempfile.TemporaryDirectory(prefix="bufferlab-advise-") as folder:
         attachments = Attachments(
             ready.planned, ready.plans, tracing, Path(folder),
             events_per_s_max=max(1, int(ready.asked.max_cores / cost.EVENT_S)),
             pages_wanted=ENOUGH_TURNOVERS * (sizes[-1] - facts.pool_size_bytes) / facts.page_size_bytes,
-            processors=Processors(ready.pid), stop=stop, shown=shown, clock=clock,
+            processors=Processors(ready.pid), stop=stop, shown=shown, clock=clock, before_full=before_full,
         )  # fmt: skip
         try:
             observation = Observation(ready.session, attachments, clock, sleep)
@@ -162,7 +170,7 @@ def advise(
             attachments.close()
     if attachments.failed and not attachments.attached:
         raise attachments.failed
-    return _advice(ready, seen, attachments, sizes, answer)
+    return _advice(ready, seen, attachments, sizes, answer, held)
 
 
 def pid_of(session: Session, facts: Facts) -> int | NotTold:
@@ -197,7 +205,14 @@ def _first_look(
     return window.rows
 
 
-def _advice(ready: Ready, seen: Seen, attachments: Attachments, sizes: Sequence[int], answer: Answer) -> Advice:
+def _advice(
+    ready: Ready,
+    seen: Seen,
+    attachments: Attachments,
+    sizes: Sequence[int],
+    answer: Answer,
+    held: Sequence[resident.Page],
+) -> Advice:
     attached = tuple(attachments.attached)
     rows = [row for one in attached for row in one.rows] or seen.window.rows
     pool, counted = pool_facts.pool_facts(seen.facts, ready.manager, ready.settings, rows), count(rows)
@@ -213,7 +228,8 @@ def _advice(ready: Ready, seen: Seen, attachments: Attachments, sizes: Sequence[
             Estimate(size, None, None, None, ready.asked.tier, why) for size in others
         )
     else:
-        told = answer(recorded, pool, counted, others, None)
+        full = next((one for one in recorded if one.tier == "full"), None)
+        told = answer(recorded, pool, counted, others, resident.numbered(held, full) if full and held else None)
         refused = pool_facts.presumed(ready.manager, ready.settings)
         estimates = tuple(_believed(one, refused) for one in told if one.pool_size_bytes != present_bytes)
     per_s = counted.reads / counted.seconds if counted.seconds else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from bufferlab.advise import sentence
@@ -25,6 +25,7 @@ from bufferlab.chapter.blocks import (
     Series,
     Table,
 )
+from bufferlab.observe.inside_tables import inside_sections
 from bufferlab.report.document import Report, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent
 
@@ -111,6 +112,7 @@ def _estimate(one: Estimate, advice: Advice) -> dict[str, Any]:
         "high": one.high,
         "read_ms_per_s": _read_ms(one.reads_per_s, advice),
         "tier": one.tier,
+        "longest_pages": one.longest_pages,
         "cannot_say": asdict(one.cannot_say) if one.cannot_say else None,
     }
 
@@ -160,7 +162,7 @@ def _read_ms(reads_per_s: float | None, advice: Advice) -> float | None:
 
 def _figure(advice: Advice) -> Figure | None:
     """Return reads a second against the size; bounds are shaded, the present size and the memory are marked."""
-    told = [one for one in advice.estimates if one.reads_per_s is not None]
+    told = [one for one in advice.estimates if one.cannot_say is None]
     if len(told) < 2:
         return None
     dots = tuple(_dot(one) for one in told)
@@ -182,14 +184,18 @@ def _figure(advice: Advice) -> Figure | None:
         marks=tuple(marks),
         bands=(Band(tuple(dot.x for dot in dots), lows, highs, 0),),
     )
-    caption = "Shaded: bounds of 95 %. The present size was counted, not estimated."
+    caption = (
+        "Shaded: bounds of 95 %. The present size was counted, not estimated. A dot with the shade from zero up to it "
+        "is a bound: fewer reads than that."
+    )
     alt = f"A line over sizes of the pool. {sentence.answer(advice)}"
     return Figure("sizes", "Reads a second, by the size of the pool", alt, caption, plot, _data(told))
 
 
 def _dot(one: Estimate) -> Dot:
-    assert one.reads_per_s is not None
-    return Dot(float(one.pool_size_bytes), format_bytes(one.pool_size_bytes), (), one.reads_per_s, one.low, one.high)
+    # Where only a bound is known, the dot is that bound.
+    value = one.reads_per_s if one.reads_per_s is not None else one.high or 0.0
+    return Dot(float(one.pool_size_bytes), format_bytes(one.pool_size_bytes), (), value, one.low, one.high)
 
 
 def _data(told: Sequence[Estimate]) -> Table:
@@ -221,7 +227,13 @@ def _sections(advice: Advice) -> tuple[Section, ...]:
     columns = tuple(Column(title, title != "Tier") for title in titles)
     measured = Table("cost", "What it cost, in processors", columns, costs)
     intro = "The server's threads by their schedstat, attached against not attached, a page get; and our own process."
-    return (Section("cost", "What it cost", intro, (attached, measured)),) if rows else ()
+    told = (Section("cost", "What it cost", intro, (attached, measured)),) if rows else ()
+    # A terminal does not show these: the answer would scroll out of sight.
+    return (*told, *(replace(one, blocks=tuple(map(_page_only, one.blocks))) for one in inside_sections(advice.seen)))
+
+
+def _page_only(block: Table | Figure) -> Table | Figure:
+    return replace(block, brief=()) if isinstance(block, Table) else block
 
 
 def _memory(advice: Advice) -> list[str]:
@@ -243,6 +255,9 @@ def _limits(advice: Advice) -> list[str]:
         limits.append(f"The time of reading cannot be told: {why}.")
     elif not sentence.is_postgres(advice):
         limits.append(f"A read took {words.number(advice.pool.read_us)} µs; fewer reads may also be faster ones.")
+    if longest := max((one.longest_pages or 0 for one in advice.others), default=0):
+        reach = format_bytes((longest + advice.pool.pool_pages) * advice.pool.page_size_bytes)
+        limits.append(f"The reads and evictions of this window tell of pools up to {reach}.")
     return [*_refusals(advice), *limits, *(_sentence(sentence.reason(one)) for one in advice.doubts[1:])]
 
 

@@ -52,6 +52,8 @@ def bounds(one: Estimate, advice: Advice) -> str:
 
     Without bounds it is "about" the estimate.
     """
+    if one.reads_per_s is None and one.high is not None:
+        return f"fewer than {words.number(one.high)}"
     if one.low is None or one.high is None:
         return f"about {words.number(one.reads_per_s)}"
     most = _FEW * (advice.present.reads_per_s or 0.0)
