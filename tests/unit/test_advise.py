@@ -71,7 +71,7 @@ def test_misses_are_attached_and_larger_sizes_answered(at: Bench) -> None:
     assert PRESENT not in sizes
     assert [one.pool_size_bytes for one in advice.estimates] == [MIB * size for size in (32, 48, 64, 96, 128, 256)]
     assert [one.cannot_say is None for one in advice.others] == [False, False, True, True, True]
-    assert "64 MiB reads 60.0 pages a second; 96 MiB would read 36.0 to 44.0, 256 MiB" in sentence.answer(advice)
+    assert "64 MiB reads 60 pages a second; 96 MiB would read 36 to 44, 256 MiB" in sentence.answer(advice)
 
 
 def test_full_comes_in_short_windows_and_hands_the_rest_to_misses(at: Bench) -> None:
@@ -316,10 +316,10 @@ REFUSED = Estimate(32 * MIB, None, None, None, "misses", NotTold("smaller sizes 
     ("others", "words"),
     [
         ((told(128, 80), told(256, 3)),
-         "64 MiB reads 400 pages a second; 128 MiB would read 72.0 to 88.0, 256 MiB fewer than 3.30."),
+         "64 MiB reads 400 pages a second; 128 MiB would read 72 to 88, 256 MiB fewer than 3.3."),
         ((told(128, 80), told(96, 200), told(256, 0.0)),
          "64 MiB reads 400 pages a second; 96 MiB would read 180 to 220, 256 MiB none."),
-        ((REFUSED, told(128, 80)), "64 MiB reads 400 pages a second; 128 MiB would read 72.0 to 88.0."),
+        ((REFUSED, told(128, 80)), "64 MiB reads 400 pages a second; 128 MiB would read 72 to 88."),
         ((REFUSED,), "64 MiB reads 400 pages a second; what another size would read cannot be said: "
                      "smaller sizes need every access; --tier full."),
         ((told(48, 410, "full", 0.02), told(32, 900, "full")),
@@ -337,7 +337,7 @@ def test_a_size_for_which_there_is_no_memory_is_said_to_be_so(advice: Advice) ->
     tight = advised(advice, told(128, 80), told(256, 3), room_mib=10)
     assert "128 MiB (more than there is memory for) would read" in sentence.answer(tight)
     roomy = advised(advice, told(96, 200), told(128, 80), told(256, 3), room_mib=100)
-    assert "96 MiB would read 180 to 220, 128 MiB 72.0 to 88.0." in sentence.answer(roomy)
+    assert "96 MiB would read 180 to 220, 128 MiB 72 to 88." in sentence.answer(roomy)
     assert any("leaves 100 MiB more" in fact for fact in report.as_report(roomy).facts)
 
 

@@ -106,8 +106,8 @@ def _cost(seconds: Sequence[Second], tier: Tier, attached_s: float, events: int,
     gets_per_s = sum(one.gets for one in during) / whole_s
     found, half = _difference([one.processor_s / one.gets for one in during],
                               [one.processor_s / one.gets for one in beside])  # fmt: skip
-    added = tuple(gets_per_s * value for value in (found, found - half, found + half))
-    return Cost(tier, attached_s, events, foretold, by_events, *added, ours)
+    added, low, high = (gets_per_s * value for value in (found, found - half, found + half))
+    return Cost(tier, attached_s, events, foretold, by_events, added, low, high, ours)
 
 
 def _difference(during: Sequence[float], beside: Sequence[float]) -> tuple[float, float]:

@@ -68,7 +68,7 @@ def cost(one: Cost) -> str:
 def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
     """Return a row for each size: its reads with their bounds, and the time of reading; then why one is not judged."""
     asked = "Reads asked of the system a second" if sentence.is_postgres(advice) else "Reads a second"
-    heads = ("Pool", "Of the present", asked, "From", "To", "Change", "ms of reading a second", "Tier")
+    heads: tuple[str, ...] = ("Pool", "Of the present", asked, "From", "To", "Change", "ms of reading a second", "Tier")
     rows = [Row(_cells(one, advice), _mark(one, advice)) for one in advice.estimates]
     if with_reasons:
         heads = (*heads, "Why not")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 from bufferlab.advise.look import Advice
 from bufferlab.advise.recorded import Estimate
@@ -48,19 +49,33 @@ def is_postgres(advice: Advice) -> bool:
 
 
 def bounds(one: Estimate, advice: Advice) -> str:
-    """Return the reads of an estimate between its bounds: "60.0 to 95.0", "fewer than 5.00".
+    """Return the reads of an estimate between its bounds, which are rounded outward: "60 to 95", "fewer than 5".
 
     Without bounds it is "about" the estimate.
     """
     if one.reads_per_s is None and one.high is not None:
-        return f"fewer than {words.number(one.high)}"
+        return f"fewer than {few_digits(one.high, math.ceil)}"
     if one.low is None or one.high is None:
         return f"about {words.number(one.reads_per_s)}"
     most = _FEW * (advice.present.reads_per_s or 0.0)
     if one.low <= 0 or (one.reads_per_s or 0.0) <= most:
-        return f"fewer than {words.number(one.high)}" if one.high > 0 else "none"
-    low, high = words.number(one.low), words.number(one.high)
+        return f"fewer than {few_digits(one.high, math.ceil)}" if one.high > 0 else "none"
+    low, high = few_digits(one.low, math.floor), few_digits(one.high, math.ceil)
     return f"{low} to {high}" if low != high else f"about {low}"
+
+
+def few_digits(value: float, rounded: Callable[[float], int]) -> str:
+    """Return a number with two digits, or three from 100 on.
+
+    >>> few_digits(59.4, math.floor), few_digits(4.21, math.ceil), few_digits(4123, math.floor)
+    ('59', '4.3', '4,120')
+    """
+    if value <= 0:
+        return "0"
+    place = max(-2, math.floor(math.log10(value)) - (2 if value >= 100 else 1))
+    # Near a whole number of steps the float's last digits must not add one.
+    text = f"{10.0**place * rounded(round(value / 10.0**place, 6)):,.{max(0, -place)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def reason(told: NotTold) -> str:
@@ -70,7 +85,7 @@ def reason(told: NotTold) -> str:
 
 def _present(advice: Advice) -> str:
     size = format_bytes(advice.present_bytes)
-    reads = words.number(advice.present.reads_per_s)
+    reads = few_digits(advice.present.reads_per_s or 0.0, round)
     if is_postgres(advice):
         return f"shared_buffers of {size} asks the system for {reads} pages a second"
     return f"{size} reads {reads} pages a second"
