@@ -36,7 +36,7 @@ def _estimates(window: Recorded, frames: int, sizes: list[int], **further: objec
 
 def test_bounds_hold_what_larger_pools_of_lru_read() -> None:
     sizes, held, errors, cells = [330, 400, 500, 600], 0, [], 0
-    for seed in range(12):
+    for seed in range(10):
         pages = skewed(seed, 3000, 60_000)
         window = lru_misses(pages, FRAMES, warm=10_000)
         for size, told in zip(sizes, _estimates(window, FRAMES, sizes), strict=True):
@@ -50,14 +50,14 @@ def test_bounds_hold_what_larger_pools_of_lru_read() -> None:
 
 
 def test_a_list_that_is_still_short_makes_nothing_look_like_a_read() -> None:
-    pages = skewed(5, 3000, 40_000)
+    pages = skewed(5, 3000, 16_000)
     window = lru_misses(pages, FRAMES, warm=10_000)
     told = _estimates(window, FRAMES, [600])[0]
     truth = lru_reads(pages, 600, warm=10_000) / window.seconds
     found = larger.distances([window], 0)
     naive = np.count_nonzero(~((found.depth > 0) & (found.depth <= 300))) / window.seconds
-    assert naive > 1.02 * truth, "reads before the list is long enough look cold"
-    assert told.reads_per_s == pytest.approx(truth, rel=0.02)
+    assert naive > 1.05 * truth, "reads before the list is long enough look cold"
+    assert told.reads_per_s == pytest.approx(truth, rel=0.04)
 
 
 @settings(max_examples=60, deadline=None)

@@ -68,13 +68,14 @@ class Played:
 def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int] | None) -> Played:
     """Return windows for the models.
 
-    `resident` has dense numbers of the first window, the page first that will leave first, once for each use that the
-    pool remembers; numbers beyond those of the window are pages that it lacks.
+    `resident` has pages as `object << 32 | page_in_object`, the page first that will leave first, once for each use that
+    the pool remembers.
     """
     found = cut(windows)
     keys = [one.object.astype(np.uint64) << np.uint64(32) | one.page_in_object for one in windows]
+    keys.append(np.asarray(resident or (), np.uint64))
     known, numbers = np.unique(np.concatenate(keys), return_inverse=True)
-    of_window = np.split(numbers.astype(np.uint32), np.cumsum([len(one) for one in keys])[:-1])
+    *of_window, of_resident = np.split(numbers.astype(np.uint32), np.cumsum([len(one) for one in keys])[:-1])
     columns = {
         name: np.concatenate(
             [
@@ -89,7 +90,7 @@ def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int]
     changed = np.isin(columns["latch"], _EXCLUSIVE) & is_get
     first_rows = np.cumsum([0, *(len(one.columns["page"]) for one in windows)])
     ends = np.concatenate([first + own for first, own in zip(first_rows, found.ends, strict=False)])
-    prefix = _prefix(resident or (), of_window[0], len(known), pool.engine)
+    prefix = _prefix(of_resident, pool.engine)
     return Played(
         columns={name: np.concatenate((prefix[name], column)) for name, column in columns.items()},
         prefix=len(prefix["page"]),
@@ -100,18 +101,14 @@ def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int]
     )
 
 
-def _prefix(resident: Sequence[int], of_window: NDArray[np.uint32], known: int, engine: str) -> Columns:
+def _prefix(page: NDArray[np.uint32], engine: str) -> Columns:
     """Return accesses that bring pages into an empty pool in their order.
 
     InnoDB puts a page that is created at the head of its list, and one that is read into the middle.
     """
-    page = np.asarray(resident, np.int64)
-    own = page < len(of_window)
-    beyond = page - len(of_window) + known
-    page = np.where(own, of_window[np.where(own, page, 0)] if len(of_window) else 0, beyond)
     count = len(page)
     return {
-        "page": page.astype(np.uint32),
+        "page": page,
         "kind": np.full(count, number_of("get" if engine == "postgres" else "create"), np.uint8),
         "latch": np.full(count, _FIRST_PIN if engine == "postgres" else 1, np.uint8),
         "thread": np.zeros(count, np.uint16),
