@@ -56,7 +56,8 @@ def test_stages_fill_the_time_and_none_follows_another_at_once(tier: tiers.Tier,
     assert all(stage.seconds <= tiers.FULL_S for stage in planned if stage.tier == "full")
 
 
-def test_misses_are_attached_and_larger_sizes_answered(at: Bench) -> None:
+def test_misses_are_attached_and_larger_sizes_answered(at: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(fake_mysql.VARIABLES, "innodb_lru_scan_depth", "777")
     advice = at.advise(asked())
     ((recorded, pool, counted, sizes),) = at.answer.asked
     assert [one.tier for one in recorded] == ["misses"]
@@ -67,7 +68,7 @@ def test_misses_are_attached_and_larger_sizes_answered(at: Bench) -> None:
     assert counted.reads / counted.seconds == pytest.approx(60, rel=0.01)
     assert (counted.unit, counted.units / counted.seconds) == ("transaction", pytest.approx(10, rel=0.01))
     assert (pool.engine, pool.model, pool.pool_pages) == ("mariadb", "innodb1011", 4096)
-    assert pool.settings == {"lru_scan_depth": 1536, "old_blocks_pct": 37, "old_blocks_time": 1000}
+    assert (pool.settings, pool.version, pool.pool_bytes) == ({"lru_scan_depth": 777}, "10.11.19", PRESENT)
     assert PRESENT not in sizes
     assert [one.pool_size_bytes for one in advice.estimates] == [MIB * size for size in (32, 48, 64, 96, 128, 256)]
     assert [one.cannot_say is None for one in advice.others] == [False, False, True, True, True]

@@ -34,15 +34,25 @@ def window(objects: list[int], pages: list[int], relations: tuple[tuple[int, ...
     return Recorded("full", {}, *numbers, 10.0, "whole", relations)
 
 
-def test_pages_have_the_numbers_of_the_window_and_others_come_behind() -> None:
-    found: list[resident.Page] = [((7,), 3), ((9,), 1), ((7,), 5), ((9,), 1), ((8,), 2)]
-    assert resident.numbered(found, window([7, 7, 8], [3, 4, 2])) == [0, 3, 4, 3, 2]
+def test_a_page_is_known_by_its_object_and_its_number() -> None:
+    found: list[resident.Page] = [((7,), 3), ((9,), 1), ((0,), 5)]
+    assert resident.keys(found, window([7, 7], [3, 4])) == [7 << 32 | 3, 9 << 32 | 1, 5]
 
 
-def test_relations_of_postgres_are_known_by_their_names() -> None:
+def test_relations_of_postgres_have_the_numbers_of_the_window_and_others_come_behind() -> None:
     a, b, c = (1663, 5, 16384, 0), (1663, 5, 16385, 0), (1663, 5, 16386, 0)
-    found: list[resident.Page] = [(b, 1), (c, 1), (c, 1), (a, 0)]
-    assert resident.numbered(found, window([0, 1, 1], [0, 0, 1], (a, b))) == [2, 3, 3, 0]
+    found: list[resident.Page] = [(b, 1), (c, 1), (c, 2), (a, 0)]
+    assert resident.keys(found, window([0, 1], [0, 0], (a, b))) == [1 << 32 | 1, 2 << 32 | 1, 2 << 32 | 2, 0]
+
+
+def test_windows_that_number_relations_by_themselves_come_to_one_numbering() -> None:
+    a, b, c = (1663, 5, 1, 0), (1663, 5, 2, 0), (1663, 5, 3, 0)
+    first, second = resident.with_one_numbering([window([0, 1], [4, 5], (a, b)), window([0, 1, 1], [6, 7, 8], (c, a))])
+    assert first.object.tolist() == [0, 1]
+    assert second.object.tolist() == [2, 0, 0]
+    assert first.relations == second.relations == (a, b, c)
+    (same,) = resident.with_one_numbering([window([9], [1])])
+    assert same.object.tolist() == [9]
 
 
 def test_innodb_is_asked_in_the_order_of_its_list() -> None:

@@ -221,7 +221,8 @@ def _advice(
         found = (ready.idle, *found)
     present_bytes = seen.facts.pool_size_bytes
     others = [size for size in sizes if size != present_bytes]
-    recorded = [one.recorded for one in attached if one.rows and one.recorded.ended != "lost"]
+    whole = [one.recorded for one in attached if one.rows and one.recorded.ended != "lost"]
+    recorded = resident.with_one_numbering(whole)
     if found or not recorded:
         why = found[0] if found else _unrecorded(attachments)
         estimates: tuple[Estimate, ...] = tuple(
@@ -229,7 +230,7 @@ def _advice(
         )
     else:
         full = next((one for one in recorded if one.tier == "full"), None)
-        told = answer(recorded, pool, counted, others, resident.numbered(held, full) if full and held else None)
+        told = answer(recorded, pool, counted, others, resident.keys(held, full) if full and held else None)
         refused = pool_facts.presumed(ready.manager, ready.settings)
         estimates = tuple(_believed(one, refused) for one in told if one.pool_size_bytes != present_bytes)
     per_s = counted.reads / counted.seconds if counted.seconds else None

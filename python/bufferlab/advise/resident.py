@@ -8,6 +8,9 @@ place of its clock's hand: pages stand by their usage count, each as often as it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from bufferlab.advise.recorded import Recorded
 from bufferlab.engines.postgres import observe_pool as postgres
@@ -55,16 +58,24 @@ def pages(query: Query, facts: Facts, *, look_inside: bool) -> list[Page] | NotT
     ]
 
 
-def numbered(found: Sequence[Page], window: Recorded) -> list[int]:
-    """Return pages as the numbers of a window; pages that it lacks have numbers beyond its own."""
-    objects = {name: place for place, name in enumerate(window.relations)} if window.relations else {}
-    numbers: dict[tuple[int, int], int] = {
-        (int(one), int(page)): number
-        for number, (one, page) in enumerate(zip(window.object, window.page_in_object, strict=True))
-    }
-    told = []
-    for name, page in found:
-        # An object that the window lacks has no number of its own there: its pages are pages that it lacks.
-        place = objects.setdefault(name, len(objects)) if window.relations else name[0]
-        told.append(numbers.setdefault((place, page), len(numbers)))
-    return told
+def with_one_numbering(windows: Sequence[Recorded]) -> list[Recorded]:
+    """Return windows in which an object has one number everywhere: each numbers PostgreSQL's relations by itself."""
+    numbers: dict[tuple[int, ...], int] = {}
+    for window in windows:
+        for name in window.relations:
+            numbers.setdefault(name, len(numbers))
+    of_each = [np.array([numbers[name] for name in one.relations], np.uint32) for one in windows]
+    return [
+        replace(one, object=of[one.object], relations=tuple(numbers)) if one.relations else one
+        for one, of in zip(windows, of_each, strict=True)
+    ]
+
+
+def keys(found: Sequence[Page], window: Recorded) -> list[int]:
+    """Return pages as keys: the object's number in a window in the upper half of 64 bits, the page's in the lower.
+
+    InnoDB's objects are numbers everywhere. Of PostgreSQL's, a window numbers those that it has, and others come behind.
+    """
+    numbers = {name: place for place, name in enumerate(window.relations)}
+    is_numbered = bool(window.relations)
+    return [(numbers.setdefault(name, len(numbers)) if is_numbered else name[0]) << 32 | page for name, page in found]
