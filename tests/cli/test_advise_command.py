@@ -61,7 +61,7 @@ def test_sizes_are_bytes_or_shares_of_the_present_one() -> None:
 
 def ready() -> Any:
     plan = SimpleNamespace(sentence="the kernel stops MariaDB, process 7: 5 probes in /usr/sbin/mariadbd")
-    return SimpleNamespace(plans={"misses": plan}, foretold=(Foretold("misses", 1234.0, 590.0),))
+    return SimpleNamespace(plans={"misses": plan}, foretold=(Foretold("misses", 1234.0, 590.0),), inside="")
 
 
 def test_it_says_what_is_attached_where_and_what_that_costs_and_asks(

@@ -67,6 +67,8 @@ class Ready:
     settings: Mapping[str, int | str]
     idle: NotTold | None
     """Why nothing will be attached; None where something will."""
+    inside: str
+    """What it costs to ask which pages the pool holds; "" where that is not asked."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,8 @@ def prepare(
         what = f"there is no model of {facts.engine} {facts.version}"
         raise SpecError(what, "--tier full", "--tier misses needs none")
     plans = {one.tier: tracing.plan(pid, facts.flavour, one.tier) for one in foretold}
-    return Ready(session, facts, pid, asked, planned, plans, foretold, manager, settings, idle)
+    inside = resident.cost(facts, look_inside=asked.look_inside) if "full" in plans else ""
+    return Ready(session, facts, pid, asked, planned, plans, foretold, manager, settings, idle, inside)
 
 
 def advise(
@@ -165,7 +168,7 @@ def advise(
         try:
             observation = Observation(ready.session, attachments, clock, sleep)
             seconds = sum(stage.seconds for stage in ready.planned) + _SLACK_S
-            seen = observation.run(seconds, attachments, look_inside=ready.asked.look_inside)
+            seen = observation.run(seconds, attachments)
         finally:
             attachments.close()
     if attachments.failed and not attachments.attached:

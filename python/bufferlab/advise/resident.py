@@ -16,7 +16,7 @@ from bufferlab.advise.recorded import Recorded
 from bufferlab.engines.postgres import observe_pool as postgres
 from bufferlab.engines.servers.questions import NotTold, Question, ask, integer
 from bufferlab.observe.looker import STATEMENT_SECONDS, Facts, Query
-from bufferlab.observe.pool_contents import foretell
+from bufferlab.observe.pool_contents import Foretold, foretell
 
 Page = tuple[tuple[int, ...], int]
 """An object, as `Recorded.object` or `Recorded.relations` names it, and the number of a page in it."""
@@ -34,9 +34,8 @@ ORDER BY usagecount, bufferid"""
 
 def pages(query: Query, facts: Facts, *, look_inside: bool) -> list[Page] | NotTold:
     """Return the pages of the pool, the one first that will leave first. Errors that are no refusals pass through."""
-    foretold = foretell(facts.server, facts.pool_size_bytes // facts.page_size_bytes)
-    if foretold.seconds > STATEMENT_SECONDS or not (foretold.within_limit or look_inside):
-        return NotTold(f"{_SUBJECT}: {foretold.sentence}, so it is not asked", "--look-inside asks it once")
+    if not cost(facts, look_inside=look_inside):
+        return NotTold(f"{_SUBJECT}: {_foretold(facts).sentence}, so it is not asked", "--look-inside asks it once")
     if facts.flavour != "postgres":
         rows = ask(query, _INNODB)
         return (
@@ -58,6 +57,17 @@ def pages(query: Query, facts: Facts, *, look_inside: bool) -> list[Page] | NotT
     ]
 
 
+def cost(facts: Facts, *, look_inside: bool) -> str:
+    """Return in words what asking costs; "" where it is not asked."""
+    foretold = _foretold(facts)
+    is_asked = foretold.seconds <= STATEMENT_SECONDS and (foretold.within_limit or look_inside)
+    return foretold.sentence if is_asked else ""
+
+
+def _foretold(facts: Facts) -> Foretold:
+    return foretell(facts.server, facts.pool_size_bytes // facts.page_size_bytes)
+
+
 def with_one_numbering(windows: Sequence[Recorded]) -> list[Recorded]:
     """Return windows in which an object has one number everywhere: each numbers PostgreSQL's relations by itself."""
     numbers: dict[tuple[int, ...], int] = {}
@@ -72,9 +82,9 @@ def with_one_numbering(windows: Sequence[Recorded]) -> list[Recorded]:
 
 
 def keys(found: Sequence[Page], window: Recorded) -> list[int]:
-    """Return pages as keys: the object's number in a window in the upper half of 64 bits, the page's in the lower.
+    """Return pages as keys of 64 bits: the number of the object in a window in the upper half, the page in the lower.
 
-    InnoDB's objects are numbers everywhere. Of PostgreSQL's, a window numbers those that it has, and others come behind.
+    InnoDB's objects are numbers everywhere. A window numbers those of PostgreSQL that it has; others come behind them.
     """
     numbers = {name: place for place, name in enumerate(window.relations)}
     is_numbered = bool(window.relations)

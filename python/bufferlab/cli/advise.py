@@ -45,7 +45,7 @@ _SECTIONS = {
     help="misses: record reads and evictions, for larger sizes. full: every access for 10 s at a time too, for smaller "
     "ones.",
 )
-@click.option("--look-inside", is_flag=True, help="Ask also a large pool who fills it, once.")
+@click.option("--look-inside", is_flag=True, help="Ask also a large pool which pages it holds, for --tier full.")
 @click.option(
     "--max-cpu",
     default="25%",
@@ -138,6 +138,8 @@ def _consent(ready: Ready, yes: bool) -> None:
         say(plan.sentence)
     for one in ready.foretold:
         say(sentence(one))
+    if ready.inside:
+        say(ready.inside)
     if yes:
         return
     if not sys.stdin.isatty():
