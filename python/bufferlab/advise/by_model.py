@@ -12,7 +12,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from bufferlab.engines.servers.questions import NotTold
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
 from bufferlab.models.managers.registry import MANAGERS
 from bufferlab.results.page_traces import PagesOfObject
+from bufferlab.results.window import Window
 from bufferlab.traces.page_trace import Columns, number_of
 from bufferlab.units import format_bytes
 
@@ -154,7 +154,7 @@ class ByModel:
         return Traced(
             server=Server(self.pool.engine, self.pool.version),
             pool=Pool(self.pool.pool_pages, self.pool.settings),
-            edges=cast(Any, None),
+            edges=Window({}, {}, None),
             transactions=round(self.counted.units),
             connections=len(np.unique(self.played.columns["thread"])),
             objects=self.played.objects,
@@ -239,6 +239,8 @@ class ByModel:
         if is_larger and turnovers < rules.TURNOVERS_LARGER:
             return None
         first = max(self.first_counted(did, frames), self.first_counted(self.own, self.pool.pool_pages))
+        if is_larger and len(did.reads) - first < rules.LEAST_SLICES:
+            return None
         if (by_speed := self._by_speed(frames, did, first)) is not None:
             return None if is_larger else Estimate(size_bytes, None, None, None, "full", by_speed)
         value, low, high = self._rate(did, frames, first)
@@ -287,10 +289,12 @@ class ByModel:
 
 def by_model(
     windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, resident: Sequence[int] | None
-) -> ByModel:
-    """Return the model of a server on the windows in which all accesses were recorded."""
+) -> ByModel | None:
+    """Return the model of a server on the windows in which all accesses were recorded; None where it has none."""
     server = Server(pool.engine, pool.version)
     named = [one for one in MANAGERS if one.name == pool.model]
+    if not named:
+        return None
     manager = next((one for one in named if server.is_in(one.servers)), named[0])
     return ByModel(played(windows, pool, resident), pool, counted, manager, bool(resident))
 
