@@ -13,7 +13,7 @@ import pytest
 
 from bufferlab.advise import rules
 from bufferlab.advise.answer import answer
-from bufferlab.advise.by_model import by_model, played
+from bufferlab.advise.by_model import ByModel, by_model, played
 from bufferlab.advise.recorded import Estimate, PoolFacts, Recorded
 from bufferlab.engines.native import native
 from bufferlab.traces.page_trace import Columns, number_of
@@ -51,7 +51,7 @@ def _window(model: str, first: int = WARM, end: int | None = None) -> Recorded:
 def _pool(model: str, **further: Any) -> PoolFacts:
     engine, version = SERVERS[model]
     settings = {name: value for name, value in SETTINGS[model].items() if type(value) is int and name != "ring_buffers"}
-    return facts(FRAMES, engine, model, version=version, **{"settings": settings, **further})
+    return facts(FRAMES, engine, **{"model": model, "version": version, "settings": settings, **further})
 
 
 def _truth(model: str, frames: int, first: int = WARM) -> float:
@@ -69,6 +69,13 @@ def _truth(model: str, frames: int, first: int = WARM) -> float:
 def _estimates(model: str, sizes: list[int], window: Recorded | None = None, **further: Any) -> list[Estimate]:
     window = window or _window(model)
     return list(answer([window], _pool(model, **further), counted(window), [size * PAGE_BYTES for size in sizes], None))
+
+
+def _model(windows: list[Recorded], pool: PoolFacts, resident: list[int] | None = None) -> ByModel:
+    reads = replace(counted(windows[0]), seconds=sum(one.seconds for one in windows))
+    found = by_model(windows, pool, reads, resident)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize("model", SETTINGS)
@@ -89,19 +96,19 @@ def test_a_pool_that_begins_with_the_servers_pages_counts_at_once(model: str) ->
     _, firsts = np.unique(before, return_index=True)
     newest = before[np.sort(firsts)][: FRAMES - 20]
     window = _window(model, end=WARM + 6000)
-    found = by_model([window], _pool(model), counted(window), None)
+    found = _model([window], _pool(model))
     assert found.own_error is None, "so short a window does not turn an empty pool over"
     told = found.estimate(500 * PAGE_BYTES)
     assert told is not None and told.cannot_say is not None and "fill the pool" in told.cannot_say.why
     resident = [7 << 32 | int(page) for page in newest[::-1]]
-    with_pages = by_model([window], _pool(model), counted(window), resident)
+    with_pages = _model([window], _pool(model), resident)
     assert with_pages.first_counted(with_pages.own, FRAMES) == 0
     assert with_pages.own_error is not None and abs(with_pages.own_error) < 0.1
 
 
 def test_a_larger_pool_that_was_not_turned_over_three_times_is_left_to_the_list() -> None:
     window = _window("postgres", end=WARM + 25_000)
-    model = by_model([window], _pool("postgres"), counted(window), None)
+    model = _model([window], _pool("postgres"))
     assert model.refused is None
     assert model.did(4000).brought_in.sum() < rules.TURNOVERS_LARGER * 4000
     assert model.estimate(4000 * PAGE_BYTES) is None
@@ -121,7 +128,7 @@ def test_reads_that_depend_on_speed_are_not_told() -> None:
     model = {**SETTINGS["innodb57"], "old_blocks_time": 1000}
     window = recorded(with_reads("innodb57", model, FRAMES, columns), "full")
     pool = _pool("innodb57", settings={**INNODB, "flush_neighbors": 1, "old_blocks_time": 1000})
-    found = by_model([window], pool, counted(window), None)
+    found = _model([window], pool)
     told = found.estimate(600 * PAGE_BYTES)
     reads = [found.did(600, time).reads.sum() for time in (0.5, 1.0, 2.0)]
     differ = max(reads) > (1 + 2 * rules.SPEED_LIMIT) * min(reads)
@@ -139,6 +146,12 @@ def test_purge_of_servers_that_go_back_to_each_row_may_fall_behind_in_half_the_p
     assert most.reads_per_s is not None
 
 
+def test_a_server_without_a_model_is_told_larger_sizes_alone() -> None:
+    smaller, larger = _estimates("postgres", [500, 900], model="")
+    assert smaller.cannot_say is not None and smaller.cannot_say.why == "there is no model of this server"
+    assert larger.tier == "misses"
+
+
 def test_windows_with_other_numbers_of_the_same_pages_are_played_as_one() -> None:
     whole = _window("postgres")
     middle = len(whole.columns["page"]) // 2
@@ -153,7 +166,7 @@ def test_windows_with_other_numbers_of_the_same_pages_are_played_as_one() -> Non
         seconds = float(columns["delta_us"].sum()) / 1e6
         parts.append(Recorded("full", columns, np.full(len(pages), 7, np.uint32), names, seconds, "whole"))
     pool = _pool("postgres")
-    both, one = by_model(parts, pool, counted(whole), None), by_model([whole], pool, counted(whole), None)
+    both, one = _model(parts, pool), _model([whole], pool)
     assert both.did(500).reads.sum() == pytest.approx(one.did(500).reads.sum(), rel=1e-9)
 
 

@@ -131,9 +131,9 @@ def test_reads_by_a_ring_remain_and_do_not_lengthen_the_list() -> None:
     ring: list[int] = []
     ordinary = lru_misses(skewed(4, 900, 60_000), 100, warm=2000).columns
     scanned = 0
-    for page, kind in zip(ordinary["page"].tolist(), ordinary["kind"].tolist(), strict=True):
+    for number, (page, kind) in enumerate(zip(ordinary["page"].tolist(), ordinary["kind"].tolist(), strict=True)):
         rows.append((page, kind, 0, 4))
-        if kind == READ and len(rows) % 4 == 0:
+        if kind == READ and number % 3 == 0:
             if len(ring) == 32:
                 rows.append((ring.pop(0), EVICT, 1, 0))
             rows.append((1000 + scanned % 400, READ, 1, 8))
@@ -145,6 +145,7 @@ def test_reads_by_a_ring_remain_and_do_not_lengthen_the_list() -> None:
     window = recorded(columns)
     by_scan = columns["page"][columns["kind"] == READ] >= 1000
     found, alone = larger.distances([window], 32), larger.distances([recorded(ordinary)], 0)
+    assert scanned > 1000
     assert np.all(found.depth[by_scan][400:] == larger.BY_RING)
     assert found.depth[~by_scan].tolist() == alone.depth.tolist()
     objects = np.where(np.arange(len(window.object)) < 1000, 7, 8).astype(np.uint32)

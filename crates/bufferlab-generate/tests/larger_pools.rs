@@ -67,6 +67,6 @@ fn innodb_of_mariadb_with_more_memory() {
 #[test]
 fn postgres_with_more_memory() {
     let loaded = Loaded::new(&tpcc(), &Postgres::records());
-    let engine = Postgres::new(8192, &loaded, TRANSACTIONS);
+    let engine = Postgres::new(&loaded, TRANSACTIONS);
     is_near("postgres", &found::<bufferlab_sim::Postgres>(engine, loaded, 2800), 0.1);
 }

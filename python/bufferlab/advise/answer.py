@@ -37,6 +37,8 @@ def answer(
     for size in sizes_bytes:
         if pool.frames(size) == pool.pool_pages:
             found[size] = _present(windows, counted, size)
+        elif full and not model and pool.frames(size) < pool.pool_pages:
+            found[size] = Estimate(size, None, None, None, "full", NotTold("there is no model of this server"))
         elif model and (by := model.estimate(size)) is not None:
             found[size] = by
     left = [size for size in sizes_bytes if size not in found]

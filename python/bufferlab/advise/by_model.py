@@ -9,10 +9,9 @@ those of the model at a size, times what the server counted for what the model r
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from bufferlab.engines.servers.questions import NotTold
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
 from bufferlab.models.managers.registry import MANAGERS
 from bufferlab.results.page_traces import PagesOfObject
+from bufferlab.results.window import Window
 from bufferlab.traces.page_trace import Columns, number_of
 from bufferlab.units import format_bytes
 
@@ -34,6 +34,8 @@ _EXCLUSIVE = (2, 4)
 _RING, _BULK_READ, _HELD, _PIN = 12, 8, 2, 3
 """PostgreSQL's latches: bufferlab-model/src/trace.rs."""
 _FIRST_PIN = 5
+_LATER = 1 << 24
+"""The first number of relations that the first window lacks: `resident` has others of its own behind the first's."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,10 @@ def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int]
     the pool remembers.
     """
     found = cut(windows)
-    keys = [one.object.astype(np.uint64) << np.uint64(32) | one.page_in_object for one in windows]
+    keys = [
+        of_pages.astype(np.uint64) << np.uint64(32) | one.page_in_object
+        for one, of_pages in zip(windows, _objects(windows), strict=True)
+    ]
     keys.append(np.asarray(resident or (), np.uint64))
     known, numbers = np.unique(np.concatenate(keys), return_inverse=True)
     *of_window, of_resident = np.split(numbers.astype(np.uint32), np.cumsum([len(one) for one in keys])[:-1])
@@ -99,6 +104,18 @@ def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int]
         objects=objects,
         writes=bool(pool.engine != "postgres" and changed.sum() > rules.WRITES * max(1, is_get.sum())),
     )
+
+
+def _objects(windows: Sequence[Recorded]) -> Iterable[NDArray[np.uint32]]:
+    """Return the object of each page by one numbering for all windows.
+
+    PostgreSQL's relations have numbers of their own in each window. Those of the first stay, as `resident` has them.
+    """
+    numbers: dict[tuple[int, ...], int] = {}
+    for place, one in enumerate(windows):
+        relations = getattr(one, "relations", ())
+        own = [numbers.setdefault(relation, len(numbers) + _LATER * (place > 0)) for relation in relations]
+        yield np.asarray(own, np.uint32)[one.object] if relations else one.object
 
 
 def _prefix(page: NDArray[np.uint32], engine: str) -> Columns:
@@ -154,7 +171,7 @@ class ByModel:
         return Traced(
             server=Server(self.pool.engine, self.pool.version),
             pool=Pool(self.pool.pool_pages, self.pool.settings),
-            edges=cast(Any, None),
+            edges=Window({}, {}, None),
             transactions=round(self.counted.units),
             connections=len(np.unique(self.played.columns["thread"])),
             objects=self.played.objects,
@@ -239,6 +256,8 @@ class ByModel:
         if is_larger and turnovers < rules.TURNOVERS_LARGER:
             return None
         first = max(self.first_counted(did, frames), self.first_counted(self.own, self.pool.pool_pages))
+        if is_larger and len(did.reads) - first < rules.LEAST_SLICES:
+            return None
         if (by_speed := self._by_speed(frames, did, first)) is not None:
             return None if is_larger else Estimate(size_bytes, None, None, None, "full", by_speed)
         value, low, high = self._rate(did, frames, first)
@@ -287,10 +306,12 @@ class ByModel:
 
 def by_model(
     windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, resident: Sequence[int] | None
-) -> ByModel:
-    """Return the model of a server on the windows in which all accesses were recorded."""
+) -> ByModel | None:
+    """Return the model of a server on the windows in which all accesses were recorded; None where it has none."""
     server = Server(pool.engine, pool.version)
     named = [one for one in MANAGERS if one.name == pool.model]
+    if not named:
+        return None
     manager = next((one for one in named if server.is_in(one.servers)), named[0])
     return ByModel(played(windows, pool, resident), pool, counted, manager, bool(resident))
 

@@ -8,7 +8,7 @@ use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::pools::Pools;
 use bufferlab_generate::run::{Plan, TRANSACTION_US, WarmUp, run};
 use bufferlab_model::trace::{Access, Columns, Kind};
-use bufferlab_sim::{Counts, Innodb, Innodb57, Innodb1011, Manager, Model, Postgres};
+use bufferlab_sim::{Counts, Innodb57, Innodb1011, Manager, Model, Postgres};
 
 /// A model that tells whether it holds a page.
 pub trait Holds: Manager {
