@@ -296,6 +296,17 @@ def test_the_least_of_host_and_groups_is_left_and_files_that_are_given_back_coun
     assert memory.least(tmp_path / "nowhere", []) is None
 
 
+def test_what_a_killed_command_left_goes_and_what_a_living_one_has_stays(tmp_path: Path) -> None:
+    folders = [
+        tmp_path / name for name in ("bufferlab-advise-999999999-a", f"bufferlab-advise-{os.getpid()}-b", "other")
+    ]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "1").write_text("")
+    look.remove_stale(tmp_path)
+    assert [folder.exists() for folder in folders] == [False, True, True]
+
+
 # The words.
 
 

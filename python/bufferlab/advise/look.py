@@ -6,6 +6,8 @@ of `observe`, over one session.
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +36,7 @@ FIRST_LOOK_S = 5
 ENOUGH_TURNOVERS = 3.0
 """Evictions, as multiples of the frames that a size has more than the pool, after which `misses` has seen enough."""
 _SLACK_S = 30.0
+_FOLDER = "bufferlab-advise-"
 _SHARES = (0.5, 0.75, 1.5, 2.0, 4.0)
 """The sizes that are judged where none are named, as shares of the present one."""
 
@@ -158,7 +161,7 @@ def advise(
             held.extend([] if isinstance(found, NotTold) else found)
 
     # The recorder's file holds page numbers of somebody's data.
-    with tempfile.TemporaryDirectory(prefix="bufferlab-advise-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-") as folder:
         attachments = Attachments(
             ready.planned, ready.plans, tracing, Path(folder),
             events_per_s_max=max(1, int(ready.asked.max_cores / cost.EVENT_S)),
@@ -174,6 +177,14 @@ def advise(
     if attachments.failed and not attachments.attached:
         raise attachments.failed
     return _advice(ready, seen, attachments, sizes, answer, held)
+
+
+def remove_stale(parent: Path | None = None) -> None:
+    """Remove the folders of killed processes: what they recorded holds page numbers of somebody's data."""
+    for folder in (parent or Path(tempfile.gettempdir())).glob(f"{_FOLDER}*"):
+        pid = folder.name.removeprefix(_FOLDER).split("-")[0]
+        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def pid_of(session: Session, facts: Facts) -> int | NotTold:

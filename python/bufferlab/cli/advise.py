@@ -93,6 +93,7 @@ def command(
     from bufferlab.advise import report as reports
     from bufferlab.advise.answer import answer
     from bufferlab.engines.servers import live_trace
+    from bufferlab.execute.host import tracefs_clean
     from bufferlab.execute.stop import StopRequest
     from bufferlab.observe.session import Session, address_of, looker_of
     from bufferlab.report import terminal
@@ -102,6 +103,8 @@ def command(
     asked = look.Asked(
         _seconds(within), "full" if tier == "full" else "misses", _sizes(sizes), _cores(max_cpu), look_inside
     )
+    look.remove_stale()
+    tracefs_clean.clean()
     looker = looker_of(url)
     with Session(looker, address_of(url, looker)) as session:
         with beginning("looking, with nothing attached"):
