@@ -21,12 +21,12 @@ from bufferlab.advise.attachments import Attached, Attachments, LivePlan, Shown,
 from bufferlab.advise.cost import Cost, Processors
 from bufferlab.advise.memory import MemoryLeft, left
 from bufferlab.advise.recorded import Counted, Estimate, PoolFacts, Recorded
+from bufferlab.advise.server_process import find
 from bufferlab.advise.tiers import Foretold, Stage
 from bufferlab.engines.servers.live_trace import Tier
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.models.managers.declaration import BufferManager
-from bufferlab.observe import host_side
 from bufferlab.observe.look import Observation, Seen, Stop
 from bufferlab.observe.looker import Facts, Lost, Refused
 from bufferlab.observe.session import Session
@@ -112,7 +112,7 @@ def prepare(
     tracing: Tracing,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-    server_pid: Callable[[Session, Facts], int | NotTold] | None = None,
+    server_pid: Callable[[Session, Facts], int | NotTold] = lambda session, facts: find(facts, session.peer),
 ) -> Ready:
     """Look for a moment, and plan the tiers. Raises SpecError and EnvironmentLackingError; nothing is attached.
 
@@ -120,7 +120,7 @@ def prepare(
     """
     try:
         facts = session.looker.facts(session.query)
-        pid = (server_pid or pid_of)(session, facts)
+        pid = server_pid(session, facts)
         if isinstance(pid, NotTold):
             hint = "run it as root on the server's own host"
             raise EnvironmentLackingError(f"nothing can be attached: {pid.why}", session.address.server, hint)
@@ -185,14 +185,6 @@ def remove_stale(parent: Path | None = None) -> None:
         pid = folder.name.removeprefix(_FOLDER).split("-")[0]
         if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def pid_of(session: Session, facts: Facts) -> int | NotTold:
-    """Return the server's first process on this host; NotTold where it is on another."""
-    one_of_it = facts.thread or session.peer
-    if one_of_it is None:
-        return NotTold("the server does not tell which of its threads serves us", "a URL with ?socket= would let it")
-    return host_side.server_pid(one_of_it, facts.uptime_s)
 
 
 def sizes_of(asked: Asked, present_bytes: int) -> tuple[int, ...]:

@@ -179,7 +179,7 @@ def _size(part: str) -> Callable[[int], int]:
     try:
         size = parse_size(part)
     except UnitError as error:
-        raise SpecError(error.what, "--sizes", _HINT) from error
+        raise SpecError(error.what, "--sizes", error.hint) from error
     ratio = float(size.ratio) if size.ratio is not None else None
     if not (0 < ratio <= _LARGEST / MIB if ratio is not None else _SMALLEST <= (size.size_bytes or 0) <= _LARGEST):
         raise SpecError(f'"{part}" is no size of a pool', "--sizes", _HINT)
