@@ -374,7 +374,7 @@ def test_all_views_tell_the_same_numbers(advice: Advice) -> None:
     heads, *lines = (
         line for line in table_csv(report.sizes_table(advice, with_reasons=True)).splitlines() if line[0] != "#"
     )
-    assert heads.startswith("Pool,Of the present,Reads a second,From,To")
+    assert heads.startswith("Pool,Reads a second,From,To,Change")
     assert len(lines) == len(advice.estimates)
     shown = terminal.text(found)
     assert "128 MiB" in shown

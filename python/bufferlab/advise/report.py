@@ -54,7 +54,7 @@ def as_report(advice: Advice) -> Report:
 
 def cost(one: Cost) -> str:
     """Return in words what a tier cost, measured beside foretold."""
-    foretold = f"foretold {format_percent(one.foretold_cores)}, by its events {format_percent(one.by_events_cores)}"
+    foretold = f"foretold {format_percent(one.foretold_cores)}, by its stops {format_percent(one.by_events_cores)}"
     ours = f"the recorder itself {format_percent(one.ours_cores)}"
     if one.server_cores is None or one.low is None or one.high is None:
         return f"{one.tier}: its cost to the server was not measured ({foretold} of a processor), {ours}"
@@ -68,7 +68,7 @@ def cost(one: Cost) -> str:
 def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
     """Return a row for each size: its reads with their bounds, and the time of reading; then why one is not judged."""
     asked = "Reads asked of the system a second" if sentence.is_postgres(advice) else "Reads a second"
-    heads: tuple[str, ...] = ("Pool", "Of the present", asked, "From", "To", "Change", "ms of reading a second", "Tier")
+    heads: tuple[str, ...] = ("Pool", asked, "From", "To", "Change", "ms of reading a second", "Of the present", "Tier")
     rows = [Row(_cells(one, advice), _mark(one, advice)) for one in advice.estimates]
     if with_reasons:
         heads = (*heads, "Why not")
@@ -131,12 +131,12 @@ def _attached(one: Attached) -> dict[str, Any]:
 def _cells(one: Estimate, advice: Advice) -> tuple[str, ...]:
     return (
         format_bytes(one.pool_size_bytes),
-        format_percent(one.pool_size_bytes / advice.present_bytes),
         words.number(one.reads_per_s),
         words.number(one.low),
         words.number(one.high),
         _change(one, advice),
         words.number(_read_ms(one.reads_per_s, advice)),
+        format_percent(one.pool_size_bytes / advice.present_bytes),
         one.tier if one.cannot_say is None else _CANNOT,
     )
 
@@ -165,7 +165,7 @@ def _figure(advice: Advice) -> Figure | None:
     told = [one for one in advice.estimates if one.cannot_say is None]
     if len(told) < 2:
         return None
-    dots = tuple(_dot(one) for one in told)
+    dots = tuple(_dot(one, advice) for one in told)
     marks = [Mark(float(advice.present_bytes), f"now: {format_bytes(advice.present_bytes)}", 0)]
     room, largest = advice.largest_bytes, told[-1].pool_size_bytes
     if room is not None and room <= largest:
@@ -192,10 +192,11 @@ def _figure(advice: Advice) -> Figure | None:
     return Figure("sizes", "Reads a second, by the size of the pool", alt, caption, plot, _data(told))
 
 
-def _dot(one: Estimate) -> Dot:
+def _dot(one: Estimate, advice: Advice) -> Dot:
     # Where only a bound is known, the dot is that bound.
     value = one.reads_per_s if one.reads_per_s is not None else one.high or 0.0
-    return Dot(float(one.pool_size_bytes), format_bytes(one.pool_size_bytes), (), value, one.low, one.high)
+    tick = f"{format_percent(one.pool_size_bytes / advice.present_bytes)}\n{format_bytes(one.pool_size_bytes)}"
+    return Dot(float(one.pool_size_bytes), tick, (), value, one.low, one.high)
 
 
 def _data(told: Sequence[Estimate]) -> Table:
