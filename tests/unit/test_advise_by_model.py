@@ -95,7 +95,7 @@ def test_a_pool_that_begins_with_the_servers_pages_counts_at_once(model: str) ->
     before = columns["page"][:WARM][columns["kind"][:WARM] == GET][::-1]
     _, firsts = np.unique(before, return_index=True)
     newest = before[np.sort(firsts)][: FRAMES - 20]
-    window = _window(model, end=WARM + 6000)
+    window = _window(model, end=WARM + 2500)
     found = _model([window], _pool(model))
     assert found.own_error is None, "so short a window does not turn an empty pool over"
     told = found.estimate(500 * PAGE_BYTES)
@@ -128,13 +128,9 @@ def test_reads_that_depend_on_speed_are_not_told() -> None:
     model = {**SETTINGS["innodb57"], "old_blocks_time": 1000}
     window = recorded(with_reads("innodb57", model, FRAMES, columns), "full")
     pool = _pool("innodb57", settings={**INNODB, "flush_neighbors": 1, "old_blocks_time": 1000})
-    found = _model([window], pool)
-    told = found.estimate(600 * PAGE_BYTES)
-    reads = [found.did(600, time).reads.sum() for time in (0.5, 1.0, 2.0)]
-    differ = max(reads) > (1 + 2 * rules.SPEED_LIMIT) * min(reads)
-    assert told is not None and (told.cannot_say is not None) == differ
-    if told.cannot_say is not None:
-        assert "old_blocks_time" in told.cannot_say.why
+    told = _model([window], pool).estimate(600 * PAGE_BYTES)
+    assert told is not None and told.cannot_say is not None
+    assert told.cannot_say.why.startswith("old_blocks_time is 1,000 ms")
 
 
 def test_purge_of_servers_that_go_back_to_each_row_may_fall_behind_in_half_the_pool() -> None:
@@ -147,7 +143,9 @@ def test_purge_of_servers_that_go_back_to_each_row_may_fall_behind_in_half_the_p
 
 
 def test_a_server_without_a_model_is_told_larger_sizes_alone() -> None:
-    smaller, larger = _estimates("postgres", [500, 900], model="")
+    window = _window("postgres")
+    sizes = [500 * PAGE_BYTES, 900 * PAGE_BYTES]
+    smaller, larger = answer([window], replace(_pool("postgres"), model=""), counted(window), sizes, None)
     assert smaller.cannot_say is not None and smaller.cannot_say.why == "there is no model of this server"
     assert larger.tier == "misses"
 

@@ -3,7 +3,7 @@
 //!
 //! Exact for LRU, whose larger pool holds the smaller one and behind it what left that one last (Mattson, Gecsei, Slutz,
 //! Traiger: "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970). For other managers it is
-//! an estimate. It needs reads, creations and evictions alone: no access that a pool satisfies.
+//! an estimate. Where a page leaves before the read that it makes room for, depths are one more. It needs reads, creations and evictions alone: no access that a pool satisfies.
 
 use bufferlab_model::trace::latch::{NO_RING, RING};
 use bufferlab_model::trace::{Columns, Kind};

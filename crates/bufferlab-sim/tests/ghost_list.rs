@@ -101,10 +101,11 @@ proptest! {
             match pool.iter().position(|&other| other == page) {
                 Some(place) => drop(pool.remove(place)),
                 None => {
+                    // Read first: a server frees the frame before, so that its depths are one more.
+                    told.push((page, Kind::Read as u8, 0, 0));
                     if pool.len() == small as usize {
                         told.push((pool.pop().expect("it is full"), Kind::Evict as u8, 0, 0));
                     }
-                    told.push((page, Kind::Read as u8, 0, 0));
                 }
             }
             pool.insert(0, page);
