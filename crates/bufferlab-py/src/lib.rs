@@ -207,9 +207,11 @@ mod native {
     #[pymodule_export]
     use super::generate::generate;
     #[pymodule_export]
-    use super::page_trace::{executable_ranges, page_trace, page_trace_branches, page_trace_check, tracefs_clean};
+    use super::page_trace::{
+        executable_ranges, live_trace, page_trace, page_trace_branches, page_trace_check, tracefs_clean,
+    };
     #[pymodule_export]
-    use super::replay::{Curve, model_defaults, page_trace_words, replay};
+    use super::replay::{Curve, ghost_depths, model_defaults, page_trace_words, replay, replay_slices};
     #[pymodule_export]
     use super::{
         NativeError, cancel, check_direct_io, check_io_uring, check_script, core_version, host_fingerprint, load,

@@ -84,6 +84,61 @@ pub(crate) fn replay(
     json_text(&guarded(|| Ok(replay(settings_json, frames, &columns, load_row, first_row..end_row)))?.map_err(refused)?)
 }
 
+/// See `bufferlab_sim::replay_slices`. The answer is a list of `Slice`, one for each end, as JSON.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "five of them are the columns of one table")]
+pub(crate) fn replay_slices(
+    py: Python<'_>,
+    manager: &str,
+    settings_json: &str,
+    frames: u32,
+    ends: Vec<usize>,
+    page: PyBuffer<u32>,
+    kind: PyBuffer<u8>,
+    latch: PyBuffer<u8>,
+    thread: PyBuffer<u16>,
+    delta_us: PyBuffer<u32>,
+) -> PyResult<String> {
+    let columns = Columns {
+        page: column(py, &page)?,
+        kind: column(py, &kind)?,
+        latch: column(py, &latch)?,
+        thread: column(py, &thread)?,
+        delta_us: column(py, &delta_us)?,
+    };
+    let replayed = || Ok(bufferlab_sim::replay_slices(manager, settings_json, frames, &columns, &ends));
+    json_text(&guarded(replayed)?.map_err(refused)?)
+}
+
+/// See `bufferlab_sim::ghost_depths`. The answer is the depths and the lengths, as u32 in native byte order.
+#[pyfunction]
+pub(crate) fn ghost_depths<'py>(
+    py: Python<'py>,
+    ring_reads: u32,
+    page: PyBuffer<u32>,
+    kind: PyBuffer<u8>,
+    latch: PyBuffer<u8>,
+    thread: PyBuffer<u16>,
+    delta_us: PyBuffer<u32>,
+) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    let columns = Columns {
+        page: column(py, &page)?,
+        kind: column(py, &kind)?,
+        latch: column(py, &latch)?,
+        thread: column(py, &thread)?,
+        delta_us: column(py, &delta_us)?,
+    };
+    if columns.rows().is_none() {
+        return Err(refused("the columns differ in length"));
+    }
+    let found = bufferlab_sim::ghost_depths(&columns, ring_reads).map_err(refused)?;
+    let bytes = |cells: Vec<u32>| {
+        let bytes: Vec<u8> = cells.into_iter().flat_map(u32::to_ne_bytes).collect();
+        PyBytes::new(py, &bytes)
+    };
+    Ok((bytes(found.depth), bytes(found.len)))
+}
+
 /// Returns the settings of servers that each model obeys, with the servers' defaults, as JSON by the models' names.
 #[pyfunction]
 pub(crate) fn model_defaults() -> PyResult<String> {

@@ -31,12 +31,16 @@
 //! ```
 
 mod curve;
+mod ghost_list;
 mod managers;
 mod replay;
+mod slices;
 mod slots;
 mod stack;
 
 pub use curve::Curve;
+pub use ghost_list::{BY_RING, Depths, GhostList, ghost_depths};
 pub use managers::*;
 pub use replay::{Counts, Make, Manager, Model, NoSettings, OneIn, Refused, Replay, Replayed, replay};
+pub use slices::{Slice, replay_slices};
 pub use stack::{StackDistances, TooManyPages};

@@ -216,7 +216,7 @@ pub fn replay<M: Manager>(manager: &mut M, columns: &Columns, load: usize, windo
 }
 
 /// Plays some rows; returns the time of the last one.
-fn play<M: Manager>(manager: &mut M, columns: &Columns, rows: Range<usize>, from_us: u64) -> u64 {
+pub(crate) fn play<M: Manager + ?Sized>(manager: &mut M, columns: &Columns, rows: Range<usize>, from_us: u64) -> u64 {
     let mut now_us = from_us;
     let what = columns.page[rows.clone()].iter().zip(&columns.kind[rows.clone()]);
     let who = columns.thread[rows.clone()].iter().zip(&columns.latch[rows.clone()]);
@@ -236,7 +236,7 @@ const MOST: u32 = 1 << 28;
 /// The reason why a replay cannot be.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{0}")]
-pub struct Refused(String);
+pub struct Refused(pub(crate) String);
 
 /// A replay with a new pool: takes the JSON of its settings, its frames, a trace, the load's first row and the rows of
 /// the window.

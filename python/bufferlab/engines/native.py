@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from bufferlab.errors import EnvironmentLackingError, Failure
@@ -41,6 +41,16 @@ class PageTrace(Protocol):
 
     def attach(self, pid: int) -> None:
         """Begin to record a process that has yet to become the server."""
+
+    def finish(self) -> str:
+        """End the trace; return its outcome as JSON, "null" when called again."""
+
+
+class LiveTrace(Protocol):
+    """A trace of a server that runs already. An object that goes away leaves nothing behind."""
+
+    def told(self) -> str:
+        """Return what is known of the trace now, as JSON."""
 
     def finish(self) -> str:
         """End the trace; return its outcome as JSON, "null" when called again."""
@@ -122,6 +132,21 @@ class Native(Protocol):
         page-trace.parquet, are handed over as buffers, without a copy. Raises ValueError.
         """
 
+    def replay_slices(
+        self, manager: str, settings_json: str, frames: int, ends: Sequence[int], **columns: NDArray[Any]
+    ) -> str:
+        """Return what a new pool counted from the first row to before each of the `ends`, as JSON. Raises ValueError.
+
+        Columns are those of `replay`.
+        """
+
+    def ghost_depths(self, ring_reads: int, **columns: NDArray[Any]) -> tuple[bytes, bytes]:
+        """Return of each row the depth of the page that it reads in the list of pages that left, and the list's length.
+
+        Both are u32. The depth is 0 where the list does not have the page or the row is no read, and 2^32 - 1 where the
+        page left by the ring of a scan. Columns are those of `replay`. Raises ValueError.
+        """
+
     def model_defaults(self) -> str:
         """Return the settings of servers that each model obeys, with the servers' defaults."""
 
@@ -148,6 +173,9 @@ class Native(Protocol):
 
     def page_trace(self, settings_json: str) -> PageTrace:
         """Prepare a server's page trace; nothing is recorded before `attach`."""
+
+    def live_trace(self, settings_json: str) -> LiveTrace:
+        """Begin to record a server that runs already; raise NativeError with the reason when it cannot be."""
 
     def page_trace_branches(self, settings_json: str) -> str:
         """Return [from, to] of each branch of a binary into bytes that code in the server would cover."""

@@ -106,8 +106,9 @@ impl Model for Postgres {
 }
 
 impl Postgres {
+    /// Returns whether the pool has a page.
     #[inline]
-    fn has(&self, page: u32) -> bool {
+    pub fn has(&self, page: u32) -> bool {
         self.pages[page as usize].buffer != NONE
     }
 

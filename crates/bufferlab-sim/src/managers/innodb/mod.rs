@@ -80,6 +80,11 @@ impl<C: Cleaner> Innodb<C> {
         Innodb { pool: Pool { lru, free: frames, counts: Counts::default() }, cleaner }
     }
 
+    /// Returns whether the pool has a page.
+    pub fn has(&self, page: u32) -> bool {
+        self.pool.lru.contains(page)
+    }
+
     /// Returns the length of the free list (`Free buffers` of the monitor).
     pub fn free_len(&self) -> u32 {
         self.pool.free

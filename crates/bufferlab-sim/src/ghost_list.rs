@@ -1,0 +1,156 @@
+//! The ghost list: the pages that left a pool, the last one first. A page that is read again at depth `d` of the list
+//! would still have been in a pool of `d` more frames.
+//!
+//! Exact for LRU, whose larger pool holds the smaller one and behind it what left that one last (Mattson, Gecsei, Slutz,
+//! Traiger: "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970). For other managers it is
+//! an estimate. Where a page leaves before the read that it makes room for, depths are one more. It needs reads, creations and evictions alone: no access that a pool satisfies.
+
+use bufferlab_model::trace::latch::{NO_RING, RING};
+use bufferlab_model::trace::{Columns, Kind};
+
+use crate::slots::Slots;
+use crate::stack::TooManyPages;
+
+/// Slots for each page, as in `stack.rs`.
+const SLOTS_PER_PAGE: usize = 4;
+const NEVER: u32 = u32::MAX;
+
+/// The depth of a read that no frame more would have spared: its page left the pool by the ring of a scan.
+pub const BY_RING: u32 = u32::MAX;
+
+/// The pages that left a pool and did not come back.
+pub struct GhostList {
+    /// The slot of each page's eviction, or `NEVER`.
+    slot: Vec<u32>,
+    slots: Slots,
+    next: usize,
+    len: u32,
+}
+
+impl GhostList {
+    /// Makes an empty list for pages `0..pages`.
+    ///
+    /// # Errors
+    /// `TooManyPages` above 2^29.
+    pub fn new(pages: u64) -> Result<Self, TooManyPages> {
+        if pages > 1 << 29 {
+            return Err(TooManyPages(pages));
+        }
+        let pages = pages as usize;
+        Ok(GhostList { slot: vec![NEVER; pages], slots: Slots::new(pages * SLOTS_PER_PAGE), next: 0, len: 0 })
+    }
+
+    /// Returns the number of pages in the list.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Returns whether no page is in the list.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Puts a page that leaves the pool at the head of the list.
+    ///
+    /// # Panics
+    /// If `page` is not below the `pages` of `new`.
+    pub fn evict(&mut self, page: u32) {
+        self.take(page);
+        if self.next == self.slots.len() {
+            let ranks = self.slots.compact();
+            for slot in self.slot.iter_mut().filter(|slot| **slot != NEVER) {
+                *slot = ranks.of(*slot as usize);
+            }
+            self.next = ranks.len;
+        }
+        self.slots.insert(self.next);
+        self.slot[page as usize] = self.next as u32;
+        self.next += 1;
+        self.len += 1;
+    }
+
+    /// Takes a page that comes back out of the list. Returns its depth, 1 at the head; none if it is not in the list.
+    ///
+    /// # Panics
+    /// If `page` is not below the `pages` of `new`.
+    pub fn take(&mut self, page: u32) -> Option<u32> {
+        let slot = std::mem::replace(&mut self.slot[page as usize], NEVER);
+        (slot != NEVER).then(|| {
+            let depth = self.slots.behind(slot as usize, self.next - 1) + 1;
+            self.slots.remove(slot as usize);
+            self.len -= 1;
+            depth
+        })
+    }
+}
+
+/// What the ghost list says of each row of a trace.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Depths {
+    /// Of a read the depth of its page, 0 if the list does not have it, or [`BY_RING`]; 0 of other rows.
+    pub depth: Vec<u32>,
+    /// The length of the list before the row.
+    pub len: Vec<u32>,
+}
+
+/// What is known of a page's last read: by whom, and which of that thread's reads it was.
+#[derive(Clone, Copy, Default)]
+struct LastRead {
+    thread: u16,
+    number: u32,
+    /// Whether a ring may have taken the page in: the trace says so, or does not tell.
+    may_have_ring: bool,
+    left_by_ring: bool,
+}
+
+/// Plays the reads, creations and evictions of a trace to a ghost list. It hears no gets.
+///
+/// A scan of PostgreSQL reuses the buffers of its ring: with more frames its pages would leave as they do. They are known
+/// by a thread that evicts a page which it read itself at most `ring_reads` reads before; 0 where no pool has rings.
+///
+/// # Errors
+/// `TooManyPages` above 2^29.
+///
+/// # Panics
+/// If the columns differ in length.
+pub fn ghost_depths(columns: &Columns, ring_reads: u32) -> Result<Depths, TooManyPages> {
+    assert!(columns.rows().is_some(), "the columns differ in length");
+    let pages = columns.page.iter().max().map_or(0, |&page| u64::from(page) + 1);
+    let mut list = GhostList::new(pages)?;
+    let mut last_read = vec![LastRead::default(); pages as usize];
+    let mut reads_of = vec![0_u32; usize::from(u16::MAX) + 1];
+    let mut found = Depths::default();
+    for (row, (&page, &kind)) in columns.page.iter().zip(columns.kind).enumerate() {
+        let (thread, len) = (columns.thread[row], list.len());
+        let state = &mut last_read[page as usize];
+        let depth = match Kind::of(kind) {
+            Some(Kind::Read) => {
+                let number = &mut reads_of[usize::from(thread)];
+                *number = number.wrapping_add(1);
+                let depth = list.take(page);
+                let depth = if state.left_by_ring { BY_RING } else { depth.unwrap_or(0) };
+                let may_have_ring = columns.latch[row] & RING != NO_RING;
+                *state = LastRead { thread, number: *number, may_have_ring, left_by_ring: false };
+                depth
+            }
+            Some(Kind::Evict) => {
+                let reads_since = reads_of[usize::from(thread)].wrapping_sub(state.number);
+                let is_own = state.thread == thread && state.number > 0;
+                state.left_by_ring = state.may_have_ring && is_own && reads_since < ring_reads;
+                if !state.left_by_ring {
+                    list.evict(page);
+                }
+                0
+            }
+            Some(Kind::Create) => {
+                list.take(page);
+                *state = LastRead::default();
+                0
+            }
+            _ => 0,
+        };
+        found.depth.push(depth);
+        found.len.push(len);
+    }
+    Ok(found)
+}

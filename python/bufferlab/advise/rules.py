@@ -1,0 +1,106 @@
+"""Every constant of the advice and the reason for it: when an estimate is refused, and how wide its bounds are.
+
+All were decided from the mechanism, from published trials of the models and from streams played by models, before any
+real server was asked. A change of one moves published numbers and belongs into CHANGELOG.md.
+"""
+
+from __future__ import annotations
+
+from math import log2
+
+SEED = 20_261_125
+"""Of the resampling. Equal records give equal bounds."""
+RESAMPLES = 400
+"""The bounds are made of a standard deviation, which 400 resamples tell within 4 %."""
+SLICES = 24
+"""Slices of time that are resampled. Work that repeats within a slice is then no scatter; a slice of a window of 10 s has
+0.4 s, of one of 10 minutes 25 s. Fewer make Student's quantile wide, more cut bursts into pieces that look independent."""
+LEAST_SLICES = 8
+"""Of those that count. Student's quantile of 7 degrees of freedom is 2.4, of 3 it is 3.2."""
+LEAST_READS = 200
+"""Reads that an estimate must stand on: counts alone then scatter by 7 %."""
+FEW_PER_S = 1.0
+FEW_SHARE = 0.02
+"""Reads a second, or of the present reads, below which "fewer than" is an answer though the value is not known."""
+COUNTS_DIFFER = 0.1
+"""Reads that were recorded and that the server counted, as rates: a larger difference means that reads were missed, or
+that the counters are of other seconds."""
+
+# Tier misses.
+LONGEST_SHARE = 0.2
+"""Of the reads: so many must have found the list of evicted pages as long as the frames asked for. What is said of the
+longest distances comes from these reads alone, the last of the window; a fifth of it is not yet one burst."""
+RING_READS = 288
+"""PostgreSQL: a session that evicts a page which it read itself at most so many reads before reuses its ring. freelist.c:
+32 buffers of a bulk read, 256 of VACUUM from 17 on, 32 + 16 x 16 of a bulk read from 18 on. The clock's hand takes at
+least a third of the pool's frames in reads to come back to a page, so that the eighth of the pool, the most that a ring
+has, is never mistaken for it."""
+RING_SHARE = 0.05
+"""Of the reads: with more of them by rings, a pool in which the table needs no ring cannot be told."""
+LIST_ERROR = 0.05
+LIST_ERROR_DOUBLED = 0.07
+"""The list is exact for LRU. Real pools evict in batches, from a midpoint or by a clock, and differ the more, the more
+frames are added: 5 % and 7 % for each doubling. In trials on MySQL 5.7 it was 7.5 % low for a third more frames and 4.7 %
+for two thirds more, where this allows 7.9 and 10.2 %."""
+OF_PRESENT = 0.005
+"""Of the present reads: what any estimate may be off besides, since few reads that are left are single events."""
+
+# Tier full.
+TURNOVERS_LARGER = 3.0
+"""Pools' worth of pages that a larger pool must have brought in: one fills it, and two tell how it replaces pages."""
+TURNOVERS_WARM = 1.0
+"""Pools' worth of pages until a pool that began empty counts; a model may ask for more."""
+OWN_LIMIT = 0.05
+OWN_READS = 30
+"""The model's error at the pool's own size from which nothing is believed, and so many reads: as `predict` has them."""
+SPEED_LIMIT = 0.03
+"""Replays in half and twice the time that differ by less agree, as in `predict`."""
+MODEL_ERROR = 0.03
+MODEL_ERROR_DOUBLED = 0.04
+"""The models were off by 1 to 6 % in the mean at half to twice the traced pool (docs/prediction.md)."""
+SMALLER_POOL = 2 / 3
+REVISITS = "mysql >= 8.0; mariadb >= 10.3"
+WRITES = 0.001
+"""The servers whose purge goes back to each changed row may fall behind with less than two thirds of the pool, as in
+`predict`; the share of gets with an exclusive latch from which a load changes rows."""
+SCANNED = 0.5
+SCANNED_LEAST = 64
+"""A relation is scanned where a session's next get of it is mostly of the next page, and there are so many such gets."""
+
+# A changing mix.
+MIX_SHARE = 0.1
+"""Of the reads: where the two halves of the window differ by more in how many reads some frames more would have spared,
+beyond their scatter, the window has no mix of its own."""
+MIX_RATE = 1.5
+"""The same for reads a second: one half has so many times the other's."""
+MIX_SIGMA = 3.0
+"""Standard errors that such a difference must exceed: chance exceeds them once in 100 windows of 24 slices."""
+
+# InnoDB's purge, as in bufferlab/models/managers/innodb.py.
+MOST_HISTORY = 1000
+MOST_GROWTH = 0.05
+
+
+def list_error(frames: int, more: int) -> float:
+    """Return what the list of evicted pages may be off, as a share of the reads, with so many frames more."""
+    return LIST_ERROR + LIST_ERROR_DOUBLED * log2(1 + more / frames)
+
+
+def model_error(own_frames: int, frames: int, own_error: float) -> float:
+    """Return what a model may be off, as a share of the reads; `own_error` is its error at the pool's own size."""
+    return MODEL_ERROR + MODEL_ERROR_DOUBLED * abs(log2(frames / own_frames)) + abs(own_error) / 2
+
+
+def purge_behind(history: tuple[float, float, float] | None, transactions: float) -> str | None:
+    """Return in a sentence that InnoDB's purge is behind; None where it keeps up.
+
+    `history` has the first, the last and the highest length of the history list in the window.
+    """
+    if history is None:
+        return None
+    first, last, highest = history
+    if highest > MOST_HISTORY:
+        return f"purge is behind: the history list had {highest:,.0f} transactions, and purge reads pages that nobody wants"
+    if last - first > MOST_GROWTH * transactions:
+        return f"purge does not keep up: the history list grew by {last - first:,.0f} in {transactions:,.0f} transactions"
+    return None

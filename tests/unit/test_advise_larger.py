@@ -1,0 +1,216 @@
+"""Larger pools from reads and evictions: against LRU pools of those sizes, against a naive twin, and where it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bufferlab.advise import larger, rules
+from bufferlab.advise.answer import answer
+from bufferlab.advise.recorded import Estimate, Recorded
+from support.advised import (
+    CREATE,
+    EVICT,
+    PAGE_BYTES,
+    READ,
+    columns_of,
+    counted,
+    facts,
+    lru_misses,
+    lru_reads,
+    recorded,
+    skewed,
+)
+
+FRAMES = 300
+
+
+def _estimates(window: Recorded, frames: int, sizes: list[int], **further: object) -> list[Estimate]:
+    told = answer([window], facts(frames, **further), counted(window), [size * PAGE_BYTES for size in sizes], None)
+    return list(told)
+
+
+def test_bounds_hold_what_larger_pools_of_lru_read() -> None:
+    sizes, held, errors, cells = [330, 400, 500, 600], 0, [], 0
+    for seed in range(10):
+        pages = skewed(seed, 3000, 60_000)
+        window = lru_misses(pages, FRAMES, warm=10_000)
+        for size, told in zip(sizes, _estimates(window, FRAMES, sizes), strict=True):
+            truth = lru_reads(pages, size, warm=10_000) / window.seconds
+            assert told.reads_per_s is not None and told.low is not None and told.high is not None
+            held += told.low <= truth <= told.high
+            errors.append(abs(told.reads_per_s / truth - 1))
+            cells += 1
+    assert held >= 0.95 * cells
+    assert max(errors) < 0.03, "the list is exact for LRU but for its beginning"
+
+
+def test_a_list_that_is_still_short_makes_nothing_look_like_a_read() -> None:
+    pages = skewed(5, 3000, 16_000)
+    window = lru_misses(pages, FRAMES, warm=10_000)
+    told = _estimates(window, FRAMES, [600])[0]
+    truth = lru_reads(pages, 600, warm=10_000) / window.seconds
+    found = larger.distances([window], 0)
+    naive = np.count_nonzero(~((found.depth > 0) & (found.depth <= 300))) / window.seconds
+    assert naive > 1.05 * truth, "reads before the list is long enough look cold"
+    assert told.reads_per_s == pytest.approx(truth, rel=0.04)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 25), st.booleans()), min_size=1, max_size=120), st.integers(1, 30))
+def test_the_share_that_remains_is_the_product_limit_estimate_by_hand(events: list[tuple[int, bool]], more: int) -> None:
+    rows = [(page, EVICT if evicts else READ) for page, evicts in events]
+    window = recorded(columns_of(rows))
+    found = larger.distances([window], 0)
+    by_hand = 1.0
+    for depth in range(1, more + 1):
+        at_risk = sum(d >= depth if d else length >= depth for d, length in zip(found.depth, found.length, strict=True))
+        hits = int(np.count_nonzero(found.depth == depth))
+        by_hand *= 1 - hits / at_risk if at_risk else 1.0
+    every = np.ones((1, len(found.cut.seconds)))
+    assert larger.remaining(found, more, every)[0] == pytest.approx(by_hand)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.integers(50, 400))
+def test_more_memory_reads_no_more_and_every_value_lies_in_its_bounds(seed: int, frames: int) -> None:
+    window = lru_misses(skewed(seed, 1500, 12_000), frames, warm=2000)
+    sizes = [frames, frames + 10, frames + 50, 2 * frames, 8 * frames]
+    told = _estimates(window, frames, sizes)
+    values = [one.reads_per_s for one in told if one.reads_per_s is not None]
+    assert values == sorted(values, reverse=True)
+    for one in told:
+        if one.reads_per_s is not None:
+            assert one.low is not None and one.high is not None and one.low <= one.reads_per_s <= one.high
+
+
+def test_beyond_the_longest_distance_it_says_how_long_a_window_would_tell_and_that_one_does() -> None:
+    pages = skewed(3, 20_000, 260_000, power=0.8)
+    short = lru_misses(pages[:14_000], FRAMES, warm=8000)
+    told = _estimates(short, FRAMES, [5000])[0]
+    assert told.cannot_say is not None and "distances" in told.cannot_say.why and told.reads_per_s is None
+    truth = lru_reads(pages[:14_000], 5000, warm=8000) / short.seconds
+    assert told.high is not None and truth <= told.high, "a larger pool reads no more"
+    assert told.longest_pages is not None and told.longest_pages < 4700
+    assert told.cannot_say.remedy is not None
+    assert told.cannot_say.remedy.startswith("record for ")
+    number, unit = told.cannot_say.remedy.split()[2:4]
+    seconds = int(number) * (60 if unit == "min" else 1)
+    longer = lru_misses(pages[: 8000 + int(seconds * 1.3) * 1000], FRAMES, warm=8000)
+    assert _estimates(longer, FRAMES, [5000])[0].reads_per_s is not None
+
+
+def test_where_all_that_is_read_fits_it_says_fewer_than() -> None:
+    pages = skewed(2, 700, 200_000, power=0.4)
+    window = lru_misses(pages, FRAMES, warm=2000)
+    told = _estimates(window, FRAMES, [3000])[0]
+    assert told.reads_per_s is None and told.cannot_say is None and told.low == 0.0
+    assert told.high is not None and told.high <= rules.FEW_SHARE * counted(window).reads / window.seconds + 1
+
+
+def test_a_smaller_pool_and_the_present_one() -> None:
+    window = lru_misses(skewed(1, 3000, 30_000), FRAMES, warm=5000)
+    smaller, present = _estimates(window, FRAMES, [200, FRAMES])
+    assert smaller.cannot_say is not None and smaller.cannot_say.remedy == "record all accesses: --tier full"
+    assert present.tier == "counted" and present.reads_per_s == pytest.approx(counted(window).reads / window.seconds)
+
+
+def test_a_creation_takes_its_page_out_of_the_list_without_a_read() -> None:
+    rows = [(1, EVICT), (2, EVICT), (1, CREATE), (2, READ), (1, EVICT), (1, READ)]
+    found = larger.distances([recorded(columns_of(rows))], 0)
+    assert found.depth.tolist() == [1, 1] and found.length.tolist() == [1, 1]
+
+
+def test_reads_by_a_ring_remain_and_do_not_lengthen_the_list() -> None:
+    # A scan of 400 pages again and again by a ring of 32 buffers, between ordinary reads of LRU by another session.
+    rows: list[tuple[int, int, int, int]] = []
+    ring: list[int] = []
+    ordinary = lru_misses(skewed(4, 900, 60_000), 100, warm=2000).columns
+    scanned = 0
+    for number, (page, kind) in enumerate(zip(ordinary["page"].tolist(), ordinary["kind"].tolist(), strict=True)):
+        rows.append((page, kind, 0, 4))
+        if kind == READ and number % 3 == 0:
+            if len(ring) == 32:
+                rows.append((ring.pop(0), EVICT, 1, 0))
+            rows.append((1000 + scanned % 400, READ, 1, 8))
+            ring.append(1000 + scanned % 400)
+            scanned += 1
+    columns = columns_of([row[:2] for row in rows])
+    columns["thread"] = np.array([row[2] for row in rows], np.uint16)
+    columns["latch"] = np.array([row[3] for row in rows], np.uint8)
+    window = recorded(columns)
+    by_scan = columns["page"][columns["kind"] == READ] >= 1000
+    found, alone = larger.distances([window], 32), larger.distances([recorded(ordinary)], 0)
+    assert scanned > 1000
+    assert np.all(found.depth[by_scan][400:] == larger.BY_RING)
+    assert found.depth[~by_scan].tolist() == alone.depth.tolist()
+    objects = np.where(np.arange(len(window.object)) < 1000, 7, 8).astype(np.uint32)
+    window = replace(window, object=objects, page_in_object=np.arange(len(objects), dtype=np.uint32) % 1000)
+    pool = facts(100 * 8, engine="postgres", model="postgres")
+    # Pools of 800 frames have rings of 288 reads at most an eighth: 100. The table needs a ring below 1,600 frames.
+    told = answer([window], pool, counted(window), [900 * PAGE_BYTES, 2000 * PAGE_BYTES], None)
+    assert told[0].cannot_say is None
+    assert told[1].cannot_say is not None and "ring" in told[1].cannot_say.why
+
+
+def test_two_windows_tell_what_one_tells_and_the_list_begins_anew() -> None:
+    pages = skewed(8, 3000, 90_000)
+    whole = lru_misses(pages, FRAMES, warm=10_000)
+    parts = [lru_misses(pages[:50_000], FRAMES, warm=10_000), lru_misses(pages[10_000:], FRAMES, warm=40_000)]
+    sizes = [500 * PAGE_BYTES]
+    reads = sum(counted(part).reads for part in parts)
+    both = answer(parts, facts(FRAMES), replace(counted(whole), reads=reads, seconds=80.0), sizes, None)[0]
+    one = answer([whole], facts(FRAMES), counted(whole), sizes, None)[0]
+    assert both.reads_per_s == pytest.approx(one.reads_per_s, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("window", "words"),
+    [
+        (lambda: lru_misses(skewed(1, 3000, 30_400), FRAMES, warm=30_000), "are needed"),
+        (lambda: _changed_mix(), "mix changed"),
+        (lambda: _changed_load(), "load changed"),
+    ],
+)
+def test_it_refuses_by_name(window, words: str) -> None:  # type: ignore[no-untyped-def]
+    told = _estimates(window(), FRAMES, [500])[0]
+    assert told.cannot_say is not None and words in told.cannot_say.why and told.cannot_say.remedy
+
+
+def _changed_mix() -> Recorded:
+    # Half the time pages by a power law, then a loop over a little more than the pool, between hits: as many reads a
+    # second, which some frames more would have spared.
+    hot = skewed(1, 3000, 30_000)
+    loop = np.column_stack((np.tile(np.arange(5000, 5330), 20), np.full(6600, 9), np.full(6600, 9)))
+    return lru_misses(np.concatenate((hot, loop.reshape(-1).astype(np.uint32))), FRAMES, warm=10_000)
+
+
+def _changed_load() -> Recorded:
+    window = lru_misses(skewed(1, 3000, 40_000), FRAMES, warm=5000)
+    delta = window.columns["delta_us"].copy()
+    delta[len(delta) // 2 :] //= 3
+    return replace(window, columns={**window.columns, "delta_us": delta}, seconds=float(delta.sum()) / 1e6)
+
+
+def test_counts_that_differ_and_doubts_and_lost_records_are_refused() -> None:
+    window = lru_misses(skewed(1, 3000, 30_000), FRAMES, warm=5000)
+    size = [500 * PAGE_BYTES]
+    differ = answer([window], facts(FRAMES), counted(window, times=1.2), size, None)[0]
+    assert differ.cannot_say is not None and "the server counted" in differ.cannot_say.why
+    doubt = answer([window], facts(FRAMES, doubts=("the server was restarted",)), counted(window), size, None)[0]
+    assert doubt.cannot_say is not None and doubt.cannot_say.why == "the server was restarted"
+    lost = answer([replace(window, ended="lost")], facts(FRAMES), counted(window), size, None)[0]
+    assert lost.cannot_say is not None and "lost" in lost.cannot_say.why
+    assert rules.purge_behind((10, 20, 30), 1000) is None and rules.purge_behind(None, 1) is None
+    assert "behind" in (rules.purge_behind((10, 20, 2000), 1000) or "")
+    assert "keep up" in (rules.purge_behind((10, 100, 100), 1000) or "")
+
+
+def test_frames_follow_the_servers_own_count() -> None:
+    pool = facts(8064, pool_bytes=8192 * PAGE_BYTES)
+    assert (pool.frames(8192 * PAGE_BYTES), pool.frames(16_384 * PAGE_BYTES)) == (8064, 16_128)
+    assert facts(8064).frames(8192 * PAGE_BYTES) == 8192
