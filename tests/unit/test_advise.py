@@ -226,6 +226,12 @@ def test_each_rule_refuses_what_it_is_for_and_nothing_else(advice: Advice) -> No
         assert told[0].remedy
 
 
+def test_a_change_within_the_scatter_of_seconds_is_no_change_of_the_mix(advice: Advice) -> None:
+    bursts = [one for _ in range(5) for one in (*rows(1, page_gets=100.0), *rows(1, page_gets=3000.0))]
+    higher = [one for _ in range(5) for one in (*rows(1, page_gets=100.0), *rows(1, page_gets=4000.0))]
+    assert seen_with(advice, bursts + higher) == []
+
+
 def test_a_few_transactions_are_no_change_of_the_mix(advice: Advice) -> None:
     few = rows(10, transactions=5.0) + rows(10, transactions=5.0, page_gets=2000.0)
     assert seen_with(advice, few) == []
