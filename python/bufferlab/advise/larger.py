@@ -159,7 +159,7 @@ def _estimate(
         return Estimate(size_bytes, None, None, None, "misses", NotTold(why, "record all accesses: --tier full"))
     if (rings := _rings_end(windows, found, pool.pool_pages + more)) is not None:
         return Estimate(size_bytes, None, None, None, "misses", rings)
-    value, low, high = _rate(found, counted, pool, min(more, found.longest))
+    value, low, high = _rate(found, counted, pool, more)
     if more <= found.longest:
         return Estimate(size_bytes, value, low, high, "misses", longest_pages=found.longest)
     present = counted.reads / counted.seconds
@@ -174,14 +174,15 @@ def _estimate(
 
 
 def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tuple[float, float, float]:
-    """Return the reads a second with more frames, and their bounds."""
+    """Return the reads a second with more frames, and their bounds; beyond the longest distance those of that many."""
     present = counted.reads / counted.seconds
     scale = present / found.cut.reads_per_s
     used = more * rules.FRAMES_USED.get(pool.model, 1.0)
 
     def per_s(weights: Floats, frames: float = used) -> Floats:
         seconds, reads = weights @ found.cut.seconds, weights @ found.cut.reads
-        rest = remaining(found, min(round(frames), found.longest), weights) if round(frames) else 1.0
+        known = min(round(frames), found.longest)
+        rest = remaining(found, known, weights) if known else 1.0
         return scale * reads / np.maximum(seconds, 1e-9) * rest
 
     slices = len(found.cut.seconds)
