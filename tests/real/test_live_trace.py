@@ -281,6 +281,12 @@ def test_a_server_that_dies_ends_the_trace_and_another_of_its_binary_is_refused_
                     server.plan("misses")
             finally:
                 other.kill()
+        assert trace.told()["other_stops"] == 0
+        second = server.root / "second"
+        second.mkdir(mode=0o711)
+        innodb.Place(server.server.build, second).initialise()
+        wait_until(lambda: trace.told()["other_stops"] > 0, "the trace to see another server", 10)
+        assert server.pid not in trace.told()["other_processes"]
         server.work(100)
         server.server.abandon()
         wait_until(lambda: trace.told()["detached"], "the trace to see that the server has gone", 10)

@@ -30,7 +30,8 @@ FRAMES = 300
 
 
 def _estimates(window: Recorded, frames: int, sizes: list[int], **further: object) -> list[Estimate]:
-    told = answer([window], facts(frames, **further), counted(window), [size * PAGE_BYTES for size in sizes], None)
+    pool = facts(frames, **{"model": "lru", **further})
+    told = answer([window], pool, counted(window), [size * PAGE_BYTES for size in sizes], None)
     return list(told)
 
 
@@ -208,6 +209,14 @@ def test_counts_that_differ_and_doubts_and_lost_records_are_refused() -> None:
     assert rules.purge_behind((10, 20, 30), 1000) is None and rules.purge_behind(None, 1) is None
     assert "behind" in (rules.purge_behind((10, 20, 2000), 1000) or "")
     assert "keep up" in (rules.purge_behind((10, 100, 100), 1000) or "")
+
+
+def test_frames_of_a_known_server_count_by_the_share_that_it_uses() -> None:
+    window = lru_misses(skewed(1, 3000, 40_000), FRAMES, warm=10_000)
+    as_lru, as_innodb = (_estimates(window, FRAMES, [600], model=model)[0] for model in ("lru", "innodb57"))
+    exact = _estimates(window, FRAMES, [FRAMES + 285], model="lru")[0]
+    assert as_lru.reads_per_s is not None and as_innodb.reads_per_s is not None
+    assert as_innodb.reads_per_s == exact.reads_per_s > as_lru.reads_per_s
 
 
 def test_frames_follow_the_servers_own_count() -> None:

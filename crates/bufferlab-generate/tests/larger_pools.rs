@@ -1,48 +1,37 @@
-//! Larger pools by the ghost list, beside the same models at those sizes, on the page accesses of TPC-C: a pool tells the
-//! reads and evictions that its server would have recorded, and nothing else.
+//! Larger pools by the ghost list, beside the same models at those sizes: a pool tells the reads and evictions that its
+//! server would have recorded, and nothing else. With `--nocapture` the errors are printed.
 
 mod emitting;
 
-use bufferlab_generate::engine::Engine;
 use bufferlab_generate::innodb::Innodb;
 use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::postgres::Postgres;
 use bufferlab_model::trace::Kind;
-use bufferlab_sim::{Innodb57, Innodb1011, Model, ghost_depths};
+use bufferlab_sim::{Innodb57, Innodb1011, ghost_depths};
 use bufferlab_workload::tpcc::TpccConfig;
 
-use emitting::{Holds, Told, played, settings_of};
+use emitting::{Told, of_power_law, of_tpcc};
 
-/// Pages that the pool brings in, as a share of the frames more, before reads count: the list is then long enough.
-const TRANSACTIONS: u64 = 16_000;
+const TRANSACTIONS: u64 = 8_000;
 
-/// Returns, for pools of these shares of the first one's frames, the reads by the ghost list and by the model, of the
-/// part in which the list was as long as the largest needs.
-fn found<M: Model + Holds + Send + 'static>(engine: impl Engine, loaded: Loaded, frames: u32) -> Vec<(f64, f64)> {
-    let larger = [1.25, 1.5, 2.0].map(|times| (f64::from(frames) * times) as u32);
-    let Told { columns, row_us, larger_misses } =
-        played::<M>(engine, loaded, frames, &larger, &settings_of(M::NAME), TRANSACTIONS);
-    let depths = ghost_depths(&columns.columns(), 0).expect("few pages");
-    larger
-        .iter()
-        .zip(larger_misses)
-        .map(|(&size, misses)| {
-            let more = size - frames;
-            let first = depths.len.iter().position(|&len| len >= more).expect("the list is long enough");
-            let spared = |depth: u32| depth > 0 && depth <= more;
-            let rows = (first..columns.kind.len()).filter(|&row| columns.kind[row] == Kind::Read as u8);
-            let estimate = rows.filter(|&row| !spared(depths.depth[row])).count() as f64;
-            let truth = misses.iter().filter(|&&at_us| at_us >= row_us[first]).count() as f64;
-            (estimate, truth)
-        })
-        .collect()
+/// Returns a pool's frames and those of larger ones.
+fn sizes(frames: u32) -> [u32; 4] {
+    [1.0, 1.25, 1.5, 2.0].map(|times| (f64::from(frames) * times) as u32)
 }
 
-fn is_near(name: &str, found: &[(f64, f64)], limit: f64) {
-    for (estimate, truth) in found {
+/// Compares the reads of larger pools by the ghost list with theirs, from where the list is long enough for each.
+fn is_near(name: &str, sizes: [u32; 4], Told { columns, row_us, larger_misses }: &Told, limit: f64) {
+    let depths = ghost_depths(&columns.columns(), 0).expect("few pages");
+    for (&size, misses) in sizes[1..].iter().zip(larger_misses) {
+        let more = size - sizes[0];
+        let first = depths.len.iter().position(|&len| len >= more).expect("the list is long enough");
+        let spared = |depth: u32| depth > 0 && depth <= more;
+        let rows = (first..columns.kind.len()).filter(|&row| columns.kind[row] == Kind::Read as u8);
+        let estimate = rows.filter(|&row| !spared(depths.depth[row])).count() as f64;
+        let truth = misses.iter().filter(|&&at_us| at_us >= row_us[first]).count() as f64;
         let error = estimate / truth - 1.0;
-        println!("{name}: {estimate} by the ghost list, {truth} by the model: {:+.1} %", 100.0 * error);
-        assert!(error.abs() < limit, "{name}: {found:?}");
+        println!("{name}, {size} of {}: {estimate} by the list, {truth} by the model: {:+.1} %", sizes[0], 100.0 * error);
+        assert!(error.abs() < limit, "{name}: {error}");
     }
 }
 
@@ -54,19 +43,31 @@ fn tpcc() -> TpccConfig {
 fn innodb_of_mysql_5_7_with_more_memory() {
     let loaded = Loaded::new(&tpcc(), &Innodb::records());
     let engine = Innodb::new(16_384, &loaded, TRANSACTIONS);
-    is_near("innodb57", &found::<Innodb57>(engine, loaded, 1100), 0.1);
+    is_near("innodb57", sizes(1100), &of_tpcc::<Innodb57>(engine, loaded, &sizes(1100), TRANSACTIONS), 0.1);
 }
 
 #[test]
 fn innodb_of_mariadb_with_more_memory() {
     let loaded = Loaded::new(&tpcc(), &Innodb::records());
     let engine = Innodb::new(16_384, &loaded, TRANSACTIONS);
-    is_near("innodb1011", &found::<Innodb1011>(engine, loaded, 1100), 0.1);
+    is_near("innodb1011", sizes(1100), &of_tpcc::<Innodb1011>(engine, loaded, &sizes(1100), TRANSACTIONS), 0.1);
 }
 
 #[test]
 fn postgres_with_more_memory() {
     let loaded = Loaded::new(&tpcc(), &Postgres::records());
     let engine = Postgres::new(&loaded, TRANSACTIONS);
-    is_near("postgres", &found::<bufferlab_sim::Postgres>(engine, loaded, 2800), 0.1);
+    let told = of_tpcc::<bufferlab_sim::Postgres>(engine, loaded, &sizes(2800), TRANSACTIONS);
+    is_near("postgres", sizes(2800), &told, 0.1);
+}
+
+#[test]
+fn pages_by_a_power_law_with_more_memory() {
+    let (pages, gets, all) = (8000, 200_000, sizes(1000));
+    for power in [0.6, 1.2] {
+        let name = |model: &str| format!("{model}, power {power}");
+        is_near(&name("innodb57"), all, &of_power_law::<Innodb57>(pages, power, gets, &all), 0.03);
+        is_near(&name("innodb1011"), all, &of_power_law::<Innodb1011>(pages, power, gets, &all), 0.03);
+        is_near(&name("postgres"), all, &of_power_law::<bufferlab_sim::Postgres>(pages, power, gets, &all), 0.03);
+    }
 }

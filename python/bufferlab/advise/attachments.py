@@ -21,6 +21,8 @@ from bufferlab.errors import BufferlabError
 from bufferlab.observe.look import Stop
 from bufferlab.observe.window import Event, Row, Window
 
+LEAST_MISSES_S = 120.0
+"""`misses` stays attached so long at least: its bounds are of the scatter of slices of that time."""
 _PATIENCE_S = 3.0
 """A stage ends that much later at most when no sample comes."""
 _OF_DISK, _MOST_BYTES = 4, 1 << 30
@@ -170,7 +172,12 @@ class Attachments:
             self.seconds.append(Second(stage.tier, row.seconds, gets, server_s, ours_s))
 
     def _has_enough(self) -> bool:
-        if self._trace is None or self._planned[self._place].tier != "misses":
+        stage = self._planned[min(self._place, len(self._planned) - 1)]
+        if (
+            self._trace is None
+            or stage.tier != "misses"
+            or self._clock() < self._due_s - stage.seconds + LEAST_MISSES_S
+        ):
             return False
         return int(self._trace.told()["events"].get("evict", 0)) >= self._wanted > 0
 

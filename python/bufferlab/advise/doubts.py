@@ -5,7 +5,7 @@ Each rule returns the reason why not, with what would help. The parameters stand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.observe.confounds import Confound
@@ -21,6 +21,8 @@ MOST_DIRTY = 0.75
 """Share of the pool that is dirty, from which on reads wait for writes."""
 MOST_MIX = 0.2
 """Change of the gets a transaction between the halves of the window, from which on the statements were others."""
+MIX_SIGMA = 3.0
+"""Standard errors that such a change must exceed."""
 FEWEST_UNITS = 100
 """Transactions or statements of each half below which their mix is chance."""
 MOST_HISTORY = 1000
@@ -47,7 +49,7 @@ def doubts(seen: Seen, *, is_away: bool = False) -> tuple[NotTold, ...]:
         lambda: _behind(seen, rows),
         lambda: _read_ahead(rows),
         lambda: _dirty(rows),
-        lambda: _mixed(rows),
+        lambda: _mixed(seen, rows),
     )
     return tuple(found for rule in rules if (found := rule()) is not None)
 
@@ -115,25 +117,37 @@ def _dirty(rows: Sequence[Row]) -> NotTold | None:
     return NotTold(f"{share} of the pool is dirty, so that reads wait for writes", "see to the writes first")
 
 
-def _mixed(rows: Sequence[Row]) -> NotTold | None:
-    """Return the reason where both halves of the window differ in gets a transaction, or else a statement."""
+def _mixed(seen: Seen, rows: Sequence[Row]) -> NotTold | None:
+    """Return the reason where both halves of the window differ in gets a transaction or statement, beyond chance."""
+    # Where commits are counted alone, many a transaction is not.
+    units = (
+        ("transactions", "statements") if seen.facts.transactions == "transaction" else ("statements", "transactions")
+    )
     middle = len(rows) // 2
-    for unit in ("transactions", "statements"):
-        each = list(_per_unit((rows[:middle], rows[middle:]), unit))
-        if len(each) == 2:
-            change = max(each) / min(each) - 1 if min(each) else 0.0
-            if change <= MOST_MIX:
-                return None
-            return NotTold(f"the mix of statements changed: {each[0]:.3g} and then {each[1]:.3g} gets a {unit[:-1]}",
-                           "choose a window in which the load stays the same")  # fmt: skip
+    for unit in units:
+        halves = [_gets_per(part, unit) for part in (rows[:middle], rows[middle:])]
+        if halves[0] is None or halves[1] is None:
+            continue
+        (first, first_error), (second, second_error) = halves[0], halves[1]
+        is_chance = abs(first - second) <= MIX_SIGMA * (first_error**2 + second_error**2) ** 0.5
+        if is_chance or max(first, second) <= (1 + MOST_MIX) * min(first, second):
+            return None
+        why = f"the mix of statements changed: {first:.3g} and then {second:.3g} gets a {unit[:-1]}"
+        return NotTold(why, "choose a window in which the load stays the same")
     return None
 
 
-def _per_unit(halves: Sequence[Sequence[Row]], unit: str) -> Iterator[float]:
-    for rows in halves:
-        units = _sum(rows, unit)
-        if units >= FEWEST_UNITS:
-            yield _sum(rows, "page_gets") / units
+def _gets_per(rows: Sequence[Row], unit: str) -> tuple[float, float] | None:
+    """Return the gets of a unit of work and their standard error, by the scatter of seconds; None with few units.
+
+    The error of a ratio of sums: Cochran, "Sampling Techniques", 1977, 6.4.
+    """
+    units = _sum(rows, unit)
+    if units < FEWEST_UNITS or len(rows) < 2:
+        return None
+    found = _sum(rows, "page_gets") / units
+    left = sum((row.counts.get("page_gets", 0.0) - found * row.counts.get(unit, 0.0)) ** 2 for row in rows)
+    return found, (left * len(rows) / (len(rows) - 1)) ** 0.5 / units
 
 
 def _sum(rows: Sequence[Row], name: str) -> float:

@@ -159,7 +159,7 @@ def _estimate(
         return Estimate(size_bytes, None, None, None, "misses", NotTold(why, "record all accesses: --tier full"))
     if (rings := _rings_end(windows, found, pool.pool_pages + more)) is not None:
         return Estimate(size_bytes, None, None, None, "misses", rings)
-    value, low, high = _rate(found, counted, pool.pool_pages, min(more, found.longest))
+    value, low, high = _rate(found, counted, pool, more)
     if more <= found.longest:
         return Estimate(size_bytes, value, low, high, "misses", longest_pages=found.longest)
     present = counted.reads / counted.seconds
@@ -173,18 +173,24 @@ def _estimate(
     return Estimate(size_bytes, None, 0.0, high, "misses", told, longest_pages=found.longest)
 
 
-def _rate(found: Distances, counted: Counted, frames: int, more: int) -> tuple[float, float, float]:
-    """Return the reads a second with more frames, and their bounds."""
+def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tuple[float, float, float]:
+    """Return the reads a second with more frames, and their bounds; beyond the longest distance those of that many."""
     present = counted.reads / counted.seconds
     scale = present / found.cut.reads_per_s
+    used = more * rules.FRAMES_USED.get(pool.model, 1.0)
 
-    def per_s(weights: Floats) -> Floats:
+    def per_s(weights: Floats, frames: float = used) -> Floats:
         seconds, reads = weights @ found.cut.seconds, weights @ found.cut.reads
-        return scale * reads / np.maximum(seconds, 1e-9) * (remaining(found, more, weights) if more else 1.0)
+        known = min(round(frames), found.longest)
+        rest = remaining(found, known, weights) if known else 1.0
+        return scale * reads / np.maximum(seconds, 1e-9) * rest
 
     slices = len(found.cut.seconds)
-    value = float(per_s(np.ones((1, slices)))[0])
-    method = rules.list_error(frames, more) * value + rules.OF_PRESENT * present if more else 0.0
+    every = np.ones((1, slices))
+    value, fewer, most = (
+        float(per_s(every, used * times)[0]) for times in (1.0, 1 - rules.FRAMES_ERROR, 1 + rules.FRAMES_ERROR)
+    )
+    method = max(fewer - value, value - most) + rules.LIST_ERROR * value + rules.OF_PRESENT * present if more else 0.0
     return value, *around(value, scatter(slices, per_s), method)
 
 

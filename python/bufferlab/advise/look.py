@@ -33,7 +33,7 @@ from bufferlab.observe.session import Session
 from bufferlab.observe.window import Row, Window
 
 FIRST_LOOK_S = 5
-ENOUGH_TURNOVERS = 3.0
+ENOUGH_TURNOVERS = 10.0
 """Evictions, as multiples of the frames that a size has more than the pool, after which `misses` has seen enough."""
 _SLACK_S = 30.0
 _FOLDER = "bufferlab-advise-"

@@ -38,6 +38,10 @@ def answer(advice: Advice) -> str:
         refused = [one for one in advice.others if one.pool_size_bytes > advice.present_bytes]
         if refused:
             parts.append(f"what a larger one would read cannot be said: {reason(_why(refused))}")
+        # A larger pool reads no more, so that a bound may be known where a value is not.
+        if (most := refused[-1].high if refused else None) is not None:
+            size = format_bytes(refused[-1].pool_size_bytes)
+            parts.append(f"{size} would read no more than {few_digits(most, math.ceil)}")
     parts += _smaller(smaller, advice)
     end = ", after a restart" if is_postgres(advice) and larger else ""
     return f"{'; '.join(parts)}{end}."

@@ -48,9 +48,10 @@ impl Emitted {
     }
 }
 
-/// A pool that tells what it does. It finds the pages that left by asking for all that it had.
+/// A pool that tells what it does. It finds the pages that left by asking for all that it had; or it tells reads alone.
 struct Emitting<M> {
     pool: M,
+    tells_evictions: bool,
     held: Vec<u32>,
     last_us: Vec<u64>,
     emitted: Arc<Mutex<Emitted>>,
@@ -63,7 +64,7 @@ impl<M: Holds> Emitting<M> {
         let after = self.pool.counts();
         self.last_us[access.page as usize] = access.now_us;
         let mut emitted = self.emitted.lock().expect("one thread");
-        if after.evictions > before.evictions {
+        if self.tells_evictions && after.evictions > before.evictions {
             let pool = &self.pool;
             let (held, mut left): (Vec<_>, Vec<_>) = self.held.iter().partition(|&&page| pool.holds(page));
             self.held = held;
@@ -123,27 +124,56 @@ pub struct Told {
 }
 
 /// Returns the settings that the tests play a model with: a short free list, and no clock in the list.
-pub fn settings_of(name: &str) -> String {
-    let of = |text: &str| text.to_owned();
+fn settings_of(name: &str) -> &'static str {
     match name {
-        "innodb57" => of(r#"{"old_blocks_pct": 37, "old_blocks_time": 0, "lru_scan_depth": 100, "flush_neighbors": 1,
-            "wakes_cleaner": true}"#),
-        "innodb1011" => of(r#"{"old_blocks_pct": 37, "old_blocks_time": 0, "lru_scan_depth": 100}"#),
-        _ => of(r#"{"large_tables": [], "ring_buffers": 32}"#),
+        "innodb57" => {
+            r#"{"old_blocks_pct": 37, "old_blocks_time": 0, "lru_scan_depth": 100, "flush_neighbors": 1,
+            "wakes_cleaner": true}"#
+        }
+        "innodb1011" => r#"{"old_blocks_pct": 37, "old_blocks_time": 0, "lru_scan_depth": 100}"#,
+        _ => r#"{"large_tables": [], "ring_buffers": 32}"#,
     }
 }
 
-/// Plays transactions to a pool of `frames` and to larger ones.
-pub fn played<M: Model + Holds + Send + 'static>(
+/// Pools of several sizes, and what each tells.
+struct Several {
+    pools: Vec<Box<dyn Manager + Send>>,
+    emitted: Vec<Arc<Mutex<Emitted>>>,
+}
+
+impl Several {
+    fn new<M: Model + Holds + Send + 'static>(sizes: &[u32], pages: u32) -> Self {
+        let settings: M::Settings = serde_json::from_str(settings_of(M::NAME)).expect("settings");
+        let emitted: Vec<_> = sizes.iter().map(|_| Arc::new(Mutex::new(Emitted::default()))).collect();
+        let pools = sizes.iter().zip(&emitted).map(|(&size, emitted)| {
+            let pool = M::new(NonZeroU32::new(size).expect("a size"), pages, &settings);
+            let (held, last_us) = (Vec::new(), vec![0; pages as usize]);
+            let tells_evictions = size == sizes[0];
+            Box::new(Emitting { pool, tells_evictions, held, last_us, emitted: emitted.clone() })
+                as Box<dyn Manager + Send>
+        });
+        Several { pools: pools.collect(), emitted }
+    }
+}
+
+/// Returns what the first pool told, and when the others read.
+fn told(emitted: &[Arc<Mutex<Emitted>>]) -> Told {
+    let mut all = emitted.iter().map(|one| std::mem::take(&mut *one.lock().expect("one thread")));
+    let columns = all.next().expect("the first pool");
+    let reads = |one: Emitted| {
+        let rows = one.row_us.iter().zip(&one.kind);
+        rows.filter(|&(_, &kind)| kind == Kind::Read as u8).map(|(&at_us, _)| at_us).collect()
+    };
+    Told { row_us: columns.row_us.clone(), columns, larger_misses: all.map(reads).collect() }
+}
+
+/// Plays transactions of TPC-C to pools of these sizes.
+pub fn of_tpcc<M: Model + Holds + Send + 'static>(
     engine: impl Engine,
     loaded: Loaded,
-    frames: u32,
-    larger: &[u32],
-    settings: &str,
+    sizes: &[u32],
     transactions: u64,
 ) -> Told {
-    let settings: M::Settings = serde_json::from_str(settings).expect("settings");
-    let all: Vec<_> = (0..=larger.len()).map(|_| Arc::new(Mutex::new(Emitted::default()))).collect();
     let plan = Plan {
         connections: 8,
         prefill: false,
@@ -154,23 +184,38 @@ pub fn played<M: Model + Holds + Send + 'static>(
         one_window: true,
         watch: None,
     };
-    let sizes = std::iter::once(&frames).chain(larger);
+    let mut emitted = Vec::new();
     let pools = |pages: u32| {
-        let emitting = sizes.zip(&all).map(|(&size, emitted)| {
-            let pool = M::new(NonZeroU32::new(size).expect("a size"), pages, &settings);
-            let emitted = emitted.clone();
-            Box::new(Emitting { pool, held: Vec::new(), last_us: vec![0; pages as usize], emitted })
-                as Box<dyn Manager + Send>
-        });
-        Ok(Pools::new(emitting.collect()))
+        let several = Several::new::<M>(sizes, pages);
+        emitted = several.emitted;
+        Ok(Pools::new(several.pools))
     };
     drop(run(engine, loaded, plan, Box::new(pools)).expect("it runs"));
-    let mut told = all.iter().map(|emitted| std::mem::take(&mut *emitted.lock().expect("one thread")));
-    let columns = told.next().expect("the first pool");
-    let reads = |one: Emitted| {
-        let rows = one.row_us.iter().zip(&one.kind);
-        rows.filter(|&(_, &kind)| kind == Kind::Read as u8).map(|(&at_us, _)| at_us).collect()
+    told(&emitted)
+}
+
+/// Plays gets of pages by a power law to pools of these sizes, a quarter of them under an exclusive latch.
+pub fn of_power_law<M: Model + Holds + Send + 'static>(pages: u32, power: f64, gets: u64, sizes: &[u32]) -> Told {
+    let mut several = Several::new::<M>(sizes, pages);
+    let mut random = 7_u64;
+    let mut next = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as f64 / f64::from(1_u32 << 31)
     };
-    let larger_misses = told.map(reads).collect();
-    Told { row_us: columns.row_us.clone(), columns, larger_misses }
+    let mut sums = vec![0.0; pages as usize];
+    let mut sum = 0.0;
+    for (rank, place) in (1..).zip(&mut sums) {
+        sum += f64::from(rank).powf(-power);
+        *place = sum;
+    }
+    for number in 0..gets {
+        let drawn = next() * sum;
+        let rank = sums.partition_point(|&below| below < drawn) as u32;
+        // Neighbours in rank are none in the file.
+        let page = (u64::from(rank) * 7919 % u64::from(pages)) as u32;
+        let latch = if next() < 0.25 { 2 } else { 1 };
+        let access = Access { page, thread: 0, latch, now_us: number * 12 };
+        several.pools.iter_mut().for_each(|pool| pool.get(access));
+    }
+    told(&several.emitted)
 }
