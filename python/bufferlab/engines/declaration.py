@@ -80,6 +80,8 @@ class EngineDeclaration:
     """The sizes that the engine may round to its own units: a finding to report, not an error."""
     edge_rows: int = 0
     """How many rows next to each leaf of a table make a lookup by key read that leaf too, on the way to their own."""
+    updates_move_rows: bool = False
+    """Whether an update of a row that keeps its size may put it on another page."""
     data_frames: Callable[[Mapping[str, Value], int], int] | None = None
     """Returns how many of a pool's frames hold pages of data, from the settings' values; None: all of them."""
     pool_unit_bytes: int = 1

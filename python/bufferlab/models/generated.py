@@ -37,6 +37,7 @@ from bufferlab.plan import (
     PlannedRun,
     Point,
     estimated_facts,
+    least_transactions,
     make,
     run_seed,
     stored_workload,
@@ -188,7 +189,7 @@ class Generated:
             "prefill": True,
             "pools": [*self._pools(point, pool, names), *beside],
             "warm_up": {"gate_within": _cap(experiment, pool.frames)},
-            "at_least": experiment.warm_up.min_transactions,
+            "at_least": least_transactions(experiment, point),
             "one_window": True,
             "window_transactions": window,
             # Reads beside measured runs are all that is kept there.

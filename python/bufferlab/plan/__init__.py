@@ -13,6 +13,7 @@ from bufferlab.plan.grid import (
     stored_workload,
 )
 from bufferlab.plan.make import Plan, PlannedRun, block_order, make, run_seed
+from bufferlab.plan.warm_up import least_transactions
 
 __all__ = [
     "Cost",
@@ -26,6 +27,7 @@ __all__ = [
     "estimate",
     "estimated_facts",
     "known_facts",
+    "least_transactions",
     "make",
     "needed_data",
     "points_of",

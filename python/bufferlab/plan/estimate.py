@@ -13,6 +13,7 @@ from bufferlab.engines.declaration import Rates
 from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.plan.grid import Point, needed_data, workload_of
 from bufferlab.plan.make import Plan
+from bufferlab.plan.warm_up import least_transactions
 from bufferlab.spec import Experiment
 from bufferlab.units import MIB
 
@@ -69,7 +70,7 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Cost
         warming = min(
             warm_up.max_duration,
             warm_up.max_transactions / rates.transactions_per_s,
-            max(size / rates.warm_up_bytes_per_s, warm_up.min_transactions / rates.transactions_per_s),
+            max(size / rates.warm_up_bytes_per_s, least_transactions(experiment, point) / rates.transactions_per_s),
         )
         grown_bytes = int((measuring + warming) * rates.transactions_per_s * workload.grows_bytes_per_transaction)
         in_place = engine.data_is_read_only or is_elsewhere(point)

@@ -27,6 +27,8 @@ DECLARATION = EngineDeclaration(
     is_server=True,
     needs_unprivileged_user=True,
     default_connections=8,
+    # A new version of a row goes where there is room (heapam.c, heap_update).
+    updates_move_rows=True,
     rounds=("pool_size", "memory_limit", "max_wal_size", "min_wal_size", "wal_buffers"),
     passes_through=PREFIX,
     changes_host=True,

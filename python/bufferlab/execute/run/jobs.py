@@ -11,7 +11,7 @@ from typing import Any
 
 from bufferlab.engines import registry as engines
 from bufferlab.knob import Values
-from bufferlab.plan import DataKnobs, Point
+from bufferlab.plan import DataKnobs, Point, least_transactions
 from bufferlab.results.schema import Condition, Consistency
 from bufferlab.spec import Experiment
 from bufferlab.spec.experiment import Phase, Workload
@@ -38,7 +38,7 @@ def run_job(
         **_transactions(experiment.workload, point, seed),
         "load": point.arrivals.model_dump(exclude_none=True),
         "warm_up": {
-            "min_transactions": warm_up.min_transactions,
+            "min_transactions": least_transactions(experiment, point),
             "max_transactions": warm_up.max_transactions,
             "max_seconds": warm_up.max_duration,
         },

@@ -18,6 +18,9 @@ _TABLE = "sbtest1"
 # Entries of the index on k: a record of k and the row's key, and its cell pointer; pages filled by a sorted load.
 _INDEX_BYTES_PER_ROW = 12
 
+_UPDATES_A_ROW = 3
+"""In the mean, after which e^-3 of the rows, 5 %, had none."""
+
 
 def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
     """Return the bytes of the estimated table and of the index on k."""
@@ -56,6 +59,12 @@ def _resolve_share(name: str, ratio: Decimal, parameters: Parameters, at: PoolAn
             "ask for a larger pool_size, or a number of hot_rows",
         )
     return max(1, int(ratio * knee))
+
+
+def _settles_after(parameters: Parameters) -> int:
+    """Return the transactions after which all but a twentieth of evenly read rows were updated; 0 without updates."""
+    hot_rows, percent = int(parameters["hot_rows"]), int(parameters["update_percent"])
+    return _UPDATES_A_ROW * hot_rows * 100 // percent if percent else 0
 
 
 def _impossible(parameters: Parameters) -> Impossible | None:
@@ -109,4 +118,5 @@ DECLARATION = WorkloadDeclaration(
     estimate_shape=_estimate_shape,
     resolve_share=_resolve_share,
     impossible=_impossible,
+    settles_after=_settles_after,
 )

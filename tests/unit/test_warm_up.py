@@ -1,0 +1,48 @@
+"""The least warm-up of a point: that of the experiment, and more where updates move the rows that are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bufferlab import spec
+from bufferlab.execute.run.jobs import run_job
+from bufferlab.plan import DataFacts, Point, least_transactions, make
+from bufferlab.spec import Experiment, Overrides
+
+
+def hot_rows(engine: str, update_percent: int, rows: int = 900) -> tuple[Experiment, Point]:
+    asked = (("update_percent", str(update_percent)), ("layout", "scattered"), ("page_size", "8k"))
+    experiment = spec.load("hot-rows", Overrides(engine=engine, set_knobs=asked, sweep=(("hot_rows", (str(rows),)),)))
+    (point,) = make(experiment, lambda _: DataFacts(100_000_000)).points
+    return experiment, point
+
+
+def test_rows_that_updates_move_have_moved_before_the_gate_may_open() -> None:
+    """All but e^-3 of 900 rows, of which each is updated in one transaction of 9,000."""
+    experiment, point = hot_rows("postgres", 10)
+    assert experiment.warm_up.min_transactions == 0
+    assert least_transactions(experiment, point) == 27_000
+    assert run_job(experiment, point, 1, Path("db"))["warm_up"]["min_transactions"] == 27_000
+
+
+def test_the_gate_keeps_half_of_the_longest_warm_up() -> None:
+    experiment, point = hot_rows("postgres", 1, 20_000)
+    assert experiment.warm_up.max_transactions == 400_000
+    assert least_transactions(experiment, point) == 200_000
+
+
+def test_rows_that_stay_where_they_are_ask_for_nothing() -> None:
+    for engine, update_percent in (("postgres", 0), ("mysql", 10), ("sqlite", 10)):
+        assert least_transactions(*hot_rows(engine, update_percent)) == 0
+
+
+def test_an_experiment_may_ask_for_more() -> None:
+    experiment, point = hot_rows("postgres", 10)
+    warm_up = experiment.warm_up.model_copy(update={"min_transactions": 30_000})
+    assert least_transactions(experiment.model_copy(update={"warm_up": warm_up}), point) == 30_000
+
+
+def test_other_workloads_have_the_experiments_own() -> None:
+    experiment = spec.load("buffer-size", Overrides(engine="postgres"))
+    point = make(experiment, lambda _: DataFacts(100_000_000)).points[0]
+    assert least_transactions(experiment, point) == experiment.warm_up.min_transactions
