@@ -81,8 +81,7 @@ def command(
     with Session(looker, address_of(url, looker)) as session, _shown(prometheus, session.address.server) as shown:
         observation = Observation(session, shown)
         shown.begin(observation)
-        if look_inside:
-            _confirm(observation.facts)
+        look_inside = look_inside and _confirmed(observation.facts)
         with StopRequest() as stop:
             seen = observation.run(seconds, stop, look_inside=look_inside)
     report = reports.as_report(seen)
@@ -104,20 +103,23 @@ def command(
     return 1 if seen.ended == "lost" or not seen.window.rows else 0
 
 
-def _confirm(facts: Facts) -> None:
-    """Tell what it costs to ask who fills the pool, and ask the user. Raises SpecError where nobody can be asked."""
+def _confirmed(facts: Facts) -> bool:
+    """Tell what it costs to ask who fills the pool, and return whether the user agrees.
+
+    Raises SpecError where nobody can be asked, and where it takes longer than a statement may.
+    """
     from bufferlab.observe.looker import STATEMENT_SECONDS
     from bufferlab.observe.pool_contents import foretell
 
     foretold = foretell(facts.server, facts.pool_size_bytes // facts.page_size_bytes)
     if foretold.within_limit:
-        return
+        return True
     if foretold.seconds > STATEMENT_SECONDS:
         limit = f"a statement of ours may take {STATEMENT_SECONDS} s"
         raise SpecError(f"{foretold.sentence}, and {limit}", "--look-inside", "leave it out")
     if not sys.stdin.isatty():
         raise SpecError(f"{foretold.sentence}, and nobody can confirm it", "--look-inside", "use it on a terminal")
-    click.confirm(f"{foretold.sentence}. Ask it once, at the end?", abort=True, err=True)
+    return click.confirm(f"{foretold.sentence}. Ask it once, at the end?", err=True)
 
 
 def _seconds(text: str) -> float:
