@@ -19,6 +19,7 @@ def served(scheme: str, behave: Behave, heard: list[bytes] | None = None) -> Ite
         with suppress(OSError):
             while True:
                 line, _ = listener.accept()
+                lines.append(line)
                 with line, suppress(OSError):
                     line.settimeout(5)
                     behave(line)
@@ -26,13 +27,17 @@ def served(scheme: str, behave: Behave, heard: list[bytes] | None = None) -> Ite
                         if heard is not None:
                             heard.append(data)
 
+    lines: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         try:
             yield f"{scheme}://me@127.0.0.1:{listener.getsockname()[1]}/lab?sslmode=prefer"
         finally:
-            listener.shutdown(socket.SHUT_RDWR)
+            # A client that gave up may not have closed its end yet.
+            for open_ in (listener, *lines):
+                with suppress(OSError):
+                    open_.shutdown(socket.SHUT_RDWR)
             thread.join(10)
 
 

@@ -291,6 +291,9 @@ def test_the_report_shows_rates_shares_and_what_is_not_told() -> None:
     assert "<svg" in page
     assert "SELECT * FROM t WHERE a = ?" in page
     assert "There are no counts of the device: the server is elsewhere." in page
+    # On paper the seconds are left out; no CSV file beside the page has them.
+    assert page.count("rows, on the page itself.") == 2
+    assert "The wide pale line: misses. The thin line: pages read." in page
 
 
 def test_csv_has_a_line_for_each_second() -> None:
