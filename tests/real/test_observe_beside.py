@@ -99,17 +99,16 @@ def observed_within(bench: Bench, serving: Serving, script: Path) -> tuple[Ended
 
 
 @pytest.mark.parametrize("script", [ONE, FORTY], ids=["autocommit selects", "40 statements a transaction"])
-def test_gets_and_reads_a_transaction_are_those_of_the_run_beside_it(
-    serving: Serving, script: str, tmp_path: Path
-) -> None:
-    bench, file = Bench(tmp_path), tmp_path / "load.sql"
-    file.write_text(script)
-    looked, ran = observed_within(bench, serving, file)
-    assert looked.code == 0, looked.err
-    assert ran.code == 0, ran.err
-    (record,) = bench.sweep().runs()
-    assert record.run.measured
-    window, transactions = Window.of(record.samples()), record.run.measured.transactions
+def test_gets_and_reads_a_transaction_are_those_of_the_run_beside_it(serving: Serving, script: str) -> None:
+    with innodb.folder() as root:
+        bench, file = Bench(root), root / "load.sql"
+        file.write_text(script)
+        looked, ran = observed_within(bench, serving, file)
+        assert looked.code == 0, looked.err
+        assert ran.code == 0, ran.err
+        (record,) = bench.sweep().runs()
+        assert record.run.measured
+        window, transactions = Window.of(record.samples()), record.run.measured.transactions
     assert window.seconds
     seen = looked.json
     assert 60 <= seen["seconds"] <= window.seconds
