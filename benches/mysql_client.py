@@ -98,6 +98,8 @@ class Spent:
 
     user: float
     system: float
+    wall: float = 0.0
+    """The window's time for each transaction, in us."""
 
     @property
     def both(self) -> float:
@@ -149,6 +151,9 @@ def run_core(
     count: int,
     sending: str,
     port: int | None,
+    *,
+    connections: int = CONNECTIONS,
+    security: dict[str, Any] | None = None,
 ) -> Spent:
     """Client processor time for each transaction of the window, from the samples at its edges."""
     edges: list[dict[str, int]] = []
@@ -165,10 +170,11 @@ def run_core(
             "user": identity.user,
             "password": identity.password,
             "database": identities.DATABASE,
+            **({"security": security} if security else {}),
         },
         "server_pid": server.pid,
         "datadir": None,
-        "connections": CONNECTIONS,
+        "connections": connections,
         "statements": sending,
         "frames": (2 << 30) // 16384,
         "workload": workload,
@@ -185,7 +191,8 @@ def run_core(
     asked = last["questions"] - first["questions"]
     if done != count or asked < 0.9 * done:
         raise SystemExit(f"{done} transactions of {count}, {asked} statements at the server: not what was to be timed")
-    return Spent(*((last[name] - first[name]) / done for name in ("process_user_us", "process_system_us")))
+    used = ((last[name] - first[name]) / done for name in ("process_user_us", "process_system_us"))
+    return Spent(*used, result["measured"]["seconds"] * 1e6 / done)
 
 
 def sysbench(server: PrivateServer, port: int | None, command: str, *more: str) -> subprocess.Popen[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support import fake_mysql
 from support.fake import Bench
 from support.fake_mysql import FakeMysql
 from support.json_documents import Observed
@@ -67,6 +68,17 @@ def test_what_cannot_be_looked_at_is_refused_with_a_sentence(bench: Bench, tmp_p
         server.refusal = (1040, "Too many connections")
         ended = bench.bufferlab("observe", server.url)
         assert (ended.code, "Too many connections" in ended.err) == (3, True), ended.err
+
+
+@pytest.mark.parametrize(("gib", "words"), [(1, "nobody can confirm it"), (8, "a statement of ours may take 5 s")])
+def test_a_large_pool_is_not_looked_into_where_nobody_confirms_it_or_it_takes_too_long(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, gib: int, words: str
+) -> None:
+    monkeypatch.setitem(fake_mysql.VARIABLES, "innodb_buffer_pool_size", str(gib << 30))
+    with FakeMysql() as server:
+        ended = bench.bufferlab("observe", server.url, "--look-inside")
+    assert (ended.code, words in ended.err) == (2, True), ended.err
+    assert not any("INNODB_BUFFER_PAGE" in sql for sql in server.statements)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -9,6 +9,9 @@ import subprocess
 import sys
 from contextlib import suppress
 
+import pytest
+
+from support import fake_mysql
 from support.fake import Bench, wait_until
 from support.fake_mysql import FakeMysql
 
@@ -25,6 +28,16 @@ def start_on_terminal(bench: Bench, *arguments: str) -> tuple[subprocess.Popen[b
     )
     os.close(theirs)
     return process, ours
+
+
+def until(ours: int, words: str) -> str:
+    """What the terminal shows, up to these words and a little more."""
+    shown = b""
+    while words.encode() not in shown:
+        chunk = os.read(ours, 65536)
+        assert chunk, shown
+        shown += chunk
+    return shown.decode("utf-8", "replace")
 
 
 def everything(ours: int) -> str:
@@ -68,5 +81,24 @@ def test_observe_redraws_one_line_and_says_events_above_it(bench: Bench) -> None
     assert "  misses " in shown
     assert "the connection is gone" in shown
     assert "The pool misses" in shown
+    assert "Traceback" not in shown
+    assert "\x1b[?25h" in shown, "the cursor is given back"
+
+
+@pytest.mark.parametrize(("typed", "times"), [("y", 1), ("n", 0)])
+def test_observe_asks_before_it_looks_inside_a_large_pool(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, typed: str, times: int
+) -> None:
+    monkeypatch.setitem(fake_mysql.VARIABLES, "innodb_buffer_pool_size", str(1 << 30))
+    with FakeMysql() as server:
+        process, ours = start_on_terminal(bench, "observe", server.url, "--duration", "2s", "--look-inside")
+        shown = until(ours, "Ask it once, at the end? [y/N]:")
+        assert "asking who fills 65,536 pages takes about 0.98 s, under the latch" in " ".join(shown.split())
+        assert server.samples == 0, "nothing is looked at before the user has answered"
+        os.write(ours, f"{typed}\n".encode())
+        shown += everything(ours)
+        assert process.wait(timeout=60) == 0, shown
+    assert sum("INNODB_BUFFER_PAGE" in sql for sql in server.statements) == times
+    assert "The pool misses" in shown, "a no leaves out that question alone"
     assert "Traceback" not in shown
     assert "\x1b[?25h" in shown, "the cursor is given back"

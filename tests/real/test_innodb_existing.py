@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -31,7 +30,7 @@ from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError, Problem
 from bufferlab.knob import Native
 from support import innodb
-from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
+from support.existing import FROM_THE_ENVIRONMENT, HOT_ROWS, READS, TPCC, Existing, relay
 from support.fake import wait_until
 
 pytestmark = pytest.mark.real
@@ -133,14 +132,7 @@ def test_a_new_account_with_caching_sha2_password_logs_in_over_tcp(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over a relay to the socket it would not need the server's key."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    configuration = InnodbFamily.configuration
-
-    def listening(*given: Any, **named: Any) -> str:
-        return configuration(*given, **named).replace("skip_networking", f"port = {port}\nbind_address = 127.0.0.1")
-
-    monkeypatch.setattr(InnodbFamily, "configuration", listening)
+    port = innodb.listen(monkeypatch)
     monkeypatch.setenv("BUFFERLAB_PASSWORD", "a secret")
     keys = {"caching_sha2_password_auto_generate_rsa_keys": "ON"}
     with innodb.folder() as path:
@@ -175,6 +167,7 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) ->
     assert result["measured"]["transactions"] == 300
     assert "only reads" in result["start"]
     assert "not bufferlab's own" in result["caveats"][0]
+    assert result["notes"]["server"] == FROM_THE_ENVIRONMENT
     assert "flush_method" in result["as_found"]
     check = existing.do("check", workload=READS, delivered_orders=[])
     assert check.result is not None, check
@@ -522,7 +515,8 @@ def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existi
     assert "no_confounds" not in answer["failed_checks"]
     assert re.search(r"^loaded [0-9.]+ MiB in .* \(20,000 rows\); kept in \S+/lab$", done.stderr, re.MULTILINE)
     assert existing.settings() == before
-    assert list((existing.root / "out").rglob("*.json"))
+    for name in ("run.json", "report.html"):
+        assert any(FROM_THE_ENVIRONMENT in file.read_text() for file in (existing.root / "out").rglob(name)), name
     assert existing.holding(os.environ["BUFFERLAB_PASSWORD"]) == []
 
 

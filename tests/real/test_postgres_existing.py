@@ -28,7 +28,7 @@ from bufferlab.errors import EnvironmentLackingError
 from bufferlab.knob import Native
 from bufferlab.registry import open_sweep
 from support import postgres
-from support.existing import HOT_ROWS, READS, TPCC, Existing, relay
+from support.existing import FROM_THE_ENVIRONMENT, HOT_ROWS, READS, TPCC, Existing, relay
 from support.fake import wait_until
 
 pytestmark = pytest.mark.real
@@ -157,6 +157,7 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) ->
     assert result["measured"]["transactions"] == 20_000
     assert "only reads" in result["start"]
     assert "not bufferlab's own" in result["caveats"][0]
+    assert result["notes"]["server"] == FROM_THE_ENVIRONMENT
     assert "synchronous_commit" in result["as_found"]
     check = existing.do("check", workload=READS, delivered_orders=[])
     assert check.result is not None, check
@@ -612,7 +613,8 @@ def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existi
     assert "not bufferlab's own" in caveats
     assert "no_confounds" not in answer["failed_checks"]
     assert existing.settings() == before
-    assert list(out.rglob("*.json"))
+    for name in ("run.json", "report.html"):
+        assert any(FROM_THE_ENVIRONMENT in file.read_text() for file in out.rglob(name)), name
     assert existing.holding(os.environ["BUFFERLAB_PASSWORD"]) == []
 
 

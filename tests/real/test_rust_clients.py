@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import subprocess
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers import user as server_user
 from support import existing, innodb, postgres
 from support.certificates import Authority
@@ -82,27 +77,8 @@ def test_the_client_of_postgresql_loads_and_reads_over_tls() -> None:
     with postgres.folder() as root:
         place = postgres.Place(postgres.build("postgres-17"), root).initialise()
         signer, cert, key = certificate(root / "certificates")
-        # A private server listens on its Unix socket alone, where PostgreSQL has no TLS.
-        (place.data / "pg_hba.conf").write_text("hostssl all all 127.0.0.1/32 scram-sha-256\n")
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = str(free.getsockname()[1])
-        settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": ""}
-        settings |= {"ssl": "on", "ssl_cert_file": str(cert), "ssl_key_file": str(key)}
-        binary, libraries = place.build.binary, place.build.libraries
-        arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        command = child_process.loaded([str(binary), "-D", str(place.data), *arguments], libraries)
-        uid, gid = server_user.server_user() or (None, None)
-        environment = child_process.environment(libraries)
-        with (root / "log").open("w") as log:
-            server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, user=uid, group=gid)
-        try:
-            for _ in range(300):
-                with suppress(OSError), socket.create_connection(("127.0.0.1", int(port)), 1):
-                    break
-                assert server.poll() is None, (root / "log").read_text()
-                time.sleep(0.1)
-            tls = {"TLS_PORT": port, "ROOT_CERT": str(signer)}
+        rules = "hostssl all all 127.0.0.1/32 scram-sha-256\n"
+        files = {"ssl_cert_file": str(cert), "ssl_key_file": str(key)}
+        with postgres.listening(place, rules, ssl="on", **files) as (port, _):
+            tls = {"TLS_PORT": str(port), "ROOT_CERT": str(signer)}
             passes("postgres", Path("unused"), place.identity.user, place.identity.password, "server", **tls)
-        finally:
-            server.send_signal(signal.SIGINT)
-            server.wait(60)

@@ -7,23 +7,22 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from bufferlab.engines.behaviour import failure_of
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.native import native
 from bufferlab.engines.postgres.family import PostgresFamily
-from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers import user as server_user
 from bufferlab.engines.servers.existing import address as addresses
 from bufferlab.engines.servers.existing import tls
@@ -173,29 +172,10 @@ def postgres_served(name: str, root: Path) -> Iterator[Served]:
         for user, kept in (("scram", "scram-sha-256"), ("md5", "md5")):
             connection.execute(f"SET password_encryption = '{kept}'")
             connection.execute(f"CREATE ROLE {user} LOGIN PASSWORD '{SECRET}'")
-    # On its Unix socket PostgreSQL has no TLS, so this server listens on the loopback.
-    lines = "hostssl lab scram 127.0.0.1/32 scram-sha-256\nhost lab md5 127.0.0.1/32 md5\n"
-    lines += "host all plain 127.0.0.1/32 password\n"
-    (place.data / "pg_hba.conf").write_text(lines)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    settings = {"listen_addresses": "127.0.0.1", "port": str(port), "unix_socket_directories": "", "ssl": "on",
-                "ssl_cert_file": str(folder / "shown.pem"), "ssl_key_file": str(folder / "shown.key")}  # fmt: skip
-    libraries = place.build.libraries
-    arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
-    command = child_process.loaded([str(place.build.binary), "-D", str(place.data), *arguments], libraries)
-    uid, gid = server_user.server_user() or (None, None)
-    with (root / "log").open("w") as log:
-        running = subprocess.Popen(
-            command, env=child_process.environment(libraries), stdout=log, stderr=log, user=uid, group=gid
-        )
-    try:
-        for _ in range(300):
-            with suppress(psycopg.OperationalError):
-                psycopg.connect(host="127.0.0.1", port=port, user="md5", password=SECRET, dbname="lab").close()
-                break
-            assert running.poll() is None, (root / "log").read_text()
-            time.sleep(0.1)
+    rules = "hostssl lab scram 127.0.0.1/32 scram-sha-256\nhost lab md5 127.0.0.1/32 md5\n"
+    rules += "host all plain 127.0.0.1/32 password\n"
+    files = {"ssl_cert_file": str(folder / "shown.pem"), "ssl_key_file": str(folder / "shown.key")}
+    with postgres.listening(place, rules, ssl="on", **files) as (port, running):
 
         def use(certificate: str) -> None:
             show(folder, certificate)
@@ -203,9 +183,6 @@ def postgres_served(name: str, root: Path) -> Iterator[Served]:
             time.sleep(0.5)
 
         yield Served(PostgresFamily(), "postgres", folder, port, use)
-    finally:
-        running.send_signal(signal.SIGINT)
-        running.wait(60)
 
 
 SLOW = pytest.mark.slow
@@ -275,11 +252,49 @@ def test_an_account_logs_in_by_each_way_that_is_known(served: Served) -> None:
 
 @pytest.mark.parametrize("served", [pytest.param("mysql-9", marks=SLOW)], indirect=True)
 def test_a_full_login_by_caching_sha2_password_on_a_cold_cache(served: Served) -> None:
-    # To the server the relay is its Unix socket, where it wants the password itself: without TLS this shows nothing.
+    # To the server the relay is its Unix socket, where it wants the password itself: without TLS see below.
     for words in ("sslmode=require", "sslmode=prefer"):
         for attempt in (served.by_control, served.by_core):
             served.forget()
             attempt(served.url("sha2", "localhost", words))
+
+
+@pytest.mark.slow
+@pytest.mark.servers
+def test_a_full_login_without_tls_hides_the_password_by_the_servers_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bytes] = []
+    port = innodb.listen(monkeypatch)
+    with innodb.folder() as root:
+        place = innodb.Place(innodb.build("mysql-9"), root).initialise()
+        keys = {"caching_sha2_password_auto_generate_rsa_keys": "ON"}
+        with place.server(settings=keys, connections=20) as server, recording(port, seen) as relayed:
+
+            def ask(*statements: str) -> None:
+                with closing(server.connect()) as connection:
+                    for statement in statements:
+                        control.rows(connection, statement)
+
+            how = f"IDENTIFIED WITH caching_sha2_password BY '{SECRET}'"
+            ask("CREATE DATABASE lab", f"CREATE USER sha2@'%' {how}", "GRANT ALL ON lab.* TO sha2@'%'")
+            served = Served(InnodbFamily("mysql"), "mysql", root, relayed, lambda certificate: None)
+            another = root / "another.pem"
+            public = rsa.generate_private_key(public_exponent=65537, key_size=2048).public_key()
+            of_public = serialization.PublicFormat.SubjectPublicKeyInfo
+            another.write_bytes(public.public_bytes(serialization.Encoding.PEM, of_public))
+            for words, is_asked, is_in in (
+                (f"server_public_key={place.data / 'public_key.pem'}", False, True),
+                (f"server_public_key={another}", False, False),
+                ("get_server_public_key=true", True, True),
+                ("get_server_public_key=false", True, True),  # On the loopback it is asked for all the same.
+            ):
+                url = served.url("sha2", "127.0.0.1", f"sslmode=disable&{words}")
+                for attempt in (served.by_control, served.by_core):
+                    ask("FLUSH PRIVILEGES")  # The server forgets the password: it wants more than a proof.
+                    seen.clear()
+                    heard = served._said(partial(attempt, url))
+                    assert (heard is None) is is_in, (words, heard)
+                    assert (b"BEGIN PUBLIC KEY" in b"".join(seen)) is is_asked, words
+                    assert SECRET.encode() not in b"".join(seen)
 
 
 def test_a_server_without_tls_is_refused_where_tls_is_required() -> None:
@@ -316,8 +331,8 @@ def test_a_relay_between_sees_no_byte_of_a_statement_after_the_handshake() -> No
 
 
 @contextmanager
-def recording(path: Path, seen: list[bytes]) -> Iterator[int]:
-    """A relay that keeps what passes."""
+def recording(place: Path | int, seen: list[bytes]) -> Iterator[int]:
+    """A relay to a socket or a port, which keeps what passes."""
     kept = socket.socket.recv
 
     class Tapped(socket.socket):
@@ -328,5 +343,5 @@ def recording(path: Path, seen: list[bytes]) -> Iterator[int]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(existing.socket, "socket", Tapped)
-        with existing.relay(path) as port:
+        with existing.relay(place) as port:
             yield port

@@ -25,6 +25,7 @@ from support.fake import children
 HOT_ROWS = {"name": "hot_rows", "rows": 20_000, "load_seed": 1}
 READS = {**HOT_ROWS, "hot_rows": 2_000, "layout": "scattered", "zipf": 0, "update_percent": 0, "seed": 3}
 TPCC = {"name": "tpcc", "warehouses": 1, "load_seed": 1}
+FROM_THE_ENVIRONMENT = "password: from the environment variable BUFFERLAB_PASSWORD"
 
 
 class Existing:
@@ -131,8 +132,8 @@ def _is_worker(pid: int) -> bool:
 
 
 @contextmanager
-def relay(socket_path: Path) -> Iterator[int]:
-    """The port of a listener on the loopback that hands every connection on to a Unix socket."""
+def relay(place: Path | int) -> Iterator[int]:
+    """The port of a listener on the loopback that hands every connection on to a Unix socket, or to another port."""
 
     def pump(source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
@@ -146,8 +147,8 @@ def relay(socket_path: Path) -> Iterator[int]:
         with suppress(OSError):
             while True:
                 near, _ = listener.accept()
-                far = socket.socket(socket.AF_UNIX)
-                far.connect(str(socket_path))
+                far = socket.socket(socket.AF_INET if isinstance(place, int) else socket.AF_UNIX)
+                far.connect(("127.0.0.1", place) if isinstance(place, int) else str(place))
                 ends.extend((near, far))
                 for pair in ((near, far), (far, near)):
                     threading.Thread(target=pump, args=pair, daemon=True).start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,6 +57,19 @@ def folder() -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+
+
+def listen(patch: pytest.MonkeyPatch) -> int:
+    """Let private servers that start from now on listen on a port of the loopback as well; return the port."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    configuration = InnodbFamily.configuration
+
+    def listening(*given: Any, **named: Any) -> str:
+        return configuration(*given, **named).replace("skip_networking", f"port = {port}\nbind_address = 127.0.0.1")
+
+    patch.setattr(InnodbFamily, "configuration", listening)
+    return port
 
 
 @dataclass

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
+import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from bufferlab.engines.postgres import find_postgres as servers
 from bufferlab.engines.postgres import initialise, packages
 from bufferlab.engines.postgres.family import PostgresFamily
-from bufferlab.engines.servers import families, signs_of_life, user
+from bufferlab.engines.servers import child_process, families, signs_of_life, user
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import Identity
@@ -23,7 +29,7 @@ from bufferlab.errors import EnvironmentLackingError
 from support.core import usual_cache
 from support.innodb import folder
 
-__all__ = ["ALL", "EVERY_DAY", "Place", "build", "folder", "gone", "processes"]
+__all__ = ["ALL", "EVERY_DAY", "Place", "build", "folder", "gone", "listening", "processes"]
 
 EVERY_DAY = ("postgres-15", "postgres-17")
 """The servers that ./test boots: before and after the checkpointer had a view of its own. The others take --all."""
@@ -128,3 +134,43 @@ class Place:
             settings=settings,
             **options,
         )
+
+
+@contextmanager
+def listening(place: Place, rules: str, **settings: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A server of that cluster on a port of the loopback, where alone PostgreSQL has TLS; its port and its process.
+
+    Private servers listen on their Unix socket. `rules`: the lines of pg_hba.conf.
+    """
+    (place.data / "pg_hba.conf").write_text(rules)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = {"listen_addresses": "127.0.0.1", "port": str(port), "unix_socket_directories": "", **settings}
+    binary, libraries = place.build.binary, place.build.libraries
+    arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    command = child_process.loaded([str(binary), "-D", str(place.data), *arguments], libraries)
+    uid, gid = user.server_user() or (None, None)
+    log = place.root / "listening.log"
+    with log.open("w") as out:
+        running = subprocess.Popen(
+            command, env=child_process.environment(libraries), stdout=out, stderr=out, user=uid, group=gid
+        )
+    try:
+        for _ in range(300):
+            if _answers(port):
+                break
+            assert running.poll() is None, log.read_text()
+            time.sleep(0.1)
+        yield port, running
+    finally:
+        running.send_signal(signal.SIGINT)
+        running.wait(60)
+
+
+def _answers(port: int) -> bool:
+    """Whether the server lets in, or refuses, whoever comes; no longer is it starting."""
+    try:
+        psycopg.connect(host="127.0.0.1", port=port, user="nobody", dbname="none", connect_timeout=5).close()
+    except psycopg.OperationalError as error:
+        return not any(words in str(error) for words in ("refused", "starting up"))
+    return True

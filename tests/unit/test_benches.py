@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,6 +40,19 @@ def test_the_jobs_of_the_mysql_client_fail_at_the_server_that_is_not_there(tmp_p
         with pytest.raises(Exception, match="socket") as refused:
             bench.run_core(server, identity, workload, 1, sending, None)
         assert failure_of(refused.value).kind == "environment"
+
+
+def test_the_jobs_of_tls_fail_at_the_server_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    bench = importlib.import_module("tls_round_trip")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    for mode in bench.SIDES.values():
+        with pytest.raises(Exception, match="refused") as refused:
+            bench.round_trips(SimpleNamespace(socket=None, pid=1), port, mode, 1, 1)
+        assert failure_of(refused.value).kind == "environment"
+    walls = {"without": (40.0, 44.0), "with": (45.0, 47.0)}
+    bench.show({side: [bench.Spent(1.0, 2.0, wall) for wall in each] for side, each in walls.items()})
+    assert "| wall time | 2 | 42.00 | 46.00 | 4.00 (3.00 to 5.00) |" in capsys.readouterr().out
 
 
 def test_the_job_of_generated_accesses_counts_the_same_gets_for_every_pool() -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 
 import pymysql
 import pytest
@@ -16,9 +15,11 @@ from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.servers.existing.address import parse
 from bufferlab.engines.servers.existing.tls import PASSWORD_REFUSED
 from bufferlab.errors import EnvironmentLackingError
+from support import hostile
+from support.hostile import Behave
 
 SECRET = "a-secret-of-ours"
-_CAPABILITIES = 0x1 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x80000
+_CAPABILITIES, _TLS = 0x1 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x80000, 0x800
 OK = b"\x00\x00\x00\x02\x00\x00\x00"
 
 
@@ -26,8 +27,9 @@ def packet(number: int, body: bytes) -> bytes:
     return len(body).to_bytes(3, "little") + bytes([number & 0xFF]) + body
 
 
-def greeting(plugin: bytes = b"mysql_native_password") -> bytes:
-    low, high = (_CAPABILITIES & 0xFFFF).to_bytes(2, "little"), (_CAPABILITIES >> 16).to_bytes(2, "little")
+def greeting(plugin: bytes = b"mysql_native_password", more: int = 0) -> bytes:
+    offered = _CAPABILITIES | more
+    low, high = (offered & 0xFFFF).to_bytes(2, "little"), (offered >> 16).to_bytes(2, "little")
     body = b"\x0a8.0.99\0" + b"\x01\0\0\0" + b"12345678\0" + low + b"\x21\x02\0" + high + b"\x15" + bytes(10)
     return packet(0, body + b"123456789012\0" + plugin + b"\0")
 
@@ -43,29 +45,9 @@ def log_in(line: socket.socket) -> None:
     line.sendall(packet(2, OK))
 
 
-@contextmanager
-def served(behave: Callable[[socket.socket], None], heard: list[bytes] | None = None) -> Iterator[str]:
+def served(behave: Behave, heard: list[bytes] | None = None) -> AbstractContextManager[str]:
     """The URL of a server that does that with each connection; `heard` gets what it is sent afterwards."""
-
-    def serve() -> None:
-        with suppress(OSError):
-            while True:
-                line, _ = listener.accept()
-                with line, suppress(OSError):
-                    line.settimeout(5)
-                    behave(line)
-                    while data := line.recv(1 << 16):
-                        if heard is not None:
-                            heard.append(data)
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        try:
-            yield f"mysql://me@127.0.0.1:{listener.getsockname()[1]}/lab?sslmode=prefer"
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
+    return hostile.served("mysql", behave, heard)
 
 
 @pytest.fixture(autouse=True)
@@ -138,15 +120,28 @@ def test_a_server_that_says_half_a_greeting_is_given_up_in_time() -> None:
 
 
 def test_a_server_that_sends_byte_by_byte_is_given_up_in_time() -> None:
-    def behave(line: socket.socket) -> None:
-        for byte in greeting():
-            line.sendall(bytes([byte]))
-            time.sleep(0.1)
-
     began = time.monotonic()
-    with served(behave) as url:
+    with served(lambda line: hostile.drip(line, greeting())) as url:
         assert "did not finish the login" in said(url, seconds=0.5)
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("mode", ["prefer", "require"])
+@pytest.mark.parametrize("half", [b"", hostile.HALF_OF_A_HANDSHAKE], ids=["silent", "dripping"])
+def test_a_server_that_stops_in_the_middle_of_a_tls_handshake_is_given_up_in_time(mode: str, half: bytes) -> None:
+    heard: list[bytes] = []
+
+    def behave(line: socket.socket) -> None:
+        line.sendall(greeting(more=_TLS))
+        read(line)
+        hostile.drip(line, half)
+
+    began = time.monotonic()
+    with served(behave, heard) as url:
+        assert "did not finish the login within" in said(url.replace("prefer", mode), seconds=0.5)
+    assert time.monotonic() - began < 5
+    # Neither was the login tried again without TLS.
+    assert b"me\0" not in b"".join(heard)
 
 
 def test_a_server_that_announces_more_than_any_answer_needs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

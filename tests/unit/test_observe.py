@@ -191,6 +191,22 @@ def test_a_count_that_is_no_longer_told_keeps_its_own_seconds() -> None:
     assert "read_ms" in made.events[0].what
 
 
+def test_what_our_session_did_is_subtracted_from_rows_as_from_the_total() -> None:
+    made = window()
+    for t_s, counted in ((0.0, 0), (1.0, 13), (2.0, 16)):
+        made.add(sample(t_s, transactions=counted, page_gets=5))
+    made.subtract("transactions", 3)
+    assert [dict(row.counts) for row in made.rows] == [
+        {"transactions": 10, "page_gets": 0},
+        {"transactions": 0, "page_gets": 0},
+    ]
+    assert made.totals == {"transactions": 10, "page_gets": 0}
+    made.subtract("transactions", 4)
+    # No row and no total is less than zero: of a row that had fewer, the others do not give.
+    assert [row.counts["transactions"] for row in made.rows] == [6, 0]
+    assert made.totals["transactions"] == 2
+
+
 # The families.
 
 
@@ -275,6 +291,9 @@ def test_the_report_shows_rates_shares_and_what_is_not_told() -> None:
     assert "<svg" in page
     assert "SELECT * FROM t WHERE a = ?" in page
     assert "There are no counts of the device: the server is elsewhere." in page
+    # On paper the seconds are left out; no CSV file beside the page has them.
+    assert page.count("rows, on the page itself.") == 2
+    assert "The wide pale line: misses. The thin line: pages read." in page
 
 
 def test_csv_has_a_line_for_each_second() -> None:

@@ -65,7 +65,7 @@ def test_another_program_or_age_is_not_the_server(host: Host) -> None:
     for thread, uptime_s in ((50, 10_000.0), (50, 20.0), (51, 600.0), (99, 600.0)):
         told = host_side.server_pid(thread, uptime_s, host.proc)
         assert isinstance(told, NotTold), (thread, uptime_s)
-        assert "does not run on this host" in told.why
+        assert "on another host, or in a container" in told.why
 
 
 def test_all_processes_of_postgres_are_added(host: Host) -> None:

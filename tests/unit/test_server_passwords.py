@@ -18,7 +18,7 @@ from bufferlab.engines.innodb.connection import FORM
 from bufferlab.engines.postgres.client_passwords import password_of_service
 from bufferlab.engines.postgres.connection import FORM as POSTGRES
 from bufferlab.engines.servers.existing.address import Form, parse
-from bufferlab.engines.servers.existing.passwords import DeniedError, Password, find, logged_in
+from bufferlab.engines.servers.existing.passwords import DeniedError, Password, find, logged_in, source_words
 from bufferlab.errors import EnvironmentLackingError
 
 MYSQL_URL, POSTGRES_URL = "mysql://me@db.example/lab", "postgres://me@db.example/lab"
@@ -72,6 +72,19 @@ def test_the_first_place_in_the_documented_order_wins_on_postgresql(
     assert found(POSTGRES_URL, POSTGRES)[0] == "of libpq"
     monkeypatch.setenv("BUFFERLAB_PASSWORD", "")
     assert found(POSTGRES_URL, POSTGRES) == ("", "the environment variable BUFFERLAB_PASSWORD")
+
+
+def test_reports_say_where_the_passwords_of_both_accounts_are_and_no_password(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert source_words(parse(MYSQL_URL, FORM), FORM) == "none"
+    monkeypatch.setenv("BUFFERLAB_PASSWORD", "secret")
+    assert source_words(parse(MYSQL_URL, FORM), FORM) == "from the environment variable BUFFERLAB_PASSWORD"
+    file = write(home / "named.cnf", "[client]\npassword=secret\n")
+    both = parse(f"{MYSQL_URL}?admin_user=root&admin_password_file={file}", FORM)
+    assert source_words(both, FORM) == f"from the environment variable BUFFERLAB_PASSWORD; of root from {file}"
+    monkeypatch.setenv("BUFFERLAB_TYPED", "BUFFERLAB_PASSWORD")
+    assert source_words(parse(MYSQL_URL, FORM), FORM) == "from the terminal"
 
 
 @pytest.mark.parametrize(

@@ -186,6 +186,8 @@ class Trace:
     window_start_s: float | None
     levels: tuple[Level, ...] = ()
     """The levels between which it changed; none when no change is resolved."""
+    is_wide: bool = False
+    """Whether it is drawn wide and pale, so that a line that lies on it leaves it to be seen."""
 
 
 @dataclass(frozen=True)

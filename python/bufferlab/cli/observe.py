@@ -78,12 +78,12 @@ def command(
         raise SpecError("two formats are asked for", "--format csv, --json", "leave one out")
     seconds = _seconds(duration)
     looker = looker_of(url)
-    with Session(looker, address_of(url, looker)) as session, _shown(prometheus, session.address.server) as shown:
+    with Session(looker, address_of(url, looker)) as session:
+        shown = _Shown(prometheus, session.address.server)
         observation = Observation(session, shown)
         shown.begin(observation)
-        if look_inside:
-            _confirm(observation.facts)
-        with StopRequest() as stop:
+        look_inside = look_inside and _confirmed(observation.facts)
+        with StopRequest() as stop, shown.redrawn():
             seen = observation.run(seconds, stop, look_inside=look_inside)
     report = reports.as_report(seen)
     if html:
@@ -104,20 +104,23 @@ def command(
     return 1 if seen.ended == "lost" or not seen.window.rows else 0
 
 
-def _confirm(facts: Facts) -> None:
-    """Tell what it costs to ask who fills the pool, and ask the user. Raises SpecError where nobody can be asked."""
+def _confirmed(facts: Facts) -> bool:
+    """Tell what it costs to ask who fills the pool, and return whether the user agrees.
+
+    Raises SpecError where nobody can be asked, and where it takes longer than a statement may.
+    """
     from bufferlab.observe.looker import STATEMENT_SECONDS
     from bufferlab.observe.pool_contents import foretell
 
     foretold = foretell(facts.server, facts.pool_size_bytes // facts.page_size_bytes)
     if foretold.within_limit:
-        return
+        return True
     if foretold.seconds > STATEMENT_SECONDS:
         limit = f"a statement of ours may take {STATEMENT_SECONDS} s"
         raise SpecError(f"{foretold.sentence}, and {limit}", "--look-inside", "leave it out")
     if not sys.stdin.isatty():
         raise SpecError(f"{foretold.sentence}, and nobody can confirm it", "--look-inside", "use it on a terminal")
-    click.confirm(f"{foretold.sentence}. Ask it once, at the end?", abort=True, err=True)
+    return click.confirm(f"{foretold.sentence}. Ask it once, at the end?", err=True)
 
 
 def _seconds(text: str) -> float:
@@ -133,8 +136,9 @@ def _seconds(text: str) -> float:
 class _Shown:
     """Shows each second as a line on standard error, and in the file for Prometheus."""
 
-    def __init__(self, prometheus: Path | None, server: str, live: Any) -> None:
-        self._prometheus, self._server, self._live = prometheus, server, live
+    def __init__(self, prometheus: Path | None, server: str) -> None:
+        self._prometheus, self._server = prometheus, server
+        self._live: Any = None
         self._observation: Observation | None = None
         self._refused = ""
 
@@ -145,6 +149,19 @@ class _Shown:
         if self._refused:
             hint = "choose another with --prometheus"
             raise EnvironmentLackingError(f"the file cannot be written: {self._refused}", str(self._prometheus), hint)
+
+    @contextmanager
+    def redrawn(self) -> Iterator[None]:
+        """Context manager in which a terminal shows one line that is redrawn; anything else gets a line a second."""
+        if not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(stderr=True, highlight=False)
+        with Live(console=console, transient=True, auto_refresh=False) as self._live:
+            yield
 
     def row(self, row: Row, window: Window) -> None:
         from bufferlab.observe.report import line
@@ -181,16 +198,3 @@ class _Shown:
             if said != self._refused and row:
                 say(f"{self._prometheus} cannot be written: {said}")
             self._refused = said
-
-
-@contextmanager
-def _shown(prometheus: Path | None, server: str) -> Iterator[_Shown]:
-    """Context manager for the display: on a terminal one line that is redrawn, else a line a second."""
-    if not sys.stderr.isatty():
-        yield _Shown(prometheus, server, None)
-        return
-    from rich.console import Console
-    from rich.live import Live
-
-    with Live(console=Console(stderr=True, highlight=False), transient=True, auto_refresh=False) as live:
-        yield _Shown(prometheus, server, live)

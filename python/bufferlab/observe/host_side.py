@@ -111,7 +111,7 @@ def server_pid(thread: int, uptime_s: float, proc: Path = Path("/proc")) -> int 
     Another host, or a container, numbers otherwise: so the program's name and its age (`uptime_s`, as the server tells
     it) must fit.
     """
-    other = NotTold("what the server costs its host: the server does not run on this host, or in another container")
+    other = NotTold("the server runs on another host, or in a container")
     try:
         status = dict(line.split(":\t", 1) for line in (proc / f"{thread}/status").read_text().splitlines())
         pid = int(status["Tgid"])

@@ -89,6 +89,7 @@ class Observation:
         self._processor_s: float | None = None
         self._processor_last_s: float | None = None
         self._own: Mapping[str, float] = {}
+        self._rows_before = 0
         self._heard = 0
         try:
             self.facts = self._facts()
@@ -102,7 +103,7 @@ class Observation:
         try:
             self._connected()
             ends = Ends(session.looker, session.query, self.facts, look_inside=look_inside)
-            self._own = session.looker.own_total(session.query)
+            self._begin_own()
             # What the questions above cost the server is published before the first sample counts.
             self._sample()
         except (Refused, Lost) as error:
@@ -184,7 +185,7 @@ class Observation:
                 self.facts = self._facts()
                 self.window.say(self._clock(), "back", "the server answers again")
                 self._connected()
-                self._own = self._session.looker.own_total(self._session.query)
+                self._begin_own()
             sample = self._sample()
         except Lost as error:
             self.window.say(self._clock(), "lost", f"the connection is gone: {error}")
@@ -214,14 +215,19 @@ class Observation:
             used_s = now_s - self._processor_last_s if self._processor_last_s is not None else 0.0
             self._processor_s, self._processor_last_s = (self._processor_s or 0.0) + max(0.0, used_s), now_s
 
+    def _begin_own(self) -> None:
+        """Ask what our session has done so far, of quantities that samples do not subtract."""
+        self._own = self._session.looker.own_total(self._session.query)
+        self._rows_before = len(self.window.rows)
+
     def _subtract_own(self) -> None:
-        """Subtract from the totals what our session did in the window, where samples do not."""
-        totals, rows = self.window.totals, len(self.window.rows)
+        """Subtract from rows and totals what our session did in the window, where samples do not: as much each row."""
+        window = self.window
         # Three samples' worth of our statements were outside: the first question, a sample thrown away, and the last.
-        share = rows / (rows + _OUTSIDE)
+        samples = len(window.rows) - self._rows_before + _OUTSIDE
         for name, own in self._session.looker.own_total(self._session.query).items():
-            if name in totals:
-                totals[name] = max(0.0, totals[name] - share * max(0.0, own - self._own.get(name, own)))
+            if name in window.totals:
+                window.subtract(name, max(0.0, own - self._own.get(name, own)) / samples)
 
     def _tell(self) -> None:
         for event in self.window.events[self._heard :]:

@@ -25,7 +25,7 @@ from bufferlab.observe.looker import LOCK_SECONDS, NAME, STATEMENT_SECONDS, Fact
 _OLDEST = 14
 """The first version that tells how long statements were active (pg_stat_database.active_time)."""
 _NO_TIME = (
-    "track_io_timing is off; `ALTER SYSTEM SET track_io_timing = on; SELECT pg_reload_conf();` would let it "
+    "track_io_timing is off; ALTER SYSTEM SET track_io_timing = on and then SELECT pg_reload_conf() would let it "
     "(pg_test_timing tells its cost)"
 )
 _FACTS = """\

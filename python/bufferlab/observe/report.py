@@ -248,7 +248,7 @@ def _limits(seen: Seen) -> list[str]:
 
 
 def _figure(seen: Seen, id: str, title: str, names: tuple[str, ...]) -> Figure:
-    """Return rates over time, a line for each name."""
+    """Return rates over time, a line for each name. The first of several is wide: the others may lie on it."""
     rows = seen.window.rows
     step = -(-len(rows) // _DRAWN)
     groups = [rows[place : place + step] for place in range(0, len(rows), step)]
@@ -259,13 +259,17 @@ def _figure(seen: Seen, id: str, title: str, names: tuple[str, ...]) -> Figure:
         )
         for name in names
     }
-    traces = tuple(Trace(QUANTITIES[name], times, values[name], None) for name in names)
+    is_wide = [len(names) > 1, *[False] * (len(names) - 1)]
+    traces = tuple(
+        Trace(QUANTITIES[name], times, values[name], None, is_wide=wide)
+        for name, wide in zip(names, is_wide, strict=True)
+    )
     heads = (Column("t (s)"), *(Column(f"{QUANTITIES[name]} per second") for name in names))
     data = tuple(
         Row((f"{t_s:.2f}", *(f"{values[name][place]:.6g}" for name in names))) for place, t_s in enumerate(times)
     )
     table = Table(f"{id}-data", f"Data: {title} over time", heads, data, folded=True)
-    listed = " and ".join(QUANTITIES[name].lower() for name in names)
+    first, *others = (QUANTITIES[name].lower() for name in names)
     alt = f"{title} per second over {format_duration(times[-1])}."
-    caption = f"Lines: {listed}, in this order of colours." if len(names) > 1 else ""
+    caption = f"The wide pale line: {first}. The thin line: {', '.join(others)}." if others else ""
     return Figure(id, f"{title} over time", alt, caption, TimePlot(("",), f"{title} per second", (traces,)), table)

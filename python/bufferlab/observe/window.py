@@ -7,7 +7,7 @@ all totals are of the same seconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bufferlab.observe.looker import Sample
 
@@ -103,6 +103,15 @@ class Window:
                 self.say(sample.t_s, "reset", reset)
             return None
         return self._row(last, sample)
+
+    def subtract(self, name: str, each: float) -> None:
+        """Subtract so much of a count from each row that has it, down to zero, and as much in all from its total."""
+        had = sum(name in row.counts for row in self.rows)
+        self.totals[name] = max(0.0, self.totals[name] - each * had)
+        self.rows = [
+            replace(row, counts={**row.counts, name: max(0.0, row.counts[name] - each)}) if name in row.counts else row
+            for row in self.rows
+        ]
 
     def _reset(self, last: Sample, sample: Sample) -> str:
         """Return in words that counters were reset between two samples; "" when they were not."""

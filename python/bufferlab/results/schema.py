@@ -151,7 +151,7 @@ class StoredSetting(_Strict):
     unit: str = ""
     """The unit of both values: "bytes", "s"; "" for a word or a bare number."""
     note: str = ""
-    """Why the value is not the one asked for, in the words of the plan or engine that changed it."""
+    """What the engine says of the value: why it is not the one asked for, or where a server's password was."""
 
     @property
     def value(self) -> Value:

@@ -57,7 +57,7 @@ class FakeServerBehaviour(FakeBehaviour):
             **result,
             "actual": {**result["actual"], "pool_size": rounded},
             "engine_conf": "[mysqld]\n" + "".join(f"{name} = {value}\n" for name, value in sorted(knobs.items())),
-            "notes": {"pool_size": "sizes are rounded up to whole MiB"},
+            "notes": {"pool_size": "sizes are rounded up to whole MiB"} if rounded != knobs["pool_size"] else {},
             "confounds": ["cleaners became 1 with one instance"] if knobs.get("new") == 1 else [],
         }
 

@@ -95,6 +95,15 @@ class Client(Connection):  # type: ignore[misc]
         if self._auth_plugin_name not in ("", _NATIVE, _SHA2):
             self._auth_plugin_name = _NATIVE
 
+    def _request_authentication(self) -> None:
+        try:
+            super()._request_authentication()
+        except TimeoutError as error:  # The TLS handshake's alone: elsewhere PyMySQL or `_read_bytes` has turned it.
+            raise pymysql.OperationalError(CR.CR_SERVER_LOST, self._late()) from error
+
+    def _late(self) -> str:
+        return f"it did not finish the login within {self._login_seconds:.0f} s"
+
     def _execute_command(self, command: int, sql: Any) -> None:
         self._left_bytes = MOST_ANSWER_BYTES
         super()._execute_command(command, sql)
@@ -130,10 +139,8 @@ class Client(Connection):  # type: ignore[misc]
                 raise pymysql.OperationalError(CR.CR_SERVER_LOST, f"it ended the login ({error})") from error
             if not piece:
                 self._force_close()
-                late = f"it did not finish the login within {self._login_seconds:.0f} s"
-                raise pymysql.OperationalError(
-                    CR.CR_SERVER_LOST, late if piece is None else "it closed the connection during the login"
-                )
+                closed = "it closed the connection during the login"
+                raise pymysql.OperationalError(CR.CR_SERVER_LOST, self._late() if piece is None else closed)
             data += piece
         return data
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import psycopg
 
+from bufferlab.engines.postgres.client import Client
 from bufferlab.engines.postgres.client_passwords import password_in, usual_password
 from bufferlab.engines.postgres.control import PORT, SYSTEM_DATABASE, Connection
 from bufferlab.engines.servers.existing import passwords, tls
@@ -17,6 +18,8 @@ from bufferlab.engines.servers.existing.security import Security
 from bufferlab.errors import EnvironmentLackingError
 
 _CONNECT_SECONDS = 10
+_LATE_SECONDS = 10.0
+"""How much longer than its statement_timeout a server is waited for."""
 _SSL_REQUEST = struct.pack(">II", 8, 80877103)
 _NOWHERE = "/dev/null/none"
 """A path that cannot be: libpq reads its own default file where it is given none, and warns of one that is no file."""
@@ -94,10 +97,10 @@ def _running(address: Address, database: str, search_path: str, milliseconds: in
         raise _refused(error, address, database) from error
 
 
-def _connect(address: Address, database: str, search_path: str, milliseconds: int, secret: str) -> Connection:
+def _connect(address: Address, database: str, search_path: str, milliseconds: int, secret: str) -> Client:
     on_tcp = not address.is_private and address.socket is None
     security = address.security if on_tcp else Security("disable")
-    return psycopg.connect(
+    made = Client.connect(
         # A name, or the folder of a socket.
         host=address.socket or address.host,
         port=address.port,
@@ -118,6 +121,8 @@ def _connect(address: Address, database: str, search_path: str, milliseconds: in
         require_auth=_LOGINS,
         options=f"-c statement_timeout={milliseconds} -c idle_session_timeout=0 -c search_path={search_path}",
     )
+    made.answer_seconds = milliseconds / 1000 + _LATE_SECONDS if milliseconds else None
+    return made
 
 
 def _refused(error: Exception, address: Address, database: str) -> EnvironmentLackingError:

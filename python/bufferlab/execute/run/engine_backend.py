@@ -277,8 +277,7 @@ def _settings(point: Point, result: dict[str, Any]) -> dict[str, StoredSetting]:
     for name, setting in settings.items():
         # Settings of load and workload run as planned.
         setting.actual = told.pop(name, None) if name in point.engine else setting.planned
-        if setting.actual != setting.planned:
-            setting.note = result.get("notes", {}).get(name, "")
+        setting.note = result.get("notes", {}).get(name, "")
     return settings | {name: StoredSetting(actual=value) for name, value in told.items()}
 
 

@@ -256,9 +256,11 @@ def draw_times(plot: TimePlot) -> Canvas:
         for run, trace in enumerate(traces):
             ys = [float("nan") if value is None else value for value in trace.values]
             style = "." if sum(value is not None for value in trace.values) < 2 else ""
+            width, alpha = (5.0, 0.4) if trace.is_wide else (1.2, None)
             axes.plot(
-                trace.t_s, ys, color=SERIES_COLOURS[run % 6], linewidth=1.2, marker=style, gid=series_id(axes, run)
-            )
+                trace.t_s, ys, color=SERIES_COLOURS[run % 6], linewidth=width, alpha=alpha, marker=style,
+                gid=series_id(axes, run),
+            )  # fmt: skip
             for level in trace.levels:
                 axes.hlines(level.mean, level.start_s, level.end_s, color=INK, linewidth=1.6, zorder=4)
         starts = [trace.window_start_s for trace in traces if trace.window_start_s is not None]

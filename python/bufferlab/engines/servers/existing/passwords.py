@@ -65,6 +65,13 @@ def find(address: Address, form: Form) -> Password:
     return Password(text, str(place))
 
 
+def source_words(address: Address, form: Form) -> str:
+    """Return in words where the passwords of the URL's accounts are; never a password. Raises as `find` does."""
+    sources = [find(account, form).source for account in dict.fromkeys((address, address.admin))]
+    words = [f"from {source}" if source else "none" for source in sources]
+    return f"{words[0]}; of {address.admin_user} {words[1]}" if address.admin_user else words[0]
+
+
 def logged_in(address: Address, form: Form, attempt: Callable[[str], T]) -> T:
     """Return what `attempt` returns for the account's password: a connection.
 

@@ -7,6 +7,7 @@ a second handshake that trusts anybody fetches it: OpenSSL does not hand out wha
 
 from __future__ import annotations
 
+import os
 import socket as sockets
 import ssl
 from collections.abc import Callable, Iterator
@@ -70,9 +71,21 @@ def context(security: Security) -> ssl.SSLContext:
         with _named("sslrootcert", security.root_cert):
             made.load_verify_locations(security.root_cert)
     if security.cert is not None:
+        _require_private(str(security.key))
         with _named("sslcert, or its sslkey,", security.cert):
             made.load_cert_chain(security.cert, security.key, password=_no_passphrase)
     return made
+
+
+def _require_private(key: str) -> None:
+    """Raise TlsRefusedError when others may read a key, as libpq does (fe-secure-openssl.c, `initialize_SSL`)."""
+    with _named("sslkey", key):
+        about = os.stat(key)
+    # A group may read a key of root's, as Debian's group ssl-cert does.
+    others = 0o037 if about.st_uid == 0 else 0o077
+    if about.st_mode & others:
+        what = "the file of sslkey cannot be used: others may read it"
+        raise TlsRefusedError(what, key, f"take their rights away: chmod 600 {key}")
 
 
 @lru_cache
@@ -137,8 +150,12 @@ def _shake(host: str, port: int, made: ssl.SSLContext, security: Security, ask: 
     with sockets.create_connection((host, port), seconds) as line:
         if not ask(line):
             raise no_tls(security)
-        with made.wrap_socket(line, server_hostname=host) as wrapped:
-            return wrapped.getpeercert(binary_form=True) or b""
+        try:
+            # The socket's timeout bounds the handshake as a whole (_ssl.c, `_ssl__SSLSocket_do_handshake_impl`).
+            with made.wrap_socket(line, server_hostname=host) as wrapped:
+                return wrapped.getpeercert(binary_form=True) or b""
+        except TimeoutError as error:
+            raise TimeoutError(f"it did not finish the TLS handshake within {seconds:.0f} s") from error
 
 
 @contextmanager

@@ -43,8 +43,7 @@ def checks(family: Family, address: Address, found: Build, wanted: Wanted) -> It
     facts = family.look(address)
     yield ServerCheck("version", True, facts.version)
     yield _connection(address, facts)
-    source = passwords.find(address, family.form).source
-    yield ServerCheck("password", True, f"from {source}" if source else "none")
+    yield ServerCheck("password", True, passwords.source_words(address, family.form))
     yield from _between(facts)
     yield _writable(facts)
     yield from (ServerCheck("replication", False, said) for said in facts.roles)

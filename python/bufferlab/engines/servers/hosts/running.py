@@ -20,7 +20,7 @@ from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, O
 from bufferlab.engines.native import load_core, load_recipe, run_core
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import address as addresses
-from bufferlab.engines.servers.existing import changes
+from bufferlab.engines.servers.existing import changes, passwords
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
 from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
 from bufferlab.engines.servers.family import ReadBack
@@ -142,6 +142,7 @@ class RunningHost(Host):
         refuse_host_settings(asked)
         note, address = self._note(database, knobs)
         found = self.build(knobs)
+        password = passwords.source_words(address, family.form)
         wait, allowed = self.patience(on_event), bool(job.get("allow_online_changes"))
         with (
             self._explained(address),
@@ -177,7 +178,7 @@ class RunningHost(Host):
             "as_found": as_found,
             "engine_version": found.version,
             "engine_conf": _conf(wanted, as_found, told.actual),
-            "notes": told.notes,
+            "notes": {**told.notes, "server": f"password: {password}"},
             "confounds": [*confounds(others, told, asked), *left],
             "caveats": [*caveats(others, told, asked, as_found, job), start],
             "start": start,

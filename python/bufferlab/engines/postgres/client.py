@@ -1,0 +1,61 @@
+"""psycopg's connection, with bounds for a server that is not what it seems.
+
+libpq waits for an answer as long as it takes, and keeps all its rows in memory. The server's own statement_timeout
+bounds only servers that keep it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket as sockets
+import struct
+import time
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+import psycopg
+
+MOST_ANSWER_BYTES = 256 << 20
+"""The most bytes of one statement's answer: far beyond any that we ask for."""
+_TCP_INFO_BYTES, _BYTES_RECEIVED = 136, 128
+"""How much of the kernel's struct tcp_info is asked for, and where tcpi_bytes_received is in it (linux/tcp.h)."""
+RV = TypeVar("RV")
+
+
+class Client(psycopg.Connection[tuple[Any, ...]]):
+    """One connection. An answer that is too long or too late ends it, with a psycopg.OperationalError."""
+
+    answer_seconds: float | None = None
+    """How long a statement with its whole answer may take; None: any time."""
+
+    def wait(self, gen: Generator[Any, Any, RV], *more: Any, **named: Any) -> RV:
+        """Do the statement in `gen`."""
+        return super().wait(self._bounded(gen), *more, **named)
+
+    def _bounded(self, gen: Generator[Any, Any, RV]) -> Generator[Any, Any, RV]:
+        """Pass on what `gen` waits for, and end the connection at a bound."""
+        begun_s, begun_bytes = time.monotonic(), self._received_bytes()
+        try:
+            wanted = next(gen)
+            while True:
+                # psycopg also goes on when nothing came for a tenth of a second.
+                ready = yield wanted
+                if self._received_bytes() - begun_bytes > MOST_ANSWER_BYTES:
+                    raise self._left(f"its answer is longer than {MOST_ANSWER_BYTES} bytes")
+                if self.answer_seconds is not None and time.monotonic() - begun_s > self.answer_seconds:
+                    raise self._left(f"it did not answer within {self.answer_seconds:.0f} s")
+                wanted = gen.send(ready)
+        except StopIteration as ended:
+            return ended.value  # type: ignore[no-any-return]
+
+    def _received_bytes(self) -> int:
+        """Return the bytes that came so far over TCP; of a Unix socket, whose server is this host's own, none."""
+        with sockets.socket(fileno=os.dup(self.fileno())) as line:
+            if line.family == sockets.AF_UNIX:
+                return 0
+            info = line.getsockopt(sockets.IPPROTO_TCP, sockets.TCP_INFO, _TCP_INFO_BYTES)
+        return int(struct.unpack_from("=Q", info, _BYTES_RECEIVED)[0]) if len(info) == _TCP_INFO_BYTES else 0
+
+    def _left(self, why: str) -> psycopg.OperationalError:
+        self.close()
+        return psycopg.OperationalError(why)
