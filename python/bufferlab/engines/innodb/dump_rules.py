@@ -57,7 +57,8 @@ _SENT = re.compile(
     rb"ANALYZE\s+TABLE\s+``|COMMIT\s*\Z|START\s+TRANSACTION\s*\Z|BEGIN\s*\Z",
     re.IGNORECASE,
 )
-_ACCOUNT = rb"(?:" + NAME + rb"|" + STRING + rb"|\w+)(?:\s*@\s*(?:" + NAME + rb"|" + STRING + rb"|[\w.%]+))?"
+_PART = rb"(?:(?:" + NAME + rb")+|(?:" + STRING + rb")+|[\w.%]+)"
+_ACCOUNT = _PART + rb"(?:\s*@\s*" + _PART + rb")?"
 _DEFINER = re.compile(rb"\bDEFINER\s*=\s*(?:CURRENT_USER(?:\s*\(\s*\))?|" + _ACCOUNT + rb")\s", _FLAGS)
 _CODE = re.compile(
     rb"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:ALGORITHM\s*=\s*\w+\s+)?(?:DEFINER\s*=\s*(?:CURRENT_USER(?:\s*\(\s*\))?|"
@@ -66,8 +67,8 @@ _CODE = re.compile(
 )  # fmt: skip
 _INVOKER = re.compile(_QUOTED.pattern + rb"|(\bSQL\s+SECURITY\s+)INVOKER\b", _FLAGS)
 _FORBIDDEN = re.compile(
-    rb"\b(INTO\s+(?:OUTFILE|DUMPFILE)|LOAD\s+(?:DATA|XML|INDEX)|LOAD_FILE|SONAME|(?:DATA|INDEX)\s+DIRECTORY|TABLESPACE|"
-    rb"CONNECTION\s*=|SET\s+(?:GLOBAL|PERSIST)|@@(?:GLOBAL|PERSIST)\b)",
+    rb"(\b(?:INTO\s+(?:OUTFILE|DUMPFILE)|LOAD\s+(?:DATA|XML|INDEX)|LOAD_FILE|SONAME|(?:DATA|INDEX)\s+DIRECTORY|TABLESPACE|"
+    rb"SET\s+(?:GLOBAL|PERSIST))\b|\bCONNECTION\s*=|@@(?:GLOBAL|PERSIST)\b)",
     re.IGNORECASE,
 )
 _ENGINE = re.compile(rb"\bENGINE\s*=?\s*(\w+|``|'')", re.IGNORECASE)

@@ -105,7 +105,7 @@ class Splitter:
         self._buffer += more
 
     def _read(self) -> tuple[int, int, bytes]:
-        """Return beginning, end and text of the statement that comes next; no text for a DELIMITER, and at the end."""
+        """Return beginning, end and text of what comes next: a statement, or without text a comment, DELIMITER, the end."""
         buffer = self._buffer
         place = begin = _skip_blank(buffer, self._place)
         if (command := self._delimiter_at(place)) is not None:
@@ -116,7 +116,7 @@ class Splitter:
             if plain := _PLAIN.match(buffer, place):
                 if plain.end() == len(buffer) and not self._ended:
                     raise _NeedMoreError
-                if not any(map(bytes.strip, parts)):
+                if not b"".join(parts).strip():
                     begin = _skip_blank(buffer, place)
                 parts.append(plain[0])
                 place = plain.end()
@@ -129,6 +129,8 @@ class Splitter:
             part, place, change = self._special(place, opened)
             parts.append(part)
             opened += change
+            if not (opened or b"".join(parts).strip()):
+                return place, place, b""  # A comment before the statement, which may be long, and DELIMITER behind it.
 
     def _special(self, place: int, opened: int) -> tuple[bytes, int, int]:
         """Return what the text at the place becomes, where to go on, and how many more comments are opened then."""
