@@ -7,16 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab import spec
+from bufferlab import marked, spec
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.dump_head import DumpHead, read_head
 from bufferlab.engines.postgres import restore
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.restoring import Dump, RoomWatch, require_restorable
 from bufferlab.errors import SpecError
+from bufferlab.execute.data.datasets import Datasets
 from bufferlab.execute.run.jobs import load_workload
+from bufferlab.execute.sweep import SweepOptions, run_sweep
 from bufferlab.plan import estimated_facts, needed_data, points_of, stored_workload
 from bufferlab.spec import Experiment, Overrides, to_toml
+from bufferlab.spec.experiment import Dump as SpecDump
+from support.fake import Bench, Heard
 
 HEAD = b"-- MySQL dump 10.13  Distrib 5.7.22, for Linux (x86_64)\n--\n-- Host: localhost    Database: shop\n--\n"
 TAIL = b"\n-- Dump completed on 2026-11-25 12:00:00\n"
@@ -198,6 +202,72 @@ def test_a_dump_that_changed_and_a_full_disk_have_their_own_failures(
     monkeypatch.setattr("bufferlab.engines.servers.restoring._LEAST_FREE_BYTES", 1 << 62)
     assert room.look()
     assert room.failure().failure.kind == "full_disk"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "bench")
+
+
+def sweep(bench: Bench, heard: Heard, *, keep: bool) -> None:
+    """A sweep of a scripted server whose data are said to be a dump's."""
+    path = bench.experiment(workload='name = "script"\nscript = "mine.sql"\ndata = "setup"', repetitions=1)
+    path.with_name("mine.sql").write_text(SCRIPT)
+    path.write_text(path.read_text().replace('engine = "fake"', 'engine = "fake_server"'))
+    with bench.in_environment():
+        loaded = spec.load(path)
+        workload = loaded.workload.model_copy(update={"dump": spec_dump(path)})
+        run_sweep(loaded.model_copy(update={"workload": workload}), bench.out, None, heard, SweepOptions(keeps_restored=keep))
+
+
+def spec_dump(path: Path) -> SpecDump:
+    return SpecDump(path=str(path), sha256="0" * 64, size_bytes=1)
+
+
+def restored(bench: Bench) -> list[Path]:
+    return [file.parent for file in (bench.cache / "data").rglob("manifest.json")]
+
+
+def test_restored_data_are_for_their_owner_alone_and_go_when_the_sweep_ends(bench: Bench) -> None:
+    heard = Heard()
+    seen = []
+    original = Datasets.release
+
+    def look(self: Datasets) -> None:
+        seen.extend((path.name, path.stat().st_mode & 0o777) for path in restored(bench))
+        original(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Datasets, "release", look)
+        sweep(bench, heard, keep=False)
+    ((name, mode),) = seen
+    assert name.startswith(marked.TEMPORARY), "what a killed sweep left is found by doctor and cache prune"
+    assert mode == 0o700
+    assert restored(bench) == []
+    assert bench.leftovers() == []
+
+
+def test_restored_data_that_are_kept_are_used_again_and_stay(bench: Bench) -> None:
+    first, second = Heard(), Heard()
+    sweep(bench, first, keep=True)
+    (kept,) = restored(bench)
+    assert not kept.name.startswith(".")
+    sweep(bench, second, keep=False)
+    assert restored(bench) == [kept]
+
+
+def test_what_a_killed_sweep_left_of_restored_data_is_found_and_removed(bench: Bench) -> None:
+    def killed(self: Datasets) -> None:
+        for descriptor in self._in_use.values():  # The kernel closes them.
+            os.close(descriptor)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Datasets, "release", killed)
+        sweep(bench, Heard(), keep=False)
+    (left,) = restored(bench)
+    assert marked.leftovers(left.parent, f"{marked.TEMPORARY}*") == [left]
+    sweep(bench, Heard(), keep=False)
+    assert restored(bench) == []
 
 
 @pytest.mark.parametrize(
