@@ -55,7 +55,8 @@ def load(name: str, dump: Path, root: Path) -> Path:
     flavour = read_head(dump).flavour
     knobs = {"page_size": 8192 if flavour == "postgres" else 16384, "server": name}
     told = {"path": str(dump), "sha256": sha256_of(dump), "size_bytes": dump.stat().st_size}
-    job = {"database": str(root / "database"), "knobs": knobs, "threads": 2, "workload": {"name": "script", "dump": told}}
+    workload = {"name": "script", "dump": told}
+    job = {"database": str(root / "database"), "knobs": knobs, "threads": 2, "workload": workload}
     engines.behaviour(flavour).load(job, lambda event: None)
     return root / "database"
 
@@ -117,9 +118,7 @@ def test_a_mysqldump_is_restored_row_by_row_with_code_that_may_do_nothing_else(
         assert all("USAGE ON *.*" in text or "ON `bufferlab`.*" in text for text in grants), grants
 
 
-def test_a_pg_dump_is_restored_and_its_code_has_no_superusers_rights(
-    dumped: Callable[[str], Path], root: Path
-) -> None:
+def test_a_pg_dump_is_restored_and_its_code_has_no_superusers_rights(dumped: Callable[[str], Path], root: Path) -> None:
     database = load("postgres-15", dumped("postgres-15"), root)
     assert identities.read(database).user == restoring.USER
     with served(database, "postgres-15") as server, closing(server.connect()) as connection:
@@ -211,8 +210,9 @@ def test_a_script_on_a_dump_is_measured_traced_and_predicted_and_leaves_no_row_b
     (root / "cache" / "servers").symlink_to(servers_root())
     environment = core.environment(root)
     places = ("--out", root / "out", "--data-dir", root / "data", "--share-device")
-    asked = ("run", mine, "--load", dumped(name), "--server", name, "--sweep", f"pool_size={pools}", "--repetitions", "1")
-    done = prepared.run([*asked, "--smoke", *places], environment, 900)
+    swept = ("--sweep", f"pool_size={pools}")
+    asked = ("run", mine, "--load", dumped(name), "--server", name, *swept, "--repetitions", "1", "--smoke")
+    done = prepared.run([*asked, *places], environment, 900)
     assert done.returncode == 0, done.stderr
     assert "kept until the sweep ends" in done.stderr
     assert list((root / "cache" / "data").rglob("manifest.json")) == [], "the restored database is removed"
@@ -222,6 +222,6 @@ def test_a_script_on_a_dump_is_measured_traced_and_predicted_and_leaves_no_row_b
     held = [path for path in folder.rglob("*") if path.is_file() and needle in path.read_bytes()]
     assert held == [], "no report, log or sample holds a row"
     assert any(folder.rglob("page-trace.parquet"))
-    predicted = prepared.run(["predict", folder, "--sweep", f"pool_size={pools}", "--out", root / "out"], environment, 600)
+    predicted = prepared.run(["predict", folder, *swept, "--out", root / "out"], environment, 600)
     assert predicted.returncode == 0, predicted.stderr
     assert os.listdir(root / "data") == []

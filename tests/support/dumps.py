@@ -52,8 +52,9 @@ def mysqldump(name: str, folder: Path, *options: str, rows: int = ROWS, more: Se
                 connection.commit()
             secret = folder / "client.cnf"
             secret.write_text(f"[client]\npassword={identity.password}\n")
-            command = [str(tool), f"--defaults-file={secret}", f"--socket={server.socket}", f"--user={identity.user}", "--skip-ssl",
-                       "--routines", "--default-character-set=utf8mb4", *options, f"--result-file={dumped}", "shop"]  # fmt: skip
+            command = [tool, f"--defaults-file={secret}", f"--socket={server.socket}", f"--user={identity.user}",
+                       "--skip-ssl", "--routines", "--default-character-set=utf8mb4", *options,
+                       f"--result-file={dumped}", "shop"]  # fmt: skip
             subprocess.run(command, check=True, capture_output=True)
     dumped.chmod(0o600)
     return dumped
@@ -78,7 +79,8 @@ CREATE SCHEMA store;
 CREATE TABLE store.product (id integer PRIMARY KEY, price integer NOT NULL, sold integer NOT NULL DEFAULT 0, note text);
 CREATE INDEX ON store.product (price);
 CREATE TABLE sale (id serial PRIMARY KEY, product integer NOT NULL REFERENCES store.product);
-INSERT INTO store.product SELECT i, i * 7919 % 9900, 0, lpad(i::text, 120, '0') FROM generate_series(1, {rows}) AS n (i);
+INSERT INTO store.product
+  SELECT i, i * 7919 % 9900, 0, lpad(i::text, 120, '0') FROM generate_series(1, {rows}) AS n (i);
 CREATE VIEW dear AS SELECT id, price FROM store.product WHERE price > 15;
 CREATE FUNCTION counted() RETURNS trigger LANGUAGE plpgsql AS
   'BEGIN UPDATE store.product SET sold = sold + 1 WHERE id = NEW.product; RETURN NEW; END';
@@ -98,8 +100,8 @@ def pg_dump(folder: Path, *options: str, rows: int = ROWS, more: str = "", form:
             with closing(server.connect()) as connection:
                 connection.execute(SHOP_OF_POSTGRES.format(rows=rows) + more)
             environment = {**os.environ, "PGPASSWORD": place.identity.password}
-            command = [tool, form, "-h", server.socket.parent, "-p", "5432", "-U", place.identity.user, "-d", "bufferlab",
-                       "--extension=plpgsql", *options, f"--file={dumped}"]  # fmt: skip
+            reached = ("-h", server.socket.parent, "-p", "5432", "-U", place.identity.user, "-d", "bufferlab")
+            command = [tool, form, *reached, "--extension=plpgsql", *options, f"--file={dumped}"]
             subprocess.run(command, check=True, capture_output=True, env=environment)
     dumped.chmod(0o600)
     return dumped

@@ -1,8 +1,9 @@
-"""How the text of a mysqldump is split: against a naive reader, byte by byte; whatever the pieces and however hostile."""
+"""How the text of a mysqldump is split, against a naive reader; in whatever pieces it comes, however hostile."""
 
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 
 import pytest
 from hypothesis import example, given, settings
@@ -90,9 +91,9 @@ def naive(text: bytes) -> list[bytes]:
 
 
 FRAGMENTS = st.sampled_from(
-    [b"a", b" ", b"\n", b";", b";;", b"'", b'"', b"`", b"\\", b"--", b"-- ", b"#", b"/*", b"*/", b"/*!50003 ", b"/*!99999",
-     b"/*!", b"DELIMITER ;;\n", b"\ndelimiter ;\n", b"SELECT 1", b"'it''s; \\' -- '", b"`a;``b`", b"*", b"/", b"-", b"\xc3\xa9",
-     b"\x00", b"5--3", b"!50003"]
+    [b"a", b" ", b"\n", b";", b";;", b"'", b'"', b"`", b"\\", b"--", b"-- ", b"#", b"/*", b"*/", b"/*!50003 ",
+     b"/*!99999", b"/*!", b"DELIMITER ;;\n", b"\ndelimiter ;\n", b"SELECT 1", b"'it''s; \\' -- '", b"`a;``b`", b"*",
+     b"/", b"-", b"\xc3\xa9", b"\x00", b"5--3", b"!50003"]
 )  # fmt: skip
 
 
@@ -115,13 +116,10 @@ def test_text_is_split_as_a_naive_reader_splits_it_in_whatever_pieces_it_comes(t
 @given(st.one_of(st.binary(max_size=300), st.lists(FRAGMENTS, max_size=30).map(b"".join)))
 def test_no_text_does_more_than_be_refused_and_nothing_that_is_sent_holds_a_comment(text: bytes) -> None:
     rules = Rules()
-    try:
+    with suppress(DumpTextError):
         for statement in Splitter(io.BytesIO(text), "mariadb", 101106):
             judged = rules.judge(statement)
             assert judged is None or not naive_comment(judged[1])
-    except DumpTextError as error:
-        assert error.what
-        assert error.line >= 1
 
 
 def naive_comment(text: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""A dump as data of a script: what its first and last bytes tell, what an experiment refuses, and what its keys hold."""
+"""A dump as data of a script: what its head tells, what an experiment refuses, what keys hold, what stays of it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def of_mysql(version: str = "5.7.22-log", *, head: bytes = HEAD, tail: bytes = T
     return head + b"-- Server version\t" + version.encode() + b"\n\nSELECT 1;\n" + tail
 
 
-def of_postgres(version: str = "15.6", *, form: int = 1, archive: tuple[int, int] = (1, 15), int_bytes: int = 4) -> bytes:
+def of_postgres(version: str = "15.6", *, form: int = 1, archive: tuple[int, int] = (1, 15)) -> bytes:
     def number(value: int) -> bytes:
-        return b"\0" + value.to_bytes(int_bytes, "little")
+        return b"\0" + value.to_bytes(4, "little")
 
     def text(value: str) -> bytes:
         return number(len(value)) + value.encode()
 
     compression = b"\1" if archive >= (1, 15) else number(6)
-    head = b"PGDMP" + bytes([*archive, 0, int_bytes, 8, form]) + compression + number(1) * 7
+    head = b"PGDMP" + bytes([*archive, 0, 4, 8, form]) + compression + number(1) * 7
     return head + text("shop") + text(version) + text("16.1 (Debian 16.1-1)") + bytes(100)
 
 
@@ -217,7 +217,8 @@ def sweep(bench: Bench, heard: Heard, *, keep: bool) -> None:
     with bench.in_environment():
         loaded = spec.load(path)
         workload = loaded.workload.model_copy(update={"dump": spec_dump(path)})
-        run_sweep(loaded.model_copy(update={"workload": workload}), bench.out, None, heard, SweepOptions(keeps_restored=keep))
+        experiment = loaded.model_copy(update={"workload": workload})
+        run_sweep(experiment, bench.out, None, heard, SweepOptions(keeps_restored=keep))
 
 
 def spec_dump(path: Path) -> SpecDump:
@@ -273,9 +274,9 @@ def test_what_a_killed_sweep_left_of_restored_data_is_found_and_removed(bench: B
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
-        ('ERROR:  invalid input syntax for type integer: "secret"', 'ERROR:  invalid input syntax for type integer: "..."'),
+        ('invalid input syntax for type integer: "secret"', 'invalid input syntax for type integer: "..."'),
         ('ERROR:  relation "product" already exists', 'ERROR:  relation "product" already exists'),
-        ('COPY failed for table "sale": ERROR:  value "secret" is out of range', 'COPY failed for table "sale": ERROR:  value "..." is out of range'),
+        ('COPY failed for table "sale": value "secret" is', 'COPY failed for table "sale": value "..." is'),
     ],
 )  # fmt: skip
 def test_a_message_of_pg_restore_keeps_names_and_hides_values(said: str, shown: str) -> None:

@@ -220,7 +220,9 @@ def command(
         wish = _page_trace_wish(probes, no_page_trace, trace_limit, keep_traces)
         from bufferlab.execute.sweep import SweepOptions  # After the mistakes: it loads the models too.
 
-    options = SweepOptions(data_dir, share_device, allow_online_changes, (blocks,) if blocks else (), wish, keeps_restored=keep_data)
+    options = SweepOptions(
+        data_dir, share_device, allow_online_changes, (blocks,) if blocks else (), wish, keeps_restored=keep_data
+    )
     if dry_run:
         from bufferlab.cli.plan_text import show_plan
 

@@ -24,7 +24,6 @@ from bufferlab.units import format_bytes
 from bufferlab.workloads import registry as workloads
 from bufferlab.workloads.declaration import Impossible, PoolAndData, WorkloadDeclaration
 
-
 _RESTORED_PER_DUMPED = 3
 """The guess of a restored database's bytes for each byte of its dump, for plans before the restore."""
 

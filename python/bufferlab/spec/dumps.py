@@ -36,7 +36,7 @@ def read_dump(
     path = (table, "dump")
     where, value = merged.where(path), _table(merged, table)["dump"]
     if data is not None and data.asked != "dump":
-        hint = "write data = \"dump\", or leave the dump out"
+        hint = 'write data = "dump", or leave the dump out'
         problems.append(Problem(f"a dump is named, and data = {data}", where, hint))
         return None
     if problem := _impossible(merged, engine, judged, where):

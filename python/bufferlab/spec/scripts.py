@@ -63,7 +63,9 @@ def check_script(
     if core is None:
         return {}  # Nothing can run without a core, and `run` reports that.
     try:
-        told: Mapping[str, Any] = json.loads(core.check_script(script["source"], script["text"], json.dumps(dict(variables))))
+        told: Mapping[str, Any] = json.loads(
+            core.check_script(script["source"], script["text"], json.dumps(dict(variables)))
+        )
     except core.NativeError as error:
         _, what, place, hint = error.args
         problems.append(Problem(what, place or script["source"], hint))

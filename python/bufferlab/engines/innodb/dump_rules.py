@@ -1,4 +1,4 @@
-"""Judges the statements of a mysqldump: which are sent to the private server, which are left out, which refuse the dump.
+"""Judges the statements of a mysqldump: which are sent to the server, which are left out, which refuse the dump.
 
 The list is closed: it has what mysqldump and mariadb-dump write (client/mysqldump.c of both), and nothing else is sent.
 It is the second of two borders. The first is the account that restores, which has no rights outside its schema and no
@@ -15,16 +15,17 @@ from bufferlab.engines.innodb.dump_text import DOUBLE_QUOTED, NAME, STRING, Dump
 _FLAGS = re.IGNORECASE | re.DOTALL
 _QUOTED = re.compile(STRING + rb"|" + DOUBLE_QUOTED + rb"|" + NAME, re.DOTALL)
 _ROWS = re.compile(
-    rb"\s*(?:INSERT|REPLACE)\s+(?:(?:IGNORE|DELAYED|LOW_PRIORITY)\s+)*INTO\s+" + NAME + rb"\s*"
-    rb"(?:\((?:" + NAME + rb"|[\s,])++\)\s*)?VALUES?(?:[\s(),.0-9+\-eE]++|" + STRING + rb"|" + DOUBLE_QUOTED + rb"|NULL|"
-    rb"DEFAULT|TRUE|FALSE|[xX][0-9a-fA-F]++|_(?:binary|utf8|utf8mb3|utf8mb4|latin1)\b|[xXbBnN](?='))*+",
+    rb"\s*(?:INSERT|REPLACE)\s+(?:(?:IGNORE|DELAYED|LOW_PRIORITY)\s+)*INTO\s+%b\s*(?:\((?:%b|[\s,])++\)\s*)?VALUES?"
+    rb"(?:[\s(),.0-9+\-eE]++|%b|%b|NULL|DEFAULT|TRUE|FALSE|[xX][0-9a-fA-F]++|"
+    rb"_(?:binary|utf8|utf8mb3|utf8mb4|latin1)\b|[xXbBnN](?='))*+" % (NAME, NAME, STRING, DOUBLE_QUOTED),
     _FLAGS,
 )
 """Rows of literals: nothing in them can read, wait or call."""
 
 _SYSTEM = ("mysql", "sys", "information_schema", "performance_schema")
 _DATABASE = re.compile(
-    rb"\s*(USE|(?:CREATE|DROP|ALTER)\s+(?:DATABASE|SCHEMA))(?:\s+IF(?:\s+NOT)?\s+EXISTS)?\s+(`[^`]+`|[\w$]+)(.*)", _FLAGS
+    rb"\s*(USE|(?:CREATE|DROP|ALTER)\s+(?:DATABASE|SCHEMA))(?:\s+IF(?:\s+NOT)?\s+EXISTS)?\s+(`[^`]+`|[\w$]+)(.*)",
+    _FLAGS,
 )
 _SETTABLE = (
     b"CHARACTER_SET_CLIENT|CHARACTER_SET_RESULTS|CHARACTER_SET_CONNECTION|COLLATION_CONNECTION|TIME_ZONE|UNIQUE_CHECKS|"
@@ -156,7 +157,8 @@ def _require_plain_table(statement: Statement, bare: bytes) -> None:
         raise _refused(statement, "CREATE TABLE of a query")
     for engine in _ENGINE.findall(bare):
         if engine.upper() not in _ENGINES:
-            raise _refused(statement, f"a table of the engine {_words(engine)}", "leave it out: --ignore-table=DB.TABLE")
+            what = f"a table of the engine {_words(engine)}"
+            raise _refused(statement, what, "leave it out: mysqldump --ignore-table=DB.TABLE")
 
 
 def _refused(statement: Statement, what: str, hint: str = _READ_BY_OTHERS) -> DumpTextError:

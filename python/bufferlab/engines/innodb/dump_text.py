@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO
 
 from bufferlab.engines.servers.builds import Flavour
 
@@ -28,7 +28,8 @@ STRING = rb"'(?:[^'\\]++|\\.)*+'"
 DOUBLE_QUOTED = rb'"(?:[^"\\]++|\\.)*+"'
 NAME = rb"`[^`]*+`"
 _PLAIN = re.compile(
-    rb"(?:[^'\"`;/#\-\\*]++|" + STRING + rb"|" + DOUBLE_QUOTED + rb"|" + NAME + rb"|-(?!-)|/(?!\*)|\*(?!/))++", re.DOTALL
+    rb"(?:[^'\"`;/#\-\\*]++|" + STRING + rb"|" + DOUBLE_QUOTED + rb"|" + NAME + rb"|-(?!-)|/(?!\*)|\*(?!/))++",
+    re.DOTALL,
 )
 """Text up to a semicolon, a comment's beginning or end, a backslash outside quotes, or a quote that is not closed."""
 _DELIMITER = re.compile(rb"[ \t]*delimiter[ \t]+([^\s]+)[^\n]*(?:\n|\Z)", re.IGNORECASE)
@@ -105,7 +106,7 @@ class Splitter:
         self._buffer += more
 
     def _read(self) -> tuple[int, int, bytes]:
-        """Return beginning, end and text of what comes next: a statement, or without text a comment, DELIMITER, the end."""
+        """Return beginning, end and text of what comes next; without text it is a comment, a DELIMITER or the end."""
         buffer = self._buffer
         place = begin = _skip_blank(buffer, self._place)
         if (command := self._delimiter_at(place)) is not None:
@@ -142,21 +143,18 @@ class Splitter:
         if buffer.startswith(b"/*", place):
             end, is_opened = self._comment(place)
             return b" ", end, int(is_opened)
-        match buffer[place : place + 1]:
-            case b"#":
-                return b" ", self._end_of_line(place), 0
-            case b"-" if _is_line_comment(buffer, place):
-                return b" ", self._end_of_line(place), 0
-            case b"-":
-                # One of two signs, which a comment left out behind them must not make a comment.
-                return b"- ", place + 1, 0
-            case b";":
-                return b";", place + 1, 0
-            case b"\\":
-                what = "a backslash outside quotes, which the mysql client takes for a command"
-                raise self._error(what, place, "restore only dumps that mysqldump wrote")
-            case quote:
-                self._require_more(f"the dump ends inside a {_NAMES[quote]}", place)
+        sign = buffer[place : place + 1]
+        if sign == b"#" or _is_line_comment(buffer, place):
+            return b" ", self._end_of_line(place), 0
+        if sign == b"-":
+            # One of two signs, which a comment left out behind them must not make a comment.
+            return b"- ", place + 1, 0
+        if sign == b";":
+            return b";", place + 1, 0
+        if sign == b"\\":
+            what = "a backslash outside quotes, which the mysql client takes for a command"
+            raise self._error(what, place, "restore only dumps that mysqldump wrote")
+        raise self._cut_short(f"the dump ends inside a {_NAMES[sign]}", place)
 
     def _comment(self, place: int) -> tuple[int, bool]:
         """Return where to go on after the beginning of a comment, and whether what it holds is executed here."""
@@ -165,7 +163,7 @@ class Splitter:
             return version.end(), True
         end = self._buffer.find(b"*/", place + 2)
         if end < 0:
-            self._require_more("the dump ends inside a comment", place)
+            raise self._cut_short("the dump ends inside a comment", place)
         return end + 2, False
 
     def _executes(self, of_mariadb: bool, version_id: int) -> bool:
@@ -202,10 +200,9 @@ class Splitter:
             raise self._error("the dump ends inside a statement", place, "it was cut short: write it again")
         return place, place, b""
 
-    def _require_more(self, what: str, place: int) -> NoReturn:
-        if not self._ended:
-            raise _NeedMoreError
-        raise self._error(what, place, "it was cut short: write it again")
+    def _cut_short(self, what: str, place: int) -> Exception:
+        """Return the error of text that ends inside something; at the end of a piece, that more must be read."""
+        return self._error(what, place, "it was cut short: write it again") if self._ended else _NeedMoreError()
 
     def _error(self, what: str, place: int, hint: str | None = None) -> DumpTextError:
         return DumpTextError(what, self._line + self._buffer.count(b"\n", self._place, place), hint)

@@ -29,9 +29,7 @@ _HEADER = struct.Struct("<HHH")
 _OPAQUE = struct.Struct("<IIIHH")
 _DELETED, _META, _HALF_DEAD = 1 << 2, 1 << 3, 1 << 4
 
-OWN_SCHEMAS = (
-    r"SELECT oid FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'"
-)
+OWN_SCHEMAS = r"SELECT oid FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'"
 """The schemas of the workload: `public`, and of a restored dump any other."""
 _RELATIONS = f"""
 WITH ours AS ({OWN_SCHEMAS})

@@ -80,9 +80,9 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start the program in `folder` as `user` (None: as ourselves), with stdout and stderr going to `output`.
 
-    `own_ipc` starts it in a new IPC namespace with a /dev/shm of its own (see `can_own_ipc`), `own_net`
-    in one without a network (see `require_own_net`). `group` is the cgroup.procs of the cgroup it joins. `watch` is called with the new process's id before the program's first
-    instruction; when it raises, there is none.
+    `own_ipc` starts it in a new IPC namespace with a /dev/shm of its own (see `can_own_ipc`), `own_net` in one without
+    a network (see `require_own_net`). `group` is the cgroup.procs of the cgroup it joins. `watch` is called with the
+    new process's id before the program's first instruction; when it raises, there is none.
     """
     gate, opened = os.pipe() if watch else (-1, -1)
     try:

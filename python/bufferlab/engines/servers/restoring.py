@@ -86,5 +86,5 @@ class RoomWatch:
 
     def failure(self) -> EngineFailure:
         """Return the failure of a restore that was given up."""
-        what = f"the dump does not fit: the restore was ended when less than {format_bytes(_LEAST_FREE_BYTES)} were free"
+        what = f"the dump does not fit: its restore was ended with less than {format_bytes(_LEAST_FREE_BYTES)} free"
         return EngineFailure("full_disk", what, str(self._folder), "free some space, or set BUFFERLAB_CACHE=DIR")

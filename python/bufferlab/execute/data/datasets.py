@@ -257,9 +257,7 @@ class Datasets:
         self._rates.observe("load_bytes_per_s", size_bytes, seconds)
         rows = f" ({loaded['rows']:,} rows)" if "rows" in loaded else ""
         done, stays = ("restored", "kept until the sweep ends") if self._is_temporary else ("loaded", "kept")
-        self._progress.say(
-            f"{done} {format_bytes(size_bytes)} in {format_duration(seconds)}{rows}; {stays} in {place}"
-        )
+        self._progress.say(f"{done} {format_bytes(size_bytes)} in {format_duration(seconds)}{rows}; {stays} in {place}")
         return dataset
 
     def _temporary(self, key: str) -> AbstractContextManager[Path]:
@@ -365,9 +363,7 @@ class Datasets:
         folder = self._folder(key)
         temporary.rename(folder)
         fsync(self._root)
-        return Dataset(
-            key, folder / database.name, loaded.size_bytes, allocated_bytes, loaded.sha256, found["shape"]
-        )
+        return Dataset(key, folder / database.name, loaded.size_bytes, allocated_bytes, loaded.sha256, found["shape"])
 
     def _fingerprint(self, database: Path) -> Fingerprint:
         return fingerprint(database, self._stop.check)
