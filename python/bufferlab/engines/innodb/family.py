@@ -45,7 +45,7 @@ from bufferlab.engines.servers.existing.facts import Facts
 from bufferlab.engines.servers.family import Family, ReadBack, Work, free_quarter
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.page_sites import PageSites
-from bufferlab.engines.servers.restoring import Dump
+from bufferlab.engines.servers.restoring import Dump, Restorer
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import SpecError
@@ -54,8 +54,6 @@ from bufferlab.units import GIB, MIB
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from bufferlab.engines.servers.private_server import PrivateServer
 
 
 _BUSY = """
@@ -189,7 +187,7 @@ class InnodbFamily(Family):
             accounts.make(connection, identity, build)
 
     def restore(
-        self, server: PrivateServer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None,
+        self, server: Restorer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None,
         wait: OnWait,
     ) -> tuple[str, str]:  # fmt: skip
         """Restore a mysqldump. Its code has the rights of an account of its own; runs keep the identity's."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pymysql
 
@@ -20,16 +20,13 @@ from bufferlab.engines.innodb.dump_text import MOST_STATEMENT_BYTES, DumpTextErr
 from bufferlab.engines.servers import restoring
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import DATABASE, Identity
-from bufferlab.engines.servers.restoring import Dump
-
-if TYPE_CHECKING:
-    from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.engines.servers.restoring import Dump, Restorer
 
 _PACKET_BYTES = MOST_STATEMENT_BYTES + (1 << 20)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
-def restore(server: PrivateServer, build: Build, dump: Dump, identity: Identity) -> tuple[str, str]:
+def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> tuple[str, str]:
     """Restore the dump; return the login for the data, which is the identity's.
 
     Before: the server has the identity's account and the empty database. Raises EngineFailure with the dump's line.

@@ -45,7 +45,7 @@ from bufferlab.engines.servers.existing.facts import Facts
 from bufferlab.engines.servers.family import Family, ReadBack, Work, free_quarter
 from bufferlab.engines.servers.identity import DATABASE, Identity
 from bufferlab.engines.servers.memory_limit import MemoryLimit, drop_cached, usable
-from bufferlab.engines.servers.restoring import Dump
+from bufferlab.engines.servers.restoring import Dump, Restorer
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import BufferlabError
@@ -54,8 +54,6 @@ from bufferlab.units import GIB, MIB, format_bytes
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from bufferlab.engines.servers.private_server import PrivateServer
 
 _BESIDE_POOL_BYTES = 8 * MIB
 """The memory that a server needs in addition to its pool and connections: other shared memory and its processes."""
@@ -230,7 +228,7 @@ class PostgresFamily(Family):
             extensions.make(connection)
 
     def restore(
-        self, server: PrivateServer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None,
+        self, server: Restorer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None,
         wait: OnWait,
     ) -> tuple[str, str]:  # fmt: skip
         """Restore a dump by pg_restore; the login is a role's that owns the database and may do no more."""

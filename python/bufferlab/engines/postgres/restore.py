@@ -14,7 +14,6 @@ import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import sql
@@ -26,13 +25,10 @@ from bufferlab.engines.servers import child_process, restoring
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.child_process import ended_by
 from bufferlab.engines.servers.identity import DATABASE
-from bufferlab.engines.servers.restoring import Dump
+from bufferlab.engines.servers.restoring import Dump, Restorer
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.user import give
 from bufferlab.units import GIB, MIB
-
-if TYPE_CHECKING:
-    from bufferlab.engines.servers.private_server import PrivateServer
 
 _LEFT_OUT = (
     "--no-owner", "--no-privileges", "--no-comments", "--no-tablespaces", "--no-publications", "--no-subscriptions",
@@ -58,7 +54,7 @@ _VALUE = re.compile(
 _SYSTEM_DATABASES = (control.SYSTEM_DATABASE, "template1")
 
 
-def restore(server: PrivateServer, build: Build, dump: Dump, owner: tuple[int, int] | None, wait: OnWait) -> tuple[
+def restore(server: Restorer, build: Build, dump: Dump, owner: tuple[int, int] | None, wait: OnWait) -> tuple[
     str, str
 ]:  # fmt: skip
     """Restore the dump; return the login of the role that owns the data.
@@ -99,7 +95,7 @@ def _make_role(connection: control.Connection, login: tuple[str, str]) -> None:
             control.rows(connection, sql.SQL("GRANT EXECUTE ON FUNCTION {} TO {}").format(sql.SQL(function), name))
 
 
-def _connection(server: PrivateServer, secret: Path) -> str:
+def _connection(server: Restorer, secret: Path) -> str:
     """Return the connection in the words of libpq, without a password."""
     words = {"host": server.socket.parent, "port": control.PORT, "dbname": DATABASE, "user": restoring.USER,
              "passfile": secret, "sslmode": "disable", "gssencmode": "disable"}  # fmt: skip

@@ -25,7 +25,7 @@ from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.memory_limit import MemoryLimit
 from bufferlab.engines.servers.page_sites import PageSites
-from bufferlab.engines.servers.restoring import Dump
+from bufferlab.engines.servers.restoring import Dump, Restorer
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import EnvironmentLackingError
@@ -34,8 +34,6 @@ from bufferlab.knob import Native
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from bufferlab.engines.servers.private_server import PrivateServer
 
 
 @dataclass(frozen=True)
@@ -258,7 +256,7 @@ class Family(ABC):
 
     @abstractmethod
     def restore(
-        self, server: PrivateServer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None,
+        self, server: Restorer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None,
         wait: OnWait,
     ) -> tuple[str, str]:  # fmt: skip
         """Restore a user's dump into the workload's empty database; return the login for every later connection.

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.dump_head import DumpHead, read_head, sha256_of
@@ -24,6 +24,20 @@ USER = "bufferlab_dump"
 """The account that restores, and that owns the code of the dump."""
 _LEAST_FREE_BYTES = 256 * MIB
 _NAMES = {"mysql": "MySQL", "mariadb": "MariaDB", "postgres": "PostgreSQL"}
+
+
+class Restorer(Protocol):
+    """What a restore needs of the private server that it fills."""
+
+    home: Path
+    """The server's own folder, beside the data."""
+    socket: Path
+
+    def connect(self, database: str | None = None, *, patient: bool = False) -> Any:
+        """Open a control connection as the current login; `patient` removes the limit on a statement's time."""
+
+    def log_in_as(self, user: str, password: str) -> None:
+        """Use this login for every later connection."""
 
 
 @dataclass(frozen=True)
