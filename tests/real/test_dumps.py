@@ -211,9 +211,8 @@ def test_a_script_on_a_dump_is_measured_traced_and_predicted_and_leaves_no_row_b
     (root / "cache" / "servers").symlink_to(servers_root())
     environment = core.environment(root)
     places = ("--out", root / "out", "--data-dir", root / "data", "--share-device")
-    swept = ("--sweep", f"pool_size={pools}")
-    asked = ("run", mine, "--load", dumped(name), "--server", name, *swept, "--repetitions", "1", "--smoke")
-    done = prepared.run([*asked, *places], environment, 900)
+    asked = ("run", mine, "--load", dumped(name), "--server", name, "--sweep", f"pool_size={pools.split(',')[-1]}")
+    done = prepared.run([*asked, "--repetitions", "1", "--smoke", "--probe", "page-trace", *places], environment, 900)
     assert done.returncode == 0, done.stderr
     assert "kept until the sweep ends" in done.stderr
     assert list((root / "cache" / "data").rglob("manifest.json")) == [], "the restored database is removed"
@@ -222,7 +221,9 @@ def test_a_script_on_a_dump_is_measured_traced_and_predicted_and_leaves_no_row_b
     needle = f"{dumps.ROWS // 2:0120d}".encode()
     held = [path for path in folder.rglob("*") if path.is_file() and needle in path.read_bytes()]
     assert held == [], "no report, log or sample holds a row"
-    assert any(folder.rglob("page-trace.parquet"))
-    predicted = prepared.run(["predict", folder, *swept, "--out", root / "out"], environment, 600)
+    assert any(folder.rglob("page-trace.parquet")), done.stderr
+    predicted = prepared.run(
+        ["predict", folder, "--sweep", f"pool_size={pools}", "--out", root / "out"], environment, 600
+    )
     assert predicted.returncode == 0, predicted.stderr
     assert os.listdir(root / "data") == []
