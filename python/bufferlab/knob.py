@@ -75,7 +75,7 @@ class KnobKind(Enum):
     DURATION = "duration"
     """A time: "10s"."""
     FILE = "file"
-    """The path of a text file, read before anything starts."""
+    """The path of a file, read before anything starts."""
     TEXT = "text"
     """A word or a path of some form that the engine or the workload judges."""
 
@@ -242,7 +242,7 @@ class Knob:
         if self.kind is KnobKind.TEXT:
             return self.example
         if self.kind is KnobKind.FILE:
-            return "the path of a text file"
+            return "the path of a file"
         text = self._show(self.minimum)
         if self.maximum != self.minimum:
             text += " or more" if self.maximum is None else f" to {self._show(self.maximum)}"

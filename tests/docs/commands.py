@@ -50,6 +50,11 @@ EXCUSED: dict[str, str] = {
     "./bufferlab run buffer-size --quick": "run by tests/cli, with a folder of its own for the results",
     "./bufferlab run my.sql": "there is no such file; tests/real/test_scripts.py runs scripts",
     "./bufferlab run my.sql --set data=tpcc --sweep pool_size=10%,40%": "as the one above",
+    "mysqldump --single-transaction --routines app > app.sql": "MySQL's own; tests/support/dumps.py calls it",
+    "pg_dump -Fc --file=app.dump app": "PostgreSQL's own; as the one above",
+    "./bufferlab run mine.sql --load app.sql --server mysql-8.0 --sweep pool_size=5%,10%,20%": "there is no such file, "
+    "and it needs a fetched server; tests/real/test_dumps.py runs scripts on dumps",
+    "./bufferlab run mine.sql --load app.dump --server postgres-17 --sweep pool_size=5%,10%,20%": "as the one above",
     "./bufferlab compare runs/before runs/after": "tests/cli/test_compare_command.py runs it on folders that exist",
     './bufferlab compare runs/before runs/after --fail-if "reads_per_new_order worse 5%"': "test_compare_rules.py does",
     "./bufferlab compare runs/buffer-size-20260101-120000 --between pool_size=10% pool_size=20%": "as the one above",

@@ -42,6 +42,7 @@ _SECTIONS = {
         "seed",
         "profile",
     ),
+    "Your own data": ("dump", "keep_data"),
     "Folders and device": ("out", "data_dir", "resume", "share_device"),
     "Traces": ("probes", "no_page_trace", "trace_limit", "keep_traces", "trace_buffer", "trace_steps"),
 }
@@ -69,6 +70,18 @@ _SECTIONS = {
 @click.option("--quick", "profile", flag_value="quick", help="A look, in seconds; differences may stay unresolved.")
 @click.option("--full", "profile", flag_value="full", help="The source document's size; takes hours.")
 @click.option("--smoke", "profile", flag_value="smoke", hidden=True)
+@click.option(
+    "--load",
+    "dump",
+    metavar="DUMP",
+    help="Of a script: restore this mysqldump, or pg_dump -Fc, into a private server, and run the script on it "
+    "(docs/scripts.md). Short for --set data=dump --set dump=DUMP.",
+)
+@click.option(
+    "--keep-data",
+    is_flag=True,
+    help="With --load: keep the restored database in the cache when the sweep ends; it is removed otherwise.",
+)
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where sweep folders go.  [default: runs]")
 @click.option(
     "--data-dir",
@@ -141,6 +154,8 @@ def command(
     connections: int | None,
     seed: int | None,
     profile: Profile | None,
+    dump: str | None,
+    keep_data: bool,
     out: Path | None,
     data_dir: Path | None,
     resume: Path | None,
@@ -178,6 +193,7 @@ def command(
       bufferlab run scan-depth --sweep server=mysql-5.7,mysql-8.0
       bufferlab run buffer-size --quick --probe block-trace
       bufferlab run my.sql                           your own statements (docs/scripts.md)
+      bufferlab run my.sql --load app.sql            your own statements on your own data
       bufferlab run --resume runs/buffer-size-20260101-120000
     """
     with beginning("reading the experiment"):
@@ -194,14 +210,19 @@ def command(
             warehouses=warehouses,
             connections=connections,
             seed=seed,
+            dump=dump,
         )
         wanted = _experiment(experiment, overrides, resume, out)
         require_printable(form, as_json, wanted.workload.name)
+        if keep_data and wanted.workload.dump is None:
+            raise SpecError("no data are restored that could be kept", "--keep-data", "add --load DUMP")
         blocks = _trace_asked(probes, trace_buffer, trace_steps)
         wish = _page_trace_wish(probes, no_page_trace, trace_limit, keep_traces)
         from bufferlab.execute.sweep import SweepOptions  # After the mistakes: it loads the models too.
 
-    options = SweepOptions(data_dir, share_device, allow_online_changes, (blocks,) if blocks else (), wish)
+    options = SweepOptions(
+        data_dir, share_device, allow_online_changes, (blocks,) if blocks else (), wish, keeps_restored=keep_data
+    )
     if dry_run:
         from bufferlab.cli.plan_text import show_plan
 

@@ -72,6 +72,8 @@ class SweepOptions:
     probes: tuple[AskedProbe, ...] = ()
     """Probes besides the page trace."""
     page_trace: TraceWish = NOTHING_SAID
+    keeps_restored: bool = False
+    """Whether a database that was restored from a dump stays in the cache when the sweep ends."""
 
 
 @dataclass
@@ -281,12 +283,18 @@ def _begin(
     experiment: Experiment, options: SweepOptions, out: Path, cache: Path, progress: Progress, stop: StopRequest
 ) -> _Sweep:
     rates = _known_rates(experiment, cache)
-    datasets = _datasets(experiment, cache, stop, progress, rates)
+    datasets = _datasets(experiment, cache, stop, progress, rates, keeps_restored=options.keeps_restored)
     return _Sweep(experiment, options, out, progress, stop, rates, datasets, estimated_facts(experiment))
 
 
 def _datasets(
-    experiment: Experiment, cache: Path, stop: StopRequest, progress: Progress, rates: KnownRates
+    experiment: Experiment,
+    cache: Path,
+    stop: StopRequest,
+    progress: Progress,
+    rates: KnownRates,
+    *,
+    keeps_restored: bool = False,
 ) -> Datasets:
     return Datasets(
         cache,
@@ -296,6 +304,7 @@ def _datasets(
         progress=progress,
         rates=rates,
         silent_seconds=experiment.limits.worker_silent,
+        keeps_restored=keeps_restored,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from bufferlab.engines import registry as engines
@@ -22,6 +23,9 @@ from bufferlab.spec.experiment import OWN
 from bufferlab.units import format_bytes
 from bufferlab.workloads import registry as workloads
 from bufferlab.workloads.declaration import Impossible, PoolAndData, WorkloadDeclaration
+
+_RESTORED_PER_DUMPED = 3
+"""The guess of a restored database's bytes for each byte of its dump, for plans before the restore."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,10 @@ def estimated_facts(experiment: Experiment) -> Facts:
     def estimate(data: DataKnobs) -> DataFacts:
         if engine.data_bytes:
             return DataFacts(engine.data_bytes(dict(data.knobs)))
+        if dump := experiment.workload.dump:
+            # A dump has no indexes, but text in place of numbers; pg_dump compresses.
+            least_bytes = workload.estimate_bytes({}, 0)
+            return DataFacts(max(least_bytes, dump.size_bytes * _RESTORED_PER_DUMPED))
         parameters, page_size_bytes = dict(data.parameters), int(dict(data.knobs)[engine.page_knob])
         size_bytes = int(workload.estimate_bytes(parameters, page_size_bytes) * engine.size_factor)
         shape = workload.estimate_shape(parameters, page_size_bytes) if workload.estimate_shape else None
@@ -194,6 +202,8 @@ def workload_identity(experiment: Experiment) -> dict[str, Any]:
     }
     if workload.script:
         identity["script_sha256"] = workload.script.sha256
+    if workload.dump:
+        identity["dump_sha256"] = workload.dump.sha256
     if experiment.phases:
         identity["phases"] = {phase.name: [phase.script.sha256, phase.transactions] for phase in experiment.phases}
     return identity
@@ -201,13 +211,14 @@ def workload_identity(experiment: Experiment) -> dict[str, Any]:
 
 def stored_workload(experiment: Experiment, point: Point) -> dict[str, Any]:
     """Return the workload as run.json holds it: parameters as the core takes them, and a script's name and hash."""
-    script = experiment.workload.script
+    script, dump = experiment.workload.script, experiment.workload.dump
     return {
         "name": experiment.workload.name,
         "version": workload_of(experiment).version,
         "connections": point.connections,
         **point.parameters,
         **({"script": script.source, "script_sha256": script.sha256} if script else {}),
+        **({"dump": Path(dump.path).name, "dump_sha256": dump.sha256} if dump else {}),
     }
 
 

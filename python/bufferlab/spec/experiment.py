@@ -74,12 +74,22 @@ class Script(Table):
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
+class Dump(Table):
+    """A dump of a user's own data. Only its server reads it again, and checks that it is still the same file."""
+
+    path: str = Field(min_length=1, max_length=4096)
+    """The file's absolute path."""
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    size_bytes: int = Field(ge=0)
+
+
 class Workload(Table):
     """The workload, with those of its parameters that are not swept."""
 
     name: str
     parameters: dict[str, InstanceOf[Setting]] = {}
     script: Script | None = None
+    dump: Dump | None = None
 
 
 class Reference(Table):
@@ -210,6 +220,7 @@ def to_toml(experiment: Experiment) -> str:
     tables: dict[str, dict[str, Any]] = {
         "workload": {"name": workload.name, **connections, **workload.parameters},
         **({"workload.script": _script(workload.script)} if workload.script else {}),
+        **({"workload.dump": workload.dump.model_dump()} if workload.dump else {}),
         "reference": {"page_size": reference if isinstance(reference, str) else canonical_bytes(reference)},
         "knobs": knobs,
         "sweep": {name: list(values) for name, values in experiment.sweep.items()},

@@ -14,8 +14,10 @@ from pydantic_core import ErrorDetails
 from bufferlab.catalog import find_experiment
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.engines.dump_head import read_head
 from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import KnobKind
+from bufferlab.spec.dumps import read_dump, refuse_setup
 from bufferlab.spec.experiment import Experiment, Phase
 from bufferlab.spec.lines import KeyPath, key_lines
 from bufferlab.spec.merge import ENGINES, NOT_SETTINGS, PROFILES, Merged, Overrides, merge
@@ -42,6 +44,8 @@ def load(path_or_name: str | Path, overrides: Overrides = _NO_OVERRIDES) -> Expe
     if str(path_or_name).endswith(SCRIPT_SUFFIX):
         overrides = replace(overrides, script=str(path_or_name))
         path_or_name = SCRIPT_EXPERIMENT
+    if overrides.dump is not None and overrides.engine is None:
+        overrides = replace(overrides, engine=read_head(Path(overrides.dump)).flavour)
     path = find_experiment(str(path_or_name))
     try:
         with path.open("rb") as file:
@@ -80,7 +84,7 @@ def _experiment(
         if workload:
             problems += _without_server(merged, engine, workload)
             problems += _not_together(merged, engine, workload)
-        _keep(merged, judged, workload, problems)
+        _keep(merged, engine, judged, workload, problems)
     merged.document.setdefault("profile", overrides.profile or "default")
     if overrides.profile:
         merged.document["profile"] = overrides.profile
@@ -139,20 +143,29 @@ def _not_together(merged: Merged, engine: EngineDeclaration, workload: WorkloadD
     return []
 
 
-def _keep(merged: Merged, judged: Judged, workload: WorkloadDeclaration | None, problems: list[Problem]) -> None:
+def _keep(
+    merged: Merged,
+    engine: EngineDeclaration,
+    judged: Judged,
+    workload: WorkloadDeclaration | None,
+    problems: list[Problem],
+) -> None:
     """Replace the settings as written by the settings as judged; read the scripts and have the core check them."""
     script = _script(merged, workload, problems) if workload else None
+    dump = read_dump(merged, engine, judged, problems) if workload and workload.parameter("dump") else None
     phases = gather_phases(merged, problems)
     merged.document |= {"knobs": judged.knobs, "sweep": judged.sweep, "phases": phases}
     table = merged.document.get("workload")
     if isinstance(table, dict):
         own = {key: table[key] for key in NOT_SETTINGS if key in table}
-        merged.document["workload"] = {**own, "parameters": judged.parameters, "script": script}
+        merged.document["workload"] = {**own, "parameters": judged.parameters, "script": script, "dump": dump}
     if workload and not judged.problems:
         variables = _variables(workload, judged)
         for each in (script, *(phase.get("script") for phase in phases)):
             if each is not None:
-                check_script(each, variables, problems)
+                told = check_script(each, variables, problems)
+                if each is script and dump is not None:
+                    refuse_setup(told, script["source"], problems)
 
 
 def _script(merged: Merged, workload: WorkloadDeclaration, problems: list[Problem]) -> dict[str, str] | None:
@@ -200,6 +213,8 @@ def _given_twice(overrides: Overrides) -> list[Problem]:
     ]
     if overrides.script is not None:
         flags.insert(0, ("script", f"argument {overrides.script}"))
+    if overrides.dump is not None:
+        flags += [(name, f"--load {overrides.dump}") for name in ("data", "dump")]
     if overrides.warehouses is not None:
         flags.append(("warehouses", f"--warehouses {overrides.warehouses}"))
     if overrides.connections is not None:

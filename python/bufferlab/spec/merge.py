@@ -34,6 +34,8 @@ class Overrides:
     engine: str | None = None
     script: str | None = None
     """The script given in place of an experiment."""
+    dump: str | None = None
+    """The dump whose data the script works on."""
     set_knobs: tuple[tuple[str, str], ...] = ()
     sweep: tuple[tuple[str, tuple[str, ...]], ...] = ()
     repetitions: int | None = None
@@ -174,10 +176,13 @@ def _apply_flags(merged: Merged, overrides: Overrides) -> None:
         (("workload", "warehouses"), overrides.warehouses, "--warehouses"),
         (("workload", "connections"), overrides.connections, "--connections"),
         (("knobs", "script"), overrides.script, "argument"),
+        (("knobs", "dump"), overrides.dump, "--load"),
     )
     for path, value, flag in simple:
         if value is not None:
             _set(merged, path, value, f"{flag} {brief(value)}")
+    if overrides.dump is not None:
+        _set(merged, ("knobs", "data"), "dump", f"--load {brief(overrides.dump)}")
     # A flag does not tell whether a setting is the engine's or the workload's; settings.py finds its owner.
     for name, value in overrides.set_knobs:
         _set(merged, ("knobs", name), value, f"--set {name}={brief(value)}")

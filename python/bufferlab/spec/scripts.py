@@ -52,16 +52,25 @@ def read_script(merged: Merged, path: _Path, value: Any, problems: list[Problem]
     return None
 
 
-def check_script(script: Mapping[str, str], variables: Mapping[str, Any], problems: list[Problem]) -> None:
-    """Have the core parse the script; add a problem that names the script's line if it cannot."""
+def check_script(
+    script: Mapping[str, str], variables: Mapping[str, Any], problems: list[Problem]
+) -> Mapping[str, Any]:  # fmt: skip
+    """Have the core parse the script; return what it holds.
+
+    Add a problem that names the script's line, and return nothing, when it cannot be parsed.
+    """
     core = _core()
     if core is None:
-        return  # Nothing can run without a core, and `run` reports that.
+        return {}  # Nothing can run without a core, and `run` reports that.
     try:
-        core.check_script(script["source"], script["text"], json.dumps(dict(variables)))
+        told: Mapping[str, Any] = json.loads(
+            core.check_script(script["source"], script["text"], json.dumps(dict(variables)))
+        )
     except core.NativeError as error:
         _, what, place, hint = error.args
         problems.append(Problem(what, place or script["source"], hint))
+        return {}
+    return told
 
 
 def _embedded(merged: Merged, path: _Path, value: Mapping[str, Any], problems: list[Problem]) -> dict[str, str] | None:

@@ -21,9 +21,7 @@ def make(connection: Any, identity: Identity, build: Build) -> None:
     """Make bufferlab's accounts; remove root, the anonymous accounts and the test database."""
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
-        # 8.0's own default asks for a key exchange when a program is not on the socket; every client has this plugin.
-        native = build.flavour == "mysql" and (5, 7, 6) <= build.numbers < (8, 4)
-        how = "IDENTIFIED WITH mysql_native_password" if native else "IDENTIFIED"
+        how = _how(build)
         for name, password in ((identity.user, identity.password), (PROGRAM_USER, "")):
             cursor.execute(f"CREATE USER '{name}'@'localhost' {how} BY %s", (password,))
         cursor.execute(f"GRANT ALL PRIVILEGES ON *.* TO '{identity.user}'@'localhost' WITH GRANT OPTION")
@@ -36,3 +34,17 @@ def make(connection: Any, identity: Identity, build: Build) -> None:
                 cursor.execute("DROP USER %s@%s", (user, host))
         cursor.execute("DROP DATABASE IF EXISTS test")
         cursor.execute("FLUSH PRIVILEGES")
+
+
+def make_restorer(connection: Any, login: tuple[str, str], build: Build) -> None:
+    """Make the account that restores a dump: it may do anything in the workload's database, and nothing elsewhere."""
+    user, password = login
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE USER '{user}'@'localhost' {_how(build)} BY %s", (password,))
+        cursor.execute(f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{user}'@'localhost'")
+
+
+def _how(build: Build) -> str:
+    # 8.0's own default asks for a key exchange when a program is not on the socket; every client has this plugin.
+    native = build.flavour == "mysql" and (5, 7, 6) <= build.numbers < (8, 4)
+    return "IDENTIFIED WITH mysql_native_password" if native else "IDENTIFIED"

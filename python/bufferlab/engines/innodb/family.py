@@ -21,6 +21,7 @@ from bufferlab.engines.innodb import (
     owned_schema,
     page_owners,
     program,
+    restore,
     server_facts,
     table_sizes,
 )
@@ -44,6 +45,7 @@ from bufferlab.engines.servers.existing.facts import Facts
 from bufferlab.engines.servers.family import Family, ReadBack, Work, free_quarter
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.page_sites import PageSites
+from bufferlab.engines.servers.restoring import Dump, Restorer
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import SpecError
@@ -183,6 +185,13 @@ class InnodbFamily(Family):
                 for statement in initialise.STATISTICS_TABLES_OF_5_6:
                     control.rows(connection, statement)
             accounts.make(connection, identity, build)
+
+    def restore(
+        self, server: Restorer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None,
+        wait: OnWait,
+    ) -> tuple[str, str]:  # fmt: skip
+        """Restore a mysqldump. Its code has the rights of an account of its own; runs keep the identity's."""
+        return restore.restore(server, build, dump, identity)
 
     def checks_of_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """Check that direct I/O is honoured, if it is asked for."""

@@ -14,16 +14,20 @@ from typing import Any
 import psycopg
 
 from bufferlab.engines.postgres import control, extensions
+from bufferlab.engines.postgres.relation_sizes import OWN_SCHEMAS
 from bufferlab.engines.workload_conditions import NOT_OURS, POSTGRES, check_all, result_of_trees
 from bufferlab.errors import DataFileError
 
-_INDEXES = """
+_INDEXES = f"""
 SELECT c.oid::bigint, c.relname
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
-WHERE c.relnamespace = 'public'::regnamespace AND a.amname = 'btree' AND i.indisvalid
+WHERE c.relnamespace IN ({OWN_SCHEMAS}) AND c.relkind = 'i' AND a.amname = 'btree' AND i.indisvalid
 ORDER BY c.relname
 """
-_TABLES = "SELECT quote_ident(relname) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
+_TABLES = f"""
+SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.oid IN ({OWN_SCHEMAS}) AND c.relkind = 'r'
+"""
 
 
 def check(

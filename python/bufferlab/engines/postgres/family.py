@@ -22,6 +22,7 @@ from bufferlab.engines.postgres import (
     page_owners,
     postmaster,
     relation_sizes,
+    restore,
     server_facts,
 )
 from bufferlab.engines.postgres.connection import FORM, connect, greet
@@ -44,6 +45,7 @@ from bufferlab.engines.servers.existing.facts import Facts
 from bufferlab.engines.servers.family import Family, ReadBack, Work, free_quarter
 from bufferlab.engines.servers.identity import DATABASE, Identity
 from bufferlab.engines.servers.memory_limit import MemoryLimit, drop_cached, usable
+from bufferlab.engines.servers.restoring import Dump, Restorer
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import BufferlabError
@@ -112,6 +114,8 @@ class PostgresFamily(Family):
     owned = owned_database
     online = ServerSettings()
     system_database = control.SYSTEM_DATABASE
+    # A DETAIL has the values of a row, a STATEMENT those of its text, and an ERROR may have either.
+    quiet: ClassVar = {"log_min_messages": "fatal", "log_min_error_statement": "panic", "log_error_verbosity": "terse"}
     socket_is_folder = True
     page_size_hint = "leave page_size out"
     page_sites_table = Path(__file__).with_name("page_sites.toml")
@@ -222,6 +226,13 @@ class PostgresFamily(Family):
             control.rows(connection, f"CREATE DATABASE {DATABASE}")
         with closing(self.connect(address)) as connection:
             extensions.make(connection)
+
+    def restore(
+        self, server: Restorer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None,
+        wait: OnWait,
+    ) -> tuple[str, str]:  # fmt: skip
+        """Restore a dump by pg_restore; the login is a role's that owns the database and may do no more."""
+        return restore.restore(server, build, dump, owner, wait)
 
     def checks_of_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """Check that direct I/O is honoured and memory limited, if they are asked for."""

@@ -29,7 +29,10 @@ _HEADER = struct.Struct("<HHH")
 _OPAQUE = struct.Struct("<IIIHH")
 _DELETED, _META, _HALF_DEAD = 1 << 2, 1 << 3, 1 << 4
 
-_RELATIONS = """
+OWN_SCHEMAS = r"SELECT oid FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'"
+"""The schemas of the workload: `public`, and of a restored dump any other."""
+_RELATIONS = f"""
+WITH ours AS ({OWN_SCHEMAS})
 SELECT c.oid::bigint, c.relname, c.relkind, coalesce(i.indrelid, 0)::bigint, coalesce(i.indisprimary, false),
        coalesce(a.amname, ''), pg_relation_size(c.oid, 'main'), pg_relation_filepath(c.oid), c.reltoastrelid::bigint,
        greatest(c.reltuples, 0)::bigint
@@ -37,9 +40,9 @@ FROM pg_class c
 LEFT JOIN pg_index i ON i.indexrelid = c.oid
 LEFT JOIN pg_am a ON a.oid = c.relam
 WHERE c.relkind IN ('r', 'i', 't', 'm')
-  AND (c.relnamespace = 'public'::regnamespace
-       OR c.oid IN (SELECT reltoastrelid FROM pg_class WHERE relnamespace = 'public'::regnamespace)
-       OR i.indrelid IN (SELECT reltoastrelid FROM pg_class WHERE relnamespace = 'public'::regnamespace))
+  AND (c.relnamespace IN (TABLE ours)
+       OR c.oid IN (SELECT reltoastrelid FROM pg_class WHERE relnamespace IN (TABLE ours))
+       OR i.indrelid IN (SELECT reltoastrelid FROM pg_class WHERE relnamespace IN (TABLE ours)))
 ORDER BY c.oid
 """
 _COLUMNS = ("oid", "name", "kind", "table_oid", "primary", "method", "bytes", "file", "toast_oid", "rows")

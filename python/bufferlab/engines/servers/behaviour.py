@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ from bufferlab.engines.servers.hosts.host import Host
 from bufferlab.engines.servers.hosts.running import RunningHost, is_existing
 from bufferlab.engines.servers.identity import DATABASE, Identity
 from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.engines.servers.restoring import LOADER_VERSION, Dump, RoomWatch
 from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import BufferlabError, Problem, SpecError
@@ -57,7 +59,8 @@ class ServerBehaviour(Host, Behaviour):
     runs already.
     """
 
-    _checking: PrivateServer | None = None
+    _interrupted: PrivateServer | None = None
+    """The server that a request to stop kills: it checks data, or restores a dump."""
 
     def __init__(self, family: Family) -> None:
         super().__init__(family)
@@ -96,7 +99,10 @@ class ServerBehaviour(Host, Behaviour):
         if is_url(knobs.get("server")):
             return self._running.load(job, on_event)
         build, owner = self._build(knobs), user.server_user()
-        settings = family.settings(build, knobs, "load")
+        dump = Dump.of(job)
+        if dump:
+            dump.head(build)  # Refused before minutes of work.
+        settings = {**family.settings(build, knobs, "load"), **(family.quiet if dump else {})}
         user.require_reachable(database.parent, owner)
         database.mkdir(mode=0o700)
         user.give(database, owner)
@@ -105,20 +111,53 @@ class ServerBehaviour(Host, Behaviour):
         login = family.make_data(build, database, identity, knobs, settings, owner, wait)
         with self._server(
             build, database, on_event, login=login, settings=settings, connections=int(job["threads"]),
-            stop_seconds=family.stop_after_load_seconds,
+            stop_seconds=family.stop_after_load_seconds, own_net=dump is not None,
         ) as server:  # fmt: skip
             family.set_up(server.address, identity, build)
             server.log_in_as(identity.user, identity.password)
             self.require_not_cancelled()
-            with signs_of_life(on_event, "loading", server.listen):
-                loaded = load_core(family.flavour, self.load_job(job, server.address), on_event)
+            if dump:
+                identity = self._restore(dump, server, build, identity, on_event)
+                loaded: dict[str, Any] = {}
+            else:
+                with signs_of_life(on_event, "loading", server.listen):
+                    loaded = load_core(family.flavour, self.load_job(job, server.address), on_event)
             self.require_not_cancelled()
             with signs_of_life(on_event, "closing", server.listen):
                 sizes = self._end_load(server, build)
-        sizes.store(database)
+        if dump:
+            dump.require_unchanged()
+            stored_sizes.store_where_known(sizes, database)
+        else:
+            sizes.store(database)
         user.give(database / "sizes.json", owner)
         identities.store(database, identity, owner)
         return loaded
+
+    def _restore(
+        self, dump: Dump, server: PrivateServer, build: Build, identity: Identity, on_event: OnEvent
+    ) -> Identity:
+        """Restore a dump while somebody watches the disk; return the identity with the login for the data."""
+        room = RoomWatch(server.home)
+
+        def listen() -> None:
+            server.listen()
+            if room.look():
+                server.abandon()
+
+        self._interrupted = server
+        try:
+            with signs_of_life(on_event, "restoring", listen):
+                wait = self.patience(on_event)
+                login = self.family.restore(server, build, dump, identity, user.server_user(), wait)
+        except Exception as error:
+            self.require_not_cancelled()
+            if room.is_full:
+                raise room.failure() from error
+            raise
+        finally:
+            self._interrupted = None
+        return replace(identity, user=login[0], password=login[1], restored=True)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Start a server with the knobs, read them back, let the core drive, and stop the server."""
@@ -137,8 +176,8 @@ class ServerBehaviour(Host, Behaviour):
             page_sites.recording(family.page_sites_table, build, job.get("probes", {}).get("page_trace")) as trace,
             self._server(
                 build, database, on_event, login=(identity.user, identity.password),
-                settings=family.settings(build, knobs), connections=int(job["connections"]),
-                group=limit.procs if limit else None, watch=trace,
+                settings=self._quiet(family.settings(build, knobs), identity), own_net=identity.restored,
+                connections=int(job["connections"]), group=limit.procs if limit else None, watch=trace,
             ) as server,
         ):  # fmt: skip
             if trace:
@@ -172,9 +211,10 @@ class ServerBehaviour(Host, Behaviour):
         build = self._same_build(identity)
         with self._server(
             build, database, on_event, login=(identity.user, identity.password),
-            settings=family.settings(build, {"page_size": identity.page_size_bytes}, "check"),
+            settings=self._quiet(family.settings(build, {"page_size": identity.page_size_bytes}, "check"), identity),
+            own_net=identity.restored,
         ) as server:  # fmt: skip
-            self._checking = server
+            self._interrupted = server
             try:
                 with (
                     signs_of_life(on_event, "checking", server.listen),
@@ -185,12 +225,12 @@ class ServerBehaviour(Host, Behaviour):
                 self.require_not_cancelled()
                 raise
             finally:
-                self._checking = None
+                self._interrupted = None
 
     def cancel(self) -> None:
-        """Ask for a stop: the core stops at the next transaction, a check at once, because its server is killed."""
+        """Ask for a stop: the core stops at the next transaction, a check or restore at once: its server is killed."""
         self.cancelled.set()
-        if (server := self._checking) is not None:
+        if (server := self._interrupted) is not None:
             server.abandon()
         native().cancel()
 
@@ -198,6 +238,10 @@ class ServerBehaviour(Host, Behaviour):
         """Return a server that is not yet started. `given` are further keyword arguments of `PrivateServer`."""
         whole = {"stop_seconds": _STOP_SECONDS, "user": user.server_user(), "on_wait": self.patience(on_event), **given}
         return PrivateServer(self.family, build, database / "data", database.parent / "server", **whole)
+
+    def _quiet(self, settings: Mapping[str, str], identity: Identity) -> dict[str, str]:
+        """Return the settings, on a user's own data with those that keep its values out of the log."""
+        return {**settings, **(self.family.quiet if identity.restored else {})}
 
     def _same_build(self, identity: Identity) -> Build:
         """Return the build that made the data, or another of the same version when that build has gone."""
@@ -230,6 +274,8 @@ class ServerBehaviour(Host, Behaviour):
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
         """Return the server's version, the deciding knobs, schema, loader, and the workload with its scale and seed."""
+        if dump := workload.get("dump"):
+            return self._dump_recipe(knobs, workload, dump)
         job = {name: value for name, value in workload.items() if name != "version"}
         recipe, server = load_recipe(self.family.flavour, job), knobs.get("server")
         return {
@@ -241,6 +287,16 @@ class ServerBehaviour(Host, Behaviour):
             # Data on one running server are not those on another, even of the same version.
             **({"server": server} if is_url(server) else {}),
             "workload": {name: value for name, value in workload.items() if name not in ("source", "text")},
+        }
+
+    def _dump_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any], dump: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the same of restored data: they depend on the dump's bytes, and not on the script."""
+        return {
+            "engine": self.family.flavour,
+            "engine_version": self.server_version(knobs),
+            "loader_version": LOADER_VERSION,
+            "knobs": {word: knobs[name] for word, name in self.family.deciding.items() if name in knobs},
+            "workload": {"name": "dump", "version": workload["version"], "dump_sha256": dump["sha256"]},
         }
 
     def allocated_bytes(self, database: Path) -> int:

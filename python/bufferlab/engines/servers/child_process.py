@@ -73,20 +73,21 @@ def start(
     folder: Path,
     stdin: IO[Any] | int = subprocess.DEVNULL,
     own_ipc: bool = False,
+    own_net: bool = False,
     group: Path | None = None,
     watch: Callable[[int], None] | None = None,
     preload: Preload | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start the program in `folder` as `user` (None: as ourselves), with stdout and stderr going to `output`.
 
-    `own_ipc` starts it in a new IPC namespace with a /dev/shm of its own (see `can_own_ipc`). `group` is the
-    cgroup.procs of the cgroup it joins. `watch` is called with the new process's id before the program's first
-    instruction; when it raises, there is none.
+    `own_ipc` starts it in a new IPC namespace with a /dev/shm of its own (see `can_own_ipc`), `own_net` in one without
+    a network (see `require_own_net`). `group` is the cgroup.procs of the cgroup it joins. `watch` is called with the
+    new process's id before the program's first instruction; when it raises, there is none.
     """
     gate, opened = os.pipe() if watch else (-1, -1)
     try:
         process = subprocess.Popen(
-            [*_launch(user, own_ipc, group, gate), *loaded(program, libraries)],
+            [*_launch(user, own_ipc, group, gate, own_net=own_net), *loaded(program, libraries)],
             stdin=stdin,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -114,20 +115,25 @@ def can_own_ipc(user: tuple[int, int] | None) -> bool:
     """Return whether a child may have shared memory of its own, after trying once; some containers and systems forbid
     the namespaces that this needs.
     """
-    tried = subprocess.run(
-        [*_launch(user, True, None), "/bin/true"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    return tried.returncode == 0
+    return _refusal(_launch(user, True, None)) is None
 
 
-def can_join(group: Path) -> str | None:
-    """Try whether a child of ours can join that cgroup; return None when it can, else the error's text."""
+@cache
+def require_own_net(user: tuple[int, int] | None) -> None:
+    """Raise EnvironmentLackingError where a child cannot be cut off from the network; it is tried once."""
+    if (said := _refusal(_launch(user, False, None, own_net=True))) is not None:
+        raise EnvironmentLackingError(
+            "a server that restores a dump runs without a network, and this host gives it no network namespace",
+            said,
+            "run it as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone, or the container's "
+            "CAP_SYS_ADMIN)",
+        )
+
+
+def _refusal(launch: Sequence[str]) -> str | None:
+    """Launch a program that does nothing; return None when that can be, else the error's text."""
     tried = subprocess.run(
-        [*_launch(None, False, group), "/bin/true"],
+        [*launch, "/bin/true"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -136,15 +142,22 @@ def can_join(group: Path) -> str | None:
     return None if tried.returncode == 0 else tried.stderr.decode("utf-8", "replace").strip()
 
 
+def can_join(group: Path) -> str | None:
+    """Try whether a child of ours can join that cgroup; return None when it can, else the error's text."""
+    return _refusal(_launch(None, False, group))
+
+
 def launched(command: Sequence[str]) -> list[str]:
     """Return a command that becomes this one, with the kernel's word to end it when this process ends."""
     return [*_launch(None, False, None), *command]
 
 
-def _launch(user: tuple[int, int] | None, own_ipc: bool, group: Path | None, gate: int = -1) -> list[str]:
+def _launch(
+    user: tuple[int, int] | None, own_ipc: bool, group: Path | None, gate: int = -1, *, own_net: bool = False
+) -> list[str]:
     uid, gid = user or (-1, -1)
     start = [sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), str(uid), str(gid)]
-    return [*start, str(int(own_ipc)), str(group or "-"), str(gate)]
+    return [*start, str(own_ipc + 2 * own_net), str(group or "-"), str(gate)]
 
 
 def environment(libraries: Path | None) -> Mapping[str, str]:

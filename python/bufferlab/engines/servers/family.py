@@ -25,6 +25,7 @@ from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.memory_limit import MemoryLimit
 from bufferlab.engines.servers.page_sites import PageSites
+from bufferlab.engines.servers.restoring import Dump, Restorer
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import EnvironmentLackingError
@@ -219,6 +220,9 @@ class Family(ABC):
         Before: `make_sure_of` was called. Runs no such code.
         """
 
+    quiet: ClassVar[Mapping[str, str]] = {}
+    """The variables with which a server writes no value of a row into its log."""
+
     # A private server and its data.
 
     @abstractmethod
@@ -248,6 +252,18 @@ class Family(ABC):
 
         Before: the server answers at `address`, which has the login that `make_data` returned. After: it accepts
         `identity`, and the core can load into what `target` names.
+        """
+
+    @abstractmethod
+    def restore(
+        self, server: Restorer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None,
+        wait: OnWait,
+    ) -> tuple[str, str]:  # fmt: skip
+        """Restore a user's dump into the workload's empty database; return the login for every later connection.
+
+        Before: `set_up` was called, and the server has the identity's login. After: no code of the dump can run with
+        more rights than its schema needs, whoever uses the data by that login. Raises EngineFailure for a dump that
+        this server cannot restore, without any value of its rows in the text.
         """
 
     # Only some families override these.

@@ -35,6 +35,8 @@ class Identity:
     flavour: str
     version: str
     page_size_bytes: int
+    restored: bool = False
+    """Whether the data are a user's, from a dump: its server then has no network, and writes no values into its log."""
 
 
 def new_identity(build: Build, page_size_bytes: int) -> Identity:

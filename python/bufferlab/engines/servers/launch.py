@@ -1,8 +1,9 @@
-"""Becomes a server: `python -I -S launch.py PARENT UID GID IPC GROUP GATE PROGRAM ARGUMENT...`.
+"""Becomes a server: `python -I -S launch.py PARENT UID GID OWN GROUP GATE PROGRAM ARGUMENT...`.
 
-UID and GID -1: keep the user. IPC 1: enter a new IPC namespace and mount a /dev/shm of its own, so that the kernel
-removes all shared memory, System V's and POSIX's, together with the server. GROUP: the cgroup.procs of the group to
-join, or "-". GATE: a descriptor that gives a byte when the program may begin, or -1.
+UID and GID -1: keep the user. OWN is the sum of the namespaces to enter. 1: a new IPC namespace with a /dev/shm of its
+own, so that the kernel removes all shared memory, System V's and POSIX's, together with the server. 2: a new network
+namespace, whose only device is a loopback that is down. GROUP: the cgroup.procs of the group to join, or "-". GATE: a
+descriptor that gives a byte when the program may begin, or -1.
 
 This file is run, never imported. Between bufferlab and the server, a new process must give up root and ask the kernel
 to end it with its parent. Python's preexec_fn is unsafe in a process with threads; the process here has none. The death
@@ -15,20 +16,21 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
-_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER = 0x00020000, 0x08000000, 0x10000000
+_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWNET = 0x00020000, 0x08000000, 0x10000000, 0x40000000
+_OWN_IPC, _OWN_NET = 1, 2
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_SLAVE = 0x2, 0x4, 0x8, 0x80000
 _SHM = b"/dev/shm"
 
 
 def main() -> None:
     """Join the group, change user, ask for the death signal, see that the parent lives, and become the program."""
-    parent, uid, gid, own_ipc = (int(text) for text in sys.argv[1:5])
+    parent, uid, gid, own = (int(text) for text in sys.argv[1:5])
     group, gate, program = sys.argv[5], int(sys.argv[6]), sys.argv[7:]
     libc = ctypes.CDLL(None, use_errno=True)
     if group != "-":
         _write(group, "0")  # The writing process.
-    if own_ipc:
-        _leave_ipc(libc)
+    if own:
+        _leave(libc, own)
     if uid >= 0:
         os.setgroups([])
         os.setresgid(gid, gid, gid)
@@ -49,17 +51,22 @@ def main() -> None:
         sys.exit(f"{program[0]} cannot be run: {error.strerror}")
 
 
-def _leave_ipc(libc: ctypes.CDLL) -> None:
-    """Enter new IPC and mount namespaces (unshare(2)). Without root that needs a user namespace, in which we keep our
-    user.
-    """
+def _leave(libc: ctypes.CDLL, own: int) -> None:
+    """Enter the new namespaces (unshare(2)). Without root that needs a user namespace, in which we keep our user."""
     uid, gid = os.geteuid(), os.getegid()
-    flags = _CLONE_NEWIPC | _CLONE_NEWNS | (_CLONE_NEWUSER if uid != 0 else 0)
+    flags = _CLONE_NEWUSER if uid != 0 else 0
+    flags |= _CLONE_NEWIPC | _CLONE_NEWNS if own & _OWN_IPC else 0
+    flags |= _CLONE_NEWNET if own & _OWN_NET else 0
     _must(libc.unshare(flags), "there are no namespaces for us")
     if uid != 0:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
         _write("/proc/self/gid_map", f"{gid} {gid} 1")
+    if own & _OWN_IPC:
+        _mount_shm(libc)
+
+
+def _mount_shm(libc: ctypes.CDLL) -> None:
     if os.path.isdir(_SHM):
         # As a slave, the mount that holds it keeps ours from the host. In a chroot / need not be a mount.
         if all(libc.mount(None, place, None, _MS_SLAVE, None) != 0 for place in (_SHM, b"/dev", b"/")):

@@ -66,11 +66,13 @@ class PrivateServer:
         stop_seconds: float = STOP_SECONDS,
         watch: Recording | None = None,
         group: Path | None = None,
+        own_net: bool = False,
     ) -> None:
         """Its `user` will own `home`, which holds its configuration, socket, log and temporary files.
 
         `settings` have the server's names. `watch` is the trace of its page accesses, from its start on. `group` is
-        the cgroup.procs of the group that the process joins before it becomes the server.
+        the cgroup.procs of the group that the process joins before it becomes the server. `own_net` cuts it off from
+        every network; entering then raises EnvironmentLackingError where that cannot be.
         """
         self.family, self.build, self.data, self.home = family, build, data, home
         self.log = home / "server.log"
@@ -81,7 +83,7 @@ class PrivateServer:
         """The text of the server's option file; empty until it was started."""
         self._user, self._login, self._settings, self._connections = user, login, settings, connections
         self._on_wait, self._ready_seconds, self._stop_seconds = on_wait, ready_seconds, stop_seconds
-        self._watch, self._group = watch, group
+        self._watch, self._group, self._own_net = watch, group, own_net
         self._short = ExitStack()
         """Holds the folder of a socket whose path would be too long in `home`."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -125,6 +127,8 @@ class PrivateServer:
     def __enter__(self) -> Self:
         require_reachable(self.data, self._user)
         require_reachable(self.home.parent, self._user)
+        if self._own_net:
+            child_process.require_own_net(self._user)
         try:
             self._start()
             self._wait_until_it_answers()
@@ -213,6 +217,7 @@ class PrivateServer:
                 output=log,
                 folder=self.home,
                 own_ipc=self._own_ipc,
+                own_net=self._own_net,
                 group=self._group,
                 watch=self._watch.attach if self._watch else None,
                 preload=self._watch.preload(self.home) if self._watch else None,

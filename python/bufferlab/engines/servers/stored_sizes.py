@@ -6,8 +6,9 @@ innodb/table_sizes.py and postgres/relation_sizes.py ask the servers and count t
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,17 @@ class Sizes:
         shape = self.count and self.count(database / "data")
         head = {"format": _FORMAT, "format_version": 1, "allocated_bytes": self.allocated_bytes, "shape": shape}
         (database / _FILE).write_text(json.dumps({**head, **self.asked}, indent=1) + "\n")
+
+
+def store_where_known(sizes: Sizes, database: Path) -> None:
+    """Write sizes.json of a user's own tables, without the trees where their files cannot be counted.
+
+    Compressed and encrypted tables have other pages, and some names are spelt otherwise in the file system.
+    """
+    try:
+        sizes.store(database)
+    except (OSError, ValueError, LookupError, struct.error):
+        replace(sizes, count=None).store(database)
 
 
 def tree_shape(

@@ -92,13 +92,16 @@ class Datasets:
         progress: Progress,
         rates: KnownRates,
         silent_seconds: float,
+        keeps_restored: bool = False,
     ) -> None:
+        """`keeps_restored`: a database restored from a user's dump stays in the cache, as a loaded one does."""
         self._root = (cache / "data").resolve()
         self._engine, self._workload = engine, workload
         self._declaration = engines.declaration(engine)
         self._behaviour: Behaviour = engines.behaviour(engine)
         self._stop, self._progress, self._rates = stop, progress, rates
         self._silent_seconds = silent_seconds
+        self._is_temporary = workload.dump is not None and not keeps_restored
         self._verified: dict[str, Dataset] = {}
         self._in_use: dict[str, int] = {}
         self.on_load: Callable[[float], None] = lambda share: None
@@ -111,7 +114,7 @@ class Datasets:
 
     def has(self, data: DataKnobs) -> bool:
         """Return whether no load is needed: the database is in the cache (it is not verified) or the user's own."""
-        return self._outside(data) is not None or (self._root / self.key(data) / _MANIFEST).is_file()
+        return self._outside(data) is not None or (self._folder(self.key(data)) / _MANIFEST).is_file()
 
     def get(self, data: DataKnobs, estimate_bytes: int) -> Dataset:
         """Return the verified database of these knobs; load it first if the cache lacks it.
@@ -139,9 +142,25 @@ class Datasets:
         return dataset
 
     def release(self) -> None:
-        """End the use of all databases; from now on `bufferlab cache prune` may remove them."""
+        """End the use of all databases; from now on `bufferlab cache prune` may remove them.
+
+        Those restored from a user's dump are removed now, unless they are kept or another sweep uses them.
+        """
         while self._in_use:
-            os.close(self._in_use.popitem()[1])
+            key, descriptor = self._in_use.popitem()
+            os.close(descriptor)
+            if self._is_temporary:
+                marked.remove_leftovers(self._root, self._restored_name(key))
+
+    def _folder(self, key: str) -> Path:
+        """Return the database's folder: the one that stays, or the one that goes with the sweeps that use it."""
+        kept = self._root / key
+        return self._root / self._restored_name(key) if self._is_temporary and not kept.exists() else kept
+
+    @staticmethod
+    def _restored_name(key: str) -> str:
+        """Return a name that `doctor` and `cache prune` take for what a killed process left, once nobody uses it."""
+        return f"{marked.TEMPORARY}{key}-restored"
 
     def _outside(self, data: DataKnobs) -> Dataset | None:
         """Return the user's own data, which are read in place and never copied or written; None if there are none."""
@@ -160,7 +179,7 @@ class Datasets:
 
         Raises EnvironmentLackingError when it is corrupt and cannot be removed, because another sweep uses it.
         """
-        folder = self._root / key
+        folder = self._folder(key)
         if not folder.exists():
             return None
         try:
@@ -237,7 +256,8 @@ class Datasets:
         size_bytes, place = _loaded_where(dataset, loaded)
         self._rates.observe("load_bytes_per_s", size_bytes, seconds)
         rows = f" ({loaded['rows']:,} rows)" if "rows" in loaded else ""
-        self._progress.say(f"loaded {format_bytes(size_bytes)} in {format_duration(seconds)}{rows}; kept in {place}")
+        done, stays = ("restored", "kept until the sweep ends") if self._is_temporary else ("loaded", "kept")
+        self._progress.say(f"{done} {format_bytes(size_bytes)} in {format_duration(seconds)}{rows}; {stays} in {place}")
         return dataset
 
     def _temporary(self, key: str) -> AbstractContextManager[Path]:
@@ -340,11 +360,10 @@ class Datasets:
         _write_manifest(temporary / _MANIFEST, manifest)
         make_durable(database)
         fsync(temporary)
-        temporary.rename(self._root / key)
+        folder = self._folder(key)
+        temporary.rename(folder)
         fsync(self._root)
-        return Dataset(
-            key, self._root / key / database.name, loaded.size_bytes, allocated_bytes, loaded.sha256, found["shape"]
-        )
+        return Dataset(key, folder / database.name, loaded.size_bytes, allocated_bytes, loaded.sha256, found["shape"])
 
     def _fingerprint(self, database: Path) -> Fingerprint:
         return fingerprint(database, self._stop.check)

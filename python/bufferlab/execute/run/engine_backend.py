@@ -187,7 +187,9 @@ class _OneRun:
         """Keep the samples, status texts and database sizes among a worker's events; pass its progress on."""
         match event.get("event"):
             case "status_text":
-                self.status_texts.append(event)
+                # InnoDB's monitor quotes statements and rows: of a user's own data none is kept.
+                if self.context.experiment.workload.dump is None:
+                    self.status_texts.append(event)
             case "sample":
                 self.filled.samples += sample_rows(event)
                 if event.get("edge") and event["phase"] == "measure":

@@ -87,6 +87,7 @@ def load_workload(workload: Workload, data: DataKnobs) -> Job:
         "text": script.text,
         "variables": parameters,
         "data": {"name": other, **parameters} if other in workloads.names() else None,
+        **({"dump": workload.dump.model_dump()} if workload.dump else {}),
     }
 
 

@@ -20,9 +20,11 @@ def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
 _PARAMETERS: tuple[Knob, ...] = (
     Knob.file("script", "the script; its text is kept with the results", default="", decides_file=True,
               sweepable=False),
-    Knob.choice("data", ("setup", "tpcc", "hot_rows"),
-                "what is loaded before the script's setup: nothing (setup alone), or another workload's tables",
+    Knob.choice("data", ("setup", "tpcc", "hot_rows", "dump"),
+                "what is loaded before the script's setup: nothing (setup alone), another workload's tables, or a dump",
                 default="setup", decides_file=True, sweepable=False),
+    Knob.file("dump", "with data = dump: the mysqldump, or pg_dump -Fc, that a private server restores", default="",
+              decides_file=True, sweepable=False),
 )  # fmt: skip
 
 DECLARATION = WorkloadDeclaration(

@@ -1,0 +1,137 @@
+"""Tells which tool made a dump, of which server and version, from the file's first and last bytes. Reads no more.
+
+mysqldump writes both in comments (client/mysqldump.c, write_header and write_footer). pg_dump's custom format begins
+with a header of binary numbers and texts (src/bin/pg_dump/pg_backup_archiver.c, WriteHead and ReadHead).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.errors import SpecError
+from bufferlab.versions import numbers
+
+_HEAD_BYTES = 64 << 10
+_TAIL_BYTES = 4 << 10
+_MYSQLDUMP = re.compile(rb"\A(?:/\*M?!999999\\- [^\n]*\n)?-- (?:MySQL|MariaDB) dump [0-9]")
+_SERVER = re.compile(rb"^-- Server version[ \t]+([0-9][0-9A-Za-z.+~:-]*)", re.MULTILINE)
+_COMPLETED = re.compile(rb"^-- Dump completed[^\n]*\s*\Z", re.MULTILINE)
+_LONGEST_TEXT = 4096
+_USE_FC = "use -Fc: pg_dump -Fc --file=app.dump app"
+_USE_MYSQLDUMP = "write it with: mysqldump --single-transaction app > app.sql"
+
+
+@dataclass(frozen=True)
+class DumpHead:
+    """The server that a dump was taken of."""
+
+    flavour: Flavour
+    """The flavour also decides the tool: mysqldump (or mariadb-dump) of MySQL and MariaDB, pg_dump of PostgreSQL."""
+    version: str
+    """The server's version."""
+    made_by: str
+    """pg_dump's version; of mysqldump the server's, which decides alone."""
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """Return the numbers of the version that decide whether a server understands the dump."""
+        return numbers(self.version)[: 1 if self.flavour == "postgres" else 2]
+
+
+def read_head(path: Path) -> DumpHead:
+    """Return what the file tells of itself. Raises SpecError for a file that cannot be restored, with the way out."""
+    try:
+        if path.is_dir():
+            raise SpecError("this is a folder, not a dump", str(path), f"of pg_dump's directory format: {_USE_FC}")
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise SpecError("a dump is a regular file: it is read more than once", str(path), "write it to a disk")
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            tail = file.read()
+    except OSError as error:
+        raise SpecError(f"the dump cannot be read: {error.strerror}", str(path), "give the path of a dump") from error
+    if head.startswith(b"PGDMP"):
+        return _of_pg_dump(head, path)
+    if _MYSQLDUMP.match(head):
+        return _of_mysqldump(head, tail, path)
+    raise SpecError(*_foreign(head, path))
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of the whole file. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _of_mysqldump(head: bytes, tail: bytes, path: Path) -> DumpHead:
+    version = _SERVER.search(head)
+    if version is None:
+        what = "the dump does not tell its server's version"
+        raise SpecError(what, str(path), "write it without --compact and --skip-comments")
+    if not _COMPLETED.search(tail):
+        what = 'the dump was cut short: its last line is not "-- Dump completed"'
+        raise SpecError(what, str(path), "write it again, without --compact and --skip-comments")
+    told = version[1].decode("ascii")
+    return DumpHead("mariadb" if "mariadb" in told.lower() else "mysql", told, told)
+
+
+def _of_pg_dump(head: bytes, path: Path) -> DumpHead:
+    try:
+        told, major, minor = _Archive(head), head[5], head[6]
+        _, int_bytes, _, form = head[7:11]
+        told.place, told.int_bytes = 11, int_bytes
+        if form != 1:
+            raise SpecError("this is not pg_dump's custom format", str(path), _USE_FC)
+        # Until 1.15 the level of compression, from then on its algorithm in a byte.
+        told.skip(1 if (major, minor) >= (1, 15) else 1 + int_bytes)
+        told.skip(7 * (1 + int_bytes))  # The time of the dump.
+        told.text()
+        version, made_by = told.text(), told.text()
+        if not (numbers(version) and numbers(made_by)):
+            raise ValueError("it tells no version")
+    except (IndexError, ValueError) as error:
+        raise SpecError("the dump's header is damaged", str(path), "write it again") from error
+    return DumpHead("postgres", version, made_by)
+
+
+class _Archive:
+    """A reader of the header's numbers and texts. Raises ValueError or IndexError where there are none."""
+
+    def __init__(self, head: bytes) -> None:
+        self.head, self.place, self.int_bytes = head, 0, 4
+
+    def skip(self, count: int) -> None:
+        self.place += count
+
+    def text(self) -> str:
+        sign, digits = self.head[self.place], self.head[self.place + 1 : self.place + 1 + self.int_bytes]
+        length = int.from_bytes(digits, "little")
+        self.skip(1 + self.int_bytes)
+        if sign or length > _LONGEST_TEXT or self.place + length > len(self.head):
+            raise ValueError("it has no such text")
+        self.skip(length)
+        return self.head[self.place - length : self.place].decode("utf-8", "replace")
+
+
+def _foreign(head: bytes, path: Path) -> Iterator[str]:
+    """Yield what is wrong, where, and what to do, for a file that neither tool wrote."""
+    if b"-- PostgreSQL database dump" in head[:4096] or b"-- PostgreSQL database cluster dump" in head[:4096]:
+        what, hint = "this is a plain pg_dump, a script for psql, which runs psql's commands", _USE_FC
+    elif head[257:262] == b"ustar":
+        what, hint = "this is an archive of tar, perhaps pg_dump's", _USE_FC
+    elif head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")):
+        what, hint = "the dump is compressed", "unpack it first: a small file could unpack to more than the disk holds"
+    elif head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        what, hint = "the dump is UTF-16", "PowerShell's > wrote it so: use mysqldump --result-file=app.sql"
+    elif not head:
+        what, hint = "the dump is empty", "write it again"
+    else:
+        what, hint = "this is neither a mysqldump nor pg_dump's custom format", f"{_USE_MYSQLDUMP}; or {_USE_FC}"
+    yield from (what, str(path), hint)

@@ -1,0 +1,218 @@
+"""Splits the text of a mysqldump into statements, without executing or judging any (dump_rules.py judges).
+
+It follows the server's lexer (sql/sql_lex.cc, lex_one_token: quotes, comments, versions in comments) and the client's
+reading of DELIMITER (client/mysql.cc). A statement is given without its comments: what a version's comment holds is
+opened, where this server would execute it, or left out. So a server that is sent the statement sees no comment, and
+cannot read it otherwise than this file did. Text is read as bytes: the rules of dump_rules.py refuse the settings with
+which a byte of a quote could be part of a character.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from bufferlab.engines.servers.builds import Flavour
+
+MOST_STATEMENT_BYTES = 64 << 20
+"""The longest statement: mysqldump's own are 1 MB, or one row (its max_allowed_packet is 24 MB)."""
+_CHUNK_BYTES = 1 << 20
+_MARGIN_BYTES = 16
+"""The bytes that must be known from a special character on: a comment's beginning, with its version."""
+_DELIMITERS = (b";", b";;")
+"""The delimiters that mysqldump writes."""
+
+STRING = rb"'(?:[^'\\]++|\\.)*+'"
+DOUBLE_QUOTED = rb'"(?:[^"\\]++|\\.)*+"'
+NAME = rb"`[^`]*+`"
+_PLAIN = re.compile(
+    rb"(?:[^'\"`;/#\-\\*]++|" + STRING + rb"|" + DOUBLE_QUOTED + rb"|" + NAME + rb"|-(?!-)|/(?!\*)|\*(?!/))++",
+    re.DOTALL,
+)
+"""Text up to a semicolon, a comment's beginning or end, a backslash outside quotes, or a quote that is not closed."""
+_DELIMITER = re.compile(rb"[ \t]*delimiter[ \t]+([^\s]+)[^\n]*(?:\n|\Z)", re.IGNORECASE)
+_VERSION = re.compile(rb"/\*(M?)!([0-9]{5,6})?")
+_BLANK = re.compile(rb"\s*+")
+_NAMES = {b"'": "string", b'"': "string", b"`": "name"}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement of a dump, without comments."""
+
+    line: int
+    text: bytes
+
+
+class DumpTextError(Exception):
+    """The error of a text that is no whole dump: what is wrong, and the line."""
+
+    def __init__(self, what: str, line: int, hint: str | None = None) -> None:
+        super().__init__(what, line, hint)
+        self.what, self.line, self.hint = what, line, hint
+
+
+class _NeedMoreError(Exception):
+    """Raised where the bytes read so far do not decide what comes next."""
+
+
+class Splitter:
+    """Iterates over a dump's statements. It holds one statement and a chunk of the file in memory.
+
+    Iterating raises DumpTextError for a client's command, for text that ends inside something, and for a statement that
+    is too long.
+    """
+
+    def __init__(self, file: BinaryIO, flavour: Flavour, version_id: int) -> None:
+        """`version_id` is the server's version as comments have it: 50722 for 5.7.22."""
+        self._file, self._flavour, self._version_id = file, flavour, version_id
+        self._buffer = b""
+        self._place = 0
+        self._ended = False
+        self._line = 1
+        self._delimiter = b";"
+
+    def __iter__(self) -> Iterator[Statement]:
+        while (statement := self._next()) is not None:
+            yield statement
+
+    def _next(self) -> Statement | None:
+        """Return the next statement that is not blank; None at the end of the file."""
+        while True:
+            try:
+                begin, end, text = self._read()
+            except _NeedMoreError:
+                self._read_more()
+                continue
+            if end == self._place and self._ended:
+                return None
+            line = self._line + self._buffer.count(b"\n", self._place, begin)
+            self._line += self._buffer.count(b"\n", self._place, end)
+            self._place = end
+            if text.strip():
+                return Statement(line, text)
+
+    def _read_more(self) -> None:
+        """Read as much again as is waiting, so that a statement is looked at twice at most, in sum."""
+        if self._place:
+            self._buffer, self._place = self._buffer[self._place :], 0
+        if len(self._buffer) > MOST_STATEMENT_BYTES:
+            what = f"a statement has more than {MOST_STATEMENT_BYTES >> 20} MiB"
+            raise DumpTextError(what, self._line, "write the dump with --net-buffer-length=1M")
+        more = self._file.read(max(_CHUNK_BYTES, len(self._buffer)))
+        self._ended = not more
+        self._buffer += more
+
+    def _read(self) -> tuple[int, int, bytes]:
+        """Return beginning, end and text of what comes next; without text it is a comment, a DELIMITER or the end."""
+        buffer = self._buffer
+        place = begin = _skip_blank(buffer, self._place)
+        if (command := self._delimiter_at(place)) is not None:
+            return place, command, b""
+        parts: list[bytes] = []
+        opened = 0
+        while True:
+            if plain := _PLAIN.match(buffer, place):
+                if plain.end() == len(buffer) and not self._ended:
+                    raise _NeedMoreError
+                if not b"".join(parts).strip():
+                    begin = _skip_blank(buffer, place)
+                parts.append(plain[0])
+                place = plain.end()
+            if len(buffer) - place < _MARGIN_BYTES and not self._ended:
+                raise _NeedMoreError
+            if place == len(buffer):
+                return self._at_end(parts, opened, place)
+            if not opened and buffer.startswith(self._delimiter, place):
+                return begin, place + len(self._delimiter), b"".join(parts)
+            part, place, change = self._special(place, opened)
+            parts.append(part)
+            opened += change
+            if not (opened or b"".join(parts).strip()):
+                return place, place, b""  # A comment before the statement, which may be long, and DELIMITER behind it.
+
+    def _special(self, place: int, opened: int) -> tuple[bytes, int, int]:
+        """Return what the text at the place becomes, where to go on, and how many more comments are opened then."""
+        buffer = self._buffer
+        if buffer.startswith(b"*/", place):
+            if not opened:
+                raise self._error("a comment ends that did not begin", place)
+            return b" ", place + 2, -1
+        if buffer.startswith(b"/*", place):
+            end, is_opened = self._comment(place)
+            return b" ", end, int(is_opened)
+        sign = buffer[place : place + 1]
+        if sign == b"#" or _is_line_comment(buffer, place):
+            return b" ", self._end_of_line(place), 0
+        if sign == b"-":
+            # One of two signs, which a comment left out behind them must not make a comment.
+            return b"- ", place + 1, 0
+        if sign == b";":
+            return b";", place + 1, 0
+        if sign == b"\\":
+            what = "a backslash outside quotes, which the mysql client takes for a command"
+            raise self._error(what, place, "restore only dumps that mysqldump wrote")
+        raise self._cut_short(f"the dump ends inside a {_NAMES[sign]}", place)
+
+    def _comment(self, place: int) -> tuple[int, bool]:
+        """Return where to go on after the beginning of a comment, and whether what it holds is executed here."""
+        version = _VERSION.match(self._buffer, place)
+        if version and self._executes(version[1] == b"M", int(version[2] or 0)):
+            return version.end(), True
+        end = self._buffer.find(b"*/", place + 2)
+        if end < 0:
+            raise self._cut_short("the dump ends inside a comment", place)
+        return end + 2, False
+
+    def _executes(self, of_mariadb: bool, version_id: int) -> bool:
+        """Return whether this server executes what such a comment holds (sql_lex.cc, at MY_LEX_LONG_COMMENT)."""
+        if self._flavour == "mysql":
+            return not of_mariadb and version_id <= self._version_id
+        # MariaDB leaves out what was written for MySQL 5.7 and later.
+        return version_id <= self._version_id and (of_mariadb or not 50700 <= version_id <= 99999)
+
+    def _end_of_line(self, place: int) -> int:
+        end = self._buffer.find(b"\n", place)
+        if end < 0:
+            if not self._ended:
+                raise _NeedMoreError
+            return len(self._buffer)
+        return end
+
+    def _delimiter_at(self, place: int) -> int | None:
+        """Take a DELIMITER command at the place; return its end, None when there is none."""
+        if len(self._buffer) - place < 256 and not self._ended:
+            raise _NeedMoreError
+        command = _DELIMITER.match(self._buffer, place)
+        if command is None:
+            return None
+        if command[1] not in _DELIMITERS:
+            raise self._error("DELIMITER with another word than ;; or ;", place, "mysqldump writes no other")
+        self._delimiter = command[1]
+        return command.end()
+
+    def _at_end(self, parts: list[bytes], opened: int, place: int) -> tuple[int, int, bytes]:
+        if opened:
+            raise self._error("the dump ends inside a comment", place)
+        if b"".join(parts).strip():
+            raise self._error("the dump ends inside a statement", place, "it was cut short: write it again")
+        return place, place, b""
+
+    def _cut_short(self, what: str, place: int) -> Exception:
+        """Return the error of text that ends inside something; at the end of a piece, that more must be read."""
+        return self._error(what, place, "it was cut short: write it again") if self._ended else _NeedMoreError()
+
+    def _error(self, what: str, place: int, hint: str | None = None) -> DumpTextError:
+        return DumpTextError(what, self._line + self._buffer.count(b"\n", self._place, place), hint)
+
+
+def _skip_blank(buffer: bytes, place: int) -> int:
+    blank = _BLANK.match(buffer, place)
+    return blank.end() if blank else place
+
+
+def _is_line_comment(buffer: bytes, place: int) -> bool:
+    """Return whether two signs begin a comment: a blank, a control character or the end follows them."""
+    return buffer.startswith(b"--", place) and (place + 2 == len(buffer) or buffer[place + 2] <= 0x20)

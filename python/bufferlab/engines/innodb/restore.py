@@ -1,0 +1,73 @@
+"""Restores a mysqldump into the workload's empty database of a private server, statement by statement.
+
+Not by the mysql client: it would execute commands that stand in the dump, fetched builds do not have it, and each
+statement passes dump_rules.py on its way. The connection takes one statement at a time (no CLIENT_MULTI_STATEMENTS).
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from contextlib import closing
+from typing import Any
+
+import pymysql
+
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.innodb import accounts
+from bufferlab.engines.innodb.dump_rules import Rules
+from bufferlab.engines.innodb.dump_text import MOST_STATEMENT_BYTES, DumpTextError, Splitter
+from bufferlab.engines.servers import restoring
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.identity import DATABASE, Identity
+from bufferlab.engines.servers.restoring import Dump, Restorer
+
+_PACKET_BYTES = MOST_STATEMENT_BYTES + (1 << 20)
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+
+
+def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> tuple[str, str]:
+    """Restore the dump; return the login for the data, which is the identity's.
+
+    Before: the server has the identity's account and the empty database. Raises EngineFailure with the dump's line.
+    """
+    dump.head(build)
+    login = (restoring.USER, secrets.token_urlsafe(24))
+    with closing(server.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SET GLOBAL max_allowed_packet = {_PACKET_BYTES}")
+        accounts.make_restorer(connection, login, build)
+    server.log_in_as(*login)
+    with closing(server.connect(DATABASE, patient=True)) as connection, dump.path.open("rb") as file:
+        major, minor, patch = (*build.numbers, 0, 0)[:3]
+        rules = Rules()
+        try:
+            for statement in Splitter(file, build.flavour, major * 10_000 + minor * 100 + patch):
+                if (judged := rules.judge(statement)) is not None:
+                    kind, text = judged
+                    _send(connection, text, f"{dump.path}:{statement.line}", has_values=kind == "rows")
+        except DumpTextError as error:
+            raise EngineFailure("usage", error.what, f"{dump.path}:{error.line}", error.hint) from error
+        connection.commit()
+    server.log_in_as(identity.user, identity.password)
+    return (identity.user, identity.password)
+
+
+def _send(connection: Any, text: bytes, place: str, *, has_values: bool) -> None:
+    try:
+        connection.query(text)
+    except (pymysql.ProgrammingError, pymysql.DataError, pymysql.IntegrityError, pymysql.NotSupportedError) as error:
+        raise _failure(error, place, has_values=has_values) from None
+    except (pymysql.OperationalError, pymysql.InternalError) as error:
+        if error.args and isinstance(error.args[0], int) and error.args[0] < 2000:
+            raise _failure(error, place, has_values=has_values) from None
+        raise
+
+
+def _failure(error: pymysql.MySQLError, place: str, *, has_values: bool) -> EngineFailure:
+    """Return the failure in the server's words, without the values of rows: results keep it."""
+    number, said = (*error.args, "")[:2]
+    if has_values:
+        said = _QUOTED.sub("'...'", str(said))
+    what = f"the server refuses a statement of the dump: {said} (error {number})"
+    hint = "restore it by hand into a server of this version to see more; was it taken of another version?"
+    return EngineFailure("usage", what, place, hint)

@@ -1,0 +1,168 @@
+"""Restores a dump of pg_dump's custom format into the workload's empty database of a private server, by pg_restore.
+
+pg_restore reads the file from a descriptor of ours, so the server's user, whom it runs as, need not reach the file. It
+has no network and little memory, and connects as a role that owns the database and may do no more. Later runs connect
+as that role too: in PostgreSQL a trigger has the rights of whoever fires it.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.postgres import control
+from bufferlab.engines.postgres.find_restore import pg_restore
+from bufferlab.engines.servers import child_process, restoring
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.child_process import ended_by
+from bufferlab.engines.servers.identity import DATABASE
+from bufferlab.engines.servers.restoring import Dump, Restorer
+from bufferlab.engines.servers.signs_of_life import OnWait
+from bufferlab.engines.servers.user import give
+from bufferlab.units import GIB, MIB
+
+_LEFT_OUT = (
+    "--no-owner", "--no-privileges", "--no-comments", "--no-tablespaces", "--no-publications", "--no-subscriptions",
+    "--no-security-labels",
+)  # fmt: skip
+"""What names roles, places and other servers that are not here; and comments, which only a superuser may set."""
+_GRANTED = ("pg_monitor", "pg_checkpoint")
+"""The roles that the counters of a run need."""
+_LIMITS = {
+    resource.RLIMIT_AS: 2 * GIB,
+    resource.RLIMIT_FSIZE: 16 * MIB,
+    resource.RLIMIT_CORE: 0,
+}
+"""A damaged archive may ask for any memory, and code of the dump may raise any number of warnings."""
+_POLL_SECONDS = 0.1
+_ERROR = re.compile(r"^pg_restore: error: (.*)$", re.MULTILINE)
+_TOLERATED = re.compile(r'unrecognized configuration parameter "(?:transaction_timeout|idle_session_timeout)"')
+"""What a pg_restore newer than the server sets, and the server does not have (_doSetFixedOutputState)."""
+_VALUE = re.compile(
+    r"(?P<known>\b(?:relation|schema|type|role|extension|function|language|column|constraint|database|index|table|"
+    r'collation|operator|parameter|view|sequence|trigger|method|class|aggregate|server|library)(?: name)?:? )?"[^"]*"'
+)
+_SYSTEM_DATABASES = (control.SYSTEM_DATABASE, "template1")
+
+
+def restore(server: Restorer, build: Build, dump: Dump, owner: tuple[int, int] | None, wait: OnWait) -> tuple[
+    str, str
+]:  # fmt: skip
+    """Restore the dump; return the login of the role that owns the data.
+
+    Before: the server has the empty database and its extensions. Raises EngineFailure in the words of pg_restore.
+    """
+    program = pg_restore(build, dump.head(build))
+    login = (restoring.USER, secrets.token_urlsafe(24))
+    for database in _SYSTEM_DATABASES:  # Afterwards nobody with the rights to vacuum them logs in.
+        with closing(server.connect(database, patient=True)) as connection:
+            control.rows(connection, "VACUUM (FREEZE, ANALYZE)")
+    with closing(server.connect()) as connection:
+        _make_role(connection, login)
+    secret = server.home / "restore.password"
+    try:
+        secret.touch(mode=0o600)
+        give(secret, owner)
+        secret.write_text(f"*:*:*:*:{login[1]}\n")
+        _run(program, _connection(server, secret), dump, server.home, owner, wait)
+    finally:
+        with suppress(FileNotFoundError):
+            secret.unlink()
+    server.log_in_as(*login)
+    return login
+
+
+def _make_role(connection: control.Connection, login: tuple[str, str]) -> None:
+    user, password = login
+    name = sql.Identifier(user)
+    # A password's literal, because a utility statement takes no parameters.
+    made = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(name, sql.Literal(password))
+    control.rows(connection, made)
+    control.rows(connection, sql.SQL("ALTER DATABASE {} OWNER TO {}").format(sql.Identifier(DATABASE), name))
+    for role in _GRANTED:
+        control.rows(connection, sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), name))
+    with suppress(psycopg.errors.UndefinedFunction):
+        for function in ("bt_index_check(regclass)", "bt_index_check(regclass, boolean)"):
+            control.rows(connection, sql.SQL("GRANT EXECUTE ON FUNCTION {} TO {}").format(sql.SQL(function), name))
+
+
+def _connection(server: Restorer, secret: Path) -> str:
+    """Return the connection in the words of libpq, without a password."""
+    words = {"host": server.socket.parent, "port": control.PORT, "dbname": DATABASE, "user": restoring.USER,
+             "passfile": secret, "sslmode": "disable", "gssencmode": "disable"}  # fmt: skip
+    return " ".join(f"{name}='{_escaped(str(value))}'" for name, value in words.items())
+
+
+def _escaped(value: str) -> str:
+    return re.sub(r"([\\'])", r"\\\1", value)
+
+
+def _run(
+    program: Build, connection: str, dump: Dump, home: Path, owner: tuple[int, int] | None, wait: OnWait
+) -> None:  # fmt: skip
+    log = home / "restore.log"
+    with log.open("wb") as output, dump.path.open("rb") as archive:
+        give(log, owner)
+        running = child_process.start(
+            [str(program.binary), "--dbname", connection, *_LEFT_OUT],
+            user=owner, libraries=program.libraries, output=output, folder=home, stdin=archive, own_net=True,
+            watch=_limit,
+        )  # fmt: skip
+    try:
+        while running.poll() is None:
+            wait("restoring")
+            if _errors(log):
+                break
+            time.sleep(_POLL_SECONDS)
+    finally:
+        if running.poll() is None:
+            running.kill()
+        code = running.wait()
+    if errors := _errors(log):
+        what = f"pg_restore cannot restore the dump: {_VALUE.sub(_hidden, errors[0])}"
+        raise EngineFailure("usage", what, str(dump.path), _hint(errors[0]))
+    # An error that is tolerated makes it end with 1, like any other.
+    if code != 0 and not _ERROR.search(_text(log)):
+        what = f"pg_restore ended without a word ({ended_by(code)})"
+        raise EngineFailure("usage", what, str(dump.path), "is the dump damaged? try: pg_restore -l")
+
+
+def _limit(pid: int) -> None:
+    for limit, most in _LIMITS.items():
+        resource.prlimit(pid, limit, (most, most))
+
+
+def _text(log: Path) -> str:
+    return log.read_bytes().decode("utf-8", "replace")
+
+
+def _errors(log: Path) -> Sequence[str]:
+    """Return the errors in a log of pg_restore, without those that change nothing."""
+    return [said for said in _ERROR.findall(_text(log)) if not _TOLERATED.search(said)]
+
+
+def _hidden(found: re.Match[str]) -> str:
+    """Return a quoted word of a message as it is when it is a name, and hidden when it may be a value."""
+    return found[0] if found["known"] else '"..."'
+
+
+def _hint(error: str) -> str:
+    if "permission denied" in error or "must be superuser" in error or "must be owner" in error:
+        return (
+            "it asks for a superuser's rights, which no dump is given here: leave that object out (pg_dump "
+            "--exclude-table, --exclude-schema; of extensions only trusted ones can be restored)"
+        )
+    if "is not available" in error or "could not open extension" in error:
+        return "the private server lacks that extension: choose another by --server, or leave its tables out"
+    if "end of file" in error or "could not read" in error or "out of memory" in error:
+        return "the dump was cut short or is damaged: write it again"
+    return "try pg_restore by hand into an empty database of this version"

@@ -1,0 +1,104 @@
+"""What restores of a user's dump share, whatever the family: whether the server can, the room on the disk, the file.
+
+A dump is a stranger's program as far as bufferlab knows. So the server that restores it, and every later one on the
+restored data, runs without a network; and the dump's code runs as an account that may do nothing outside its schema.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.dump_head import DumpHead, read_head, sha256_of
+from bufferlab.engines.servers.builds import Build
+from bufferlab.errors import SpecError
+from bufferlab.units import MIB, format_bytes
+
+LOADER_VERSION = 1
+"""Raise it when a dump is restored otherwise: data restored before are then not used again."""
+USER = "bufferlab_dump"
+"""The account that restores, and that owns the code of the dump."""
+_LEAST_FREE_BYTES = 256 * MIB
+_NAMES = {"mysql": "MySQL", "mariadb": "MariaDB", "postgres": "PostgreSQL"}
+
+
+class Restorer(Protocol):
+    """What a restore needs of the private server that it fills."""
+
+    home: Path
+    """The server's own folder, beside the data."""
+    socket: Path
+
+    def connect(self, database: str | None = None, *, patient: bool = False) -> Any:
+        """Open a control connection as the current login; `patient` removes the limit on a statement's time."""
+
+    def log_in_as(self, user: str, password: str) -> None:
+        """Use this login for every later connection."""
+
+
+@dataclass(frozen=True)
+class Dump:
+    """A dump that a job names."""
+
+    path: Path
+    sha256: str
+
+    @classmethod
+    def of(cls, job: Mapping[str, Any]) -> Dump | None:
+        """Return the dump of a load's job; None when its data are no dump's."""
+        told = job["workload"].get("dump")
+        return cls(Path(told["path"]), told["sha256"]) if told else None
+
+    def head(self, build: Build) -> DumpHead:
+        """Return what the dump tells of itself. Raises EngineFailure when this server cannot restore it."""
+        try:
+            head = read_head(self.path)
+        except SpecError as error:
+            raise EngineFailure("usage", error.what, error.where, error.hint) from error
+        require_restorable(head, build, self.path)
+        return head
+
+    def require_unchanged(self) -> None:
+        """Raise EngineFailure when the file is not the one that the experiment named."""
+        try:
+            is_same = sha256_of(self.path) == self.sha256
+        except OSError as error:
+            raise EngineFailure("io", f"the dump cannot be read: {error.strerror}", str(self.path)) from error
+        if not is_same:
+            what = "the dump is not the file that the experiment began with: its SHA-256 differs"
+            raise EngineFailure("usage", what, str(self.path), "begin a new sweep with the new dump")
+
+
+def require_restorable(head: DumpHead, build: Build, path: Path) -> None:
+    """Raise EngineFailure when the dump is of another family, or of a newer server."""
+    of, server = f"{_NAMES[head.flavour]} {head.version}", f"{_NAMES[build.flavour]} {build.version}"
+    if head.flavour != build.flavour:
+        what = f"the dump is of {of}, and the server is {server}"
+        raise EngineFailure("usage", what, str(path), f"choose --engine {head.flavour}")
+    if head.release > build.numbers[: len(head.release)]:
+        what = f"the dump is of {of}, which is newer than the server, {server}"
+        hint = f"choose a server of {head.version} or later by --server; `bufferlab engines list` names them"
+        raise EngineFailure("usage", what, str(path), hint)
+
+
+class RoomWatch:
+    """Watches the free space while a server restores: a full disk would stop the server, and others on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.is_full = False
+        """Whether too little was left when it last looked."""
+
+    def look(self) -> bool:
+        """Return whether too little is left."""
+        self.is_full = self.is_full or shutil.disk_usage(self._folder).free < _LEAST_FREE_BYTES
+        return self.is_full
+
+    def failure(self) -> EngineFailure:
+        """Return the failure of a restore that was given up."""
+        what = f"the dump does not fit: its restore was ended with less than {format_bytes(_LEAST_FREE_BYTES)} free"
+        return EngineFailure("full_disk", what, str(self._folder), "free some space, or set BUFFERLAB_CACHE=DIR")

@@ -1,0 +1,93 @@
+"""Reads which dump an experiment restores, and refuses one that its engine or its script cannot work on.
+
+In a TOML a dump is a path, relative to the TOML. In an experiment as run it is the file's absolute path, its size and
+its SHA-256, which is a part of `data_key`. The dump itself is read by the server's worker alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.engines.dump_head import read_head, sha256_of
+from bufferlab.errors import Problem, SpecError
+from bufferlab.spec.merge import Merged
+from bufferlab.spec.settings import Judged
+
+_APART = "a dump is restored into a server that bufferlab starts for it, apart from every other"
+
+
+def read_dump(
+    merged: Merged, engine: EngineDeclaration, judged: Judged, problems: list[Problem]
+) -> dict[str, Any] | None:
+    """Return {path, sha256, size_bytes} of the dump that is named; None, and a problem added, when it cannot serve.
+
+    None without a problem where the script's data are no dump's.
+    """
+    table = next((name for name in ("knobs", "workload") if "dump" in _table(merged, name)), None)
+    data = judged.parameters.get("data")
+    if table is None:
+        if data is not None and data.asked == "dump":
+            hint = "name it: bufferlab run my.sql --load DUMP"
+            problems.append(Problem("data = dump, and no dump is named", merged.where(("workload", "data")), hint))
+        return None
+    path = (table, "dump")
+    where, value = merged.where(path), _table(merged, table)["dump"]
+    if data is not None and data.asked != "dump":
+        hint = 'write data = "dump", or leave the dump out'
+        problems.append(Problem(f"a dump is named, and data = {data}", where, hint))
+        return None
+    if problem := _impossible(merged, engine, judged, where):
+        problems.append(problem)
+        return None
+    if isinstance(value, dict):
+        return value
+    return _read(merged, engine, path, value, problems)
+
+
+def refuse_setup(told: Mapping[str, Any], source: str, problems: list[Problem]) -> None:
+    """Add a problem where a script has a setup section, because the dump brings all data."""
+    if told.get("setup_statements"):
+        what = "a script that works on a dump has no setup section: the dump brings all its data"
+        hint = "do it on your server before the dump, or leave --load out"
+        problems.append(Problem(what, source, hint))
+
+
+def _table(merged: Merged, name: str) -> Mapping[str, Any]:
+    table = merged.document.get(name)
+    return table if isinstance(table, dict) else {}
+
+
+def _impossible(merged: Merged, engine: EngineDeclaration, judged: Judged, where: str) -> Problem | None:
+    """Return the problem of an engine that restores no dumps, and of a server that runs already."""
+    if not engine.is_server:
+        hint = "choose --engine mysql, mariadb or postgres"
+        return Problem(f"{engine.name} has no dumps: {_APART}", where, hint)
+    servers = judged.sweep.get("server") or tuple(filter(None, [judged.knobs.get("server")]))
+    if any("://" in server.asked for server in servers):
+        return Problem(f"{_APART}, and the server given runs already", where, "leave the server's URL out")
+    return None
+
+
+def _read(
+    merged: Merged, engine: EngineDeclaration, path: tuple[str, str], value: Any, problems: list[Problem]
+) -> dict[str, Any] | None:
+    where = merged.where(path)
+    if not isinstance(value, str) or not value.strip():
+        problems.append(Problem(f"dump = {value} is not the path of a file", where, "write the path of a dump"))
+        return None
+    file = (Path(value) if path in merged.flags else merged.folder / value).absolute()
+    try:
+        head = read_head(file)
+        if head.flavour != engine.name:
+            hint = f"choose --engine {head.flavour}"
+            problems.append(Problem(f"the dump is of a {head.flavour} server, version {head.version}", where, hint))
+            return None
+        return {"path": str(file), "sha256": sha256_of(file), "size_bytes": file.stat().st_size}
+    except SpecError as error:
+        problems += error.problems
+    except OSError as error:
+        problems.append(Problem(f"the dump cannot be read: {error.strerror}", where, "give the path of a dump"))
+    return None

@@ -1,0 +1,229 @@
+"""Dumps made by the real tools, restored into real private servers: what is in them, what they may do, what is left.
+
+All take --all: each needs a server to dump from and one to restore into.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from bufferlab.engines import registry as engines
+from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.dump_head import read_head, sha256_of
+from bufferlab.engines.innodb import control as innodb_control
+from bufferlab.engines.postgres import control as postgres_control
+from bufferlab.engines.servers import identity as identities
+from bufferlab.engines.servers import restoring
+from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.private_server import PrivateServer
+from support import core, dumps, innodb, postgres, prepared
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+OF_INNODB = ["mysql-5.7", "mysql-8.0", "mariadb-11.4"]
+
+
+@pytest.fixture(scope="module")
+def dumped(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The dump of a server by its name; each is made once."""
+    known: dict[str, Path] = {}
+
+    def dump(name: str) -> Path:
+        if name not in known:
+            folder = tmp_path_factory.mktemp(name)
+            known[name] = dumps.pg_dump(folder) if name.startswith("postgres") else dumps.mysqldump(name, folder)
+        return known[name]
+
+    return dump
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with innodb.folder() as path:
+        yield path
+
+
+def load(name: str, dump: Path, root: Path) -> Path:
+    """The restored database, as a load's worker makes it."""
+    flavour = read_head(dump).flavour
+    knobs = {"page_size": 8192 if flavour == "postgres" else 16384, "server": name}
+    told = {"path": str(dump), "sha256": sha256_of(dump), "size_bytes": dump.stat().st_size}
+    workload = {"name": "script", "dump": told}
+    job = {"database": str(root / "database"), "knobs": knobs, "threads": 2, "workload": workload}
+    engines.behaviour(flavour).load(job, lambda event: None)
+    return root / "database"
+
+
+def served(database: Path, name: str) -> PrivateServer:
+    """A server on the restored database, as a check starts it."""
+    identity = identities.read(database)
+    assert identity.restored
+    family = engines.behaviour(identity.flavour).family  # type: ignore[attr-defined]
+    given: Mapping[str, Any] = {"page_size": identity.page_size_bytes}
+    build = family.find(name)
+    owner = engines.behaviour(identity.flavour).server_user()
+    subprocess.run(["chown", "-R", f"{owner[0]}:{owner[1]}", database] if owner else ["true"], check=True)
+    return PrivateServer(
+        family, build, database / "data", database.parent / "server", user=owner, own_net=True,
+        login=(identity.user, identity.password), settings=family.settings(build, given, "check"),
+    )  # fmt: skip
+
+
+def networks(server: PrivateServer) -> list[str]:
+    """The network devices that the server's process sees."""
+    lines = Path(f"/proc/{server.pid}/net/dev").read_text().splitlines()[2:]
+    return [line.split(":")[0].strip() for line in lines]
+
+
+@pytest.mark.parametrize("name", OF_INNODB)
+def test_a_mysqldump_is_restored_row_by_row_with_code_that_may_do_nothing_else(
+    name: str, dumped: Callable[[str], Path], root: Path
+) -> None:
+    database = load(name, dumped(name), root)
+    assert database.stat().st_mode & 0o777 == 0o700
+    with served(database, name) as server, closing(server.connect("bufferlab")) as connection:
+        assert networks(server) == ["lo"]
+
+        def ask(query: str) -> list[tuple[Any, ...]]:
+            return innodb_control.rows(connection, query)
+
+        assert ask("SELECT count(*), sum(price) FROM product") == [
+            (dumps.ROWS, 30 + sum(i * 7919 % 9900 for i in range(3, dumps.ROWS + 1)))
+        ]
+        ((note, raw),) = ask("SELECT note, raw FROM product WHERE id = 1")
+        assert note == "it's; -- no /* comment */ # \\ ' \0 \x1a `x` \n*/ é"
+        assert raw == bytes.fromhex("00270A5C0D1A22")
+        assert ask("SELECT note, raw FROM product WHERE id = 2") == [(None, b"\\'")]
+        assert ask("SELECT count(*) FROM dear WHERE id <= 2") == [(1,)]
+        ask("INSERT INTO sale (product) VALUES (2), (2)")
+        assert ask("SELECT sold FROM product WHERE id = 2") == [(2,)]
+        assert ask("SELECT half(8)") == [(4,)]
+        definers = {
+            text
+            for kind in ("VIEWS", "TRIGGERS", "ROUTINES")
+            for (text,) in ask(f"SELECT DEFINER FROM information_schema.{kind} WHERE DEFINER NOT LIKE 'mariadb.sys%' "
+                               "AND DEFINER NOT LIKE 'mysql.%'")
+        }  # fmt: skip
+        assert definers == {f"{restoring.USER}@localhost"}
+        modes = ask("SELECT SECURITY_TYPE FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = 'bufferlab'")
+        assert set(modes) == {("DEFINER",)}
+        grants = [text for (text,) in ask(f"SHOW GRANTS FOR '{restoring.USER}'@'localhost'")]
+        assert all("USAGE ON *.*" in text or "ON `bufferlab`.*" in text for text in grants), grants
+
+
+def test_a_pg_dump_is_restored_and_its_code_has_no_superusers_rights(dumped: Callable[[str], Path], root: Path) -> None:
+    database = load("postgres-15", dumped("postgres-15"), root)
+    assert identities.read(database).user == restoring.USER
+    with served(database, "postgres-15") as server, closing(server.connect()) as connection:
+        assert networks(server) == ["lo"]
+
+        def ask(query: str) -> list[tuple[Any, ...]]:
+            return postgres_control.rows(connection, query)
+
+        assert ask("SELECT count(*) FROM store.product") == [(dumps.ROWS,)]
+        ask("INSERT INTO sale (product) VALUES (2), (2)")
+        assert ask("SELECT sold FROM store.product WHERE id = 2") == [(2,)]
+        assert ask("SELECT rolsuper, rolcreaterole FROM pg_roles WHERE rolname = session_user") == [(False, False)]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            ask("COPY sale FROM PROGRAM 'id'")
+
+
+@pytest.mark.parametrize(
+    ("added", "what"),
+    [
+        ("SELECT * FROM `product` INTO OUTFILE '/tmp/x';", "INTO OUTFILE"),
+        ("\\! touch /tmp/x\n", "a backslash outside quotes"),
+        ("/*!50003 CREATE*/ /*!50003 PROCEDURE p() SELECT LOAD_FILE('/etc/passwd') */;", "LOAD_FILE"),
+        ("INSERT INTO `product` VALUES (1, 1, 1, 'a-secret-value', NULL);", "error 1062"),
+    ],
+)
+def test_a_hostile_mysqldump_is_refused_with_its_line_and_without_its_values(
+    added: str, what: str, dumped: Callable[[str], Path], root: Path
+) -> None:
+    text = dumped("mysql-5.7").read_bytes().decode("latin-1")
+    body, end = text.rsplit("-- Dump completed", 1)
+    hostile = root / "hostile.sql"
+    hostile.write_bytes(f"{body}{added}\n-- Dump completed{end}".encode("latin-1"))
+    with pytest.raises(EngineFailure) as raised:
+        load("mysql-5.7", hostile, root)
+    assert what in raised.value.what
+    assert str(raised.value.where) == f"{hostile}:{body.count(chr(10)) + 1}"
+    assert "a-secret-value" not in raised.value.what
+
+
+def test_a_pg_dump_that_wants_a_superuser_or_was_cut_short_is_refused(
+    dumped: Callable[[str], Path], root: Path, tmp_path: Path
+) -> None:
+    cut = tmp_path / "cut.dump"
+    whole = dumped("postgres-15").read_bytes()
+    cut.write_bytes(whole[: len(whole) // 2])
+    more = "CREATE FUNCTION bad() RETURNS int LANGUAGE c AS '$libdir/plpgsql', 'plpgsql_call_handler';"
+    grand = dumps.pg_dump(tmp_path, rows=10, more=more)
+    for place, dump, what in (("a", cut, "pg_restore"), ("b", grand, "permission denied for language c")):
+        (root / place).mkdir(mode=0o711)
+        with pytest.raises(EngineFailure, match=what) as raised:
+            load("postgres-15", dump, root / place)
+        assert raised.value.where == str(dump)
+        assert postgres.processes(root / place) == []
+
+
+def test_a_restore_ends_before_the_disk_is_full(
+    dumped: Callable[[str], Path], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restoring, "_LEAST_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr("bufferlab.engines.innodb.dump_text._CHUNK_BYTES", 4096)
+    with pytest.raises(EngineFailure) as raised:
+        load("mysql-5.7", slow(dumped("mysql-5.7"), root), root)
+    assert raised.value.failure.kind == "full_disk"
+
+
+def slow(dump: Path, root: Path) -> Path:
+    """The same dump with many short statements in front of its end, which take longer than a look at the disk."""
+    body, end = dump.read_bytes().rsplit(b"-- Dump completed", 1)
+    path = root / "slow.sql"
+    path.write_bytes(body + b"ANALYZE TABLE `product`;\n" * 5000 + b"-- Dump completed" + end)
+    return path
+
+
+LOOK = "-- transaction: look weight=4\n\\set id random(3, {rows})\nSELECT price, note FROM {table} WHERE id = :id;\n"
+SELL = "-- transaction: sell\n\\set id random(3, {rows})\nINSERT INTO sale (product) VALUES (:id);\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "pools"),
+    [("mysql-5.7", "product", "8MiB,16MiB"), ("postgres-15", "store.product", "2MiB,8MiB")],
+)
+def test_a_script_on_a_dump_is_measured_traced_and_predicted_and_leaves_no_row_behind(
+    name: str, table: str, pools: str, dumped: Callable[[str], Path], root: Path
+) -> None:
+    mine = root / "mine.sql"
+    mine.write_text((LOOK + SELL).format(rows=dumps.ROWS, table=table))
+    for folder in ("out", "data", "cache"):
+        (root / folder).mkdir(mode=0o711)
+    (root / "cache" / "servers").symlink_to(servers_root())
+    environment = core.environment(root)
+    places = ("--out", root / "out", "--data-dir", root / "data", "--share-device")
+    asked = ("run", mine, "--load", dumped(name), "--server", name, "--sweep", f"pool_size={pools.split(',')[-1]}")
+    done = prepared.run([*asked, "--repetitions", "1", "--smoke", "--probe", "page-trace", *places], environment, 900)
+    assert done.returncode == 0, done.stderr
+    assert "kept until the sweep ends" in done.stderr
+    assert list((root / "cache" / "data").rglob("manifest.json")) == [], "the restored database is removed"
+    assert list((root / "data").rglob("*.ibd")) == []
+    (folder,) = (root / "out").iterdir()
+    needle = f"{dumps.ROWS // 2:0120d}".encode()
+    held = [path for path in folder.rglob("*") if path.is_file() and needle in path.read_bytes()]
+    assert held == [], "no report, log or sample holds a row"
+    assert any(folder.rglob("page-trace.parquet")), done.stderr
+    predicted = prepared.run(
+        ["predict", folder, "--sweep", f"pool_size={pools}", "--out", root / "out"], environment, 600
+    )
+    assert predicted.returncode == 0, predicted.stderr
+    assert os.listdir(root / "data") == []

@@ -1,0 +1,107 @@
+"""Dumps of small shops, made by the real tools: mysqldump and mariadb-dump of fetched builds, Debian's pg_dump."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bufferlab.engines.servers.builds import servers_root
+from support import innodb, postgres
+from support.core import usual_cache
+
+ROWS = 20_000
+TROUBLE = "it''s; -- no /* comment */ # \\\\ \\' \\0 \\Z `x` \\n*/ é"
+"""A string of everything that a bad splitter would stumble on, in MySQL's words."""
+SHOP_OF_MYSQL = (
+    "CREATE TABLE product (id INT PRIMARY KEY, price INT NOT NULL, sold INT NOT NULL DEFAULT 0, note VARCHAR(200), "
+    "raw VARBINARY(40), KEY (price)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4",
+    "CREATE TABLE sale (id INT AUTO_INCREMENT PRIMARY KEY, product INT NOT NULL, "
+    "FOREIGN KEY (product) REFERENCES product (id)) ENGINE=InnoDB",
+    f"INSERT INTO product VALUES (1, 10, 0, '{TROUBLE}', 0x00270A5C0D1A22), (2, 20, 0, NULL, '\\\\\\'')",
+    "CREATE VIEW dear AS SELECT id, price FROM product WHERE price > 15",
+    "CREATE TRIGGER counted AFTER INSERT ON sale FOR EACH ROW "
+    "BEGIN UPDATE product SET sold = sold + 1 WHERE id = NEW.product; /* of */ END",
+    "CREATE PROCEDURE twice (IN x INT) SQL SECURITY INVOKER BEGIN SELECT 2 * x; END",
+    "CREATE FUNCTION half (x INT) RETURNS INT DETERMINISTIC RETURN x / 2",
+)
+DUMPERS = {"mysql": ("mariadb-10.2", "bin/mysqldump"), "mariadb": ("mariadb-11.4", "bin/mariadb-dump")}
+"""The tool of each flavour, by the fetched build that has it: MariaDB's mysqldump dumps MySQL's servers too."""
+
+
+def mysqldump(name: str, folder: Path, *options: str, rows: int = ROWS, more: Sequence[str] = ()) -> Path:
+    """The path of a dump of the shop on that server, readable for us alone."""
+    build = innodb.build(name)
+    tool, dumped = _dumper(build.flavour, folder), folder / "shop.sql"
+    with innodb.folder() as root:
+        place = innodb.Place(build, root).initialise()
+        identity = place.with_accounts()
+        with place.server((identity.user, identity.password)) as server:
+            with closing(server.connect()) as connection, connection.cursor() as cursor:
+                cursor.execute("CREATE DATABASE shop")
+                cursor.execute("USE shop")
+                for statement in (*SHOP_OF_MYSQL, *more):
+                    cursor.execute(statement)
+                values = [(i, i * 7919 % 9900, f"{i:0120d}", bytes([i % 256] * 20)) for i in range(3, rows + 1)]
+                cursor.executemany("INSERT INTO product (id, price, note, raw) VALUES (%s, %s, %s, %s)", values)
+                connection.commit()
+            secret = folder / "client.cnf"
+            secret.write_text(f"[client]\npassword={identity.password}\n")
+            command = [tool, f"--defaults-file={secret}", f"--socket={server.socket}", f"--user={identity.user}",
+                       "--skip-ssl", "--routines", "--default-character-set=utf8mb4", *options,
+                       f"--result-file={dumped}", "shop"]  # fmt: skip
+            subprocess.run(command, check=True, capture_output=True)
+    dumped.chmod(0o600)
+    return dumped
+
+
+def _dumper(flavour: str, folder: Path) -> Path:
+    """A copy that can be executed: the fetched folders must stay as they are."""
+    name, inside = DUMPERS[flavour]
+    with usual_cache():
+        innodb.build(name)
+        found = servers_root() / name / inside
+    if not found.is_file():
+        pytest.skip(f"NOT TESTED: {name} has no {inside}")
+    copy = folder / found.name
+    shutil.copyfile(found, copy)
+    copy.chmod(0o700)
+    return copy
+
+
+SHOP_OF_POSTGRES = """
+CREATE SCHEMA store;
+CREATE TABLE store.product (id integer PRIMARY KEY, price integer NOT NULL, sold integer NOT NULL DEFAULT 0, note text);
+CREATE INDEX ON store.product (price);
+CREATE TABLE sale (id serial PRIMARY KEY, product integer NOT NULL REFERENCES store.product);
+INSERT INTO store.product
+  SELECT i, i * 7919 % 9900, 0, lpad(i::text, 120, '0') FROM generate_series(1, {rows}) AS n (i);
+CREATE VIEW dear AS SELECT id, price FROM store.product WHERE price > 15;
+CREATE FUNCTION counted() RETURNS trigger LANGUAGE plpgsql AS
+  'BEGIN UPDATE store.product SET sold = sold + 1 WHERE id = NEW.product; RETURN NEW; END';
+CREATE TRIGGER counted AFTER INSERT ON sale FOR EACH ROW EXECUTE FUNCTION counted();
+"""
+
+
+def pg_dump(folder: Path, *options: str, rows: int = ROWS, more: str = "", form: str = "-Fc") -> Path:
+    """The path of a dump of the shop on PostgreSQL 15, by Debian's pg_dump."""
+    tool = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_dump"))), None)
+    if tool is None:
+        pytest.skip("NOT TESTED: there is no pg_dump here (package postgresql-client)")
+    dumped = folder / "shop.dump"
+    with postgres.folder() as root:
+        place = postgres.Place(postgres.build("postgres-15"), root).initialise()
+        with place.server() as server:
+            with closing(server.connect()) as connection:
+                connection.execute(SHOP_OF_POSTGRES.format(rows=rows) + more)
+            environment = {**os.environ, "PGPASSWORD": place.identity.password}
+            reached = ("-h", server.socket.parent, "-p", "5432", "-U", place.identity.user, "-d", "bufferlab")
+            command = [tool, form, *reached, "--extension=plpgsql", *options, f"--file={dumped}"]
+            subprocess.run(command, check=True, capture_output=True, env=environment)
+    dumped.chmod(0o600)
+    return dumped
