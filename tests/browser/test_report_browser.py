@@ -82,6 +82,12 @@ for (const cell of document.querySelectorAll('main th, main td')) {
 }
 return broken;
 """
+#: Numbers that stand twice at one axis of a figure.
+_ALIKE_TICKS = """
+const axes = [...document.querySelectorAll('figure svg g[id*="matplotlib.axis"]')]
+  .map(axis => [...axis.querySelectorAll('g[id*="tick_"] text')].map(text => text.textContent));
+return [axes.flat().length, axes.flatMap(texts => texts.filter((text, place) => texts.indexOf(text) !== place))];
+"""
 _OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
 #: What paper shows of the page: rows behind closed folds, and how headings are kept with what follows.
 _ON_PAPER = """
@@ -286,11 +292,17 @@ def _overlaps(browser: Any, figure: str) -> tuple[int, list[tuple[str, str]]]:
     ]
 
 
-def test_labels_of_the_figure_do_not_overlap(desk: Any) -> None:
+def test_labels_of_figures_do_not_overlap_and_numbers_of_an_axis_differ(desk: Any) -> None:
     """Values and ticks must be readable apart from each other."""
-    count, overlaps = _overlaps(desk, "#reads-per-new-order")
-    assert count > 15
-    assert overlaps == []
+    desk.execute_script(_OPEN_ALL)
+    figures = [figure.get_attribute("id") for figure in desk.find_elements("css selector", "figure[id]")]
+    assert len(figures) == 9
+    counts, overlaps = zip(*(_overlaps(desk, f"[id='{figure}']") for figure in figures), strict=True)
+    assert sum(counts) > 15 * 9
+    assert [pairs for pairs in overlaps if pairs] == []
+    count, alike = desk.execute_script(_ALIKE_TICKS)
+    assert count > 5 * 9
+    assert alike == []
 
 
 def test_a_predicted_page_names_its_lines_where_they_end_and_shows_no_tick_beside_a_doubt(

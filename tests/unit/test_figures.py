@@ -8,9 +8,23 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.axis import Axis
 
-from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, Look, Mark, PointsPlot, Series, Table, TimePlot, Trace
-from bufferlab.report.figures.points import apart, draw_points
+from bufferlab.chapter.blocks import (
+    Column,
+    Curve,
+    Dot,
+    Figure,
+    Look,
+    Mark,
+    PanelsPlot,
+    PointsPlot,
+    Series,
+    Table,
+    TimePlot,
+    Trace,
+)
+from bufferlab.report.figures.points import apart, draw_panels, draw_points
 from bufferlab.report.figures.svg import draw, draw_times
 
 pytestmark = pytest.mark.figures
@@ -109,3 +123,42 @@ def test_ratios_near_one_fill_the_height_of_a_figure_over_time() -> None:
     assert 98 < low < 99.1
     assert 99.3 < high < 100
     assert draw_times(TimePlot(("5 %",), "Reads", ((trace,),))).axes[0].get_ylim()[0] == 0
+
+
+def shown_at(axis: Axis) -> list[tuple[str, float, float]]:
+    """The words at a drawn axis, each with its ends from left to right in pixels."""
+    figure = axis.get_figure()
+    assert figure is not None
+    figure.canvas.draw()
+    boxes = [(label.get_text(), label.get_window_extent()) for label in axis.get_ticklabels() if label.get_text()]
+    return [(text, box.x0, box.x1) for text, box in boxes]
+
+
+def test_numbers_of_a_narrow_axis_have_the_digits_that_tell_them_apart() -> None:
+    trace = Trace("block 1", (1.0, 2.0, 3.0, 4.0), (0.0, 96.53, 97.12, 96.8), 1.5)
+    axes = draw_times(TimePlot(("5 %",), "Hit ratio (%)", ((trace,),), y_from_zero=False)).axes[0]
+    numbers = [text for text, _, _ in shown_at(axes.yaxis)]
+    assert len(numbers) > 3
+    assert len(set(numbers)) == len(numbers)
+
+
+@pytest.mark.parametrize("names_at_ends", [True, False])
+@pytest.mark.parametrize("first_line", ["", "10 %\n"])
+def test_both_ends_of_an_axis_are_named_and_no_name_is_on_another(names_at_ends: bool, first_line: str) -> None:
+    """Pools of 31 to 189 MiB, as sweeps by shares have them."""
+    sizes = (31.0, 63.0, 94.0, 126.0, 158.0, 189.0)
+    dots = tuple(Dot(x, f"{first_line}{x:.0f}.25 MiB", (), 500 / x, None, None) for x in sizes)
+    series, points = (Series("model", dots, joined=True),), "Pool: asked (% of the database) and actual size"
+    plot = PointsPlot(points, "Reads", series, x_is_log=True, y_is_log=True, names_at_ends=names_at_ends)
+    panels = PanelsPlot((plot, plot), is_one_metric=True)
+    for drawn in (draw_points(plot), draw_panels(panels)):
+        found = shown_at(drawn.axes[0].xaxis)
+        assert found[0][0].startswith(f"{first_line}31.25")
+        assert found[-1][0].startswith(f"{first_line}189.25")
+        assert all(end < begin for (_, _, end), (_, begin, _) in pairwise(found))
+
+
+def test_an_axis_with_nothing_to_name_has_no_tick() -> None:
+    series = tuple(Series(name, (Dot(0.0, "", (), 5.0, None, None),), joined=False) for name in "ab")
+    plot = PointsPlot("", "Reads", series, x_is_log=False, y_is_log=False, x_is_words=True)
+    assert list(draw_points(plot).axes[0].get_xticks()) == []

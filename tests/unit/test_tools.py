@@ -166,3 +166,42 @@ def test_the_ratio_of_pairs_is_the_same_when_its_interval_contains_1_and_nothing
     assert line.endswith("3 pairs) is too wide")
     assert not same_truth.ratio_line([10.0, 20.0, 30.0], [11.0, 22.1, 33.0])[1]
     assert not same_truth.ratio_line([10.0, 20.0], [0.0, 20.0])[1]
+
+
+@pytest.fixture
+def same_or_doubled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    monkeypatch.syspath_prepend(str(TOOLS))
+    tool = import_module("same_or_doubled")
+    monkeypatch.setattr(tool, "TABLE", tmp_path / "table.csv")
+    return tool
+
+
+def test_a_pair_that_is_in_the_table_is_not_measured_again(
+    same_or_doubled: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool, measured = same_or_doubled, []
+
+    def pair(kind: str, number: int) -> object:
+        measured.append((kind, number))
+        claimed = {"same": "" if number else "page_gets_per_new_order", "doubled": "reads_per_new_order other"}[kind]
+        failed = "little" if number == 1 else ""
+        return tool.Pair(kind, number, 11.5, 11.25 if kind == "same" else 4.0, 5, claimed, failed, 6.5)
+
+    monkeypatch.setattr(tool, "measured", pair)
+    tool.main(["--pairs", "2", "--doubled", "1"])
+    assert sorted(measured) == [("doubled", 0), ("same", 0), ("same", 1)]
+    tool.main(["--pairs", "4", "--doubled", "2"])
+    assert sorted(measured[3:]) == [("doubled", 1), ("same", 2), ("same", 3)]
+    assert capsys.readouterr().out.splitlines()[-4:] == [
+        "one setting: 1 of 4 pairs claim something, 25.0% (95% interval 0.63% to 80.59%); of the 20 metrics judged 1",
+        "twice the pool: fewer reads are claimed in 2 of 2 pairs, 100.0% (95% interval 15.8% to 100.0%)",
+        "checks failed in 2 of 6 pairs",
+        "  little: 2",
+    ]
+
+
+def test_the_interval_of_a_share_is_the_exact_one(same_or_doubled: ModuleType) -> None:
+    """Of none in n its ends are 0 and 1 - 0.025^(1/n); that of 5 in 10 stands in printed tables."""
+    assert same_or_doubled.interval(0, 200) == (0.0, pytest.approx(1 - 0.025 ** (1 / 200)))
+    assert same_or_doubled.interval(20, 20) == (pytest.approx(0.025 ** (1 / 20)), 1.0)
+    assert same_or_doubled.interval(5, 10) == (pytest.approx(0.1871, abs=5e-5), pytest.approx(0.8129, abs=5e-5))

@@ -127,7 +127,7 @@ def _over_time(accesses: Accesses, page_size_bytes: int | None) -> Section:
     """Return the working set: the pages touched in each of equal parts of the trace."""
     ends, pages = working_set(accesses)
     unit = (page_size_bytes or MIB) / MIB
-    label = "working set (MiB)" if page_size_bytes else "working set (pages)"
+    label = "Working set (MiB)" if page_size_bytes else "Working set (pages)"
     start_s = float(accesses.touches.time_s[0])
     shown = Trace(
         label="",

@@ -110,9 +110,9 @@ def main_table(analysis: Analysis) -> Table:
         *("hit_ratio", analysis.work_per_s),
         *(analysis.per_work(name) for name in rest),
     )
-    has_intervals = any(mean.has_interval for point in analysis.points if (mean := analysis.mean(metrics[0], point)))
     caption = "Means over the runs of a point with 95 % intervals for another run like them."
-    caption = caption if has_intervals else "One run of each point: no interval."
+    if all(len(point.ok) < 2 for point in analysis.points):
+        caption = "One run of each point: no interval."
     if analysis.unit_of_work == "new_order":
         caption += " Per New-Order divides by New-Orders completed, the 1 % rolled back included."
     files = engines.chapters(analysis.engine).bytes_written(analysis.runs)

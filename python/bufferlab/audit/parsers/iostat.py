@@ -25,6 +25,8 @@ class DeviceRow:
     """A device in one report: its numbers by the column's name as printed."""
 
     columns: dict[str, float]
+    half_digit: float = 0.005
+    """By how much each number may be rounded: half of its last digit, of which `iostat --dec=N` prints none to two."""
 
     @property
     def reads_per_s(self) -> float | None:
@@ -119,13 +121,13 @@ class IostatParser:
             return False
         devices = self.reports[-1].devices
         if len(devices) < MAX_DEVICES:
-            devices[cells[0]] = DeviceRow(
-                {
-                    name: float(cell.replace(",", "."))
-                    for name, cell in zip(self._header, cells[1:], strict=False)
-                    if _NUMBER.fullmatch(cell)
-                }
-            )
+            numbers = {
+                name: cell.replace(",", ".")
+                for name, cell in zip(self._header, cells[1:], strict=False)
+                if _NUMBER.fullmatch(cell)
+            }
+            digits = max(len(text.partition(".")[2]) for text in numbers.values())
+            devices[cells[0]] = DeviceRow({name: float(text) for name, text in numbers.items()}, 0.5 / 10**digits)
         return True
 
 

@@ -35,6 +35,8 @@ class LoadRun:
     clients: int | None = None
     """Threads, clients, virtual users; of fio, jobs times their depth."""
     seconds: float | None = None
+    connecting_s: float = 0.0
+    """The part of these seconds in which clients connected, where the rate leaves it out."""
     transactions: int | None = None
     """Transactions, events or requests that were counted."""
     per_s: float | None = None

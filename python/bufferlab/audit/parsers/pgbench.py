@@ -17,6 +17,7 @@ _CLIENTS = re.compile(r"number of clients: (\d{1,9})\s*$")
 _DURATION = re.compile(r"duration: (\d{1,9}) s\s*$")
 _DONE = re.compile(r"number of transactions actually processed: (\d{1,15})(?:/\d{1,15})?\s*$")
 _MEAN = re.compile(rf"latency average(?: =|:) {_F} ms")
+_CONNECTED = re.compile(rf"initial connection time = {_F} ms")
 _LAG = re.compile(r"rate limit schedule lag: ")
 _TPS = re.compile(rf"tps = {_F} \((including|excluding|without)")
 _ABORTED = re.compile(r"(?:pgbench: error: )?client (\d{1,9}) (?:script \d{1,9} )?aborted")
@@ -24,7 +25,7 @@ _INCOMPLETE = re.compile(r"(?:pgbench: error: )?Run was aborted")
 _OTHER = re.compile(
     r"(?:scaling factor|query mode|partition method|partitions|number of threads|number of transactions per client|"
     r"maximum number of tries|number of failed transactions|number of transactions (?:above|skipped|retried)|"
-    r"total number of retries|latency stddev|initial connection time|average connection time|"
+    r"total number of retries|latency stddev|average connection time|"
     r"statement latencies in milliseconds|SQL script \d|starting vacuum)\b"
 )
 
@@ -69,6 +70,9 @@ def _report(run: LoadRun, bare: str) -> bool:
         run.transactions = int(match[1])
     elif match := _MEAN.match(bare):
         run.mean_ms = float(match[1])
+    elif match := _CONNECTED.match(bare):
+        # The alarm of -T is set before clients connect, and tps is of the time after it (`main` and `printResults`).
+        run.connecting_s = float(match[1]) / 1000
     elif _LAG.match(bare):
         run.paced = True
     elif match := _TPS.match(bare):

@@ -179,7 +179,6 @@ def _of_stream(reports: list[IostatReport]) -> Iterator[Finding]:
 _RATIO = 2.0
 #: Rows whose rounding allows more say nothing.
 _KNOWN = 0.03
-_HALF_DIGIT = 0.005
 
 _Seen = tuple[IostatReport, str, str, float, float]
 """The report, the device, the column, the number printed and the right one, in kB/s."""
@@ -222,7 +221,7 @@ def _products(row: DeviceRow) -> Iterator[tuple[str, float, float]]:
             continue
         for name, kib in ((f"{letter}kB/s", 1), (f"{letter}MB/s", 1024)):
             said = columns.get(name)
-            if said and _HALF_DIGIT / rate + _HALF_DIGIT / size + _HALF_DIGIT / said <= _KNOWN:
+            if said and row.half_digit * (1 / rate + 1 / size + 1 / said) <= _KNOWN:
                 yield name, said * kib, rate * size
     both = [columns.get(name) for name in ("rkB/s", "wkB/s", "r/s", "w/s", "avgrq-sz")]
     if all(value is not None for value in both):
@@ -332,8 +331,8 @@ def _queue(row: DeviceRow) -> tuple[float, float] | None:
         return None
     known = [(columns.get(rate, 0.0), columns[wait]) for rate, wait in _KINDS if wait in columns]
     should = sum(rate * wait for rate, wait in known) / 1000
-    # Waits have two digits behind the point: of very short ones the product is not known.
-    doubt = sum(rate for rate, _ in known) * _HALF_DIGIT / 1000
+    # Of very short waits the digits behind the point do not tell the product.
+    doubt = sum(rate for rate, _ in known) * row.half_digit / 1000
     if max(said, should) < _LEAST_QUEUE or doubt > _LITTLE / 2 * max(said, should):
         return None
     if said > should and "f_await" not in columns:

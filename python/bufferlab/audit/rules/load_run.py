@@ -38,10 +38,18 @@ def _off(name: str, said: float | None, should: float | None, tolerance: float, 
         yield name, said, should
 
 
+def _off_rate(run: LoadRun, name: str, count: float, tolerance: float) -> Iterator[_Sum]:
+    """Yield the rate of a run when so many transactions in its time do not make it, with or without connecting."""
+    assert run.seconds
+    if run.per_s is not None and run.connecting_s < run.seconds:
+        least, most = count / run.seconds, count / (run.seconds - run.connecting_s)
+        # fio cuts its rates off after the whole number.
+        yield from _off(name, run.per_s, min(max(run.per_s, least), most), tolerance, 1.0)
+
+
 def _of_counts(run: LoadRun) -> Iterator[_Sum]:
-    counted = run.transactions / run.seconds if run.transactions is not None and run.seconds else None
-    # fio cuts its rates off after the whole number.
-    yield from _off("per second, by count and time", run.per_s, counted, _CLOCKS, 1.0)
+    if run.transactions is not None and run.seconds:
+        yield from _off_rate(run, "per second, by count and time", run.transactions, _CLOCKS)
     if {"read", "write", "other", "total"} <= run.queries.keys():
         parts = sum(run.queries[kind] for kind in ("read", "write", "other"))
         yield from _off("queries in all, by their kinds", run.queries["total"], parts, 0.0, 0.5)
@@ -82,9 +90,9 @@ def _of_lines(run: LoadRun) -> Iterator[_Sum]:
     steps = [b - a for a, b in pairwise(ends)]
     if min(steps) <= 0 or max(steps) > 1.5 * min(steps):
         return
-    counted = sum(step * line.per_s for step, line in zip(steps, lines, strict=True)) / seconds
-    if counted > per_s or abs(ends[-1] - seconds) <= _CLOCKS * seconds:
-        yield from _off("per second, by the interval lines", per_s, counted, 2 * _CLOCKS, 1.0)
+    counted = sum(step * line.per_s for step, line in zip(steps, lines, strict=True))
+    if counted > per_s * seconds or abs(ends[-1] - seconds) <= _CLOCKS * seconds:
+        yield from _off_rate(run, "per second, by the interval lines", counted, 2 * _CLOCKS)
 
 
 def _of_minutes(run: LoadRun) -> Iterator[_Sum]:

@@ -59,7 +59,8 @@ class _Group:
 def other_pools(analysis: Analysis) -> Section | None:
     """Return the chapter; None for a sweep without a page trace that could be replayed."""
     found = analysis.sweep.other_pools()
-    groups = list(_groups(analysis, found.of)) if found else []
+    # Runs were traced in the order of their block, which is drawn.
+    groups = sorted(_groups(analysis, found.of), key=lambda group: group.points[0].index) if found else []
     if not groups:
         return None
     return Section(_ID, _TITLE, " ".join(_lead(groups)), (_figure(analysis, groups), _table(analysis, groups)))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure as Canvas
 
 #: Stand-ins that `for_page` turns into the page's own colours, so that a figure follows dark mode.
@@ -18,6 +20,8 @@ FONT_SIZE, SMALL_SIZE = 10.5, 10.0
 WIDTH_IN = 5.2
 #: The characters of a legend's line.
 _LEGEND_CHARACTERS = 66
+#: The most digits behind the point at an axis.
+_MOST_DIGITS = 6
 
 
 def canvas(height_in: float) -> Canvas:
@@ -61,6 +65,24 @@ def colour_of(place: int) -> str:
     return SERIES_COLOURS[place % len(SERIES_COLOURS)]
 
 
-def tick(value: float) -> str:
-    """Return a number as an axis shows it."""
-    return f"{value:,.0f}" if abs(value) >= 10 or value == 0 else f"{value:g}"
+def tick(value: float, step: float = 1.0) -> str:
+    """Return a number as an axis shows it, with the digits that tell it from one that is a step away.
+
+    >>> tick(96.5), tick(96.5, step=0.25), tick(1200.0, step=200.0), tick(0.0, step=0.25)
+    ('96', '96.50', '1,200', '0')
+    """
+    if value == 0 or abs(value) < 10:
+        return f"{value:g}"
+    scaled = (step * 10**digits for digits in range(_MOST_DIGITS))
+    digits = next((digits for digits, whole in enumerate(scaled) if abs(whole - round(whole)) < 1e-6), _MOST_DIGITS)
+    return f"{value:,.{digits}f}"
+
+
+def show_numbers(axis: Axis) -> None:
+    """Let a linear axis show its numbers so that no two are alike."""
+
+    def said(value: float, _: int) -> str:
+        ticks = sorted(axis.get_majorticklocs())
+        return tick(value, min((round(b - a, _MOST_DIGITS) for a, b in pairwise(ticks)), default=1.0))
+
+    axis.set_major_formatter(said)

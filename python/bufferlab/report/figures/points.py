@@ -24,6 +24,7 @@ from bufferlab.report.figures.canvas import (
     legend,
     legend_in,
     series_id,
+    show_numbers,
     tick,
     wrapped,
 )
@@ -60,6 +61,8 @@ _X_CHARACTERS = 55
 _Y_CHARACTERS = 32
 #: The most numbers at a logarithmic vertical axis of a whole figure, and of a panel.
 _TICKS, _PANEL_TICKS = 12, 7
+#: More points than this are not named one by one where not all names have room.
+_MOST_NAMED = 8
 
 
 def draw_points(plot: PointsPlot) -> Canvas:
@@ -265,27 +268,43 @@ def _x_ticks(axes: Axes, plot: PointsPlot, width: float, columns: int) -> str:
     dots = {dot.x: dot.tick for series in plot.series for dot in series.dots}
     low, high = min(dots), max(dots)
     places = [math.log2(x) if plot.x_is_log else x for x in sorted(dots)]
-    longest = max(len(line) for label in dots.values() for line in label.split("\n"))
-    nearest = min((b - a for a, b in pairwise(places)), default=1.0)
-    whole = (places[-1] - places[0]) or 1.0
+    nearest = min((b - a for a, b in pairwise(places)), default=math.inf)
     is_crowded = plot.names_at_ends or any(curve.end for curve in plot.curves)
-    crowd = columns * (_NAMES_CROWD if is_crowded else 1)
-    needs = [crowd * max(0.085, share * longest) for share in (0.017, 0.026)]
-    labels, unit = list(dots.values()), ""
+    room = columns * (_NAMES_CROWD if is_crowded else 1) * (places[-1] - places[0])
+    labels, unit = [dots[x] for x in sorted(dots)], ""
     if plot.x_is_words:
-        axes.set_xticks(list(dots), labels=_broken(labels, columns))
-    elif len(dots) > 1 and nearest < needs[0] * whole:
+        axes.set_xticks(list(dots) if any(labels) else [], labels=_broken(labels, columns) if any(labels) else [])
+    elif len(dots) > _MOST_NAMED and nearest < _width(labels) * room:
         _round_ticks(axes, plot)
     else:
-        if len(dots) > 1 and nearest < needs[1] * whole:
+        if nearest < _width(labels) * room:
             labels, unit = _without_unit(labels)
-        axes.set_xticks(list(dots), labels=labels)
+        shown = _with_room(places, _width(labels) * room)
+        axes.set_xticks([sorted(dots)[place] for place in shown], labels=[labels[place] for place in shown])
     axes.minorticks_off()
     if plot.x_is_log:
         axes.set_xlim(low / 2 ** (0.5 * width), high * 2 ** (0.5 * width))
     else:
         axes.set_xlim(low - 0.5 * width, high + 0.5 * width)
     return unit
+
+
+def _width(labels: Sequence[str]) -> float:
+    """Return the share of an axis that each of its words needs."""
+    return max(0.085, 0.026 * max(len(line) for label in labels for line in label.split("\n")))
+
+
+def _with_room(places: Sequence[float], least: float) -> list[int]:
+    """Return which of the places, in their order, are named: both ends, and those `least` from all others named.
+
+    >>> _with_room([0.0, 0.5, 1.0, 1.9, 2.0], 0.9)
+    [0, 2, 4]
+    """
+    shown = [0]
+    for place in range(1, len(places) - 1):
+        if places[place] - places[shown[-1]] >= least and places[-1] - places[place] >= least:
+            shown.append(place)
+    return shown if len(places) == 1 else [*shown, len(places) - 1]
 
 
 def _broken(labels: list[str], columns: int) -> list[str]:
@@ -324,8 +343,11 @@ def _round_ticks(axes: Axes, plot: PointsPlot) -> None:
 def _y_ticks(axes: Axes, plot: PointsPlot, most: int = _TICKS) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator
 
-    said = format_bytes if plot.y_in_bytes else tick
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: said(value)))
+    if plot.y_in_bytes or plot.y_is_log:
+        said = format_bytes if plot.y_in_bytes else tick
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: said(value)))
+    else:
+        show_numbers(axes.yaxis)
     dots = [dot for series in plot.series for dot in series.dots]
     values = [value for dot in dots for value in (dot.mean, *dot.runs)]
     power = 2 if plot.y_is_log else 1

@@ -38,6 +38,7 @@ from bufferlab.report.figures.canvas import (
     colour_of,
     legend,
     series_id,
+    show_numbers,
     tick,
     wrapped,
 )
@@ -197,7 +198,7 @@ def draw_scatter(plot: ScatterPlot) -> Canvas:
         axes.plot(cloud.xs, cloud.ys, marker, markersize=3, color=colour_of(place), alpha=0.7, label=cloud.label)
     axes.set_xlabel(plot.x_label)
     axes.set_ylabel(plot.y_label)
-    axes.yaxis.set_major_formatter(lambda value, _: tick(value))
+    show_numbers(axes.yaxis)
     if len(plot.clouds) > 1:
         legend(figure, *axes.get_legend_handles_labels())
     return figure
@@ -266,7 +267,7 @@ def draw_times(plot: TimePlot) -> Canvas:
         starts = [trace.window_start_s for trace in traces if trace.window_start_s is not None]
         if starts:
             axes.axvspan(0, min(starts), color=FAINT, alpha=0.6, linewidth=0)
-        axes.yaxis.set_major_formatter(lambda value, _: tick(value))
+        show_numbers(axes.yaxis)
         axes.set_title(plot.panels[place], fontsize=SMALL_SIZE)
         if place + columns >= len(plot.panels):
             axes.set_xlabel("Time (s)")

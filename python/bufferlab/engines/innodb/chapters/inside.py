@@ -58,10 +58,10 @@ def rounding(analysis: Analysis) -> list[str]:
     told = list(dict.fromkeys(rounded))
     swept = {name for point in analysis.points for name in point.swept}
     for knob in INNODB_KNOBS:
-        found = (point.value(knob.name) for point in analysis.points if point.ok)
-        values = {str(value) for value in found if value is not None}
+        found = [point.settings[knob.name] for point in analysis.points if point.ok and knob.name in point.settings]
+        values = {words.setting_value(setting): setting.value for setting in found if setting.value is not None}
         if knob.confounds and len(values) > 1 and knob.name not in swept:
-            values_told = words.listing(sorted(values))
+            values_told = words.listing(sorted(values, key=lambda told: str(values[told]).rjust(20)))
             told.append(f"Confounded: {knob.spelling} is {values_told} at different points ({knob.confounds}).")
     return told
 

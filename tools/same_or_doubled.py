@@ -1,0 +1,179 @@
+"""Counts the claims that pairs of quick sweeps make where nothing differs, and where the pool was doubled.
+
+Each side of a pair is `run buffer-size --engine sqlite --quick --no-page-trace --sweep pool_size=20%` (40 % where it is
+doubled), a sweep of one run with a seed that no other side has. `compare` judges the pair by the shipped scatter of
+counts. See tools/same-or-doubled and docs/statistics.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+from bufferlab.execute.probes.planned_traces import TraceWish
+from bufferlab.execute.sweep import SweepOptions, run_sweep
+from bufferlab.report.compare_metrics import SidesCompared, compare_sides
+from bufferlab.report.compare_sides import of_two_folders
+from bufferlab.results.store import SweepFolder
+from bufferlab.spec import Overrides, load
+from bufferlab.units import format_duration
+
+TABLE = Path(__file__).with_name("same-or-doubled.csv")
+Kind = Literal["same", "doubled"]
+#: The pool of a pair's second side; the first has 20 %.
+POOLS: dict[Kind, str] = {"same": "20%", "doubled": "40%"}
+#: Far from the seeds of repeated runs that tools/known-scatter.csv was made from.
+FIRST_SEEDS: dict[Kind, int] = {"same": 710_000, "doubled": 720_000}
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A pair of sweeps, as `compare` judged it."""
+
+    kind: Kind
+    pair: int
+    reads_a: float
+    """Reads per New-Order."""
+    reads_b: float
+    judged: int
+    """Metrics of which something may be claimed from one run a side."""
+    claimed: str
+    """The metrics that are called different, joined by blanks."""
+    failed_checks: str
+    """The checks that failed on a side, joined by blanks."""
+    seconds: float
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure the pairs that the table lacks, add each to it as it ends, and print what the table says."""
+    parser = argparse.ArgumentParser(prog="tools/same-or-doubled", description=__doc__)
+    parser.add_argument("--pairs", type=int, default=200, metavar="N", help="pairs of one setting (200)")
+    parser.add_argument("--doubled", type=int, default=20, metavar="N", help="pairs with a doubled pool (20)")
+    given = parser.parse_args(arguments)
+    rows, began = table(), time.monotonic()
+    wanted = list(lacking(rows, {"same": given.pairs, "doubled": given.doubled}))
+    for done, (kind, number) in enumerate(wanted, start=1):
+        rows.append(measured(kind, number))
+        add(rows[-1])
+        left = (time.monotonic() - began) / done * (len(wanted) - done)
+        what = rows[-1].claimed or "nothing"
+        print(f"{kind} {number}: {what} claimed; about {format_duration(left)} left", file=sys.stderr, flush=True)
+    print("\n".join(said(rows)))
+
+
+def lacking(rows: Sequence[Pair], asked: dict[Kind, int]) -> Iterator[tuple[Kind, int]]:
+    """Yield the pairs that are asked for and not in the table, both kinds evenly spread."""
+    there = {(row.kind, row.pair) for row in rows}
+    spread = sorted((number / count, kind, number) for kind, count in asked.items() for number in range(count))
+    yield from ((kind, number) for _, kind, number in spread if (kind, number) not in there)
+
+
+def measured(kind: Kind, number: int) -> Pair:
+    """Measure and judge one pair; its folders are removed."""
+    began, seed = time.monotonic(), FIRST_SEEDS[kind] + 2 * number
+    with tempfile.TemporaryDirectory(prefix="same-or-doubled-") as folder:
+        first, second = Path(folder, "a"), Path(folder, "b")
+        a, b = _side(first, POOLS["same"], seed), _side(second, POOLS[kind], seed + 1)
+        compared = compare_sides(of_two_folders(a, b))
+        return judged(kind, number, compared, time.monotonic() - began)
+
+
+def _side(out: Path, pool: str, seed: int) -> SweepFolder:
+    sweep = (("pool_size", (pool,)),)
+    experiment = load("buffer-size", Overrides(profile="quick", engine="sqlite", sweep=sweep, seed=seed))
+    outcome = run_sweep(experiment, out, options=SweepOptions(page_trace=TraceWish(unwanted=True)))
+    if outcome.signal_number is not None:
+        sys.exit(128 + outcome.signal_number)
+    return outcome.folder
+
+
+def judged(kind: Kind, number: int, compared: SidesCompared, seconds: float) -> Pair:
+    """Return the row of a comparison."""
+    reads = compared.of(compared.headline)[0].found
+    assert reads is not None
+    failed = {
+        check.name for side in (compared.sides.a, compared.sides.b) for check in side.checks if check.status == "failed"
+    }
+    return Pair(
+        kind,
+        number,
+        round(reads.value_a, 4),
+        round(reads.value_b, 4),
+        sum(figure.outcome != "not_claimed" for figure in compared.figures),
+        " ".join(figure.metric for figure in compared.figures if figure.outcome == "different"),
+        " ".join(sorted(failed)),
+        round(seconds, 1),
+    )
+
+
+def table() -> list[Pair]:
+    """Return the rows of the table."""
+    if not TABLE.exists():
+        return []
+    with TABLE.open(newline="", encoding="utf-8") as file:
+        return [
+            Pair(
+                **{
+                    **row,
+                    **{name: int(row[name]) for name in ("pair", "judged")},
+                    **{name: float(row[name]) for name in ("reads_a", "reads_b", "seconds")},
+                }
+            )
+            for row in csv.DictReader(file)
+        ]
+
+
+def add(row: Pair) -> None:
+    """Add a row to the table, with its head where there is no table yet."""
+    new = not TABLE.exists()
+    with TABLE.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if new:
+            writer.writerow([field.name for field in fields(Pair)])
+        writer.writerow(astuple(row))
+
+
+def said(rows: Sequence[Pair]) -> Iterator[str]:
+    """Yield the lines that tell what the table says."""
+    same, doubled = ([row for row in rows if row.kind == kind] for kind in POOLS)
+    if same:
+        wrong = sum(bool(row.claimed) for row in same)
+        low, high = interval(wrong, len(same))
+        yield (
+            f"one setting: {wrong} of {len(same)} pairs claim something, {wrong / len(same):.1%} "
+            f"({LEVEL:.0%} interval {low:.2%} to {high:.2%}); of the {sum(row.judged for row in same)} metrics judged "
+            f"{sum(len(row.claimed.split()) for row in same)}"
+        )
+    if doubled:
+        found = sum("reads_per_new_order" in row.claimed.split() and row.reads_b < row.reads_a for row in doubled)
+        low, high = interval(found, len(doubled))
+        yield (
+            f"twice the pool: fewer reads are claimed in {found} of {len(doubled)} pairs, {found / len(doubled):.1%} "
+            f"({LEVEL:.0%} interval {low:.1%} to {high:.1%})"
+        )
+    failed = [row for row in rows if row.failed_checks]
+    yield f"checks failed in {len(failed)} of {len(rows)} pairs"
+    for name in sorted({name for row in failed for name in row.failed_checks.split()}):
+        yield f"  {name}: {sum(name in row.failed_checks.split() for row in failed)}"
+
+
+def interval(found: int, of: int) -> tuple[float, float]:
+    """Return the exact interval of a binomial share (Clopper and Pearson, Biometrika 26, 1934)."""
+    from scipy.special import betaincinv
+
+    tail = (1 - LEVEL) / 2
+    low = float(betaincinv(found, of - found + 1, tail)) if found else 0.0
+    high = float(betaincinv(found + 1, of - found, 1 - tail)) if found < of else 1.0
+    return low, high
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
