@@ -37,6 +37,7 @@ from bufferlab.errors import (
 
 COMMANDS: dict[str, str] = {
     "run": "Measure: run an experiment on an engine and answer its question.",
+    "script-from-slow-log": "Make a script for `run` from a slow query log of MySQL or MariaDB.",
     "observe": "Look at a server that runs: what its pool misses, and whether that slows it. Changes nothing.",
     "list": "List experiments, engines, workloads, load settings and metrics; past runs with their answers.",
     "engines": "List the database servers that can be used here, and fetch others.",
@@ -49,7 +50,7 @@ COMMANDS: dict[str, str] = {
     "accuracy": "Tell how right a predicted sweep was about a measured one.",
     "audit": "Find wrong units, columns and numbers in other people's logs, status dumps and tables.",
 }
-"""The commands, each with a file of the same name. Their first line of help stands here, so that help imports none."""
+"""The commands, each with a file of the same name (`-` is `_` there). Their first line of help stands here, so that help imports none."""
 
 
 #: The errors of a disk, which are not bugs of bufferlab wherever they are raised.
@@ -66,7 +67,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return _typed(cast(click.Command, importlib.import_module(f"bufferlab.cli.{cmd_name}").command))
+        module = cmd_name.replace("-", "_")
+        return _typed(cast(click.Command, importlib.import_module(f"bufferlab.cli.{module}").command))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
