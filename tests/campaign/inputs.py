@@ -179,6 +179,30 @@ class Script(_Text):
         return ["run", str(path), "--dry-run", *data]
 
 
+class SlowLog(_Text):
+    """Slow query logs of real servers: `script-from-slow-log FILE`."""
+
+    suffix = "log"
+    sources = sorted((ROOT / "tests/fixtures/slow-log").glob("*.log"))
+    secret = "alice@example.org"
+
+    def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
+        super().__init__(folder, corpus)
+        self.texts = [path.read_bytes().decode("utf-8", "surrogateescape") for path in self.sources]
+
+    def content(self, rng: random.Random) -> bytes:
+        text = mutate.mangle_text(rng.choice(self.texts), rng, self.texts)
+        data = text.encode("utf-8", "surrogateescape")
+        return mutate.mangle_bytes(data, rng, [data]) if rng.random() < 0.5 else data
+
+    def arguments(self, path: Path, rng: random.Random) -> list[str]:
+        more = rng.choice(([], [], ["--by", "statement"], ["--schema", "shop"], ["--ansi-quotes"], ["--json"]))
+        return ["script-from-slow-log", str(path), "-o", str(self.folder / "made.sql"), *more]
+
+    def clear(self) -> None:
+        (self.folder / "made.sql").unlink(missing_ok=True)
+
+
 class _Audit(_Text):
     """Text of other programs: `audit FILE`."""
 
@@ -582,6 +606,7 @@ FAMILIES: dict[str, type[Family]] = {
     "flags": Flags,
     "shared": Shared,
     "scripts": Script,
+    "slow-log": SlowLog,
     "tpcc-mysql": TpccLog,
     "innodb-status": Status,
     "iostat": Iostat,

@@ -50,7 +50,8 @@ COMMANDS: dict[str, str] = {
     "accuracy": "Tell how right a predicted sweep was about a measured one.",
     "audit": "Find wrong units, columns and numbers in other people's logs, status dumps and tables.",
 }
-"""The commands, each with a file of the same name (`-` is `_` there). Their first line of help stands here, so that help imports none."""
+"""The commands, each with a file of the same name, in which `-` is `_`. Their first line of help stands here, so that
+help imports none."""
 
 
 #: The errors of a disk, which are not bugs of bufferlab wherever they are raised.

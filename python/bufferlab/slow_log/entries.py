@@ -32,6 +32,7 @@ _FIELDS = {
     "schema": re.compile(rb"\bSchema: (.*?)(?=  ?[A-Z][A-Za-z_]+: |\r?\n|\Z)"),
     "seconds": re.compile(rb"\bQuery_time: ([0-9]{1,9}(?:\.[0-9]{1,9})?)"),
     "error": re.compile(rb"\b(?:Last_errno|Errno): ([0-9]{1,9})\b"),
+    "routine": re.compile(rb"(?m)^# Stored_routine: \S"),
     "limit": re.compile(rb"\bLog_slow_rate_limit: ([0-9]{1,9})\b"),
 }
 
@@ -48,6 +49,8 @@ class Entry:
     failed: bool = False
     sampled: bool = False
     """Whether the server logs one of several statements (log_slow_rate_limit)."""
+    inside: bool = False
+    """Whether a stored routine ran the statement, with names of its own in place of values."""
     command: str = ""
     sql: str = ""
     """The statement without its `;`. Bytes that are not UTF-8 are lone surrogates."""
@@ -115,7 +118,7 @@ class _Reader:
         header, body = b"".join(self.header), b"".join(self.body)
         size, ended, had_body = self.size, self._ended(), bool(self.body)
         self.header, self.body, self.size, self.tail = [], [], 0, b""
-        fields = {name: match[1] for name, pattern in _FIELDS.items() if (match := pattern.search(header))}
+        fields = {name: match[match.lastindex or 0] for name, pattern in _FIELDS.items() if (match := pattern.search(header))}
         if "seconds" not in fields:
             return
         if size > MOST_STATEMENT_BYTES:
@@ -142,6 +145,7 @@ class _Reader:
             seconds=float(fields["seconds"]),
             failed=int(fields.get("error", b"0")) != 0,
             sampled=int(fields.get("limit", b"1")) > 1,
+            inside="routine" in fields,
             command=command[1].decode() if command else "",
             sql="" if command else text[at:].rstrip().removesuffix(";"),
         )

@@ -123,6 +123,7 @@ def _notes(found: Transactions, script: Script) -> list[str]:
 def as_json(made: Made, path: Path) -> dict[str, Any]:
     """Return the JSON document of `script-from-slow-log`."""
     return {
+        "status": "ok",
         "script": str(path),
         "schema": made.schema,
         "statements": made.entries,

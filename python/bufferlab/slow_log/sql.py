@@ -370,12 +370,13 @@ def _form(digest_: str, tokens: Sequence[_Token]) -> Statement:
 def _in_rows(tokens: Sequence[_Token]) -> set[int]:
     """Return the places of values in the rows of VALUES and in lists of IN."""
     places: set[int] = set()
+    closings = _closings(tokens)
     at = 0
     while at < len(tokens):
         at += 1
         if not tokens[at - 1].is_("VALUES", "VALUE", "IN"):
             continue
-        while end := _row_end(tokens, at):
+        while end := closings.get(at):
             places.update(_elements(tokens, at, end))
             at = end + 1
             if not (at + 1 < len(tokens) and tokens[at].is_(",") and tokens[at + 1].is_("(")):
@@ -384,16 +385,16 @@ def _in_rows(tokens: Sequence[_Token]) -> set[int]:
     return places
 
 
-def _row_end(tokens: Sequence[_Token], at: int) -> int:
-    """Return the place of the `)` that closes the `(` at `at`; 0 if there is none."""
-    if at >= len(tokens) or not tokens[at].is_("("):
-        return 0
-    depth = 0
-    for place in range(at, len(tokens)):
-        depth += tokens[place].is_("(") - tokens[place].is_(")")
-        if not depth:
-            return place
-    return 0
+def _closings(tokens: Sequence[_Token]) -> dict[int, int]:
+    """Return the place of the `)` that closes each `(`, by the place of the `(`."""
+    opened: list[int] = []
+    closings: dict[int, int] = {}
+    for at, token in enumerate(tokens):
+        if token.is_("("):
+            opened.append(at)
+        elif token.is_(")") and opened:
+            closings[opened.pop()] = at
+    return closings
 
 
 def _elements(tokens: Sequence[_Token], start: int, end: int) -> list[int]:
@@ -451,6 +452,7 @@ def _digest(tokens: Sequence[_Token]) -> str:
 def _folded(tokens: list[_Token]) -> list[_Token]:
     """Return a digest's tokens with `(...)` for each list of values, and one row in place of equal ones."""
     made: list[_Token] = []
+    closings = _closings(tokens)
     at = 0
     while at < len(tokens):
         made.append(tokens[at])
@@ -461,7 +463,7 @@ def _folded(tokens: list[_Token]) -> list[_Token]:
         if is_in and not _list_end(tokens, at):
             continue
         last: list[str] = []
-        while end := _row_end(tokens, at):
+        while end := closings.get(at):
             row = _row(tokens, at, end)
             if (texts := [token.text for token in row]) != last:
                 made += [*([_Token("operator", ",")] if last else []), *row]

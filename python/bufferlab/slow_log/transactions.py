@@ -132,7 +132,7 @@ class Transactions:
                 self._add(entry.schema, [statement], "", entry.seconds)
             return
         session.seconds += entry.seconds
-        session.whole &= statement is not None or word not in _WORK or entry.failed
+        session.whole &= statement is not None or word not in _WORK or entry.failed or entry.inside
         if statement:
             session.whole &= entry.schema == session.schema
             session.opened.append(statement)
@@ -227,6 +227,8 @@ class Transactions:
     def _read(self, entry: Entry, word: str) -> Statement | None:
         if entry.failed:
             self.left_out["that failed"] += 1
+        elif entry.inside:
+            self.left_out["of a stored routine"] += 1
         elif word in ("SAVEPOINT", "RELEASE", "ROLLBACK"):
             self.left_out["SAVEPOINT"] += 1
         elif word not in _WORK:
