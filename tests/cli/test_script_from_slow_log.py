@@ -1,4 +1,4 @@
-"""`bufferlab script-from-slow-log` as it is called: the file's mode, exit codes, the object, and no value on the screen."""
+"""`bufferlab script-from-slow-log` as it is called: the file's mode, exit codes, the object, and no value told."""
 
 from __future__ import annotations
 

@@ -57,7 +57,10 @@ def play(one: Client, two: Client, rounds: int = 6) -> None:
             "COMMIT",
         )
         two.run(f"UPDATE product SET name = 'O\\'Brien {i}' WHERE id = {i}", "COMMIT" if i % 3 else "ROLLBACK")
-        one.run(f"SELECT COUNT(*) 'Zürich', SUM(price) FROM product WHERE id BETWEEN {i} AND {i + 9} GROUP BY sold ORDER BY 1")
+        one.run(
+            f"SELECT COUNT(*) 'Zürich', SUM(price) FROM product WHERE id BETWEEN {i} AND {i + 9} "
+            "GROUP BY sold ORDER BY 1"
+        )
     one.run(
         "INSERT INTO product VALUES (1, 1.0, 0, 'there already')",
         "SELECT * FROM nowhere WHERE card = 4111111111111111",
@@ -75,7 +78,11 @@ def play(one: Client, two: Client, rounds: int = 6) -> None:
 
 def settings(name: str, log: Path) -> list[str]:
     """Return the statements that make a server of this name log every statement."""
-    made = [f"SET GLOBAL slow_query_log_file = '{log}'", "SET GLOBAL log_output = 'FILE'", "SET GLOBAL long_query_time = 0"]
+    made = [
+        f"SET GLOBAL slow_query_log_file = '{log}'",
+        "SET GLOBAL log_output = 'FILE'",
+        "SET GLOBAL long_query_time = 0",
+    ]
     if name in ("mysql-8.0", "mysql-9"):
         made.append("SET GLOBAL log_slow_extra = 1")
     if name.startswith("mariadb"):
@@ -84,7 +91,7 @@ def settings(name: str, log: Path) -> list[str]:
 
 
 def record(name: str, place: innodb.Place, log: Path, *, rounds: int = 6, count: int = 200) -> bytes:
-    """Run the shop on a private server; return the slow query log that it wrote. `log` is in a folder of the server's."""
+    """Run the shop on a private server; return the log that it wrote. `log` is in a folder of the server's."""
     import pymysql
 
     def connect(**options: Any) -> Any:

@@ -139,7 +139,8 @@ def test_perconas_fields_are_read() -> None:
 
 def mariadb(session: int, *statements: str, schema: str = "shop", seconds: float = 0.001) -> bytes:
     return b"".join(
-        b"# User@Host: me[me] @ localhost []\n# Thread_id: %d  Schema: %s  QC_hit: No\n# Query_time: %f  Lock_time: 0.0\n"
+        b"# User@Host: me[me] @ localhost []\n# Thread_id: %d  Schema: %s  QC_hit: No\n"
+        b"# Query_time: %f  Lock_time: 0.0\n"
         b"SET timestamp=1709287200;\n%s;\n" % (session, schema.encode(), seconds, sql.encode())
         for sql in statements
     )
@@ -240,7 +241,9 @@ def test_statements_of_many_lines_and_of_hashes_are_whole() -> None:
 
 
 def test_a_line_forged_as_an_entrys_first_leaves_no_half_statement() -> None:
-    forged = "INSERT INTO t VALUES ('x;\n# User@Host: a[a] @ b []\n# Query_time: 1 \nSET timestamp=1;\nDROP TABLE t;\n')"
+    forged = (
+        "INSERT INTO t VALUES ('x;\n# User@Host: a[a] @ b []\n# Query_time: 1 \nSET timestamp=1;\nDROP TABLE t;\n')"
+    )
     made, left_out = grouped(mariadb(1, forged, "SELECT 1"))
     assert made == [(1, "", "SELECT ?")]
     assert left_out["with a quote without an end"] + left_out.get("entries without an end", 0) >= 1
@@ -322,6 +325,7 @@ def test_a_gigantic_line_and_a_gigantic_log_take_little_memory(tmp_path: Path) -
         file.write(mariadb(1, "INSERT INTO t VALUES ('X')").replace(b"X", b"x" * (40 << 20)))
         file.write(b"\0" * (20 << 20) + b"\n" + mariadb(1, "SELECT 2"))
     code = f"""
+import resource
 from collections import Counter
 from pathlib import Path
 from bufferlab.slow_log import make_script
@@ -335,7 +339,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert int(done.stdout) < 40_000, "kibibytes"
 
 
-@pytest.mark.parametrize("content", [b"", b"\0\xff" * 5000, b"# Time: 1\n# Query_time: 0.1\n", b"x, Version: 5 started with:\n"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\0\xff" * 5000, b"# Time: 1\n# Query_time: 0.1\n", b"x, Version: 5 started with:\n"]
+)
 def test_nothing_read_is_an_error_of_the_file(content: bytes, tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match="no entry of a slow query log was found"):
         made_of(tmp_path, content)

@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bufferlab.slow_log.sql import UnreadableError, Value, digest, read_statement, written
-from bufferlab.slow_log.words import KEYWORDS
+from bufferlab.slow_log.words import KEYWORDS, words
 
-_PIECES = st.sampled_from(
-    [*sorted(KEYWORDS), *"t `t` `in` `a b` `_x` _utf8 x count a.b @@a @ ? ... ( ) , . ; = - + * / < : ->".split()]
-    + ["'a'", "'it''s'", "'a\\'b'", '"q"', "N'n'", "5", "-5", "1.5e3", ".5", "0x1F", "x'0a'", "b'01'", "NULL"]
-    + ["-- c\n", "# c\n", "/* c */", "/*!50000", "/*+ h(1) */", "*/", "IN (1, NULL)", "VALUES (1), (2)", "\n", " "]
-)
+_WORDS = "t `t` `in` _x `_x` _utf8 x count a.b @@a @ ? ... ( ) , . ; = - + * / < : -> 5 -5 1.5e3 .5 0x1F NULL"
+_TEXTS = ("`a b`", "'a'", "'it''s'", "'a\\'b'", '"q"', "N'n'", "x'0a'", "b'01'", "IN (1, NULL)", "VALUES (1), (2)")
+_COMMENTS = ("-- c\n", "# c\n", "/* c */", "/*!50000", "/*+ h(1) */", "*/", "\n", " ")
+_PIECES = st.sampled_from([*sorted(KEYWORDS), *sorted(words(_WORDS)), *_TEXTS, *_COMMENTS])
 
 
 def _digest(sql: str) -> str | None:
@@ -35,13 +34,16 @@ def test_a_digest_is_its_own_digest(sql: str) -> None:
 
 _SECRET = "zq81zq"
 _LITERALS = st.sampled_from(
-    [f"'{_SECRET}'", f'"{_SECRET}"', f"'it''s {_SECRET}'", f"'\\'{_SECRET}\\\\'", f"N'{_SECRET}'", f"_latin1'{_SECRET}'"]
-    + [f"'a' '{_SECRET}'", f"'{_SECRET}\n# {_SECRET}'", f"'{_SECRET}' COLLATE utf8_bin"]
-    + ["8181818181", "-8181818181", "8181818181.81", "8181e8", "0x8181818181", "x'8181818181'", "- 8181818181"]
-)
+    [
+        f"'{_SECRET}'", f'"{_SECRET}"', f"'it''s {_SECRET}'", f"'\\'{_SECRET}\\\\'", f"N'{_SECRET}'",
+        f"_latin1'{_SECRET}'", f"'a' '{_SECRET}'", f"'{_SECRET}\n# {_SECRET}'", f"'{_SECRET}' COLLATE utf8_bin",
+        "8181818181", "-8181818181", "8181818181.81", "8181e8", "0x8181818181", "x'8181818181'", "- 8181818181",
+    ]
+)  # fmt: skip
 _FRAMES = st.sampled_from(
     [
-        "SELECT {} FROM t", "SELECT a AS {} FROM t", "SELECT count(*) {} FROM t WHERE b = {} AND c < {}", "SELECT {} {}",
+        "SELECT {} FROM t", "SELECT a AS {} FROM t", "SELECT count(*) {} FROM t WHERE b = {} AND c < {}",
+        "SELECT {} {}",
         "SELECT a FROM t WHERE b IN ({}, {}, NULL) ORDER BY {} LIMIT {}", "INSERT INTO t VALUES ({}, NULL), ({}, {})",
         "INSERT INTO t SET a = {}", "UPDATE t SET a = {} WHERE b LIKE {} ESCAPE {}", "SELECT DATE {}, j->{} FROM t",
         "SELECT GROUP_CONCAT(a SEPARATOR {}) FROM t", "SELECT CAST(a AS DECIMAL(8181, {})), NOW({}) -- {}", "{}",
@@ -58,7 +60,9 @@ def test_no_literal_and_no_comment_is_in_a_digest(frame: str, literals: list[str
     assert not re.search("81", made)
 
 
-_VALUES = st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False, width=32) | st.binary(max_size=20)
+_VALUES = (
+    st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False, width=32) | st.binary(max_size=20)
+)
 
 
 @given(st.lists(_VALUES, min_size=1, max_size=5))

@@ -21,12 +21,21 @@ _MOST_ROWS = 20
 
 @click.command("script-from-slow-log")
 @click.argument("files", type=click.Path(path_type=Path), metavar="FILE...", nargs=-1, required=True)
-@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="OUT.sql",
-              help="The script to write, which must not exist yet.  [default: FILE's name with .sql, here]")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="OUT.sql",
+    help="The script to write, which must not exist yet.  [default: FILE's name with .sql, here]",
+)
 @click.option("--schema", metavar="NAME", help="Take this schema's statements.  [default: the one with most]")
-@click.option("--by", type=click.Choice(("transaction", "statement")), default="transaction",
-              help="What a section of the script is: a transaction as its session ran it, or each statement alone, "
-              "where transactions are of too many kinds.  [default: transaction]")
+@click.option(
+    "--by",
+    type=click.Choice(("transaction", "statement")),
+    default="transaction",
+    help="What a section of the script is: a transaction as its session ran it, or each statement alone, "
+    "where transactions are of too many kinds.  [default: transaction]",
+)
 @click.option("--ansi-quotes", is_flag=True, help='Read "x" as a name, for servers with sql_mode = ANSI_QUOTES.')
 @common
 def command(
@@ -72,7 +81,9 @@ def _path(file: Path, out: Path | None) -> Path:
     """Return the path of the script. Raises SpecError where `run` could not take it, or where a file is."""
     path = out or Path(file.name).with_suffix(_SUFFIX)
     if path.suffix != _SUFFIX:
-        raise SpecError(f"{path} does not end in {_SUFFIX}", "-o", f"write -o {path.name}{_SUFFIX}: `run` takes such files")
+        raise SpecError(
+            f"{path} does not end in {_SUFFIX}", "-o", f"write -o {path.name}{_SUFFIX}: `run` takes such files"
+        )
     if os.path.lexists(path):
         raise SpecError(f"{path} exists already", "-o" if out else str(path), "give another with -o, or remove it")
     return path

@@ -118,7 +118,9 @@ class _Reader:
         header, body = b"".join(self.header), b"".join(self.body)
         size, ended, had_body = self.size, self._ended(), bool(self.body)
         self.header, self.body, self.size, self.tail = [], [], 0, b""
-        fields = {name: match[match.lastindex or 0] for name, pattern in _FIELDS.items() if (match := pattern.search(header))}
+        fields = {
+            name: match[match.lastindex or 0] for name, pattern in _FIELDS.items() if (match := pattern.search(header))
+        }
         if "seconds" not in fields:
             return
         if size > MOST_STATEMENT_BYTES:

@@ -49,7 +49,7 @@ def make_script(files: Sequence[Path], by: By = "transaction", schema: str | Non
                 ansi_quotes: bool = False) -> Made:  # fmt: skip
     """Return the script of logs, which follow each other in the order given.
 
-    Raises DataFileError when a file cannot be read or nothing in them can stand in a script, SpecError for a schema that
+    Raises DataFileError when a file cannot be read or a script can hold nothing of them, SpecError for a schema that
     the log has not.
     """
     found = Transactions(by, ansi_quotes)
@@ -98,7 +98,9 @@ def _schema(kinds: Any, asked: str | None, where: str) -> str:
         return max(counts, key=lambda name: (counts[name], name))
     if asked not in counts:
         known = ", ".join(sorted(name for name in counts if name)[:20]) or "none that the log tells"
-        raise SpecError(f'the log has no statement in the schema "{asked}"', f"--schema ({where})", f"its schemas: {known}")
+        raise SpecError(
+            f'the log has no statement in the schema "{asked}"', f"--schema ({where})", f"its schemas: {known}"
+        )
     return asked
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from bufferlab.slow_log.words import KEYWORDS, LITERAL_AFTER, RESERVED, SPACED, TYPES_WITH_SIZES
+from bufferlab.slow_log.words import FIXED_AFTER, KEYWORDS, LITERAL_AFTER, RESERVED, SPACED, TYPES_WITH_SIZES
 
 Value = int | float | str | bytes | None
 """A literal: a text is a str, a hexadecimal or undecodable one is bytes, NULL is None."""
@@ -199,7 +200,7 @@ def _signed(tokens: list[_Token]) -> list[_Token]:
 
 def _before_sign(token: _Token) -> bool:
     """Return whether a + or - behind this token is a sign."""
-    return token.kind == "operator" and token.text not in (")", "}", _FOLDED) or token.is_(*RESERVED)
+    return (token.kind == "operator" and token.text not in (")", "}", _FOLDED)) or token.is_(*RESERVED)
 
 
 def _negated(value: Value) -> Value:
@@ -249,7 +250,12 @@ def _refuse(tokens: Sequence[_Token]) -> None:
             raise UnreadableError("several statements in one entry")
         if token.kind == "quoted" and not token.text.isprintable():
             raise UnreadableError("a name that is not printable UTF-8")
-        if token.kind == "word" and token.text.upper() in _WAITING and tokens[at + 1 : at + 2] and tokens[at + 1].is_("("):
+        if (
+            token.kind == "word"
+            and token.text.upper() in _WAITING
+            and tokens[at + 1 : at + 2]
+            and tokens[at + 1].is_("(")
+        ):
             raise UnreadableError("a function that waits")
     if any(word.is_("OUTFILE", "DUMPFILE") for word in words):
         raise UnreadableError("a file of the server's")
@@ -275,16 +281,14 @@ def _fix(tokens: Sequence[_Token]) -> None:
             in_list_of_places = depth
         elif token.is_("LIMIT", "HAVING", "FOR", "LOCK", "WITH", "UNION", "SEPARATOR", "ROWS", "RANGE", "ON"):
             in_list_of_places = 0 if in_list_of_places == depth else in_list_of_places
-        if token.kind != "literal" or before is None:
-            continue
-        if before.is_("AS", "COLLATE", "SEPARATOR", "ESCAPE", "PATH", "WAIT", "CHARSET", "->", "->>"):
-            token.fixed = True
-        elif token.is_text and _is_alias_behind(before):
-            token.fixed = True
-        elif in_list_of_places == depth and before.is_("BY", ",") and isinstance(token.value, int):
-            token.fixed = True
-        elif isinstance(token.value, int) and before.is_("(", ",") and _in_type(tokens, at):
-            token.fixed = True
+        if token.kind == "literal" and before is not None:
+            is_place = in_list_of_places == depth and before.is_("BY", ",")
+            is_number = isinstance(token.value, int)
+            token.fixed = (
+                before.is_(*FIXED_AFTER)
+                or (token.is_text and _is_alias_behind(before))
+                or (is_number and (is_place or (before.is_("(", ",") and _in_type(tokens, at))))
+            )
 
 
 def _is_alias_behind(before: _Token) -> bool:
@@ -345,7 +349,7 @@ def _ignoring(tokens: list[_Token]) -> list[_Token]:
     first = tokens[0] if tokens else None
     if first is None or not first.is_("INSERT", "UPDATE", "DELETE") or any(token.is_("IGNORE") for token in tokens[:5]):
         return tokens
-    if any(one.is_("ON") and other.is_("DUPLICATE") for one, other in zip(tokens, tokens[1:], strict=False)):
+    if any(one.is_("ON") and other.is_("DUPLICATE") for one, other in pairwise(tokens)):
         return tokens
     at = 1
     while at < len(tokens) and tokens[at].is_("LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "QUICK"):
@@ -358,7 +362,7 @@ def _form(digest_: str, tokens: Sequence[_Token]) -> Statement:
     parts, values, texts = [], [], _Texts()
     in_rows = _in_rows(tokens)
     for at, token in enumerate(tokens):
-        is_value = token.kind == "literal" and not token.fixed or (at in in_rows and token.is_("NULL"))
+        is_value = (token.kind == "literal" and not token.fixed) or (at in in_rows and token.is_("NULL"))
         if is_value:
             parts.append(texts.taken(before_value=True))
             values.append(token.value)

@@ -15,6 +15,7 @@ from typing import Literal
 
 from bufferlab.slow_log.entries import Entry
 from bufferlab.slow_log.sql import Statement, UnreadableError, Value, read_statement
+from bufferlab.slow_log.words import words
 
 By = Literal["transaction", "statement"]
 
@@ -33,11 +34,13 @@ _MOST_DIGEST = 1_000
 _WORK = frozenset(("SELECT", "INSERT", "REPLACE", "UPDATE", "DELETE", "WITH"))
 _COMMITTING = frozenset(("CREATE", "ALTER", "DROP", "TRUNCATE", "RENAME", "GRANT", "REVOKE", "LOCK"))
 """Words that begin a statement that commits (MySQL Reference Manual, "Statements That Cause an Implicit Commit")."""
-_NAMED = _COMMITTING | frozenset(
+_NAMED = _COMMITTING | words(
     "ANALYZE CALL CHECK DEALLOCATE DESC DESCRIBE DO EXECUTE EXPLAIN FLUSH HANDLER KILL LOAD OPTIMIZE PREPARE RESET SET "
-    "SHOW UNLOCK USE XA".split()
+    "SHOW UNLOCK USE XA"
 )
-_FIRST_WORD = re.compile(r"(?:\s+|\(|--\s[^\n]*\n|#[^\n]*\n|/\*(?![!+]).*?\*/)*+([A-Za-z]+)(?:\s+([A-Za-z]+))?", re.DOTALL)
+_FIRST_WORD = re.compile(
+    r"(?:\s+|\(|--\s[^\n]*\n|#[^\n]*\n|/\*(?![!+]).*?\*/)*+([A-Za-z]+)(?:\s+([A-Za-z]+))?", re.DOTALL
+)
 _AUTOCOMMIT = re.compile(r"\bautocommit\s*:?=\s*'?(0|1|on|off|true|false)\b", re.IGNORECASE)
 _LEAVING = ("Quit", "Change user", "Reset connection")
 _TEMPORARY = re.compile(
@@ -233,9 +236,8 @@ class Transactions:
             self.left_out["SAVEPOINT"] += 1
         elif word not in _WORK:
             self.left_out[word if word in _NAMED else "of another kind"] += 1
-            if found := _TEMPORARY.match(entry.sql):
-                if len(self._temporary) < _MOST_KINDS:
-                    self._temporary.add(found[1])
+            if (found := _TEMPORARY.match(entry.sql)) and len(self._temporary) < _MOST_KINDS:
+                self._temporary.add(found[1])
         else:
             return self._work(entry)
         return None
