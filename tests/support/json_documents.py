@@ -809,7 +809,7 @@ class SlowLogScript(Printed):
 
     status: Literal["ok"]
     script: str
-    schema: str
+    database_schema: str
     statements: int
     statements_in_script: int
     transactions_in_script: int

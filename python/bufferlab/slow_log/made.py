@@ -127,7 +127,7 @@ def as_json(made: Made, path: Path) -> dict[str, Any]:
     return {
         "status": "ok",
         "script": str(path),
-        "schema": made.schema,
+        "database_schema": made.schema,
         "statements": made.entries,
         "statements_in_script": made.statements,
         "transactions_in_script": made.transactions,

@@ -101,7 +101,7 @@ def _spread(samples: Sequence[tuple[Value, ...]], most: int) -> list[tuple[Value
 def _section(name: str, weight: int, kind: Kind, samples: Sequence[tuple[Value, ...]]) -> str:
     lines = [f"-- transaction: {name} weight={weight}"]
     columns = list(zip(*samples, strict=True))
-    variables: dict[tuple[object, ...], str] = {}
+    variables: dict[tuple[str, ...], str] = {}
     slots: list[str] = []
     for at, varies in enumerate(kind.varies):
         if not varies:

@@ -119,7 +119,7 @@ class Transactions:
             if entry.command == "start":
                 self.starts += 1
                 self.end()
-            elif entry.command in _LEAVING and entry.session in self._sessions:
+            elif entry.command in _LEAVING and entry.session is not None and entry.session in self._sessions:
                 self._leave(entry.session)
             return
         self.sampled |= entry.sampled
