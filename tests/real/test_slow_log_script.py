@@ -31,7 +31,8 @@ def test_the_script_of_a_servers_own_log_runs_with_its_weights_and_shows_no_valu
         sections = {section["name"]: section["seen"] for section in json.loads(made)["sections"]}
         _with_tables(script)
         places = ("--out", folder / "out", "--data-dir", folder / "data", "--share-device")
-        asked = ("--engine", name.split("-")[0], "--server", name, "--quick", "--repetitions", "1")
+        asked = ("--engine", name.split("-")[0], "--server", name, "--quick", "--repetitions", "1",
+                 "--sweep", "pool_size=20MiB")  # fmt: skip
         told = _call(folder, "run", script, *asked, "--transactions", "600", "--no-page-trace", *places)
         (sweep,) = (folder / "out").iterdir()
         assert stat.S_IMODE((sweep / "experiment.toml").stat().st_mode) == 0o600

@@ -50,8 +50,7 @@ COMMANDS: dict[str, str] = {
     "accuracy": "Tell how right a predicted sweep was about a measured one.",
     "audit": "Find wrong units, columns and numbers in other people's logs, status dumps and tables.",
 }
-"""The commands, each with a file of the same name, in which `-` is `_`. Their first line of help stands here, so that
-help imports none."""
+"""The commands, each with a file of the same name. Their first line of help stands here, so that help imports none."""
 
 
 #: The errors of a disk, which are not bugs of bufferlab wherever they are raised.
@@ -68,7 +67,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = cmd_name.replace("-", "_")
+        module = cmd_name.replace("-", "_")  # No module's name has a dash.
         return _typed(cast(click.Command, importlib.import_module(f"bufferlab.cli.{module}").command))
 
     def resolve_command(
