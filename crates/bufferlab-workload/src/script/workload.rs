@@ -262,7 +262,8 @@ impl Workload for ScriptWorkload {
             let parameters = &self.parameters[used..used + sql.slots.len()];
             used += sql.slots.len();
             self.batch.clear();
-            self.batch.call_with(StatementId(next_id), parameters.iter().map(|number| number.value(&self.script.texts)));
+            self.batch
+                .call_with(StatementId(next_id), parameters.iter().map(|number| number.value(&self.script.texts)));
             next_id += 1;
             if let Err(error) = client.execute(&mut self.batch) {
                 return Err(match error {

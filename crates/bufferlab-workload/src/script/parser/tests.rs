@@ -194,8 +194,14 @@ fn choose_takes_the_value_at_its_place_and_keeps_its_type() {
     use crate::client::{Value, Workload};
     let text = "\\set n random(1, 6)\n\\set v choose(:n, 7, -8, 0.5, 'it''s; :x -- y', x'610a', NULL)\nSELECT :n, :v;";
     let mut workload = crate::script::ScriptWorkload::new(read(text).expect("it is right"), 1).expect("it has one");
-    let expected =
-        [Value::Int(7), Value::Int(-8), Value::Real(0.5), Value::Text("it's; :x -- y"), Value::Text("a\n"), Value::Null];
+    let expected = [
+        Value::Int(7),
+        Value::Int(-8),
+        Value::Real(0.5),
+        Value::Text("it's; :x -- y"),
+        Value::Text("a\n"),
+        Value::Null,
+    ];
     let mut seen = [false; 6];
     for _ in 0..200 {
         workload.plan();
