@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bufferlab.slow_log.entries import Entry
-from bufferlab.slow_log.sql import Statement, UnreadableError, Value, read_statement
+from bufferlab.slow_log.reading import StatementReader
+from bufferlab.slow_log.sql import Statement, UnreadableError, Value
 from bufferlab.slow_log.words import words
 
 By = Literal["transaction", "statement"]
@@ -94,7 +95,7 @@ class Transactions:
 
     def __init__(self, by: By = "transaction", ansi_quotes: bool = False) -> None:
         self.by = by
-        self.ansi_quotes = ansi_quotes
+        self._reader = StatementReader(ansi_quotes)
         self.kinds: dict[tuple[object, ...], Kind] = {}
         self.digests: dict[str, Tally] = {}
         self.left_out: Counter[str] = Counter()
@@ -244,7 +245,7 @@ class Transactions:
 
     def _work(self, entry: Entry) -> Statement | None:
         try:
-            statement = read_statement(entry.sql, entry.schema, self.ansi_quotes)
+            statement = self._reader.read(entry.sql, entry.schema)
         except UnreadableError as error:
             self.left_out[f"with {error}"] += 1
             return None
