@@ -9,7 +9,7 @@ from bufferlab.cli.app import group
 from bufferlab.cli.options import Grouped
 
 
-@pytest.mark.parametrize("name", ["run", "predict", "curve", "compare", "report", "audit", "observe"])
+@pytest.mark.parametrize("name", ["run", "predict", "curve", "compare", "report", "audit", "observe", "advise"])
 def test_each_option_stands_in_one_section_and_no_section_is_empty(name: str) -> None:
     command = group.get_command(click.Context(group), name)
     assert isinstance(command, Grouped)

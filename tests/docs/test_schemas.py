@@ -76,8 +76,9 @@ CALLS: dict[str, Callable[[Bench], tuple[str | Path, ...]]] = {
 SLOW = ("accuracy", "report")
 
 
-#: It needs a server: tests/cli/test_observe_command.py holds what it prints against its type.
-OF_A_SERVER = ("observe",)
+#: They need a server: tests/cli/test_observe_command.py and tests/unit/test_advise.py hold what they print against
+#: its type.
+OF_A_SERVER = ("advise", "observe")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from bufferlab.execute.host.tracefs_clean import clean
 from bufferlab.registry import open_sweep
 from support import innodb, prepared
 from support.fake import children, wait_until
-from support.traced_servers import Place, require_what_was_counted
+from support.traced_servers import Place, definitions, require_what_was_counted
 
 pytestmark = pytest.mark.real
 
@@ -74,13 +74,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 def probes(place: Place) -> list[str]:
     """The definitions of probes in this place's server, whoever made them."""
-    folder = place.out.parent / "tracefs"
-    folder.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "tracefs", "none", str(folder)], check=True)
-    try:
-        return [line for line in (folder / "uprobe_events").read_text().splitlines() if str(place.out.parent) in line]
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
+    return definitions(place.out.parent / "tracefs", str(place.out.parent))
 
 
 @contextmanager

@@ -207,7 +207,9 @@ mod native {
     #[pymodule_export]
     use super::generate::generate;
     #[pymodule_export]
-    use super::page_trace::{executable_ranges, page_trace, page_trace_branches, page_trace_check, tracefs_clean};
+    use super::page_trace::{
+        executable_ranges, live_trace, page_trace, page_trace_branches, page_trace_check, tracefs_clean,
+    };
     #[pymodule_export]
     use super::replay::{Curve, ghost_depths, model_defaults, page_trace_words, replay, replay_slices};
     #[pymodule_export]

@@ -1,10 +1,13 @@
-//! The page trace of a server for Python: a check, recording, removal of dead processes' definitions.
+//! The page trace of a server for Python: a check, recording one that starts or runs, removal of dead processes'
+//! definitions.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use bufferlab_drive::failure::Failure;
-use bufferlab_probe::page_trace::{Recorder, Settings, arm, check, executable_segments, inside, remove_stale};
+use bufferlab_probe::page_trace::{
+    LiveSettings, LiveTrace, Recorder, Settings, arm, check, executable_segments, inside, remove_stale,
+};
 use bufferlab_probe::{block_trace, tracefs::Tracing};
 use pyo3::prelude::*;
 
@@ -45,6 +48,37 @@ impl PageTrace {
     fn finish(&self, py: Python<'_>) -> PyResult<String> {
         json_text(&py.detach(|| self.with(Option::take).map(|trace| trace.finish())))
     }
+}
+
+/// A trace of a server that runs already. Dropping it ends it and leaves nothing behind.
+#[pyclass(frozen, name = "LiveTrace")]
+pub struct LivePageTrace(Mutex<LiveTrace>);
+
+impl LivePageTrace {
+    fn lock(&self) -> std::sync::MutexGuard<'_, LiveTrace> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl LivePageTrace {
+    /// Returns what is known of the trace now, as JSON.
+    fn told(&self, py: Python<'_>) -> PyResult<String> {
+        json_text(&py.detach(|| self.lock().told()))
+    }
+
+    /// Ends the trace and returns its result as JSON; null the second time.
+    fn finish(&self, py: Python<'_>) -> PyResult<String> {
+        json_text(&py.detach(|| self.lock().finish()))
+    }
+}
+
+/// Begins to record a server that runs. See `LiveSettings`.
+#[pyfunction]
+pub fn live_trace(py: Python<'_>, settings_json: &str) -> PyResult<LivePageTrace> {
+    let settings: LiveSettings = parse(settings_json)?;
+    let trace = py.detach(|| guarded(|| LiveTrace::attach(settings).map_err(Failure::from)))?;
+    Ok(LivePageTrace(Mutex::new(trace)))
 }
 
 /// Prepares a trace of a server's binary. See `Settings`.

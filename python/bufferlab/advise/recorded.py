@@ -9,28 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from bufferlab.engines.servers.live_trace import Recorded
 from bufferlab.engines.servers.questions import NotTold
-from bufferlab.traces.page_trace import Columns
+
+__all__ = ["Counted", "Estimate", "PoolFacts", "Recorded", "Tier"]
 
 Tier = Literal["misses", "full", "counted"]
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """The page accesses of one attachment, in the order of time."""
-
-    tier: Literal["misses", "full"]
-    columns: Columns
-    """The columns of a page trace. Pages are dense numbers from 0 on."""
-    object: NDArray[np.uint32]
-    """By dense number, the page's tablespace or relation."""
-    page_in_object: NDArray[np.uint32]
-    """By dense number, the page's number in it."""
-    seconds: float
-    ended: Literal["whole", "rate", "lost", "gone", "stopped", "limit"]
 
 
 @dataclass(frozen=True)

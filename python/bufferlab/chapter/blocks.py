@@ -124,6 +124,16 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Band:
+    """A shaded area between two lines, in the colour of a series: its dots then have no bars of their intervals."""
+
+    xs: tuple[float, ...]
+    lows: tuple[float, ...]
+    highs: tuple[float, ...]
+    series: int
+
+
+@dataclass(frozen=True)
 class PointsPlot:
     """A metric over the points of a sweep: every run, and means with intervals."""
 
@@ -144,6 +154,7 @@ class PointsPlot:
     """Whether each series has its name at the end of its line, in place of a legend."""
     title: str = ""
     """What is special about a panel among others of the same metric."""
+    bands: tuple[Band, ...] = ()
 
     @property
     def cuts_intervals(self) -> bool:

@@ -38,6 +38,7 @@ from bufferlab.errors import (
 COMMANDS: dict[str, str] = {
     "run": "Measure: run an experiment on an engine and answer its question.",
     "observe": "Look at a server that runs: what its pool misses, and whether that slows it. Changes nothing.",
+    "advise": "Tell what a server that runs would read with a larger or a smaller buffer pool.",
     "list": "List experiments, engines, workloads, load settings and metrics; past runs with their answers.",
     "engines": "List the database servers that can be used here, and fetch others.",
     "cache": "List and remove loaded databases, fetched servers, and what killed runs left.",
@@ -110,6 +111,7 @@ def group() -> None:
       bufferlab run buffer-size      how the size of the buffer pool changes a database
       bufferlab run my.sql           the same of your own statements
       bufferlab predict RUN          what pools of other sizes would have read, from that run
+      bufferlab advise URL           what a server that runs would read with more memory, or less
       bufferlab curve FILE           what pools of every size would miss, from page accesses
       bufferlab audit FILE           wrong units and numbers in other people's logs
       bufferlab list experiments     the other questions there are

@@ -46,6 +46,16 @@ class PageTrace(Protocol):
         """End the trace; return its outcome as JSON, "null" when called again."""
 
 
+class LiveTrace(Protocol):
+    """A trace of a server that runs already. An object that goes away leaves nothing behind."""
+
+    def told(self) -> str:
+        """Return what is known of the trace now, as JSON."""
+
+    def finish(self) -> str:
+        """End the trace; return its outcome as JSON, "null" when called again."""
+
+
 class Curve(Protocol):
     """Misses of an LRU pool at every size; columns are handed over as buffers, without a copy."""
 
@@ -163,6 +173,9 @@ class Native(Protocol):
 
     def page_trace(self, settings_json: str) -> PageTrace:
         """Prepare a server's page trace; nothing is recorded before `attach`."""
+
+    def live_trace(self, settings_json: str) -> LiveTrace:
+        """Begin to record a server that runs already; raise NativeError with the reason when it cannot be."""
 
     def page_trace_branches(self, settings_json: str) -> str:
         """Return [from, to] of each branch of a binary into bytes that code in the server would cover."""

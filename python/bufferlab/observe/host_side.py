@@ -135,7 +135,7 @@ def read(pid: int, data_directory: str | None, proc: Path = Path("/proc"), sys: 
     """Read the counters of the server whose first process is `pid`, with its children, and of its data's device."""
     processor = reads = from_device = to_device = 0.0
     may_read, lives = True, False
-    for one in (pid, *_children(proc, pid)):
+    for one in (pid, *children(proc, pid)):
         with suppress(OSError, ValueError, IndexError):
             fields = (proc / f"{one}/stat").read_text().rsplit(")", 1)[1].split()
             # utime and stime; of the first process also of its children that ended, cutime and cstime.
@@ -218,7 +218,7 @@ def backup_programs(proc: Path = Path("/proc")) -> list[str]:
     return sorted(known[name] for name in running if name in known)
 
 
-def _children(proc: Path, pid: int) -> Iterator[int]:
+def children(proc: Path, pid: int) -> Iterator[int]:
     """Yield the children of PostgreSQL's first process; MySQL's and MariaDB's server is one process."""
     if not _is_one_of(_POSTGRES, proc, pid):
         return

@@ -227,7 +227,7 @@ def _hits(seen: Seen) -> list[str]:
 def _limits(seen: Seen) -> list[str]:
     limits = [
         "A hit ratio hides how many misses there are: 99 % of 100,000 gets a second leaves 1,000 reads a second.",
-        "Whether a larger pool would miss less is not told here.",
+        "Whether a larger pool would miss less is not told here: `bufferlab advise` tells it.",
     ]
     if not seen.facts.no_time:
         limits.append("The time of reads is that of all threads, also of those that no statement waits for.")

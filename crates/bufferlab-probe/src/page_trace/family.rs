@@ -8,6 +8,8 @@ use std::fs;
 pub(super) struct Family {
     server: u32,
     belongs: HashMap<u32, bool>,
+    /// Whether a process of the binary that has gone before we asked was the server's.
+    had_the_gone: bool,
     /// The process asked about last: most often the next record has the same.
     last: (u32, bool),
 }
@@ -15,29 +17,45 @@ pub(super) struct Family {
 impl Family {
     /// Returns the family of this process.
     pub fn of(server: u32) -> Self {
-        Self { server, belongs: HashMap::new(), last: (server, true) }
+        Self { server, belongs: HashMap::new(), had_the_gone: true, last: (server, true) }
+    }
+
+    /// Returns the processes that ran the server's binary and did not belong to it.
+    pub fn strangers(&self) -> Vec<u32> {
+        let mut strangers: Vec<u32> =
+            self.belongs.iter().filter(|(_, belongs)| !**belongs).map(|(pid, _)| *pid).collect();
+        strangers.sort_unstable();
+        strangers
     }
 
     /// Returns whether a process that runs the server's binary is the server or its child.
     pub fn has(&mut self, pid: u32) -> bool {
         if self.last.0 != pid {
-            let server = self.server;
-            self.last = (pid, *self.belongs.entry(pid).or_insert_with(|| is_child(pid, server)));
+            let Self { server, had_the_gone, .. } = *self;
+            let belongs = *self.belongs.entry(pid).or_insert_with(|| is_child(pid, server).unwrap_or(had_the_gone));
+            // From now on a process that has gone may have been somebody else's.
+            self.had_the_gone &= belongs || is_outside(pid);
+            self.last = (pid, belongs);
         }
         self.last.1
     }
 }
 
-/// Returns true for a child of the server, and for a process that has gone: no other process ran the binary when the
-/// server started. Processes outside of this PID namespace have the number 0 or -1, and are not the server's.
-fn is_child(pid: u32, server: u32) -> bool {
-    if pid == server || pid == 0 || pid == u32::MAX {
-        return pid == server;
+/// Returns true for the server and its children; none for a process that has gone: until another process of the binary
+/// is seen, it was the server's, since no other ran it when the trace began.
+fn is_child(pid: u32, server: u32) -> Option<bool> {
+    if pid == server || is_outside(pid) {
+        return Some(pid == server);
     }
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in brackets may hold anything; then come the state and the parent.
     let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
-    parent.and_then(|parent| parent.parse().ok()) == Some(server)
+    Some(parent.and_then(|parent| parent.parse().ok()) == Some(server))
+}
+
+/// Returns true for the numbers that processes outside of this PID namespace have: they are not the server's.
+fn is_outside(pid: u32) -> bool {
+    pid == 0 || pid == u32::MAX
 }
 
 #[cfg(test)]
@@ -57,7 +75,11 @@ mod tests {
         assert!(!others.has(own));
         child.kill().expect("it lives");
         child.wait().expect("it was ours");
-        // A process that has gone before the question.
-        assert!(Family::of(own).has(child.id()));
+        // A process that has gone before the question is ours, unless a stranger was seen.
+        let mut gone = std::process::Command::new("true").spawn().expect("a child");
+        gone.wait().expect("it ends");
+        let (mut alone, mut beside) = (Family::of(own), Family::of(own));
+        assert!(!alone.has(0) && alone.has(gone.id()) && alone.strangers() == [0]);
+        assert!(!beside.has(1) && !beside.has(gone.id()) && beside.strangers() == [1, gone.id()]);
     }
 }

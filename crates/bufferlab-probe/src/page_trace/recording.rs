@@ -89,20 +89,35 @@ impl Spool {
         }
     }
 
+    /// Returns the accesses so far by kind, without kinds that did not occur.
+    pub(super) fn events(&self) -> BTreeMap<&'static str, u64> {
+        let events = KINDS.iter().zip(self.events).filter(|(_, count)| *count > 0);
+        events.map(|((_, name), count)| (*name, count)).collect()
+    }
+
+    /// Returns the share of its limit that is used; 1 once the trace has ended there.
+    pub(super) fn used_ratio(&self) -> f64 {
+        if self.is_over_limit {
+            return 1.0;
+        }
+        let used_bytes = (self.records * RECORD_BYTES as u64).max(2 * self.bytes);
+        used_bytes as f64 / self.limit_bytes.max(1) as f64
+    }
+
     /// Writes the file, in the order of time; call it once the run is over. A file that cannot be whole is removed.
     #[must_use]
     pub fn finish(self) -> Spooled {
-        let Self { path, file, limit_bytes, rings, events, is_over_limit, .. } = self;
+        let events = self.events();
+        let Self { path, file, limit_bytes, rings, is_over_limit, .. } = self;
         let mut file = BufWriter::with_capacity(BUFFER_BYTES, file);
         let written = merge(rings, |access| file.write_all(&access.bytes())).and_then(|()| file.flush());
         if is_over_limit || written.is_err() {
             // What stays of it goes with the run's folder.
             let _ = std::fs::remove_file(&path);
         }
-        let events = KINDS.iter().zip(events).filter(|(_, count)| *count > 0);
         Spooled {
             spool: path,
-            events: events.map(|((_, name), count)| (*name, count)).collect(),
+            events,
             problem: written.err().map(|error| format!("the page trace could not be written: {error}")),
             over_limit_bytes: is_over_limit.then_some(limit_bytes),
         }
@@ -255,6 +270,20 @@ mod tests {
         assert_eq!((told.problem, told.over_limit_bytes), (None, Some(limit_bytes)));
         assert_eq!(told.events, BTreeMap::from([("get", 25_001)]));
         assert!(!told.spool.exists());
+    }
+
+    #[test]
+    fn a_trace_tells_how_much_of_its_limit_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = spool(&folder, 100 * RECORD_BYTES as u64);
+        let told: Vec<f64> = (0..101)
+            .map(|page| {
+                spool.push(&access(page, Kind::Get));
+                spool.used_ratio()
+            })
+            .collect();
+        assert!(told.is_sorted() && (told[49] - 0.5).abs() < 0.3 && (told[99], told[100]) == (1.0, 1.0), "{told:?}");
+        assert_eq!(spool.events(), BTreeMap::from([("get", 101)]));
     }
 
     #[test]

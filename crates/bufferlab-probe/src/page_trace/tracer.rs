@@ -72,23 +72,13 @@ impl Recorder for PageTracer {
     }
 
     fn attach(&mut self, pid: u32) -> Result<(), TraceError> {
-        let format = self.definition.format()?;
-        let decoder = Decoder::new(&format, &self.settings).ok_or_else(|| {
-            TraceError::new(
-                "the probes' records lack a field",
-                "tracefs",
-                "please report this with the server's version",
-            )
-        })?;
-        let rings = rings_of(format.id)?;
-        let path = &self.settings.spool.path;
-        let spool = Spool::create(&self.settings.spool)
-            .map_err(|error| TraceError::io("the spool cannot be made", path, &error))?;
+        let mut reader = Reader::open(&self.definition, &self.settings, Family::of(pid))?;
         let stop = Arc::clone(&self.stop);
-        let named = std::thread::Builder::new().name("page-trace".to_owned());
-        let reader = named.spawn(move || Reader::new(rings, Family::of(pid), decoder, spool).read_until(&stop));
-        let reader = reader.map_err(|error| TraceError::io("the reading thread cannot be started", path, &error))?;
-        self.reader = Some(reader);
+        self.reader = Some(spawned(&self.settings.spool.path, move || {
+            reader.read_while(|_| !stop.load(Ordering::Acquire));
+            reader.close();
+            reader.finish()
+        })?);
         Ok(())
     }
 
@@ -106,6 +96,15 @@ impl Drop for PageTracer {
     fn drop(&mut self) {
         self.join();
     }
+}
+
+/// Starts the thread that reads.
+pub(super) fn spawned<T: Send + 'static>(
+    spool: &Path,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, TraceError> {
+    let thread = std::thread::Builder::new().name("page-trace".to_owned()).spawn(body);
+    thread.map_err(|error| TraceError::io("the reading thread cannot be started", spool, &error))
 }
 
 fn refused(error: std::io::Error) -> TraceError {
@@ -152,66 +151,97 @@ fn online_cpus() -> Result<Vec<usize>, TraceError> {
         .collect())
 }
 
-struct Reader {
+/// Switched-on rings, and where their records go.
+pub(super) struct Reader {
     rings: Vec<Sampler>,
-    family: Family,
+    pub family: Family,
     decoder: Decoder,
-    spool: Spool,
-    lost: u64,
+    pub spool: Spool,
+    /// Records of the server.
+    pub records: u64,
+    /// Records of other processes: each stopped one of them.
+    pub strangers: u64,
+    pub lost: u64,
     /// Malformed records.
     unread: u64,
 }
 
 impl Reader {
-    fn new(rings: Vec<Sampler>, family: Family, decoder: Decoder, spool: Spool) -> Self {
-        Self { rings, family, decoder, spool, lost: 0, unread: 0 }
+    /// Switches a defined event on, of which the family's records are kept.
+    ///
+    /// # Errors
+    /// When the kernel opens no event, or there is no room for a spool; nothing is on then.
+    pub fn open(definition: &Definition, settings: &Settings, family: Family) -> Result<Self, TraceError> {
+        let format = definition.format()?;
+        let decoder = Decoder::new(&format, settings).ok_or_else(|| {
+            TraceError::new(
+                "the probes' records lack a field",
+                "tracefs",
+                "please report this with the server's version",
+            )
+        })?;
+        let spool = Spool::create(&settings.spool)
+            .map_err(|error| TraceError::io("the spool cannot be made", &settings.spool.path, &error))?;
+        let rings = rings_of(format.id)?;
+        Ok(Self { rings, family, decoder, spool, records: 0, strangers: 0, lost: 0, unread: 0 })
     }
 
-    /// Moves records until told to stop, and then the rest; the body of the thread.
-    fn read_until(mut self, stop: &AtomicBool) -> Told {
-        let thread = DriverThread::current();
+    /// Moves records until `goes_on` says no. It is asked between the rings, so that it waits for one of them at most.
+    pub fn read_while(&mut self, mut goes_on: impl FnMut(&mut Self) -> bool) {
         loop {
-            let last = stop.load(Ordering::Acquire);
-            if last {
-                for ring in &mut self.rings {
-                    // Nobody reads later records; a failure would only let more of them in.
-                    let _ = ring.as_counter_mut().disable();
+            for cpu in 0..self.rings.len() {
+                if !goes_on(self) {
+                    return;
                 }
-            }
-            self.drain();
-            if last {
-                break;
+                self.drain(cpu);
             }
             std::thread::sleep(PAUSE);
         }
+    }
+
+    /// Switches the event off and moves the rest. The kernel takes its probes away when the last ring is closed.
+    pub fn close(&mut self) {
+        for ring in &mut self.rings {
+            // Nobody reads later records; a failure would only let more of them in.
+            let _ = ring.as_counter_mut().disable();
+        }
+        (0..self.rings.len()).for_each(|cpu| self.drain(cpu));
+        self.rings.clear();
+    }
+
+    /// Writes the file; call it in the thread that has read.
+    pub fn finish(self) -> Told {
         let mut spooled = self.spool.finish();
         if self.unread > 0 {
             let unread = self.unread;
             spooled.problem.get_or_insert(format!("{unread} records of the page trace cannot be read"));
         }
-        let reader_cpu_ns = thread.cpu_ns().unwrap_or(0);
+        let reader_cpu_ns = DriverThread::current().cpu_ns().unwrap_or(0);
         let Decoder { relations, threads, .. } = self.decoder;
         Told { lost: self.lost, relations, threads, reader_cpu_ns, ..Told::empty(Method::Uprobes, spooled) }
     }
 
-    fn drain(&mut self) {
-        for (cpu, ring) in self.rings.iter_mut().enumerate() {
-            while let Some(record) = ring.next_record() {
-                let bytes = record.to_contiguous();
-                let is_ours = |pid: &[u8; 4]| self.family.has(u32::from_le_bytes(*pid));
-                let decoded = match record.ty() {
+    fn drain(&mut self, cpu: usize) {
+        let Self { rings, family, decoder, spool, .. } = self;
+        while let Some(record) = rings[cpu].next_record() {
+            let bytes = record.to_contiguous();
+            let decoded = match record.ty() {
+                PERF_RECORD_SAMPLE => {
                     // A sample begins with its process.
-                    PERF_RECORD_SAMPLE if !bytes.first_chunk().is_some_and(is_ours) => Some(()),
-                    PERF_RECORD_SAMPLE => {
-                        accesses(&mut self.decoder, &bytes, &mut |access| self.spool.push_from(cpu, &access))
+                    if bytes.first_chunk().is_some_and(|pid: &[u8; 4]| family.has(u32::from_le_bytes(*pid))) {
+                        self.records += 1;
+                        accesses(decoder, &bytes, &mut |access| spool.push_from(cpu, &access))
+                    } else {
+                        self.strangers += 1;
+                        Some(())
                     }
-                    // The event's number, and how many were lost; the other record has only the number.
-                    PERF_RECORD_LOST => count(&bytes, 8).map(|lost| self.lost += lost),
-                    PERF_RECORD_LOST_SAMPLES => count(&bytes, 0).map(|lost| self.lost += lost),
-                    _ => Some(()),
-                };
-                self.unread += u64::from(decoded.is_none());
-            }
+                }
+                // The event's number, and how many were lost; the other record has only the number.
+                PERF_RECORD_LOST => count(&bytes, 8).map(|lost| self.lost += lost),
+                PERF_RECORD_LOST_SAMPLES => count(&bytes, 0).map(|lost| self.lost += lost),
+                _ => Some(()),
+            };
+            self.unread += u64::from(decoded.is_none());
         }
     }
 }

@@ -146,9 +146,22 @@ def drop_cached(database: Path) -> None:
             os.close(descriptor)
 
 
+def groups_of(pid: int) -> Iterator[tuple[Literal[1, 2], Path]]:
+    """Yield the version and folder of each group whose memory a process counts in, its own first and then those above.
+
+    A group that this file system does not show, as of a container, is left out with those below it.
+    """
+    groups = _groups(str(pid))
+    for point, root, kind, options in _mounts():
+        version: Literal[1, 2] = 1 if kind == "cgroup" else 2
+        if version == 2 or "memory" in options:
+            folder = _own_folder(point, root, groups.get("memory" if version == 1 else "", "/"))
+            yield from ((version, one) for one in (folder, *folder.parents) if one.is_relative_to(point))
+
+
 def _find() -> Hierarchy:
     """Return the hierarchy with the memory controller, at our group or the nearest above whose children have it."""
-    mounts, own = _mounts(), _own_groups()
+    mounts, own = _mounts(), _groups()
     for point, root, kind, options in mounts:
         if kind == "cgroup" and "memory" in options:
             folder = _own_folder(point, root, own.get("memory", "/"))
@@ -185,11 +198,11 @@ def _mounts() -> list[tuple[Path, str, str, set[str]]]:
     return found
 
 
-def _own_groups() -> dict[str, str]:
-    """Return our group's path by controller; "" is the key of version 2 (cgroups(7))."""
+def _groups(process: str = "self") -> dict[str, str]:
+    """Return the path of a process's group by controller; "" is the key of version 2 (cgroups(7))."""
     groups: dict[str, str] = {}
     with suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
+        for line in Path(f"/proc/{process}/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             groups |= dict.fromkeys(controllers.split(","), path)
     return groups

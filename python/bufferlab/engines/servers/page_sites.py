@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from bufferlab.engines.behaviour import TraceWay
 from bufferlab.engines.native import PageTrace, ask_host, failure_of_core, native
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.child_process import Preload
+from bufferlab.engines.servers.child_process import LOADER, Preload
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
 
 T = TypeVar("T")
@@ -32,7 +34,7 @@ _FLAG = "--probe page-trace"
 _OF_THE_CORE = ("fields", "modes_if_in_pool")
 _OF_US = ("hash_index", "uncounted", "late", "inside")
 """Entries of a site that the core does not take."""
-_NO_SPOOL = {"path": "", "limit_bytes": 0}
+NO_SPOOL = {"path": "", "limit_bytes": 0}
 _PROCESSOR = "x86_64"
 """What all known builds are made for, as the system names it."""
 
@@ -71,19 +73,30 @@ class PageSites:
 
     def job(self, build: Build, spool: Mapping[str, Any], way: TraceWay) -> str:
         """Return what the core needs to record this build's accesses into `spool`, as JSON."""
+        return json.dumps(self.asked(build.binary, spool, way))
+
+    def asked(self, binary: Path, spool: Mapping[str, Any], way: TraceWay) -> dict[str, Any]:
+        """Return what `job` returns, before it is JSON."""
         # A site may have another place for code in the server, where the kernel's is too narrow for a jump.
         placed = [{**site, **(site.get("inside", {}) if way == "inside" else {})} for site in self.settings["site"]]
         sites = [{name: value for name, value in site.items() if name not in _OF_US} for site in placed]
         same = {name: value for name, value in self.settings.items() if name in _OF_THE_CORE}
-        return json.dumps({"way": way, "binary": str(build.binary), "spool": dict(spool), **same, "sites": sites})
+        return {"way": way, "binary": str(binary), "spool": dict(spool), **same, "sites": sites}
+
+
+def known(table: Path, binary: Path) -> PageSites | None:
+    """Return the sites of a binary from a family's page_sites.toml; None when its build is not in it."""
+    digest = _digest(binary, binary.stat().st_mtime_ns)
+    for entry in tomllib.loads(table.read_text("utf-8"))["build"]:
+        if entry["text_sha256"] == digest:
+            return PageSites(entry["server"], {name: entry[name] for name in entry if name != "server"})
+    return None
 
 
 def find(table: Path, build: Build) -> PageSites:
     """Return the sites of a build from a family's page_sites.toml. Raise SpecError when the build is not in it."""
-    digest = _digest(build.binary, build.binary.stat().st_mtime_ns)
-    for entry in tomllib.loads(table.read_text("utf-8"))["build"]:
-        if entry["text_sha256"] == digest:
-            return PageSites(entry["server"], {name: entry[name] for name in entry if name != "server"})
+    if sites := known(table, build.binary):
+        return sites
     raise SpecError(
         f"accesses to the pages of {build.flavour} {build.version} cannot be recorded: it is not known where this"
         " build's functions get, read and evict a page",
@@ -99,20 +112,29 @@ def require(table: Path, build: Build, way: TraceWay) -> PageSites:
     Raise SpecError for an unknown build, and EnvironmentLackingError when this host or user cannot trace, or when the
     trace would slow somebody else's server.
     """
+    require_processor()
+    sites = find(table, build)
+    if way == "uprobes" and (others := running(build.binary)):
+        # The kernel stops in every process of the binary, whosever it is.
+        what = f"a server of this build runs already (process {others[0]}), and a trace would slow it"
+        hint = "stop it, or let bufferlab run a copy: bufferlab engines fetch with BUFFERLAB_CACHE set to a new folder"
+        raise EnvironmentLackingError(what, str(build.binary), hint)
+    require_able(sites.job(build, NO_SPOOL, way))
+    return sites
+
+
+def require_processor() -> None:
+    """Raise EnvironmentLackingError on a processor for which no build is known."""
     if (processor := platform.machine()) != _PROCESSOR:
         # Each build there is an unknown one, and no other build would help.
         what = "page accesses of servers cannot be recorded on this processor: only builds for x86-64 are known"
         hint = "leave the trace out, or use a machine with an x86-64 processor"
         raise EnvironmentLackingError(what, processor, hint)
-    sites = find(table, build)
-    if way == "uprobes" and (others := _running(build.binary)):
-        # The kernel stops in every process of the binary, whosever it is.
-        what = f"a server of this build runs already (process {others[0]}), and a trace would slow it"
-        hint = "stop it, or let bufferlab run a copy: bufferlab engines fetch with BUFFERLAB_CACHE set to a new folder"
-        raise EnvironmentLackingError(what, str(build.binary), hint)
-    job = sites.job(build, _NO_SPOOL, way)
+
+
+def require_able(job: str) -> None:
+    """Raise EnvironmentLackingError, with the core's reason, when this host or user cannot do a job."""
     ask_host("page accesses of servers cannot be recorded", lambda: native().page_trace_check(job))
-    return sites
 
 
 class Recording:
@@ -196,17 +218,48 @@ def recording(table: Path, build: Build, asked: Mapping[str, Any] | None) -> Ite
         trace.close()
 
 
-def _running(binary: Path) -> list[int]:
-    """Return the processes that run this very file."""
-    wanted = binary.stat()
+def running(binary: Path) -> list[int]:
+    """Return the processes that run this very file.
+
+    Containers of one image have a device each and share the image's files, and the kernel's probes with them: so the
+    device does not count, and the file's size and time do (overlayfs.rst, "Inode properties").
+    """
+    wanted = _identity(binary)
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                own = (entry / "exe").stat()
-                if (own.st_dev, own.st_ino) == (wanted.st_dev, wanted.st_ino):
+                if _identity(entry / "exe") == wanted or _has_loaded(entry, wanted[0]):
                     found.append(int(entry.name))
     return sorted(found)
+
+
+def _has_loaded(process: Path, inode: int) -> bool:
+    return is_loader(process / "exe") and any(code.inode == inode for code in mapped_code(process))
+
+
+def is_loader(exe: Path) -> bool:
+    """Return whether a process was started by a dynamic loader, of which /proc/PID/exe tells then."""
+    return fnmatch(os.readlink(exe), f"*/{LOADER}")
+
+
+class MappedCode(NamedTuple):
+    """A file whose code a process may run."""
+
+    inode: int
+    path: str
+    """As the process sees it."""
+
+
+def mapped_code(process: Path) -> list[MappedCode]:
+    """Return the files of code in a process, a folder of /proc. Raises OSError."""
+    lines = [line.split(maxsplit=5) for line in (process / "maps").read_text().splitlines()]
+    return [MappedCode(int(line[4]), line[5]) for line in lines if "x" in line[1] and len(line) > 5]
+
+
+def _identity(binary: Path) -> tuple[int, int, int]:
+    told = binary.stat()
+    return told.st_ino, told.st_size, told.st_mtime_ns
 
 
 @cache

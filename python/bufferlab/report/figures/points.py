@@ -143,14 +143,17 @@ def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width
     for x, dot in zip(xs, series.dots, strict=True):
         beside = _beside(x, len(dot.runs), max(room, _RUNS_ROOM * width), nearest, is_log=plot.x_is_log)
         axes.plot(beside, dot.runs, marker, markersize=5, fillstyle="none", color=colour, alpha=0.6, zorder=2)
-        _draw_mean(axes, dot, x, colour, marker)
+        _draw_mean(axes, dot, x, colour, marker, has_bar=all(band.series != place for band in plot.bands))
         if plot.value_labels:
             _label_mean(axes, dot, x, falling=series.dots[-1].mean < series.dots[0].mean)
 
 
 def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
-    """Draw theory's curves, and marks on the axis; they come last and do not move the limits that the dots set."""
+    """Draw theory's curves, bands, and marks on the axis; they come last and leave the limits that the dots set."""
     limits = axes.get_xlim(), axes.get_ylim()
+    for band in plot.bands:
+        shade: Any = {"color": colour_of(band.series), "alpha": 0.2, "linewidth": 0, "zorder": 0.5}
+        axes.fill_between(band.xs, band.lows, band.highs, **shade)
     for curve in plot.curves:
         is_all = curve.look in WHOLE_SERIES
         name = plot.series[curve.series].label if is_all else curve.label
@@ -210,8 +213,8 @@ def apart(wanted: Sequence[float], least: float) -> list[float]:
     return heights
 
 
-def _draw_mean(axes: Axes, dot: Dot, x: float, colour: str, marker: str) -> None:
-    if dot.ci_low is not None and dot.ci_high is not None:
+def _draw_mean(axes: Axes, dot: Dot, x: float, colour: str, marker: str, *, has_bar: bool) -> None:
+    if has_bar and dot.ci_low is not None and dot.ci_high is not None:
         below, above = max(0.0, dot.mean - dot.ci_low), max(0.0, dot.ci_high - dot.mean)
         axes.errorbar(x, dot.mean, [[below], [above]], color=colour, capsize=4, linewidth=1.8, zorder=4)
     axes.plot([x], [dot.mean], marker, markersize=5.5, color=colour, zorder=5)

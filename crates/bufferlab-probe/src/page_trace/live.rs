@@ -1,0 +1,401 @@
+//! Records the page accesses of a server that runs already, and of its children. Nothing of ours goes into them.
+//!
+//! A probe stops each thread that comes by, so the reader looks ten times a second at how often that happens, and ends
+//! the trace by itself when it is more often than allowed. When this process is killed, the kernel closes the events and
+//! takes the probes away; an inert definition stays until the next command.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use serde::{Deserialize, Serialize};
+
+use super::definition::Definition;
+use super::family::Family;
+use super::recorder::{Method, Settings, Told};
+use super::tracer::{Reader, spawned};
+use crate::clock::monotonic_ns;
+use crate::tracefs::{TraceError, is_dead, started_at};
+
+/// Time between two looks.
+const LOOK_NS: u64 = 100_000_000;
+/// Time over which a rate is a mean: one burst between two looks is none.
+const RATE_SPAN_NS: u64 = 200_000_000;
+/// A trace ends before its limit: behind it there would be no file.
+const MOST_USED: f64 = 0.9;
+
+/// A server that runs, and how often it may be stopped.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LiveSettings {
+    /// Its first process, whose program is the binary.
+    pub pid: u32,
+    /// The most events a second, those of other processes of the binary included.
+    pub events_per_s_max: f64,
+    /// The binary, the sites and the file.
+    pub trace: Settings,
+}
+
+/// Whether a trace is on, or why it ended by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// It is on; at its end: nothing else ended it.
+    Attached,
+    /// There were too many events.
+    Rate,
+    /// The file is full.
+    Limit,
+    /// The server has ended.
+    Gone,
+}
+
+/// What is known of a trace at one moment.
+#[derive(Clone, Debug, Serialize)]
+struct Now {
+    state: State,
+    /// Whether all probes are taken away.
+    detached: bool,
+    /// The first moment at which all processors recorded.
+    start_ns: u64,
+    /// The moment of this; at its end the last at which all processors recorded.
+    end_ns: u64,
+    /// Accesses by kind so far.
+    events: BTreeMap<&'static str, u64>,
+    /// How often a process was stopped, in each second of the last look.
+    stops_per_s: f64,
+    /// How often the server was stopped.
+    stops: u64,
+    /// How often other processes of the binary were.
+    other_stops: u64,
+    /// Those processes; 0: outside of this PID namespace.
+    other_processes: Vec<u32>,
+}
+
+/// The result of a trace.
+#[derive(Clone, Debug, Serialize)]
+struct Ended {
+    #[serde(flatten)]
+    told: Told,
+    #[serde(flatten)]
+    now: Now,
+    /// How long it took to take the probes away.
+    detach_ns: u64,
+}
+
+/// A trace of a server that runs. Dropping it ends it and leaves nothing behind.
+pub struct LiveTrace {
+    reader: Option<JoinHandle<(Told, u64)>>,
+    stop: Arc<AtomicBool>,
+    now: Arc<Mutex<Now>>,
+    spool: std::path::PathBuf,
+}
+
+impl LiveTrace {
+    /// Begins to record. Removes definitions of dead processes first.
+    ///
+    /// # Errors
+    /// When this user cannot trace the process, or the code at a site is not that of its file; nothing is on then.
+    pub fn attach(settings: LiveSettings) -> Result<Self, TraceError> {
+        let LiveSettings { pid, events_per_s_max, trace } = settings;
+        let started = started_at(pid);
+        if started.is_none() {
+            return Err(gone(pid));
+        }
+        require_untouched(pid, &trace)?;
+        let definition = Definition::make(&trace)?;
+        let mut reader = Reader::open(&definition, &trace, Family::of(pid))?;
+        let start_ns = monotonic_ns();
+        let stop = Arc::<AtomicBool>::default();
+        let now = Arc::new(Mutex::new(now_of(&reader, State::Attached, start_ns, start_ns, 0.0)));
+        let mut look = Look {
+            pid,
+            started,
+            events_per_s_max,
+            counts: vec![(start_ns, 0)],
+            start_ns,
+            stop: Arc::clone(&stop),
+            now: Arc::clone(&now),
+        };
+        let spool = trace.spool.path.clone();
+        let reader = spawned(&trace.spool.path, move || {
+            reader.read_while(|reader| look.goes_on(reader));
+            let end_ns = monotonic_ns();
+            reader.close();
+            drop(definition);
+            let detach_ns = monotonic_ns() - end_ns;
+            look.tell_end(&reader, end_ns);
+            (reader.finish(), detach_ns)
+        })?;
+        Ok(Self { reader: Some(reader), stop, now, spool })
+    }
+
+    /// Returns what is known now, as JSON's value.
+    #[must_use]
+    pub fn told(&self) -> impl Serialize + use<> {
+        lock(&self.now).clone()
+    }
+
+    /// Ends the trace and returns its result, as JSON's value; none the second time.
+    #[must_use]
+    pub fn finish(&mut self) -> Option<impl Serialize + use<>> {
+        self.stop.store(true, Ordering::Release);
+        let joined = self.reader.take()?.join();
+        let (told, detach_ns) = joined.unwrap_or_else(|_| (Told::broken(Method::Uprobes, &self.spool), 0));
+        Some(Ended { told, now: lock(&self.now).clone(), detach_ns })
+    }
+}
+
+impl Drop for LiveTrace {
+    fn drop(&mut self) {
+        drop(self.finish());
+    }
+}
+
+fn lock(now: &Mutex<Now>) -> std::sync::MutexGuard<'_, Now> {
+    now.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn now_of(reader: &Reader, state: State, start_ns: u64, end_ns: u64, stops_per_s: f64) -> Now {
+    Now {
+        state,
+        detached: false,
+        start_ns,
+        end_ns,
+        events: reader.spool.events(),
+        stops_per_s,
+        stops: reader.records,
+        other_stops: reader.strangers,
+        other_processes: reader.family.strangers(),
+    }
+}
+
+/// The looks at a trace, by the thread that reads.
+struct Look {
+    pid: u32,
+    started: Option<u64>,
+    events_per_s_max: f64,
+    /// When it was looked, and how many events there had been, over the last span of a rate.
+    counts: Vec<(u64, u64)>,
+    start_ns: u64,
+    stop: Arc<AtomicBool>,
+    now: Arc<Mutex<Now>>,
+}
+
+impl Look {
+    /// Looks, if it is time for it, and returns whether the trace goes on.
+    fn goes_on(&mut self, reader: &Reader) -> bool {
+        let (now_ns, last_ns) = (monotonic_ns(), self.counts.last().map_or(0, |last| last.0));
+        if self.stop.load(Ordering::Acquire) {
+            return false;
+        }
+        if now_ns < last_ns + LOOK_NS {
+            return true;
+        }
+        self.counts.push((now_ns, reader.records + reader.strangers + reader.lost));
+        let stops_per_s = per_s(&self.counts);
+        if self.counts.len() > (RATE_SPAN_NS / LOOK_NS) as usize + 1 {
+            self.counts.remove(0);
+        }
+        let state = if stops_per_s > self.events_per_s_max {
+            State::Rate
+        } else if is_dead(self.pid, self.started) {
+            State::Gone
+        } else if reader.spool.used_ratio() > MOST_USED {
+            State::Limit
+        } else {
+            State::Attached
+        };
+        *lock(&self.now) = now_of(reader, state, self.start_ns, now_ns, stops_per_s);
+        state == State::Attached
+    }
+
+    /// Tells what the trace was, and that its probes are away.
+    fn tell_end(&self, reader: &Reader, end_ns: u64) {
+        let mut now = lock(&self.now);
+        *now = Now { detached: true, ..now_of(reader, now.state, self.start_ns, end_ns, now.stops_per_s) };
+    }
+}
+
+/// Returns the events a second over the last span of a rate: of counts at moments in a row, the trace's begin first.
+///
+/// A trace that is younger than the span is taken as long as it, so that its first events are no high rate.
+fn per_s(counts: &[(u64, u64)]) -> f64 {
+    let (Some(first), Some((now_ns, count))) = (counts.first(), counts.last()) else { return 0.0 };
+    let in_span = |(at_ns, _): &&(u64, u64)| now_ns - at_ns >= RATE_SPAN_NS;
+    let (since_ns, before) = counts.iter().rev().find(in_span).unwrap_or(first);
+    (count - before) as f64 * 1e9 / (now_ns - since_ns).max(RATE_SPAN_NS) as f64
+}
+
+fn gone(pid: u32) -> TraceError {
+    let hint = "the server has ended, or runs on another host: look at it again";
+    TraceError::new("this process has ended", format!("process {pid}"), hint)
+}
+
+/// Refuses a process whose code at a site is not that of its binary's file: somebody else has a probe or a patch there.
+fn require_untouched(pid: u32, settings: &Settings) -> Result<(), TraceError> {
+    let unread = |path: &str| {
+        let path = path.to_owned();
+        move |error: std::io::Error| TraceError::io("the server's code cannot be read", Path::new(&path), &error)
+    };
+    let [exe, maps, mem] = ["exe", "maps", "mem"].map(|name| format!("/proc/{pid}/{name}"));
+    // A dynamic loader may have started the program: then the binary is named as the process sees it.
+    let program = match settings.binary.strip_prefix(format!("/proc/{pid}/root")) {
+        Ok(inside) => Path::new("/").join(inside),
+        Err(_) => fs::read_link(&exe).map_err(unread(&exe))?,
+    };
+    let program = program.display().to_string();
+    let code = mapped_code(&fs::read_to_string(&maps).map_err(unread(&maps))?, &program);
+    let file = File::open(&settings.binary).map_err(unread(&exe))?;
+    let memory = File::open(&mem).map_err(unread(&mem))?;
+    for site in &settings.sites {
+        let place = code.iter().find(|code| (code.offset..code.offset + code.bytes).contains(&site.offset));
+        let mut both = [[0; 2]; 2];
+        let is_same = place.is_some_and(|code| {
+            let address = code.address + (site.offset - code.offset);
+            file.read_exact_at(&mut both[0], site.offset).is_ok()
+                && memory.read_exact_at(&mut both[1], address).is_ok()
+                && both[0] == both[1]
+        });
+        if !is_same {
+            let what = format!("the running server has other code at {} ({:#x}) than its file", site.at, site.offset);
+            let hint = "another program traces or patches this server: end that trace first";
+            return Err(TraceError::new(what, format!("process {pid}, {program}"), hint));
+        }
+    }
+    Ok(())
+}
+
+/// A part of a binary's file in the memory of a process, which may run it.
+#[derive(Debug, PartialEq, Eq)]
+struct Code {
+    address: u64,
+    bytes: u64,
+    offset: u64,
+}
+
+/// Returns where a program's code is, from the text of /proc/PID/maps (proc_pid_maps(5)).
+fn mapped_code(maps: &str, program: &str) -> Vec<Code> {
+    let code = |line: &str| {
+        let mut fields = line.splitn(6, ' ');
+        let (first, end) = fields.next()?.split_once('-')?;
+        let (rights, offset) = (fields.next()?, fields.next()?);
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let (address, end, offset) = (number(first)?, number(end)?, number(offset)?);
+        let is_its = rights.contains('x') && fields.nth(2)?.trim_start() == program;
+        is_its.then_some(Code { address, bytes: end.checked_sub(address)?, offset })
+    };
+    maps.lines().filter_map(code).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bufferlab_model::trace::Kind;
+    use proptest::prelude::*;
+
+    use super::super::recorder::Site;
+    use super::super::recording::SpoolAsked;
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// The first look, in milliseconds, at which a trace that gets `per_s` events a second from `from_ms` on is ended.
+    fn ends_at_ms(per_s_max: f64, looks_ms: &[u64], events_at: impl Fn(u64) -> u64) -> Option<u64> {
+        let mut counts = vec![(0, 0)];
+        looks_ms.iter().copied().find(|at_ms| {
+            counts.push((at_ms * MS, events_at(*at_ms)));
+            per_s(&counts) > per_s_max
+        })
+    }
+
+    #[test]
+    fn a_rate_is_that_of_the_last_span_and_a_young_trace_is_taken_as_old() {
+        assert_eq!(per_s(&[]), 0.0);
+        assert_eq!(per_s(&[(5, 0)]), 0.0);
+        assert_eq!(per_s(&[(0, 0), (100 * MS, 1000)]), 5_000.0);
+        assert_eq!(per_s(&[(0, 0), (100 * MS, 1000), (200 * MS, 2000)]), 10_000.0);
+        assert_eq!(per_s(&[(0, 0), (100 * MS, 1000), (200 * MS, 2000), (300 * MS, 2000)]), 5_000.0);
+        // A look that came late: over all the time since the one before it.
+        assert_eq!(per_s(&[(0, 0), (100 * MS, 1000), (1100 * MS, 2000)]), 1_000.0);
+    }
+
+    #[test]
+    fn a_jump_above_the_limit_ends_the_trace_within_three_looks_and_a_burst_does_not() {
+        let looks: Vec<u64> = (1..50).map(|look| 100 * look).collect();
+        // 9,000 a second and, from 1.03 s on, 11,000.
+        let jump = |at_ms: u64| 9 * at_ms + 2 * at_ms.saturating_sub(1030);
+        assert_eq!(ends_at_ms(10_000.0, &looks, jump), Some(1200));
+        let high = |at_ms: u64| 100 * at_ms.saturating_sub(1030);
+        assert_eq!(ends_at_ms(10_000.0, &looks, high), Some(1100));
+        let burst = |at_ms: u64| 5 * at_ms + if at_ms > 1030 { 900 } else { 0 };
+        assert_eq!(ends_at_ms(10_000.0, &looks, burst), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_steady_rate_is_told_and_ends_the_trace_within_four_looks_if_it_is_too_high(
+            rate in 100_u64..100_000, limit in 100_u64..100_000, jitter_ms in prop::collection::vec(100_u64..115, 20),
+        ) {
+            let looks: Vec<u64> =
+                jitter_ms.iter().scan(0, |at_ms, pause| { *at_ms += pause; Some(*at_ms) }).collect();
+            let ended = ends_at_ms(limit as f64, &looks, |at_ms| rate * at_ms / 1000);
+            // An event more or less at each edge.
+            if rate + 20 < limit {
+                prop_assert_eq!(ended, None);
+            }
+            if rate > limit + 20 {
+                prop_assert!(ended.is_some_and(|at_ms| at_ms <= 230), "{:?}", ended);
+            }
+        }
+    }
+
+    #[test]
+    fn code_is_where_the_maps_have_the_program_itself_with_the_right_to_run_it() {
+        let maps = "00400000-00401000 r--p 00000000 08:01 7    /opt/my server\n\
+            00401000-00501000 r-xp 00001000 08:01 7    /opt/my server\n\
+            7f0000000000-7f0000001000 r-xp 00001000 08:01 9    /lib/libc.so.6\n\
+            7f0000002000-7f0000003000 rw-p 00000000 00:00 0 \n\
+            nonsense\n";
+        let code = Code { address: 0x40_1000, bytes: 0x10_0000, offset: 0x1000 };
+        assert_eq!(mapped_code(maps, "/opt/my server"), [code]);
+        assert_eq!(mapped_code(maps, "/opt/my"), []);
+    }
+
+    fn settings(pid: u32, offset: u64) -> Settings {
+        let site = Site {
+            at: "a_function".into(),
+            kinds: vec![Kind::Get],
+            kinds_if_flag: None,
+            offset,
+            byte: 0x55,
+            semaphore: None,
+            fetch: Vec::new(),
+        };
+        let (binary, spool) = (format!("/proc/{pid}/exe").into(), SpoolAsked::default());
+        let (fields, modes_if_in_pool) = (Vec::new(), Vec::new());
+        Settings { way: Method::Uprobes, binary, spool, fields, modes_if_in_pool, sites: vec![site] }
+    }
+
+    #[test]
+    fn a_process_has_the_code_of_its_file_where_the_file_is_mapped_and_only_there() {
+        let pid = std::process::id();
+        let (offset, _) = super::super::executable_segments(Path::new("/proc/self/exe")).expect("our own")[0];
+        require_untouched(pid, &settings(pid, offset + 8)).expect("nobody has patched this test");
+        let refused = require_untouched(pid, &settings(pid, 0)).expect_err("the head of the file is no code");
+        assert!(refused.what.contains("other code at a_function"), "{refused}");
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_told_by_name() {
+        let mut child = std::process::Command::new("true").spawn().expect("a child");
+        let pid = child.id();
+        child.wait().expect("it ends");
+        let settings = LiveSettings { pid, events_per_s_max: 1.0, trace: settings(pid, 0) };
+        let refused = LiveTrace::attach(settings).err().expect("it has ended");
+        assert!(refused.to_string().contains(&format!("process {pid}")), "{refused}");
+    }
+}

@@ -1,0 +1,231 @@
+"""Attaches and detaches by a plan of stages while an observation samples the server once a second.
+
+It is the observation's listener and its request to stop: a tier begins and ends right after a sample, so that the rows
+between are its window. Between samples it asks the recorder whether it is still attached.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from bufferlab.advise.cost import Processors, Second
+from bufferlab.advise.tiers import Stage
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.live_trace import Recorded, Tier
+from bufferlab.errors import BufferlabError
+from bufferlab.observe.look import Stop
+from bufferlab.observe.window import Event, Row, Window
+
+LEAST_MISSES_S = 120.0
+"""`misses` stays attached so long at least: its bounds are of the scatter of slices of that time."""
+_PATIENCE_S = 3.0
+"""A stage ends that much later at most when no sample comes."""
+_OF_DISK, _MOST_BYTES = 4, 1 << 30
+"""The recorder may take the free space of its disk divided by this, and no more bytes than that."""
+_UNEVEN_S = 0.3
+"""A row whose seconds differ by more from the time since the last one does not tell of its processor time."""
+
+
+class LivePlan(Protocol):
+    """What would be attached where."""
+
+    @property
+    def sentence(self) -> str:
+        """Return it in words."""
+
+
+class LiveTrace(Protocol):
+    """The recorder that is attached."""
+
+    def told(self) -> dict[str, Any]:
+        """Return what is known now: state, events by kind, stops."""
+
+    def finish(self) -> dict[str, Any]:
+        """Detach, and return the same once more. A second call changes nothing."""
+
+
+class Tracing(Protocol):
+    """The way to attach to a server that runs (engines/servers/live_trace.py)."""
+
+    def plan(self, pid: int, flavour: Flavour, tier: Tier) -> LivePlan:
+        """Return what would be attached. Raises SpecError for an unknown build, EnvironmentLackingError."""
+
+    def attach(self, plan: Any, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
+        """Attach; `spool` is a file that is made, of so many bytes at most. Raises BufferlabError."""
+
+    def recorded(self, trace: Any, *, stopped: bool = False) -> Recorded:
+        """End a trace and return what it recorded. Raises BufferlabError."""
+
+
+class Shown(Protocol):
+    """The display."""
+
+    def say(self, text: str) -> None:
+        """Show a line."""
+
+    def at(self, what: str, done: float, left_s: float) -> None:
+        """Show the stage, the share of the look that is done and the seconds left."""
+
+
+@dataclass(frozen=True)
+class Attached:
+    """One attachment: what it recorded, and the rows of the seconds that lie in it."""
+
+    recorded: Recorded
+    rows: tuple[Row, ...]
+    told: Mapping[str, Any]
+
+
+class Attachments:
+    """The attachments of one observation, in turn. `close` detaches, whatever happened."""
+
+    def __init__(
+        self,
+        planned: Sequence[Stage],
+        plans: Mapping[Tier, LivePlan],
+        tracing: Tracing,
+        spool: Path,
+        events_per_s_max: int,
+        pages_wanted: float,
+        processors: Processors | None,
+        stop: Stop,
+        shown: Shown,
+        clock: Callable[[], float],
+        before_full: Callable[[], None],
+    ) -> None:
+        """`pages_wanted`: evictions with which `misses` has seen enough for the largest size asked for.
+
+        `before_full` is called once, right before the tier `full` is attached for the first time.
+        """
+        self._planned, self._plans, self._tracing, self._spool = tuple(planned), plans, tracing, spool
+        self._limit, self._wanted, self._processors = events_per_s_max, pages_wanted, processors
+        self._stop, self._shown, self._clock = stop, shown, clock
+        self._place = 0
+        # The first stage begins with the first row: what is asked at the observation's begin is not its time.
+        self._due_s = math.inf
+        self._last_s: float | None = None
+        self._trace: LiveTrace | None = None
+        self._rows: list[Row] = []
+        self._is_fresh = False
+        """Whether no row has come since the tier was attached."""
+        self._before_full: Callable[[], None] | None = before_full
+        self.is_over = False
+        self.is_away = False
+        """Whether the recorder saw the server end."""
+        self.failed: BufferlabError | None = None
+        """Why a tier could not be attached."""
+        self.attached: list[Attached] = []
+        self.seconds: list[Second] = []
+
+    def row(self, row: Row, window: Window) -> None:
+        """Keep a second, and go on to the next stage when this one has ended."""
+        self._keep(row)
+        now_s = self._clock()
+        if math.isinf(self._due_s):
+            self._due_s = now_s - row.seconds + self._planned[0].seconds
+        if now_s >= self._due_s or self._has_enough():
+            self._next(now_s)
+        whole_s = sum(one.seconds for one in self._planned)
+        stage = self._planned[min(self._place, len(self._planned) - 1)]
+        left_s = max(0.0, self._due_s - now_s) + sum(one.seconds for one in self._planned[self._place + 1 :])
+        what = f"attached ({stage.tier})" if self._trace else "looking"
+        self._shown.at(what, min(1.0, max(0.0, 1 - left_s / whole_s)), left_s)
+
+    def event(self, event: Event) -> None:
+        """Show what happened to the server."""
+        self._shown.say(f"{event.t_s:.0f} s  {event.what}")
+
+    @property
+    def requested(self) -> bool:
+        """Return whether the observation must end, after a look at the recorder."""
+        if self._trace:
+            state = str(self._trace.told()["state"])
+            if state != "attached" or self._stop.requested or self._clock() > self._due_s + _PATIENCE_S:
+                self._detach(state)
+        elif self._clock() > self._due_s + _PATIENCE_S:
+            self._next(self._clock())
+        return self.is_over or self._stop.requested
+
+    def close(self) -> None:
+        """Detach, if something is attached still."""
+        if self._trace:
+            self._detach()
+
+    def _keep(self, row: Row) -> None:
+        now_s, last_s = self._clock(), self._last_s
+        self._last_s = now_s
+        stage = self._planned[min(self._place, len(self._planned) - 1)]
+        # The second in which a tier came or went is neither's.
+        is_whole, self._is_fresh = (self._trace is not None) == (stage.tier is not None) and not self._is_fresh, False
+        if self._trace and is_whole:
+            self._rows.append(row)
+        if self._processors is None:
+            return
+        server_s, ours_s = self._processors.grown()
+        if is_whole and last_s is not None and abs(now_s - last_s - row.seconds) < _UNEVEN_S:
+            gets = row.counts.get("page_gets", 0.0)
+            self.seconds.append(Second(stage.tier, row.seconds, gets, server_s, ours_s))
+
+    def _has_enough(self) -> bool:
+        stage = self._planned[min(self._place, len(self._planned) - 1)]
+        if (
+            self._trace is None
+            or stage.tier != "misses"
+            or self._clock() < self._due_s - stage.seconds + LEAST_MISSES_S
+        ):
+            return False
+        return int(self._trace.told()["events"].get("evict", 0)) >= self._wanted > 0
+
+    def _next(self, now_s: float) -> None:
+        if self._trace:
+            self._detach()
+        if self.is_over:
+            return
+        self._place += 1
+        if self._place >= len(self._planned):
+            self.is_over = True
+            return
+        stage = self._planned[self._place]
+        self._due_s = now_s + stage.seconds
+        if stage.tier is None:
+            return
+        spool = self._spool / f"{self._place}"
+        limit_bytes = min(_MOST_BYTES, shutil.disk_usage(self._spool).free // _OF_DISK)
+        if stage.tier == "full" and self._before_full:
+            self._before_full()
+            self._before_full = None
+        try:
+            self._trace = self._tracing.attach(
+                self._plans[stage.tier], spool, events_per_s_max=self._limit, limit_bytes=limit_bytes
+            )
+        except BufferlabError as error:
+            # The observation would take it for the server's refusal.
+            self.failed, self.is_over = error, True
+            return
+        self._rows, self._is_fresh = [], True
+
+    def _detach(self, state: str = "attached") -> None:
+        trace, self._trace = self._trace, None
+        assert trace
+        told = trace.finish()
+        try:
+            recorded = self._tracing.recorded(trace, stopped=self._stop.requested)
+        except BufferlabError as error:
+            self.failed, self.is_over = error, True
+            return
+        found = Attached(recorded, tuple(self._rows), told)
+        self.attached.append(found)
+        if state == "gone":
+            self.is_away = self.is_over = True
+        if state != "attached":
+            self._due_s = self._clock()
+        if state == "rate":
+            self._shown.say(f"detached: more than {self._limit:,} events a second, the limit of --max-cpu")
+            # What was too much once is not tried again.
+            kept = [one for one in self._planned[self._place + 1 :] if one.tier != found.recorded.tier]
+            self._planned = (*self._planned[: self._place + 1], *kept)

@@ -1,0 +1,120 @@
+"""Measures what recording costs: processor time of the server's threads a page get, attached and not, and ours.
+
+The kernel counts a thread's time in nanoseconds (/proc/PID/task/TID/schedstat). A stop at a site runs in the thread
+that hits it, so the added work is in the server's own time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bufferlab.engines.servers.live_trace import Tier
+from bufferlab.observe.host_side import children
+from bufferlab.stats.estimate import quantile_of_t
+
+EVENT_S = 1.5e-6
+"""Processor time of one stop with its sample: 1,457 to 1,486 ns on kernel 6.18 (`perf record -c 1` on a loop)."""
+_FEWEST_SECONDS = 3
+_LEVEL = 0.975
+
+
+@dataclass(frozen=True)
+class Second:
+    """One interval between two samples of the counters."""
+
+    tier: Tier | None
+    """The tier that was attached all the time; None where nothing was."""
+    seconds: float
+    gets: float
+    processor_s: float
+    """Of all threads of the server."""
+    ours_s: float
+    """Of our own process, the reader of the events included."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one tier cost while it was attached, in processors: 0.01 is a hundredth of one."""
+
+    tier: Tier
+    seconds: float
+    events: int
+    foretold_cores: float
+    """By the rates that were seen before anything was attached."""
+    by_events_cores: float
+    """The stops that came, at EVENT_S each."""
+    server_cores: float | None
+    """What the server's threads used more a get than in the seconds without; None with too few seconds of either."""
+    low: float | None
+    high: float | None
+    """The interval of 95 % of `server_cores`, by the scatter of the seconds."""
+    ours_cores: float
+
+
+def foretold_cores(events_per_s: float) -> float:
+    """Return the processors that recording so many events a second takes.
+
+    >>> foretold_cores(100_000)
+    0.15
+    """
+    return events_per_s * EVENT_S
+
+
+class Processors:
+    """Reads how much processor time a server's threads and our process have used since the last reading."""
+
+    def __init__(self, pid: int, proc: Path = Path("/proc")) -> None:
+        self._pid, self._proc = pid, proc
+        self._last, self._ours_s = self._read(), time.process_time()
+
+    def grown(self) -> tuple[float, float]:
+        """Return the seconds of the server and ours. A thread that ended in between is not seen."""
+        last, ours_s = self._last, self._ours_s
+        self._last, self._ours_s = self._read(), time.process_time()
+        server_s = sum(max(0, now - last.get(thread, 0)) for thread, now in self._last.items()) / 1e9
+        return server_s, self._ours_s - ours_s
+
+    def _read(self) -> dict[str, int]:
+        found = {}
+        for pid in (self._pid, *children(self._proc, self._pid)):
+            with suppress(OSError):
+                for task in (self._proc / f"{pid}/task").iterdir():
+                    with suppress(OSError, ValueError, IndexError):
+                        found[task.name] = int((task / "schedstat").read_text().split()[0])
+        return found
+
+
+def costs(seconds: Sequence[Second], events: Iterable[tuple[Tier, float, int, float]]) -> tuple[Cost, ...]:
+    """Return what each tier cost. `events` has tier, attached seconds, events and foretold processors of each."""
+    return tuple(_cost(seconds, *one) for one in events)
+
+
+def _cost(seconds: Sequence[Second], tier: Tier, attached_s: float, events: int, foretold: float) -> Cost:
+    during = [one for one in seconds if one.tier == tier and one.gets]
+    beside = [one for one in seconds if one.tier is None and one.gets]
+    whole_s = sum(one.seconds for one in during)
+    ours = sum(one.ours_s for one in during) / whole_s if whole_s else 0.0
+    by_events = foretold_cores(events / attached_s) if attached_s else 0.0
+    if min(len(during), len(beside)) < _FEWEST_SECONDS:
+        return Cost(tier, attached_s, events, foretold, by_events, None, None, None, ours)
+    gets_per_s = sum(one.gets for one in during) / whole_s
+    found, half = _difference([one.processor_s / one.gets for one in during],
+                              [one.processor_s / one.gets for one in beside])  # fmt: skip
+    added, low, high = (gets_per_s * value for value in (found, found - half, found + half))
+    return Cost(tier, attached_s, events, foretold, by_events, added, low, high, ours)
+
+
+def _difference(during: Sequence[float], beside: Sequence[float]) -> tuple[float, float]:
+    """Return the difference of two means and half of its interval (Welch's)."""
+    parts = [float(np.var(values, ddof=1)) / len(values) for values in (during, beside)]
+    found, error = float(np.mean(during) - np.mean(beside)), sum(parts) ** 0.5
+    if not error:
+        return found, 0.0
+    spread = sum(part**2 / (len(values) - 1) for part, values in zip(parts, (during, beside), strict=True))
+    return found, quantile_of_t(_LEVEL, sum(parts) ** 2 / spread) * error

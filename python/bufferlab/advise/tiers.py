@@ -1,0 +1,91 @@
+"""Plans which tier is attached when, and what that costs, from the rates that a server had with nothing attached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bufferlab.advise.cost import EVENT_S, foretold_cores
+from bufferlab.engines.servers.live_trace import Tier
+from bufferlab.errors import SpecError
+from bufferlab.observe.window import Row
+from bufferlab.units import format_duration, format_percent
+
+BESIDE_S = 5.0
+"""Seconds before and behind each attachment in which nothing is attached: the cost is measured against them."""
+FULL_S = 10.0
+MOST_FULL = 3
+"""Windows of all accesses, each of FULL_S."""
+_READ_EVENTS = 2
+"""Events of a page read: the read, and the eviction that makes room for it."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the look: a tier that is attached for so long, or nothing (None)."""
+
+    tier: Tier | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """What a tier will cost, by the rates seen before."""
+
+    tier: Tier
+    events_per_s: float
+    seconds: float
+    """In all its windows together."""
+
+    @property
+    def cores(self) -> float:
+        """Processors that its events take."""
+        return foretold_cores(self.events_per_s)
+
+
+def stages(tier: Tier, within_s: float) -> tuple[Stage, ...]:
+    """Return the parts of a look of that length, first and last ones without anything attached.
+
+    The tier `full` comes in short windows, then the rest of the time is of `misses`: larger sizes need it.
+
+    >>> [(one.tier, one.seconds) for one in stages("full", 60)]
+    [(None, 5.0), ('full', 10.0), (None, 5.0), ('misses', 35.0), (None, 5.0)]
+    """
+    found, left_s = [Stage(None, BESIDE_S)], within_s - 2 * BESIDE_S
+    if tier == "full":
+        windows = max(1, min(MOST_FULL, int(left_s / 2 // (FULL_S + BESIDE_S))))
+        for _ in range(windows):
+            found += [Stage("full", min(FULL_S, left_s)), Stage(None, BESIDE_S)]
+            left_s -= FULL_S + BESIDE_S
+    if left_s >= BESIDE_S:
+        found += [Stage("misses", left_s), Stage(None, BESIDE_S)]
+    return tuple(found)
+
+
+def foretell(planned: Sequence[Stage], rows: Sequence[Row]) -> tuple[Foretold, ...]:
+    """Return what each tier of the stages will cost, from rows of a time in which nothing was attached."""
+    seconds = sum(row.seconds for row in rows) or 1.0
+    gets, reads = (sum(row.counts.get(name, 0.0) for row in rows) / seconds for name in ("page_gets", "pages_read"))
+    events: dict[Tier, float] = {"full": gets + _READ_EVENTS * reads, "misses": _READ_EVENTS * reads}
+    lengths = {tier: sum(one.seconds for one in planned if one.tier == tier) for tier in events}
+    return tuple(Foretold(tier, events[tier], length) for tier, length in lengths.items() if length)
+
+
+def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
+    """Raise SpecError for a tier that would take more than the limit. Nothing is attached yet."""
+    for one in foretold:
+        if one.cores > limit_cores:
+            what = (
+                f"the tier {one.tier} would take {format_percent(one.cores)} of a processor: {one.events_per_s:,.0f} "
+                f"{'gets' if one.tier == 'full' else 'reads and evictions'} a second of {1e6 * EVENT_S:g} µs each"
+            )
+            instead = "--tier misses, or " if one.tier == "full" else ""
+            raise SpecError(what, f"--max-cpu {format_percent(limit_cores)}", f"{instead}a larger --max-cpu")
+
+
+def sentence(one: Foretold) -> str:
+    """Return what a tier will cost in words."""
+    return (
+        f"{one.tier}: about {one.events_per_s:,.0f} events a second, {format_percent(one.cores)} of a processor, for "
+        f"{format_duration(one.seconds)}"
+    )

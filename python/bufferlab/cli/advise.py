@@ -1,0 +1,214 @@
+"""`bufferlab advise`: tells what a server that runs would read with a larger or a smaller buffer pool."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bufferlab.cli.options import Grouped, common
+from bufferlab.cli.output import beginning, print_json, put, say, write
+from bufferlab.errors import SpecError, interrupted_exit_code
+from bufferlab.units import MIB, TIB, UnitError, parse_duration, parse_percent, parse_size
+
+if TYPE_CHECKING:
+    from bufferlab.advise.look import Ready
+    from bufferlab.execute.progress import Progress
+
+_SHORTEST_S, _LONGEST_S = 30.0, 86_400.0
+_SMALLEST, _LARGEST = MIB, 1024 * TIB
+_TEXT, _CSV = "text", "csv"
+_HINT = 'write sizes such as "256MiB,1GiB" or "50%,200%" of the present one'
+_SECTIONS = {
+    "What to look at": ("within", "sizes", "tier", "look_inside"),
+    "What it may cost": ("max_cpu", "yes"),
+    "Files to write": ("html", "form"),
+}
+"""The options of the help's sections, by parameter."""
+
+
+@click.command("advise", cls=Grouped, sections=_SECTIONS)
+@click.argument("url", metavar="URL")
+@click.option("--within", default="10m", show_default=True, metavar="TIME", help="How long to look: 2m, 1h.")
+@click.option("--sizes", metavar="A,B,C", help="Sizes to judge: 256MiB, 1GiB, 200% of the present one.")
+@click.option(
+    "--tier",
+    type=click.Choice(["misses", "full"]),
+    default="misses",
+    show_default=True,
+    metavar="TIER",
+    help="misses: record reads and evictions, for larger sizes. full: every access for 10 s at a time too, for smaller "
+    "ones.",
+)
+@click.option("--look-inside", is_flag=True, help="Ask also a large pool which pages it holds, for --tier full.")
+@click.option(
+    "--max-cpu",
+    default="25%",
+    show_default=True,
+    metavar="SHARE",
+    help="The most of one processor that recording may take; 200% are two.",
+)
+@click.option("--yes", is_flag=True, help="Attach without asking.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with the figure too.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([_TEXT, _CSV]),
+    default=_TEXT,
+    metavar="FORMAT",
+    help="csv: print the sizes as CSV in place of the answer.",
+)
+@common
+def command(
+    url: str,
+    within: str,
+    sizes: str | None,
+    tier: str,
+    look_inside: bool,
+    max_cpu: str,
+    yes: bool,
+    html: Path | None,
+    form: str,
+    as_json: bool,
+    debug: bool,
+) -> int:
+    """Tell what a MySQL, MariaDB or PostgreSQL server that runs would read with a larger or a smaller buffer pool.
+
+    Run it as root on the server's host. The kernel counts reads and evictions of the server (uprobes):
+    nothing is injected, restarted or loaded, and nothing stays. It says first what is attached where and
+    what that costs, and asks. The account and its password are those of `bufferlab observe`. Ctrl-C
+    detaches, and ends with what was seen. It ends with code 1 where no other size can be judged.
+
+    \b
+      bufferlab advise mysql://monitor@localhost/?socket=/run/mysqld/mysqld.sock
+      bufferlab advise "postgres://monitor@localhost/shop?socket=/run/postgresql" --sizes 256MiB,1GiB
+      bufferlab advise mysql://monitor@127.0.0.1 --tier full --max-cpu 50% --html advice.html
+    """
+    from bufferlab.advise import look
+    from bufferlab.advise import report as reports
+    from bufferlab.advise.answer import answer
+    from bufferlab.engines.servers import live_trace
+    from bufferlab.execute.host import tracefs_clean
+    from bufferlab.execute.stop import StopRequest
+    from bufferlab.observe.session import Session, address_of, looker_of
+    from bufferlab.report import terminal
+
+    if form == _CSV and as_json:
+        raise SpecError("two formats are asked for", "--format csv, --json", "leave one out")
+    asked = look.Asked(
+        _seconds(within), "full" if tier == "full" else "misses", _sizes(sizes), _cores(max_cpu), look_inside
+    )
+    look.remove_stale()
+    tracefs_clean.clean()
+    looker = looker_of(url)
+    with Session(looker, address_of(url, looker)) as session:
+        with beginning("looking, with nothing attached"):
+            ready = look.prepare(session, asked, live_trace)
+        _consent(ready, yes)
+        with StopRequest() as stop, _shown() as shown:
+            advice = look.advise(ready, live_trace, answer, stop, shown)
+    report = reports.as_report(advice)
+    if html:
+        from bufferlab.report.html import render_html
+
+        footer = f"Made by bufferlab advise from what {advice.seen.server} did; what was recorded was not kept."
+        write(html, "--html", render_html(report, footer=footer))
+    if as_json:
+        print_json(reports.as_json(advice, interrupted=stop.signal_number is not None))
+    elif form == _CSV:
+        from bufferlab.report.csv_files import table_csv
+
+        put(table_csv(reports.sizes_table(advice, with_reasons=True)).rstrip())
+    else:
+        put(terminal.text(report))
+    if stop.signal_number is not None:
+        return interrupted_exit_code(stop.signal_number)
+    return 0 if any(one.cannot_say is None for one in advice.others) else 1
+
+
+def _consent(ready: Ready, yes: bool) -> None:
+    """Tell what is attached where and what it costs, and ask the user. Raises SpecError where nobody can be asked."""
+    from bufferlab.advise.tiers import sentence
+
+    if not ready.plans:
+        return
+    for plan in ready.plans.values():
+        say(plan.sentence)
+    for one in ready.foretold:
+        say(sentence(one))
+    if ready.inside:
+        say(ready.inside)
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise SpecError("nobody can be asked whether to attach", "standard input is no terminal", "add --yes")
+    click.confirm("Attach?", abort=True, err=True)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = parse_duration(text)
+    except UnitError as error:
+        raise SpecError(error.what, "--within", error.hint) from error
+    if not _SHORTEST_S <= seconds <= _LONGEST_S:
+        raise SpecError(f'"{text}" is not between 30 s and 24 h', "--within", "write a duration such as 10m")
+    return seconds
+
+
+def _cores(text: str) -> float:
+    try:
+        ratio = float(parse_percent(text))
+    except UnitError as error:
+        raise SpecError(error.what, "--max-cpu", error.hint) from error
+    if not ratio > 0:
+        raise SpecError(f'"{text}" lets nothing be recorded', "--max-cpu", 'write a share such as "25%"')
+    return ratio
+
+
+def _sizes(text: str | None) -> tuple[Callable[[int], int], ...]:
+    """Return functions from the present size to each size asked for, in bytes."""
+    return tuple(_size(part.strip()) for part in text.split(",")) if text else ()
+
+
+def _size(part: str) -> Callable[[int], int]:
+    try:
+        size = parse_size(part)
+    except UnitError as error:
+        raise SpecError(error.what, "--sizes", error.hint) from error
+    ratio = float(size.ratio) if size.ratio is not None else None
+    if not (0 < ratio <= _LARGEST / MIB if ratio is not None else _SMALLEST <= (size.size_bytes or 0) <= _LARGEST):
+        raise SpecError(f'"{part}" is no size of a pool', "--sizes", _HINT)
+    return partial(_of, ratio, size.size_bytes or 0)
+
+
+def _of(ratio: float | None, size_bytes: int, present_bytes: int) -> int:
+    return size_bytes if ratio is None else int(ratio * present_bytes)
+
+
+class _Display:
+    """Shows the stage of the look on standard error."""
+
+    def __init__(self, shown: Progress) -> None:
+        self._shown = shown
+
+    def say(self, text: str) -> None:
+        self._shown.say(text)
+
+    def at(self, what: str, done: float, left_s: float) -> None:
+        from bufferlab.execute.progress import Status
+
+        self._shown.show(Status(what, 0, 0, "", done, left_s))
+
+
+@contextmanager
+def _shown() -> Iterator[_Display]:
+    """Context manager for the display."""
+    from bufferlab.cli.progress import progress
+
+    with progress() as shown:
+        yield _Display(shown)

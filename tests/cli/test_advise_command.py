@@ -1,0 +1,95 @@
+"""`bufferlab advise` before it attaches anything: what it refuses, and how it asks."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+
+from bufferlab.advise.tiers import Foretold
+from bufferlab.cli import advise as command
+from bufferlab.errors import SpecError
+from bufferlab.units import GIB, MIB
+from support.fake import Bench
+from support.fake_mysql import FakeMysql
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "bench")
+
+
+@pytest.fixture
+def server() -> Iterator[FakeMysql]:
+    with FakeMysql() as made:
+        yield made
+
+
+def test_what_cannot_be_advised_on_is_refused_with_a_sentence(bench: Bench, server: FakeMysql) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        nobody = listener.getsockname()[1]
+    for arguments, code, words in (
+        ((f"mysql://me@127.0.0.1:{nobody}",), 3, "the server cannot be used"),
+        ((f"mysql://me:secret@127.0.0.1:{nobody}",), 3, "a password in a URL"),
+        (("oracle://me@127.0.0.1",), 2, "no server that can be looked at"),
+        ((server.url, "--within", "20s"), 2, "not between 30 s and 24 h"),
+        ((server.url, "--max-cpu", "0.5"), 2, "is not a share"),
+        ((server.url, "--sizes", "128MB"), 2, "write 128MiB"),
+        ((server.url, "--json", "--format", "csv"), 2, "two formats"),
+        # The server of this test tells no thread, and listens on TCP.
+        ((server.url,), 3, "nothing can be attached: the server does not tell which of its threads serves us"),
+    ):
+        ended = bench.bufferlab("advise", *arguments)
+        assert (ended.code, words in ended.err) == (code, True), ended.err
+        assert "secret" not in ended.err
+        assert "Traceback" not in ended.err
+
+
+def test_sizes_are_bytes_or_shares_of_the_present_one() -> None:
+    found = [size(128 * MIB) for size in command._sizes("256MiB, 200%,1GiB,75%")]
+    assert found == [256 * MIB, 256 * MIB, GIB, 96 * MIB]
+    assert command._sizes(None) == ()
+    for wrong in ("0", "1k", "0%", " ,1GiB", "9999999999999GiB"):
+        with pytest.raises(SpecError):
+            command._sizes(wrong)
+
+
+def ready() -> Any:
+    plan = SimpleNamespace(sentence="the kernel stops MariaDB, process 7: 5 probes in /usr/sbin/mariadbd")
+    return SimpleNamespace(plans={"misses": plan}, foretold=(Foretold("misses", 1234.0, 590.0),), inside="")
+
+
+def test_it_says_what_is_attached_where_and_what_that_costs_and_asks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: False))
+    with pytest.raises(SpecError, match="nobody can be asked") as refused:
+        command._consent(ready(), yes=False)
+    assert refused.value.hint == "add --yes"
+    said = capsys.readouterr().err
+    assert "5 probes in /usr/sbin/mariadbd" in said
+    assert "misses: about 1,234 events a second, 0.185 % of a processor, for 9 min 50 s" in said
+
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    asked = []
+
+    def no(question: str, **how: Any) -> None:
+        asked.append((question, how["abort"]))
+        raise click.Abort
+
+    monkeypatch.setattr("click.confirm", no)
+    with pytest.raises(click.Abort):
+        command._consent(ready(), yes=False)
+    assert asked == [("Attach?", True)]
+    command._consent(ready(), yes=True)
+    assert len(asked) == 1
+
+
+def test_nothing_is_asked_where_nothing_will_be_attached(capsys: pytest.CaptureFixture[str]) -> None:
+    command._consent(SimpleNamespace(plans={}, foretold=()), yes=False)  # type: ignore[arg-type]
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,108 @@
+"""Advice on real servers under a load: larger pools read less, nothing is left attached, whatever ends the look."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.execute.host.tracefs_clean import clean
+from real.test_live_trace import ALL, ONE, Served, kernel, served
+from support import innodb
+from support.core import ROOT
+from support.fake import wait_until
+from support.json_documents import Advised
+
+__all__ = ["kernel"]
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Iterator[Served]:
+    with innodb.folder() as root, served(request.param, root) as made:
+        yield made
+
+
+def started(server: Served, *arguments: str) -> subprocess.Popen[str]:
+    user, password = server.server._login
+    folder = server.server.socket
+    if server.flavour == "postgres":
+        url = f"postgres://{user}@localhost/postgres?socket={folder.parent}"
+    else:
+        url = f"mysql://{user}@localhost?socket={folder}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUFFERLAB_PASSWORD": password}
+    command = [sys.executable, "-m", "bufferlab", "advise", url, "--yes", "--max-cpu", "100%", *arguments]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[Advised, str]:
+    out, err = process.communicate(timeout=300)
+    print(out, err)
+    assert process.returncode in (0, 1, 130), err
+    return Advised.model_validate(json.loads(out)), err
+
+
+@pytest.mark.parametrize("server", ALL, indirect=True)
+def test_a_larger_pool_is_told_to_read_less_and_nothing_is_left(server: Served, tmp_path: Path) -> None:
+    page = tmp_path / "advice.html"
+    sizes = ("--sizes", "50%,150%,300%", "--within", "60s", "--html", str(page))
+    with server.working():
+        told, err = ended(started(server, *sizes, "--json"))
+    assert told.status == "ok"
+    assert "the kernel stops" in err
+    smaller, present, larger, largest = told.sizes
+    assert smaller.cannot_say
+    assert present.tier == "counted"
+    assert present.reads_per_s
+    assert larger.reads_per_s is None or larger.reads_per_s < present.reads_per_s
+    assert largest.cannot_say or (largest.high or 0.0) < 0.5 * present.reads_per_s, "it holds the whole table"
+    assert [one.ended for one in told.attached] == ["whole"]
+    assert told.cost[0].ours_cores < 1
+    assert "shade" in page.read_text()
+    assert told.needs_restart == (server.flavour == "postgres")
+    server.require_untouched()
+
+
+@pytest.mark.parametrize("server", ONE, indirect=True)
+def test_full_judges_smaller_sizes_or_says_why_not(server: Served) -> None:
+    with server.working():
+        told, _ = ended(started(server, "--sizes", "75%,150%", "--within", "60s", "--tier", "full", "--json"))
+    assert {one.tier for one in told.attached} == {"full", "misses"}
+    smaller, present, *_ = told.sizes
+    assert present.reads_per_s
+    if smaller.cannot_say is None:
+        assert smaller.reads_per_s
+        assert smaller.reads_per_s > present.reads_per_s
+    server.require_untouched()
+
+
+def _events(process: subprocess.Popen[str], server: Served) -> Any:
+    wait_until(lambda: server.definitions() != [] or process.poll() is not None, "the probes", 120)
+    assert process.poll() is None
+
+
+@pytest.mark.parametrize("server", ONE, indirect=True)
+def test_ctrl_c_detaches_and_tells_what_was_seen_and_a_kill_leaves_no_probe(server: Served) -> None:
+    with server.working():
+        process = started(server, "--within", "10m", "--json")
+        _events(process, server)
+        process.send_signal(signal.SIGINT)
+        told, _ = ended(process)
+        assert process.returncode == 130
+        assert told.status == "interrupted"
+        server.require_untouched()
+        process = started(server, "--within", "10m")
+        _events(process, server)
+        process.kill()
+        process.communicate(timeout=60)
+        clean()
+        server.require_untouched()
+    server.work(100)

@@ -1,0 +1,358 @@
+"""Attaching to servers that run: what is recorded is what they counted, and they go on, whatever becomes of us."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bufferlab.engines.innodb import control as innodb_control
+from bufferlab.engines.native import native
+from bufferlab.engines.servers import live_trace
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.live_trace import Tier, recorded
+from bufferlab.engines.servers.page_sites import NO_SPOOL
+from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.execute.host.tracefs_clean import clean
+from bufferlab.results.page_traces import page_trace_words
+from support import innodb, postgres
+from support.core import ROOT
+from support.fake import wait_until
+from support.traced_servers import definitions
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+ROWS, STATEMENTS = 40_000, 3_000
+LIMIT_BYTES = 256 << 20
+KINDS = page_trace_words().kinds
+ALL = [
+    "mysql-5.7",
+    "postgres-17",
+    *(pytest.param(one, marks=pytest.mark.servers) for one in ("mariadb-11.4", "mysql-9")),
+]
+ONE = ["mysql-5.7"]
+_HOLD = """\
+import sys, time
+from pathlib import Path
+from bufferlab.engines.servers import live_trace
+plan = live_trace.plan(int(sys.argv[1]), sys.argv[2], "full")
+trace = live_trace.attach(plan, Path(sys.argv[3]), events_per_s_max=1e9, limit_bytes=1 << 28)
+print("attached", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def kernel() -> None:
+    """Skips, loudly, where the kernel watches no program for us."""
+    try:
+        native().page_trace_check(
+            json.dumps({"way": "uprobes", "binary": "", "spool": NO_SPOOL, "fields": [], "sites": []})
+        )
+    except Exception as error:
+        pytest.skip(f"NOT TESTED: page accesses of servers cannot be recorded here: {error}")
+
+
+@dataclass
+class Served:
+    """A server with a table larger than its pool, and what to ask of it."""
+
+    server: PrivateServer
+    root: Path
+
+    @property
+    def flavour(self) -> Any:
+        return self.server.build.flavour
+
+    @property
+    def pid(self) -> int:
+        return self.server.pid
+
+    def plan(self, tier: Tier) -> live_trace.LivePlan:
+        return live_trace.plan(self.pid, self.flavour, tier)
+
+    @contextmanager
+    def attached(self, tier: Tier, events_per_s_max: float = 1e9) -> Iterator[live_trace.LiveTrace]:
+        spool = self.root / f"spool-{time.monotonic_ns()}"
+        plan = self.plan(tier)
+        with live_trace.attach(plan, spool, events_per_s_max=events_per_s_max, limit_bytes=LIMIT_BYTES) as trace:
+            yield trace
+
+    def fill(self) -> None:
+        with closing(self.server.connect("bufferlab")) as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, filler CHAR(200) NOT NULL)")
+            for first in range(0, ROWS, 1000):
+                rows = ", ".join(f"({number}, 0, 'x')" for number in range(first, first + 1000))
+                cursor.execute(f"INSERT INTO t VALUES {rows}")
+            if self.flavour != "postgres":
+                connection.commit()
+
+    def work(self, statements: int = STATEMENTS, seed: int = 1) -> None:
+        """Statements of one session, which ends: PostgreSQL tells its counts then."""
+        chosen = np.random.default_rng(seed).integers(0, ROWS, statements).tolist()
+        with closing(self.server.connect("bufferlab")) as connection, connection.cursor() as cursor:
+            for place, number in enumerate(chosen):
+                if place % 10:
+                    cursor.execute(f"SELECT filler FROM t WHERE id = {number}")
+                    cursor.fetchall()
+                else:
+                    cursor.execute(f"UPDATE t SET v = v + 1 WHERE id = {number}")
+                    if self.flavour != "postgres":
+                        connection.commit()
+
+    def counted(self) -> Mapping[str, int]:
+        """The server's own counts of gets and of reads."""
+        with closing(self.server.connect("bufferlab")) as connection:
+            if self.flavour == "postgres":
+                # A session tells its counts when it ends, a moment after its client has left.
+                others = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+                wait_until(lambda: connection.execute(others).fetchone() == (1,), "the other sessions to end")
+                counts = "SELECT sum(blks_hit), sum(blks_read) FROM pg_stat_database"
+                hits, reads = connection.execute(counts).fetchone()
+                return {"get": int(hits + reads), "read": int(reads)}
+            told = innodb_control.status(connection, "Innodb_%")
+            return {"get": int(told["innodb_buffer_pool_read_requests"]), "read": int(told["innodb_pages_read"])}
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """A load in two sessions meanwhile, which must succeed."""
+        ended, failed = threading.Event(), []
+
+        def work(seed: int) -> None:
+            try:
+                while not ended.is_set():
+                    self.work(200, seed)
+            except Exception as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in (1, 2)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+        assert failed == []
+
+    def require_untouched(self) -> None:
+        """No probe is in the process: attaching would refuse it; and no definition is left."""
+        with self.attached("full"):
+            pass
+        assert self.definitions() == []
+
+    def definitions(self) -> list[str]:
+        return definitions(self.root / "tracefs", f"/proc/{self.pid}/")
+
+
+def copied(build: Build, root: Path) -> Build:
+    """The same build in a folder of its own: other tests run it too, and an attachment is refused then."""
+    top = next(parent for parent in build.binary.parents if parent.parent.name == "servers")
+    shutil.copytree(top, root / "build", symlinks=True)
+    moved = {
+        name: root / "build" / path.relative_to(top)
+        for name in ("binary", "share", "libraries", "system_tables")
+        if (path := getattr(build, name)) is not None
+    }
+    return replace(build, **moved)
+
+
+@contextmanager
+def served(name: str, root: Path, moved: Callable[[Build, Path], Build] = copied) -> Iterator[Served]:
+    """A server in a folder, on which the table is."""
+    if name.startswith("postgres"):
+        of_postgres = postgres.Place(moved(postgres.build(name), root), root).initialise()
+        with of_postgres.server(connections=20, settings={"shared_buffers": "2MB"}) as server:
+            made = Served(server, root)
+            made.fill()
+            yield made
+        return
+    place = innodb.Place(moved(innodb.build(name), root), root).initialise()
+    identity = place.with_accounts()
+    settings = {"innodb_buffer_pool_size": str(6 << 20)}
+    with place.server((identity.user, identity.password), settings=settings, connections=20) as server:
+        made = Served(server, root)
+        made.fill()
+        yield made
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Iterator[Served]:
+    with innodb.folder() as root, served(request.param, root) as made:
+        yield made
+
+
+def require_counted(server: Served, tier: Tier) -> None:
+    """What a tier records is what the server counts, but for what it does between the counters and the trace."""
+    before = server.counted()
+    with server.attached(tier) as trace:
+        server.work()
+        told = recorded(trace)
+        outcome = trace.finish()
+    after = server.counted()
+    assert (told.ended, outcome["lost"], outcome["other_stops"]) == ("whole", 0, 0)
+    kinds = {name: int((told.columns["kind"] == number).sum()) for number, name in enumerate(KINDS)}
+    growth = {name: after[name] - before[name] for name in after}
+    print(
+        server.server.build.name, tier, kinds, growth, {name: outcome[name] for name in ("reader_cpu_ns", "detach_ns")}
+    )
+    assert growth["read"] > 500
+    assert growth["read"] * 0.97 - 50 <= kinds["read"] <= growth["read"] + 20
+    assert kinds["evict"] > 500
+    gets = kinds["get"] + kinds["get_if_in_pool"]
+    if tier == "misses":
+        assert gets == 0
+    elif server.server.build.name.startswith("mariadb"):
+        # It does not count optimistic gets (page_sites.toml).
+        assert gets > 0.9 * growth["get"]
+    else:
+        assert growth["get"] * 0.95 - 2000 <= gets <= growth["get"] * 1.005
+    assert len(told.columns["page"]) == sum(kinds.values()) == len(told.columns["delta_us"])
+    assert told.columns["page"].max() + 1 == len(told.object) == len(told.page_in_object)
+    assert told.columns["delta_us"].sum() / 1e6 <= told.seconds
+    assert (len(told.relations) > 0) == (server.flavour == "postgres")
+
+
+@pytest.mark.parametrize("server", ALL, indirect=True)
+def test_both_tiers_record_what_the_server_counts_and_leave_nothing(server: Served) -> None:
+    require_counted(server, "misses")
+    require_counted(server, "full")
+    server.require_untouched()
+
+
+@pytest.mark.parametrize("server", ONE, indirect=True)
+def test_above_the_limit_a_trace_detaches_itself_within_half_a_second(server: Served) -> None:
+    with server.working():
+        time.sleep(0.5)
+        with server.attached("full", events_per_s_max=100.0) as trace:
+            wait_until(lambda: trace.told()["detached"], "the trace to detach itself", 10)
+            told = recorded(trace)
+            outcome = trace.finish()
+        assert told.ended == outcome["state"] == "rate"
+        assert len(told.columns["page"]) > 0
+        attached_s = (outcome["end_ns"] - outcome["start_ns"] + outcome["detach_ns"]) / 1e9
+        print(f"attached {attached_s:.3f} s, of it {outcome['detach_ns'] / 1e9:.3f} s to detach")
+        assert attached_s < 0.5
+        server.require_untouched()
+
+
+@pytest.mark.parametrize("server", ["mysql-5.7", "postgres-17"], indirect=True)
+def test_a_kill_of_the_attached_command_leaves_no_probe_and_the_server_goes_on(server: Served) -> None:
+    command = [sys.executable, "-c", _HOLD, str(server.pid), server.flavour, str(server.root / "held")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    with server.working():
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as holder:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "attached\n"
+            with pytest.raises(EnvironmentLackingError, match="other code at"), server.attached("full"):
+                pass
+            holder.kill()
+        assert len(server.definitions()) > 0, "a definition survives its maker, and is inert"
+        clean()
+        assert server.definitions() == []
+        server.require_untouched()
+    server.work(100)
+
+
+@pytest.mark.parametrize("server", ONE, indirect=True)
+def test_a_server_that_dies_ends_the_trace_and_another_of_its_binary_is_refused_and_told(server: Served) -> None:
+    with server.attached("full") as trace:
+        # Its help is longer than a pipe holds: it waits for a reader.
+        words = [str(server.server.build.binary), "--no-defaults", "--verbose", "--help"]
+        libraries = {"LD_LIBRARY_PATH": str(server.server.build.libraries)}
+        with subprocess.Popen(words, stdout=subprocess.PIPE, env={**os.environ, **libraries}) as other:
+            try:
+                wait_until(lambda: "pipe" in Path(f"/proc/{other.pid}/wchan").read_text(), "the help to fill its pipe")
+                with pytest.raises(EnvironmentLackingError, match=f"another server .*process {other.pid}"):
+                    server.plan("misses")
+            finally:
+                other.kill()
+        assert trace.told()["other_stops"] == 0
+        second = server.root / "second"
+        second.mkdir(mode=0o711)
+        innodb.Place(server.server.build, second).initialise()
+        wait_until(lambda: trace.told()["other_stops"] > 0, "the trace to see another server", 10)
+        assert server.pid not in trace.told()["other_processes"]
+        server.work(100)
+        server.server.abandon()
+        wait_until(lambda: trace.told()["detached"], "the trace to see that the server has gone", 10)
+        told = recorded(trace)
+    assert told.ended == "gone"
+    assert len(told.columns["page"]) > 0
+    with pytest.raises(EnvironmentLackingError, match=r"has ended|not known"):
+        server.plan("misses")
+
+
+_IN_A_CONTAINER = """\
+import subprocess, sys
+from dataclasses import replace
+from pathlib import Path
+from real import test_live_trace as tests
+root, name = Path(sys.argv[1]), sys.argv[2]
+
+def overlaid(build, root):
+    here = tests.copied(build, root)
+    for folder in ("nothing", "seen"):
+        (root / folder).mkdir()
+    layers = f"lowerdir={root}/nothing:{root}/build"
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, str(root / "seen")], check=True)
+    paths = {one: getattr(here, one) for one in ("binary", "share", "libraries", "system_tables")}
+    return replace(here, **{
+        one: root / "seen" / path.relative_to(root / "build") for one, path in paths.items() if path is not None
+    })
+
+with tests.served(name, root, overlaid) as server:
+    print(server.pid, flush=True)
+    for line in sys.stdin:
+        server.work()
+        print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_a_server_that_sees_other_files_is_traced_by_its_own_root(name: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'tests'}"}
+    with innodb.folder() as root:
+        words = [
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            sys.executable,
+            "-c",
+            _IN_A_CONTAINER,
+            str(root),
+            name,
+        ]
+        with subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        ) as inner:
+            assert inner.stdin is not None
+            assert inner.stdout is not None
+            pid = int(inner.stdout.readline())
+            plan = live_trace.plan(pid, "mysql", "misses")
+            assert "of its container" in plan.sentence
+            assert not Path(plan.program).exists(), "only the server sees it there"
+            with live_trace.attach(plan, tmp_path / "spool", events_per_s_max=1e9, limit_bytes=LIMIT_BYTES) as trace:
+                inner.stdin.write("work\n")
+                inner.stdin.flush()
+                assert inner.stdout.readline() == "done\n"
+                told = recorded(trace)
+            inner.stdin.close()
+        assert inner.returncode == 0
+    assert told.ended == "whole"
+    assert int((told.columns["kind"] == KINDS.index("read")).sum()) > 500

@@ -1,0 +1,179 @@
+"""A recorder of page accesses that is only a script, a clock that its sleeper moves, and a look over a fake server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bufferlab.advise import look
+from bufferlab.advise.recorded import Counted, Estimate, PoolFacts, Recorded
+from bufferlab.engines.servers.live_trace import Tier
+from bufferlab.engines.servers.questions import NotTold
+from bufferlab.observe.session import Session, address_of, looker_of
+from support.fake_mysql import FakeMysql
+
+
+class Clock:
+    """Seconds that pass only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.at: dict[float, Callable[[], None]] = {}
+        """What happens when that many seconds have passed."""
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+        for due_s in [due_s for due_s in self.at if self.now_s - 1000.0 >= due_s]:
+            self.at.pop(due_s)()
+
+
+@dataclass
+class FakePlan:
+    tier: Tier
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.tier} is attached nowhere"
+
+
+class FakeTrace:
+    """Events come at a rate; `states` has states from some second of the trace on."""
+
+    def __init__(self, tier: Tier, clock: Clock, events_per_s: float, states: dict[float, str]) -> None:
+        self.tier, self.clock, self.states, self.rate = tier, clock, states, events_per_s
+        self.begun_s, self.ended_s = clock.now_s, 0.0
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended_s or self.clock.now_s) - self.begun_s
+
+    def told(self) -> dict[str, Any]:
+        state = next((state for since, state in self.states.items() if self.seconds >= since), "attached")
+        events = int(self.rate * self.seconds)
+        return {"state": state, "events": {"read": events // 2, "evict": events // 2}, "stops": events}
+
+    def finish(self) -> dict[str, Any]:
+        self.ended_s = self.ended_s or self.clock.now_s
+        return self.told()
+
+
+@dataclass
+class FakeTracing:
+    clock: Clock
+    events_per_s: float = 120.0
+    states: dict[float, str] = field(default_factory=dict)
+    refuses: Exception | None = None
+    traces: list[FakeTrace] = field(default_factory=list)
+    limits: list[float] = field(default_factory=list)
+
+    def plan(self, pid: int, flavour: str, tier: Tier) -> FakePlan:
+        return FakePlan(tier)
+
+    def attach(self, plan: FakePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> FakeTrace:
+        if self.refuses:
+            raise self.refuses
+        assert spool.parent.stat().st_mode & 0o077 == 0
+        assert limit_bytes > 0
+        self.limits.append(events_per_s_max)
+        self.traces.append(FakeTrace(plan.tier, self.clock, self.events_per_s, self.states))
+        return self.traces[-1]
+
+    def recorded(self, trace: FakeTrace, *, stopped: bool = False) -> Recorded:
+        state: Any = trace.told()["state"]
+        none = np.empty(0, np.uint32)
+        ended = "stopped" if stopped else "whole" if state == "attached" else state
+        return Recorded(trace.tier, {}, none, none, trace.seconds, ended)
+
+
+class Answer:
+    """Every size reads as its share of the pool says; what it was asked is kept. Smaller ones need the tier full."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Sequence[Recorded], PoolFacts, Counted, Sequence[int]]] = []
+
+    def __call__(
+        self,
+        recorded: Sequence[Recorded],
+        pool: PoolFacts,
+        counted: Counted,
+        sizes_bytes: Sequence[int],
+        resident: Sequence[int] | None,
+    ) -> tuple[Estimate, ...]:
+        self.asked.append((recorded, pool, counted, sizes_bytes))
+        tier: Tier = "full" if any(one.tier == "full" for one in recorded) else "misses"
+        present = pool.pool_pages * pool.page_size_bytes
+        found = []
+        for size in sizes_bytes:
+            reads = counted.reads / counted.seconds * present / size
+            if size < present and tier == "misses":
+                found.append(Estimate(size, None, None, None, tier, NotTold("only full tells it", "--tier full")))
+            else:
+                found.append(Estimate(size, reads, 0.9 * reads, 1.1 * reads, tier, None))
+        return tuple(found)
+
+
+class Stop:
+    """A request to stop that comes when the test says so."""
+
+    requested = False
+
+
+class Shown:
+    """Keeps what is shown."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.stages: list[tuple[str, float]] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def at(self, what: str, done: float, left_s: float) -> None:
+        self.stages.append((what, done))
+
+
+def asked(within_s: float = 60.0, tier: Tier = "misses", max_cores: float = 0.25, **more: Any) -> look.Asked:
+    return look.Asked(within_s, tier, more.pop("sizes", ()), max_cores, **more)
+
+
+@dataclass
+class Bench:
+    """A fake server, clock, recorder and answer; `advise` goes through both halves of a look."""
+
+    server: FakeMysql
+    session: Session
+    clock: Clock
+    answer: Answer = field(default_factory=Answer)
+    stop: Stop = field(default_factory=Stop)
+    shown: Shown = field(default_factory=Shown)
+
+    def __post_init__(self) -> None:
+        self.tracing = FakeTracing(self.clock)
+
+    def prepare(self, wanted: look.Asked) -> look.Ready:
+        return look.prepare(
+            self.session, wanted, self.tracing, self.clock, self.clock.sleep, server_pid=lambda *_: os.getpid()
+        )
+
+    def advise(self, wanted: look.Asked) -> look.Advice:
+        ready = self.prepare(wanted)
+        return look.advise(ready, self.tracing, self.answer, self.stop, self.shown, self.clock, self.clock.sleep)
+
+
+@contextmanager
+def bench(server: FakeMysql | None = None) -> Any:
+    """Context manager for a bench."""
+    with server or FakeMysql() as made:
+        looker = looker_of(made.url)
+        clock = Clock()
+        with Session(looker, address_of(made.url, looker), clock) as session:
+            yield Bench(made, session, clock)

@@ -1,0 +1,400 @@
+"""Advice on a server that is only a protocol, by a recorder that is only a script: stages, refusals, cost, words."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bufferlab.advise import cost, doubts, look, memory, report, sentence, tiers
+from bufferlab.advise.cost import Second
+from bufferlab.advise.look import Advice
+from bufferlab.advise.recorded import Estimate
+from bufferlab.engines.servers.questions import NotTold
+from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.observe.confounds import Confound
+from bufferlab.observe.window import Event, Row
+from bufferlab.report import terminal
+from bufferlab.report.csv_files import table_csv
+from bufferlab.report.figures.svg import draw
+from bufferlab.units import MIB
+from support import fake_mysql
+from support.advised_server import Bench, asked, bench
+from support.fake_mysql import FakeMysql
+from support.json_documents import Advised
+
+PRESENT = 64 * MIB
+
+
+@pytest.fixture(autouse=True)
+def without_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(fake_mysql.GROWTH, "Innodb_buffer_pool_read_ahead", 0)
+
+
+@pytest.fixture
+def at() -> Iterator[Bench]:
+    with bench() as made:
+        yield made
+
+
+# The stages.
+
+
+@pytest.mark.parametrize("tier", ["misses", "full"])
+@pytest.mark.parametrize("within_s", [30.0, 61.0, 600.0, 86_400.0])
+def test_stages_fill_the_time_and_none_follows_another_at_once(tier: tiers.Tier, within_s: float) -> None:
+    planned = tiers.stages(tier, within_s)
+    assert sum(stage.seconds for stage in planned) == pytest.approx(within_s)
+    assert all(stage.seconds > 0 for stage in planned)
+    assert [stage.tier is None for stage in planned] == [place % 2 == 0 for place in range(len(planned))]
+    assert planned[-1].tier is None
+    assert {stage.tier for stage in planned} <= {None, "misses", tier}
+    assert all(stage.seconds <= tiers.FULL_S for stage in planned if stage.tier == "full")
+
+
+def test_misses_are_attached_and_larger_sizes_answered(at: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(fake_mysql.VARIABLES, "innodb_lru_scan_depth", "777")
+    advice = at.advise(asked())
+    ((recorded, pool, counted, sizes),) = at.answer.asked
+    assert [one.tier for one in recorded] == ["misses"]
+    assert recorded[0].seconds == pytest.approx(50, abs=1.5)
+    assert recorded[0].ended == "whole"
+    assert counted.seconds == pytest.approx(recorded[0].seconds, abs=1.5)
+    assert counted.gets / counted.seconds == pytest.approx(1000, rel=0.01)
+    assert counted.reads / counted.seconds == pytest.approx(60, rel=0.01)
+    assert (counted.unit, counted.units / counted.seconds) == ("transaction", pytest.approx(10, rel=0.01))
+    assert (pool.engine, pool.model, pool.pool_pages) == ("mariadb", "innodb1011", 4096)
+    assert (pool.settings, pool.version, pool.pool_bytes) == ({"lru_scan_depth": 777}, "10.11.19", PRESENT)
+    assert PRESENT not in sizes
+    assert [one.pool_size_bytes for one in advice.estimates] == [MIB * size for size in (32, 48, 64, 96, 128, 256)]
+    assert [one.cannot_say is None for one in advice.others] == [False, False, True, True, True]
+    assert "64 MiB reads 60 pages a second; 96 MiB would read 36 to 44, 256 MiB" in sentence.answer(advice)
+
+
+def test_full_comes_in_short_windows_and_hands_the_rest_to_misses(at: Bench) -> None:
+    advice = at.advise(asked(120, "full"))
+    ((recorded, *_),) = at.answer.asked
+    assert [one.tier for one in recorded] == ["full", "full", "full", "misses"]
+    assert all(one.seconds == pytest.approx(10, abs=1.2) for one in recorded[:3])
+    assert all(one.cannot_say is None for one in advice.others)
+    assert [one.tier for one in advice.costs] == ["full", "misses"]
+
+
+def test_misses_end_when_enough_pages_were_evicted_for_the_largest_size(at: Bench) -> None:
+    at.tracing.events_per_s = 2 * 256  # 256 evictions a second; ten times 4,096 frames take 160 s.
+    advice = at.advise(asked(600, sizes=(lambda present: 2 * present,)))
+    assert advice.attached[0].recorded.seconds == pytest.approx(160, abs=1.5)
+    assert advice.seen.window.seconds < 180
+
+
+# What ends it early.
+
+
+def test_above_the_limit_it_detaches_and_does_not_try_that_tier_again(at: Bench) -> None:
+    at.tracing.states = {2.0: "rate"}
+    advice = at.advise(asked(120, "full"))
+    assert [trace.tier for trace in at.tracing.traces] == ["full", "misses"]
+    assert [one.recorded.ended for one in advice.attached] == ["rate", "rate"]
+    assert at.tracing.traces[0].seconds == pytest.approx(2, abs=0.2)
+    assert any("more than 166,666 events a second" in said for said in at.shown.said)
+    assert set(at.tracing.limits) == {166_666}
+
+
+def test_a_server_that_ends_while_attached_leaves_no_answer(at: Bench) -> None:
+    at.tracing.states = {3.0: "gone"}
+    advice = at.advise(asked())
+    assert advice.attached[0].recorded.ended == "gone"
+    assert all(one.cannot_say and "went away" in one.cannot_say.why for one in advice.others)
+    assert at.answer.asked == []
+
+
+def test_a_request_to_stop_detaches_and_answers_from_what_was_seen(at: Bench) -> None:
+    at.clock.at[35.0] = lambda: setattr(at.stop, "requested", True)
+    advice = at.advise(asked())
+    (trace,) = at.tracing.traces
+    assert trace.ended_s
+    assert trace.ended_s - 1000 == pytest.approx(35, abs=0.3)
+    assert advice.attached[0].recorded.ended == "stopped"
+    assert any(one.cannot_say is None for one in advice.others)
+
+
+def test_an_error_in_the_middle_detaches(at: Bench) -> None:
+    def fail() -> None:
+        raise RuntimeError("a bug")
+
+    at.clock.at[30.0] = fail
+    with pytest.raises(RuntimeError, match="a bug"):
+        at.advise(asked())
+    assert at.tracing.traces[0].ended_s
+
+
+def test_what_cannot_be_attached_is_the_error_and_not_a_lost_server(at: Bench) -> None:
+    at.tracing.refuses = EnvironmentLackingError("tracefs is not there", "/sys/kernel/tracing", "mount it")
+    with pytest.raises(EnvironmentLackingError, match="tracefs is not there"):
+        at.advise(asked())
+
+
+# What is refused before anything is attached.
+
+
+def test_gets_a_second_above_max_cpu_refuse_full_but_not_misses(at: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(fake_mysql.GROWTH, "Innodb_buffer_pool_read_requests", 1_000_000)
+    with pytest.raises(SpecError, match=r"full would take 150 % of a processor.*gets a second of 1.5 µs") as refused:
+        at.prepare(asked(tier="full"))
+    assert refused.value.where == "--max-cpu 25 %"
+    assert refused.value.hint
+    assert "--tier misses" in refused.value.hint
+    ready = at.prepare(asked())
+    assert [one.tier for one in ready.foretold] == ["misses"]
+    assert ready.foretold[0].cores == pytest.approx(2 * 60 * 1.5e-6)
+    assert at.tracing.traces == []
+
+
+def test_an_idle_server_is_not_attached_to(at: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in fake_mysql.GROWTH:
+        monkeypatch.setitem(fake_mysql.GROWTH, name, 0)
+    advice = at.advise(asked())
+    assert at.tracing.traces == []
+    assert "idle" in sentence.answer(advice)
+    assert report.as_json(advice, interrupted=False)["status"] == "cannot_say"
+
+
+def test_a_server_elsewhere_is_refused_with_the_way_to_look(at: Bench) -> None:
+    with pytest.raises(EnvironmentLackingError, match="nothing can be attached") as refused:
+        look.prepare(at.session, asked(), at.tracing, at.clock, at.clock.sleep)
+    assert refused.value.hint == "run it as root on the server's own host"
+
+
+# What happens in the window.
+
+
+def test_a_restart_or_a_resize_in_the_window_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resize(_: FakeMysql) -> None:
+        monkeypatch.setitem(fake_mysql._LEVELS, "Innodb_buffer_pool_pages_total", 8192)
+
+    for action, words in ((resize, "64 MiB to 128 MiB"), (FakeMysql.restart, "the server was restarted")):
+        with monkeypatch.context(), bench(FakeMysql({30: action})) as at:
+            advice = at.advise(asked())
+        assert words in sentence.answer(advice), words
+        assert at.answer.asked == []
+        monkeypatch.undo()
+
+
+@pytest.fixture
+def advice(at: Bench) -> Advice:
+    return at.advise(asked(120, "full"))
+
+
+def rows(count: int, **counts: float) -> list[Row]:
+    each = {"page_gets": 1000.0, "pages_read": 10.0, "transactions": 10.0, **counts}
+    return [Row(float(place), 1.0, each, {"pool_pages": 100.0, "dirty_pages": 10.0}) for place in range(count)]
+
+
+def seen_with(advice: Advice, made: list[Row], *found: Confound, events: tuple[Event, ...] = ()) -> list[NotTold]:
+    window = replace(advice.seen.window, rows=made, events=list(events))
+    inside = replace(advice.seen.inside, confounds=found)
+    return list(doubts.doubts(replace(advice.seen, window=window, inside=inside)))
+
+
+def test_each_rule_refuses_what_it_is_for_and_nothing_else(advice: Advice) -> None:
+    steady = rows(20)
+    assert seen_with(advice, steady) == []
+    assert (
+        seen_with(advice, steady, Confound("maintenance", "autovacuum runs"), Confound("replication", "a replica"))
+        == []
+    )
+    high = [replace(row, levels={**row.levels, "dirty_pages": 80.0}) for row in steady]
+    behind = [replace(row, levels={**row.levels, "history_list_length": 1001.0}) for row in steady]
+    growing = [replace(row, levels={**row.levels, "history_list_length": row.t_s}) for row in steady]
+    for words, told in (
+        ("a backup ran", seen_with(advice, steady, Confound("backup", "session 5 dumps a table"))),
+        ("a table was changed", seen_with(advice, steady, Confound("definition", "session 5 runs ALTER TABLE"))),
+        ("purge is behind", seen_with(advice, steady, Confound("history_list", "purge is 20,000 undo logs behind"))),
+        ("purge is behind", seen_with(advice, behind)),
+        ("grew by 19", seen_with(advice, growing)),
+        ("read ahead", seen_with(advice, rows(20, read_ahead_pages=1.0))),
+        ("80 % of the pool is dirty", seen_with(advice, high)),
+        ("the mix of statements changed", seen_with(advice, rows(10) + rows(10, page_gets=1300.0))),
+        ("failover", seen_with(advice, steady, events=(Event(5.0, "failover", "another server"),))),
+        ("idle", seen_with(advice, rows(20, page_gets=9.0, transactions=0.0))),
+    ):
+        assert [words in one.why for one in told] == [True], (words, told)
+        assert told[0].remedy
+
+
+def test_a_change_within_the_scatter_of_seconds_is_no_change_of_the_mix(advice: Advice) -> None:
+    bursts = [one for _ in range(5) for one in (*rows(1, page_gets=100.0), *rows(1, page_gets=3000.0))]
+    higher = [one for _ in range(5) for one in (*rows(1, page_gets=100.0), *rows(1, page_gets=4000.0))]
+    assert seen_with(advice, bursts + higher) == []
+
+
+def test_a_few_transactions_are_no_change_of_the_mix(advice: Advice) -> None:
+    few = rows(10, transactions=5.0) + rows(10, transactions=5.0, page_gets=2000.0)
+    assert seen_with(advice, few) == []
+
+
+def test_a_setting_that_the_model_takes_otherwise_refuses_what_full_said_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(fake_mysql.VARIABLES, "innodb_change_buffering", "all")
+    with bench() as at:
+        full, misses = at.advise(asked(120, "full")), at.advise(asked())
+    whys = [one.cannot_say.why for one in full.others if one.cannot_say]
+    assert whys == ["the model takes change_buffering to be none, and the server has all"] * 5
+    assert [one.cannot_say is None for one in misses.others] == [False, False, True, True, True]
+
+
+# The cost.
+
+
+def test_the_cost_is_the_difference_a_get_in_processors() -> None:
+    def second(tier: tiers.Tier | None, processor_s: float) -> Second:
+        return Second(tier, 1.0, 10_000, processor_s, 0.02)
+
+    seconds = [second(None, 0.5 + wobble) for wobble in (0.01, -0.01) * 5]
+    seconds += [second("misses", 0.53 + wobble) for wobble in (0.01, -0.01) * 10]
+    (found,) = cost.costs(seconds, [("misses", 20.0, 400_000, 0.031)])
+    assert found.server_cores == pytest.approx(0.03)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0.03 < found.high < 0.05
+    assert found.by_events_cores == pytest.approx(0.03)
+    assert found.ours_cores == pytest.approx(0.02)
+    assert "cost the server 3 % of a processor" in report.cost(found)
+    (few,) = cost.costs(seconds[8:], [("misses", 20.0, 400_000, 0.031)])
+    assert few.server_cores is None
+    assert "was not measured" in report.cost(few)
+
+
+def test_the_time_of_a_server_is_that_of_all_its_threads() -> None:
+    reader = cost.Processors(os.getpid())
+    go = threading.Event()
+    thread = threading.Thread(target=lambda: (sum(range(3_000_000)), go.wait()))
+    thread.start()
+    sum(range(1_000_000))
+    while reader.grown()[0] == 0.0:
+        pass
+    go.set()
+    thread.join()
+
+
+# Memory.
+
+
+def test_the_least_of_host_and_groups_is_left_and_files_that_are_given_back_count_as_free(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:  8000000 kB\nMemAvailable:  1048576 kB\n")
+    inner, outer, first = tmp_path / "inner", tmp_path / "outer", tmp_path / "first"
+    for folder, files in (
+        (inner, {"memory.max": "max", "memory.current": "1000", "memory.stat": "anon 5\ninactive_file 400\n"}),
+        (outer, {"memory.max": "2000", "memory.current": "1000", "memory.stat": "anon 5\ninactive_file 400\n"}),
+        (first, {"memory.limit_in_bytes": "900", "memory.usage_in_bytes": "800",
+                 "memory.stat": "total_inactive_file 100\n"}),
+    ):  # fmt: skip
+        folder.mkdir()
+        for name, text in files.items():
+            (folder / name).write_text(text)
+    assert memory.least(meminfo, [(2, inner)]) == memory.MemoryLeft(1 << 30, "host")
+    assert memory.least(meminfo, [(2, inner), (2, outer)]) == memory.MemoryLeft(1400, "cgroup")
+    assert memory.least(meminfo, [(2, outer), (1, first), (2, tmp_path / "none")]) == memory.MemoryLeft(200, "cgroup")
+    assert memory.least(tmp_path / "nowhere", []) is None
+
+
+def test_what_a_killed_command_left_goes_and_what_a_living_one_has_stays(tmp_path: Path) -> None:
+    folders = [
+        tmp_path / name for name in ("bufferlab-advise-999999999-a", f"bufferlab-advise-{os.getpid()}-b", "other")
+    ]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "1").write_text("")
+    look.remove_stale(tmp_path)
+    assert [folder.exists() for folder in folders] == [False, True, True]
+
+
+# The words.
+
+
+def told(size_mib: int, reads: float, tier: tiers.Tier = "misses", half: float = 0.1) -> Estimate:
+    return Estimate(size_mib * MIB, reads, (1 - half) * reads, (1 + half) * reads, tier, None)
+
+
+def advised(advice: Advice, *others: Estimate, reads: float = 400.0, room_mib: int | None = 4096) -> Advice:
+    present = Estimate(PRESENT, reads, None, None, "counted", None)
+    estimates = tuple(sorted((*others, present), key=lambda one: one.pool_size_bytes))
+    left = None if room_mib is None else memory.MemoryLeft(room_mib * MIB, "host")
+    return replace(advice, estimates=estimates, memory=left)
+
+
+REFUSED = Estimate(32 * MIB, None, None, None, "misses", NotTold("smaller sizes need every access", "--tier full"))
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ((told(128, 80), told(256, 3)),
+         "64 MiB reads 400 pages a second; 128 MiB would read 72 to 88, 256 MiB fewer than 3.3."),
+        ((told(128, 80), told(96, 200), told(256, 0.0)),
+         "64 MiB reads 400 pages a second; 96 MiB would read 180 to 220, 256 MiB none."),
+        ((REFUSED, told(128, 80)), "64 MiB reads 400 pages a second; 128 MiB would read 72 to 88."),
+        ((REFUSED,), "64 MiB reads 400 pages a second; what another size would read cannot be said: "
+                     "smaller sizes need every access; --tier full."),
+        ((told(48, 410, "full", 0.02), told(32, 900, "full")),
+         "64 MiB reads 400 pages a second; 48 MiB would read about as much; below 48 MiB it gets worse: "
+         "32 MiB 810 to 990."),
+        ((told(48, 410, "full", 0.02),), "64 MiB reads 400 pages a second; 48 MiB would read about as much."),
+        ((told(48, 500, "full", 0.02),), "64 MiB reads 400 pages a second; 48 MiB would read 490 to 510."),
+    ],
+)  # fmt: skip
+def test_the_sentence(advice: Advice, others: tuple[Estimate, ...], words: str) -> None:
+    assert sentence.answer(advised(advice, *others)) == words
+
+
+def test_a_size_for_which_there_is_no_memory_is_said_to_be_so(advice: Advice) -> None:
+    tight = advised(advice, told(128, 80), told(256, 3), room_mib=10)
+    assert "128 MiB (more than there is memory for) would read" in sentence.answer(tight)
+    roomy = advised(advice, told(96, 200), told(128, 80), told(256, 3), room_mib=100)
+    assert "96 MiB would read 180 to 220, 128 MiB 72 to 88." in sentence.answer(roomy)
+    assert any("leaves 100 MiB more" in fact for fact in report.as_report(roomy).facts)
+
+
+def test_postgres_needs_a_restart_and_asks_the_system(advice: Advice) -> None:
+    facts = replace(advice.seen.facts, flavour="postgres", version="17.2", numbers=(17, 2))
+    made = replace(advised(advice, told(128, 80)), seen=replace(advice.seen, facts=facts))
+    words = sentence.answer(made)
+    assert words.startswith("shared_buffers of 64 MiB asks the system for 400 pages a second;")
+    assert words.endswith(", after a restart.")
+    shown = terminal.text(report.as_report(made))
+    assert "fewer are no fewer reads of the device" in shown
+    assert "Reads asked of the system a second" in shown
+    assert report.as_json(made, interrupted=False)["reads_are"] == "asked of the system"
+
+
+def test_all_views_tell_the_same_numbers(advice: Advice) -> None:
+    found = report.as_report(advice)
+    document = Advised.model_validate({"format_version": 1, **report.as_json(advice, interrupted=False)})
+    assert document.answer == found.answer
+    assert [one.pool_size_bytes for one in document.sizes] == [one.pool_size_bytes for one in advice.estimates]
+    assert document.present.pool_pages == 4096
+    heads, *lines = (
+        line for line in table_csv(report.sizes_table(advice, with_reasons=True)).splitlines() if line[0] != "#"
+    )
+    assert heads.startswith("Pool,Reads a second,From,To,Change")
+    assert len(lines) == len(advice.estimates)
+    shown = terminal.text(found)
+    assert "128 MiB" in shown
+    assert found.headline
+    assert [row.cells[0] for row in found.headline.data.rows] == [str(one.pool_size_bytes) for one in advice.estimates]
+
+
+@pytest.mark.figures
+def test_the_figure_shades_the_bounds_and_marks_the_present_size(advice: Advice) -> None:
+    figure = report.as_report(
+        advised(advice, told(128, 80), told(256, 3), told(32, 900, "full"), room_mib=100)
+    ).headline
+    assert figure
+    drawn = draw(figure)
+    for words in ("now: 64 MiB", "memory there is: 164 MiB"):
+        assert words in drawn, words
+    assert "FillBetween" in drawn or "PolyCollection" in drawn
