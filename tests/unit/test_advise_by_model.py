@@ -173,7 +173,10 @@ def test_windows_with_other_numbers_of_the_same_pages_are_played_as_one() -> Non
         names[shuffled] = pages
         columns = {name: column[rows] for name, column in whole.columns.items()} | {"page": shuffled[numbers]}
         seconds = float(columns["delta_us"].sum()) / 1e6
-        parts.append(Recorded("full", columns, np.full(len(pages), 7, np.uint32), names, seconds, "whole"))
+        # The second window saw another relation first.
+        relations = ((1, 5, 7, 0),) if not parts else ((1, 5, 9, 0), (1, 5, 7, 0))
+        objects = np.full(len(pages), len(relations) - 1, np.uint32)
+        parts.append(Recorded("full", columns, objects, names, seconds, "whole", relations))
     pool = _pool("postgres")
     both, one = _model(parts, pool), _model([whole], pool)
     assert both.did(500).reads.sum() == pytest.approx(one.did(500).reads.sum(), rel=1e-9)

@@ -114,7 +114,7 @@ def _objects(windows: Sequence[Recorded]) -> Iterable[NDArray[np.uint32]]:
     """
     numbers: dict[tuple[int, ...], int] = {}
     for place, one in enumerate(windows):
-        relations = getattr(one, "relations", ())
+        relations = one.relations
         own = [numbers.setdefault(relation, len(numbers) + _LATER * (place > 0)) for relation in relations]
         yield np.asarray(own, np.uint32)[one.object] if relations else one.object
 
