@@ -29,7 +29,7 @@ from bufferlab.registry import open_sweep
 TIERS = ("misses", "full")
 SIZES = {"half": 0.5, "double": 2.0}
 """By name, the sizes asked about, of the present one."""
-PRESENT, POINTS = "pool_size=20%", "pool_size=10%,40%"
+PRESENT = "pool_size=20%"
 WITHIN = "90s"
 WINDOW = "300s"
 """Of the run beside which the server is looked at; the advice ends it."""
@@ -114,19 +114,31 @@ def until_measured(process: subprocess.Popen[bytes], home: Path, log: Path, cell
     return f"{scheme}://{told['user']}@localhost/bufferlab?socket={where}", told["password"]
 
 
-def measured(folder: Path, cell: Cell) -> dict[str, list[float]]:
-    """Return the reads a transaction of each measured run, by the name of its size."""
+def judged(folder: Path, cell: Cell) -> bool:
+    """Do what a load lacks; return whether it is whole."""
+    return advised(folder, cell) and run(folder, cell.name, (*cell.asked, *points(folder, cell)))
+
+
+def points(folder: Path, cell: Cell) -> tuple[str, ...]:
+    """Return what a run is asked to measure the very sizes that the advice was about."""
+    present = json.loads((folder / f"{cell.name}-{TIERS[0]}.json").read_text())["present"]["pool_size_bytes"]
+    sizes = ",".join(f"{int(ratio * present)}B" for ratio in SIZES.values())
+    return ("--transactions", str(cell.transactions), "--repetitions", "2", "--sweep", f"pool_size={sizes}")
+
+
+def measured(folder: Path, cell: Cell) -> dict[Any, list[float]]:
+    """Return the reads a transaction of each measured run, by the size of its pool in bytes."""
     sweep = sweep_folder(folder / cell.name)
     assert sweep is not None
-    reads: dict[str, list[float]] = {}
+    reads: dict[Any, list[float]] = {}
     for record in open_sweep(sweep).runs():
         if record.run.measured is None:
             continue
         samples = record.samples()
         edges = samples.filter((samples["metric"] == "pages_read") & (samples["phase"] == "measure"))
         start, end = (edges.filter(edges["edge"] == edge)["count"][0] for edge in ("start", "end"))
-        asked = str(record.run.asked["pool_size"])
-        reads.setdefault(asked, []).append((end - start) / record.run.measured.transactions)
+        size = record.run.settings["pool_size"].planned
+        reads.setdefault(size, []).append((end - start) / record.run.measured.transactions)
     return reads
 
 
@@ -135,7 +147,7 @@ def rows(folder: Path, cells: Sequence[Cell]) -> Iterator[dict[str, Any]]:
     for cell in cells:
         if not (folder / f"{cell.name}.done").exists():
             continue
-        truth = sorted(measured(folder, cell).items(), key=lambda of_size: -fmean(of_size[1]))
+        truth = measured(folder, cell)
         for tier in TIERS:
             file = folder / f"{cell.name}-{tier}.json"
             if not file.exists():
@@ -144,11 +156,10 @@ def rows(folder: Path, cells: Sequence[Cell]) -> Iterator[dict[str, Any]]:
             units_per_s = told["counted"]["units"] / told["counted"]["seconds"] if told["counted"]["seconds"] else 0.0
             present = told["present"]["pool_size_bytes"]
             for name, ratio in SIZES.items():
-                near = (one for one in told["sizes"] if abs(one["pool_size_bytes"] / present - ratio) < 0.02)
-                size = next(near, None)
+                size = next((one for one in told["sizes"] if one["pool_size_bytes"] == int(ratio * present)), None)
                 per = {key: size[key] / units_per_s if size and size[key] is not None and units_per_s else None
                        for key in ("reads_per_s", "low", "high")}  # fmt: skip
-                runs = truth[0 if ratio < 1 else -1][1]
+                runs = truth[int(ratio * present)]
                 own = told["counted"]["reads"] / told["counted"]["units"] if told["counted"]["units"] else None
                 why = (size or {}).get("cannot_say") or {}
                 yield {"load": cell.name, "tier": tier, "size": name, "own": own, "truth": fmean(runs), "n": len(runs),
@@ -209,11 +220,8 @@ def main() -> int:
     if unknown := {*names} - {cell.name for cell in every}:
         parser.error(f"no loads are named {', '.join(sorted(unknown))}")
     given.folder.mkdir(parents=True, exist_ok=True)
-    wanted, started, failed = [cell for cell in every if cell.name in names], time.monotonic(), []
-    for cell in wanted:
-        size = ("--transactions", str(cell.transactions), "--repetitions", "2", "--sweep", POINTS)
-        if not (advised(given.folder, cell) and run(given.folder, cell.name, (*cell.asked, *size))):
-            failed.append(cell.name)
+    wanted, started = [cell for cell in every if cell.name in names], time.monotonic()
+    failed = [cell.name for cell in wanted if not judged(given.folder, cell)]
     print(table(list(rows(given.folder, wanted))))
     print(f"all after {minutes_since(started)}")
     for name in failed:

@@ -82,7 +82,7 @@ def lru_reads(pages: Sequence[int], frames: int, warm: int = 0) -> int:
 
 
 def with_reads(model: str, settings: dict[str, object], frames: int, columns: Columns) -> Columns:
-    """Return accesses with a read before each that a model reads for: what a server of that model would have recorded."""
+    """Return accesses with a read before each that a model reads for, as a server of that model would record them."""
     rows = len(columns["page"])
     told = json.loads(native().replay_slices(model, json.dumps(settings), frames, list(range(rows + 1)), **columns))
     reads = np.diff([one["misses"] + one["prefetch_reads"] for one in told]) > 0

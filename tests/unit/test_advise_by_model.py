@@ -1,4 +1,4 @@
-"""Other pools from all accesses: against the same model that had those pools from the beginning, and where it refuses."""
+"""Other pools from all accesses: beside the same model that had those pools from the beginning, and the refusals."""
 
 from __future__ import annotations
 
@@ -83,8 +83,11 @@ def test_bounds_hold_what_the_model_reads_that_had_another_pool_from_the_beginni
     sizes = [300, 500, 700, 1000, 1300]
     for size, told in zip(sizes, _estimates(model, sizes), strict=True):
         truth = _truth(model, size)
-        assert told.tier == "full" and told.reads_per_s is not None, told
-        assert told.low is not None and told.high is not None and told.low <= truth <= told.high, (size, told, truth)
+        assert told.tier == "full", told
+        assert told.reads_per_s is not None, told
+        assert told.low is not None
+        assert told.high is not None
+        assert told.low <= truth <= told.high, (size, told, truth)
         assert told.reads_per_s == pytest.approx(truth, rel=0.05), size
         assert abs(told.facts["own_error"]) < rules.OWN_LIMIT
 
@@ -99,11 +102,14 @@ def test_a_pool_that_begins_with_the_servers_pages_counts_at_once(model: str) ->
     found = _model([window], _pool(model))
     assert found.own_error is None, "so short a window does not turn an empty pool over"
     told = found.estimate(500 * PAGE_BYTES)
-    assert told is not None and told.cannot_say is not None and "fill the pool" in told.cannot_say.why
+    assert told is not None
+    assert told.cannot_say is not None
+    assert "fill the pool" in told.cannot_say.why
     resident = [7 << 32 | int(page) for page in newest[::-1]]
     with_pages = _model([window], _pool(model), resident)
     assert with_pages.first_counted(with_pages.own, FRAMES) == 0
-    assert with_pages.own_error is not None and abs(with_pages.own_error) < 0.1
+    assert with_pages.own_error is not None
+    assert abs(with_pages.own_error) < 0.1
 
 
 def test_a_larger_pool_that_was_not_turned_over_three_times_is_left_to_the_list() -> None:
@@ -113,13 +119,15 @@ def test_a_larger_pool_that_was_not_turned_over_three_times_is_left_to_the_list(
     assert model.did(4000).brought_in.sum() < rules.TURNOVERS_LARGER * 4000
     assert model.estimate(4000 * PAGE_BYTES) is None
     told = _estimates("postgres", [4000], window)[0]
-    assert told.tier == "misses" and told.cannot_say is not None
+    assert told.tier == "misses"
+    assert told.cannot_say is not None
 
 
 def test_a_model_that_is_wrong_at_the_servers_own_size_tells_nothing() -> None:
     settings = {**INNODB, "flush_neighbors": 1, "lru_scan_depth": 400}
     smaller, larger = _estimates("innodb57", [500, 900], settings=settings)
-    assert smaller.cannot_say is not None and "own size" in smaller.cannot_say.why
+    assert smaller.cannot_say is not None
+    assert "own size" in smaller.cannot_say.why
     assert larger.tier == "misses", "the list of evicted pages needs no model"
 
 
@@ -129,7 +137,8 @@ def test_reads_that_depend_on_speed_are_not_told() -> None:
     window = recorded(with_reads("innodb57", model, FRAMES, columns), "full")
     pool = _pool("innodb57", settings={**INNODB, "flush_neighbors": 1, "old_blocks_time": 1000})
     told = _model([window], pool).estimate(600 * PAGE_BYTES)
-    assert told is not None and told.cannot_say is not None
+    assert told is not None
+    assert told.cannot_say is not None
     assert told.cannot_say.why.startswith("old_blocks_time is 1,000 ms")
 
 
@@ -138,7 +147,8 @@ def test_purge_of_servers_that_go_back_to_each_row_may_fall_behind_in_half_the_p
     latch = np.where(np.arange(len(window.columns["latch"])) % 10, 1, 2).astype(np.uint8)
     window = replace(window, columns={**window.columns, "latch": latch})
     half, most = _estimates("innodb1011", [400, 700], window)
-    assert half.cannot_say is not None and "purge" in half.cannot_say.why
+    assert half.cannot_say is not None
+    assert "purge" in half.cannot_say.why
     assert most.reads_per_s is not None
 
 
@@ -146,7 +156,8 @@ def test_a_server_without_a_model_is_told_larger_sizes_alone() -> None:
     window = _window("postgres")
     sizes = [500 * PAGE_BYTES, 900 * PAGE_BYTES]
     smaller, larger = answer([window], replace(_pool("postgres"), model=""), counted(window), sizes, None)
-    assert smaller.cannot_say is not None and smaller.cannot_say.why == "there is no model of this server"
+    assert smaller.cannot_say is not None
+    assert smaller.cannot_say.why == "there is no model of this server"
     assert larger.tier == "misses"
 
 
@@ -162,7 +173,10 @@ def test_windows_with_other_numbers_of_the_same_pages_are_played_as_one() -> Non
         names[shuffled] = pages
         columns = {name: column[rows] for name, column in whole.columns.items()} | {"page": shuffled[numbers]}
         seconds = float(columns["delta_us"].sum()) / 1e6
-        parts.append(Recorded("full", columns, np.full(len(pages), 7, np.uint32), names, seconds, "whole"))
+        # The second window saw another relation first.
+        relations = ((1, 5, 7, 0),) if not parts else ((1, 5, 9, 0), (1, 5, 7, 0))
+        objects = np.full(len(pages), len(relations) - 1, np.uint32)
+        parts.append(Recorded("full", columns, objects, names, seconds, "whole", relations))
     pool = _pool("postgres")
     both, one = _model(parts, pool), _model([whole], pool)
     assert both.did(500).reads.sum() == pytest.approx(one.did(500).reads.sum(), rel=1e-9)

@@ -30,7 +30,11 @@ fn is_near(name: &str, sizes: [u32; 4], Told { columns, row_us, larger_misses }:
         let estimate = rows.filter(|&row| !spared(depths.depth[row])).count() as f64;
         let truth = misses.iter().filter(|&&at_us| at_us >= row_us[first]).count() as f64;
         let error = estimate / truth - 1.0;
-        println!("{name}, {size} of {}: {estimate} by the list, {truth} by the model: {:+.1} %", sizes[0], 100.0 * error);
+        println!(
+            "{name}, {size} of {}: {estimate} by the list, {truth} by the model: {:+.1} %",
+            sizes[0],
+            100.0 * error
+        );
         assert!(error.abs() < limit, "{name}: {error}");
     }
 }

@@ -23,8 +23,9 @@ def answer(
 ) -> tuple[Estimate, ...]:
     """Return an estimate for each size.
 
-    `resident` has the pages that the pool held when the first full window began, as `object << 32 | page_in_object`, the
-    one first that leaves first; None where the server was not asked. Larger sizes that the model leaves go to the list of evicted pages, in all windows.
+    `resident` has the pages that the pool held when the first full window began, as `object << 32 | page_in_object`;
+    the one that leaves first is first. It is None where the server was not asked. Larger sizes that the model leaves go
+    to the list of evicted pages, in all windows.
     """
     windows = [one for one in recorded if one.ended != "lost" and one.seconds > 0 and len(one.columns["page"])]
     if pool.doubts or not windows or counted.seconds <= 0:

@@ -1,9 +1,10 @@
 """Smaller and larger pools from all accesses, which the registered model of the server plays at each size.
 
 Windows are played one behind the other, as if nothing lay between them: the pages that the next one wants first are
-missed a little more often than in truth. A pool begins with the pages that the server tells (`resident`), and what it does
-counts at once unless it is larger than the server's; else it begins empty, and counts from one turnover on. Reads are
-those of the model at a size, times what the server counted for what the model reads at the server's own size. Pure.
+missed a little more often than in truth. A pool begins with the pages that the server tells (`resident`), and what it
+does counts at once unless it is larger than the server's; else it begins empty, and counts from one turnover on. Reads
+are those of the model at a size, times what the server counted for each read of the model at the server's own size.
+Pure.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ class Played:
 def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int] | None) -> Played:
     """Return windows for the models.
 
-    `resident` has pages as `object << 32 | page_in_object`, the page first that will leave first, once for each use that
-    the pool remembers.
+    `resident` has pages as `object << 32 | page_in_object`, the page that leaves first is first. A page stands there
+    once for each use that the pool remembers.
     """
     found = cut(windows)
     keys = [
@@ -113,7 +114,7 @@ def _objects(windows: Sequence[Recorded]) -> Iterable[NDArray[np.uint32]]:
     """
     numbers: dict[tuple[int, ...], int] = {}
     for place, one in enumerate(windows):
-        relations = getattr(one, "relations", ())
+        relations = one.relations
         own = [numbers.setdefault(relation, len(numbers) + _LATER * (place > 0)) for relation in relations]
         yield np.asarray(own, np.uint32)[one.object] if relations else one.object
 
@@ -191,7 +192,9 @@ class ByModel:
         if time != 1.0:
             columns = {**columns, "delta_us": _at_speed(columns["delta_us"], time)}
         ends = [self.played.prefix, *map(int, self.played.ends)]
-        told = json.loads(native().replay_slices(self.manager.name, json.dumps(dict(settings)), frames, ends, **columns))
+        told = json.loads(
+            native().replay_slices(self.manager.name, json.dumps(dict(settings)), frames, ends, **columns)
+        )
 
         def of(*names: str) -> Floats:
             return np.diff([float(sum(one[name] for name in names)) for one in told])
@@ -272,7 +275,7 @@ class ByModel:
 
         def per_s(weights: Floats) -> Floats:
             share = (weights @ reads) / np.maximum(weights @ own, 1e-9)
-            return scale * (weights @ recorded) / np.maximum(weights @ seconds, 1e-9) * share
+            return np.asarray(scale * (weights @ recorded) / np.maximum(weights @ seconds, 1e-9) * share)
 
         value = float(per_s(np.ones((1, len(own))))[0])
         method = rules.model_error(self.pool.pool_pages, frames, self.own_error or 0.0) * value

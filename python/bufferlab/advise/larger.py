@@ -1,9 +1,10 @@
-"""Larger pools from reads and evictions alone: the ghost list of the pages that left (crates/bufferlab-sim, ghost_list.rs).
+"""Larger pools from reads and evictions alone: the ghost list of pages that left (crates/bufferlab-sim, ghost_list.rs).
 
 A page that is read again at depth `d` of the list would still be there with `d` more frames. The list is empty when
-recording begins: of a page that it does not have, the depth is beyond its length at that moment and else unknown. Such a
-depth is censored, and the share of reads that remain with more frames is the product-limit estimate (Kaplan and Meier:
-"Nonparametric estimation from incomplete observations", Journal of the American Statistical Association 53(282), 1958).
+recording begins: of a page that it does not have, the depth is beyond its length at that moment and else unknown.
+Such a depth is censored, and the share of reads that remain with more frames is the product-limit estimate (Kaplan and
+Meier: "Nonparametric estimation from incomplete observations", Journal of the American Statistical Association 53(282),
+1958).
 So a list that is still short makes nothing look like a read that it is not. Every read counts, whoever asked for it:
 read-ahead and prefetches read a page where it is not in the pool, as gets do. A creation takes its page out of the list
 without a read. Reads by rings of PostgreSQL remain whatever the size. Smaller pools cannot be told. Pure.
@@ -49,7 +50,7 @@ class Distances:
     @property
     def cold(self) -> NDArray[np.bool_]:
         """Return which reads were of pages that the list did not have."""
-        return self.depth == 0
+        return np.equal(self.depth, 0)
 
     @cached_property
     def longest(self) -> int:
@@ -63,14 +64,15 @@ def distances(windows: Sequence[Recorded], ring_reads: int) -> Distances:
     found, first = cut(windows), 0
     depth, length, number, second = [], [], [], []
     for window, ends in zip(windows, found.ends, strict=True):
-        depths, lengths = native().ghost_depths(ring_reads, **window.columns)
+        told, lengths_told = native().ghost_depths(ring_reads, **window.columns)
         rows = np.flatnonzero(window.columns["kind"] == number_of("read"))
-        depth.append(np.frombuffer(depths, np.uint32)[rows].astype(np.int64))
-        length.append(np.frombuffer(lengths, np.uint32)[rows].astype(np.int64))
+        depth.append(np.frombuffer(told, np.uint32)[rows])
+        length.append(np.frombuffer(lengths_told, np.uint32)[rows])
         number.append(first + np.searchsorted(ends, rows, "right"))
         second.append(np.cumsum(window.columns["delta_us"], dtype=np.float64)[rows] / 1e6)
         first += len(ends)
-    return Distances(*map(np.concatenate, (depth, length, number)), cut=found, second=np.concatenate(second))
+    depths, lengths, numbers = (np.concatenate(one).astype(np.int64) for one in (depth, length, number))
+    return Distances(depths, lengths, numbers, found, np.concatenate(second))
 
 
 def remaining(found: Distances, more: int, weights: Floats) -> Floats:
@@ -85,7 +87,7 @@ def remaining(found: Distances, more: int, weights: Floats) -> Floats:
 
     def table(which: NDArray[np.bool_], place: NDArray[np.intp], counts: Floats) -> Floats:
         cells = found.slice[which] * bins + place[which]
-        return np.bincount(cells, counts[which], slices * bins).reshape(slices, bins)
+        return np.bincount(cells, counts[which], slices * bins).reshape(slices, bins).astype(np.float64)
 
     # A bin has the depths above its lower edge and up to its upper one.
     ones = np.ones(len(found.depth))
@@ -145,7 +147,10 @@ def _changing_mix(found: Distances) -> NotTold | None:
     half = len(shares) // 2
     if more and halves_differ(shares[:half], shares[half:], rules.MIX_SHARE):
         first, second = (f"{100 * part.mean():.0f} %" for part in (shares[:half], shares[half:]))
-        why = f"the mix changed while it was recorded: {more:,} frames more would have spared {first}, then {second} of the reads"
+        why = (
+            f"the mix changed while it was recorded: {more:,} frames more would have spared {first} of the reads, then "
+            f"{second}"
+        )
         return NotTold(why, "record again, over a time in which the application does what it usually does")
     return None
 
@@ -214,7 +219,10 @@ def _rings_end(windows: Sequence[Recorded], found: Distances, frames: int) -> No
     if smallest > frames // 4:
         return None
     share = f"{100 * by_ring.mean():.0f} %"
-    why = f"{share} of the reads are of scans by a ring; a pool of {format_count(frames)} frames would read their table without"
+    why = (
+        f"{share} of the reads are of scans by a ring, and a pool of {format_count(frames)} frames would read their "
+        "table without one"
+    )
     return NotTold(why, "record all accesses: --tier full")
 
 
@@ -233,9 +241,15 @@ def _needed(windows: Sequence[Recorded], found: Distances, more: int) -> str:
         late = found.second >= 2 / 3 * longest
         grown = int(found.length[late].max() - found.length[late].min()) if late.any() else 0
         if grown <= 0.01 * more:
-            return "the list of evicted pages no longer grows: nearly all that the load reads would fit, whatever the size"
+            return (
+                "the list of evicted pages no longer grows: nearly all that the load reads would fit, whatever the size"
+            )
         end = int(found.length.max())
         needed = (longest + (more - end) / (grown / (longest / 3))) / (1 - rules.LONGEST_SHARE)
     needed = max(needed, 1.25 * longest)
     minutes = int(np.ceil(needed / 60))
-    return f"record for {minutes} min at least" if needed > 90 else f"record for {int(np.ceil(needed / 10)) * 10} s at least"
+    return (
+        f"record for {minutes} min at least"
+        if needed > 90
+        else f"record for {int(np.ceil(needed / 10)) * 10} s at least"
+    )

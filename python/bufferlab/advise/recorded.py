@@ -36,7 +36,7 @@ class PoolFacts:
     version: str = ""
     """The server's version, as it tells it."""
     pool_bytes: int | None = None
-    """The bytes that the server names as its pool's. Other sizes have frames in proportion; None: bytes by page size."""
+    """The bytes that the server names as its pool's: other sizes have frames in proportion. None: by page size."""
     doubts: tuple[str, ...] = ()
     """Sentences of what happened in the window and makes every estimate worthless: a restart, a pool resized, purge."""
 

@@ -59,6 +59,8 @@ def changing_load(found: Cut) -> NotTold | None:
         return None
     low, high = sorted((float(first.mean()), float(second.mean())))
     if high > rules.MIX_RATE * low and halves_differ(first, second, 0.0):
-        why = f"the load changed while it was recorded: {first.mean():,.1f} and then {second.mean():,.1f} reads a second"
+        why = (
+            f"the load changed while it was recorded: {first.mean():,.1f} and then {second.mean():,.1f} reads a second"
+        )
         return NotTold(why, "record again, over a time in which the load is what it usually is")
     return None
