@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bufferlab.advise import look
 from bufferlab.execute.host.tracefs_clean import clean
 from real.test_live_trace import ALL, ONE, Served, kernel, served
 from support import innodb
@@ -104,5 +106,7 @@ def test_ctrl_c_detaches_and_tells_what_was_seen_and_a_kill_leaves_no_probe(serv
         process.kill()
         process.communicate(timeout=60)
         clean()
+        look.remove_stale()
+        assert list(Path(tempfile.gettempdir()).glob(f"bufferlab-advise-{process.pid}-*")) == []
         server.require_untouched()
     server.work(100)

@@ -256,11 +256,13 @@ def test_a_kill_of_the_attached_command_leaves_no_probe_and_the_server_goes_on(s
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     with server.working():
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as holder:
-            assert holder.stdout is not None
-            assert holder.stdout.readline() == "attached\n"
-            with pytest.raises(EnvironmentLackingError, match="other code at"), server.attached("full"):
-                pass
-            holder.kill()
+            try:
+                assert holder.stdout is not None
+                assert holder.stdout.readline() == "attached\n"
+                with pytest.raises(EnvironmentLackingError, match="other code at"), server.attached("full"):
+                    pass
+            finally:
+                holder.kill()
         assert len(server.definitions()) > 0, "a definition survives its maker, and is inert"
         clean()
         assert server.definitions() == []

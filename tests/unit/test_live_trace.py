@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import tomllib
@@ -190,7 +191,7 @@ def test_a_host_without_tracefs_is_refused_with_the_cores_reason(
 
 
 def test_another_processor_is_refused(server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_sites.platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     with pytest.raises(EnvironmentLackingError, match="this processor"):
         live_trace.plan(server.pid, "mysql", "full")
 
