@@ -118,7 +118,8 @@ def test_gets_and_reads_a_transaction_are_those_of_the_run_beside_it(serving: Se
         counted = window.change(name).value
         assert counted, name
         each = counted / transactions
-        print(f"{serving.engine} {name} a transaction: run {each:.5g}, observe "
-              f"{seen['per_transaction'][name]:.5g}")  # fmt: skip
+        print(f"{serving.engine} {name} a transaction: run {each:.5g}, observe {seen['per_transaction'][name]:.5g}; "
+              f"transactions a second: run {transactions / window.seconds:.5g}, observe "
+              f"{seen['per_second']['transactions']:.5g}")  # fmt: skip
         assert seen["per_transaction"][name] == pytest.approx(each, rel=TOLERANCE_RATIO), name
     assert seen["cost"]["core_ratio"] <= 0.01

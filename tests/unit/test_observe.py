@@ -207,6 +207,14 @@ def test_what_our_session_did_is_subtracted_from_rows_as_from_the_total() -> Non
     assert made.totals["transactions"] == 2
 
 
+def test_a_count_that_was_read_late_has_the_seconds_between_its_own_readings() -> None:
+    made = window()
+    made.add(replace(sample(0.0, page_gets=0, transactions=70), read_s={"transactions": 7.0}))
+    made.add(replace(sample(10.0, page_gets=300, transactions=110), read_s={"transactions": 11.0}))
+    assert made.totals == {"page_gets": 300, "transactions": 40}
+    assert made.seconds_of == {"page_gets": 10, "transactions": 4}
+
+
 # The families.
 
 

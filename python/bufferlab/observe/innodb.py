@@ -7,6 +7,7 @@ SHOW GLOBAL STATUS makes no page get. Handler_commit is not used: it counts engi
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -152,7 +153,7 @@ class InnodbLooker(Looker):
         )
 
     def sample(self, query: Query, facts: Facts, t_s: float, own: Callable[[], int]) -> Sample:
-        names = [*_COUNTERS, *_LEVELS, *_OTHERS]
+        names, begun_s, read_s = [*_COUNTERS, *_LEVELS, *_OTHERS], time.monotonic(), dict[str, float]()
         status = _pairs(query(f"SHOW GLOBAL STATUS WHERE Variable_name IN ({_quoted(names)})"))
         numbers = {name: int(value) for name, value in status.items() if value.isdecimal()}
         counters = {ours: numbers[name] for name, ours in _COUNTERS.items() if name in numbers}
@@ -163,12 +164,15 @@ class InnodbLooker(Looker):
         # A right may be revoked at any time: what is no longer told is then missing.
         with suppress(Refused):
             if not facts.no_time:
+                read_s |= dict.fromkeys(("read_ms", "statement_ms"), t_s + time.monotonic() - begun_s)
                 counters |= {str(row["name"]): int(row["value"] or 0) for row in query(_TIMES)}
             if facts.transactions == "transaction":
+                read_s["transactions"] = t_s + time.monotonic() - begun_s
                 counters["transactions"] = int(query(_TRANSACTIONS)[0]["value"] or 0)
         uptime = numbers.get("uptime", 0)
         flushed = numbers.get("uptime_since_flush_status", uptime)
-        return Sample(t_s, counters, levels, {"statements": own_then}, t_s - uptime, float(uptime - flushed))
+        reset_s = float(uptime - flushed)
+        return Sample(t_s, counters, levels, {"statements": own_then}, t_s - uptime, reset_s, read_s)
 
     def derive(self, grown: Mapping[str, int], facts: Facts) -> dict[str, float]:
         found: dict[str, float] = dict(grown)

@@ -81,6 +81,8 @@ class Sample:
     """When the server started: a slow answer may make it earlier, and a restart alone makes it later."""
     reset_s: float | None = None
     """When somebody last reset the counters, on a clock of the server; None when nobody did or it does not tell."""
+    read_s: Mapping[str, float] = field(default_factory=dict)
+    """When counts were read that were read after `t_s`, by their names: a busy host may be seconds late with them."""
 
 
 class Looker(ABC):

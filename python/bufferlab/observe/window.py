@@ -66,7 +66,7 @@ class Window:
     seconds: float = 0.0
     """The seconds of all rows."""
     seconds_of: dict[str, float] = field(default_factory=dict)
-    """How long each count was told: a right may be revoked in the middle."""
+    """How long each count was told: a right may be revoked in the middle, and each has its own times of reading."""
     _last: Sample | None = None
     _started_s: float = 0.0
     """The latest start that the server told since we connected."""
@@ -140,7 +140,8 @@ class Window:
         self.seconds += seconds
         for name, count in counts.items():
             self.totals[name] = self.totals.get(name, 0) + count
-            self.seconds_of[name] = self.seconds_of.get(name, 0.0) + seconds
+            own_s = sample.read_s.get(name, sample.t_s) - last.read_s.get(name, last.t_s)
+            self.seconds_of[name] = self.seconds_of.get(name, 0.0) + own_s
         row = Row(sample.t_s - self.begun_s, seconds, counts, sample.levels)
         self.rows.append(row)
         return row
