@@ -11,9 +11,10 @@ from bufferlab import marked, spec
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.dump_head import DumpHead, read_head
 from bufferlab.engines.postgres import restore
+from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.restoring import Dump, RoomWatch, require_restorable
-from bufferlab.errors import SpecError
+from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute.data.datasets import Datasets
 from bufferlab.execute.run.jobs import load_workload
 from bufferlab.execute.sweep import SweepOptions, run_sweep
@@ -121,6 +122,23 @@ def test_a_dump_of_another_family_or_a_newer_server_is_refused(
         return
     with pytest.raises(EngineFailure, match=what):
         require_restorable(told, build, Path("/x"))
+
+
+def test_a_program_without_a_network_sees_a_loopback_that_is_down(tmp_path: Path) -> None:
+    try:
+        child_process.require_own_net(None)
+    except EnvironmentLackingError as error:
+        pytest.skip(f"NOT TESTED: {error}")
+    with (tmp_path / "said").open("wb") as output:
+        told = ["/bin/sh", "-c", "cat /proc/net/dev; cat /proc/net/if_inet6; cat /proc/net/route"]
+        running = child_process.start(
+            told, user=None, libraries=None, output=output, folder=tmp_path, own_net=True, own_ipc=True
+        )  # fmt: skip
+    assert running.wait(30) == 0
+    lines = (tmp_path / "said").read_text().splitlines()
+    # Two lines of headings, the loopback, no address of IPv6, and the heading of no route.
+    assert [line.split(":")[0].strip() for line in lines[2:3]] == ["lo"]
+    assert lines[3:] == [line for line in lines[3:] if line.startswith("Iface")]
 
 
 SCRIPT = "-- transaction: look\nSELECT 1;\n"
