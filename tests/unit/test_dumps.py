@@ -10,10 +10,11 @@ import pytest
 from bufferlab import marked, spec
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.dump_head import DumpHead, read_head
-from bufferlab.engines.postgres import restore
+from bufferlab.engines.postgres import find_restore, restore
+from bufferlab.engines.servers import child_process, stored_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.restoring import Dump, RoomWatch, require_restorable
-from bufferlab.errors import SpecError
+from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute.data.datasets import Datasets
 from bufferlab.execute.run.jobs import load_workload
 from bufferlab.execute.sweep import SweepOptions, run_sweep
@@ -121,6 +122,23 @@ def test_a_dump_of_another_family_or_a_newer_server_is_refused(
         return
     with pytest.raises(EngineFailure, match=what):
         require_restorable(told, build, Path("/x"))
+
+
+def test_a_program_without_a_network_sees_a_loopback_that_is_down(tmp_path: Path) -> None:
+    try:
+        child_process.require_own_net(None)
+    except EnvironmentLackingError as error:
+        pytest.skip(f"NOT TESTED: {error}")
+    with (tmp_path / "said").open("wb") as output:
+        told = ["/bin/sh", "-c", "cat /proc/net/dev; cat /proc/net/if_inet6; cat /proc/net/route"]
+        running = child_process.start(
+            told, user=None, libraries=None, output=output, folder=tmp_path, own_net=True, own_ipc=True
+        )  # fmt: skip
+    assert running.wait(30) == 0
+    lines = (tmp_path / "said").read_text().splitlines()
+    # Two lines of headings, the loopback, no address of IPv6, and the heading of no route.
+    assert [line.split(":")[0].strip() for line in lines[2:3]] == ["lo"]
+    assert lines[3:] == [line for line in lines[3:] if line.startswith("Iface")]
 
 
 SCRIPT = "-- transaction: look\nSELECT 1;\n"
@@ -281,3 +299,36 @@ def test_what_a_killed_sweep_left_of_restored_data_is_found_and_removed(bench: B
 )  # fmt: skip
 def test_a_message_of_pg_restore_keeps_names_and_hides_values(said: str, shown: str) -> None:
     assert restore._VALUE.sub(restore._hidden, said) == shown
+
+
+def test_pg_restore_is_the_oldest_that_reads_the_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"13": "pg_restore (PostgreSQL) 13.4", "15": "pg_restore (PostgreSQL) 15.18 (Debian)", "17": "pg_restore "
+            "(PostgreSQL) 17.2", "bad": "bash: no"}  # fmt: skip
+    build = Build("path", "postgres", "17.2", tmp_path / "17" / "postgres")
+    candidates = [tmp_path / one / "pg_restore" for one in said]
+    monkeypatch.setattr(find_restore, "_candidates", lambda build: iter(candidates))
+    monkeypatch.setattr(find_restore.finder, "what_it_says", lambda path, *more: said[path.parent.name])
+    head = DumpHead("postgres", "14.1", "14.9")
+    assert find_restore.pg_restore(build, head).binary == tmp_path / "15" / "pg_restore"
+    with pytest.raises(EnvironmentLackingError, match="needs a pg_restore of 18 or later") as raised:
+        find_restore.pg_restore(build, DumpHead("postgres", "17.1", "18.0"))
+    assert "here: 13, 15, 17" in raised.value.what
+
+
+def test_what_a_newer_pg_restore_sets_in_vain_is_no_error(tmp_path: Path) -> None:
+    log = tmp_path / "restore.log"
+    unknown = 'unrecognized configuration parameter "transaction_timeout"'
+    vain = f"pg_restore: error: could not execute query: ERROR:  {unknown}\nCommand was: SET transaction_timeout = 0;\n"
+    log.write_text(f"{vain}pg_restore: warning: errors ignored on restore: 1\n")
+    assert restore._errors(log) == []
+    log.write_text(vain + 'pg_restore: error: could not execute query: ERROR:  type "x" does not exist\nDETAIL: a\n')
+    assert restore._errors(log) == ['could not execute query: ERROR:  type "x" does not exist']
+
+
+def test_tables_whose_files_cannot_be_counted_have_sizes_and_no_trees(tmp_path: Path) -> None:
+    def count(data: Path) -> dict[str, object]:
+        raise FileNotFoundError(data / "my@002dtable.ibd")
+
+    stored_sizes.store_where_known(stored_sizes.Sizes(4096, {"tables": []}, count), tmp_path)
+    stored = stored_sizes.read(tmp_path)
+    assert (stored["allocated_bytes"], stored["shape"]) == (4096, None)

@@ -37,7 +37,6 @@ def pg_restore(build: Build, head: DumpHead) -> Build:
             str(build.binary.parent),
             f"install PostgreSQL's client programs (postgresql-client-{least}), or dump by an older pg_dump",
         )
-    # A program's libraries beside a fetched server are that server's.
     return min(usable, key=lambda one: one.numbers)
 
 
@@ -53,6 +52,7 @@ def _candidates(build: Build) -> Iterator[Path]:
 
 
 def _asked(path: Path, build: Build) -> Build | None:
+    # Of a program beside a fetched server, its libraries are that server's.
     libraries = build.libraries if path.parent in (build.binary.parent, build.binary.resolve().parent) else None
     try:
         said = _VERSION.search(finder.what_it_says(path, libraries, "--version"))
