@@ -244,8 +244,8 @@ def test_a_script_that_cannot_be_had_is_refused_where_it_is_named(tmp_path: Path
     (tmp_path / "mine.sql").rmdir()
     (tmp_path / "mine.sql").write_bytes(b"SELECT '\xff\xfe';")
     assert "is not UTF-8 text" in told()
-    (tmp_path / "mine.sql").write_text("-- " + "x" * (1 << 20))
-    assert "a script has at most 1,048,576" in told()
+    (tmp_path / "mine.sql").write_text("-- " + "x" * (4 << 20))
+    assert "a script has at most 4,194,304" in told()
     assert "cannot be read" in told('"a\\u0000b.sql"')
 
 

@@ -143,11 +143,15 @@ impl Batch {
 
     /// Adds a call and returns its index, which finds its rows after `Client::execute`.
     pub fn call(&mut self, statement: StatementId, params: &[Value<'_>]) -> usize {
+        self.call_with(statement, params.iter().copied())
+    }
+
+    /// Adds a call, as [`Batch::call`] does, with parameters that are made one after the other.
+    pub fn call_with<'v>(&mut self, statement: StatementId, values: impl Iterator<Item = Value<'v>>) -> usize {
         let first_param = self.params.len();
-        for &param in params {
-            self.params.push(param);
-        }
-        self.calls.push(Call { statement, first_param, params: params.len(), first_cell: 0, rows: 0, affected: 0 });
+        values.for_each(|value| self.params.push(value));
+        let params = self.params.len() - first_param;
+        self.calls.push(Call { statement, first_param, params, first_cell: 0, rows: 0, affected: 0 });
         self.calls.len() - 1
     }
 

@@ -263,6 +263,8 @@ class SweepFolder:
             parent.mkdir(parents=True, exist_ok=True)
             with marked.folder(parent.resolve(), f"{TEMPORARY}{secrets.token_hex(6)}", 0o777) as temporary:
                 (temporary / "runs").mkdir()
+                # The lists of a script's choose(...) may be somebody's data, as in script-from-slow-log.
+                (temporary / "experiment.toml").touch(0o600 if "choose(" in experiment_toml_text else 0o666)
                 write_bytes(temporary / "experiment.toml", experiment_toml_text.encode())
                 write_bytes(temporary / "plan.json", _pretty({**plan, **stamp}))
                 write_bytes(temporary / "host.json", _pretty({**host, **stamp}))

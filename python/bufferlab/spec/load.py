@@ -29,7 +29,7 @@ SCRIPT_SUFFIX = ".sql"
 SCRIPT_EXPERIMENT = "script"
 """The built-in experiment that runs a script given in place of an experiment."""
 
-_MOST_BYTES = 4 << 20
+_MOST_BYTES = 16 << 20
 """The largest TOML: an experiment as run holds the texts of its scripts."""
 _NO_OVERRIDES = Overrides()
 

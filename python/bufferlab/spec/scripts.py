@@ -16,8 +16,8 @@ from typing import Any
 from bufferlab.errors import BufferlabError, Problem
 from bufferlab.spec.merge import Merged
 
-MAX_BYTES = 1 << 20
-"""The largest script: people write scripts by hand, and a larger file was named by mistake."""
+MAX_BYTES = 4 << 20
+"""The largest script: one of a slow log has lists of values. A larger file was named by mistake."""
 
 _Path = tuple[str, ...]
 

@@ -1,7 +1,9 @@
 //! Expressions of `\set`: the reader makes each a short program for a stack; evaluating it allocates nothing.
 //!
-//! The grammar is pgbench's arithmetic: numbers, `:variables`, + - * / %, parentheses and a few functions. Length and
-//! depth are bounded, so that no text can exhaust the stack or take long.
+//! The grammar is pgbench's arithmetic: numbers, `:variables`, + - * / %, parentheses and a few functions. `choose` has
+//! texts too, and its list may be long. Length and depth are bounded, so that no text can exhaust the stack or take long.
+
+use std::sync::Arc;
 
 use super::error::{Fault, closest, shown};
 use super::number::{self, Number, RunError};
@@ -13,7 +15,7 @@ const MAX_OPS: usize = 1_000;
 /// Parentheses, function calls and signs within each other.
 const MAX_DEPTH: usize = 100;
 
-const FUNCTIONS: [(&str, Function, &str); 7] = [
+const FUNCTIONS: [(&str, Function, &str); 8] = [
     ("random", Function::Random, "random(low, high)"),
     ("random_zipfian", Function::Zipfian, "random_zipfian(low, high, exponent)"),
     ("random_gaussian", Function::Gaussian, "random_gaussian(low, high, parameter)"),
@@ -21,7 +23,10 @@ const FUNCTIONS: [(&str, Function, &str); 7] = [
     ("min", Function::Min, "min(a, b, ...)"),
     ("max", Function::Max, "max(a, b, ...)"),
     ("abs", Function::Abs, "abs(a)"),
+    ("choose", Function::Choose, CHOOSE),
 ];
+
+const CHOOSE: &str = "choose(place, a, b, ...)";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Function {
@@ -32,6 +37,7 @@ enum Function {
     Min,
     Max,
     Abs,
+    Choose,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,12 +58,19 @@ enum Op {
     Exponential,
     /// With the place of its cached distribution.
     Zipfian(usize),
+    /// Its values are so many of the expression's choices from the first on.
+    Choose {
+        first: usize,
+        count: u32,
+    },
 }
 
 /// A parsed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Expression {
     ops: Vec<Op>,
+    /// The values of its calls of `choose`, which the scripts of all connections share.
+    choices: Arc<[Number]>,
 }
 
 /// Variables of a script while it is read: from a name to the slot of its value.
@@ -67,6 +80,9 @@ pub(super) trait Names {
 
     /// Returns a place for one more Zipf distribution.
     fn zipf_place(&mut self) -> usize;
+
+    /// Keeps a text and returns its place.
+    fn text_place(&mut self, text: String) -> u32;
 }
 
 /// The memory of expressions; all share it, so that evaluating allocates nothing.
@@ -87,13 +103,18 @@ impl Memory {
 impl Expression {
     /// Reads a whole text.
     pub fn read(text: &str, names: &mut dyn Names) -> Result<Self, Fault> {
-        let mut reader = Reader { text, at: 0, ops: Vec::new(), names };
+        let mut reader = Reader { text, at: 0, ops: Vec::new(), choices: Vec::new(), names };
         reader.sum(0)?;
         match reader.peek() {
-            None => Ok(Expression { ops: reader.ops }),
+            None => Ok(Expression { ops: reader.ops, choices: reader.choices.into() }),
             Some(';') => Err(Fault::new("a \\set line ends without ';'", "remove the ';'")),
             Some(_) => Err(reader.unexpected("an operator or the end of the line")),
         }
+    }
+
+    /// Returns whether it calls `choose`.
+    pub fn chooses(&self) -> bool {
+        !self.choices.is_empty()
     }
 
     /// Returns the value of the expression now.
@@ -117,6 +138,13 @@ impl Expression {
                 Op::Zipfian(place) => {
                     let (low, high, exponent) = pop_range(stack, "random_zipfian")?;
                     zipfian(low, high, exponent, &mut zipfs[place], random)?
+                }
+                Op::Choose { first, count } => {
+                    let place = pop(stack).whole("choose")?;
+                    match u32::try_from(place) {
+                        Ok(at) if (1..=count).contains(&at) => self.choices[first + at as usize - 1],
+                        _ => return Err(RunError::NoSuchChoice { place, choices: count }),
+                    }
                 }
                 binary => {
                     let (right, left) = (pop(stack), pop(stack));
@@ -144,7 +172,7 @@ fn pop(stack: &mut Vec<Number>) -> Number {
 }
 
 fn pop_range(stack: &mut Vec<Number>, function: &'static str) -> Result<(i64, i64, f64), RunError> {
-    let parameter = pop(stack).as_real();
+    let parameter = pop(stack).real()?;
     let (high, low) = (pop(stack).whole(function)?, pop(stack).whole(function)?);
     Ok((low, high, parameter))
 }
@@ -214,10 +242,19 @@ fn exponential(low: i64, high: i64, parameter: f64, random: &mut Random) -> Resu
     Ok(at_share(low, span, -(-random.unit() * cut).ln_1p() / parameter))
 }
 
+/// Returns the text whose bytes these digits are.
+fn text_of(digits: &str) -> Option<String> {
+    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
+    let digit = |digit: u8| (digit as char).to_digit(16);
+    let bytes = pairs.iter().map(|[high, low]| Some((digit(*high)? * 16 + digit(*low)?) as u8));
+    String::from_utf8(bytes.collect::<Option<Vec<u8>>>()?).ok()
+}
+
 struct Reader<'a> {
     text: &'a str,
     at: usize,
     ops: Vec<Op>,
+    choices: Vec<Number>,
     names: &'a mut dyn Names,
 }
 
@@ -331,13 +368,16 @@ impl Reader<'_> {
                 let slot = self.names.slot(&name)?;
                 self.emit(Op::Load(slot))
             }
-            Some(digit) if digit.is_ascii_digit() || digit == '.' => self.number(),
+            Some(digit) if digit.is_ascii_digit() || digit == '.' => {
+                let number = self.number()?;
+                self.emit(Op::Push(number))
+            }
             Some(letter) if letter.is_ascii_alphabetic() || letter == '_' => self.call(depth),
             _ => Err(self.unexpected("a number, a :variable or a function")),
         }
     }
 
-    fn number(&mut self) -> Result<(), Fault> {
+    fn number(&mut self) -> Result<Number, Fault> {
         let rest = self.rest();
         let digits = |from: usize| from + rest[from..].bytes().take_while(u8::is_ascii_digit).count();
         let mut end = digits(0);
@@ -360,13 +400,84 @@ impl Reader<'_> {
         } else {
             text.parse().ok().filter(|real: &f64| real.is_finite()).map(Number::Real)
         };
-        let fault = Fault::new(
-            format!("{} is not a number that fits", shown(text)),
-            "whole numbers go up to 9223372036854775807, decimals are written like 0.5 or 1e6",
-        );
+        let number = number.ok_or_else(|| {
+            let what = format!("{} is not a number that fits", shown(text));
+            Fault::new(what, "whole numbers go up to 9223372036854775807, decimals are written like 0.5 or 1e6")
+        })?;
         self.at += end;
-        let number = number.ok_or(fault)?;
-        self.emit(Op::Push(number))
+        Ok(number)
+    }
+
+    /// Reads what stands between the parentheses of `choose`: a place, then values.
+    fn choose(&mut self, depth: usize) -> Result<(), Fault> {
+        self.sum(depth + 1)?;
+        let first = self.choices.len();
+        while self.accept(',') {
+            let choice = self.choice()?;
+            self.choices.push(choice);
+        }
+        if !self.accept(')') {
+            return Err(self.unexpected("\",\" or \")\""));
+        }
+        // A script's length bounds their number.
+        let count = (self.choices.len() - first) as u32;
+        if count == 0 {
+            return Err(Fault::new("choose has no value to choose", format!("write {CHOOSE}")));
+        }
+        self.emit(Op::Choose { first, count })
+    }
+
+    /// Reads one value of `choose`: a number, a text in quotes, a text by its bytes in hexadecimal, or NULL.
+    fn choice(&mut self) -> Result<Number, Fault> {
+        if self.accept('-') {
+            let number = self.number_next()?;
+            return number::negate(number).map_err(|error| Fault::new(error.to_string(), error.hint()));
+        }
+        match self.peek() {
+            Some('\'') => {
+                let text = self.quoted()?;
+                Ok(Number::Text(self.names.text_place(text)))
+            }
+            Some('x' | 'X') if self.rest()[1..].starts_with('\'') => {
+                self.at += 1;
+                let digits = self.quoted()?;
+                let text = text_of(&digits).ok_or_else(|| {
+                    let what = format!("x'{}' is not the hexadecimal of a UTF-8 text", shown(&digits));
+                    Fault::new(what, "write two digits for each byte, as in x'6f6b'")
+                })?;
+                Ok(Number::Text(self.names.text_place(text)))
+            }
+            Some('n' | 'N') if self.word().eq_ignore_ascii_case("null") => Ok(Number::Null),
+            _ => self.number_next(),
+        }
+    }
+
+    fn number_next(&mut self) -> Result<Number, Fault> {
+        match self.peek() {
+            Some(digit) if digit.is_ascii_digit() || digit == '.' => self.number(),
+            _ => Err(self.unexpected("a number, a text in quotes, or NULL")),
+        }
+    }
+
+    /// Reads a text in quotes, in which a quote is doubled.
+    fn quoted(&mut self) -> Result<String, Fault> {
+        let mut text = String::new();
+        self.at += 1;
+        loop {
+            let rest = self.rest();
+            let Some(end) = rest.find('\'') else {
+                let what = "a quote has no end on its line";
+                return Err(Fault::new(what, "close it, and write a text of several lines as x'...'"));
+            };
+            let is_doubled = rest[end + 1..].starts_with('\'');
+            text.push_str(&rest[..end]);
+            self.at += end + 1;
+            if !is_doubled {
+                return Ok(text);
+            }
+            text.push('\'');
+            self.at += 1;
+        }
     }
 
     fn call(&mut self, depth: usize) -> Result<(), Fault> {
@@ -383,6 +494,9 @@ impl Reader<'_> {
             };
             return Err(Fault::new(format!("there is no function {}", shown(&name)), hint));
         };
+        if function == Function::Choose {
+            return self.choose(depth);
+        }
         let mut arguments = 0;
         loop {
             self.sum(depth + 1)?;
@@ -405,7 +519,7 @@ impl Reader<'_> {
             Function::Gaussian => (Op::Gaussian, 3),
             Function::Exponential => (Op::Exponential, 3),
             Function::Abs => (Op::Absolute, 1),
-            Function::Min | Function::Max => return Ok(()),
+            Function::Min | Function::Max | Function::Choose => return Ok(()),
         };
         if arguments != wanted {
             let what = format!("{name} takes {wanted} parameters, not {arguments}");

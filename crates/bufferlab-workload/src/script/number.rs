@@ -1,4 +1,5 @@
-//! Numbers of scripts: whole ones of 64 bits and decimals, with arithmetic that reports every overflow.
+//! Values of scripts: whole numbers of 64 bits and decimals, with arithmetic that reports every overflow; and the texts
+//! and NULLs of `choose`, which cannot be reckoned with.
 //!
 //! As in pgbench, whole numbers stay whole (7 / 2 is 3) until a decimal meets them.
 
@@ -16,6 +17,12 @@ pub enum Number {
     Int(i64),
     /// A decimal, always finite.
     Real(f64),
+    /// A text of `choose`, by its place among the script's texts.
+    #[serde(skip)]
+    Text(u32),
+    /// SQL NULL, of `choose`.
+    #[serde(skip)]
+    Null,
 }
 
 /// The reason why an expression has no value.
@@ -26,6 +33,8 @@ pub(super) enum RunError {
     EmptyRange { function: &'static str, low: i64, high: i64 },
     NotWhole { function: &'static str, value: f64 },
     Parameter { function: &'static str, value: f64, allowed: &'static str },
+    NoSuchChoice { place: i64, choices: u32 },
+    NotNumber,
 }
 
 impl fmt::Display for RunError {
@@ -42,6 +51,10 @@ impl fmt::Display for RunError {
             RunError::Parameter { function, value, allowed } => {
                 write!(f, "the last parameter of {function} is {value}; it must be {allowed}")
             }
+            RunError::NoSuchChoice { place, choices } => {
+                write!(f, "choose has {choices} values, and none at place {place}")
+            }
+            RunError::NotNumber => write!(f, "a text or NULL of choose stands where a number should be"),
         }
     }
 }
@@ -54,15 +67,18 @@ impl RunError {
             RunError::EmptyRange { .. } => "write the smaller bound first, and check the variables in it",
             RunError::NotWhole { .. } => "a division of whole numbers stays whole; remove the decimal point",
             RunError::Parameter { .. } => "docs/scripts.md describes the random functions and their parameters",
+            RunError::NoSuchChoice { .. } => "places count from 1: draw one with random(1, N) for N values",
+            RunError::NotNumber => "use the variable in statements alone",
         }
     }
 }
 
 impl Number {
-    pub(super) fn as_real(self) -> f64 {
+    pub(super) fn real(self) -> Result<f64, RunError> {
         match self {
-            Number::Int(int) => int as f64,
-            Number::Real(real) => real,
+            Number::Int(int) => Ok(int as f64),
+            Number::Real(real) => Ok(real),
+            Number::Text(_) | Number::Null => Err(RunError::NotNumber),
         }
     }
 
@@ -70,15 +86,17 @@ impl Number {
         match self {
             Number::Int(int) => Ok(int),
             Number::Real(value) => Err(RunError::NotWhole { function, value }),
+            Number::Text(_) | Number::Null => Err(RunError::NotNumber),
         }
     }
 
-    /// Returns the number as a statement's parameter.
-    #[must_use]
-    pub fn value(self) -> Value<'static> {
+    /// Returns the number as a statement's parameter. `texts` are the script's.
+    pub(super) fn value(self, texts: &[Box<str>]) -> Value<'_> {
         match self {
             Number::Int(int) => Value::Int(int),
             Number::Real(real) => Value::Real(real),
+            Number::Text(place) => texts.get(place as usize).map_or(Value::Null, |text| Value::Text(text)),
+            Number::Null => Value::Null,
         }
     }
 }
@@ -97,7 +115,7 @@ fn combine(
 ) -> Result<Number, RunError> {
     match (left, right) {
         (Number::Int(left), Number::Int(right)) => whole(left, right).map(Number::Int).ok_or(RunError::Overflow),
-        _ => finite(real(left.as_real(), right.as_real())),
+        _ => finite(real(left.real()?, right.real()?)),
     }
 }
 
@@ -114,7 +132,7 @@ pub(super) fn multiply(left: Number, right: Number) -> Result<Number, RunError> 
 }
 
 pub(super) fn divide(left: Number, right: Number) -> Result<Number, RunError> {
-    if right.as_real() == 0.0 {
+    if right.real()? == 0.0 {
         return Err(RunError::DivisionByZero);
     }
     combine(left, right, i64::checked_div, |left, right| left / right)
@@ -137,6 +155,7 @@ pub(super) fn absolute(number: Number) -> Result<Number, RunError> {
     match number {
         Number::Int(int) => int.checked_abs().map(Number::Int).ok_or(RunError::Overflow),
         Number::Real(real) => Ok(Number::Real(real.abs())),
+        Number::Text(_) | Number::Null => Err(RunError::NotNumber),
     }
 }
 

@@ -3,6 +3,7 @@
 //! The text's length, which has a limit, bounds time and memory; no text makes the reader panic.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::error::{Fault, ScriptError, closest, distance, shown};
 use super::expression::{Expression, Names};
@@ -10,7 +11,7 @@ use super::number::Number;
 use super::sql::{Control, Cursor, Sql, read_statement};
 
 /// Longest script.
-pub const MAX_SCRIPT_BYTES: usize = 1 << 20;
+pub const MAX_SCRIPT_BYTES: usize = 4 << 20;
 /// Statements and `\set` lines of a script together.
 const MAX_STEPS: usize = 10_000;
 /// Largest weight of a transaction.
@@ -59,6 +60,8 @@ pub struct Script {
     /// The value of every slot before the first `\set`.
     pub(super) slots: Vec<Number>,
     pub(super) zipf_places: usize,
+    /// The texts of every `choose`, which the scripts of all connections share.
+    pub(super) texts: Arc<[Box<str>]>,
     variables_used: Vec<String>,
 }
 
@@ -163,6 +166,7 @@ struct Parser<'a> {
     predefined: HashMap<&'a str, usize>,
     used: Vec<&'a str>,
     script: Script,
+    texts: Vec<Box<str>>,
     section: Option<Section>,
     has_setup: bool,
     has_sections: bool,
@@ -175,6 +179,7 @@ struct Scope<'p, 'a> {
     used: &'p mut Vec<&'a str>,
     section: &'p Section,
     zipf_places: &'p mut usize,
+    texts: &'p mut Vec<Box<str>>,
 }
 
 impl Names for Scope<'_, '_> {
@@ -206,6 +211,12 @@ impl Names for Scope<'_, '_> {
         *self.zipf_places += 1;
         *self.zipf_places - 1
     }
+
+    fn text_place(&mut self, text: String) -> u32 {
+        self.texts.push(text.into());
+        // A script's length bounds their number.
+        self.texts.len() as u32 - 1
+    }
 }
 
 fn is_name(name: &str) -> bool {
@@ -233,6 +244,7 @@ impl<'a> Parser<'a> {
             statements: Vec::new(),
             slots,
             zipf_places: 0,
+            texts: Arc::default(),
             variables_used: Vec::new(),
         };
         Ok(Parser {
@@ -240,6 +252,7 @@ impl<'a> Parser<'a> {
             predefined,
             used: Vec::new(),
             script,
+            texts: Vec::new(),
             section: None,
             has_setup: false,
             has_sections: false,
@@ -292,6 +305,7 @@ impl<'a> Parser<'a> {
         }
         self.used.sort_unstable();
         self.used.dedup();
+        self.script.texts = self.texts.into();
         self.script.variables_used = self.used.iter().map(|&name| name.to_owned()).collect();
         Ok(self.script)
     }
@@ -399,8 +413,8 @@ impl<'a> Parser<'a> {
         }
         self.count_step()?;
         self.section(line);
-        let Parser { predefined, used, script, section: Some(section), .. } = self else { return Ok(()) };
-        let mut scope = Scope { predefined, used, section, zipf_places: &mut script.zipf_places };
+        let Parser { predefined, used, script, texts, section: Some(section), .. } = self else { return Ok(()) };
+        let mut scope = Scope { predefined, used, section, zipf_places: &mut script.zipf_places, texts };
         let expression = Expression::read(expression, &mut scope)?;
         let slot = *section.set.entry(name.to_owned()).or_insert_with(|| {
             script.slots.push(Number::Int(0));
@@ -414,8 +428,8 @@ impl<'a> Parser<'a> {
         let (source, first_line) = (self.source, cursor.line);
         self.count_step().map_err(|fault| fault.at(source, first_line))?;
         self.section(first_line);
-        let Parser { predefined, used, script, section: Some(section), .. } = self else { return Ok(()) };
-        let mut scope = Scope { predefined, used, section, zipf_places: &mut script.zipf_places };
+        let Parser { predefined, used, script, texts, section: Some(section), .. } = self else { return Ok(()) };
+        let mut scope = Scope { predefined, used, section, zipf_places: &mut script.zipf_places, texts };
         let sql = read_statement(cursor, |line| marker(line).is_some(), &mut |name| scope.slot(name))
             .map_err(|(line, fault)| fault.at(source, line))?;
         follow_transaction(section, &sql).map_err(|fault| fault.at(source, first_line))?;

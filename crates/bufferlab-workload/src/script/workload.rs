@@ -23,7 +23,7 @@ pub struct SetupStatement<'a> {
     /// The statement.
     pub sql: &'a Sql,
     /// Its parameters.
-    pub values: Vec<Value<'static>>,
+    pub values: Vec<Value<'a>>,
 }
 
 impl Script {
@@ -65,12 +65,32 @@ impl Script {
                 }
                 Step::Execute(index) => {
                     let sql = &self.statements[*index];
-                    let values = sql.slots.iter().map(|&slot| memory.slots[slot].value()).collect();
+                    let values = sql.slots.iter().map(|&slot| memory.slots[slot].value(&self.texts)).collect();
                     statements.push(SetupStatement { sql, values });
                 }
             }
         }
         Ok(statements)
+    }
+
+    /// Returns an engine's message about a statement without its values, if the script chooses values: then they may be
+    /// somebody's data, and a message is kept with the results.
+    pub(super) fn without_values(&self, message: String, parameters: &[Number]) -> String {
+        let mut steps = self.transactions.iter().flat_map(|transaction| &transaction.steps);
+        if !steps.any(|step| matches!(step, Step::Set { expression, .. } if expression.chooses())) {
+            return message;
+        }
+        parameters.iter().fold(message, |message, number| {
+            let text = match number.value(&self.texts) {
+                Value::Int(int) => int.to_string(),
+                Value::Real(real) => real.to_string(),
+                Value::Text(text) => text.to_owned(),
+                Value::Null => return message,
+            };
+            // A short text may be a part of any word.
+            let message = message.replace(&format!("'{text}'"), "'...'");
+            if text.len() < 4 { message } else { message.replace(&text, "...") }
+        })
     }
 
     /// Returns the statements of the transactions for a client: the catalogue, in the order of their ids, and each
@@ -111,7 +131,7 @@ pub struct ScriptWorkload {
     number: i64,
     planned: usize,
     /// Parameters of the planned transaction, one statement after the other.
-    parameters: Vec<Value<'static>>,
+    parameters: Vec<Number>,
     /// The reason why the planned transaction has no parameters.
     failed: Option<(usize, RunError)>,
     batch: Batch,
@@ -165,8 +185,8 @@ impl ScriptWorkload {
 
     /// Returns the parameters of the planned transaction, one statement after the other.
     #[cfg(test)]
-    pub(super) fn parameters(&self) -> &[Value<'static>] {
-        &self.parameters
+    pub(super) fn parameters(&self) -> Vec<Value<'_>> {
+        self.parameters.iter().map(|number| number.value(&self.script.texts)).collect()
     }
 
     /// Draws the variables of a transaction and keeps its parameters.
@@ -187,7 +207,7 @@ impl ScriptWorkload {
                 },
                 Step::Execute(index) => {
                     let slots = self.script.statements[*index].slots.iter();
-                    self.parameters.extend(slots.map(|&slot| self.memory.slots[slot].value()));
+                    self.parameters.extend(slots.map(|&slot| self.memory.slots[slot]));
                 }
             }
         }
@@ -242,11 +262,14 @@ impl Workload for ScriptWorkload {
             let parameters = &self.parameters[used..used + sql.slots.len()];
             used += sql.slots.len();
             self.batch.clear();
-            self.batch.call(StatementId(next_id), parameters);
+            self.batch
+                .call_with(StatementId(next_id), parameters.iter().map(|number| number.value(&self.script.texts)));
             next_id += 1;
             if let Err(error) = client.execute(&mut self.batch) {
                 return Err(match error {
-                    ClientError::Statement { message, .. } => self.script_error(sql.line, message, SQL_HINT),
+                    ClientError::Statement { message, .. } => {
+                        self.script_error(sql.line, self.script.without_values(message, parameters), SQL_HINT)
+                    }
                     other => other,
                 });
             }

@@ -190,8 +190,74 @@ fn set_lines_written_wrongly_are_named_with_the_right_form() {
 }
 
 #[test]
+fn choose_takes_the_value_at_its_place_and_keeps_its_type() {
+    use crate::client::{Value, Workload};
+    let text = "\\set n random(1, 6)\n\\set v choose(:n, 7, -8, 0.5, 'it''s; :x -- y', x'610a', NULL)\nSELECT :n, :v;";
+    let mut workload = crate::script::ScriptWorkload::new(read(text).expect("it is right"), 1).expect("it has one");
+    let expected = [
+        Value::Int(7),
+        Value::Int(-8),
+        Value::Real(0.5),
+        Value::Text("it's; :x -- y"),
+        Value::Text("a\n"),
+        Value::Null,
+    ];
+    let mut seen = [false; 6];
+    for _ in 0..200 {
+        workload.plan();
+        let parameters = workload.parameters();
+        let Value::Int(place) = parameters[0] else { panic!("{:?} is no place", parameters[0]) };
+        assert_eq!(parameters[1], expected[place as usize - 1]);
+        seen[place as usize - 1] = true;
+    }
+    assert_eq!(seen, [true; 6]);
+}
+
+#[test]
+fn choose_may_have_a_long_list() {
+    let list = (0..100_000).map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
+    let script = read(&format!("\\set v choose(100000, {list})\nSELECT :v;")).expect("it is right");
+    let mut workload = crate::script::ScriptWorkload::new(script, 1).expect("it has one");
+    crate::client::Workload::plan(&mut workload);
+    assert_eq!(workload.parameters(), [crate::client::Value::Int(99_999)]);
+}
+
+#[test]
+fn mistakes_in_choose_say_what_to_write() {
+    let cases = [
+        ("choose(1)", "choose has no value to choose"),
+        ("choose(1, )", "should be"),
+        ("choose(1, a)", "where a number, a text in quotes, or NULL should be"),
+        ("choose(1, 'a)", "a quote has no end on its line"),
+        ("choose(1, x'6')", "is not the hexadecimal of a UTF-8 text"),
+        ("choose(1, x'ff')", "is not the hexadecimal of a UTF-8 text"),
+        ("choose(1, 2", "where \",\" or \")\" should be"),
+        ("choose(0, 2)", "choose has 1 values, and none at place 0"),
+        ("choose(2, 2)", "choose has 1 values, and none at place 2"),
+        ("choose(0.5, 2)", "choose takes whole numbers"),
+        ("choose(1, 'a') + 1", "a text or NULL of choose stands where a number should be"),
+        ("random(choose(1, NULL), 3)", "a text or NULL of choose stands where a number should be"),
+        ("abs(choose(1, NULL))", "a text or NULL of choose stands where a number should be"),
+    ];
+    for (expression, expected) in cases {
+        let error = error(&format!("\\set a {expression}\nSELECT :a"));
+        assert!(error.contains(expected), "{expression}: {error}");
+    }
+}
+
+#[test]
+fn an_engines_message_is_kept_without_the_values_that_a_script_chooses() {
+    let message = || "Duplicate entry 'alice-7' for key 'x' of '7'".to_owned();
+    let mine = read("\\set v choose(1, 'alice')\nSELECT :v;").expect("it is right");
+    let values = [Number::Text(0), Number::Int(7), Number::Null];
+    assert_eq!(mine.without_values(message(), &values), "Duplicate entry '...-7' for key 'x' of '...'");
+    let plain = read("\\set v 1\nSELECT :v;").expect("it is right");
+    assert_eq!(plain.without_values(message(), &values), message());
+}
+
+#[test]
 fn hostile_sizes_are_refused_with_a_message() {
-    assert!(error(&" ".repeat(MAX_SCRIPT_BYTES + 1)).contains("may have 1048576"));
+    assert!(error(&" ".repeat(MAX_SCRIPT_BYTES + 1)).contains("may have 4194304"));
     assert!(error(&"SELECT 1;".repeat(MAX_STEPS + 1)).contains("more than 10000 statements"));
     for nest in ["(", "-", "abs(", "random(1,", "+"] {
         let error = error(&format!("\\set a {}", nest.repeat(100_000)));
@@ -308,7 +374,7 @@ proptest! {
             crate::client::Workload::plan(&mut workload);
             prop_assert_eq!(workload.parameters().len(), 4);
             for value in workload.parameters() {
-                let crate::client::Value::Int(value) = *value else { panic!("{value:?} is not whole") };
+                let crate::client::Value::Int(value) = value else { panic!("{value:?} is not whole") };
                 prop_assert!((low..=high).contains(&value), "{} is not within {} and {}", value, low, high);
             }
         }
