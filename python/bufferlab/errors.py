@@ -56,7 +56,8 @@ FAILURE_KINDS: Mapping[FailureKind, str] = MappingProxyType(
 #: The launcher of a clone sets this variable: an installed program is on PATH, a clone's is not.
 STARTED_AS = "BUFFERLAB_STARTED_AS"
 _COMMAND = re.compile(
-    r"(?<![\w./-])bufferlab(?= (?:run|observe|list|engines|cache|doctor|report|compare|curve|predict|accuracy|audit)\b)"
+    r"(?<![\w./-])bufferlab(?= (?:script-from-slow-log"
+    r"|run|observe|list|engines|cache|doctor|report|compare|curve|predict|accuracy|audit)\b)"
 )
 
 

@@ -13,7 +13,7 @@ import os
 import random
 import shutil
 import struct
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from bufferlab.results.schema import FORMAT_VERSION, LATENCY_COLUMNS, SAMPLE_COL
 from bufferlab.results.store import OTHER_POOLS_FILE
 from bufferlab.spec import Overrides
 from campaign import mutate
+from campaign.family import Family, Text
 from campaign.mangle_table import mangle_table
 from support import traced
 from support.synthetic import BUFFER_SIZE, Sweep, build
@@ -41,56 +42,7 @@ ROOT = Path(__file__).parents[2]
 _AUDIT = ROOT / "tests/fixtures/audit"
 
 
-class Family(ABC):
-    """One family: makes inputs in a folder of its own."""
-
-    secret = ""
-    """A word of the inputs that no command may show; "": there is none."""
-
-    def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
-        """Prepare the folder. `corpus`: text files of the user's own, which importers are fed with too."""
-        self.folder = folder
-        self.corpus = corpus
-
-    @abstractmethod
-    def make(self, rng: random.Random) -> list[str]:
-        """Write one input into the folder; return the arguments of the command that reads it."""
-
-    def clear(self) -> None:  # noqa: B027  (most families overwrite their one file)
-        """Undo what the input and its command left in the folder."""
-
-
-class _Text(Family):
-    """One text file, made of the corpus by the mutators of text and of bytes."""
-
-    suffix = "txt"
-    sources: Sequence[Path] = ()
-
-    def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
-        super().__init__(folder, corpus)
-        self.texts = [path.read_text(encoding="utf-8", errors="replace") for path in (*self.sources, *self.extra())]
-
-    def extra(self) -> Sequence[Path]:
-        """Return the files of the user's own that fit this family."""
-        return ()
-
-    def make(self, rng: random.Random) -> list[str]:
-        path = self.folder / f"input.{self.suffix}"
-        path.write_bytes(self.content(rng))
-        return self.arguments(path, rng)
-
-    def content(self, rng: random.Random) -> bytes:
-        """Return the file's bytes."""
-        text = mutate.mangle_text(rng.choice(self.texts), rng, self.texts)
-        data = text.encode("utf-8", errors="surrogatepass")
-        return mutate.mangle_bytes(data, rng, [data]) if rng.random() < 0.15 else data
-
-    @abstractmethod
-    def arguments(self, path: Path, rng: random.Random) -> list[str]:
-        """Return the command that reads the file."""
-
-
-class Toml(_Text):
+class Toml(Text):
     """Experiments: `run FILE --dry-run`, with profiles and engines."""
 
     suffix = "toml"
@@ -160,7 +112,7 @@ class Flags(Family):
         return ["run", "hot-rows", "--engine", engine, "--dry-run", *given, *(["--json"] * (rng.random() < 0.5))]
 
 
-class Script(_Text):
+class Script(Text):
     """Scripts of SQL: `run FILE --dry-run`, which reads them with the core's parser."""
 
     suffix = "sql"
@@ -179,7 +131,22 @@ class Script(_Text):
         return ["run", str(path), "--dry-run", *data]
 
 
-class _Audit(_Text):
+class SlowLog(Text):
+    """Slow query logs of real servers: `script-from-slow-log FILE`."""
+
+    suffix = "log"
+    sources = sorted((ROOT / "tests/fixtures/slow-log").glob("*.log"))
+    secret = "alice@example.org"
+
+    def arguments(self, path: Path, rng: random.Random) -> list[str]:
+        more = rng.choice(([], [], ["--by", "statement"], ["--schema", "shop"], ["--ansi-quotes"], ["--json"]))
+        return ["script-from-slow-log", str(path), "-o", str(self.folder / "made.sql"), *more]
+
+    def clear(self) -> None:
+        (self.folder / "made.sql").unlink(missing_ok=True)
+
+
+class _Audit(Text):
     """Text of other programs: `audit FILE`."""
 
     def extra(self) -> Sequence[Path]:
@@ -231,7 +198,7 @@ class Tables(_Audit):
         return b"\n".join(separator.join(line.split()) for line in data.split(b"\n")) if separator else data
 
 
-class Accesses(_Text):
+class Accesses(Text):
     """Page accesses as our CSV and in the formats of others: `curve FILE`."""
 
     suffix = "csv"
@@ -582,6 +549,7 @@ FAMILIES: dict[str, type[Family]] = {
     "flags": Flags,
     "shared": Shared,
     "scripts": Script,
+    "slow-log": SlowLog,
     "tpcc-mysql": TpccLog,
     "innodb-status": Status,
     "iostat": Iostat,

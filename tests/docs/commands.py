@@ -49,6 +49,7 @@ EXCUSED: dict[str, str] = {
     "./bufferlab run buffer-size": "takes five to fifteen minutes; its --quick form is run by tests/cli",
     "./bufferlab run buffer-size --quick": "run by tests/cli, with a folder of its own for the results",
     "./bufferlab run my.sql": "there is no such file; tests/real/test_scripts.py runs scripts",
+    "./bufferlab script-from-slow-log slow.log -o mine.sql": "as the one above; tests/cli/test_script_from_slow_log.py",
     "./bufferlab run my.sql --set data=tpcc --sweep pool_size=10%,40%": "as the one above",
     "./bufferlab compare runs/before runs/after": "tests/cli/test_compare_command.py runs it on folders that exist",
     './bufferlab compare runs/before runs/after --fail-if "reads_per_new_order worse 5%"': "test_compare_rules.py does",

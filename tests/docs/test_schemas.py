@@ -68,6 +68,9 @@ CALLS: dict[str, Callable[[Bench], tuple[str | Path, ...]]] = {
     "list-runs": lambda _: ("list", "runs", SWEEPS),
     "predict": lambda bench: ("predict", SWEEPS / "traced", "--out", bench.out),
     "report": lambda bench: ("report", _copied(bench)),
+    "script-from-slow-log": lambda bench: (
+        "script-from-slow-log", ROOT / "tests/fixtures/slow-log/mysql-5.7.log", "-o", bench.root.parent / "mine.sql",
+    ),
     "accuracy": lambda bench: ("accuracy", SWEEPS / "before", _predicted(bench)),
 }  # fmt: skip
 

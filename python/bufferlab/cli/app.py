@@ -37,6 +37,7 @@ from bufferlab.errors import (
 
 COMMANDS: dict[str, str] = {
     "run": "Measure: run an experiment on an engine and answer its question.",
+    "script-from-slow-log": "Make a script for `run` from a slow query log of MySQL or MariaDB.",
     "observe": "Look at a server that runs: what its pool misses, and whether that slows it. Changes nothing.",
     "list": "List experiments, engines, workloads, load settings and metrics; past runs with their answers.",
     "engines": "List the database servers that can be used here, and fetch others.",
@@ -66,7 +67,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return _typed(cast(click.Command, importlib.import_module(f"bufferlab.cli.{cmd_name}").command))
+        module = cmd_name.replace("-", "_")  # No module's name has a dash.
+        return _typed(cast(click.Command, importlib.import_module(f"bufferlab.cli.{module}").command))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

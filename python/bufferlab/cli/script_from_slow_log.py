@@ -1,0 +1,132 @@
+"""`bufferlab script-from-slow-log`: makes a script for `run` from a slow query log of MySQL or MariaDB."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bufferlab.cli.options import common
+from bufferlab.cli.output import beginning, columns, print_json, put, say
+from bufferlab.errors import EnvironmentLackingError, SpecError
+
+if TYPE_CHECKING:
+    from bufferlab.slow_log import Made
+
+_SUFFIX = ".sql"
+_MOST_ROWS = 20
+
+
+@click.command("script-from-slow-log")
+@click.argument("files", type=click.Path(path_type=Path), metavar="FILE...", nargs=-1, required=True)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="OUT.sql",
+    help="The script to write, which must not exist yet.  [default: FILE's name with .sql, here]",
+)
+@click.option("--schema", metavar="NAME", help="Take this schema's statements.  [default: the one with most]")
+@click.option(
+    "--by",
+    type=click.Choice(("transaction", "statement")),
+    default="transaction",
+    help="What a section of the script is: a transaction as its session ran it, or each statement alone, "
+    "where transactions are of too many kinds.  [default: transaction]",
+)
+@click.option("--ansi-quotes", is_flag=True, help='Read "x" as a name, for servers with sql_mode = ANSI_QUOTES.')
+@common
+def command(
+    files: tuple[Path, ...],
+    out: Path | None,
+    schema: str | None,
+    by: str,
+    ansi_quotes: bool,
+    as_json: bool,
+    debug: bool,
+) -> int:
+    """Make a script for `bufferlab run` from a slow query log of MySQL, MariaDB or Percona Server.
+
+    The log holds every statement if the server ran with long_query_time = 0. Several FILEs are one
+    log that was rotated, the oldest first. The script has the log's transactions with their
+    weights, and draws their values from those of the log. It is readable by you alone, because
+    it holds these values; what is printed here holds none.
+
+    Exit code 65 when a FILE cannot be read, or when no FILE has a statement that a script can hold.
+
+    \b
+      bufferlab script-from-slow-log /var/log/mysql/slow.log -o mine.sql
+      bufferlab run mine.sql --engine mysql --server mysql-5.7
+    """  # fmt: skip
+    path = _path(files[0], out)
+    with beginning("reading the log"):
+        from bufferlab.slow_log import as_json as document
+        from bufferlab.slow_log import make_script
+
+        made = make_script(files, "statement" if by == "statement" else "transaction", schema, ansi_quotes=ansi_quotes)
+    _write(path, made.script.text)
+    say(f"written: {path} (it holds values of the log; only you may read it)")
+    if as_json:
+        print_json(document(made, path))
+    else:
+        put(_text(made))
+    for note in made.notes:
+        say(f"note: {note}")
+    return 0
+
+
+def _path(file: Path, out: Path | None) -> Path:
+    """Return the path of the script. Raises SpecError where `run` could not take it, or where a file is."""
+    path = out or Path(file.name).with_suffix(_SUFFIX)
+    if path.suffix != _SUFFIX:
+        raise SpecError(
+            f"{path} does not end in {_SUFFIX}", "-o", f"write -o {path.name}{_SUFFIX}: `run` takes such files"
+        )
+    if os.path.lexists(path):
+        raise SpecError(f"{path} exists already", "-o" if out else str(path), "give another with -o, or remove it")
+    return path
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a new file that its owner alone may read. Raises EnvironmentLackingError if that fails."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode())
+                file.flush()
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise EnvironmentLackingError(
+            f"the script cannot be written: {error.strerror}", str(path), "choose another place with -o"
+        ) from error
+
+
+def _text(made: Made) -> str:
+    """Return the words and tables for a terminal. They hold digests and counts."""
+    share = 100 * made.statements / made.entries if made.entries else 0.0
+    of = f" of schema {made.schema}" if made.schema else ""
+    head = (
+        f"{made.statements:,} of the log's {made.entries:,} statements ({share:.0f} %){of} are in the script, as "
+        f"{made.transactions:,} transactions of {len(made.script.sections):,} kinds."
+    )
+    rows = [
+        [section.name, f"{section.weight:,}", f"{section.kind.seconds:.3f}", _short(section.kind.digests)]
+        for section in made.script.sections[:_MOST_ROWS]
+    ]
+    parts = [head, columns(("transaction", "weight", "seconds", "statements"), rows)]
+    if len(made.script.sections) > _MOST_ROWS:
+        parts.append(f"... and {len(made.script.sections) - _MOST_ROWS} kinds more; --json has all.")
+    if made.left_out:
+        lines = [[f"{count:,}", why] for why, count in made.left_out]
+        parts.append(columns(("left out", "statements"), lines))
+    return "\n\n".join(parts)
+
+
+def _short(digests: tuple[str, ...]) -> str:
+    text = "; ".join(digests)
+    return text if len(text) <= 240 else f"{text[:240]}..."

@@ -1,0 +1,86 @@
+"""Reads statements fast: statements that differ in plain literals alone are cut into tokens once.
+
+A plain literal is a number, or a text in quotes without a backslash, a quote and a byte that is not UTF-8. A statement
+is read with a mark in the place of each, which no statement has; where the marks come out tells where the literals go.
+Where a mark does not come out as a value (it was in a comment, a name, another text), each statement is read by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from bufferlab.slow_log.sql import Statement, UnreadableError, Value, read_statement
+
+_MOST_FORMS = 2_000
+_MOST_BYTES = 4_000
+"""The longest statement that is read so: longer ones are rarely alike."""
+_PLAIN = re.compile(r"(?<![\w$'])'([^'\\\ud800-\udfff]*+)'(?!')|(?<![\w$.@'\"`])([0-9]{1,17}+)(?![\w$.])", re.ASCII)
+_FIRST_MARK = 918273645500000000
+_MARK_DIGITS = "9182736455"
+_TEXT_MARK = "\ue000"
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    digest: str
+    parts: tuple[str, ...]
+    places: tuple[tuple[int, int] | None, ...]
+    """For each value of the form the literal that it is, and its sign; None for a value that is always the same."""
+    values: tuple[Value, ...]
+
+
+class StatementReader:
+    """Reads statements as `read_statement` does, and keeps the forms of those that it read last."""
+
+    def __init__(self, ansi_quotes: bool = False) -> None:
+        self.ansi_quotes = ansi_quotes
+        self._forms: OrderedDict[tuple[str, str], _Form | None] = OrderedDict()
+
+    def read(self, sql: str, schema: str) -> Statement:
+        """Return the statement. Raises UnreadableError as `read_statement` does."""
+        if len(sql) > _MOST_BYTES or _TEXT_MARK in sql or _MARK_DIGITS in sql:
+            return read_statement(sql, schema, self.ansi_quotes)
+        literals: list[Value] = []
+
+        def marked(match: re.Match[str]) -> str:
+            literals.append(match[1] if match[2] is None else int(match[2]))
+            at = len(literals) - 1
+            return f"'{_TEXT_MARK}{at}'" if match[2] is None else str(_FIRST_MARK + at)
+
+        key = (_PLAIN.sub(marked, sql), schema)
+        if key in self._forms:
+            form = self._forms[key]
+            self._forms.move_to_end(key)
+        else:
+            form = self._forms[key] = self._form(*key, literals)
+            if len(self._forms) > _MOST_FORMS:
+                self._forms.popitem(last=False)
+        if form is None:
+            return read_statement(sql, schema, self.ansi_quotes)
+        values = tuple(
+            value if place is None else _signed(literals[place[0]], place[1])
+            for place, value in zip(form.places, form.values, strict=True)
+        )
+        return Statement(form.digest, form.parts, values)
+
+    def _form(self, sql: str, schema: str, literals: list[Value]) -> _Form | None:
+        marks: dict[Value, tuple[int, int]] = {}
+        for at, literal in enumerate(literals):
+            if isinstance(literal, str):
+                marks[f"{_TEXT_MARK}{at}"] = (at, 1)
+            else:
+                marks[_FIRST_MARK + at], marks[-_FIRST_MARK - at] = (at, 1), (at, -1)
+        try:
+            statement = read_statement(sql, schema, self.ansi_quotes)
+        except UnreadableError:
+            return None
+        places = tuple(marks.get(value) for value in statement.values)
+        if len({place[0] for place in places if place is not None}) < len(literals):
+            return None
+        return _Form(statement.digest, statement.parts, places, statement.values)
+
+
+def _signed(literal: Value, sign: int) -> Value:
+    return sign * literal if isinstance(literal, int) else literal

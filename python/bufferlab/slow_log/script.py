@@ -1,0 +1,147 @@
+"""Writes a script for `bufferlab run` from the kinds of transactions of a log: docs/scripts.md has its language.
+
+Each kind is a section with its weight. Its values are drawn together from one transaction of the log: `\\set seen
+random(1, N)` draws which, and `choose(:seen, ...)` has each value of it. A value that was always the same stays in the
+statement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bufferlab.slow_log.sql import Value, written
+from bufferlab.slow_log.transactions import Kind
+
+MOST_BYTES = (4 << 20) - (64 << 10)
+"""The text's limit: below the core's for scripts."""
+_MOST_STEPS = 9_000
+"""Statements and \\set lines: below the core's limit."""
+_MOST_STATEMENTS = 400
+"""Each connection prepares every statement, and a server allows 16,382 (max_prepared_stmt_count)."""
+_MOST_SECTIONS = 100
+_MOST_WEIGHT = 1_000_000
+_VERBS = ("INSERT", "UPDATE", "DELETE", "REPLACE", "SELECT", "WITH")
+_TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE|IGNORE)\s+`?(\w+)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A kind of transactions as a section of the script."""
+
+    name: str
+    weight: int
+    kind: Kind
+    kept: int
+    """The transactions whose values the section has; 0 where no value varies."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script's text, which holds values of the log, and its sections, whose digests hold none."""
+
+    text: str
+    sections: tuple[Section, ...]
+
+
+def write_script(kinds: Sequence[Kind], most_bytes: int = MOST_BYTES) -> Script:
+    """Return the script of the most frequent kinds, with as many of their values as fit."""
+    chosen = _chosen(sorted(kinds, key=lambda kind: -kind.count))
+    most = max((len(kind.samples) for kind in chosen), default=0)
+    while True:
+        script = _script(chosen, most)
+        size = len(script.text.encode())
+        if size <= most_bytes:
+            return script
+        if most > 1:
+            most = max(1, min(most - 1, most * most_bytes // size))
+        else:
+            chosen.pop()  # Statements alone are too long: without the rarest kind.
+
+
+def _chosen(kinds: Sequence[Kind]) -> list[Kind]:
+    chosen: list[Kind] = []
+    statements = steps = 0
+    for kind in kinds:
+        more = len(kind.statements) + (2 if kind.frame else 0)
+        more_steps = more + 1 + sum(kind.varies)
+        if statements + more > _MOST_STATEMENTS or steps + more_steps > _MOST_STEPS:
+            continue
+        if len(chosen) == _MOST_SECTIONS:
+            break
+        chosen.append(kind)
+        statements, steps = statements + more, steps + more_steps
+    return chosen
+
+
+def _script(kinds: Sequence[Kind], most: int) -> Script:
+    largest = max((kind.count for kind in kinds), default=1)
+    sections, texts = [], [_HEAD]
+    for number, kind in enumerate(kinds, 1):
+        weight = kind.count if largest <= _MOST_WEIGHT else max(1, round(kind.count * _MOST_WEIGHT / largest))
+        samples = kind.samples if len(kind.samples) <= most else _spread(kind.samples, most)
+        name = _section_name(number, kind)
+        sections.append(Section(name, weight, kind, len(samples) if any(kind.varies) else 0))
+        texts.append(_section(name, weight, kind, samples))
+    return Script("\n".join(texts), tuple(sections))
+
+
+_HEAD = """\
+-- Made by bufferlab script-from-slow-log. It holds values of the log: keep it as private as the log.
+-- INSERT, UPDATE and DELETE have IGNORE, because values drawn again meet keys that the data has already.
+"""
+
+
+def _spread(samples: Sequence[tuple[Value, ...]], most: int) -> list[tuple[Value, ...]]:
+    """Return so many samples, at equal distances."""
+    return [samples[at * len(samples) // most] for at in range(most)]
+
+
+def _section(name: str, weight: int, kind: Kind, samples: Sequence[tuple[Value, ...]]) -> str:
+    lines = [f"-- transaction: {name} weight={weight}"]
+    columns = list(zip(*samples, strict=True))
+    variables: dict[tuple[str, ...], str] = {}
+    slots: list[str] = []
+    for at, varies in enumerate(kind.varies):
+        if not varies:
+            slots.append(written(kind.first[at]))
+            continue
+        has_bytes = any(isinstance(value, bytes) for value in columns[at])
+        # 1 and 1.0 are equal in Python, and another type to the server.
+        choices = tuple(_choice(value, has_bytes) for value in columns[at])
+        if choices not in variables:
+            variables[choices] = f"v{len(variables) + 1}"
+        variable = f":{variables[choices]}"
+        slots.append(f"UNHEX({variable})" if has_bytes else variable)
+    if variables:
+        lines.append(f"\\set seen random(1, {len(samples)})")
+        lines += [f"\\set {variable} choose(:seen,{','.join(choices)})" for choices, variable in variables.items()]
+    lines += ["BEGIN;"] if kind.frame else []
+    used = 0
+    for parts in kind.statements:
+        values = slots[used : used + len(parts) - 1]
+        used += len(values)
+        lines.append(parts[0] + "".join(value + part for value, part in zip(values, parts[1:], strict=True)) + ";")
+    lines += [f"{kind.frame};"] if kind.frame else []
+    return "\n".join(lines) + "\n"
+
+
+def _choice(value: Value, as_hexadecimal: bool) -> str:
+    """Return a value as an argument of `choose`; with `as_hexadecimal`, the text of its bytes' digits."""
+    if as_hexadecimal and value is not None:
+        data = value if isinstance(value, bytes) else str(value).encode()
+        return f"'{data.hex()}'"
+    if isinstance(value, str):
+        # A \set line ends with its line; a control character is written by its byte.
+        return "'" + value.replace("'", "''") + "'" if value.isprintable() else f"x'{value.encode().hex()}'"
+    return written(value)
+
+
+def _section_name(number: int, kind: Kind) -> str:
+    """Return a name of the kind's words and no values: its number, what it does, and to which table."""
+    verbs = [digest.split(" ", 1)[0] for digest in kind.digests]
+    at = min(range(len(verbs)), key=lambda at: _VERBS.index(verbs[at]) if verbs[at] in _VERBS else len(_VERBS))
+    verb = verbs[at].lower() if verbs[at] in _VERBS else "select"
+    table = found[1].lower() if (found := _TABLE.search(kind.digests[at])) else ""
+    return "_".join(filter(None, (f"t{number}", verb, table[:30])))

@@ -1,0 +1,333 @@
+"""Groups the statements of a log into transactions, by session; keeps the values that it saw of each kind.
+
+A transaction's kind is the form of its statements. Memory is bounded: of sessions, of kinds, of the bytes of values. Of
+values that do not fit, a uniform sample stays (Vitter, "Random Sampling with a Reservoir", 1985, Algorithm R).
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bufferlab.slow_log.entries import Entry
+from bufferlab.slow_log.reading import StatementReader
+from bufferlab.slow_log.sql import Statement, UnreadableError, Value
+from bufferlab.slow_log.words import words
+
+By = Literal["transaction", "statement"]
+
+_MOST_SESSIONS = 10_000
+_MOST_STATEMENTS = 200
+"""The longest transaction that a script repeats."""
+_MOST_KINDS = 4_000
+_MOST_VALUE_BYTES = 48 << 20
+_MOST_TEXT_BYTES = 32 << 20
+"""The texts of kinds, and the statements of open transactions, each."""
+_VALUE_BYTES = 60
+"""The memory of a value besides its text."""
+_MOST_DIGEST = 1_000
+"""The characters of a digest that are kept."""
+
+_WORK = frozenset(("SELECT", "INSERT", "REPLACE", "UPDATE", "DELETE", "WITH"))
+_COMMITTING = frozenset(("CREATE", "ALTER", "DROP", "TRUNCATE", "RENAME", "GRANT", "REVOKE", "LOCK"))
+"""Words that begin a statement that commits (MySQL Reference Manual, "Statements That Cause an Implicit Commit")."""
+_NAMED = _COMMITTING | words(
+    "ANALYZE CALL CHECK DEALLOCATE DESC DESCRIBE DO EXECUTE EXPLAIN FLUSH HANDLER KILL LOAD OPTIMIZE PREPARE RESET SET "
+    "SHOW UNLOCK USE XA"
+)
+_FIRST_WORD = re.compile(
+    r"(?:\s+|\(|--\s[^\n]*\n|#[^\n]*\n|/\*(?![!+]).*?\*/)*+([A-Za-z]+)(?:\s+([A-Za-z]+))?", re.DOTALL
+)
+_AUTOCOMMIT = re.compile(r"\bautocommit\s*:?=\s*'?(0|1|on|off|true|false)\b", re.IGNORECASE)
+_LEAVING = ("Quit", "Change user", "Reset connection")
+_TEMPORARY = re.compile(
+    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TEMPORARY\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:[\w$`]+\s*\.\s*)?`?([\w$]+)",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class Kind:
+    """Transactions of one form. `samples` are the values of its transactions, or of a uniform sample of them."""
+
+    schema: str
+    statements: tuple[tuple[str, ...], ...]
+    """The parts of each statement."""
+    digests: tuple[str, ...]
+    frame: str
+    """"" for one statement in autocommit, else the word that ends the transaction."""
+    first: tuple[Value, ...]
+    count: int = 0
+    seconds: float = 0.0
+    varies: list[bool] = field(default_factory=list)
+    """For each value, whether it was not always the same."""
+    samples: list[tuple[Value, ...]] = field(default_factory=list)
+
+
+@dataclass
+class Tally:
+    """How often a digest was seen, and how long its statements took."""
+
+    count: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class _Session:
+    schema: str = ""
+    opened: list[Statement] | None = None
+    """The statements of the open transaction; None: there is none."""
+    seconds: float = 0.0
+    autocommit: bool = True
+    whole: bool = True
+    """Whether every statement of the open transaction can stand in a script."""
+    held_bytes: int = 0
+    guessed: bool = False
+    """Whether a COMMIT without a BEGIN, and no SET, told that autocommit is off."""
+
+
+class Transactions:
+    """The kinds of transactions of a log, and what no script can hold of it."""
+
+    def __init__(self, by: By = "transaction", ansi_quotes: bool = False) -> None:
+        self.by = by
+        self._reader = StatementReader(ansi_quotes)
+        self.kinds: dict[tuple[object, ...], Kind] = {}
+        self.digests: dict[str, Tally] = {}
+        self.left_out: Counter[str] = Counter()
+        """Statements, by the reason why they are left out."""
+        self.statements = 0
+        self.seconds = 0.0
+        self.without_session = 0
+        self.sampled = False
+        self.starts = 0
+        self._sessions: OrderedDict[int, _Session] = OrderedDict()
+        self._temporary: set[str] = set()
+        self._random = random.Random(0)
+        self._most_samples = 1 << 20
+        self._value_bytes = 0
+        self._text_bytes = 0
+        self._held_bytes = 0
+        """The memory of open transactions."""
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry of the log."""
+        if entry.command:
+            if entry.command == "start":
+                self.starts += 1
+                self.end()
+            elif entry.command in _LEAVING and entry.session is not None and entry.session in self._sessions:
+                self._leave(entry.session)
+            return
+        self.sampled |= entry.sampled
+        word, second = _words(entry.sql)
+        session = self._session(entry)
+        if self._control(session, word, second, entry):
+            return
+        self.statements += 1
+        self.seconds += entry.seconds
+        statement = self._read(entry, word)
+        if session is None or session.opened is None:
+            if statement:
+                self._add(entry.schema, [statement], "", entry.seconds)
+            return
+        session.seconds += entry.seconds
+        session.whole &= statement is not None or word not in _WORK or entry.failed or entry.inside
+        if statement:
+            session.whole &= entry.schema == session.schema
+            session.opened.append(statement)
+            self._hold(session, _text_bytes(statement) + _memory(statement.values))
+        if len(session.opened) > _MOST_STATEMENTS:
+            self._too_long(session)
+
+    def end(self) -> None:
+        """End all sessions; their open transactions are left out."""
+        for number in list(self._sessions):
+            self._leave(number)
+
+    def _session(self, entry: Entry) -> _Session | None:
+        if entry.session is None:
+            self.without_session += 1
+        if entry.session is None or self.by == "statement":
+            return None
+        session = self._sessions.get(entry.session)
+        if session is None:
+            if len(self._sessions) >= _MOST_SESSIONS:
+                self._leave(next(iter(self._sessions)))
+            session = self._sessions[entry.session] = _Session()
+        self._sessions.move_to_end(entry.session)
+        if session.opened is None and not session.autocommit:
+            self._open(session)
+        if not session.opened:
+            session.schema = entry.schema
+        return session
+
+    def _hold(self, session: _Session, size_bytes: int) -> None:
+        """Note the memory of an open transaction; leave the sessions that are silent for longest where it is much."""
+        session.held_bytes += size_bytes
+        self._held_bytes += size_bytes
+        while self._held_bytes > _MOST_TEXT_BYTES and self._sessions:
+            self._leave(next(iter(self._sessions)))
+
+    def _leave(self, number: int) -> None:
+        session = self._sessions.pop(number)
+        if statements := self._taken(session):
+            self.left_out["in a transaction without an end"] += len(statements)
+
+    def _open(self, session: _Session) -> None:
+        session.opened, session.seconds, session.whole = [], 0.0, True
+
+    def _taken(self, session: _Session) -> list[Statement]:
+        """Return the statements of a session's transaction, which is no longer open."""
+        statements, session.opened = session.opened or [], None
+        self._held_bytes -= session.held_bytes
+        session.held_bytes = 0
+        return statements
+
+    def _control(self, session: _Session | None, word: str, second: str, entry: Entry) -> bool:
+        """Do what a statement says about transactions; return whether it says nothing else."""
+        is_set = word == "SET" and (found := _AUTOCOMMIT.search(entry.sql)) is not None
+        is_start = word == "BEGIN" or (word == "START" and second == "TRANSACTION")
+        is_end = word in ("COMMIT", "ROLLBACK") and not (word == "ROLLBACK" and _goes_back(entry.sql))
+        if word in _COMMITTING and session is not None and not entry.failed:
+            self._close(session, "COMMIT")
+        if not (is_start or is_end or is_set) or entry.failed:
+            return False
+        if session is None:
+            return True
+        if is_start:
+            self._close(session, "COMMIT")
+            self._open(session)
+        elif is_end:
+            if session.opened is None:
+                # Nothing was opened, and is closed: the session's autocommit is off since before the log.
+                session.autocommit, session.guessed = False, True
+            self._close(session, word)
+        elif found:
+            self._close(session, "COMMIT")
+            session.autocommit, session.guessed = found[1].lower() in ("1", "on", "true"), False
+        return True
+
+    def _close(self, session: _Session, word: str) -> None:
+        statements = self._taken(session)
+        if statements and session.whole:
+            self._add(session.schema, statements, word, session.seconds)
+        elif statements:
+            self.left_out["in a transaction with a statement that is left out"] += len(statements)
+
+    def _too_long(self, session: _Session) -> None:
+        statements = self._taken(session)
+        if session.guessed:
+            session.autocommit, session.guessed = True, False
+            for statement in statements:
+                self._add(session.schema, [statement], "", session.seconds / len(statements))
+        else:
+            self.left_out[f"in a transaction of more than {_MOST_STATEMENTS} statements"] += len(statements)
+
+    def _read(self, entry: Entry, word: str) -> Statement | None:
+        if entry.failed:
+            self.left_out["that failed"] += 1
+        elif entry.inside:
+            self.left_out["of a stored routine"] += 1
+        elif word in ("SAVEPOINT", "RELEASE", "ROLLBACK"):
+            self.left_out["SAVEPOINT"] += 1
+        elif word not in _WORK:
+            self.left_out[word if word in _NAMED else "of another kind"] += 1
+            if (found := _TEMPORARY.match(entry.sql)) and len(self._temporary) < _MOST_KINDS:
+                self._temporary.add(found[1])
+        else:
+            return self._work(entry)
+        return None
+
+    def _work(self, entry: Entry) -> Statement | None:
+        try:
+            statement = self._reader.read(entry.sql, entry.schema)
+        except UnreadableError as error:
+            self.left_out[f"with {error}"] += 1
+            return None
+        if self._temporary and not self._temporary.isdisjoint(re.findall(r"[\w$]+", statement.digest)):
+            self.left_out["of a temporary table"] += 1
+            return None
+        digest = statement.digest[:_MOST_DIGEST]
+        if digest not in self.digests and len(self.digests) >= _MOST_KINDS:
+            _forget_rare(self.digests)
+        tally = self.digests.setdefault(digest, Tally())
+        tally.count += 1
+        tally.seconds += entry.seconds
+        return statement
+
+    def _add(self, schema: str, statements: Sequence[Statement], frame: str, seconds: float) -> None:
+        key = (schema, frame, *(statement.parts for statement in statements))
+        values = tuple(value for statement in statements for value in statement.values)
+        kind = self.kinds.get(key)
+        if kind is None:
+            if len(self.kinds) >= _MOST_KINDS:
+                self._forget_kinds()
+            self._text_bytes += sum(map(_text_bytes, statements))
+            if self._text_bytes > _MOST_TEXT_BYTES:
+                self._forget_kinds()
+            digests = tuple(statement.digest[:_MOST_DIGEST] for statement in statements)
+            parts = tuple(statement.parts for statement in statements)
+            kind = self.kinds[key] = Kind(schema, parts, digests, frame, values, varies=[False] * len(values))
+        kind.count += 1
+        kind.seconds += seconds
+        for at, (value, first) in enumerate(zip(values, kind.first, strict=True)):
+            if value != first or type(value) is not type(first):
+                kind.varies[at] = True
+        if len(kind.samples) < self._most_samples:
+            kind.samples.append(values)
+            self._value_bytes += _memory(values)
+        elif (place := self._random.randrange(kind.count)) < self._most_samples:
+            self._value_bytes += _memory(values) - _memory(kind.samples[place])
+            kind.samples[place] = values
+        if self._value_bytes > _MOST_VALUE_BYTES:
+            self._thin()
+
+    def _thin(self) -> None:
+        """Keep half as many samples of the kinds that have most. A uniform sample of a uniform sample is one."""
+        most = max(len(kind.samples) for kind in self.kinds.values())
+        self._most_samples = max(1, most // 2)
+        for kind in self.kinds.values():
+            if len(kind.samples) > self._most_samples:
+                kind.samples = self._random.sample(kind.samples, self._most_samples)
+        self._value_bytes = sum(_memory(values) for kind in self.kinds.values() for values in kind.samples)
+        if self._most_samples == 1 and self._value_bytes > _MOST_VALUE_BYTES:
+            self._forget_kinds()
+
+    def _forget_kinds(self) -> None:
+        """Leave out the rarer half of the kinds."""
+        rare = sorted(self.kinds, key=lambda key: self.kinds[key].count)[: (len(self.kinds) + 1) // 2]
+        for key in rare:
+            kind = self.kinds.pop(key)
+            self._value_bytes -= sum(map(_memory, kind.samples))
+            self._text_bytes -= sum(_text_bytes(parts) for parts in kind.statements)
+            self.left_out["in transactions of rare kinds"] += kind.count * len(kind.statements)
+
+
+def _forget_rare(tallies: dict[str, Tally]) -> None:
+    for digest in sorted(tallies, key=lambda digest: tallies[digest].count)[: len(tallies) // 2]:
+        del tallies[digest]
+
+
+def _text_bytes(of: Statement | tuple[str, ...]) -> int:
+    """Return about the memory of a statement's form."""
+    return sum(50 + len(part) for part in (of.parts if isinstance(of, Statement) else of))
+
+
+def _memory(values: tuple[Value, ...]) -> int:
+    return _VALUE_BYTES * (1 + len(values)) + sum(len(value) for value in values if isinstance(value, str | bytes))
+
+
+def _words(sql: str) -> tuple[str, str]:
+    """Return the first two words in capitals; "" for a word that is not there."""
+    found = _FIRST_WORD.match(sql)
+    return (found[1].upper(), (found[2] or "").upper()) if found else ("", "")
+
+
+def _goes_back(sql: str) -> bool:
+    """Return whether a ROLLBACK goes back to a savepoint, and ends no transaction."""
+    return re.match(r"\s*ROLLBACK\s+(?:WORK\s+)?TO\b", sql, re.IGNORECASE) is not None
