@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from campaign import judge
-from campaign.inputs import FAMILIES, ROOT, Family, evidence
+from campaign.family import Family
+from campaign.inputs import FAMILIES, ROOT, evidence
 from campaign.records import Finding, Record, State
 
 BATCH = 100

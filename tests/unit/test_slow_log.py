@@ -250,7 +250,7 @@ def test_a_line_forged_as_an_entrys_first_leaves_no_half_statement() -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_rotated_log_is_one_log_and_a_cut_one_loses_the_cut_alone(seed: int) -> None:
     rng = random.Random(seed)
     data = rng.choice(LOGS).read_bytes()
@@ -266,7 +266,7 @@ def test_a_rotated_log_is_one_log_and_a_cut_one_loses_the_cut_alone(seed: int) -
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_whatever_is_in_a_log_the_script_is_one_that_the_core_takes(seed: int) -> None:
     rng = random.Random(seed)
     data = rng.choice(LOGS).read_bytes()
@@ -322,8 +322,8 @@ def test_a_gigantic_line_and_a_gigantic_log_take_little_memory(tmp_path: Path) -
     path = tmp_path / "huge.log"
     with path.open("wb") as file:
         file.write(mariadb(1, "SELECT 1"))
-        file.write(mariadb(1, "INSERT INTO t VALUES ('X')").replace(b"X", b"x" * (40 << 20)))
-        file.write(b"\0" * (20 << 20) + b"\n" + mariadb(1, "SELECT 2"))
+        file.write(mariadb(1, "INSERT INTO t VALUES ('X')").replace(b"X", b"x" * (24 << 20)))
+        file.write(b"\0" * (12 << 20) + b"\n" + mariadb(1, "SELECT 2"))
     code = f"""
 import resource
 from collections import Counter
@@ -336,7 +336,7 @@ assert dict(made.left_out) == {{"statements longer than {MOST_STATEMENT_BYTES >>
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 40_000, "kibibytes"
+    assert int(done.stdout) < 20_000, "kibibytes"
 
 
 @pytest.mark.parametrize(
