@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.audit.audit import audit_files
+from bufferlab.audit.audit import as_report, audit_files
 from bufferlab.audit.parsers.load_run import LoadRun
+from bufferlab.chapter.blocks import Table
 from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
 
 CLEAN = sorted((FIXTURES / "load").glob("*.txt"))
@@ -44,6 +45,15 @@ def test_a_rate_may_leave_out_the_time_of_connecting_and_no_more() -> None:
     name, printed = "own/pgbench-statements.txt", "tps = 67.910004"
     for tps, count in ((56.0, 1), (60.0, 0), (73.0, 0), (75.0, 1)):
         assert len(found(text_of(name, [(printed, f"tps = {tps}")]), "load-totals")) == count, tps
+
+
+def test_a_report_without_findings_has_no_empty_chapter_and_corrects_nothing() -> None:
+    report = as_report(audit_of(text_of("own/pgbench-statements.txt")))
+    assert [section.title for section in report.sections] == ["The numbers, computed again", "What was asked"]
+    (table,) = report.sections[0].blocks
+    assert isinstance(table, Table)
+    # 248 in 4 s less 0.423 s.
+    assert table.filled.rows[0].cells[2:5] == ("3.6", "248", "69.34")
 
 
 def test_sysbench_is_read_with_its_lines_queries_and_latencies() -> None:

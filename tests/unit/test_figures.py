@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axis import Axis
+from matplotlib.figure import Figure as Canvas
 
 from bufferlab.chapter.blocks import (
     Column,
@@ -128,8 +129,8 @@ def test_ratios_near_one_fill_the_height_of_a_figure_over_time() -> None:
 def shown_at(axis: Axis) -> list[tuple[str, float, float]]:
     """The words at a drawn axis, each with its ends from left to right in pixels."""
     figure = axis.get_figure()
-    assert figure is not None
-    figure.canvas.draw()
+    assert isinstance(figure, Canvas)
+    figure.draw_without_rendering()
     boxes = [(label.get_text(), label.get_window_extent()) for label in axis.get_ticklabels() if label.get_text()]
     return [(text, box.x0, box.x1) for text, box in boxes]
 

@@ -163,11 +163,12 @@ def as_report(audit: Audit) -> Report:
     """Return the audit in the form that every writer of reports takes."""
     found = {finding.rule for finding in audit.findings}
     files = [one.file for one in audit.case.files]
-    sections = [Section("findings", "Findings", "", _findings_tables(audit))]
+    sections = [Section("findings", "Findings", "", _findings_tables(audit))] if audit.findings else []
     if audit.tables:
         first, *rest = audit.tables
         tables = (first, *(replace(table, folded=True) for table in rest))
-        sections.append(Section("corrected", "The tables, corrected", "", tables))
+        title = "The tables, corrected" if audit.findings else "The numbers, computed again"
+        sections.append(Section("corrected", title, "", tables))
     sections.append(Section("checks", "What was asked", "", (_rules_table(audit),)))
     return Report(
         title="audit",

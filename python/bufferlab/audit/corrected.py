@@ -58,17 +58,17 @@ def _run_cells(run: RunEvidence) -> _Cells:
 
 
 def _loads(case: Case) -> Table | None:
-    rows = [(load.title, _load_cells(load)) for load in case.loads() if load.transactions and load.seconds]
+    rows = [(load.title, _load_cells(load)) for load in case.loads() if load.transactions and load.counted_s]
     return _table("load-runs", "Load generators, by count and time", rows) if rows else None
 
 
 def _load_cells(load: LoadRun) -> _Cells:
     assert load.transactions is not None
-    assert load.seconds is not None
-    per_s = load.transactions / load.seconds
+    assert load.counted_s is not None
+    per_s = load.transactions / load.counted_s
     return [
         ("Clients", f"{load.clients:,}" if load.clients else NOTHING),
-        ("Seconds", _number(load.seconds, 1)),
+        ("Seconds", _number(load.counted_s, 1)),
         ("Counted", f"{load.transactions:,}"),
         ("Per second", _number(per_s, 2)),
         ("Mean ms", _number(load.mean_ms, 3)),

@@ -185,7 +185,7 @@ def points_data(plot: PointsPlot, id: str, title: str) -> Table:
     rows = [
         Row(
             (
-                f"{one.label}, {_flat(dot.tick)}" if one.label else _flat(dot.tick),
+                ", ".join(filter(None, (one.label, _flat(dot.tick)))),
                 str(len(dot.runs)),
                 f"{dot.mean:.6g}",
                 words.NOTHING if dot.ci_low is None else f"{dot.ci_low:.6g}",

@@ -62,6 +62,12 @@ class LoadRun:
     bytes_per_s: float | None = None
 
     @property
+    def counted_s(self) -> float | None:
+        """The seconds that the rate is of; None where none are left."""
+        counted = (self.seconds or 0.0) - self.connecting_s
+        return counted if counted > 0 else None
+
+    @property
     def title(self) -> str:
         """The run in a sentence: "pgbench", "fio's randread, read"."""
         return f"{self.tool}'s {self.name}" if self.name else self.tool

@@ -40,9 +40,8 @@ def _off(name: str, said: float | None, should: float | None, tolerance: float, 
 
 def _off_rate(run: LoadRun, name: str, count: float, tolerance: float) -> Iterator[_Sum]:
     """Yield the rate of a run when so many transactions in its time do not make it, with or without connecting."""
-    assert run.seconds
-    if run.per_s is not None and run.connecting_s < run.seconds:
-        least, most = count / run.seconds, count / (run.seconds - run.connecting_s)
+    if run.per_s is not None and run.seconds and run.counted_s:
+        least, most = count / run.seconds, count / run.counted_s
         # fio cuts its rates off after the whole number.
         yield from _off(name, run.per_s, min(max(run.per_s, least), most), tolerance, 1.0)
 
@@ -165,8 +164,8 @@ def in_flight(case: Case) -> Iterator[Finding]:
     """
     for run in case.loads():
         rate = run.per_s
-        if rate is None and run.transactions is not None and run.seconds:
-            rate = run.transactions / run.seconds
+        if rate is None and run.transactions is not None and run.counted_s:
+            rate = run.transactions / run.counted_s
         if rate is None or run.mean_ms is None or not run.clients or run.paced:
             continue
         flying = rate * run.mean_ms / 1000

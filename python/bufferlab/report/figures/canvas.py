@@ -81,7 +81,7 @@ def tick(value: float, step: float = 1.0) -> str:
 def show_numbers(axis: Axis) -> None:
     """Let a linear axis show its numbers so that no two are alike."""
 
-    def said(value: float, _: int) -> str:
+    def said(value: float, _: float | None) -> str:
         ticks = sorted(axis.get_majorticklocs())
         return tick(value, min((round(b - a, _MOST_DIGITS) for a, b in pairwise(ticks)), default=1.0))
 

@@ -341,11 +341,10 @@ def _round_ticks(axes: Axes, plot: PointsPlot) -> None:
 
 
 def _y_ticks(axes: Axes, plot: PointsPlot, most: int = _TICKS) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator
+    from matplotlib.ticker import LogLocator, MultipleLocator
 
     if plot.y_in_bytes or plot.y_is_log:
-        said = format_bytes if plot.y_in_bytes else tick
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: said(value)))
+        axes.yaxis.set_major_formatter(lambda value, _: format_bytes(value) if plot.y_in_bytes else tick(value))
     else:
         show_numbers(axes.yaxis)
     dots = [dot for series in plot.series for dot in series.dots]
