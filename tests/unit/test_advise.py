@@ -30,9 +30,11 @@ from support.json_documents import Advised
 PRESENT = 64 * MIB
 
 
-@pytest.fixture(autouse=True)
-def without_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(fake_mysql.GROWTH, "Innodb_buffer_pool_read_ahead", 0)
+@pytest.fixture(autouse=True, scope="module")
+def without_read_ahead() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(fake_mysql.GROWTH, "Innodb_buffer_pool_read_ahead", 0)
+        yield
 
 
 @pytest.fixture
@@ -184,9 +186,11 @@ def test_a_restart_or_a_resize_in_the_window_is_no_answer(monkeypatch: pytest.Mo
         monkeypatch.undo()
 
 
-@pytest.fixture
-def advice(at: Bench) -> Advice:
-    return at.advise(asked(120, "full"))
+@pytest.fixture(scope="module")
+def advice(without_read_ahead: None) -> Advice:
+    with bench() as made:
+        found: Advice = made.advise(asked(60, "full"))
+    return found
 
 
 def rows(count: int, **counts: float) -> list[Row]:
