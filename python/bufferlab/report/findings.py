@@ -34,8 +34,7 @@ _MANY_TIMES = 3.0
 def instead(analysis: Analysis) -> str:
     """Return the sentences that replace the headline's change: knees, the rate served, trends, effects of factors."""
     # A knee is set beside what was measured, and of predicted runs nothing was.
-    is_measured = all(run.run.source == "measured" for run in analysis.runs)
-    knees = found_knees(analysis) if is_measured else []
+    knees = found_knees(analysis) if not any(run.run.prediction for run in analysis.runs) else []
     found = [_knee(one) for one in knees] or [_saturation(one) for one in saturation(analysis)]
     return " ".join(found or engines.chapters(analysis.engine).answer(analysis))
 
