@@ -17,10 +17,10 @@ use crate::engine::{Engine, Purpose, Row};
 use crate::loaded::{Loaded, Records};
 use crate::pools::{Objects, Pools};
 use crate::tree::{Grown, Packed, Place};
+pub(crate) use layout::prefill_misses;
 use layout::{
     CARRIER, Compact, DELIVERY_DATE, Growing, LINE_STRIDE, ORDER_BITS, PageSize, Trees, entry_key, lay_out, line_key,
 };
-pub(crate) use layout::prefill_misses;
 pub use rows::Rows;
 pub(crate) use segment::Segment;
 use space::Space;
