@@ -73,9 +73,9 @@ EXCEPTIONS: dict[str, dict[str, Promise]] = {
     "sqlite": {},
     "mysql": {
         "order_line": Promise(
-            pages=0.10,
-            cause="a Stock-Level's last batch of eight rows goes on into the next leaf, which is not generated; the "
-            "upper half of a leaf that dates split is 52 bytes too heavy, so that it is merged 26 times and not 34",
+            pages=0.04,
+            cause="3.6 % too few pages in 50 transactions, 2.6 % in 500; batches of rows behind a range's end, and the "
+            "bytes of leaves that dates split, were twice as much and are generated now; what is left is not found",
         ),
     },
     "postgres": {},

@@ -239,7 +239,11 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
     // A gate hears of as many misses as all pages would have.
     let times: Vec<u64> = all().map(|((shares, _), _)| shares.one_in().into()).collect();
     let gates = std::cell::RefCell::new(&mut gates);
-    let mut prefill = |pool: usize, misses: u64| gates.borrow_mut()[pool].prefill(misses * times[pool]);
+    let counted = match (&job.workload, job.engine.as_str()) {
+        (Workload::Tpcc(_), "innodb") => innodb::prefill_misses(job.page_size_bytes),
+        _ => u64::MAX,
+    };
+    let mut prefill = |pool: usize, misses: u64| gates.borrow_mut()[pool].prefill(counted.min(misses * times[pool]));
     let mut is_warm = |pool: usize, misses: u64| gates.borrow_mut()[pool].is_warm(misses * times[pool]);
     let warm_up = match part.warm_up {
         WarmUpAsked::Transactions(all) => WarmUp::Transactions(all),

@@ -2,11 +2,13 @@
 
 mod open;
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use bufferlab_generate::engine::Engine;
 use bufferlab_generate::innodb::Innodb;
-use bufferlab_generate::job::{Job, generate};
+use bufferlab_generate::job::{Gate, Job, generate};
 use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::pools::{Object, Pools};
 use bufferlab_generate::postgres::Postgres;
@@ -312,6 +314,39 @@ fn a_gate_ends_the_warm_up_of_its_own_pool() {
     let run = done(json!({"warm_up": {"gate_within": 2000}})).unwrap();
     assert!(run.pools.iter().all(|pool| pool.is_warm && pool.warm_up_transactions == 500), "{:?}", run.pools);
     assert!(run.pools.iter().all(|pool| pool.transactions == 600));
+}
+
+/// A gate that opens at once and remembers the misses of the prefill.
+struct Hears(Rc<Cell<u64>>);
+
+impl Gate for Hears {
+    fn prefill(&mut self, misses: u64) {
+        self.0.set(misses);
+    }
+
+    fn is_warm(&mut self, _misses: u64) -> bool {
+        true
+    }
+
+    fn end(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+#[test]
+fn a_gate_hears_of_the_misses_that_a_server_counts_while_it_reads_all_tables() {
+    let heard = |changes: Value| {
+        let told = Rc::new(Cell::new(0));
+        let gated = json!({"warm_up": {"gate_within": 500}, "window_transactions": 1, "census": false,
+            "pools": [{"model": "lru", "settings": {}, "frames": 800}]});
+        let mut asked = gated;
+        changes.as_object().into_iter().flatten().for_each(|(name, value)| asked[name] = value.clone());
+        generate(&job(asked), &|_, _, _| Box::new(Hears(Rc::clone(&told))), None).expect("it can be");
+        told.get()
+    };
+    // Half an extent of single pages and one area of 64 pages of each of eleven trees; the rest is read ahead.
+    assert_eq!(heard(json!({})), 11 * (32 + 64));
+    assert!(heard(json!({"engine": "postgres", "page_size_bytes": 8192})) > 10_000);
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::engine::{Engine, Purpose, Row};
 use crate::loaded::{Loaded, Records};
 use crate::pools::{Objects, Pools};
 use crate::tree::{Grown, Packed, Place};
+pub(crate) use layout::prefill_misses;
 use layout::{
     CARRIER, Compact, DELIVERY_DATE, Growing, LINE_STRIDE, ORDER_BITS, PageSize, Trees, entry_key, lay_out, line_key,
 };
@@ -342,10 +343,13 @@ impl Innodb {
             let leaf = *self.tree(table).leaf(place);
             let (group, key) = self.tree(table).middle(place);
             let tree = self.tree_mut(table);
-            if let Some(new) = tree.split(place, group, key, leaf.rows / 2, leaf.bytes / 2) {
+            // Rows grow in the order of their keys, so that those behind have not grown yet.
+            let (upper, grown) = (leaf.rows / 2, leaf.bytes.saturating_sub(leaf.rows * old) / by);
+            let moved = upper * old + by * grown.saturating_sub(leaf.rows - upper);
+            if let Some(new) = tree.split(place, group, key, upper, moved) {
                 let elder = tree.before(new).unwrap_or(place);
                 let own = tree.leaf_mut(elder);
-                (own.rows, own.bytes) = (leaf.rows - leaf.rows / 2, leaf.bytes - leaf.bytes / 2);
+                (own.rows, own.bytes) = (leaf.rows - upper, leaf.bytes - moved);
                 let page = tree.leaf(new).page;
                 self.space.make(pools, table, self.tree(table), page);
                 let tree = self.tree_mut(table);
@@ -584,6 +588,13 @@ impl Engine for Innodb {
                 fetched += 1;
                 self.seek_fixed(pools, Row::Stock(warehouse, item), look_up);
             }
+        }
+        // The last batch of rows goes on behind the range's end; the first four rows are no batch (row0sel.cc,
+        // `row_search_mvcc`; row0mysql.h, `MYSQL_FETCH_CACHE_THRESHOLD`).
+        let (tree, rows) = (&self.trees.order_line, items.iter().map(Vec::len).sum::<usize>() as u32);
+        let beyond = FETCHED - rows.saturating_sub(4) % FETCHED;
+        if tree.rows_of_later_groups(place, district) < beyond {
+            tree.behind(place).into_iter().for_each(|place| pools.get(tree.leaf(place).page, SHARED));
         }
     }
 }
