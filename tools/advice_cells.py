@@ -159,7 +159,8 @@ def rows(folder: Path, cells: Sequence[Cell]) -> Iterator[dict[str, Any]]:
                 size = next((one for one in told["sizes"] if one["pool_size_bytes"] == int(ratio * present)), None)
                 per = {key: size[key] / units_per_s if size and size[key] is not None and units_per_s else None
                        for key in ("reads_per_s", "low", "high")}  # fmt: skip
-                runs = truth[int(ratio * present)]
+                # The server's pool is a whole number of pages.
+                runs = truth[min(truth, key=lambda measured_bytes: abs(measured_bytes - ratio * present))]
                 own = told["counted"]["reads"] / told["counted"]["units"] if told["counted"]["units"] else None
                 why = (size or {}).get("cannot_say") or {}
                 yield {"load": cell.name, "tier": tier, "size": name, "own": own, "truth": fmean(runs), "n": len(runs),
