@@ -20,6 +20,7 @@ from bufferlab.plan import run_seed
 from bufferlab.registry import open_sweep
 from bufferlab.report.accuracy import accuracy
 from bufferlab.report.accuracy_page import as_json as accuracy_json
+from bufferlab.report.answer import answer
 from bufferlab.report.predicted import as_json, doubts
 from bufferlab.results.page_traces import Prediction
 from bufferlab.spec import Overrides, load
@@ -425,6 +426,15 @@ def test_hot_rows_of_postgres_know_the_database_and_where_its_knee_is(bench: Ben
     assert {point["database_bytes"] for point in document["points"]} == {26_386_432}
     document = predict(bench, "hot-rows", **asked, sweep=(("pool_size", ("20%", "40%")), ("hot_rows", ("500",))))
     assert document["generated"]["rules"] == "postgres"
+
+
+def test_nothing_is_called_measured_where_nothing_was_run(bench: Bench) -> None:
+    sweep = (("hot_rows", ("222", "271", "494")),)
+    with bench.in_environment():
+        folder = predict_sweep(Path("hot-rows"), Overrides(profile="quick", sweep=sweep), bench.out).folder
+    said = answer(Analysis.of(folder))
+    assert said.startswith("Reads per transaction")
+    assert "measured" not in said
 
 
 def test_a_doubt_about_one_group_of_points_is_not_told_of_the_others(bench: Bench) -> None:
