@@ -428,7 +428,6 @@ def test_hot_rows_of_postgres_know_the_database_and_where_its_knee_is(bench: Ben
     assert document["generated"]["rules"] == "postgres"
 
 
-<<<<<<< HEAD
 def test_hot_rows_that_postgres_moves_lie_together_when_the_window_begins(bench: Bench) -> None:
     """Of 1,500 scattered rows in 1,024 frames statements miss 0.6 pages at first, and few once all have moved."""
     asked = (("server", "postgres-17"), ("rows", "200000"), ("pool_size", "8MiB"), ("update_percent", "10"))
@@ -436,7 +435,8 @@ def test_hot_rows_that_postgres_moves_lie_together_when_the_window_begins(bench:
     document = predict(bench, "hot-rows", engine="postgres", profile="quick", set_knobs=asked, sweep=sweep)
     assert [point["warm_up_transactions"] for point in document["points"]] == [25_000] * 3
     assert 0.01 < document["means"][0]["mean"] < 0.1
-=======
+
+
 def test_nothing_is_called_measured_where_nothing_was_run(bench: Bench) -> None:
     sweep = (("hot_rows", ("222", "271", "494")),)
     with bench.in_environment():
@@ -444,7 +444,6 @@ def test_nothing_is_called_measured_where_nothing_was_run(bench: Bench) -> None:
     said = answer(Analysis.of(folder))
     assert said.startswith("Reads per transaction")
     assert "measured" not in said
->>>>>>> h7
 
 
 def test_a_doubt_about_one_group_of_points_is_not_told_of_the_others(bench: Bench) -> None:
