@@ -256,7 +256,8 @@ def test_a_resume_refuses_another_experiment_and_options(bench: Bench) -> None:
 def test_after_a_kill_nothing_runs_on_and_the_next_start_cleans_up_and_finishes(bench: Bench) -> None:
     experiment = bench.experiment(knobs="pace_ms = 50", transactions=8000)
     process = bench.start("run", experiment, "--out", bench.out)
-    wait_until(lambda: started_measuring(bench), "the first run to start")
+    # The log is there a moment before its worker.
+    wait_until(lambda: started_measuring(bench) and bool(children(process.pid)), "the first run to start")
     workers = children(process.pid)
     process.kill()
     wait(process)
