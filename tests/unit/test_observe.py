@@ -324,6 +324,14 @@ def test_the_file_for_prometheus_is_whole_and_escapes_its_labels(tmp_path: Path)
     assert list(tmp_path.iterdir()) == [file]
 
 
+def test_the_file_for_prometheus_follows_no_link_that_another_put_there(tmp_path: Path) -> None:
+    file, other = tmp_path / "seen.prom", tmp_path / "other"
+    other.write_text("mine")
+    (tmp_path / ".seen.prom.new").symlink_to(other)
+    prometheus.write(file, "seen\n")
+    assert (other.read_text(), file.read_text(), file.is_symlink()) == ("mine", "seen\n", False)
+
+
 # Sessions.
 
 

@@ -35,7 +35,11 @@ def write(path: Path, content: str) -> None:
     """Replace the file at once; who reads it sees the old or the new one. Raises OSError."""
     # The collector reads *.prom alone, so that it does not see this one.
     new = path.with_name(f".{path.name}.new")
-    new.write_text(content, encoding="utf-8")
+    new.unlink(missing_ok=True)
+    # A link that somebody else put here meanwhile is not followed.
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(content)
     os.replace(new, path)
 
 
