@@ -15,6 +15,7 @@ from bufferlab.advise import rules
 from bufferlab.advise.answer import answer
 from bufferlab.advise.by_model import ByModel, by_model, played
 from bufferlab.advise.recorded import Estimate, PoolFacts, Recorded
+from bufferlab.advise.resident import with_one_numbering
 from bufferlab.engines.native import native
 from bufferlab.traces.page_trace import Columns, number_of
 from support.advised import GET, PAGE_BYTES, columns_of, counted, facts, recorded, skewed, with_reads
@@ -178,7 +179,7 @@ def test_windows_with_other_numbers_of_the_same_pages_are_played_as_one() -> Non
         objects = np.full(len(pages), len(relations) - 1, np.uint32)
         parts.append(Recorded("full", columns, objects, names, seconds, "whole", relations))
     pool = _pool("postgres")
-    both, one = _model(parts, pool), _model([whole], pool)
+    both, one = _model(with_one_numbering(parts), pool), _model([whole], pool)
     assert both.did(500).reads.sum() == pytest.approx(one.did(500).reads.sum(), rel=1e-9)
 
 

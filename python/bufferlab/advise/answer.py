@@ -21,7 +21,7 @@ def answer(
     sizes_bytes: Sequence[int],
     resident: Sequence[int] | None,
 ) -> tuple[Estimate, ...]:
-    """Return an estimate for each size.
+    """Return an estimate for each size. An object has one number in all windows (`resident.with_one_numbering`).
 
     `resident` has the pages that the pool held when the first full window began, as `object << 32 | page_in_object`;
     the one that leaves first is first. It is None where the server was not asked. Larger sizes that the model leaves go

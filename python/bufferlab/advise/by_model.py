@@ -10,7 +10,7 @@ Pure.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,8 +35,6 @@ _EXCLUSIVE = (2, 4)
 _RING, _BULK_READ, _HELD, _PIN = 12, 8, 2, 3
 """PostgreSQL's latches: bufferlab-model/src/trace.rs."""
 _FIRST_PIN = 5
-_LATER = 1 << 24
-"""The first number of relations that the first window lacks: `resident` has others of its own behind the first's."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +67,13 @@ class Played:
 
 
 def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int] | None) -> Played:
-    """Return windows for the models.
+    """Return windows for the models. An object has one number in all windows (`resident.with_one_numbering`).
 
     `resident` has pages as `object << 32 | page_in_object`, the page that leaves first is first. A page stands there
     once for each use that the pool remembers.
     """
     found = cut(windows)
-    keys = [
-        of_pages.astype(np.uint64) << np.uint64(32) | one.page_in_object
-        for one, of_pages in zip(windows, _objects(windows), strict=True)
-    ]
+    keys = [one.object.astype(np.uint64) << np.uint64(32) | one.page_in_object for one in windows]
     keys.append(np.asarray(resident or (), np.uint64))
     known, numbers = np.unique(np.concatenate(keys), return_inverse=True)
     *of_window, of_resident = np.split(numbers.astype(np.uint32), np.cumsum([len(one) for one in keys])[:-1])
@@ -105,18 +100,6 @@ def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int]
         objects=objects,
         writes=bool(pool.engine != "postgres" and changed.sum() > rules.WRITES * max(1, is_get.sum())),
     )
-
-
-def _objects(windows: Sequence[Recorded]) -> Iterable[NDArray[np.uint32]]:
-    """Return the object of each page by one numbering for all windows.
-
-    PostgreSQL's relations have numbers of their own in each window. Those of the first stay, as `resident` has them.
-    """
-    numbers: dict[tuple[int, ...], int] = {}
-    for place, one in enumerate(windows):
-        relations = one.relations
-        own = [numbers.setdefault(relation, len(numbers) + _LATER * (place > 0)) for relation in relations]
-        yield np.asarray(own, np.uint32)[one.object] if relations else one.object
 
 
 def _prefix(page: NDArray[np.uint32], engine: str) -> Columns:
