@@ -28,9 +28,8 @@ def answer(
     to the list of evicted pages, in all windows.
     """
     windows = [one for one in recorded if one.ended != "lost" and one.seconds > 0 and len(one.columns["page"])]
-    if pool.doubts or not windows or counted.seconds <= 0:
-        why = "; ".join(pool.doubts) or _nothing(recorded)
-        told = NotTold(why, "record again when that is over" if pool.doubts else "record again")
+    if not windows or counted.seconds <= 0:
+        told = NotTold(_nothing(recorded), "record again")
         return tuple(Estimate(size, None, None, None, "counted", told) for size in sizes_bytes)
     full = [one for one in windows if one.tier == "full"]
     model = by_model(full, pool, counted, resident) if full else None

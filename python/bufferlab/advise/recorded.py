@@ -37,8 +37,6 @@ class PoolFacts:
     """The server's version, as it tells it."""
     pool_bytes: int | None = None
     """The bytes that the server names as its pool's: other sizes have frames in proportion. None: by page size."""
-    doubts: tuple[str, ...] = ()
-    """Sentences of what happened in the window and makes every estimate worthless: a restart, a pool resized, purge."""
 
     def frames(self, pool_size_bytes: int) -> int:
         """Return the frames of a pool of so many bytes, as this server would count them."""
