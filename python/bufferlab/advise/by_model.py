@@ -24,7 +24,9 @@ from bufferlab.advise.slices import Cut, changing_load, cut
 from bufferlab.engines.native import native
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
+from bufferlab.models.managers.innodb import REVISITS, SMALLER_POOL
 from bufferlab.models.managers.registry import MANAGERS
+from bufferlab.models.predict import FEW_READS, OWN_LIMIT, SPEED_LIMIT
 from bufferlab.results.page_traces import PagesOfObject
 from bufferlab.results.window import Window
 from bufferlab.traces.page_trace import Columns, number_of
@@ -203,7 +205,7 @@ class ByModel:
         recorded, modelled = self.played.cut.reads[first:].sum(), self.own.reads[first:].sum()
         if len(self.own.reads) - first < rules.LEAST_SLICES or not recorded:
             return None
-        return float(modelled / recorded - 1) if abs(modelled - recorded) > rules.OWN_READS else 0.0
+        return float(modelled / recorded - 1) if abs(modelled - recorded) > FEW_READS else 0.0
 
     @cached_property
     def refused(self) -> NotTold | None:
@@ -222,7 +224,7 @@ class ByModel:
             why = f"the accesses that were recorded fill the pool {turnovers:.2g} times, and {wanted:g} are needed"
             remedy = f"record all accesses for {seconds * wanted / max(turnovers, 1e-9):,.0f} s, or let us look inside"
             return NotTold(why, remedy)
-        if abs(error) > rules.OWN_LIMIT:
+        if abs(error) > OWN_LIMIT:
             why = (
                 f"at the pool's own size the model {self.manager.name} reads {100 * error:+.1f} % of what the server "
                 "read: it lacks a rule that matters here"
@@ -270,7 +272,7 @@ class ByModel:
         if why is None:
             return None
         reads = [did.reads[first:].sum(), *(self.did(frames, time).reads[first:].sum() for time in (0.5, 2.0))]
-        if max(reads) - min(reads) <= max(rules.SPEED_LIMIT * min(reads), rules.OWN_READS):
+        if max(reads) - min(reads) <= max(SPEED_LIMIT * min(reads), FEW_READS):
             return None
         spread = f"{100 * (max(reads) / max(1.0, min(reads)) - 1):.0f} %"
         return NotTold(
@@ -280,8 +282,8 @@ class ByModel:
         )
 
     def _may_fall_behind(self, frames: int) -> NotTold | None:
-        is_small = frames < rules.SMALLER_POOL * self.pool.pool_pages
-        if is_small and self.played.writes and self.seen.server.is_in(rules.REVISITS):
+        is_small = frames < SMALLER_POOL * self.pool.pool_pages
+        if is_small and self.played.writes and self.seen.server.is_in(REVISITS):
             return NotTold(
                 "purge of this server goes back to each changed row, and may not keep up with less than two thirds of "
                 "the pool",
