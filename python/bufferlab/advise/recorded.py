@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from bufferlab.engines.servers.live_trace import Recorded
+from bufferlab.engines.servers.live_trace import Recorded, Tier
 from bufferlab.engines.servers.questions import NotTold
 
-__all__ = ["Counted", "Estimate", "PoolFacts", "Recorded", "Tier"]
+__all__ = ["Counted", "Estimate", "PoolFacts", "Recorded", "ToldBy"]
 
-Tier = Literal["misses", "full", "counted"]
+ToldBy = Tier | Literal["counted"]
+"""The tier by which an estimate was made, or "counted": the server's own counters told it."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Estimate:
     low: float | None
     high: float | None
     """Bounds of 95 %."""
-    tier: Tier
+    tier: ToldBy
     cannot_say: NotTold | None = None
     longest_pages: int | None = None
     """Tier misses: the most frames more for which the window saw enough."""
