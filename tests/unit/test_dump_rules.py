@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import time
+from contextlib import suppress
 
 import pytest
 
@@ -87,6 +89,22 @@ def test_everything_else_refuses_the_dump_by_name_and_line(text: bytes, what: st
         judged(b"\n" + text)
     assert what in raised.value.what
     assert raised.value.line == 2 + text.count(b"\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"SET " + b"@a=1," * 40 + b"!;",
+        b"CREATE TABLE `t` (a int) ENGINE" + b" " * 200_000 + b"(;",
+        b"INSERT INTO `t` VALUES " + b"(1,'a')," * 50_000 + b"f(1);",
+    ],
+)
+def test_no_rule_takes_more_time_than_in_proportion(text: bytes) -> None:
+    before = time.process_time()
+    with suppress(DumpTextError):
+        judged(text)
+    # A tenth of a second; by trying things twice it would be hours.
+    assert time.process_time() - before < 10
 
 
 def test_a_statement_hidden_behind_a_quote_in_a_comment_of_another_version_is_seen() -> None:
