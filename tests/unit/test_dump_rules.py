@@ -75,6 +75,7 @@ def test_what_mysqldump_writes_is_sent_or_left_out(text: bytes, kind: str | None
         (b"SYSTEM id;", "a command of the mysql client: SYSTEM"),
         (b"CREATE TABLE `t` (a int) ENGINE=FEDERATED;", "the engine FEDERATED"),
         (b"CREATE TABLE `t` (a int) ENGINE='CONNECT';", "the engine"),
+        (b'CREATE TABLE `t` (a int) ENGINE="FEDERATED";', "the engine"),
         (b"CREATE TABLE `t` (a int) DATA DIRECTORY='/tmp';", "DATA DIRECTORY"),
         (b"CREATE TABLE `t` (a int) CONNECTION = 'mysql://x';", "CONNECTION"),
         (b"CREATE TABLE `t` AS SELECT 1;", "CREATE TABLE of a query"),

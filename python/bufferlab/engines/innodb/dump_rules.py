@@ -72,7 +72,7 @@ _FORBIDDEN = re.compile(
     rb"SET\s+(?:GLOBAL|PERSIST))\b|\bCONNECTION\s*=|@@(?:GLOBAL|PERSIST)\b)",
     re.IGNORECASE,
 )
-_ENGINE = re.compile(rb"\bENGINE\s*=?\s*(\w+|``|'')", re.IGNORECASE)
+_ENGINE = re.compile(rb"\bENGINE\s*+(?:=\s*+)?(\w++|``|''|\"\")", re.IGNORECASE)
 _ENGINES = (b"INNODB", b"MYISAM", b"ARIA", b"MEMORY", b"ARCHIVE", b"CSV", b"BLACKHOLE")
 """The engines that keep rows in the server's own files, and nowhere else."""
 _CLIENTS = re.compile(
