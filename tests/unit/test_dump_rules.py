@@ -22,7 +22,7 @@ def judged(text: bytes, flavour: str = "mysql", version: int = 80032) -> list[tu
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        (b"INSERT INTO `t` VALUES (1,'a;b'),(-2.5e-3,_binary '\\0\\'\\\\'),(0x00FF,NULL);", "rows"),
+        (b"INSERT INTO `t` VALUES (1,'a;b'),(-2.5e-3,1e5,7.E+2,_binary '\\0\\'\\\\'),(0x00FF,NULL);", "rows"),
         (b"INSERT  IGNORE INTO `t` (`id`, `a b`) VALUES\n(1,b'101'),\n(DEFAULT,\"x\");", "rows"),
         (b"REPLACE INTO `t` VALUES (1);", "rows"),
         (CREATE + b";", "other"),
@@ -57,6 +57,10 @@ def test_what_mysqldump_writes_is_sent_or_left_out(text: bytes, kind: str | None
         (b"CREATE FUNCTION `f` RETURNS STRING SONAME 'x.so';", "SONAME"),
         (b"INSERT INTO `t` VALUES (LOAD_FILE('/etc/passwd'));", "LOAD_FILE"),
         (b"INSERT INTO `t` VALUES (SLEEP(1000));", "does not write"),
+        (b"INSERT INTO `t` VALUES (e(1));", "does not write"),
+        (b"INSERT INTO `t` VALUES (xabc(1));", "does not write"),
+        (b"INSERT INTO `t` VALUES (TRUEFALSE(1));", "does not write"),
+        (b"INSERT INTO `t` VALUES (0x1fz(1));", "does not write"),
         (b"INSERT INTO `t` SELECT * FROM `u`;", "does not write"),
         (b"INSERT INTO `mysql`.`user` VALUES (1);", "does not write"),
         (b"INSTALL PLUGIN x SONAME 'y';", "SONAME"),

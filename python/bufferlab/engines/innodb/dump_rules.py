@@ -16,11 +16,12 @@ _FLAGS = re.IGNORECASE | re.DOTALL
 _QUOTED = re.compile(STRING + rb"|" + DOUBLE_QUOTED + rb"|" + NAME, re.DOTALL)
 _ROWS = re.compile(
     rb"\s*(?:INSERT|REPLACE)\s+(?:(?:IGNORE|DELAYED|LOW_PRIORITY)\s+)*INTO\s+%b\s*(?:\((?:%b|[\s,])++\)\s*)?VALUES?"
-    rb"(?:[\s(),.0-9+\-eE]++|%b|%b|NULL|DEFAULT|TRUE|FALSE|[xX][0-9a-fA-F]++|"
-    rb"_(?:binary|utf8|utf8mb3|utf8mb4|latin1)\b|[xXbBnN](?='))*+" % (NAME, NAME, STRING, DOUBLE_QUOTED),
+    rb"(?:[\s(),.0-9+\-]++|(?<=[0-9.])[eE](?=[0-9+\-])|%b|%b|\b(?:NULL|DEFAULT|TRUE|FALSE)\b|"
+    rb"(?<=\b0)[xX][0-9a-fA-F]++\b|\b_(?:binary|utf8|utf8mb3|utf8mb4|latin1)\b|[xXbBnN](?='))*+"
+    % (NAME, NAME, STRING, DOUBLE_QUOTED),
     _FLAGS,
 )
-"""Rows of literals: nothing in them can read, wait or call."""
+"""Rows of literals: nothing in them can read, wait or call, not even a function of the dump's called `e`."""
 
 _SYSTEM = ("mysql", "sys", "information_schema", "performance_schema")
 _DATABASE = re.compile(
