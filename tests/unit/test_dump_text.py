@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from contextlib import suppress
 
 import pytest
@@ -159,6 +160,15 @@ def test_a_dump_that_ends_inside_something_names_the_line() -> None:
         with pytest.raises(DumpTextError, match=what) as raised:
             split(text)
         assert raised.value.line == 2
+
+
+@pytest.mark.parametrize("piece", [b";a", b"a/**/", b"a--a", b"/*!50003 a*/", b"'a'`a`\"a\""])
+def test_a_statement_of_many_parts_takes_time_in_proportion(piece: bytes) -> None:
+    before = time.process_time()
+    (found,) = split(b"DELIMITER ;;\n" + piece * 100_000 + b";;\n")
+    assert len(found.text) >= 100_000
+    # A fifth of a second; with the square of the number of parts it would be minutes.
+    assert time.process_time() - before < 10
 
 
 def test_a_statement_of_any_length_takes_no_more_memory_than_the_longest_may(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,25 +112,27 @@ class Splitter:
         if (command := self._delimiter_at(place)) is not None:
             return place, command, b""
         parts: list[bytes] = []
-        opened = 0
+        opened, is_blank = 0, True
         while True:
             if plain := _PLAIN.match(buffer, place):
                 if plain.end() == len(buffer) and not self._ended:
                     raise _NeedMoreError
-                if not b"".join(parts).strip():
+                if is_blank:
                     begin = _skip_blank(buffer, place)
                 parts.append(plain[0])
+                is_blank = is_blank and not plain[0].strip()
                 place = plain.end()
             if len(buffer) - place < _MARGIN_BYTES and not self._ended:
                 raise _NeedMoreError
             if place == len(buffer):
-                return self._at_end(parts, opened, place)
+                return self._at_end(opened, place, is_blank=is_blank)
             if not opened and buffer.startswith(self._delimiter, place):
                 return begin, place + len(self._delimiter), b"".join(parts)
             part, place, change = self._special(place, opened)
             parts.append(part)
+            is_blank = is_blank and not part.strip()
             opened += change
-            if not (opened or b"".join(parts).strip()):
+            if not opened and is_blank:
                 return place, place, b""  # A comment before the statement, which may be long, and DELIMITER behind it.
 
     def _special(self, place: int, opened: int) -> tuple[bytes, int, int]:
@@ -193,10 +195,10 @@ class Splitter:
         self._delimiter = command[1]
         return command.end()
 
-    def _at_end(self, parts: list[bytes], opened: int, place: int) -> tuple[int, int, bytes]:
+    def _at_end(self, opened: int, place: int, *, is_blank: bool) -> tuple[int, int, bytes]:
         if opened:
             raise self._error("the dump ends inside a comment", place)
-        if b"".join(parts).strip():
+        if not is_blank:
             raise self._error("the dump ends inside a statement", place, "it was cut short: write it again")
         return place, place, b""
 
