@@ -103,6 +103,7 @@ FRAGMENTS = st.sampled_from(
 @example(b"-- c\nDELIMITER ;;\nSELECT 1; END ;;\ndelimiter ;\n", 3)
 @example(b"/*!99999 ' */ SELECT 1; -- ' */", 1)
 @example(b"SELECT 5--/**/3;", 2)
+@example(b"DELIMITER ;; " + b"b" * 300 + b"\nSELECT 1; END ;;", 40)
 def test_text_is_split_as_a_naive_reader_splits_it_in_whatever_pieces_it_comes(text: bytes, most: int) -> None:
     try:
         expected = naive(text)

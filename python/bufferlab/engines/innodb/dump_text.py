@@ -190,6 +190,8 @@ class Splitter:
         command = _DELIMITER.match(self._buffer, place)
         if command is None:
             return None
+        if command.end() == len(self._buffer) and not self._ended:
+            raise _NeedMoreError
         if command[1] not in _DELIMITERS:
             raise self._error("DELIMITER with another word than ;; or ;", place, "mysqldump writes no other")
         self._delimiter = command[1]
