@@ -29,6 +29,7 @@ class Connection:
     def __init__(self, refusals: dict[bytes, pymysql.MySQLError]) -> None:
         self.refusals = refusals
         self.sent: list[bytes] = []
+        self.mode = "STRICT_TRANS_TABLES"
 
     def query(self, text: bytes) -> None:
         self.sent.append(text.strip())
@@ -42,6 +43,14 @@ class Connection:
 
     def execute(self, query: str, parameters: object = None) -> None:
         pass
+
+    def fetchall(self) -> list[tuple[str]]:
+        # As MySQL 5.7 to 9 and MariaDB read these: bits of a number, and a backslash that escapes nothing.
+        if self.sent[-1] == b"SET SQL_MODE=1048576":
+            self.mode = "NO_BACKSLASH_ESCAPES"
+        if self.sent[-1] == b"SET SQL_MODE='A\\NSI_QUOTES'":
+            self.mode = "ANSI_QUOTES"
+        return [(f"{self.mode} utf8mb4",)]
 
     def commit(self) -> None:
         pass
@@ -119,6 +128,14 @@ def test_an_index_that_the_rows_refuse_tells_no_value_and_a_definition_tells_its
     table = b"CREATE TABLE `t` (a int) COLLATE=utf8mb4_0900_ai_ci;"
     failure = refused(tmp_path, table, {b"CREATE": ProgrammingError(1273, "Unknown collation: 'utf8mb4_0900_ai_ci'")})
     assert "Unknown collation: 'utf8mb4_0900_ai_ci' (error 1273)" in failure.what
+
+
+@pytest.mark.parametrize("setting", [b"SQL_MODE=1048576", b"SQL_MODE='A\\NSI_QUOTES'"])
+def test_a_setting_that_hides_what_it_sets_is_refused_when_the_server_tells_it(setting: bytes, tmp_path: Path) -> None:
+    code = b"CREATE PROCEDURE p() COMMENT '\\' SQL SECURITY INVOKER COMMENT 'x' SELECT 'x';\n"
+    failure = refused(tmp_path, b"SET SQL_MODE='NO_ZERO_DATE';\nSET " + setting + b";\n" + code)
+    assert "under which quotes end elsewhere" in failure.what
+    assert failure.where == f"{tmp_path}/app.sql:4"
 
 
 def test_a_server_that_went_away_is_no_mistake_of_the_dump(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ _CLIENTS = re.compile(
 )
 _READ_BY_OTHERS = "restore only dumps that mysqldump wrote, of one database, without --flush-privileges"
 
-Kind = Literal["rows", "code", "other"]
+Kind = Literal["rows", "code", "setting", "other"]
 
 
 class Rules:
@@ -106,7 +106,8 @@ class Rules:
         if _LEFT_OUT.match(bare):
             return None
         if _SET.fullmatch(bare):
-            return "other", _settings(statement)
+            require_plain_quotes(statement, statement.text)
+            return "setting", statement.text
         if forbidden := _FORBIDDEN.search(bare):
             raise _refused(statement, _words(forbidden[1]))
         if _CODE.match(statement.text):
@@ -132,13 +133,17 @@ def _bare(text: bytes) -> bytes:
     return _QUOTED.sub(lambda found: found[0][:1] * 2, text).strip()
 
 
-def _settings(statement: Statement) -> bytes:
-    if found := _MISLEADING.search(statement.text):
+def require_plain_quotes(statement: Statement, settings: bytes) -> None:
+    """Raise DumpTextError if the settings name one under which quotes end elsewhere.
+
+    They are the statement's text, and after it those that the server tells: a statement may also give a number, a
+    word with a backslash in it, or a variable that a trigger of the dump has set.
+    """
+    if found := _MISLEADING.search(settings):
         raise _refused(
             statement, f"the setting {_words(found[0])}, under which quotes end elsewhere",
             "write the dump with --default-character-set=utf8mb4; code made under such a mode cannot be restored",
         )  # fmt: skip
-    return statement.text
 
 
 def _owned(text: bytes) -> bytes:

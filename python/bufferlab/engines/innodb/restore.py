@@ -14,8 +14,8 @@ from typing import Any
 import pymysql
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import accounts
-from bufferlab.engines.innodb.dump_rules import Rules
+from bufferlab.engines.innodb import accounts, control
+from bufferlab.engines.innodb.dump_rules import Rules, require_plain_quotes
 from bufferlab.engines.innodb.dump_text import MOST_STATEMENT_BYTES, DumpTextError, Splitter
 from bufferlab.engines.servers import restoring
 from bufferlab.engines.servers.builds import Build
@@ -28,6 +28,8 @@ _VALUES = re.compile(r"'.*'(?= for (?:key|column) '[^']*'(?: at row [0-9]+)?\Z)|
 
 No server escapes the quotes of a value in its messages: "Duplicate entry 'O'Brien' for key 'name'".
 """
+_LEXER_SETTINGS = "SELECT CONCAT(@@SESSION.sql_mode, ' ', @@SESSION.character_set_client)"
+"""The settings by which the server finds the end of a quoted text."""
 _CLIENT_ERRORS = range(2000, 3000)
 """The numbers of the client's own errors (errmsg.h): the connection has gone. All others are the server's words."""
 
@@ -51,6 +53,10 @@ def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> t
                 if (judged := rules.judge(statement)) is not None:
                     kind, text = judged
                     _send(connection, text, f"{dump.path}:{statement.line}", has_values=kind == "rows")
+                    if kind == "setting":
+                        # Code of the dump changes neither: sp_head.cc (execute) puts both back.
+                        ((told,),) = control.rows(connection, _LEXER_SETTINGS)
+                        require_plain_quotes(statement, control.text(told).encode())
         except DumpTextError as error:
             raise EngineFailure("usage", error.what, f"{dump.path}:{error.line}", error.hint) from error
         connection.commit()
