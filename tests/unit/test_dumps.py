@@ -81,6 +81,7 @@ def test_a_dump_tells_its_server(text: bytes, head: DumpHead, tmp_path: Path) ->
         (of_mysql(tail=b"INSERT INTO `t` VALUES (1"), "was cut short", "again"),
         (of_mysql(tail=TAIL + b"DROP TABLE x;\n"), "was cut short", "again"),
         (HEAD + b"SELECT 1;\n" + TAIL, "does not tell its server's version", "--skip-comments"),
+        (of_mysql("9" * 5000), "does not tell its server's version", "--skip-comments"),
     ],
 )
 def test_what_is_no_dump_that_can_be_restored_is_refused_by_name(
