@@ -12,6 +12,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -316,6 +317,14 @@ def test_many_kinds_leave_the_frequent_ones(monkeypatch: pytest.MonkeyPatch) -> 
     assert max(kind.count for kind in found.kinds.values()) == 1000
     assert len(found.kinds) <= 50
     assert sum(kind.count for kind in found.kinds.values()) + found.left_out.total() == 2000
+
+
+@pytest.mark.parametrize("line", [b"# User@Host: " + b"[" * 60_000, b"a" + b", Version: " * 5_000 + b"\t"])
+def test_a_line_made_to_look_like_an_entrys_first_takes_time_in_proportion(line: bytes) -> None:
+    before = time.process_time()
+    read(mariadb(1, "SELECT 'a").removesuffix(b";\n") + (b"\n" + line) * 30 + b"';\n")
+    # A few milliseconds; with the square of a line's length it would be four seconds, or minutes.
+    assert time.process_time() - before < 2
 
 
 def test_a_gigantic_line_and_a_gigantic_log_take_little_memory(tmp_path: Path) -> None:
