@@ -157,6 +157,8 @@ def _read(sql: str, schema: str = "") -> tuple[str, tuple[Value, ...]]:
         ("INSERT t VALUES (NULL, 2)", "INSERT IGNORE t VALUES ({}, {})", (None, 2)),
         ("INSERT INTO t VALUES (1) ON DUPLICATE KEY UPDATE a = 2",
          "INSERT INTO t VALUES ({}) ON DUPLICATE KEY UPDATE a = {}", (1, 2)),
+        ("SELECT b'', b'1" + "0" * 63 + "', 0b" + "1" * 16_000, "SELECT {}, {}, {}",
+         (0, b"\x80" + bytes(7), b"\xff" * 2_000)),
         ("DELETE LOW_PRIORITY FROM t WHERE a = b'101'", "DELETE LOW_PRIORITY IGNORE FROM t WHERE a = {}", (5,)),
         ("SELECT 'a\\n\\'\\\\\\%' FROM t", "SELECT {} FROM t", ("a\n'\\\\%",)),
         ("SELECT 18446744073709551615, 1.23456789012345678", "SELECT {}, {}",

@@ -140,7 +140,11 @@ def _token(kind: str, text: str, ansi_quotes: bool, before: list[_Token]) -> _To
             _drop_introducer(before)
             return _Token("literal", "?", bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits))
         case "bits":
-            return _Token("literal", "?", _whole(int(text[2:-1] if text[1] == "'" else text[2:], 2)))
+            bits = text[2:-1] if text[1] == "'" else text[2:]
+            number = int(bits or "0", 2)
+            # More bits than a number has are a binary string.
+            is_number = number <= _LARGEST_INT
+            return _Token("literal", "?", number if is_number else number.to_bytes((len(bits) + 7) // 8))
         case "double" if ansi_quotes:
             return _Token("quoted", "`" + text[1:-1].replace('""', '"').replace("`", "``") + "`")
         case "string" | "double":
