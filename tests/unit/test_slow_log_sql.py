@@ -166,6 +166,8 @@ def _read(sql: str, schema: str = "") -> tuple[str, tuple[Value, ...]]:
         ("SELECT _binary'ab', x'00FF', 'Z\udcfcrich'", "SELECT {}, {}, {}", (b"ab", b"\0\xff", b"Z\xfcrich")),
         ("SELECT /*! SQL_NO_CACHE */ a /* c */ FROM t", "SELECT SQL_NO_CACHE a FROM t", ()),
         ("SELECT a$b FROM t", "SELECT `a$b` FROM t", ()),
+        ("SELECT /*+ MAX_EXECUTION_TIME(5)\n */ a", "SELECT /*+ MAX_EXECUTION_TIME(5) */ a", ()),
+        ("SELECT @@sql_mode, @@a$$ FROM t", "SELECT @@sql_mode, @@a `$$` FROM t", ()),
     ],
 )  # fmt: skip
 def test_a_form_has_places_where_the_server_takes_parameters(sql: str, form: str, values: tuple[Value, ...]) -> None:
@@ -192,6 +194,7 @@ def test_double_quotes_are_names_where_the_server_says_so() -> None:
         ("SELECT a FROM t WHERE b = ?", "a placeholder in place of a value"),
         ("SELECT 1; SELECT 2", "several statements in one entry"),
         ("SELECT `a\x1b[31m`", "a name that is not printable UTF-8"),
+        ("SELECT /*+ a\udcff */ 1", "a hint that is not printable UTF-8"),
         ("SELECT \udcff", "a character that SQL has not"),
         ("SELECT sleep(5)", "a function that waits"),
         ("SELECT a INTO OUTFILE '/tmp/x' FROM t", "a file of the server's"),

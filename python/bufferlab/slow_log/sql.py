@@ -31,7 +31,7 @@ _TOKEN = re.compile(
     |(?P<quoted>`(?:[^`]++|``)*+`(?!`))
     |(?P<number>(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?(?![\w$]))
     |(?P<word>[\w$]+)
-    |(?P<variable>@@?[\w$.]*)
+    |(?P<variable>@@?[\w.]*)
     |(?P<place>\?)
     |(?P<operator>\.\.\.|<=>|->>|->|<<|>>|<>|!=|<=|>=|:=|\|\||&&|[-+*/%=<>!&|^~(),.;:{}])
     |(?P<other>.)
@@ -152,7 +152,9 @@ def _token(kind: str, text: str, ansi_quotes: bool, before: list[_Token]) -> _To
             is_binary = _drop_introducer(before) == "_binary" or not _decodable(content)
             value = content.encode("utf-8", "surrogateescape") if is_binary else content
             return _Token("literal", "?", value, is_text=True)
-        case "operator" | "variable" | "hint":
+        case "hint":
+            return _Token(kind, " ".join(text.split()))
+        case "operator" | "variable":
             return _Token(kind, text)
         case _:
             why = "a quote without an end" if text in "'\"`" else "a character that SQL has not"
@@ -252,8 +254,8 @@ def _refuse(tokens: Sequence[_Token]) -> None:
             raise UnreadableError("a placeholder in place of a value")
         if token.is_(";"):
             raise UnreadableError("several statements in one entry")
-        if token.kind == "quoted" and not token.text.isprintable():
-            raise UnreadableError("a name that is not printable UTF-8")
+        if token.kind in ("quoted", "hint") and not token.text.isprintable():
+            raise UnreadableError(f"a {'name' if token.kind == 'quoted' else 'hint'} that is not printable UTF-8")
         if (
             token.kind == "word"
             and token.text.upper() in _WAITING
