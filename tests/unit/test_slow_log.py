@@ -308,6 +308,16 @@ def test_values_that_do_not_fit_in_memory_leave_a_uniform_sample(monkeypatch: py
     assert abs(sum(values) / len(values) - 10_000) < 5 * 20_000 / (12 * len(values)) ** 0.5
 
 
+def test_only_samples_hold_values_that_vary_and_no_name_is_longer_than_a_servers() -> None:
+    found = Transactions()
+    for number in range(3):
+        found.take(Entry(schema="s", sql=f"SELECT a FROM t WHERE b = 5 AND c = '{number * 'x'}'"))
+        found.take(Entry(schema="s", sql=f"CREATE TEMPORARY TABLE a.`{'b' * (63 + number)}` (a INT)"))
+    (kind,) = found.kinds.values()
+    assert (kind.first, kind.varies) == ([5, None], [False, True])
+    assert sorted(map(len, found._temporary)) == [63, 64]
+
+
 def test_many_kinds_leave_the_frequent_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grouping, "_MOST_KINDS", 50)
     found = Transactions()
