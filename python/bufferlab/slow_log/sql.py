@@ -416,20 +416,21 @@ class _Texts:
     """The text of tokens, with one space between most."""
 
     def __init__(self) -> None:
-        self.text = ""
+        self.texts: list[str] = []
         self.last: _Token | None = None
 
     def add(self, token: _Token, text: str) -> None:
-        self.text += (" " if self.last is not None and _spaced(self.last, token) else "") + text
+        if self.last is not None and _spaced(self.last, token):
+            self.texts.append(" ")
+        self.texts.append(text)
         self.last = token
 
     def taken(self, before_value: bool = False) -> str:
         """Return the text up to a value, or up to the end."""
-        text, self.text = self.text, ""
         if before_value:
-            value = _Token("literal", "?")
-            text += " " if self.last is not None and _spaced(self.last, value) else ""
-            self.last = value
+            self.add(_Token("literal", "?"), "")
+        text = "".join(self.texts)
+        self.texts = []
         return text
 
 
