@@ -165,6 +165,7 @@ def _read(sql: str, schema: str = "") -> tuple[str, tuple[Value, ...]]:
          ("18446744073709551615", "1.23456789012345678")),
         ("SELECT _binary'ab', x'00FF', 'Z\udcfcrich'", "SELECT {}, {}, {}", (b"ab", b"\0\xff", b"Z\xfcrich")),
         ("SELECT /*! SQL_NO_CACHE */ a /* c */ FROM t", "SELECT SQL_NO_CACHE a FROM t", ()),
+        ("SELECT 'a' 'Z\udcfc', 'Z\udcfc' 'a', 'a' 'b'", "SELECT {}, {}, {}", (b"aZ\xfc", b"Z\xfca", "ab")),
         ("SELECT a$b FROM t", "SELECT `a$b` FROM t", ()),
         ("SELECT /*+ MAX_EXECUTION_TIME(5)\n */ a", "SELECT /*+ MAX_EXECUTION_TIME(5) */ a", ()),
         ("SELECT @@sql_mode, @@a$$ FROM t", "SELECT @@sql_mode, @@a `$$` FROM t", ()),

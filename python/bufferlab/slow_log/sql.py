@@ -112,9 +112,9 @@ def _tokens(sql: str, ansi_quotes: bool) -> list[_Token]:
             inside, at = inside - 1, at + 1
         elif text == "/" and sql.startswith("*", at):
             raise UnreadableError("a comment without an end")
-        elif kind == "string" and tokens and tokens[-1].is_text and isinstance(tokens[-1].value, str):
+        elif kind == "string" and tokens and tokens[-1].is_text and tokens[-1].value is not None:
             # Texts side by side are one text.
-            tokens[-1].value += str(_token(kind, text, ansi_quotes, []).value)
+            tokens[-1].value = _joined(tokens[-1].value, _token(kind, text, ansi_quotes, []).value)
         else:
             tokens.append(_token(kind, text, ansi_quotes, tokens))
     while tokens and tokens[-1].is_(";"):
@@ -159,6 +159,13 @@ def _token(kind: str, text: str, ansi_quotes: bool, before: list[_Token]) -> _To
         case _:
             why = "a quote without an end" if text in "'\"`" else "a character that SQL has not"
             raise UnreadableError(why)
+
+
+def _joined(one: Value, other: Value) -> Value:
+    """Return two texts as one, as bytes where one of them is not UTF-8."""
+    if isinstance(one, bytes) or isinstance(other, bytes):
+        return b"".join(part if isinstance(part, bytes) else str(part).encode() for part in (one, other))
+    return f"{one}{other}"
 
 
 def _decodable(text: str) -> bool:
