@@ -184,6 +184,11 @@ def test_begin_and_ddl_end_what_is_open() -> None:
     assert grouped(log) == ([(1, "COMMIT", "SELECT ?"), (1, "COMMIT", "SELECT a FROM t")], {"CREATE": 1})
 
 
+def test_a_chained_end_begins_the_next_transaction() -> None:
+    log = mariadb(1, "BEGIN", "SELECT 1", "COMMIT AND CHAIN", "SELECT a FROM t", "ROLLBACK AND NO CHAIN", "SELECT 2, 3")
+    assert grouped(log)[0] == [(1, "COMMIT", "SELECT ?"), (1, "ROLLBACK", "SELECT a FROM t"), (1, "", "SELECT ?, ?")]
+
+
 def test_what_the_log_does_not_end_is_left_out() -> None:
     quit_ = mariadb(1, "# administrator command: Quit")
     assert read(quit_)[0].command == "Quit"

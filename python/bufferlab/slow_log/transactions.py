@@ -43,6 +43,7 @@ _FIRST_WORD = re.compile(
     r"(?:\s+|\(|--\s[^\n]*\n|#[^\n]*\n|/\*(?![!+]).*?\*/)*+([A-Za-z]+)(?:\s+([A-Za-z]+))?", re.DOTALL
 )
 _AUTOCOMMIT = re.compile(r"\bautocommit\s*:?=\s*'?(0|1|on|off|true|false)\b", re.IGNORECASE)
+_CHAINS = re.compile(r"\bAND\s+CHAIN\b", re.IGNORECASE)
 _LEAVING = ("Quit", "Change user", "Reset connection")
 _TEMPORARY = re.compile(
     r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TEMPORARY\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:[\w$`]+\s*\.\s*)?"
@@ -210,6 +211,8 @@ class Transactions:
                 # Nothing was opened, and is closed: the session's autocommit is off since before the log.
                 session.autocommit, session.guessed = False, True
             self._close(session, word)
+            if _CHAINS.search(entry.sql):
+                self._open(session)
         elif found:
             self._close(session, "COMMIT")
             session.autocommit, session.guessed = found[1].lower() in ("1", "on", "true"), False
