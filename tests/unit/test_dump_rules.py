@@ -37,6 +37,7 @@ def judged(text: bytes, flavour: str = "mysql", version: int = 80032) -> list[tu
         (b"LOCK TABLES `t` WRITE;", None),
         (b"SET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ 'a:1-5';", None),
         (b"SET @@SESSION.SQL_LOG_BIN= 0;", None),
+        (b"SET LOCAL SQL_LOG_OFF=0, LOCAL LOG_SLOW_QUERY=0 ;", None),  # mariadb-dump --skip-log-queries.
         (b"CHANGE MASTER TO MASTER_LOG_FILE='b', MASTER_LOG_POS=4;", None),
         (b"DELIMITER ;;\n/*!50106 CREATE*/ /*!50117 DEFINER=`r`@`%`*/ /*!50106 EVENT e DO a */;;", None),
     ],

@@ -48,10 +48,11 @@ _MISLEADING = re.compile(
 _LEFT_OUT = re.compile(
     rb"LOCK\s+TABLES?\b|UNLOCK\s+TABLES?\b|CHANGE\s+(?:MASTER|REPLICATION\s+SOURCE)\s+TO\b|"
     rb"SET\s+(?:@@)?(?:GLOBAL|SESSION)[.\s]\s*(?:GTID_PURGED|GTID_SLAVE_POS|SQL_LOG_BIN)\s*=[^,]*\Z|"
+    rb"SET\s+LOCAL\s+SQL_LOG_OFF\s*=\s*\d+\s*,\s*LOCAL\s+LOG_SLOW_QUERY\s*=\s*\d+\s*\Z|"
     rb"CREATE\s+(?:DEFINER\s*=\s*\S+\s+)?EVENT\b|DROP\s+EVENT\b",
     re.IGNORECASE,
 )
-"""What belongs to locks, to replication or to the clock: a restored copy needs none of it."""
+"""What belongs to locks, to replication, to logs or to the clock: a restored copy needs none of it."""
 _SENT = re.compile(
     rb"DROP\s+(?:TABLE|VIEW|TRIGGER|PROCEDURE|FUNCTION|SEQUENCE)\s+IF\s+EXISTS\s+``\s*\Z|"
     rb"CREATE\s+TABLE\s|CREATE\s+SEQUENCE\s+``|(?:DO|SELECT)\s+SETVAL\s*\(\s*``\s*,[\s\d,-]*\)\s*\Z|"
