@@ -198,6 +198,8 @@ def test_double_quotes_are_names_where_the_server_says_so() -> None:
         ("SELECT /*+ a\udcff */ 1", "a hint that is not printable UTF-8"),
         ("SELECT \udcff", "a character that SQL has not"),
         ("SELECT sleep(5)", "a function that waits"),
+        ("SELECT `Sleep` (5)", "a function that waits"),
+        ("INSERT INTO t VALUES (LOAD_FILE('/etc/passwd'))", "a file of the server's"),
         ("SELECT a INTO OUTFILE '/tmp/x' FROM t", "a file of the server's"),
         ("SELECT " + "1," * 901 + "1", "more than 900 values"),
     ],
