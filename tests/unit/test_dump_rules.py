@@ -54,6 +54,7 @@ def test_what_mysqldump_writes_is_sent_or_left_out(text: bytes, kind: str | None
         (b"SELECT 1 INTO/**/DUMPFILE '/tmp/x';", "INTO DUMPFILE"),
         (b"LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE `t`;", "LOAD DATA"),
         (b"CREATE VIEW `v` AS SELECT load_file('/etc/passwd');", "load_file"),
+        (b"CREATE VIEW `v` AS SELECT `load_file` ('/etc/passwd');", "LOAD_FILE"),
         (b"/*!50001 CREATE VIEW `v` AS SELECT LOAD_FILE(0x2f) */;", "LOAD_FILE"),
         (b"CREATE FUNCTION `f` RETURNS STRING SONAME 'x.so';", "SONAME"),
         (b"INSERT INTO `t` VALUES (LOAD_FILE('/etc/passwd'));", "LOAD_FILE"),
