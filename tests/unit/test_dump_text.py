@@ -157,10 +157,12 @@ def test_a_dump_that_ends_inside_something_names_the_line() -> None:
         (b"a;\nSELECT 1", "inside a statement"),
         (b"a;\n\\! id\n", "a backslash outside quotes"),
         (b"a;\nDELIMITER x\n", "DELIMITER with another word"),
+        (b"a;\n*/", "a comment ends that did not begin"),
     ):
         with pytest.raises(DumpTextError, match=what) as raised:
             split(text)
         assert raised.value.line == 2
+        assert raised.value.hint
 
 
 @pytest.mark.parametrize("piece", [b";a", b"a/**/", b"a--a", b"/*!50003 a*/", b"'a'`a`\"a\""])

@@ -216,6 +216,10 @@ def test_a_dump_that_changed_and_a_full_disk_have_their_own_failures(
     (tmp_path / "app.dump").write_bytes(of_mysql() + b"\n")
     with pytest.raises(EngineFailure, match="SHA-256 differs"):
         dump.require_unchanged()
+    (tmp_path / "app.dump").unlink()
+    with pytest.raises(EngineFailure, match="cannot be read: No such file") as raised:
+        dump.require_unchanged()
+    assert raised.value.hint
     room = RoomWatch(tmp_path)
     assert not room.look()
     monkeypatch.setattr("bufferlab.engines.servers.restoring._LEAST_FREE_BYTES", 1 << 62)

@@ -35,6 +35,8 @@ _PLAIN = re.compile(
 _DELIMITER = re.compile(rb"[ \t]*delimiter[ \t]+([^\s]+)[^\n]*(?:\n|\Z)", re.IGNORECASE)
 _VERSION = re.compile(rb"/\*(M?)!([0-9]{5,6})?")
 _BLANK = re.compile(rb"\s*+")
+_CUT_SHORT = "it was cut short: write it again"
+_OF_MYSQLDUMP = "restore only dumps that mysqldump wrote"
 _NAMES = {b"'": "string", b'"': "string", b"`": "name"}
 
 
@@ -49,7 +51,7 @@ class Statement:
 class DumpTextError(Exception):
     """The error of a text that is no whole dump: what is wrong, and the line."""
 
-    def __init__(self, what: str, line: int, hint: str | None = None) -> None:
+    def __init__(self, what: str, line: int, hint: str) -> None:
         super().__init__(what, line, hint)
         self.what, self.line, self.hint = what, line, hint
 
@@ -140,7 +142,7 @@ class Splitter:
         buffer = self._buffer
         if buffer.startswith(b"*/", place):
             if not opened:
-                raise self._error("a comment ends that did not begin", place)
+                raise self._error("a comment ends that did not begin", place, _OF_MYSQLDUMP)
             return b" ", place + 2, -1
         if buffer.startswith(b"/*", place):
             end, is_opened = self._comment(place)
@@ -155,7 +157,7 @@ class Splitter:
             return b";", place + 1, 0
         if sign == b"\\":
             what = "a backslash outside quotes, which the mysql client takes for a command"
-            raise self._error(what, place, "restore only dumps that mysqldump wrote")
+            raise self._error(what, place, _OF_MYSQLDUMP)
         raise self._cut_short(f"the dump ends inside a {_NAMES[sign]}", place)
 
     def _comment(self, place: int) -> tuple[int, bool]:
@@ -199,16 +201,16 @@ class Splitter:
 
     def _at_end(self, opened: int, place: int, *, is_blank: bool) -> tuple[int, int, bytes]:
         if opened:
-            raise self._error("the dump ends inside a comment", place)
+            raise self._error("the dump ends inside a comment", place, _CUT_SHORT)
         if not is_blank:
-            raise self._error("the dump ends inside a statement", place, "it was cut short: write it again")
+            raise self._error("the dump ends inside a statement", place, _CUT_SHORT)
         return place, place, b""
 
     def _cut_short(self, what: str, place: int) -> Exception:
         """Return the error of text that ends inside something; at the end of a piece, that more must be read."""
-        return self._error(what, place, "it was cut short: write it again") if self._ended else _NeedMoreError()
+        return self._error(what, place, _CUT_SHORT) if self._ended else _NeedMoreError()
 
-    def _error(self, what: str, place: int, hint: str | None = None) -> DumpTextError:
+    def _error(self, what: str, place: int, hint: str) -> DumpTextError:
         return DumpTextError(what, self._line + self._buffer.count(b"\n", self._place, place), hint)
 
 

@@ -67,7 +67,8 @@ class Dump:
         try:
             is_same = sha256_of(self.path) == self.sha256
         except OSError as error:
-            raise EngineFailure("io", f"the dump cannot be read: {error.strerror}", str(self.path)) from error
+            what, hint = f"the dump cannot be read: {error.strerror}", "begin a new sweep once it is there again"
+            raise EngineFailure("io", what, str(self.path), hint) from error
         if not is_same:
             what = "the dump is not the file that the experiment began with: its SHA-256 differs"
             raise EngineFailure("usage", what, str(self.path), "begin a new sweep with the new dump")
