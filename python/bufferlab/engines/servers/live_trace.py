@@ -27,6 +27,7 @@ from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.results.page_traces import page_trace_words
+from bufferlab.versions import SERVERS
 
 Tier = Literal["misses", "full"]
 """Which accesses are recorded: reads, prefetches, creations and evictions of pages; or all of them."""
@@ -45,7 +46,6 @@ _TABLES: Mapping[Flavour, Path] = {
     "mariadb": InnodbFamily.page_sites_table,
     "postgres": PostgresFamily.page_sites_table,
 }
-_NAMES: Mapping[Flavour, str] = {"mysql": "MySQL", "mariadb": "MariaDB", "postgres": "PostgreSQL"}
 _PROGRAMS = ("mysqld", "mariadbd", "postgres")
 _THREADS = 1 << 16
 
@@ -113,8 +113,8 @@ def plan(pid: int, flavour: Flavour, tier: Tier, proc: Path = Path("/proc")) -> 
             where,
             "`bufferlab doctor` lists builds that can be traced; what the server's own counters tell needs no trace",
         )
-    if not sites.server.startswith(_NAMES[flavour]):
-        what = f"this process is {sites.server}, and the server said that it is {_NAMES[flavour]}"
+    if not sites.server.startswith(SERVERS[flavour]):
+        what = f"this process is {sites.server}, and the server said that it is {SERVERS[flavour]}"
         raise SpecError(what, where, "name the server by a URL that leads to this process")
     if others := [one for one in page_sites.running(binary) if not _belongs(one, pid, proc)]:
         raise EnvironmentLackingError(

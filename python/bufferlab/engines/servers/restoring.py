@@ -17,13 +17,13 @@ from bufferlab.engines.dump_head import DumpHead, read_head, sha256_of
 from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import SpecError
 from bufferlab.units import MIB, format_bytes
+from bufferlab.versions import SERVERS
 
 LOADER_VERSION = 1
 """Raise it when a dump is restored otherwise: data restored before are then not used again."""
 USER = "bufferlab_dump"
 """The account that restores, and that owns the code of the dump."""
 _LEAST_FREE_BYTES = 256 * MIB
-_NAMES = {"mysql": "MySQL", "mariadb": "MariaDB", "postgres": "PostgreSQL"}
 
 
 class Restorer(Protocol):
@@ -76,7 +76,7 @@ class Dump:
 
 def require_restorable(head: DumpHead, build: Build, path: Path) -> None:
     """Raise EngineFailure when the dump is of another family, or of a newer server."""
-    of, server = f"{_NAMES[head.flavour]} {head.version}", f"{_NAMES[build.flavour]} {build.version}"
+    of, server = f"{SERVERS[head.flavour]} {head.version}", f"{SERVERS[build.flavour]} {build.version}"
     if head.flavour != build.flavour:
         what = f"the dump is of {of}, and the server is {server}"
         raise EngineFailure("usage", what, str(path), f"choose --engine {head.flavour}")
