@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bufferlab.slow_log import reading
 from bufferlab.slow_log.reading import StatementReader
 from bufferlab.slow_log.sql import UnreadableError, Value, digest, read_statement, written
 from bufferlab.slow_log.words import KEYWORDS, words
@@ -86,6 +87,16 @@ def test_the_fast_way_reads_what_the_slow_way_reads(frame: str, literals: list[s
         read = _READER.read(sql, "")
         assert read == expected
         assert list(map(type, read.values)) == list(map(type, expected.values))
+
+
+def test_forms_of_many_values_push_out_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_MOST_PLACES", 1_000)
+    reader = StatementReader()
+    for number in range(40):
+        sql = f"SELECT c{number}" + ", 5" * 100
+        assert reader.read(sql, "") == read_statement(sql)
+        held = sum(len(form.places) for form in reader._forms.values() if form)
+        assert held == reader._places == min(1_000, 100 * (number + 1))
 
 
 _VALUES = (
