@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+SERVERS = {"mysql": "MySQL", "mariadb": "MariaDB", "postgres": "PostgreSQL"}
+"""The servers' names as people write them, by flavour."""
 _PART = re.compile(r"(?P<flavour>[a-z_]+)(?P<bounds>(?:\s*,?\s*(?:>=|<)\s*[0-9.]+)*)")
 _BOUND = re.compile(r"(>=|<)\s*([0-9.]+)")
 _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
@@ -53,7 +55,7 @@ def _part_in_words(part: str) -> str:
     found = _PART.fullmatch(part)
     if found is None:
         raise ValueError(f"{part!r} is not versions of a server")
-    name = {"mysql": "MySQL", "mariadb": "MariaDB", "postgres": "PostgreSQL"}.get(found["flavour"], found["flavour"])
+    name = SERVERS.get(found["flavour"], found["flavour"])
     bounds = dict(_BOUND.findall(found["bounds"]))
     match (bounds.get(">="), bounds.get("<")):
         case (None, None):

@@ -12,6 +12,7 @@ import pytest
 
 from bufferlab.advise.tiers import Foretold
 from bufferlab.cli import advise as command
+from bufferlab.cli.options import look_seconds
 from bufferlab.errors import SpecError
 from bufferlab.units import GIB, MIB
 from support.fake import Bench
@@ -43,10 +44,13 @@ def test_what_cannot_be_advised_on_is_refused_with_a_sentence(bench: Bench, serv
 
 
 def test_times_and_shares_that_cannot_be_are_refused_by_their_option() -> None:
-    assert (command._seconds("10m"), command._cores("150%")) == (600.0, 1.5)
+    def seconds(text: str) -> float:
+        return look_seconds(text, "--within", 30)
+
+    assert (seconds("10m"), command._cores("150%")) == (600.0, 1.5)
     for read, text, where, words in (
-        (command._seconds, "20s", "--within", "not between 30 s and 24 h"),
-        (command._seconds, "soon", "--within", "is not a duration"),
+        (seconds, "20s", "--within", "not between 30 s and 24 h"),
+        (seconds, "soon", "--within", "is not a duration"),
         (command._cores, "0.5", "--max-cpu", "is not a share"),
         (command._cores, "0%", "--max-cpu", "lets nothing be recorded"),
         (command._sizes, "128MB", "--sizes", "is read as 1000s"),

@@ -68,3 +68,5 @@ def test_files_without_a_log_end_with_65(bench: Bench, tmp_path: Path) -> None:
         assert ended.code == 65
         assert "s3cr3t" not in ended.out + ended.err
     assert not (tmp_path / "mine.sql").exists()
+    ended = bench.bufferlab("script-from-slow-log", ".")
+    assert (ended.code, "a folder" in ended.err) == (65, True), ended.err

@@ -141,6 +141,9 @@ def test_a_pg_dump_is_restored_and_its_code_has_no_superusers_rights(dumped: Cal
     [
         ("SELECT * FROM `product` INTO OUTFILE '/tmp/x';", "INTO OUTFILE"),
         ("\\! touch /tmp/x\n", "a backslash outside quotes"),
+        ("SET SQL_MODE=1048576;", "the setting NO_BACKSLASH_ESCAPES"),
+        ("SET SQL_MODE='A\\NSI_QUOTES';", "the setting ANSI"),
+        ("SET CHARACTER_SET_CLIENT=28;", "the setting gbk"),
         ("/*!50003 CREATE*/ /*!50003 PROCEDURE p() SELECT LOAD_FILE('/etc/passwd') */;", "LOAD_FILE"),
         ("INSERT INTO `product` VALUES (1, 1, 1, 'a-secret-value', NULL);", "error 1062"),
     ],

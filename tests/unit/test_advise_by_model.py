@@ -15,7 +15,9 @@ from bufferlab.advise import rules
 from bufferlab.advise.answer import answer
 from bufferlab.advise.by_model import ByModel, by_model, played
 from bufferlab.advise.recorded import Estimate, PoolFacts, Recorded
+from bufferlab.advise.resident import with_one_numbering
 from bufferlab.engines.native import native
+from bufferlab.models.predict import OWN_LIMIT
 from bufferlab.traces.page_trace import Columns, number_of
 from support.advised import GET, PAGE_BYTES, columns_of, counted, facts, recorded, skewed, with_reads
 
@@ -89,7 +91,7 @@ def test_bounds_hold_what_the_model_reads_that_had_another_pool_from_the_beginni
         assert told.high is not None
         assert told.low <= truth <= told.high, (size, told, truth)
         assert told.reads_per_s == pytest.approx(truth, rel=0.05), size
-        assert abs(told.facts["own_error"]) < rules.OWN_LIMIT
+        assert abs(told.facts["own_error"]) < OWN_LIMIT
 
 
 @pytest.mark.parametrize("model", SETTINGS)
@@ -178,7 +180,7 @@ def test_windows_with_other_numbers_of_the_same_pages_are_played_as_one() -> Non
         objects = np.full(len(pages), len(relations) - 1, np.uint32)
         parts.append(Recorded("full", columns, objects, names, seconds, "whole", relations))
     pool = _pool("postgres")
-    both, one = _model(parts, pool), _model([whole], pool)
+    both, one = _model(with_one_numbering(parts), pool), _model([whole], pool)
     assert both.did(500).reads.sum() == pytest.approx(one.did(500).reads.sum(), rel=1e-9)
 
 

@@ -126,13 +126,15 @@ def test_where_all_that_is_read_fits_it_says_fewer_than() -> None:
     assert told.high <= rules.FEW_SHARE * counted(window).reads / window.seconds + 1
 
 
-def test_a_smaller_pool_and_the_present_one() -> None:
+def test_a_smaller_pool_and_one_of_as_many_frames() -> None:
     window = lru_misses(skewed(1, 3000, 30_000), FRAMES, warm=5000)
-    smaller, present = _estimates(window, FRAMES, [200, FRAMES])
+    smaller, same = _estimates(window, FRAMES, [200, FRAMES])
     assert smaller.cannot_say is not None
     assert smaller.cannot_say.remedy == "record all accesses: --tier full"
-    assert present.tier == "counted"
-    assert present.reads_per_s == pytest.approx(counted(window).reads / window.seconds)
+    assert same.low is not None
+    assert same.high is not None
+    assert same.low < counted(window).reads / window.seconds < same.high
+    assert same.reads_per_s == pytest.approx(counted(window).reads / window.seconds)
 
 
 def test_a_creation_takes_its_page_out_of_the_list_without_a_read() -> None:
@@ -216,15 +218,12 @@ def _changed_load() -> Recorded:
     return replace(window, columns={**window.columns, "delta_us": delta}, seconds=float(delta.sum()) / 1e6)
 
 
-def test_counts_that_differ_and_doubts_and_lost_records_are_refused() -> None:
+def test_counts_that_differ_and_lost_records_are_refused() -> None:
     window = lru_misses(skewed(1, 3000, 30_000), FRAMES, warm=5000)
     size = [500 * PAGE_BYTES]
     differ = answer([window], facts(FRAMES), counted(window, times=1.2), size, None)[0]
     assert differ.cannot_say is not None
     assert "the server counted" in differ.cannot_say.why
-    doubt = answer([window], facts(FRAMES, doubts=("the server was restarted",)), counted(window), size, None)[0]
-    assert doubt.cannot_say is not None
-    assert doubt.cannot_say.why == "the server was restarted"
     lost = answer([replace(window, ended="lost")], facts(FRAMES), counted(window), size, None)[0]
     assert lost.cannot_say is not None
     assert "lost" in lost.cannot_say.why

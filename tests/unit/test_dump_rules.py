@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import time
+from contextlib import suppress
 
 import pytest
 
@@ -20,13 +22,13 @@ def judged(text: bytes, flavour: str = "mysql", version: int = 80032) -> list[tu
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        (b"INSERT INTO `t` VALUES (1,'a;b'),(-2.5e-3,_binary '\\0\\'\\\\'),(0x00FF,NULL);", "rows"),
+        (b"INSERT INTO `t` VALUES (1,'a;b'),(-2.5e-3,1e5,7.E+2,_binary '\\0\\'\\\\'),(0x00FF,NULL);", "rows"),
         (b"INSERT  IGNORE INTO `t` (`id`, `a b`) VALUES\n(1,b'101'),\n(DEFAULT,\"x\");", "rows"),
         (b"REPLACE INTO `t` VALUES (1);", "rows"),
         (CREATE + b";", "other"),
-        (b"/*!40101 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO' */;", "other"),
-        (b"/*!40101 SET NAMES utf8mb4 */;", "other"),
-        (b"SET @MYSQLDUMP_TEMP_LOG_BIN = @@SESSION.SQL_LOG_BIN;", "other"),
+        (b"/*!40101 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO' */;", "setting"),
+        (b"/*!40101 SET NAMES utf8mb4 */;", "setting"),
+        (b"SET @MYSQLDUMP_TEMP_LOG_BIN = @@SESSION.SQL_LOG_BIN;", "setting"),
         (b"/*!40000 ALTER TABLE `t` DISABLE KEYS */;", "other"),
         (b"SELECT SETVAL(`s`, 1001, 0);", "other"),
         (b"CREATE VIEW `v` AS SELECT 1 AS `id`;", "code"),
@@ -35,6 +37,7 @@ def judged(text: bytes, flavour: str = "mysql", version: int = 80032) -> list[tu
         (b"LOCK TABLES `t` WRITE;", None),
         (b"SET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ 'a:1-5';", None),
         (b"SET @@SESSION.SQL_LOG_BIN= 0;", None),
+        (b"SET LOCAL SQL_LOG_OFF=0, LOCAL LOG_SLOW_QUERY=0 ;", None),  # mariadb-dump --skip-log-queries.
         (b"CHANGE MASTER TO MASTER_LOG_FILE='b', MASTER_LOG_POS=4;", None),
         (b"DELIMITER ;;\n/*!50106 CREATE*/ /*!50117 DEFINER=`r`@`%`*/ /*!50106 EVENT e DO a */;;", None),
     ],
@@ -51,10 +54,15 @@ def test_what_mysqldump_writes_is_sent_or_left_out(text: bytes, kind: str | None
         (b"SELECT 1 INTO/**/DUMPFILE '/tmp/x';", "INTO DUMPFILE"),
         (b"LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE `t`;", "LOAD DATA"),
         (b"CREATE VIEW `v` AS SELECT load_file('/etc/passwd');", "load_file"),
+        (b"CREATE VIEW `v` AS SELECT `load_file` ('/etc/passwd');", "LOAD_FILE"),
         (b"/*!50001 CREATE VIEW `v` AS SELECT LOAD_FILE(0x2f) */;", "LOAD_FILE"),
         (b"CREATE FUNCTION `f` RETURNS STRING SONAME 'x.so';", "SONAME"),
         (b"INSERT INTO `t` VALUES (LOAD_FILE('/etc/passwd'));", "LOAD_FILE"),
         (b"INSERT INTO `t` VALUES (SLEEP(1000));", "does not write"),
+        (b"INSERT INTO `t` VALUES (e(1));", "does not write"),
+        (b"INSERT INTO `t` VALUES (xabc(1));", "does not write"),
+        (b"INSERT INTO `t` VALUES (TRUEFALSE(1));", "does not write"),
+        (b"INSERT INTO `t` VALUES (0x1fz(1));", "does not write"),
         (b"INSERT INTO `t` SELECT * FROM `u`;", "does not write"),
         (b"INSERT INTO `mysql`.`user` VALUES (1);", "does not write"),
         (b"INSTALL PLUGIN x SONAME 'y';", "SONAME"),
@@ -73,6 +81,7 @@ def test_what_mysqldump_writes_is_sent_or_left_out(text: bytes, kind: str | None
         (b"SYSTEM id;", "a command of the mysql client: SYSTEM"),
         (b"CREATE TABLE `t` (a int) ENGINE=FEDERATED;", "the engine FEDERATED"),
         (b"CREATE TABLE `t` (a int) ENGINE='CONNECT';", "the engine"),
+        (b'CREATE TABLE `t` (a int) ENGINE="FEDERATED";', "the engine"),
         (b"CREATE TABLE `t` (a int) DATA DIRECTORY='/tmp';", "DATA DIRECTORY"),
         (b"CREATE TABLE `t` (a int) CONNECTION = 'mysql://x';", "CONNECTION"),
         (b"CREATE TABLE `t` AS SELECT 1;", "CREATE TABLE of a query"),
@@ -87,6 +96,22 @@ def test_everything_else_refuses_the_dump_by_name_and_line(text: bytes, what: st
         judged(b"\n" + text)
     assert what in raised.value.what
     assert raised.value.line == 2 + text.count(b"\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"SET " + b"@a=1," * 40 + b"!;",
+        b"CREATE TABLE `t` (a int) ENGINE" + b" " * 200_000 + b"(;",
+        b"INSERT INTO `t` VALUES " + b"(1,'a')," * 50_000 + b"f(1);",
+    ],
+)
+def test_no_rule_takes_more_time_than_in_proportion(text: bytes) -> None:
+    before = time.process_time()
+    with suppress(DumpTextError):
+        judged(text)
+    # A tenth of a second; by trying things twice it would be hours.
+    assert time.process_time() - before < 10
 
 
 def test_a_statement_hidden_behind_a_quote_in_a_comment_of_another_version_is_seen() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from contextlib import suppress
 
 import pytest
@@ -102,6 +103,7 @@ FRAGMENTS = st.sampled_from(
 @example(b"-- c\nDELIMITER ;;\nSELECT 1; END ;;\ndelimiter ;\n", 3)
 @example(b"/*!99999 ' */ SELECT 1; -- ' */", 1)
 @example(b"SELECT 5--/**/3;", 2)
+@example(b"DELIMITER ;; " + b"b" * 300 + b"\nSELECT 1; END ;;", 40)
 def test_text_is_split_as_a_naive_reader_splits_it_in_whatever_pieces_it_comes(text: bytes, most: int) -> None:
     try:
         expected = naive(text)
@@ -155,10 +157,21 @@ def test_a_dump_that_ends_inside_something_names_the_line() -> None:
         (b"a;\nSELECT 1", "inside a statement"),
         (b"a;\n\\! id\n", "a backslash outside quotes"),
         (b"a;\nDELIMITER x\n", "DELIMITER with another word"),
+        (b"a;\n*/", "a comment ends that did not begin"),
     ):
         with pytest.raises(DumpTextError, match=what) as raised:
             split(text)
         assert raised.value.line == 2
+        assert raised.value.hint
+
+
+@pytest.mark.parametrize("piece", [b";a", b"a/**/", b"a--a", b"/*!50003 a*/", b"'a'`a`\"a\""])
+def test_a_statement_of_many_parts_takes_time_in_proportion(piece: bytes) -> None:
+    before = time.process_time()
+    (found,) = split(b"DELIMITER ;;\n" + piece * 100_000 + b";;\n")
+    assert len(found.text) >= 100_000
+    # A fifth of a second; with the square of the number of parts it would be minutes.
+    assert time.process_time() - before < 10
 
 
 def test_a_statement_of_any_length_takes_no_more_memory_than_the_longest_may(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,7 @@ def test_a_dump_tells_its_server(text: bytes, head: DumpHead, tmp_path: Path) ->
         (of_mysql(tail=b"INSERT INTO `t` VALUES (1"), "was cut short", "again"),
         (of_mysql(tail=TAIL + b"DROP TABLE x;\n"), "was cut short", "again"),
         (HEAD + b"SELECT 1;\n" + TAIL, "does not tell its server's version", "--skip-comments"),
+        (of_mysql("9" * 5000), "does not tell its server's version", "--skip-comments"),
     ],
 )
 def test_what_is_no_dump_that_can_be_restored_is_refused_by_name(
@@ -215,6 +216,10 @@ def test_a_dump_that_changed_and_a_full_disk_have_their_own_failures(
     (tmp_path / "app.dump").write_bytes(of_mysql() + b"\n")
     with pytest.raises(EngineFailure, match="SHA-256 differs"):
         dump.require_unchanged()
+    (tmp_path / "app.dump").unlink()
+    with pytest.raises(EngineFailure, match="cannot be read: No such file") as raised:
+        dump.require_unchanged()
+    assert raised.value.hint
     room = RoomWatch(tmp_path)
     assert not room.look()
     monkeypatch.setattr("bufferlab.engines.servers.restoring._LEAST_FREE_BYTES", 1 << 62)
@@ -295,6 +300,8 @@ def test_what_a_killed_sweep_left_of_restored_data_is_found_and_removed(bench: B
         ('invalid input syntax for type integer: "secret"', 'invalid input syntax for type integer: "..."'),
         ('ERROR:  relation "product" already exists', 'ERROR:  relation "product" already exists'),
         ('COPY failed for table "sale": value "secret" is', 'COPY failed for table "sale": value "..." is'),
+        ('COPY failed for table "sale": type integer: "{"a": "secret", "column "secret"}"',
+         'COPY failed for table "sale": type integer: "..."'),
     ],
 )  # fmt: skip
 def test_a_message_of_pg_restore_keeps_names_and_hides_values(said: str, shown: str) -> None:

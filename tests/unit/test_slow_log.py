@@ -12,6 +12,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -183,6 +184,11 @@ def test_begin_and_ddl_end_what_is_open() -> None:
     assert grouped(log) == ([(1, "COMMIT", "SELECT ?"), (1, "COMMIT", "SELECT a FROM t")], {"CREATE": 1})
 
 
+def test_a_chained_end_begins_the_next_transaction() -> None:
+    log = mariadb(1, "BEGIN", "SELECT 1", "COMMIT AND CHAIN", "SELECT a FROM t", "ROLLBACK AND NO CHAIN", "SELECT 2, 3")
+    assert grouped(log)[0] == [(1, "COMMIT", "SELECT ?"), (1, "ROLLBACK", "SELECT a FROM t"), (1, "", "SELECT ?, ?")]
+
+
 def test_what_the_log_does_not_end_is_left_out() -> None:
     quit_ = mariadb(1, "# administrator command: Quit")
     assert read(quit_)[0].command == "Quit"
@@ -307,6 +313,16 @@ def test_values_that_do_not_fit_in_memory_leave_a_uniform_sample(monkeypatch: py
     assert abs(sum(values) / len(values) - 10_000) < 5 * 20_000 / (12 * len(values)) ** 0.5
 
 
+def test_only_samples_hold_values_that_vary_and_no_name_is_longer_than_a_servers() -> None:
+    found = Transactions()
+    for number in range(3):
+        found.take(Entry(schema="s", sql=f"SELECT a FROM t WHERE b = 5 AND c = '{number * 'x'}'"))
+        found.take(Entry(schema="s", sql=f"CREATE TEMPORARY TABLE a.`{'b' * (63 + number)}` (a INT)"))
+    (kind,) = found.kinds.values()
+    assert (kind.first, kind.varies) == ([5, None], [False, True])
+    assert sorted(map(len, found._temporary)) == [63, 64]
+
+
 def test_many_kinds_leave_the_frequent_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grouping, "_MOST_KINDS", 50)
     found = Transactions()
@@ -316,6 +332,14 @@ def test_many_kinds_leave_the_frequent_ones(monkeypatch: pytest.MonkeyPatch) -> 
     assert max(kind.count for kind in found.kinds.values()) == 1000
     assert len(found.kinds) <= 50
     assert sum(kind.count for kind in found.kinds.values()) + found.left_out.total() == 2000
+
+
+@pytest.mark.parametrize("line", [b"# User@Host: " + b"[" * 60_000, b"a" + b", Version: " * 5_000 + b"\t"])
+def test_a_line_made_to_look_like_an_entrys_first_takes_time_in_proportion(line: bytes) -> None:
+    before = time.process_time()
+    read(mariadb(1, "SELECT 'a").removesuffix(b";\n") + (b"\n" + line) * 30 + b"';\n")
+    # A few milliseconds; with the square of a line's length it would be four seconds, or minutes.
+    assert time.process_time() - before < 2
 
 
 def test_a_gigantic_line_and_a_gigantic_log_take_little_memory(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bufferlab.slow_log import reading
 from bufferlab.slow_log.reading import StatementReader
 from bufferlab.slow_log.sql import UnreadableError, Value, digest, read_statement, written
 from bufferlab.slow_log.words import KEYWORDS, words
@@ -88,6 +89,16 @@ def test_the_fast_way_reads_what_the_slow_way_reads(frame: str, literals: list[s
         assert list(map(type, read.values)) == list(map(type, expected.values))
 
 
+def test_forms_of_many_values_push_out_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_MOST_PLACES", 1_000)
+    reader = StatementReader()
+    for number in range(40):
+        sql = f"SELECT c{number}" + ", 5" * 100
+        assert reader.read(sql, "") == read_statement(sql)
+        held = sum(len(form.places) for form in reader._forms.values() if form)
+        assert held == reader._places == min(1_000, 100 * (number + 1))
+
+
 _VALUES = (
     st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False, width=32) | st.binary(max_size=20)
 )
@@ -157,13 +168,18 @@ def _read(sql: str, schema: str = "") -> tuple[str, tuple[Value, ...]]:
         ("INSERT t VALUES (NULL, 2)", "INSERT IGNORE t VALUES ({}, {})", (None, 2)),
         ("INSERT INTO t VALUES (1) ON DUPLICATE KEY UPDATE a = 2",
          "INSERT INTO t VALUES ({}) ON DUPLICATE KEY UPDATE a = {}", (1, 2)),
+        ("SELECT b'', b'1" + "0" * 63 + "', 0b" + "1" * 16_000, "SELECT {}, {}, {}",
+         (0, b"\x80" + bytes(7), b"\xff" * 2_000)),
         ("DELETE LOW_PRIORITY FROM t WHERE a = b'101'", "DELETE LOW_PRIORITY IGNORE FROM t WHERE a = {}", (5,)),
         ("SELECT 'a\\n\\'\\\\\\%' FROM t", "SELECT {} FROM t", ("a\n'\\\\%",)),
         ("SELECT 18446744073709551615, 1.23456789012345678", "SELECT {}, {}",
          ("18446744073709551615", "1.23456789012345678")),
         ("SELECT _binary'ab', x'00FF', 'Z\udcfcrich'", "SELECT {}, {}, {}", (b"ab", b"\0\xff", b"Z\xfcrich")),
         ("SELECT /*! SQL_NO_CACHE */ a /* c */ FROM t", "SELECT SQL_NO_CACHE a FROM t", ()),
+        ("SELECT 'a' 'Z\udcfc', 'Z\udcfc' 'a', 'a' 'b'", "SELECT {}, {}, {}", (b"aZ\xfc", b"Z\xfca", "ab")),
         ("SELECT a$b FROM t", "SELECT `a$b` FROM t", ()),
+        ("SELECT /*+ MAX_EXECUTION_TIME(5)\n */ a", "SELECT /*+ MAX_EXECUTION_TIME(5) */ a", ()),
+        ("SELECT @@sql_mode, @@a$$ FROM t", "SELECT @@sql_mode, @@a `$$` FROM t", ()),
     ],
 )  # fmt: skip
 def test_a_form_has_places_where_the_server_takes_parameters(sql: str, form: str, values: tuple[Value, ...]) -> None:
@@ -190,8 +206,11 @@ def test_double_quotes_are_names_where_the_server_says_so() -> None:
         ("SELECT a FROM t WHERE b = ?", "a placeholder in place of a value"),
         ("SELECT 1; SELECT 2", "several statements in one entry"),
         ("SELECT `a\x1b[31m`", "a name that is not printable UTF-8"),
+        ("SELECT /*+ a\udcff */ 1", "a hint that is not printable UTF-8"),
         ("SELECT \udcff", "a character that SQL has not"),
         ("SELECT sleep(5)", "a function that waits"),
+        ("SELECT `Sleep` (5)", "a function that waits"),
+        ("INSERT INTO t VALUES (LOAD_FILE('/etc/passwd'))", "a file of the server's"),
         ("SELECT a INTO OUTFILE '/tmp/x' FROM t", "a file of the server's"),
         ("SELECT " + "1," * 901 + "1", "more than 900 values"),
     ],

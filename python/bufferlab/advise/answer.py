@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from bufferlab.advise import larger
-from bufferlab.advise.bounds import Floats, around, scatter
 from bufferlab.advise.by_model import by_model
 from bufferlab.advise.recorded import Counted, Estimate, PoolFacts, Recorded
-from bufferlab.advise.slices import cut
 from bufferlab.engines.servers.questions import NotTold
 
 
@@ -21,26 +17,24 @@ def answer(
     sizes_bytes: Sequence[int],
     resident: Sequence[int] | None,
 ) -> tuple[Estimate, ...]:
-    """Return an estimate for each size.
+    """Return an estimate for each size. An object has one number in all windows (`resident.with_one_numbering`).
 
     `resident` has the pages that the pool held when the first full window began, as `object << 32 | page_in_object`;
-    the one that leaves first is first. It is None where the server was not asked. Larger sizes that the model leaves go
-    to the list of evicted pages, in all windows.
+    the one that leaves first is first. It is None where the server was not asked. Larger sizes that the model leaves,
+    and sizes of as many frames as the pool has, go to the list of evicted pages, in all windows.
     """
     windows = [one for one in recorded if one.ended != "lost" and one.seconds > 0 and len(one.columns["page"])]
-    if pool.doubts or not windows or counted.seconds <= 0:
-        why = "; ".join(pool.doubts) or _nothing(recorded)
-        told = NotTold(why, "record again when that is over" if pool.doubts else "record again")
+    if not windows or counted.seconds <= 0:
+        told = NotTold(_nothing(recorded), "record again")
         return tuple(Estimate(size, None, None, None, "counted", told) for size in sizes_bytes)
     full = [one for one in windows if one.tier == "full"]
     model = by_model(full, pool, counted, resident) if full else None
     found: dict[int, Estimate] = {}
     for size in sizes_bytes:
-        if pool.frames(size) == pool.pool_pages:
-            found[size] = _present(windows, counted, size)
-        elif full and not model and pool.frames(size) < pool.pool_pages:
+        more = pool.frames(size) - pool.pool_pages
+        if full and not model and more < 0:
             found[size] = Estimate(size, None, None, None, "full", NotTold("there is no model of this server"))
-        elif model and (by := model.estimate(size)) is not None:
+        elif model and more and (by := model.estimate(size)) is not None:
             found[size] = by
     left = [size for size in sizes_bytes if size not in found]
     found |= dict(zip(left, larger.estimates(windows, pool, counted, left) if left else (), strict=True))
@@ -51,16 +45,3 @@ def _nothing(recorded: Sequence[Recorded]) -> str:
     if any(one.ended == "lost" for one in recorded):
         return "records were lost, and a pool cannot be followed through a gap"
     return "nothing was recorded"
-
-
-def _present(windows: Sequence[Recorded], counted: Counted, size_bytes: int) -> Estimate:
-    """Return what the server counted, with the scatter of what was recorded."""
-    found = cut(windows)
-    value = counted.reads / counted.seconds
-    scale = value / found.reads_per_s if found.reads_per_s else 0.0
-
-    def per_s(weights: Floats) -> Floats:
-        return scale * (weights @ found.reads) / np.maximum(weights @ found.seconds, 1e-9)
-
-    low, high = around(value, scatter(len(found.seconds), per_s), 0.0)
-    return Estimate(size_bytes, value, low, high, "counted")

@@ -10,7 +10,7 @@ Pure.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,7 +24,9 @@ from bufferlab.advise.slices import Cut, changing_load, cut
 from bufferlab.engines.native import native
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
+from bufferlab.models.managers.innodb import REVISITS, SMALLER_POOL
 from bufferlab.models.managers.registry import MANAGERS
+from bufferlab.models.predict import FEW_READS, OWN_LIMIT, SPEED_LIMIT
 from bufferlab.results.page_traces import PagesOfObject
 from bufferlab.results.window import Window
 from bufferlab.traces.page_trace import Columns, number_of
@@ -35,8 +37,6 @@ _EXCLUSIVE = (2, 4)
 _RING, _BULK_READ, _HELD, _PIN = 12, 8, 2, 3
 """PostgreSQL's latches: bufferlab-model/src/trace.rs."""
 _FIRST_PIN = 5
-_LATER = 1 << 24
-"""The first number of relations that the first window lacks: `resident` has others of its own behind the first's."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,13 @@ class Played:
 
 
 def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int] | None) -> Played:
-    """Return windows for the models.
+    """Return windows for the models. An object has one number in all windows (`resident.with_one_numbering`).
 
     `resident` has pages as `object << 32 | page_in_object`, the page that leaves first is first. A page stands there
     once for each use that the pool remembers.
     """
     found = cut(windows)
-    keys = [
-        of_pages.astype(np.uint64) << np.uint64(32) | one.page_in_object
-        for one, of_pages in zip(windows, _objects(windows), strict=True)
-    ]
+    keys = [one.object.astype(np.uint64) << np.uint64(32) | one.page_in_object for one in windows]
     keys.append(np.asarray(resident or (), np.uint64))
     known, numbers = np.unique(np.concatenate(keys), return_inverse=True)
     *of_window, of_resident = np.split(numbers.astype(np.uint32), np.cumsum([len(one) for one in keys])[:-1])
@@ -105,18 +102,6 @@ def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int]
         objects=objects,
         writes=bool(pool.engine != "postgres" and changed.sum() > rules.WRITES * max(1, is_get.sum())),
     )
-
-
-def _objects(windows: Sequence[Recorded]) -> Iterable[NDArray[np.uint32]]:
-    """Return the object of each page by one numbering for all windows.
-
-    PostgreSQL's relations have numbers of their own in each window. Those of the first stay, as `resident` has them.
-    """
-    numbers: dict[tuple[int, ...], int] = {}
-    for place, one in enumerate(windows):
-        relations = one.relations
-        own = [numbers.setdefault(relation, len(numbers) + _LATER * (place > 0)) for relation in relations]
-        yield np.asarray(own, np.uint32)[one.object] if relations else one.object
 
 
 def _prefix(page: NDArray[np.uint32], engine: str) -> Columns:
@@ -220,7 +205,7 @@ class ByModel:
         recorded, modelled = self.played.cut.reads[first:].sum(), self.own.reads[first:].sum()
         if len(self.own.reads) - first < rules.LEAST_SLICES or not recorded:
             return None
-        return float(modelled / recorded - 1) if abs(modelled - recorded) > rules.OWN_READS else 0.0
+        return float(modelled / recorded - 1) if abs(modelled - recorded) > FEW_READS else 0.0
 
     @cached_property
     def refused(self) -> NotTold | None:
@@ -239,7 +224,7 @@ class ByModel:
             why = f"the accesses that were recorded fill the pool {turnovers:.2g} times, and {wanted:g} are needed"
             remedy = f"record all accesses for {seconds * wanted / max(turnovers, 1e-9):,.0f} s, or let us look inside"
             return NotTold(why, remedy)
-        if abs(error) > rules.OWN_LIMIT:
+        if abs(error) > OWN_LIMIT:
             why = (
                 f"at the pool's own size the model {self.manager.name} reads {100 * error:+.1f} % of what the server "
                 "read: it lacks a rule that matters here"
@@ -287,7 +272,7 @@ class ByModel:
         if why is None:
             return None
         reads = [did.reads[first:].sum(), *(self.did(frames, time).reads[first:].sum() for time in (0.5, 2.0))]
-        if max(reads) - min(reads) <= max(rules.SPEED_LIMIT * min(reads), rules.OWN_READS):
+        if max(reads) - min(reads) <= max(SPEED_LIMIT * min(reads), FEW_READS):
             return None
         spread = f"{100 * (max(reads) / max(1.0, min(reads)) - 1):.0f} %"
         return NotTold(
@@ -297,8 +282,8 @@ class ByModel:
         )
 
     def _may_fall_behind(self, frames: int) -> NotTold | None:
-        is_small = frames < rules.SMALLER_POOL * self.pool.pool_pages
-        if is_small and self.played.writes and self.seen.server.is_in(rules.REVISITS):
+        is_small = frames < SMALLER_POOL * self.pool.pool_pages
+        if is_small and self.played.writes and self.seen.server.is_in(REVISITS):
             return NotTold(
                 "purge of this server goes back to each changed row, and may not keep up with less than two thirds of "
                 "the pool",

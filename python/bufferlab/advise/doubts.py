@@ -1,6 +1,7 @@
 """Decides from the counters and events of a window whether another size can be judged by it at all.
 
-Each rule returns the reason why not, with what would help. The parameters stand at the top: docs/advice.md lists them.
+Each rule returns the reason why not, with what would help. The parameters stand at the top, or with the models where
+`predict` has the same rule. docs/advice.md lists them.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bufferlab.engines.servers.questions import NotTold
+from bufferlab.models.managers.innodb import MOST_HISTORY, MOST_HISTORY_GROWTH
+from bufferlab.models.predict import READ_AHEAD_LIMIT
 from bufferlab.observe.confounds import Confound
 from bufferlab.observe.look import Seen
 from bufferlab.observe.window import Row
@@ -15,8 +18,6 @@ from bufferlab.units import format_bytes, format_percent
 
 FEWEST_GETS_PER_S = 10.0
 """A server with fewer gets a second is idle: its maintenance is all there is to see."""
-MOST_READ_AHEAD = 0.05
-"""Share of the pages read that were read ahead, from which on another pool may read ahead more or less (`predict`)."""
 MOST_DIRTY = 0.75
 """Share of the pool that is dirty, from which on reads wait for writes."""
 MOST_MIX = 0.2
@@ -25,10 +26,6 @@ MIX_SIGMA = 3.0
 """Standard errors that such a change must exceed."""
 FEWEST_UNITS = 100
 """Transactions or statements of each half below which their mix is chance."""
-MOST_HISTORY = 1000
-"""Transactions that purge has not reached, from which on it reads what no pool of another size would (`predict`)."""
-MOST_HISTORY_GROWTH = 0.05
-"""Growth of that history as a share of the window's transactions, from which on purge does not keep up (`predict`)."""
 _BROKEN = {"restart": "the server was restarted", "failover": "another server answered (a failover)"}
 _LATER = "ask again when it is over"
 _STRANGERS = {
@@ -102,7 +99,7 @@ def _behind(seen: Seen, rows: Sequence[Row]) -> NotTold | None:
 
 def _read_ahead(rows: Sequence[Row]) -> NotTold | None:
     ahead, reads = _sum(rows, "read_ahead_pages"), _sum(rows, "pages_read")
-    if not reads or ahead / reads <= MOST_READ_AHEAD:
+    if not reads or ahead / reads <= READ_AHEAD_LIMIT:
         return None
     return NotTold(f"{format_percent(ahead / reads)} of the pages were read ahead; another pool may read ahead more or "
                    "less", "ask when no large scan runs")  # fmt: skip

@@ -238,7 +238,7 @@ def _advice(
         full = next((one for one in recorded if one.tier == "full"), None)
         told = answer(recorded, pool, counted, others, resident.keys(held, full) if full and held else None)
         refused = pool_facts.presumed(ready.manager, ready.settings)
-        estimates = tuple(_believed(one, refused) for one in told if one.pool_size_bytes != present_bytes)
+        estimates = tuple(_believed(one, refused) for one in told)
     per_s = counted.reads / counted.seconds if counted.seconds else None
     present = Estimate(present_bytes, per_s, None, None, "counted")
     return Advice(

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from bufferlab.engines.servers.live_trace import Recorded
+from bufferlab.engines.servers.live_trace import Recorded, Tier
 from bufferlab.engines.servers.questions import NotTold
 
-__all__ = ["Counted", "Estimate", "PoolFacts", "Recorded", "Tier"]
+__all__ = ["Counted", "Estimate", "PoolFacts", "Recorded", "ToldBy"]
 
-Tier = Literal["misses", "full", "counted"]
+ToldBy = Tier | Literal["counted"]
+"""The tier by which an estimate was made, or "counted": the server's own counters told it."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,6 @@ class PoolFacts:
     """The server's version, as it tells it."""
     pool_bytes: int | None = None
     """The bytes that the server names as its pool's: other sizes have frames in proportion. None: by page size."""
-    doubts: tuple[str, ...] = ()
-    """Sentences of what happened in the window and makes every estimate worthless: a restart, a pool resized, purge."""
 
     def frames(self, pool_size_bytes: int) -> int:
         """Return the frames of a pool of so many bytes, as this server would count them."""
@@ -72,7 +71,7 @@ class Estimate:
     low: float | None
     high: float | None
     """Bounds of 95 %."""
-    tier: Tier
+    tier: ToldBy
     cannot_say: NotTold | None = None
     longest_pages: int | None = None
     """Tier misses: the most frames more for which the window saw enough."""

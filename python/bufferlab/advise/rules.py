@@ -1,7 +1,8 @@
-"""Every constant of the advice and the reason for it: when an estimate is refused, and how wide its bounds are.
+"""The constants of the advice and their reasons: when an estimate is refused, and how wide its bounds are.
 
-All were decided from the mechanism, from published trials of the models and from streams played by models, before any
-real server was asked. A change of one moves published numbers and belongs into CHANGELOG.md.
+Those that `predict` has too stand with the models (models/predict.py, models/managers/innodb.py). All others were
+decided from the mechanism, from published trials of the models and from streams played by models, before any real
+server was asked. A change of one moves published numbers and belongs into CHANGELOG.md.
 """
 
 from __future__ import annotations
@@ -60,19 +61,11 @@ TURNOVERS_LARGER = 3.0
 """Pools' worth of pages that a larger pool must have brought in: one fills it, and two tell how it replaces pages."""
 TURNOVERS_WARM = 1.0
 """Pools' worth of pages until a pool that began empty counts; a model may ask for more."""
-OWN_LIMIT = 0.05
-OWN_READS = 30
-"""The model's error at the pool's own size from which nothing is believed, and so many reads: as `predict` has them."""
-SPEED_LIMIT = 0.03
-"""Replays in half and twice the time that differ by less agree, as in `predict`."""
 MODEL_ERROR = 0.03
 MODEL_ERROR_DOUBLED = 0.04
 """The models were off by 1 to 6 % in the mean at half to twice the traced pool (docs/prediction.md)."""
-SMALLER_POOL = 2 / 3
-REVISITS = "mysql >= 8.0; mariadb >= 10.3"
 WRITES = 0.001
-"""The servers whose purge goes back to each changed row may fall behind with less than two thirds of the pool, as in
-`predict`; the share of gets with an exclusive latch from which a load changes rows."""
+"""Of the gets: with so many under an exclusive latch a load changes rows, and purge may fall behind."""
 SCANNED = 0.5
 SCANNED_LEAST = 64
 """A relation is scanned where a session's next get of it is mostly of the next page, and there are so many such

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bufferlab.cli.options import common
+from bufferlab.cli.options import common, html_page
 from bufferlab.cli.output import beginning, print_json, put, write
 from bufferlab.registry import open_sweep
 
@@ -14,7 +14,7 @@ from bufferlab.registry import open_sweep
 @click.command("accuracy")
 @click.argument("measured", type=click.Path(path_type=Path), metavar="MEASURED")
 @click.argument("predicted", type=click.Path(path_type=Path), metavar="PREDICTED")
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with the figure too.")
+@html_page("Write a page with the figure too.")
 @click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Write the figure alone too.")
 @common
 def command(measured: Path, predicted: Path, html: Path | None, svg: Path | None, as_json: bool, debug: bool) -> int:

@@ -11,18 +11,26 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bufferlab.cli.options import Grouped, common
+from bufferlab.cli.options import (
+    CSV,
+    Grouped,
+    common,
+    html_page,
+    look_seconds,
+    may_look_inside,
+    require_one_format,
+    text_or_csv,
+)
 from bufferlab.cli.output import beginning, print_json, put, say, write
 from bufferlab.errors import SpecError, interrupted_exit_code
-from bufferlab.units import MIB, TIB, UnitError, parse_duration, parse_percent, parse_size
+from bufferlab.units import MIB, TIB, UnitError, parse_percent, parse_size
 
 if TYPE_CHECKING:
     from bufferlab.advise.look import Ready
     from bufferlab.execute.progress import Progress
 
-_SHORTEST_S, _LONGEST_S = 30.0, 86_400.0
+_SHORTEST_S = 30.0
 _SMALLEST, _LARGEST = MIB, 1024 * TIB
-_TEXT, _CSV = "text", "csv"
 _HINT = 'write sizes such as "256MiB,1GiB" or "50%,200%" of the present one'
 _SECTIONS = {
     "What to look at": ("within", "sizes", "tier", "look_inside"),
@@ -45,7 +53,7 @@ _SECTIONS = {
     help="misses: record reads and evictions, for larger sizes. full: every access for 10 s at a time too, for smaller "
     "ones.",
 )
-@click.option("--look-inside", is_flag=True, help="Ask also a large pool which pages it holds, for --tier full.")
+@may_look_inside("Ask also a large pool which pages it holds, for --tier full.")
 @click.option(
     "--max-cpu",
     default="25%",
@@ -54,15 +62,8 @@ _SECTIONS = {
     help="The most of one processor that recording may take; 200% are two.",
 )
 @click.option("--yes", is_flag=True, help="Attach without asking.")
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with the figure too.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice([_TEXT, _CSV]),
-    default=_TEXT,
-    metavar="FORMAT",
-    help="csv: print the sizes as CSV in place of the answer.",
-)
+@html_page("Write a page with the figure too.")
+@text_or_csv("csv: print the sizes as CSV in place of the answer.")
 @common
 def command(
     url: str,
@@ -98,11 +99,9 @@ def command(
     from bufferlab.observe.session import Session, address_of, looker_of
     from bufferlab.report import terminal
 
-    if form == _CSV and as_json:
-        raise SpecError("two formats are asked for", "--format csv, --json", "leave one out")
-    asked = look.Asked(
-        _seconds(within), "full" if tier == "full" else "misses", _sizes(sizes), _cores(max_cpu), look_inside
-    )
+    require_one_format(form, as_json)
+    within_s = look_seconds(within, "--within", _SHORTEST_S)
+    asked = look.Asked(within_s, "full" if tier == "full" else "misses", _sizes(sizes), _cores(max_cpu), look_inside)
     look.remove_stale()
     tracefs_clean.clean()
     looker = looker_of(url)
@@ -120,7 +119,7 @@ def command(
         write(html, "--html", render_html(report, footer=footer))
     if as_json:
         print_json(reports.as_json(advice, interrupted=stop.signal_number is not None))
-    elif form == _CSV:
+    elif form == CSV:
         from bufferlab.report.csv_files import table_csv
 
         put(table_csv(reports.sizes_table(advice, with_reasons=True)).rstrip())
@@ -148,16 +147,6 @@ def _consent(ready: Ready, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise SpecError("nobody can be asked whether to attach", "standard input is no terminal", "add --yes")
     click.confirm("Attach?", abort=True, err=True)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = parse_duration(text)
-    except UnitError as error:
-        raise SpecError(error.what, "--within", error.hint) from error
-    if not _SHORTEST_S <= seconds <= _LONGEST_S:
-        raise SpecError(f'"{text}" is not between 30 s and 24 h', "--within", "write a duration such as 10m")
-    return seconds
 
 
 def _cores(text: str) -> float:

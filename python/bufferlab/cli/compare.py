@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bufferlab.cli.options import Grouped, common
+from bufferlab.cli.options import Grouped, common, html_page
 from bufferlab.cli.output import beginning, draw, print_json, write
 from bufferlab.errors import EXIT_RULE_BROKEN, SpecError
 from bufferlab.registry import open_sweep
@@ -38,7 +38,7 @@ _SECTIONS = {
     multiple=True,
     help="End with code 4 where the metric is worse (or higher, lower) by as much. Repeatable.",
 )
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the comparison as a page too.")
+@html_page("Write the comparison as a page too.")
 @click.option("--md", type=click.Path(path_type=Path), metavar="FILE", help="Write it as Markdown too.")
 @common
 def command(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bufferlab.cli.options import Grouped, common
+from bufferlab.cli.options import Grouped, common, html_page
 from bufferlab.cli.output import beginning, print_json, put, say, write
 from bufferlab.cli.progress import progress
 from bufferlab.errors import EnvironmentLackingError, SpecError
@@ -48,7 +48,7 @@ _SECTIONS = {
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=N", help="A setting of the model. Repeatable.")
 @click.option("--by", type=click.Choice(["table"]), help="Of a run: the misses of each table and index too.")
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with the figure too.")
+@html_page("Write a page with the figure too.")
 @click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Write the figure alone too.")
 @click.option("--to", nargs=2, metavar="oraclegeneral FILE", help="Write the accesses for libCacheSim too.")
 @common

@@ -10,19 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bufferlab.cli.options import Grouped, common
+from bufferlab.cli.options import (
+    CSV,
+    Grouped,
+    common,
+    html_page,
+    look_seconds,
+    may_look_inside,
+    require_one_format,
+    text_or_csv,
+)
 from bufferlab.cli.output import print_json, put, say, write
 from bufferlab.errors import EnvironmentLackingError, SpecError, interrupted_exit_code
 from bufferlab.texts import printable
-from bufferlab.units import UnitError, parse_duration
 
 if TYPE_CHECKING:
     from bufferlab.observe.look import Observation
     from bufferlab.observe.looker import Facts
     from bufferlab.observe.window import Event, Row, Window
 
-_SHORTEST_S, _LONGEST_S = 2.0, 86_400.0
-_TEXT, _CSV = "text", "csv"
+_SHORTEST_S = 2.0
 _SECTIONS = {"What to look at": ("duration", "look_inside"), "Files to write": ("html", "prometheus", "form")}
 """The options of the help's sections, by parameter."""
 
@@ -30,22 +37,15 @@ _SECTIONS = {"What to look at": ("duration", "look_inside"), "Files to write": (
 @click.command("observe", cls=Grouped, sections=_SECTIONS)
 @click.argument("url", metavar="URL")
 @click.option("--duration", default="60s", show_default=True, metavar="TIME", help="How long to look: 90s, 10m, 1h.")
-@click.option("--look-inside", is_flag=True, help="Ask also a large pool who fills it, once its cost was confirmed.")
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with figures too.")
+@may_look_inside("Ask also a large pool who fills it, once its cost was confirmed.")
+@html_page("Write a page with figures too.")
 @click.option(
     "--prometheus",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Write FILE anew each second, for node_exporter's textfile collector.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice([_TEXT, _CSV]),
-    default=_TEXT,
-    metavar="FORMAT",
-    help="csv: print every second as CSV in place of the answer.",
-)
+@text_or_csv("csv: print every second as CSV in place of the answer.")
 @common
 def command(
     url: str,
@@ -74,9 +74,8 @@ def command(
     from bufferlab.observe.session import Session, address_of, looker_of
     from bufferlab.report import terminal
 
-    if form == _CSV and as_json:
-        raise SpecError("two formats are asked for", "--format csv, --json", "leave one out")
-    seconds = _seconds(duration)
+    require_one_format(form, as_json)
+    seconds = look_seconds(duration, "--duration", _SHORTEST_S)
     looker = looker_of(url)
     with Session(looker, address_of(url, looker)) as session:
         shown = _Shown(prometheus, session.address.server)
@@ -93,7 +92,7 @@ def command(
         write(html, "--html", render_html(report, footer=footer))
     if as_json:
         print_json(reports.as_json(seen))
-    elif form == _CSV:
+    elif form == CSV:
         from bufferlab.report.csv_files import table_csv
 
         put(table_csv(reports.seconds_table(seen)).rstrip())
@@ -121,16 +120,6 @@ def _confirmed(facts: Facts) -> bool:
     if not sys.stdin.isatty():
         raise SpecError(f"{foretold.sentence}, and nobody can confirm it", "--look-inside", "use it on a terminal")
     return click.confirm(f"{foretold.sentence}. Ask it once, at the end?", err=True)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = parse_duration(text)
-    except UnitError as error:
-        raise SpecError(error.what, "--duration", error.hint) from error
-    if not _SHORTEST_S <= seconds <= _LONGEST_S:
-        raise SpecError(f'"{text}" is not between 2 s and 24 h', "--duration", "write a duration such as 10m")
-    return seconds
 
 
 class _Shown:

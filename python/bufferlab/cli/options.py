@@ -10,10 +10,14 @@ import click
 
 from bufferlab.errors import SpecError
 from bufferlab.texts import PASSWORD_HINT, has_password
+from bufferlab.units import UnitError, format_duration, parse_duration
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+CSV = "csv"
+_TEXT = "text"
+_LONGEST_LOOK_S = 86_400.0
 _OTHERS = "Output and help"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -53,6 +57,41 @@ def common(command: _Command) -> _Command:
 def strict(command: _Command) -> _Command:
     """Add --strict, for scripts that must not go on with numbers that are in doubt."""
     return click.option("--strict", is_flag=True, help="End with code 1 when a check failed; it is 0 without.")(command)
+
+
+def html_page(meaning: str) -> Callable[[_Command], _Command]:
+    """Add --html, the file of a page; `meaning` is its help."""
+    return click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help=meaning)
+
+
+def may_look_inside(meaning: str) -> Callable[[_Command], _Command]:
+    """Add --look-inside, by which a large pool is asked too."""
+    return click.option("--look-inside", is_flag=True, help=meaning)
+
+
+def text_or_csv(meaning: str) -> Callable[[_Command], _Command]:
+    """Add --format as `form`: text, or CSV in its place."""
+    return click.option(
+        "--format", "form", type=click.Choice([_TEXT, CSV]), default=_TEXT, metavar="FORMAT", help=meaning
+    )
+
+
+def require_one_format(form: str, as_json: bool) -> None:
+    """Refuse --format csv beside --json. Raises SpecError."""
+    if form == CSV and as_json:
+        raise SpecError("two formats are asked for", "--format csv, --json", "leave one out")
+
+
+def look_seconds(text: str, flag: str, shortest_s: float) -> float:
+    """Return the seconds of a look at a server: `shortest_s` to 24 h. Raises SpecError, which names `flag`."""
+    try:
+        seconds = parse_duration(text)
+    except UnitError as error:
+        raise SpecError(error.what, flag, error.hint) from error
+    if not shortest_s <= seconds <= _LONGEST_LOOK_S:
+        what = f'"{text}" is not between {format_duration(shortest_s)} and 24 h'
+        raise SpecError(what, flag, "write a duration such as 10m")
+    return seconds
 
 
 def data_dir(command: _Command) -> _Command:

@@ -79,7 +79,8 @@ def command(
 
 def _path(file: Path, out: Path | None) -> Path:
     """Return the path of the script. Raises SpecError where `run` could not take it, or where a file is."""
-    path = out or Path(file.name).with_suffix(_SUFFIX)
+    # The names "." and "/" have no last part.
+    path = out or Path(file.name or "slow").with_suffix(_SUFFIX)
     if path.suffix != _SUFFIX:
         raise SpecError(
             f"{path} does not end in {_SUFFIX}", "-o", f"write -o {path.name}{_SUFFIX}: `run` takes such files"

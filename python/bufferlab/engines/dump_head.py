@@ -20,7 +20,7 @@ from bufferlab.versions import numbers
 _HEAD_BYTES = 64 << 10
 _TAIL_BYTES = 4 << 10
 _MYSQLDUMP = re.compile(rb"\A(?:/\*M?!999999\\- [^\n]*\n)?-- (?:MySQL|MariaDB) dump [0-9]")
-_SERVER = re.compile(rb"^-- Server version[ \t]+([0-9][0-9A-Za-z.+~:-]*)", re.MULTILINE)
+_SERVER = re.compile(rb"^-- Server version[ \t]+([0-9][0-9A-Za-z.+~:-]{0,99}+)(?![0-9A-Za-z.+~:-])", re.MULTILINE)
 _COMPLETED = re.compile(rb"^-- Dump completed[^\n]*\s*\Z", re.MULTILINE)
 _LONGEST_TEXT = 4096
 _USE_FC = "use -Fc: pg_dump -Fc --file=app.dump app"

@@ -33,13 +33,14 @@ YARDSTICK = "lru"
 FLOOR = "opt"
 UNFILLED_LIMIT = 0.2
 """Of what the window brings in: with less missing before it, predictions were within 3.5 % (docs/prediction.md)."""
-_READ_AHEAD_LIMIT = 0.05
+READ_AHEAD_LIMIT = 0.05
+"""Of the reads: with more of them read ahead, another pool may read ahead more or less."""
 _HIDDEN_LIMIT = 0.001
-_OWN_LIMIT = 0.05
+OWN_LIMIT = 0.05
 """The model's error at the traced run's own point from which on no point is believed."""
-_SPEED_LIMIT = 0.03
+SPEED_LIMIT = 0.03
 """Replays at several speeds that differ by less agree."""
-_FEW_READS = 30
+FEW_READS = 30
 """So many reads more or less are single events, whatever share they are."""
 CLOCKS = {"half the time": Clock(0.5, 0.5), "twice the time": Clock(2.0, 2.0)}
 """Speeds that a run may have besides its own, where speed may matter."""
@@ -403,7 +404,7 @@ def _rough_clock(target: Target, found: Replayed) -> Clock | None:
 def depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: int) -> Verdict | None:
     """Return the doubt about reads that replays at several speeds do not agree about; None where they do."""
     reads = [one.reads for one in replays.values()]
-    if not _differ(max(reads), min(reads), _SPEED_LIMIT):
+    if not _differ(max(reads), min(reads), SPEED_LIMIT):
         return None
     told = " to ".join(f"{count / transactions:.3g}" for count in (min(reads), max(reads)))
     sentence = (
@@ -414,12 +415,12 @@ def depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: in
 
 
 def _differ(reads: int, reference: int, limit: float) -> bool:
-    return abs(reads - reference) > max(limit * reference, _FEW_READS)
+    return abs(reads - reference) > max(limit * reference, FEW_READS)
 
 
 def _own_point(target: Target) -> Iterable[Verdict]:
     traced = target.traced
-    if not _differ(traced.modelled_reads, traced.measured_reads, _OWN_LIMIT):
+    if not _differ(traced.modelled_reads, traced.measured_reads, OWN_LIMIT):
         return
     error = traced.own_error
     modelled, counted = (reads / traced.work["transaction"] for reads in (traced.modelled_reads, traced.measured_reads))
@@ -459,7 +460,7 @@ def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:
     found = []
     (reads, _), (gets, recorded) = source.trace.counted("read"), source.trace.counted("get")
     read_ahead = int(sum(source.edges.change(metric).value or 0.0 for metric in manager.read_ahead))
-    if reads and read_ahead / reads > _READ_AHEAD_LIMIT:
+    if reads and read_ahead / reads > READ_AHEAD_LIMIT:
         share = format_percent(read_ahead / reads)
         sentence = f"{share} of the run's reads were read ahead; another pool may read ahead more or less"
         found.append(Verdict(name="read_ahead", sentence=sentence))

@@ -15,6 +15,7 @@ from typing import Any
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.existing.address import Address, Form
 from bufferlab.engines.servers.questions import Server
+from bufferlab.versions import SERVERS
 
 NAME = "bufferlab-observe"
 """The name of our sessions at the server (program_name, application_name)."""
@@ -58,7 +59,7 @@ class Facts:
     @property
     def engine(self) -> str:
         """The flavour, as people write it."""
-        return {"mysql": "MySQL", "mariadb": "MariaDB", "postgres": "PostgreSQL"}[self.flavour]
+        return SERVERS[self.flavour]
 
     @property
     def server(self) -> Server:

@@ -20,10 +20,10 @@ _PIECE_BYTES = 64 << 10
 
 _FIRST = re.compile(rb"# (?:Time: [0-9]|User@Host: |Thread_id: [0-9]|Query_time: [0-9]|Schema: )")
 """The beginning of an entry, behind the end of a statement."""
-_SURELY_FIRST = re.compile(rb"# (?:Time: [0-9]{2}[-0-9]+[T ]+[0-9]+:[0-9]{2}:[0-9]{2}|User@Host: [^\n]*\[[^\n]*\] *@ )")
+_SURELY_FIRST = re.compile(
+    rb"# (?:Time: [0-9]{2}[-0-9]+[T ]+[0-9]+:[0-9]{2}:[0-9]{2}|User@Host: [^\n\[]*+\[[^\n]*?\] {0,9}@ )"
+)
 """The beginning of an entry, also behind a statement that has no end."""
-_START = re.compile(rb"\S[^\n]*, Version: [^\n]*started with:\s*\Z")
-"""The first line that a server writes when it starts, or opens its log again."""
 _COMMAND = re.compile(rb"# administrator command: ([A-Za-z ]+)")
 _USE = re.compile(r"use (.+);\r?\n")
 _SET = re.compile(r"SET (?:(?:last_insert_id|insert_id|timestamp)=[0-9.]+,?)+;\r?\n")
@@ -90,7 +90,7 @@ class _Reader:
             if len(self.header) < 100:
                 self.header.append(piece[:4096])
             return
-        if begins_line and b", Version: " in piece and _START.match(piece):
+        if begins_line and _is_start(piece):
             yield from self.end()
             self.schema, self.skips = "", 2
             yield Entry(command="start")
@@ -151,3 +151,8 @@ class _Reader:
             command=command[1].decode() if command else "",
             sql="" if command else text[at:].rstrip().removesuffix(";"),
         )
+
+
+def _is_start(line: bytes) -> bool:
+    """Return whether a line is the first that a server writes when it starts, or opens its log again."""
+    return b", Version: " in line and not line[:1].isspace() and line.rstrip().endswith(b"started with:")

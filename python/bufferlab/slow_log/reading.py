@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from bufferlab.slow_log.sql import Statement, UnreadableError, Value, read_statement
 
 _MOST_FORMS = 2_000
+_MOST_PLACES = 200_000
+"""The values of all forms that are kept together: each takes about 200 bytes."""
 _MOST_BYTES = 4_000
 """The longest statement that is read so: longer ones are rarely alike."""
 _PLAIN = re.compile(r"(?<![\w$'])'([^'\\\ud800-\udfff]*+)'(?!')|(?<![\w$.@'\"`])([0-9]{1,17}+)(?![\w$.])", re.ASCII)
@@ -37,6 +39,7 @@ class StatementReader:
     def __init__(self, ansi_quotes: bool = False) -> None:
         self.ansi_quotes = ansi_quotes
         self._forms: OrderedDict[tuple[str, str], _Form | None] = OrderedDict()
+        self._places = 0
 
     def read(self, sql: str, schema: str) -> Statement:
         """Return the statement. Raises UnreadableError as `read_statement` does."""
@@ -55,8 +58,10 @@ class StatementReader:
             self._forms.move_to_end(key)
         else:
             form = self._forms[key] = self._form(*key, literals)
-            if len(self._forms) > _MOST_FORMS:
-                self._forms.popitem(last=False)
+            self._places += len(form.places) if form else 0
+            while len(self._forms) > _MOST_FORMS or self._places > _MOST_PLACES:
+                _, oldest = self._forms.popitem(last=False)
+                self._places -= len(oldest.places) if oldest else 0
         if form is None:
             return read_statement(sql, schema, self.ansi_quotes)
         values = tuple(

@@ -31,7 +31,7 @@ _TOKEN = re.compile(
     |(?P<quoted>`(?:[^`]++|``)*+`(?!`))
     |(?P<number>(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?(?![\w$]))
     |(?P<word>[\w$]+)
-    |(?P<variable>@@?[\w$.]*)
+    |(?P<variable>@@?[\w.]*)
     |(?P<place>\?)
     |(?P<operator>\.\.\.|<=>|->>|->|<<|>>|<>|!=|<=|>=|:=|\|\||&&|[-+*/%=<>!&|^~(),.;:{}])
     |(?P<other>.)
@@ -112,9 +112,9 @@ def _tokens(sql: str, ansi_quotes: bool) -> list[_Token]:
             inside, at = inside - 1, at + 1
         elif text == "/" and sql.startswith("*", at):
             raise UnreadableError("a comment without an end")
-        elif kind == "string" and tokens and tokens[-1].is_text and isinstance(tokens[-1].value, str):
+        elif kind == "string" and tokens and tokens[-1].is_text and tokens[-1].value is not None:
             # Texts side by side are one text.
-            tokens[-1].value += str(_token(kind, text, ansi_quotes, []).value)
+            tokens[-1].value = _joined(tokens[-1].value, _token(kind, text, ansi_quotes, []).value)
         else:
             tokens.append(_token(kind, text, ansi_quotes, tokens))
     while tokens and tokens[-1].is_(";"):
@@ -140,7 +140,11 @@ def _token(kind: str, text: str, ansi_quotes: bool, before: list[_Token]) -> _To
             _drop_introducer(before)
             return _Token("literal", "?", bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits))
         case "bits":
-            return _Token("literal", "?", _whole(int(text[2:-1] if text[1] == "'" else text[2:], 2)))
+            bits = text[2:-1] if text[1] == "'" else text[2:]
+            number = int(bits or "0", 2)
+            # More bits than a number has are a binary string.
+            is_number = number <= _LARGEST_INT
+            return _Token("literal", "?", number if is_number else number.to_bytes((len(bits) + 7) // 8))
         case "double" if ansi_quotes:
             return _Token("quoted", "`" + text[1:-1].replace('""', '"').replace("`", "``") + "`")
         case "string" | "double":
@@ -148,11 +152,20 @@ def _token(kind: str, text: str, ansi_quotes: bool, before: list[_Token]) -> _To
             is_binary = _drop_introducer(before) == "_binary" or not _decodable(content)
             value = content.encode("utf-8", "surrogateescape") if is_binary else content
             return _Token("literal", "?", value, is_text=True)
-        case "operator" | "variable" | "hint":
+        case "hint":
+            return _Token(kind, " ".join(text.split()))
+        case "operator" | "variable":
             return _Token(kind, text)
         case _:
             why = "a quote without an end" if text in "'\"`" else "a character that SQL has not"
             raise UnreadableError(why)
+
+
+def _joined(one: Value, other: Value) -> Value:
+    """Return two texts as one, as bytes where one of them is not UTF-8."""
+    if isinstance(one, bytes) or isinstance(other, bytes):
+        return b"".join(part if isinstance(part, bytes) else str(part).encode() for part in (one, other))
+    return f"{one}{other}"
 
 
 def _decodable(text: str) -> bool:
@@ -248,22 +261,25 @@ def _refuse(tokens: Sequence[_Token]) -> None:
             raise UnreadableError("a placeholder in place of a value")
         if token.is_(";"):
             raise UnreadableError("several statements in one entry")
-        if token.kind == "quoted" and not token.text.isprintable():
-            raise UnreadableError("a name that is not printable UTF-8")
-        if (
-            token.kind == "word"
-            and token.text.upper() in _WAITING
-            and tokens[at + 1 : at + 2]
-            and tokens[at + 1].is_("(")
-        ):
-            raise UnreadableError("a function that waits")
+        if token.kind in ("quoted", "hint") and not token.text.isprintable():
+            raise UnreadableError(f"a {'name' if token.kind == 'quoted' else 'hint'} that is not printable UTF-8")
+        # A server takes the name of a function in quotes too (sql_yacc.yy, function_call_generic).
+        why = _UNWANTED.get((_name(token) or "").upper())
+        if why and any(one.is_("(") for one in tokens[at + 1 : at + 2]):
+            raise UnreadableError(why)
     if any(word.is_("OUTFILE", "DUMPFILE") for word in words):
         raise UnreadableError("a file of the server's")
     if sum(token.kind == "literal" for token in tokens) > 900:
         raise UnreadableError("more than 900 values")
 
 
-_WAITING = frozenset(("SLEEP", "BENCHMARK", "GET_LOCK", "MASTER_POS_WAIT", "WAIT_FOR_EXECUTED_GTID_SET"))
+_UNWANTED = {
+    **dict.fromkeys(
+        ("SLEEP", "BENCHMARK", "GET_LOCK", "MASTER_POS_WAIT", "WAIT_FOR_EXECUTED_GTID_SET"), "a function that waits"
+    ),
+    "LOAD_FILE": "a file of the server's",
+}
+"""Functions that no script calls, and what is said of them."""
 
 
 def _fix(tokens: Sequence[_Token]) -> None:
@@ -410,20 +426,21 @@ class _Texts:
     """The text of tokens, with one space between most."""
 
     def __init__(self) -> None:
-        self.text = ""
+        self.texts: list[str] = []
         self.last: _Token | None = None
 
     def add(self, token: _Token, text: str) -> None:
-        self.text += (" " if self.last is not None and _spaced(self.last, token) else "") + text
+        if self.last is not None and _spaced(self.last, token):
+            self.texts.append(" ")
+        self.texts.append(text)
         self.last = token
 
     def taken(self, before_value: bool = False) -> str:
         """Return the text up to a value, or up to the end."""
-        text, self.text = self.text, ""
         if before_value:
-            value = _Token("literal", "?")
-            text += " " if self.last is not None and _spaced(self.last, value) else ""
-            self.last = value
+            self.add(_Token("literal", "?"), "")
+        text = "".join(self.texts)
+        self.texts = []
         return text
 
 

@@ -43,11 +43,14 @@ _FIRST_WORD = re.compile(
     r"(?:\s+|\(|--\s[^\n]*\n|#[^\n]*\n|/\*(?![!+]).*?\*/)*+([A-Za-z]+)(?:\s+([A-Za-z]+))?", re.DOTALL
 )
 _AUTOCOMMIT = re.compile(r"\bautocommit\s*:?=\s*'?(0|1|on|off|true|false)\b", re.IGNORECASE)
+_CHAINS = re.compile(r"\bAND\s+CHAIN\b", re.IGNORECASE)
 _LEAVING = ("Quit", "Change user", "Reset connection")
 _TEMPORARY = re.compile(
-    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TEMPORARY\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:[\w$`]+\s*\.\s*)?`?([\w$]+)",
+    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TEMPORARY\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:[\w$`]+\s*\.\s*)?"
+    r"`?([\w$]{1,64}+)(?![\w$]|`?\s*\.)",
     re.IGNORECASE,
 )
+"""The name is bounded, because many are kept. No server takes a longer one."""
 
 
 @dataclass
@@ -60,7 +63,8 @@ class Kind:
     digests: tuple[str, ...]
     frame: str
     """"" for one statement in autocommit, else the word that ends the transaction."""
-    first: tuple[Value, ...]
+    first: list[Value]
+    """The values of the first transaction, None in place of each that was not always the same."""
     count: int = 0
     seconds: float = 0.0
     varies: list[bool] = field(default_factory=list)
@@ -207,6 +211,8 @@ class Transactions:
                 # Nothing was opened, and is closed: the session's autocommit is off since before the log.
                 session.autocommit, session.guessed = False, True
             self._close(session, word)
+            if _CHAINS.search(entry.sql):
+                self._open(session)
         elif found:
             self._close(session, "COMMIT")
             session.autocommit, session.guessed = found[1].lower() in ("1", "on", "true"), False
@@ -272,12 +278,12 @@ class Transactions:
                 self._forget_kinds()
             digests = tuple(statement.digest[:_MOST_DIGEST] for statement in statements)
             parts = tuple(statement.parts for statement in statements)
-            kind = self.kinds[key] = Kind(schema, parts, digests, frame, values, varies=[False] * len(values))
+            kind = self.kinds[key] = Kind(schema, parts, digests, frame, list(values), varies=[False] * len(values))
         kind.count += 1
         kind.seconds += seconds
         for at, (value, first) in enumerate(zip(values, kind.first, strict=True)):
             if value != first or type(value) is not type(first):
-                kind.varies[at] = True
+                kind.varies[at], kind.first[at] = True, None  # Samples alone hold it, and their bytes are counted.
         if len(kind.samples) < self._most_samples:
             kind.samples.append(values)
             self._value_bytes += _memory(values)

@@ -16,11 +16,12 @@ _FLAGS = re.IGNORECASE | re.DOTALL
 _QUOTED = re.compile(STRING + rb"|" + DOUBLE_QUOTED + rb"|" + NAME, re.DOTALL)
 _ROWS = re.compile(
     rb"\s*(?:INSERT|REPLACE)\s+(?:(?:IGNORE|DELAYED|LOW_PRIORITY)\s+)*INTO\s+%b\s*(?:\((?:%b|[\s,])++\)\s*)?VALUES?"
-    rb"(?:[\s(),.0-9+\-eE]++|%b|%b|NULL|DEFAULT|TRUE|FALSE|[xX][0-9a-fA-F]++|"
-    rb"_(?:binary|utf8|utf8mb3|utf8mb4|latin1)\b|[xXbBnN](?='))*+" % (NAME, NAME, STRING, DOUBLE_QUOTED),
+    rb"(?:[\s(),.0-9+\-]++|(?<=[0-9.])[eE](?=[0-9+\-])|%b|%b|\b(?:NULL|DEFAULT|TRUE|FALSE)\b|"
+    rb"(?<=\b0)[xX][0-9a-fA-F]++\b|\b_(?:binary|utf8|utf8mb3|utf8mb4|latin1)\b|[xXbBnN](?='))*+"
+    % (NAME, NAME, STRING, DOUBLE_QUOTED),
     _FLAGS,
 )
-"""Rows of literals: nothing in them can read, wait or call."""
+"""Rows of literals: nothing in them can read, wait or call, not even a function of the dump's called `e`."""
 
 _SYSTEM = ("mysql", "sys", "information_schema", "performance_schema")
 _DATABASE = re.compile(
@@ -31,13 +32,13 @@ _SETTABLE = (
     b"CHARACTER_SET_CLIENT|CHARACTER_SET_RESULTS|CHARACTER_SET_CONNECTION|COLLATION_CONNECTION|TIME_ZONE|UNIQUE_CHECKS|"
     b"FOREIGN_KEY_CHECKS|CHECK_CONSTRAINT_CHECKS|SQL_MODE|SQL_NOTES|NOTE_VERBOSITY|AUTOCOMMIT|SQL_QUOTE_SHOW_CREATE"
 )
-_VALUE = rb"(?:@@?(?:(?:SESSION|GLOBAL)\.)?\w+|''|\w+|[-+]?\d+)"
+_VALUE = rb"(?:@@?(?:(?:SESSION|GLOBAL)\.)?\w++|''|[-+]?\w++)"
+_ASSIGNED = rb"(?:@\w++|(?:@@)?(?:SESSION[.\s]\s*+)?(?:" + _SETTABLE + rb"))\s*+:?=\s*+" + _VALUE + rb"\s*+"
 _SET = re.compile(
-    rb"SET\s+(?:NAMES\s+\w+(?:\s+COLLATE\s+\w+)?|"
-    rb"(?:@\w+|(?:@@)?(?:SESSION[.\s]\s*)?(?:" + _SETTABLE + rb"))\s*:?=\s*" + _VALUE + rb"\s*"
-    rb"(?:,\s*(?:@\w+|(?:@@)?(?:SESSION[.\s]\s*)?(?:" + _SETTABLE + rb"))\s*:?=\s*" + _VALUE + rb"\s*)*)",
+    rb"SET\s++(?:NAMES\s++\w++(?:\s++COLLATE\s++\w++)?|" + _ASSIGNED + rb"(?:,\s*+" + _ASSIGNED + rb")*+)",
     re.IGNORECASE,
 )
+"""Nothing in it is tried twice: a list of thousands of settings takes time in proportion."""
 _MISLEADING = re.compile(
     rb"NO_BACKSLASH_ESCAPES|\bANSI|\b(?:ORACLE|MSSQL|DB2|POSTGRESQL|MAXDB)\b|\b(?:gbk|gb18030|gb2312|big5|sjis|cp932|"
     rb"euckr|ujis|eucjpms|ucs2|utf16|utf16le|utf32)",
@@ -47,10 +48,11 @@ _MISLEADING = re.compile(
 _LEFT_OUT = re.compile(
     rb"LOCK\s+TABLES?\b|UNLOCK\s+TABLES?\b|CHANGE\s+(?:MASTER|REPLICATION\s+SOURCE)\s+TO\b|"
     rb"SET\s+(?:@@)?(?:GLOBAL|SESSION)[.\s]\s*(?:GTID_PURGED|GTID_SLAVE_POS|SQL_LOG_BIN)\s*=[^,]*\Z|"
+    rb"SET\s+LOCAL\s+SQL_LOG_OFF\s*=\s*\d+\s*,\s*LOCAL\s+LOG_SLOW_QUERY\s*=\s*\d+\s*\Z|"
     rb"CREATE\s+(?:DEFINER\s*=\s*\S+\s+)?EVENT\b|DROP\s+EVENT\b",
     re.IGNORECASE,
 )
-"""What belongs to locks, to replication or to the clock: a restored copy needs none of it."""
+"""What belongs to locks, to replication, to logs or to the clock: a restored copy needs none of it."""
 _SENT = re.compile(
     rb"DROP\s+(?:TABLE|VIEW|TRIGGER|PROCEDURE|FUNCTION|SEQUENCE)\s+IF\s+EXISTS\s+``\s*\Z|"
     rb"CREATE\s+TABLE\s|CREATE\s+SEQUENCE\s+``|(?:DO|SELECT)\s+SETVAL\s*\(\s*``\s*,[\s\d,-]*\)\s*\Z|"
@@ -72,7 +74,8 @@ _FORBIDDEN = re.compile(
     rb"SET\s+(?:GLOBAL|PERSIST))\b|\bCONNECTION\s*=|@@(?:GLOBAL|PERSIST)\b)",
     re.IGNORECASE,
 )
-_ENGINE = re.compile(rb"\bENGINE\s*=?\s*(\w+|``|'')", re.IGNORECASE)
+_CALL = re.compile(rb"\s*+\(")
+_ENGINE = re.compile(rb"\bENGINE\s*+(?:=\s*+)?(\w++|``|''|\"\")", re.IGNORECASE)
 _ENGINES = (b"INNODB", b"MYISAM", b"ARIA", b"MEMORY", b"ARCHIVE", b"CSV", b"BLACKHOLE")
 """The engines that keep rows in the server's own files, and nowhere else."""
 _CLIENTS = re.compile(
@@ -82,7 +85,7 @@ _CLIENTS = re.compile(
 )
 _READ_BY_OTHERS = "restore only dumps that mysqldump wrote, of one database, without --flush-privileges"
 
-Kind = Literal["rows", "code", "other"]
+Kind = Literal["rows", "code", "setting", "other"]
 
 
 class Rules:
@@ -105,7 +108,8 @@ class Rules:
         if _LEFT_OUT.match(bare):
             return None
         if _SET.fullmatch(bare):
-            return "other", _settings(statement)
+            require_plain_quotes(statement, statement.text)
+            return "setting", statement.text
         if forbidden := _FORBIDDEN.search(bare):
             raise _refused(statement, _words(forbidden[1]))
         if _CODE.match(statement.text):
@@ -128,16 +132,27 @@ class Rules:
 
 def _bare(text: bytes) -> bytes:
     """Return the statement with each string and name empty, so that what is left are the server's own words."""
-    return _QUOTED.sub(lambda found: found[0][:1] * 2, text).strip()
+    return _QUOTED.sub(_emptied, text).strip()
 
 
-def _settings(statement: Statement) -> bytes:
-    if found := _MISLEADING.search(statement.text):
+def _emptied(found: re.Match[bytes]) -> bytes:
+    # A server takes the name of a function in quotes too (sql_yacc.yy, function_call_generic).
+    if found[0].upper() == b"`LOAD_FILE`" and _CALL.match(found.string, found.end()):
+        return b"LOAD_FILE"
+    return found[0][:1] * 2
+
+
+def require_plain_quotes(statement: Statement, settings: bytes) -> None:
+    """Raise DumpTextError if the settings name one under which quotes end elsewhere.
+
+    They are the statement's text, and after it those that the server tells: a statement may also give a number, a
+    word with a backslash in it, or a variable that a trigger of the dump has set.
+    """
+    if found := _MISLEADING.search(settings):
         raise _refused(
             statement, f"the setting {_words(found[0])}, under which quotes end elsewhere",
             "write the dump with --default-character-set=utf8mb4; code made under such a mode cannot be restored",
         )  # fmt: skip
-    return statement.text
 
 
 def _owned(text: bytes) -> bytes:

@@ -35,6 +35,8 @@ _PLAIN = re.compile(
 _DELIMITER = re.compile(rb"[ \t]*delimiter[ \t]+([^\s]+)[^\n]*(?:\n|\Z)", re.IGNORECASE)
 _VERSION = re.compile(rb"/\*(M?)!([0-9]{5,6})?")
 _BLANK = re.compile(rb"\s*+")
+_CUT_SHORT = "it was cut short: write it again"
+_OF_MYSQLDUMP = "restore only dumps that mysqldump wrote"
 _NAMES = {b"'": "string", b'"': "string", b"`": "name"}
 
 
@@ -49,7 +51,7 @@ class Statement:
 class DumpTextError(Exception):
     """The error of a text that is no whole dump: what is wrong, and the line."""
 
-    def __init__(self, what: str, line: int, hint: str | None = None) -> None:
+    def __init__(self, what: str, line: int, hint: str) -> None:
         super().__init__(what, line, hint)
         self.what, self.line, self.hint = what, line, hint
 
@@ -112,25 +114,27 @@ class Splitter:
         if (command := self._delimiter_at(place)) is not None:
             return place, command, b""
         parts: list[bytes] = []
-        opened = 0
+        opened, is_blank = 0, True
         while True:
             if plain := _PLAIN.match(buffer, place):
                 if plain.end() == len(buffer) and not self._ended:
                     raise _NeedMoreError
-                if not b"".join(parts).strip():
+                if is_blank:
                     begin = _skip_blank(buffer, place)
                 parts.append(plain[0])
+                is_blank = is_blank and not plain[0].strip()
                 place = plain.end()
             if len(buffer) - place < _MARGIN_BYTES and not self._ended:
                 raise _NeedMoreError
             if place == len(buffer):
-                return self._at_end(parts, opened, place)
+                return self._at_end(opened, place, is_blank=is_blank)
             if not opened and buffer.startswith(self._delimiter, place):
                 return begin, place + len(self._delimiter), b"".join(parts)
             part, place, change = self._special(place, opened)
             parts.append(part)
+            is_blank = is_blank and not part.strip()
             opened += change
-            if not (opened or b"".join(parts).strip()):
+            if not opened and is_blank:
                 return place, place, b""  # A comment before the statement, which may be long, and DELIMITER behind it.
 
     def _special(self, place: int, opened: int) -> tuple[bytes, int, int]:
@@ -138,7 +142,7 @@ class Splitter:
         buffer = self._buffer
         if buffer.startswith(b"*/", place):
             if not opened:
-                raise self._error("a comment ends that did not begin", place)
+                raise self._error("a comment ends that did not begin", place, _OF_MYSQLDUMP)
             return b" ", place + 2, -1
         if buffer.startswith(b"/*", place):
             end, is_opened = self._comment(place)
@@ -153,7 +157,7 @@ class Splitter:
             return b";", place + 1, 0
         if sign == b"\\":
             what = "a backslash outside quotes, which the mysql client takes for a command"
-            raise self._error(what, place, "restore only dumps that mysqldump wrote")
+            raise self._error(what, place, _OF_MYSQLDUMP)
         raise self._cut_short(f"the dump ends inside a {_NAMES[sign]}", place)
 
     def _comment(self, place: int) -> tuple[int, bool]:
@@ -188,23 +192,25 @@ class Splitter:
         command = _DELIMITER.match(self._buffer, place)
         if command is None:
             return None
+        if command.end() == len(self._buffer) and not self._ended:
+            raise _NeedMoreError
         if command[1] not in _DELIMITERS:
             raise self._error("DELIMITER with another word than ;; or ;", place, "mysqldump writes no other")
         self._delimiter = command[1]
         return command.end()
 
-    def _at_end(self, parts: list[bytes], opened: int, place: int) -> tuple[int, int, bytes]:
+    def _at_end(self, opened: int, place: int, *, is_blank: bool) -> tuple[int, int, bytes]:
         if opened:
-            raise self._error("the dump ends inside a comment", place)
-        if b"".join(parts).strip():
-            raise self._error("the dump ends inside a statement", place, "it was cut short: write it again")
+            raise self._error("the dump ends inside a comment", place, _CUT_SHORT)
+        if not is_blank:
+            raise self._error("the dump ends inside a statement", place, _CUT_SHORT)
         return place, place, b""
 
     def _cut_short(self, what: str, place: int) -> Exception:
         """Return the error of text that ends inside something; at the end of a piece, that more must be read."""
-        return self._error(what, place, "it was cut short: write it again") if self._ended else _NeedMoreError()
+        return self._error(what, place, _CUT_SHORT) if self._ended else _NeedMoreError()
 
-    def _error(self, what: str, place: int, hint: str | None = None) -> DumpTextError:
+    def _error(self, what: str, place: int, hint: str) -> DumpTextError:
         return DumpTextError(what, self._line + self._buffer.count(b"\n", self._place, place), hint)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import pymysql
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import accounts
-from bufferlab.engines.innodb.dump_rules import Rules
+from bufferlab.engines.innodb import accounts, control
+from bufferlab.engines.innodb.dump_rules import Rules, require_plain_quotes
 from bufferlab.engines.innodb.dump_text import MOST_STATEMENT_BYTES, DumpTextError, Splitter
 from bufferlab.engines.servers import restoring
 from bufferlab.engines.servers.builds import Build
@@ -23,7 +23,15 @@ from bufferlab.engines.servers.identity import DATABASE, Identity
 from bufferlab.engines.servers.restoring import Dump, Restorer
 
 _PACKET_BYTES = MOST_STATEMENT_BYTES + (1 << 20)
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_VALUES = re.compile(r"'.*'(?= for (?:key|column) '[^']*'(?: at row [0-9]+)?\Z)|['\"].*['\"]", re.DOTALL)
+"""A message's text from its first to its last quote, but for a key's or a column's name at its end.
+
+No server escapes the quotes of a value in its messages: "Duplicate entry 'O'Brien' for key 'name'".
+"""
+_LEXER_SETTINGS = "SELECT CONCAT(@@SESSION.sql_mode, ' ', @@SESSION.character_set_client)"
+"""The settings by which the server finds the end of a quoted text."""
+_CLIENT_ERRORS = range(2000, 3000)
+"""The numbers of the client's own errors (errmsg.h): the connection has gone. All others are the server's words."""
 
 
 def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> tuple[str, str]:
@@ -45,6 +53,10 @@ def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> t
                 if (judged := rules.judge(statement)) is not None:
                     kind, text = judged
                     _send(connection, text, f"{dump.path}:{statement.line}", has_values=kind == "rows")
+                    if kind == "setting":
+                        # Code of the dump changes neither: sp_head.cc (execute) puts both back.
+                        ((told,),) = control.rows(connection, _LEXER_SETTINGS)
+                        require_plain_quotes(statement, control.text(told).encode())
         except DumpTextError as error:
             raise EngineFailure("usage", error.what, f"{dump.path}:{error.line}", error.hint) from error
         connection.commit()
@@ -55,19 +67,20 @@ def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> t
 def _send(connection: Any, text: bytes, place: str, *, has_values: bool) -> None:
     try:
         connection.query(text)
-    except (pymysql.ProgrammingError, pymysql.DataError, pymysql.IntegrityError, pymysql.NotSupportedError) as error:
+    except pymysql.MySQLError as error:
+        number = error.args[0] if error.args else None
+        if not isinstance(number, int) or number in _CLIENT_ERRORS:
+            raise
+        # An index over the rows meets their values too.
+        has_values = has_values or isinstance(error, (pymysql.DataError, pymysql.IntegrityError))
         raise _failure(error, place, has_values=has_values) from None
-    except (pymysql.OperationalError, pymysql.InternalError) as error:
-        if error.args and isinstance(error.args[0], int) and error.args[0] < 2000:
-            raise _failure(error, place, has_values=has_values) from None
-        raise
 
 
 def _failure(error: pymysql.MySQLError, place: str, *, has_values: bool) -> EngineFailure:
     """Return the failure in the server's words, without the values of rows: results keep it."""
     number, said = (*error.args, "")[:2]
     if has_values:
-        said = _QUOTED.sub("'...'", str(said))
+        said = _VALUES.sub("'...'", str(said), count=1)
     what = f"the server refuses a statement of the dump: {said} (error {number})"
     hint = "restore it by hand into a server of this version to see more; was it taken of another version?"
     return EngineFailure("usage", what, place, hint)

@@ -49,8 +49,11 @@ _TOLERATED = re.compile(r'unrecognized configuration parameter "(?:transaction_t
 """What a pg_restore newer than the server sets, and the server does not have (_doSetFixedOutputState)."""
 _VALUE = re.compile(
     r"(?P<known>\b(?:relation|schema|type|role|extension|function|language|column|constraint|database|index|table|"
-    r'collation|operator|parameter|view|sequence|trigger|method|class|aggregate|server|library)(?: name)?:? )?"[^"]*"'
+    r'collation|operator|parameter|view|sequence|trigger|method|class|aggregate|server|library)(?: name)?:? "[^"]*")'
+    r'|".*"',
+    re.DOTALL,
 )
+"""A quoted name, or a message's text from a quoted value to its last quote: PostgreSQL escapes no quotes in a value."""
 _SYSTEM_DATABASES = (control.SYSTEM_DATABASE, "template1")
 
 

@@ -27,6 +27,7 @@ from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.results.page_traces import page_trace_words
+from bufferlab.versions import SERVERS
 
 Tier = Literal["misses", "full"]
 """Which accesses are recorded: reads, prefetches, creations and evictions of pages; or all of them."""
@@ -34,7 +35,10 @@ Ended = Literal["whole", "rate", "lost", "gone", "stopped", "limit"]
 """Why a trace ended: as asked; too many stops; records lost; the server gone; our user's wish; the file full."""
 
 STOP_US = 1.5
-"""About how long a probe stops a thread: 1.46 to 1.49 on an AMD EPYC under KVM, kernel 6.18 (a loop, `perf record`)."""
+"""About how long a probe stops a thread: 1.46 to 1.49 on an AMD EPYC under KVM, kernel 6.18.
+
+`perf record -c 1` on a loop told it. The sample is included.
+"""
 _GETS = ("get", "get_if_in_pool")
 _KINDS = ("kinds", "kinds_if_flag")
 _TABLES: Mapping[Flavour, Path] = {
@@ -42,7 +46,6 @@ _TABLES: Mapping[Flavour, Path] = {
     "mariadb": InnodbFamily.page_sites_table,
     "postgres": PostgresFamily.page_sites_table,
 }
-_NAMES: Mapping[Flavour, str] = {"mysql": "MySQL", "mariadb": "MariaDB", "postgres": "PostgreSQL"}
 _PROGRAMS = ("mysqld", "mariadbd", "postgres")
 _THREADS = 1 << 16
 
@@ -110,8 +113,8 @@ def plan(pid: int, flavour: Flavour, tier: Tier, proc: Path = Path("/proc")) -> 
             where,
             "`bufferlab doctor` lists builds that can be traced; what the server's own counters tell needs no trace",
         )
-    if not sites.server.startswith(_NAMES[flavour]):
-        what = f"this process is {sites.server}, and the server said that it is {_NAMES[flavour]}"
+    if not sites.server.startswith(SERVERS[flavour]):
+        what = f"this process is {sites.server}, and the server said that it is {SERVERS[flavour]}"
         raise SpecError(what, where, "name the server by a URL that leads to this process")
     if others := [one for one in page_sites.running(binary) if not _belongs(one, pid, proc)]:
         raise EnvironmentLackingError(

@@ -17,13 +17,13 @@ from bufferlab.engines.dump_head import DumpHead, read_head, sha256_of
 from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import SpecError
 from bufferlab.units import MIB, format_bytes
+from bufferlab.versions import SERVERS
 
 LOADER_VERSION = 1
 """Raise it when a dump is restored otherwise: data restored before are then not used again."""
 USER = "bufferlab_dump"
 """The account that restores, and that owns the code of the dump."""
 _LEAST_FREE_BYTES = 256 * MIB
-_NAMES = {"mysql": "MySQL", "mariadb": "MariaDB", "postgres": "PostgreSQL"}
 
 
 class Restorer(Protocol):
@@ -67,7 +67,8 @@ class Dump:
         try:
             is_same = sha256_of(self.path) == self.sha256
         except OSError as error:
-            raise EngineFailure("io", f"the dump cannot be read: {error.strerror}", str(self.path)) from error
+            what, hint = f"the dump cannot be read: {error.strerror}", "begin a new sweep once it is there again"
+            raise EngineFailure("io", what, str(self.path), hint) from error
         if not is_same:
             what = "the dump is not the file that the experiment began with: its SHA-256 differs"
             raise EngineFailure("usage", what, str(self.path), "begin a new sweep with the new dump")
@@ -75,7 +76,7 @@ class Dump:
 
 def require_restorable(head: DumpHead, build: Build, path: Path) -> None:
     """Raise EngineFailure when the dump is of another family, or of a newer server."""
-    of, server = f"{_NAMES[head.flavour]} {head.version}", f"{_NAMES[build.flavour]} {build.version}"
+    of, server = f"{SERVERS[head.flavour]} {head.version}", f"{SERVERS[build.flavour]} {build.version}"
     if head.flavour != build.flavour:
         what = f"the dump is of {of}, and the server is {server}"
         raise EngineFailure("usage", what, str(path), f"choose --engine {head.flavour}")

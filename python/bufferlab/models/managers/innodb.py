@@ -19,13 +19,14 @@ _WAKES_CLEANER = "mysql >= 5.7; mariadb"
 _OLD_MIN_LEN = 512
 """Shortest list with an old sublist (buf0lru.h, BUF_LRU_OLD_MIN_LEN)."""
 _HISTORY = "innodb_metric_trx_rseg_history_len"
-_MOST_HISTORY = 1000
+MOST_HISTORY = 1000
 """Transactions that purge has not reached yet: with more it reads pages that the transactions have long left."""
-_MOST_GROWTH = 0.05
+MOST_HISTORY_GROWTH = 0.05
 """Of the window's transactions: where the history grows by more, purge does not keep up."""
-_REVISITS = "mysql >= 8.0; mariadb >= 10.3"
+REVISITS = "mysql >= 8.0; mariadb >= 10.3"
 """The servers whose purge goes back to each changed row (row0purge.cc, row_purge_reset_trx_id in MariaDB)."""
-_SMALLER_POOL = 2 / 3
+SMALLER_POOL = 2 / 3
+"""Of the pool: with less, purge that goes back to each changed row may fall behind."""
 _CHANGED_ROWS = ("innodb_rows_inserted", "innodb_rows_updated", "innodb_rows_deleted")
 _WRITES = 0.01
 """Changed rows a transaction: a workload that only reads has fewer, which are the server's own."""
@@ -48,7 +49,7 @@ def _doubts(traced: Traced, pool: Pool) -> Iterable[Verdict]:
         yield _purge_behind(
             f"purge was behind in the traced run: {behind}. In another pool it is behind by more or less"
         )
-    elif pool.frames < _SMALLER_POOL * traced.pool.frames and _may_fall_behind(traced) and not _kept_up(traced, pool):
+    elif pool.frames < SMALLER_POOL * traced.pool.frames and _may_fall_behind(traced) and not _kept_up(traced, pool):
         yield _purge_behind(
             "purge of this server goes back to each changed row; it kept up in the traced run, and may not with less "
             "than two thirds of its pool. A measured run there would tell"
@@ -78,19 +79,19 @@ def _behind(window: Window, transactions: int) -> str:
     first, last, highest = window.first_level(_HISTORY).value, window.level(_HISTORY).value, window.highest(_HISTORY)
     if first is None or last is None or highest.value is None:
         return ""
-    if highest.value > _MOST_HISTORY:
+    if highest.value > MOST_HISTORY:
         return f"its history list had {highest.value:,.0f} transactions"
     grown = last - first
     return (
         f"its history list grew by {grown:,.0f} in {transactions:,} transactions"
-        if grown > _MOST_GROWTH * transactions
+        if grown > MOST_HISTORY_GROWTH * transactions
         else ""
     )
 
 
 def _may_fall_behind(traced: Traced) -> bool:
     changes = [traced.edges.change(metric).value or 0.0 for metric in _CHANGED_ROWS]
-    return traced.server.is_in(_REVISITS) and sum(changes) > _WRITES * traced.transactions
+    return traced.server.is_in(REVISITS) and sum(changes) > _WRITES * traced.transactions
 
 
 def _kept_up(traced: Traced, pool: Pool) -> bool:
