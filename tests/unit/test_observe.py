@@ -310,6 +310,30 @@ def test_csv_has_a_line_for_each_second() -> None:
     assert dict(zip(head.split(","), row.split(","), strict=True))["page_gets_per_s"] == "10000"
 
 
+@pytest.mark.parametrize(
+    ("free", "settings", "said"),
+    [
+        ((84.0, 90.0), {}, "At both ends 84 % of the pool was free, so these misses are not for want of memory."),
+        ((84.0, 90.0), {"innodb_lru_scan_depth": "10", "innodb_buffer_pool_instances": "2"}, "not for want of memory"),
+        (
+            (84.0, 90.0),
+            {"innodb_lru_scan_depth": "1536"},
+            "innodb_lru_scan_depth is 1,536, and the pool has 100 pages.",
+        ),
+        ((25.0, 30.0), {"innodb_lru_scan_depth": "10", "innodb_buffer_pool_instances": "3"}, "keeps 25 % of the pool"),
+    ],
+)
+def test_misses_of_a_pool_that_is_largely_free_are_not_for_want_of_memory(
+    free: tuple[float, float], settings: dict[str, str], said: str
+) -> None:
+    made = seen(COUNTS, replace(FACTS, settings=settings))
+    begin, end = (Pool({"pool_pages": 100.0, "free_pages": pages}, {}) for pages in free)
+    assert sentence.answer(made) in sentence.answer(replace(made, begin=begin, end=end))
+    assert said in sentence.answer(replace(made, begin=begin, end=end))
+    for other in (Pool({"pool_pages": 100.0, "free_pages": 19.0}, {}), Pool({"pool_pages": 100.0}, {}), None):
+        assert sentence.answer(replace(made, begin=begin, end=other)) == sentence.answer(made)
+
+
 def test_the_file_for_prometheus_is_whole_and_escapes_its_labels(tmp_path: Path) -> None:
     made = seen(COUNTS)
     text = prometheus.text('a"b\\', "MySQL", made.window, made.window.rows[-1])

@@ -37,10 +37,10 @@ QUANTITIES = {
     "rollbacks": "Rollbacks",
     "read_ms": "Time of reads (ms)",
     "statement_ms": "Time of statements (ms)",
-    "device_reads": "Reads of the device",
-    "device_read_bytes": "Bytes read from the device",
-    "device_writes": "Writes of the device",
-    "device_write_bytes": "Bytes written to the device",
+    "device_reads": "Reads of the device, all programs'",
+    "device_read_bytes": "Bytes read from the device, all programs'",
+    "device_writes": "Writes of the device, all programs'",
+    "device_write_bytes": "Bytes written to the device, all programs'",
 }
 """Counts by name, in the order of tables; docs/observe.md says what each one is on each server."""
 _MAIN = ("page_gets", "misses", "pages_read", "pages_written")
@@ -67,7 +67,7 @@ def as_report(seen: Seen) -> Report:
         ),
         banners=tuple(Banner("warning", f"{event.t_s:.0f} s: {event.what}") for event in window.events[:10]),
         headline=_figure(seen, "reads", "Misses and reads", ("misses", "pages_read")) if window.rows else None,
-        steps=Table("main", "While it was seen", (Column("Count"), Column("Per second")), rates),
+        steps=Table("main", "While it was seen", (Column("What"), Column("Per second")), rates),
         limits=tuple(_limits(seen)),
         sections=tuple(_sections(seen)),
         checks=(),
@@ -169,8 +169,8 @@ def _sections(seen: Seen) -> list[Section]:
              *(_shown(name, sentence.per(seen, name, unit)) for unit in ("statements", "transactions"))))
         for name in QUANTITIES if name in seen.window.totals
     ]  # fmt: skip
-    heads = (Column("Count", numeric=False), *map(Column, each))
-    counts = Table("counts", "Counts", heads, tuple(rows), brief=("Count", *each))
+    heads = (Column("What", numeric=False), *map(Column, each))
+    counts = Table("counts", "Counts", heads, tuple(rows), brief=("What", *each))
     pool = _pool(seen)
     events = Table(
         "events", "What happened meanwhile", (Column("At"), Column("What", numeric=False)),
@@ -229,6 +229,10 @@ def _limits(seen: Seen) -> list[str]:
         "A hit ratio hides how many misses there are: 99 % of 100,000 gets a second leaves 1,000 reads a second.",
         "Whether a larger pool would miss less is not told here: `bufferlab advise` tells it.",
     ]
+    misses = sentence.rate(seen, "misses")
+    if seen.facts.no_time and misses:
+        waited = words.number(misses)
+        limits.append(f"At 1 ms a read sessions would wait {waited} ms for these misses in each second.")
     if not seen.facts.no_time:
         limits.append("The time of reads is that of all threads, also of those that no statement waits for.")
     if seen.facts.flavour == "postgres":

@@ -8,12 +8,20 @@ from bufferlab.units import format_duration, format_percent
 
 LITTLE_RATIO = 0.05
 """Below this share of statement time, misses are not what slows a server."""
+FREE_RATIO = 0.2
+"""A pool of which so much is free at both ends is one to speak of."""
+_BEYOND = 1.5
+"""So many times as many free pages as the page cleaner asks for were never filled."""
 
 
 def answer(seen: Seen) -> str:
-    """Return the sentence, of the seconds that were seen."""
+    """Return the sentence, of the seconds that were seen; a second one where much of the pool is free."""
     if not seen.window.rows:
         return "Nothing was seen: two readings of the counters are needed, and no two followed each other."
+    return f"{_slows(seen)}{_room(seen)}"
+
+
+def _slows(seen: Seen) -> str:
     totals = seen.window.totals
     misses, gets = totals["misses"], totals["page_gets"]
     of = f"of {words.number(gets)} gets in {format_duration(seen.window.seconds)}"
@@ -29,6 +37,32 @@ def answer(seen: Seen) -> str:
             f"Misses are not what slows this server: {told}, and they take {format_percent(share)} of statement time."
         )
     return f"{told[0].upper()}{told[1:]}; they take {format_percent(share)} of statement time."
+
+
+def _room(seen: Seen) -> str:
+    """Say that much of the pool is free, and why pages are missed all the same; "" where little is or nothing is told.
+
+    InnoDB's page cleaner frees pages until innodb_lru_scan_depth of them are free in each instance
+    (buf0flu.cc, buf_flush_LRU_list_batch).
+    """
+    ends = [
+        pool.values for pool in (seen.begin, seen.end) if pool and {"free_pages", "pool_pages"} <= pool.values.keys()
+    ]
+    if len(ends) < 2 or not seen.window.totals["misses"]:
+        return ""
+    ratio = min(end["free_pages"] / max(1, end["pool_pages"]) for end in ends)
+    if ratio < FREE_RATIO:
+        return ""
+    settings, pages = seen.facts.settings, ends[-1]["pool_pages"]
+    depth = int(settings.get("innodb_lru_scan_depth", 0))
+    asked = depth * max(1, int(settings.get("innodb_buffer_pool_instances", 1)))
+    share = format_percent(ratio)
+    if ratio * pages > _BEYOND * asked:
+        return f" At both ends {share} of the pool was free, so these misses are not for want of memory."
+    return (
+        f" The page cleaner keeps {share} of the pool free: innodb_lru_scan_depth is {depth:,}, "
+        f"and the pool has {pages:,.0f} pages."
+    )
 
 
 def rate(seen: Seen, name: str) -> float | None:
