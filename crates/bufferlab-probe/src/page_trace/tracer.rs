@@ -116,10 +116,16 @@ fn refused(error: std::io::Error) -> TraceError {
     TraceError::new(format!("the kernel opens no perf event: {error}"), "perf_event_open", hint)
 }
 
+/// Returns the bytes of one of so many rings: a power of two, because others would be rounded up to one.
+fn ring_bytes(rings: usize) -> usize {
+    let most = RING_BYTES.min(ALL_RINGS_BYTES / rings.max(1)).max(1 << 20);
+    1 << most.ilog2()
+}
+
 /// Returns a switched-on ring of each processor.
 fn rings_of(event_id: u64) -> Result<Vec<Sampler>, TraceError> {
     let cpus = online_cpus()?;
-    let ring_bytes = RING_BYTES.min(ALL_RINGS_BYTES / cpus.len().max(1)).max(1 << 20);
+    let ring_bytes = ring_bytes(cpus.len());
     let mut rings = Vec::with_capacity(cpus.len());
     for cpu in cpus {
         let counter = Builder::new(Tracepoint::with_id(event_id))
@@ -258,3 +264,6 @@ fn accesses(decoder: &mut Decoder, sample: &[u8], take: &mut impl FnMut(Record))
     let thread = decoder.thread(thread as u32);
     decoder.accesses(thread, t_ns, data, take)
 }
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
