@@ -272,14 +272,14 @@ fn require_untouched(pid: u32, settings: &Settings) -> Result<(), TraceError> {
 
 /// A part of a binary's file in the memory of a process, which may run it.
 #[derive(Debug, PartialEq, Eq)]
-struct Code {
-    address: u64,
-    bytes: u64,
-    offset: u64,
+pub(super) struct Code {
+    pub address: u64,
+    pub bytes: u64,
+    pub offset: u64,
 }
 
 /// Returns where a program's code is, from the text of /proc/PID/maps (proc_pid_maps(5)).
-fn mapped_code(maps: &str, program: &str) -> Vec<Code> {
+pub(super) fn mapped_code(maps: &str, program: &str) -> Vec<Code> {
     let code = |line: &str| {
         let mut fields = line.splitn(6, ' ');
         let (first, end) = fields.next()?.split_once('-')?;

@@ -32,6 +32,8 @@ const RING_BYTES: usize = 16 << 20;
 /// All rings together, on hosts of many processors.
 const ALL_RINGS_BYTES: usize = 512 << 20;
 const PAUSE: Duration = Duration::from_millis(10);
+/// Records of a ring that are moved at once: a busy server fills it as fast as a starved reader empties it.
+const RECORDS_AT_ONCE: usize = 4096;
 /// Types of records (perf_event_open(2)).
 const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_SAMPLE: u32 = 9;
@@ -122,8 +124,8 @@ fn ring_bytes(rings: usize) -> usize {
     1 << most.ilog2()
 }
 
-/// Returns a switched-on ring of each processor.
-fn rings_of(event_id: u64) -> Result<Vec<Sampler>, TraceError> {
+/// Returns a switched-on ring of each processor; `ring_bytes` tells the bytes of one of so many.
+fn rings_of(event_id: u64, ring_bytes: impl FnOnce(usize) -> usize) -> Result<Vec<Sampler>, TraceError> {
     let cpus = online_cpus()?;
     let ring_bytes = ring_bytes(cpus.len());
     let mut rings = Vec::with_capacity(cpus.len());
@@ -178,6 +180,15 @@ impl Reader {
     /// # Errors
     /// When the kernel opens no event, or there is no room for a spool; nothing is on then.
     pub fn open(definition: &Definition, settings: &Settings, family: Family) -> Result<Self, TraceError> {
+        Self::with_rings(definition, settings, family, ring_bytes)
+    }
+
+    fn with_rings(
+        definition: &Definition,
+        settings: &Settings,
+        family: Family,
+        ring_bytes: impl FnOnce(usize) -> usize,
+    ) -> Result<Self, TraceError> {
         let format = definition.format()?;
         let decoder = Decoder::new(&format, settings).ok_or_else(|| {
             TraceError::new(
@@ -188,20 +199,23 @@ impl Reader {
         })?;
         let spool = Spool::create(&settings.spool)
             .map_err(|error| TraceError::io("the spool cannot be made", &settings.spool.path, &error))?;
-        let rings = rings_of(format.id)?;
+        let rings = rings_of(format.id, ring_bytes)?;
         Ok(Self { rings, family, decoder, spool, records: 0, strangers: 0, lost: 0, unread: 0 })
     }
 
-    /// Moves records until `goes_on` says no. It is asked between the rings, so that it waits for one of them at most.
+    /// Moves records until `goes_on` says no. It is asked before [`RECORDS_AT_ONCE`] of each ring.
     pub fn read_while(&mut self, mut goes_on: impl FnMut(&mut Self) -> bool) {
         loop {
+            let mut is_behind = false;
             for cpu in 0..self.rings.len() {
                 if !goes_on(self) {
                     return;
                 }
-                self.drain(cpu);
+                is_behind |= !self.drain(cpu);
             }
-            std::thread::sleep(PAUSE);
+            if !is_behind {
+                std::thread::sleep(PAUSE);
+            }
         }
     }
 
@@ -211,8 +225,14 @@ impl Reader {
             // Nobody reads later records; a failure would only let more of them in.
             let _ = ring.as_counter_mut().disable();
         }
-        (0..self.rings.len()).for_each(|cpu| self.drain(cpu));
+        self.drain_all();
         self.rings.clear();
+    }
+
+    fn drain_all(&mut self) {
+        for cpu in 0..self.rings.len() {
+            while !self.drain(cpu) {}
+        }
     }
 
     /// Writes the file; call it in the thread that has read.
@@ -227,9 +247,11 @@ impl Reader {
         Told { lost: self.lost, relations, threads, reader_cpu_ns, ..Told::empty(Method::Uprobes, spooled) }
     }
 
-    fn drain(&mut self, cpu: usize) {
+    /// Moves records of a ring, [`RECORDS_AT_ONCE`] at most; returns whether it has no more.
+    fn drain(&mut self, cpu: usize) -> bool {
         let Self { rings, family, decoder, spool, .. } = self;
-        while let Some(record) = rings[cpu].next_record() {
+        for _ in 0..RECORDS_AT_ONCE {
+            let Some(record) = rings[cpu].next_record() else { return true };
             let bytes = record.to_contiguous();
             let decoded = match record.ty() {
                 PERF_RECORD_SAMPLE => {
@@ -249,6 +271,7 @@ impl Reader {
             };
             self.unread += u64::from(decoded.is_none());
         }
+        false
     }
 }
 

@@ -1,6 +1,31 @@
-//! How large the rings of a trace are.
+//! Traces of this test program by the kernel: what rings that are too small lose, and who is asked how often.
 
+use super::super::probed::{Probed, call, is_probed};
 use super::*;
+
+/// Returns a reader of this program's calls, with rings of so many bytes.
+fn reader(settings: &Settings, bytes: usize) -> (Definition, Reader) {
+    let definition = Definition::make(settings).expect("it can be defined");
+    let family = Family::of(std::process::id());
+    let reader = Reader::with_rings(&definition, settings, family, |_| bytes).expect("it can be switched on");
+    (definition, reader)
+}
+
+#[test]
+fn whether_it_goes_on_is_asked_while_a_ring_is_full() {
+    let Some(probed) = Probed::new() else { return };
+    let (_definition, mut reader) = reader(&probed.settings("spool"), 4 << 20);
+    let calls = 5 * RECORDS_AT_ONCE as u64;
+    call(calls);
+    let mut seen = Vec::new();
+    reader.read_while(|reader| {
+        seen.push(reader.records);
+        reader.records < calls
+    });
+    assert!(seen.windows(2).all(|two| two[1] - two[0] <= RECORDS_AT_ONCE as u64), "{seen:?}");
+    reader.close();
+    assert_eq!((reader.records, reader.lost), (calls, 0));
+}
 
 #[test]
 fn rings_are_powers_of_two_and_stay_below_their_limit_together() {
