@@ -12,6 +12,22 @@ fn reader(settings: &Settings, bytes: usize) -> (Definition, Reader) {
 }
 
 #[test]
+fn calls_whose_records_found_no_room_at_the_end_are_lost_and_counted() {
+    let Some(probed) = Probed::new() else { return };
+    let (definition, mut reader) = reader(&probed.settings("spool"), 1 << 16);
+    assert!(is_probed());
+    call(5000);
+    reader.close();
+    assert!(!is_probed());
+    drop(definition);
+    assert!(reader.records > 500 && reader.lost > 500, "{} and {}", reader.records, reader.lost);
+    assert_eq!((reader.records + reader.lost, reader.strangers), (5000, 0));
+    let (records, told) = (reader.records, reader.finish());
+    assert_eq!(told.spooled.events.get("get"), Some(&records));
+    assert!(told.lost > 500 && told.spooled.problem.is_none());
+}
+
+#[test]
 fn whether_it_goes_on_is_asked_while_a_ring_is_full() {
     let Some(probed) = Probed::new() else { return };
     let (_definition, mut reader) = reader(&probed.settings("spool"), 4 << 20);
