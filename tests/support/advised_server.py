@@ -74,6 +74,7 @@ class FakeTracing:
     refuses: Exception | None = None
     traces: list[FakeTrace] = field(default_factory=list)
     limits: list[float] = field(default_factory=list)
+    limits_bytes: list[int] = field(default_factory=list)
 
     def plan(self, pid: int, flavour: str, tier: Tier) -> FakePlan:
         return FakePlan(tier)
@@ -84,6 +85,7 @@ class FakeTracing:
         assert spool.parent.stat().st_mode & 0o077 == 0
         assert limit_bytes > 0
         self.limits.append(events_per_s_max)
+        self.limits_bytes.append(limit_bytes)
         self.traces.append(FakeTrace(plan.tier, self.clock, self.events_per_s, self.states))
         return self.traces[-1]
 
