@@ -120,6 +120,17 @@ def test_the_recorder_leaves_disk_and_memory_to_the_server(
     assert at.tracing.limits_bytes == [limit_bytes]
 
 
+@pytest.mark.parametrize(("others", "told"), [((), []), ((77, 78), ["2,000 times (process 77, 78)"])])
+def test_another_server_that_the_probes_stopped_is_told_by_its_number(
+    at: Bench, others: tuple[int, ...], told: list[str]
+) -> None:
+    at.tracing.others = others
+    at.advise(asked())
+    said = [said for said in at.shown.said if "other processes" in said]
+    assert len(said) == len(told)
+    assert all(words in text for words, text in zip(told, said, strict=True))
+
+
 def test_a_server_that_ends_while_attached_leaves_no_answer(at: Bench) -> None:
     at.tracing.states = {3.0: "gone"}
     advice = at.advise(asked())

@@ -46,7 +46,7 @@ class LiveTrace(Protocol):
     """The recorder that is attached."""
 
     def told(self) -> dict[str, Any]:
-        """Return what is known now: state, events by kind, stops."""
+        """Return what is known now: state, events by kind, stops, other_stops and other_processes."""
 
     def finish(self) -> dict[str, Any]:
         """Detach, and return the same once more. A second call changes nothing."""
@@ -215,6 +215,10 @@ class Attachments:
         trace, self._trace = self._trace, None
         assert trace
         told = trace.finish()
+        if told["other_stops"]:
+            others = ", ".join(map(str, told["other_processes"]))
+            what = f"the probes stopped other processes of the same binary too, {told['other_stops']:,} times"
+            self._shown.say(f"{what} (process {others}): give that server a copy of the binary")
         try:
             recorded = self._tracing.recorded(trace, stopped=self._stop.requested)
         except BufferlabError as error:
