@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from bufferlab.engines.servers.live_trace import Tier
+from bufferlab.engines.servers.live_trace import STOP_US, Tier
 from bufferlab.observe.host_side import children
 from bufferlab.stats.estimate import quantile_of_t
 
-EVENT_S = 1.5e-6
-"""Processor time of one stop with its sample: 1,457 to 1,486 ns on kernel 6.18 (`perf record -c 1` on a loop)."""
+EVENT_S = STOP_US / 1e6
+"""Processor time of one stop with its sample."""
 _FEWEST_SECONDS = 3
 _LEVEL = 0.975
 

@@ -34,7 +34,8 @@ Ended = Literal["whole", "rate", "lost", "gone", "stopped", "limit"]
 """Why a trace ended: as asked; too many stops; records lost; the server gone; our user's wish; the file full."""
 
 STOP_US = 1.5
-"""About how long a probe stops a thread: 1.46 to 1.49 on an AMD EPYC under KVM, kernel 6.18 (a loop, `perf record`)."""
+"""About how long a probe stops a thread: 1.46 to 1.49 on an AMD EPYC under KVM, kernel 6.18 (`perf record -c 1` on a
+loop)."""
 _GETS = ("get", "get_if_in_pool")
 _KINDS = ("kinds", "kinds_if_flag")
 _TABLES: Mapping[Flavour, Path] = {
