@@ -10,20 +10,20 @@ checked: sysbench's and our transactions are the server's own counts. Prints a M
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
 import socket
 import statistics
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from server_bench import begun
 
 from bufferlab.engines.innodb import find_mysqld
 from bufferlab.engines.innodb.family import InnodbFamily
@@ -43,18 +43,8 @@ SCRIPT = f"\\set id random(1, {ROWS})\nSELECT c FROM sbtest1 WHERE id = :id;\n"
 
 def main() -> None:
     """Load, run in turn, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--server", default="mariadb-10.11")
-    parser.add_argument("--pairs", type=int, default=5)
-    arguments = parser.parse_args()
-    root = user.default_root() or Path(tempfile.gettempdir())
-    root.mkdir(parents=True, exist_ok=True, mode=0o711)
-    folder = Path(tempfile.mkdtemp(prefix="bench-", dir=root))
-    folder.chmod(0o711)
-    try:
+    with begun(__doc__, "mariadb-10.11", pairs=5) as (arguments, folder):
         measure(folder, arguments.server, arguments.pairs)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def measure(folder: Path, server_name: str, pairs: int) -> None:

@@ -11,17 +11,15 @@ benchmark. All else must rest. Prints a Markdown table with intervals of 95 % ov
 
 from __future__ import annotations
 
-import argparse
 import json
-import shutil
 import statistics
-import tempfile
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from random_read_fio import ratio, spread
+from server_bench import begun
 
 from bufferlab.engines.postgres import find_postgres
 from bufferlab.engines.postgres.family import PostgresFamily
@@ -53,24 +51,13 @@ class Joined:
 
 def main() -> None:
     """Load, join in turn, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--server", default="postgres-17")
-    parser.add_argument("--pairs", type=int, default=16)
-    parser.add_argument("--joins", type=int, default=10)
-    arguments = parser.parse_args()
-    root = user.default_root() or Path(tempfile.gettempdir())
-    root.mkdir(parents=True, exist_ok=True, mode=0o711)
-    folder = Path(tempfile.mkdtemp(prefix="bench-", dir=root))
-    folder.chmod(0o711)
-    try:
+    with begun(__doc__, "postgres-17", pairs=16, joins=10) as (arguments, folder):
         load(folder, arguments.server)
         turns = [
             (traced, joined(folder, arguments.server, traced, arguments.joins))
             for pair in range(arguments.pairs)
             for traced in ((False, True) if pair % 2 else (True, False))
         ]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     plain, traced = ([done for is_traced, done in turns if is_traced is wanted] for wanted in (False, True))
     print("\n".join(table(arguments.server, plain, traced)))
 

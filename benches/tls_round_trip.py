@@ -9,12 +9,9 @@ the handshake's work and not a round trip's. The server must have counted the se
 
 from __future__ import annotations
 
-import argparse
-import shutil
 import socket
 import statistics
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -22,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from mysql_client import SCRIPT, Spent, run_core
+from server_bench import begun
 
 from bufferlab.engines.innodb import control, find_mysqld
 from bufferlab.engines.innodb.family import InnodbFamily
@@ -49,18 +47,8 @@ class Listening(InnodbFamily):
 
 def main() -> None:
     """Load, run in turn, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--server", default="mariadb-10.11")
-    parser.add_argument("--pairs", type=int, default=5)
-    arguments = parser.parse_args()
-    root = user.default_root() or Path(tempfile.gettempdir())
-    root.mkdir(parents=True, exist_ok=True, mode=0o711)
-    folder = Path(tempfile.mkdtemp(prefix="bench-", dir=root))
-    folder.chmod(0o711)
-    try:
+    with begun(__doc__, "mariadb-10.11", pairs=5) as (arguments, folder):
         show(measure(folder, arguments.server, arguments.pairs))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def measure(folder: Path, server_name: str, pairs: int) -> dict[str, list[Spent]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any
 import click
 import pytest
 
+from bufferlab.advise import look
 from bufferlab.advise.tiers import Foretold
 from bufferlab.cli import advise as command
 from bufferlab.cli.options import look_seconds
@@ -104,3 +106,20 @@ def test_it_says_what_is_attached_where_and_what_that_costs_and_asks(
 def test_nothing_is_asked_where_nothing_will_be_attached(capsys: pytest.CaptureFixture[str]) -> None:
     command._consent(SimpleNamespace(plans={}, foretold=()), yes=False)  # type: ignore[arg-type]
     assert capsys.readouterr().err == ""
+
+
+def test_while_it_is_attached_ctrl_z_does_not_stop_it(server: FakeMysql, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped process would leave its probes in the server, and look at no rate."""
+    before = signal.getsignal(signal.SIGTSTP)
+    during = []
+
+    def advise(*_: Any) -> None:
+        during.append(signal.getsignal(signal.SIGTSTP))
+        raise SpecError("the test ends here", "", "")
+
+    monkeypatch.setattr(look, "prepare", lambda *_: ready())
+    monkeypatch.setattr(look, "advise", advise)
+    with pytest.raises(SpecError, match="the test ends here"):
+        command.command.main(["--yes", server.url], standalone_mode=False)
+    assert during == [signal.SIG_IGN]
+    assert signal.getsignal(signal.SIGTSTP) == before

@@ -48,8 +48,10 @@ class FakePlan:
 class FakeTrace:
     """Events come at a rate; `states` has states from some second of the trace on."""
 
-    def __init__(self, tier: Tier, clock: Clock, events_per_s: float, states: dict[float, str]) -> None:
-        self.tier, self.clock, self.states, self.rate = tier, clock, states, events_per_s
+    def __init__(
+        self, tier: Tier, clock: Clock, events_per_s: float, states: dict[float, str], others: Sequence[int]
+    ) -> None:
+        self.tier, self.clock, self.states, self.rate, self.others = tier, clock, states, events_per_s, list(others)
         self.begun_s, self.ended_s = clock.now_s, 0.0
 
     @property
@@ -59,7 +61,9 @@ class FakeTrace:
     def told(self) -> dict[str, Any]:
         state = next((state for since, state in self.states.items() if self.seconds >= since), "attached")
         events = int(self.rate * self.seconds)
-        return {"state": state, "events": {"read": events // 2, "evict": events // 2}, "stops": events}
+        kinds = {"read": events // 2, "evict": events // 2}
+        others = {"other_stops": 1000 * len(self.others), "other_processes": self.others}
+        return {"state": state, "events": kinds, "stops": events, **others}
 
     def finish(self) -> dict[str, Any]:
         self.ended_s = self.ended_s or self.clock.now_s
@@ -72,8 +76,11 @@ class FakeTracing:
     events_per_s: float = 120.0
     states: dict[float, str] = field(default_factory=dict)
     refuses: Exception | None = None
+    others: Sequence[int] = ()
+    """Processes that run the same binary."""
     traces: list[FakeTrace] = field(default_factory=list)
     limits: list[float] = field(default_factory=list)
+    limits_bytes: list[int] = field(default_factory=list)
 
     def plan(self, pid: int, flavour: str, tier: Tier) -> FakePlan:
         return FakePlan(tier)
@@ -84,7 +91,8 @@ class FakeTracing:
         assert spool.parent.stat().st_mode & 0o077 == 0
         assert limit_bytes > 0
         self.limits.append(events_per_s_max)
-        self.traces.append(FakeTrace(plan.tier, self.clock, self.events_per_s, self.states))
+        self.limits_bytes.append(limit_bytes)
+        self.traces.append(FakeTrace(plan.tier, self.clock, self.events_per_s, self.states, self.others))
         return self.traces[-1]
 
     def recorded(self, trace: FakeTrace, *, stopped: bool = False) -> Recorded:

@@ -7,10 +7,11 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from bufferlab.advise import cost, doubts, look, memory, report, sentence, tiers
+from bufferlab.advise import attachments, cost, doubts, look, memory, report, sentence, tiers
 from bufferlab.advise.cost import Second
 from bufferlab.advise.look import Advice
 from bufferlab.advise.recorded import Estimate
@@ -21,7 +22,7 @@ from bufferlab.observe.window import Event, Row
 from bufferlab.report import terminal
 from bufferlab.report.csv_files import table_csv
 from bufferlab.report.figures.svg import draw
-from bufferlab.units import MIB
+from bufferlab.units import GIB, MIB
 from support import fake_mysql
 from support.advised_server import Bench, asked, bench
 from support.fake_mysql import FakeMysql
@@ -104,6 +105,30 @@ def test_above_the_limit_it_detaches_and_does_not_try_that_tier_again(at: Bench)
     assert at.tracing.traces[0].seconds == pytest.approx(2, abs=0.2)
     assert any("more than 166,666 events a second" in said for said in at.shown.said)
     assert set(at.tracing.limits) == {166_666}
+
+
+@pytest.mark.parametrize(
+    ("left_bytes", "free_bytes", "limit_bytes"),
+    [(64 * GIB, 64 * GIB, GIB), (64 * GIB, 400 * MIB, 100 * MIB), (400 * MIB, 64 * GIB, 50 * MIB), (0, 0, 1)],
+)
+def test_the_recorder_leaves_disk_and_memory_to_the_server(
+    at: Bench, monkeypatch: pytest.MonkeyPatch, left_bytes: int, free_bytes: int, limit_bytes: int
+) -> None:
+    monkeypatch.setattr(attachments.memory, "left", lambda pid: memory.MemoryLeft(left_bytes, "host"))
+    monkeypatch.setattr(attachments.shutil, "disk_usage", lambda _: SimpleNamespace(free=free_bytes))
+    at.advise(asked())
+    assert at.tracing.limits_bytes == [limit_bytes]
+
+
+@pytest.mark.parametrize(("others", "told"), [((), []), ((77, 78), ["2,000 times (process 77, 78)"])])
+def test_another_server_that_the_probes_stopped_is_told_by_its_number(
+    at: Bench, others: tuple[int, ...], told: list[str]
+) -> None:
+    at.tracing.others = others
+    at.advise(asked())
+    said = [said for said in at.shown.said if "other processes" in said]
+    assert len(said) == len(told)
+    assert all(words in text for words, text in zip(told, said, strict=True))
 
 
 def test_a_server_that_ends_while_attached_leaves_no_answer(at: Bench) -> None:

@@ -55,6 +55,25 @@ def test_the_jobs_of_tls_fail_at_the_server_that_is_not_there(capsys: pytest.Cap
     assert "| wall time | 2 | 42.00 | 46.00 | 4.00 (3.00 to 5.00) |" in capsys.readouterr().out
 
 
+def test_a_benchmark_of_a_server_has_its_options_and_a_folder_that_servers_may_pass_for_as_long_as_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = importlib.import_module("server_bench")
+    monkeypatch.setattr(bench.user, "default_root", lambda: tmp_path)
+    monkeypatch.setattr("sys.argv", ["bench", "--server", "mysql-9", "--joins", "3"])
+
+    def fails() -> None:
+        with bench.begun("A bench.", "postgres-17", pairs=16, joins=10) as (asked, folder):
+            assert vars(asked) == {"server": "mysql-9", "pairs": 16, "joins": 3}
+            assert (folder.parent, folder.stat().st_mode & 0o777) == (tmp_path, 0o711)
+            (folder / "database").mkdir()
+            raise ValueError("ended")
+
+    with pytest.raises(ValueError, match="ended"):
+        fails()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_job_of_generated_accesses_counts_the_same_gets_for_every_pool() -> None:
     bench = importlib.import_module("generate")
     jobs = [{**bench.job_of(1, 100, 500, model), "connections": 2} for model in bench.MODELS]

@@ -26,6 +26,24 @@ fn column<'a, T: pyo3::buffer::Element>(_py: Python<'a>, buffer: &'a PyBuffer<T>
     Ok(unsafe { cells.as_ref() })
 }
 
+/// Returns the columns of a trace, for as long as Python's lock is held.
+fn columns<'a>(
+    py: Python<'a>,
+    page: &'a PyBuffer<u32>,
+    kind: &'a PyBuffer<u8>,
+    latch: &'a PyBuffer<u8>,
+    thread: &'a PyBuffer<u16>,
+    delta_us: &'a PyBuffer<u32>,
+) -> PyResult<Columns<'a>> {
+    Ok(Columns {
+        page: column(py, page)?,
+        kind: column(py, kind)?,
+        latch: column(py, latch)?,
+        thread: column(py, thread)?,
+        delta_us: column(py, delta_us)?,
+    })
+}
+
 fn refused(what: impl ToString) -> PyErr {
     PyValueError::new_err(what.to_string())
 }
@@ -72,13 +90,7 @@ pub(crate) fn replay(
     thread: PyBuffer<u16>,
     delta_us: PyBuffer<u32>,
 ) -> PyResult<String> {
-    let columns = Columns {
-        page: column(py, &page)?,
-        kind: column(py, &kind)?,
-        latch: column(py, &latch)?,
-        thread: column(py, &thread)?,
-        delta_us: column(py, &delta_us)?,
-    };
+    let columns = columns(py, &page, &kind, &latch, &thread, &delta_us)?;
     let model = MODELS.iter().find(|model| model.name == manager);
     let replay = model.ok_or_else(|| refused(format!("there is no manager {manager}")))?.replay;
     json_text(&guarded(|| Ok(replay(settings_json, frames, &columns, load_row, first_row..end_row)))?.map_err(refused)?)
@@ -99,13 +111,7 @@ pub(crate) fn replay_slices(
     thread: PyBuffer<u16>,
     delta_us: PyBuffer<u32>,
 ) -> PyResult<String> {
-    let columns = Columns {
-        page: column(py, &page)?,
-        kind: column(py, &kind)?,
-        latch: column(py, &latch)?,
-        thread: column(py, &thread)?,
-        delta_us: column(py, &delta_us)?,
-    };
+    let columns = columns(py, &page, &kind, &latch, &thread, &delta_us)?;
     let replayed = || Ok(bufferlab_sim::replay_slices(manager, settings_json, frames, &columns, &ends));
     json_text(&guarded(replayed)?.map_err(refused)?)
 }
@@ -121,13 +127,7 @@ pub(crate) fn ghost_depths<'py>(
     thread: PyBuffer<u16>,
     delta_us: PyBuffer<u32>,
 ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-    let columns = Columns {
-        page: column(py, &page)?,
-        kind: column(py, &kind)?,
-        latch: column(py, &latch)?,
-        thread: column(py, &thread)?,
-        delta_us: column(py, &delta_us)?,
-    };
+    let columns = columns(py, &page, &kind, &latch, &thread, &delta_us)?;
     if columns.rows().is_none() {
         return Err(refused("the columns differ in length"));
     }

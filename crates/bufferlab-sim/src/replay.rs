@@ -274,6 +274,16 @@ fn checked<M: Model>(settings: &str, frames: u32, pages: u32) -> Result<(NonZero
     }
 }
 
+/// Returns the rows and the pages of a trace, for which a manager can be made.
+pub(crate) fn rows_and_pages(columns: &Columns) -> Result<(usize, u32), Refused> {
+    let Some(rows) = columns.rows() else { return Err(Refused(UNLIKE.into())) };
+    let pages = columns.page.iter().max().map_or(0, |&page| page.saturating_add(1));
+    if pages > MOST || rows >= u32::MAX as usize {
+        return Err(Refused("the trace has too many pages or rows".into()));
+    }
+    Ok((rows, pages))
+}
+
 /// See [`Replay`]. No replay that is not refused panics.
 pub(crate) fn replay_new<M: Model>(
     settings: &str,
@@ -282,14 +292,10 @@ pub(crate) fn replay_new<M: Model>(
     load: usize,
     window: Range<usize>,
 ) -> Result<Replayed, Refused> {
-    let refused = |why: String| Err(Refused(why));
-    let Some(rows) = columns.rows() else { return refused(UNLIKE.into()) };
+    let (rows, pages) = rows_and_pages(columns)?;
     if load > window.start || window.start > window.end || window.end > rows {
-        return refused(format!("rows {load}, {} and {} are not in order among {rows}", window.start, window.end));
-    }
-    let pages = columns.page.iter().max().map_or(0, |&page| page.saturating_add(1));
-    if pages > MOST || rows >= u32::MAX as usize {
-        return refused("the trace has too many pages or rows".into());
+        let (start, end) = (window.start, window.end);
+        return Err(Refused(format!("rows {load}, {start} and {end} are not in order among {rows}")));
     }
     let (frames, settings) = checked::<M>(settings, frames, pages)?;
     Ok(replay(&mut M::new(frames, pages, &settings), columns, load, window))

@@ -4,7 +4,7 @@ use bufferlab_model::trace::Columns;
 use serde::Serialize;
 
 use crate::managers::MODELS;
-use crate::replay::{Counts, OneIn, Refused, play};
+use crate::replay::{Counts, OneIn, Refused, play, rows_and_pages};
 
 /// The counts of a manager from the first row to a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -28,14 +28,13 @@ pub fn replay_slices(
     ends: &[usize],
 ) -> Result<Vec<Slice>, Refused> {
     let refused = |why: String| Err(Refused(why));
-    let Some(rows) = columns.rows() else { return refused("the columns differ in length".into()) };
+    let (rows, pages) = rows_and_pages(columns)?;
     if !ends.is_sorted() || ends.last().is_some_and(|&end| end > rows) {
         return refused(format!("the ends of slices are not in order among {rows} rows"));
     }
     let Some(model) = MODELS.iter().find(|model| model.name == manager) else {
         return refused(format!("there is no manager {manager}"));
     };
-    let pages = columns.page.iter().max().map_or(0, |&page| page.saturating_add(1));
     let mut pool = (model.make)(settings, frames, pages, OneIn::ONE)?;
     pool.foresee(columns);
     let (mut begun, mut now_us) = (0, 0);

@@ -4,8 +4,8 @@
 mod strings;
 
 use bufferlab_model::trace::{Columns, Kind, latch};
-use bufferlab_sim::{BY_RING, Depths, GhostList, Lru, Model, NoSettings, TooManyPages};
-use bufferlab_sim::{Manager, ghost_depths, replay, replay_slices};
+use bufferlab_sim::{BY_RING, Depths, GhostList, Lru, MODELS, Model, NoSettings, TooManyPages};
+use bufferlab_sim::{Manager, ghost_depths, replay_slices};
 use proptest::prelude::*;
 
 use strings::{Events, frames};
@@ -115,16 +115,30 @@ proptest! {
         let spared = found.depth.iter().filter(|&&depth| (1..=more).contains(&depth)).count() as u64;
         prop_assert_eq!(misses_of(small) - spared, misses_of(small + more));
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn a_slice_is_a_replay_up_to_its_end(seed: u64, size in 1u32..200) {
+    fn a_slice_is_a_replay_up_to_its_end_of_every_model(seed: u64, size in 1u32..200) {
         let events = Events::random(seed, 300, 50, 1000);
-        let ends = [0, 1, 400, 400, 1050];
-        let slices = replay_slices("lru", "{}", size, &events.columns(), &ends).expect("it can be");
-        for (slice, end) in slices.iter().zip(ends) {
-            let mut pool = Lru::new(frames(size), 300, &NoSettings {});
-            let whole = replay(&mut pool, &events.columns(), 0, 0..end);
-            prop_assert_eq!((slice.counts, slice.frames_used), (whole.counts, whole.frames_used));
+        let (columns, ends) = (events.columns(), [0, 1, 400, 400, 1050]);
+        for model in MODELS {
+            // What follows from a server's version and tables has no default.
+            let mut settings = (model.defaults)();
+            match model.name {
+                "innodb57" => settings["wakes_cleaner"] = true.into(),
+                "postgres" => settings = serde_json::json!({"large_tables": [], "ring_buffers": 1}),
+                _ => {}
+            }
+            let settings = settings.to_string();
+            let slices = replay_slices(model.name, &settings, size, &columns, &ends).expect("it can be");
+            for (slice, end) in slices.iter().zip(ends) {
+                let whole = (model.replay)(&settings, size, &columns, 0, 0..end).expect("it can be");
+                let told = (slice.counts, slice.frames_used);
+                prop_assert_eq!(told, (whole.counts, whole.frames_used), "{} up to {}", model.name, end);
+            }
         }
     }
 }

@@ -7,12 +7,14 @@ between are its window. Between samples it asks the recorder whether it is still
 from __future__ import annotations
 
 import math
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from bufferlab.advise import memory
 from bufferlab.advise.cost import Processors, Second
 from bufferlab.advise.tiers import Stage
 from bufferlab.engines.servers.builds import Flavour
@@ -25,8 +27,9 @@ LEAST_MISSES_S = 120.0
 """`misses` stays attached so long at least: its bounds are of the scatter of slices of that time."""
 _PATIENCE_S = 3.0
 """A stage ends that much later at most when no sample comes."""
-_OF_DISK, _MOST_BYTES = 4, 1 << 30
-"""The recorder may take the free space of its disk divided by this, and no more bytes than that."""
+_OF_DISK, _OF_MEMORY, _MOST_BYTES = 4, 8, 1 << 30
+"""The recorder's file may have a quarter of its disk's free space, an eighth of the memory that is left, and no more
+bytes than the last: numbering its pages takes about twice the file's bytes in memory, beside a server that needs it."""
 _UNEVEN_S = 0.3
 """A row whose seconds differ by more from the time since the last one does not tell of its processor time."""
 
@@ -43,7 +46,7 @@ class LiveTrace(Protocol):
     """The recorder that is attached."""
 
     def told(self) -> dict[str, Any]:
-        """Return what is known now: state, events by kind, stops."""
+        """Return what is known now: state, events by kind, stops, other_stops and other_processes."""
 
     def finish(self) -> dict[str, Any]:
         """Detach, and return the same once more. A second call changes nothing."""
@@ -195,13 +198,12 @@ class Attachments:
         if stage.tier is None:
             return
         spool = self._spool / f"{self._place}"
-        limit_bytes = min(_MOST_BYTES, shutil.disk_usage(self._spool).free // _OF_DISK)
         if stage.tier == "full" and self._before_full:
             self._before_full()
             self._before_full = None
         try:
             self._trace = self._tracing.attach(
-                self._plans[stage.tier], spool, events_per_s_max=self._limit, limit_bytes=limit_bytes
+                self._plans[stage.tier], spool, events_per_s_max=self._limit, limit_bytes=_limit_bytes(self._spool)
             )
         except BufferlabError as error:
             # The observation would take it for the server's refusal.
@@ -213,6 +215,10 @@ class Attachments:
         trace, self._trace = self._trace, None
         assert trace
         told = trace.finish()
+        if told["other_stops"]:
+            others = ", ".join(map(str, told["other_processes"]))
+            what = f"the probes stopped other processes of the same binary too, {told['other_stops']:,} times"
+            self._shown.say(f"{what} (process {others}): give that server a copy of the binary")
         try:
             recorded = self._tracing.recorded(trace, stopped=self._stop.requested)
         except BufferlabError as error:
@@ -229,3 +235,10 @@ class Attachments:
             # What was too much once is not tried again.
             kept = [one for one in self._planned[self._place + 1 :] if one.tier != found.recorded.tier]
             self._planned = (*self._planned[: self._place + 1], *kept)
+
+
+def _limit_bytes(folder: Path) -> int:
+    """Return the most bytes of a recorder's file in a folder, by the space and the memory that we may take now."""
+    left = memory.left(os.getpid())
+    of_memory = left.size_bytes // _OF_MEMORY if left else _MOST_BYTES
+    return max(1, min(_MOST_BYTES, shutil.disk_usage(folder).free // _OF_DISK, of_memory))

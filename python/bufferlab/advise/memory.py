@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bufferlab import meminfo
 from bufferlab.engines.servers.memory_limit import groups_of
 
 _FILES = {1: ("memory.limit_in_bytes", "memory.usage_in_bytes"), 2: ("memory.max", "memory.current")}
@@ -31,12 +32,10 @@ def left(pid: int) -> MemoryLeft | None:
     return least(Path("/proc/meminfo"), groups_of(pid))
 
 
-def least(meminfo: Path, groups: Iterable[tuple[Literal[1, 2], Path]]) -> MemoryLeft | None:
+def least(meminfo_file: Path, groups: Iterable[tuple[Literal[1, 2], Path]]) -> MemoryLeft | None:
     """Return the least that the host and the groups leave. `groups` are versions and folders of cgroups."""
-    found: list[MemoryLeft] = []
-    with suppress(OSError, ValueError, KeyError):
-        told = dict(line.split(":") for line in meminfo.read_text().splitlines())
-        found.append(MemoryLeft(1024 * int(told["MemAvailable"].split()[0]), "host"))
+    host_bytes = meminfo.available_bytes(meminfo_file)
+    found = [] if host_bytes is None else [MemoryLeft(host_bytes, "host")]
     for version, folder in groups:
         limit, used = _FILES[version]
         with suppress(OSError, ValueError):  # A group without a limit says "max", and the root has no such file.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -109,7 +110,8 @@ def command(
         with beginning("looking, with nothing attached"):
             ready = look.prepare(session, asked, live_trace)
         _consent(ready, yes)
-        with StopRequest() as stop, _shown() as shown:
+        # Stopped by Ctrl-Z, we would leave the probes in the server, and nobody would look at their rate.
+        with StopRequest(ignored=[signal.SIGTSTP]) as stop, _shown() as shown:
             advice = look.advise(ready, live_trace, answer, stop, shown)
     report = reports.as_report(advice)
     if html:

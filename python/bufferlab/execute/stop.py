@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Sequence
 from types import FrameType, TracebackType
 
 from bufferlab.errors import Interrupted
@@ -15,9 +16,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequest:
-    """A context in which signals set a flag and do not end the process."""
+    """A context in which signals set a flag and do not end the process; those that are `ignored` do nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, ignored: Sequence[signal.Signals] = ()) -> None:
+        self._ignored = tuple(ignored)
         self.signal_number: int | None = None
         self.times = 0
         self._previous: dict[int, object] = {}
@@ -27,6 +29,8 @@ class StopRequest:
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 self._previous[number] = signal.signal(number, self._note)
+            for number in self._ignored:
+                self._previous[number] = signal.signal(number, signal.SIG_IGN)
         return self
 
     def __exit__(

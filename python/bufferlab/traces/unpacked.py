@@ -11,6 +11,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
+from bufferlab import meminfo
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.units import format_bytes
 
@@ -33,11 +34,8 @@ def most_accesses() -> int:
 
 
 def _available_bytes() -> int:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration, ValueError, IndexError):
-        return _MEMORY_UNKNOWN_BYTES
+    told = meminfo.available_bytes()
+    return _MEMORY_UNKNOWN_BYTES if told is None else told
 
 
 def is_packed(path: Path) -> bool:

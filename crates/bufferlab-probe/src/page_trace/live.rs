@@ -54,9 +54,9 @@ enum State {
     Gone,
 }
 
-/// What is known of a trace at one moment.
+/// A trace at one moment.
 #[derive(Clone, Debug, Serialize)]
-struct Now {
+struct Moment {
     state: State,
     /// Whether all probes are taken away.
     detached: bool,
@@ -64,8 +64,6 @@ struct Now {
     start_ns: u64,
     /// The moment of this; at its end the last at which all processors recorded.
     end_ns: u64,
-    /// Accesses by kind so far.
-    events: BTreeMap<&'static str, u64>,
     /// How often a process was stopped, in each second of the last look.
     stops_per_s: f64,
     /// How often the server was stopped.
@@ -76,13 +74,23 @@ struct Now {
     other_processes: Vec<u32>,
 }
 
+/// What is known of a trace at one moment.
+#[derive(Clone, Debug, Serialize)]
+struct Now {
+    #[serde(flatten)]
+    moment: Moment,
+    /// Accesses by kind so far.
+    events: BTreeMap<&'static str, u64>,
+}
+
 /// The result of a trace.
 #[derive(Clone, Debug, Serialize)]
 struct Ended {
+    /// It has all accesses by kind.
     #[serde(flatten)]
     told: Told,
     #[serde(flatten)]
-    now: Now,
+    end: Moment,
     /// How long it took to take the probes away.
     detach_ns: u64,
 }
@@ -146,7 +154,7 @@ impl LiveTrace {
         self.stop.store(true, Ordering::Release);
         let joined = self.reader.take()?.join();
         let (told, detach_ns) = joined.unwrap_or_else(|_| (Told::broken(Method::Uprobes, &self.spool), 0));
-        Some(Ended { told, now: lock(&self.now).clone(), detach_ns })
+        Some(Ended { told, end: lock(&self.now).moment.clone(), detach_ns })
     }
 }
 
@@ -161,17 +169,17 @@ fn lock(now: &Mutex<Now>) -> std::sync::MutexGuard<'_, Now> {
 }
 
 fn now_of(reader: &Reader, state: State, start_ns: u64, end_ns: u64, stops_per_s: f64) -> Now {
-    Now {
+    let moment = Moment {
         state,
         detached: false,
         start_ns,
         end_ns,
-        events: reader.spool.events(),
         stops_per_s,
         stops: reader.records,
         other_stops: reader.strangers,
         other_processes: reader.family.strangers(),
-    }
+    };
+    Now { moment, events: reader.spool.events() }
 }
 
 /// The looks at a trace, by the thread that reads.
@@ -217,7 +225,8 @@ impl Look {
     /// Tells what the trace was, and that its probes are away.
     fn tell_end(&self, reader: &Reader, end_ns: u64) {
         let mut now = lock(&self.now);
-        *now = Now { detached: true, ..now_of(reader, now.state, self.start_ns, end_ns, now.stops_per_s) };
+        *now = now_of(reader, now.moment.state, self.start_ns, end_ns, now.moment.stops_per_s);
+        now.moment.detached = true;
     }
 }
 
@@ -272,14 +281,14 @@ fn require_untouched(pid: u32, settings: &Settings) -> Result<(), TraceError> {
 
 /// A part of a binary's file in the memory of a process, which may run it.
 #[derive(Debug, PartialEq, Eq)]
-struct Code {
-    address: u64,
-    bytes: u64,
-    offset: u64,
+pub(super) struct Code {
+    pub address: u64,
+    pub bytes: u64,
+    pub offset: u64,
 }
 
 /// Returns where a program's code is, from the text of /proc/PID/maps (proc_pid_maps(5)).
-fn mapped_code(maps: &str, program: &str) -> Vec<Code> {
+pub(super) fn mapped_code(maps: &str, program: &str) -> Vec<Code> {
     let code = |line: &str| {
         let mut fields = line.splitn(6, ' ');
         let (first, end) = fields.next()?.split_once('-')?;
@@ -397,5 +406,36 @@ mod tests {
         let settings = LiveSettings { pid, events_per_s_max: 1.0, trace: settings(pid, 0) };
         let refused = LiveTrace::attach(settings).err().expect("it has ended");
         assert!(refused.to_string().contains(&format!("process {pid}")), "{refused}");
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_trace_of_a_process_that_runs_tells_its_calls_and_leaves_nothing_however_it_ends() {
+        use super::super::probed::{Probed, call, is_probed};
+        let Some(probed) = Probed::new() else { return };
+        let attach = |file: &str, events_per_s_max| {
+            let (pid, trace) = (std::process::id(), probed.settings(file));
+            LiveTrace::attach(LiveSettings { pid, events_per_s_max, trace }).expect("it can be traced")
+        };
+        let ended = |trace: &mut LiveTrace| serde_json::to_string(&trace.finish()).expect("JSON");
+        let mut trace = attach("asked", 1e9);
+        call(1000);
+        assert!(is_probed());
+        let text = ended(&mut trace);
+        assert!(!is_probed() && trace.finish().is_none());
+        assert_eq!(text.matches("\"events\":").count(), 1, "{text}");
+        let told: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let counts = ["stops", "other_stops", "lost"].map(|name| told[name].as_u64());
+        assert_eq!((counts, told["events"]["get"].as_u64()), ([Some(1000), Some(0), Some(0)], Some(1000)));
+        assert_eq!((told["state"].as_str(), told["detached"].as_bool()), (Some("attached"), Some(true)));
+
+        drop(attach("dropped", 1e9));
+        assert!(!is_probed());
+
+        let mut trace = attach("rate", 100.0);
+        while is_probed() {
+            call(100);
+        }
+        assert!(ended(&mut trace).contains("\"state\":\"rate\""));
     }
 }

@@ -13,6 +13,8 @@ pub mod inside;
 mod live;
 mod merge;
 mod packed;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod probed;
 mod recorder;
 mod recording;
 mod tracer;

@@ -32,6 +32,8 @@ const RING_BYTES: usize = 16 << 20;
 /// All rings together, on hosts of many processors.
 const ALL_RINGS_BYTES: usize = 512 << 20;
 const PAUSE: Duration = Duration::from_millis(10);
+/// Records of a ring that are moved at once: a busy server fills it as fast as a starved reader empties it.
+const RECORDS_AT_ONCE: usize = 4096;
 /// Types of records (perf_event_open(2)).
 const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_SAMPLE: u32 = 9;
@@ -116,10 +118,16 @@ fn refused(error: std::io::Error) -> TraceError {
     TraceError::new(format!("the kernel opens no perf event: {error}"), "perf_event_open", hint)
 }
 
-/// Returns a switched-on ring of each processor.
-fn rings_of(event_id: u64) -> Result<Vec<Sampler>, TraceError> {
+/// Returns the bytes of one of so many rings: a power of two, because others would be rounded up to one.
+fn ring_bytes(rings: usize) -> usize {
+    let most = RING_BYTES.min(ALL_RINGS_BYTES / rings.max(1)).max(1 << 20);
+    1 << most.ilog2()
+}
+
+/// Returns a switched-on ring of each processor; `ring_bytes` tells the bytes of one of so many.
+fn rings_of(event_id: u64, ring_bytes: impl FnOnce(usize) -> usize) -> Result<Vec<Sampler>, TraceError> {
     let cpus = online_cpus()?;
-    let ring_bytes = RING_BYTES.min(ALL_RINGS_BYTES / cpus.len().max(1)).max(1 << 20);
+    let ring_bytes = ring_bytes(cpus.len());
     let mut rings = Vec::with_capacity(cpus.len());
     for cpu in cpus {
         let counter = Builder::new(Tracepoint::with_id(event_id))
@@ -128,9 +136,11 @@ fn rings_of(event_id: u64) -> Result<Vec<Sampler>, TraceError> {
             .sample_period(1)
             .sample(SampleFlag::TID | SampleFlag::TIME | SampleFlag::RAW)
             .clockid(Clock::MONOTONIC)
-            .enabled(true)
             .build();
-        rings.push(counter.and_then(|counter| counter.sampled(ring_bytes)).map_err(refused)?);
+        let mut ring = counter.and_then(|counter| counter.sampled(ring_bytes)).map_err(refused)?;
+        // Not before it has its ring: then the event's count is that of the records and of the lost ones.
+        ring.as_counter_mut().enable().map_err(refused)?;
+        rings.push(ring);
     }
     Ok(rings)
 }
@@ -172,6 +182,15 @@ impl Reader {
     /// # Errors
     /// When the kernel opens no event, or there is no room for a spool; nothing is on then.
     pub fn open(definition: &Definition, settings: &Settings, family: Family) -> Result<Self, TraceError> {
+        Self::with_rings(definition, settings, family, ring_bytes)
+    }
+
+    fn with_rings(
+        definition: &Definition,
+        settings: &Settings,
+        family: Family,
+        ring_bytes: impl FnOnce(usize) -> usize,
+    ) -> Result<Self, TraceError> {
         let format = definition.format()?;
         let decoder = Decoder::new(&format, settings).ok_or_else(|| {
             TraceError::new(
@@ -182,20 +201,23 @@ impl Reader {
         })?;
         let spool = Spool::create(&settings.spool)
             .map_err(|error| TraceError::io("the spool cannot be made", &settings.spool.path, &error))?;
-        let rings = rings_of(format.id)?;
+        let rings = rings_of(format.id, ring_bytes)?;
         Ok(Self { rings, family, decoder, spool, records: 0, strangers: 0, lost: 0, unread: 0 })
     }
 
-    /// Moves records until `goes_on` says no. It is asked between the rings, so that it waits for one of them at most.
+    /// Moves records until `goes_on` says no. It is asked before [`RECORDS_AT_ONCE`] of each ring.
     pub fn read_while(&mut self, mut goes_on: impl FnMut(&mut Self) -> bool) {
         loop {
+            let mut is_behind = false;
             for cpu in 0..self.rings.len() {
                 if !goes_on(self) {
                     return;
                 }
-                self.drain(cpu);
+                is_behind |= !self.drain(cpu);
             }
-            std::thread::sleep(PAUSE);
+            if !is_behind {
+                std::thread::sleep(PAUSE);
+            }
         }
     }
 
@@ -205,8 +227,24 @@ impl Reader {
             // Nobody reads later records; a failure would only let more of them in.
             let _ = ring.as_counter_mut().disable();
         }
-        (0..self.rings.len()).for_each(|cpu| self.drain(cpu));
+        self.drain_all();
+        // The kernel tells of lost records beside the next one that it has room for. Where none came, its count alone
+        // has them.
+        let hits: u64 = self.rings.iter_mut().filter_map(|ring| ring.as_counter_mut().read().ok()).sum();
+        let told = |reader: &Self| reader.records + reader.strangers + reader.lost;
+        if told(self) < hits {
+            // A thread may be about to write the record that its processor has counted.
+            std::thread::sleep(PAUSE);
+            self.drain_all();
+            self.lost += hits.saturating_sub(told(self));
+        }
         self.rings.clear();
+    }
+
+    fn drain_all(&mut self) {
+        for cpu in 0..self.rings.len() {
+            while !self.drain(cpu) {}
+        }
     }
 
     /// Writes the file; call it in the thread that has read.
@@ -221,9 +259,11 @@ impl Reader {
         Told { lost: self.lost, relations, threads, reader_cpu_ns, ..Told::empty(Method::Uprobes, spooled) }
     }
 
-    fn drain(&mut self, cpu: usize) {
+    /// Moves records of a ring, [`RECORDS_AT_ONCE`] at most; returns whether it has no more.
+    fn drain(&mut self, cpu: usize) -> bool {
         let Self { rings, family, decoder, spool, .. } = self;
-        while let Some(record) = rings[cpu].next_record() {
+        for _ in 0..RECORDS_AT_ONCE {
+            let Some(record) = rings[cpu].next_record() else { return true };
             let bytes = record.to_contiguous();
             let decoded = match record.ty() {
                 PERF_RECORD_SAMPLE => {
@@ -243,6 +283,7 @@ impl Reader {
             };
             self.unread += u64::from(decoded.is_none());
         }
+        false
     }
 }
 
@@ -258,3 +299,6 @@ fn accesses(decoder: &mut Decoder, sample: &[u8], take: &mut impl FnMut(Record))
     let thread = decoder.thread(thread as u32);
     decoder.accesses(thread, t_ns, data, take)
 }
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;

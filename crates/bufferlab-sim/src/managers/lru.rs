@@ -29,11 +29,6 @@ impl Model for Lru {
 }
 
 impl Lru {
-    /// Returns whether a page has a frame.
-    pub fn has(&self, page: u32) -> bool {
-        self.list.contains(page)
-    }
-
     /// Makes a page the newest; returns whether the pool had its content.
     #[inline]
     fn touch(&mut self, page: u32) -> bool {

@@ -80,16 +80,19 @@ impl Script {
         if !steps.any(|step| matches!(step, Step::Set { expression, .. } if expression.chooses())) {
             return message;
         }
-        parameters.iter().fold(message, |message, number| {
-            let text = match number.value(&self.texts) {
-                Value::Int(int) => int.to_string(),
-                Value::Real(real) => real.to_string(),
-                Value::Text(text) => text.to_owned(),
-                Value::Null => return message,
-            };
+        let texts = parameters.iter().filter_map(|number| match number.value(&self.texts) {
+            Value::Int(int) => Some(int.to_string()),
+            Value::Real(real) => Some(real.to_string()),
+            Value::Text(text) => Some(text.to_owned()),
+            Value::Null => None,
+        });
+        let mut texts: Vec<String> = texts.collect();
+        // The longest first: where one is a part of another, the rest of that would stay.
+        texts.sort_unstable_by_key(|text| std::cmp::Reverse(text.len()));
+        texts.iter().fold(message, |message, text| {
             // A short text may be a part of any word.
             let message = message.replace(&format!("'{text}'"), "'...'");
-            if text.len() < 4 { message } else { message.replace(&text, "...") }
+            if text.len() < 4 { message } else { message.replace(text, "...") }
         })
     }
 

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from bufferlab import meminfo
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.units import format_bytes
 
@@ -60,7 +61,7 @@ def over_memory(path: Path, size_bytes: int) -> Iterator[Attached]:
 
     Raises EnvironmentLackingError when memory for the copy and _SPARE_BYTES are not available.
     """
-    available_bytes = memory_available_bytes()
+    available_bytes = meminfo.available_bytes() or 0
     if available_bytes < size_bytes + _SPARE_BYTES:
         raise EnvironmentLackingError(
             f"a copy of {format_bytes(size_bytes)} in memory needs {format_bytes(size_bytes + _SPARE_BYTES)}; "
@@ -84,14 +85,6 @@ def why_not() -> str | None:
     if not os.access(CONTROL, os.R_OK | os.W_OK):
         return f"{CONTROL} is missing or closed (is the module loop loaded? does the container allow it?)"
     return None
-
-
-def memory_available_bytes() -> int:
-    """Return the bytes of memory that a program could still get (MemAvailable)."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0
 
 
 def _copy(path: Path, memory: int, size_bytes: int) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
+from bufferlab import meminfo
 from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.servers.builds import Build, Flavour
@@ -356,8 +357,5 @@ def free_quarter(at_most_bytes: int, unit_bytes: int, at_least_bytes: int) -> in
 
     It is rounded down to whole units, unless the lower bound decides.
     """
-    available = 0
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            available = int(line.split()[1]) * 1024
+    available = meminfo.available_bytes() or 0
     return max(at_least_bytes, min(at_most_bytes, available // 4) // unit_bytes * unit_bytes)

@@ -251,6 +251,11 @@ fn an_engines_message_is_kept_without_the_values_that_a_script_chooses() {
     let mine = read("\\set v choose(1, 'alice')\nSELECT :v;").expect("it is right");
     let values = [Number::Text(0), Number::Int(7), Number::Null];
     assert_eq!(mine.without_values(message(), &values), "Duplicate entry '...-7' for key 'x' of '...'");
+    let both = read("\\set v choose(1, 'alice', 'alice-7')\nSELECT :v, :v;").expect("it is right");
+    assert_eq!(
+        both.without_values(message(), &[Number::Text(0), Number::Text(1)]),
+        "Duplicate entry '...' for key 'x' of '7'"
+    );
     let plain = read("\\set v 1\nSELECT :v;").expect("it is right");
     assert_eq!(plain.without_values(message(), &values), message());
 }

@@ -1,0 +1,33 @@
+"""What the benchmarks of private servers begin with: the options of their commands, and a folder for the servers."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bufferlab.engines.servers import user
+
+
+@contextmanager
+def begun(doc: str | None, server: str, **counts: int) -> Iterator[tuple[argparse.Namespace, Path]]:
+    """Context manager for a benchmark: yields what its command asks for, and a folder that the server's user can pass.
+
+    `server` is the default of --server; each of `counts` is an option too, with its default. Leaving it removes the
+    folder.
+    """
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--server", default=server)
+    for name, default in counts.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    arguments = parser.parse_args()
+    root = user.default_root() or Path(tempfile.gettempdir())
+    folder = Path(tempfile.mkdtemp(prefix="bench-", dir=root))
+    folder.chmod(0o711)
+    try:
+        yield arguments, folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
