@@ -183,8 +183,8 @@ class EngineResults:
     """By a setting that it has, or that a workload of its own has: the words of a reader."""
     over_time: Mapping[str, str] = field(default_factory=dict)
     """The rates drawn over time, each with the words beside its axis; none for those of a database."""
-    late_work: tuple[str, ...] = ()
-    """Counters of transactions that lag as misses do, where the engine publishes both late."""
+    own_work: tuple[str, ...] = ()
+    """Its own counters of transactions, which it tells at the same moment as its misses."""
 
 
 Made = Callable[[Sequence[MeasuredRun]], Check]

@@ -29,6 +29,7 @@ RESULTS = EngineResults(
     reads_directly=_reads_directly,
     is_server=True,
     log="redo_bytes",
+    own_work=("com_commit", "com_rollback"),
     knob_words={"lru_scan_depth": SettingWords("the LRU scan depth", "LRU scan depth (pages)")},
     same_work=checks.SAME_WORK,
     page_gets_vary=checks.page_gets_vary,
