@@ -21,7 +21,9 @@ DEVICE_PAGE_BYTES = 8192
 _THIRD = 1 / 3
 #: The engine's own counters count transactions if they count this share of the drivers'. A script need not commit.
 _ALL = 0.99
-_WORK = ("transactions_committed", "transactions_rolled_back")
+#: The drivers' counters of transactions, by type.
+#: The drivers' counters of transactions, by type.
+WORK = ("transactions_committed", "transactions_rolled_back")
 
 
 def drift(samples: pl.DataFrame, own_work: Sequence[str] = ()) -> float | None:
@@ -41,11 +43,11 @@ def device_drift(samples: pl.DataFrame) -> float | None:
 
 
 def _drift(samples: pl.DataFrame, metric: str, unit: int, own_work: Sequence[str]) -> float | None:
-    points = measured_instants(samples.filter(samples["metric"].is_in([metric, *own_work, *_WORK])))
+    points = measured_instants(samples.filter(samples["metric"].is_in([metric, *own_work, *WORK])))
     if len(points) < 3:
         return None
     whole = part(points, 0.0, 1.0)
-    work = own_work if own_work and _total(whole, own_work) >= _ALL * _total(whole, _WORK) else _WORK
+    work = own_work if own_work and _total(whole, own_work) >= _ALL * _total(whole, WORK) else WORK
     first, last = (_per_transaction(points, start, metric, unit, work) for start in (0.0, 1 - _THIRD))
     return None if first is None or last is None else last / first
 
