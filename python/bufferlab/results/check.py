@@ -295,8 +295,7 @@ def drift_limit(events: float, mixed: float) -> float:
 def mixed_in_a_third(run: MeasuredRun) -> float:
     """Return the transactions in a third of the window if they are of several types; 0 where all are alike."""
     done = [
-        sum(run.window.change(metric, kind).value or 0.0 for metric in WORK)
-        for kind in run.window.subjects(WORK[0])
+        sum(run.window.change(metric, kind).value or 0.0 for metric in WORK) for kind in run.window.subjects(WORK[0])
     ]
     return sum(done) / 3 if sum(count > 0 for count in done) > 1 else 0.0
 
