@@ -365,6 +365,8 @@ def value_words(said: SettingWords | None, value: str) -> str:
         return said.values[value]
     if said and said.unit and value.isdecimal():
         return f"{int(value):,} {said.unit}"
+    if value.isdecimal():
+        return f"{int(value):,}"
     return value.replace("_", " ") if _A_WORD.fullmatch(value) else readable(value)
 
 

@@ -385,9 +385,10 @@ def _waiting(analysis: Analysis) -> str | None:
     if not many:
         return None
     worst, run = max(shares, key=lambda pair: pair[0])
+    whose = "worker and server" if run.engine.is_server else "the worker"
     return (
-        f"In {len(many)} of {words.plural(len(shares), 'run')} the threads of worker and server waited for a processor "
-        f"for more than {words.share(WAITING_SHARE_WORTH_SAYING, 0)} of the time that they could have run (at most "
+        f"In {len(many)} of {words.plural(len(shares), 'run')} the threads of {whose} waited for a processor for more "
+        f"than {words.share(WAITING_SHARE_WORTH_SAYING, 0)} of the time that they could have run (at most "
         f"{words.share(worst)}, {run.label}): times depend on the host's processors and on its other work."
     )
 
