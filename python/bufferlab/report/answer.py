@@ -374,7 +374,7 @@ def _long_window(analysis: Analysis) -> str | None:
         return None
     return (
         f"Throughput and writes are not resolved: the shortest window is {words.number(window_s)} s, and checkpoints "
-        f"need {LONG_WINDOW_SECONDS:.0f} s or more to even out (--full). Counts per transaction of reads are."
+        f"need {LONG_WINDOW_SECONDS:.0f} s or more to even out (--full). Counts of reads per transaction are resolved."
     )
 
 

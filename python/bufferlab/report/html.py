@@ -67,7 +67,7 @@ def _template() -> Template:
 
 
 def _kept_together(text: str) -> Markup:
-    """Keep a number on one line with its unit, a factor with its sign, a block with its number, and an interval's ends."""
+    """Keep a number with its unit, a factor with its sign, a block with its number, and an interval on one line."""
     from markupsafe import Markup, escape
 
     text = re.sub(
