@@ -404,9 +404,9 @@ def _settings(analysis: Analysis) -> list[str]:
         found.append("Commits did not wait for the device (synchronous = off): commit latency is not measured.")
     found += engines.chapters(analysis.engine).limits(analysis.runs)
     if "direct" in ran.get("io_mode", ()):
-        found.append("Direct I/O: with a page cache under it, the device would see fewer reads than the database does.")
+        found.append("Direct I/O: with a page cache in between, the device would see fewer reads than were asked for.")
     if "buffered" in ran.get("io_mode", ()):
-        found.append("Buffered I/O: reads of the database may have been served by the page cache, not the device.")
+        found.append("Buffered I/O: the page cache may have served reads that the device did not see.")
     served = max((_served_by_log(run) for run in analysis.runs), default=0.0)
     if served > LOG_SHARE_WORTH_SAYING:
         found.append(
