@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import exp, log
+from math import exp, log, sqrt
 from typing import TYPE_CHECKING, Any, Literal
 
 from bufferlab.results.drift import MIN_MISSES, WORK
@@ -289,8 +289,8 @@ def drift_limit(events: float, mixed: float) -> float:
     >>> drift_limit(9_000, 0), drift_limit(1_406.25, 0), drift_limit(9_000, 400), drift_limit(9_000, 1_600)
     (0.1, 0.2, 0.2, 0.1)
     """
-    of_mix = MIX_SIGMAS / mixed**0.5 if mixed else 0.0
-    return max(DRIFT_LIMIT, DRIFT_SIGMAS / max(MIN_MISSES, events) ** 0.5, of_mix)
+    of_mix = MIX_SIGMAS / sqrt(mixed) if mixed else 0.0
+    return max(DRIFT_LIMIT, DRIFT_SIGMAS / sqrt(max(MIN_MISSES, events)), of_mix)
 
 
 def mixed_in_a_third(run: MeasuredRun) -> float:
