@@ -362,7 +362,10 @@ def _uneven(analysis: Analysis, metric: str) -> str | None:
     if fit is None or fit.spread is None or not fit.uneven:
         return None
     point = next(point for point in analysis.points if point.index == fit.points[fit.spread.place])
-    seen = f"Runs at {analysis.short_label(point)} scatter more than the rest (p = {fit.spread.p_value:.2g})"
+    where = analysis.short_label(point)
+    if analysis.axis and analysis.axis in point.swept and analysis.axis_value(point) is None:
+        where = analysis.setting_label(analysis.axis, point.swept[analysis.axis])
+    seen = f"Runs at {where} scatter more than the rest (p = {fit.spread.p_value:.2g})"
     return f"{seen}; each interval leans on its own runs, so those of {_title(analysis, metric)} are wider there."
 
 
