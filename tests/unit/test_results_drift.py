@@ -12,14 +12,17 @@ from bufferlab.results.drift import device_drift, drift
 SECONDS = 12
 
 
-def samples(misses_per_s: list[int], transactions_per_s: list[int] | None = None) -> pl.DataFrame:
-    """Samples of a window with those misses in each second, a warm-up second before it and none after."""
+def samples(
+    misses_per_s: list[int], transactions_per_s: list[int] | None = None, late: int = 0, commits: bool = True
+) -> pl.DataFrame:
+    """Samples of a window with those misses in each second. Inside it drivers tell `late` transactions too many."""
     rows, misses, done = [], 5_000, 700
     for second in range(len(misses_per_s) + 1):
         edge = {0: "start", len(misses_per_s): "end"}.get(second)
         for metric, count in (
             ("demand_misses", misses),
-            ("transactions_committed", done),
+            ("transactions_committed", done if edge else done + late),
+            ("com_commit", done if commits else 0),
             ("transactions_rolled_back", 3),
             ("server_read_bytes", 8192 * misses),
         ):
@@ -40,6 +43,21 @@ def test_misses_that_fall_by_a_third_are_told_as_the_last_third_over_the_first()
 
 def test_misses_are_counted_per_transaction() -> None:
     assert drift(samples([800] * SECONDS, [1000] * 4 + [700] * 4 + [500] * 4)) == pytest.approx(2.0)
+
+
+OWN = ("com_commit", "com_rollback")
+
+
+def test_transactions_that_drivers_tell_late_are_no_drift_where_the_engine_tells_its_own() -> None:
+    short = samples([4000] * 3, [500] * 3, late=8)
+    assert drift(short) == pytest.approx(508 / 492), "eight connections, 500 transactions in each third"
+    assert drift(short, OWN) == pytest.approx(1.0)
+    assert drift(samples([1500] * 4 + [1200] * 4 + [1000] * 4, late=8), OWN) == pytest.approx(1000 / 1500)
+
+
+def test_a_script_that_does_not_commit_is_judged_by_the_drivers_transactions() -> None:
+    falling = samples([1500] * 4 + [1200] * 4 + [1000] * 4, commits=False)
+    assert drift(falling, OWN) == pytest.approx(1000 / 1500)
 
 
 def test_a_pool_that_hardly_misses_is_not_judged_by_its_scatter() -> None:

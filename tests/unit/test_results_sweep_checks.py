@@ -262,13 +262,26 @@ def test_the_worst_run_is_the_one_that_exceeds_its_own_limit_most() -> None:
 
 
 @pytest.mark.parametrize(
-    ("misses", "runs", "status"),
-    [(1_200, 1, "passed"), (1_200, 2, "passed"), (1_200, 3, "failed"), (9_000, 1, "failed")],
+    ("misses", "mixed", "runs", "status"),
+    [
+        (1_200, 0, 1, "passed"),
+        (1_200, 0, 2, "passed"),
+        (1_200, 0, 3, "failed"),
+        (9_000, 0, 1, "failed"),
+        (9_000, 500, 1, "passed"),
+        (9_000, 500, 2, "failed"),
+        (9_000, 1_000, 1, "failed"),
+    ],
 )
-def test_a_point_may_drift_by_what_the_misses_of_all_its_runs_scatter(misses: int, runs: int, status: str) -> None:
-    """13 % more at the end: by chance where two runs missed 1,200 times in a third, not where three did."""
+def test_a_point_may_drift_by_what_the_counts_of_all_its_runs_scatter(
+    misses: int, mixed: int, runs: int, status: str
+) -> None:
+    """13 % more at the end: by chance where two runs missed 1,200 times in a third, not where three did.
+
+    By chance also where one run had 500 transactions of several types in a third.
+    """
     run = cast(MeasuredRun, SimpleNamespace(run=SimpleNamespace(point=SimpleNamespace(index=0, label="x"))))
-    found = stood_still("x", "x", "misses", [(run, 1.13, misses)] * runs)
+    found = stood_still("x", "x", "misses", [(run, 1.13, misses)] * runs, mixed=lambda _: mixed)
     assert found.status == status
 
 

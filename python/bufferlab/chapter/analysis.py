@@ -365,6 +365,8 @@ def value_words(said: SettingWords | None, value: str) -> str:
         return said.values[value]
     if said and said.unit and value.isdecimal():
         return f"{int(value):,} {said.unit}"
+    if value.isdecimal():
+        return f"{int(value):,}"
     return value.replace("_", " ") if _A_WORD.fullmatch(value) else readable(value)
 
 
@@ -486,6 +488,16 @@ def _not_of_smoke(check: Check) -> Check:
 #: A window that its cap ended has fewer transactions than others: its counts are told per transaction all the same.
 _TOUCHED: Mapping[str, tuple[Numbers, ...]] = {"window_complete": ("times",), "phases_complete": ("times",)}
 
+#: What should hold by the checks that only the executor makes.
+_TITLES = {
+    "same_start": "Every run began with the loaded data",
+    "settings_applied": "The engine ran with the settings asked for",
+    "no_confounds": "Nothing else changed with the settings",
+    "window_complete": "Every window held the transactions asked for",
+    "phases_complete": "Every phase after the window did its transactions",
+    "window_ran_through": "No window stood still or went on for long after its time",
+}
+
 
 def _executor_checks(runs: list[MeasuredRun]) -> list[Check]:
     """Return the checks in run.json that the samples do not repeat, one row per name: failed if any run failed it."""
@@ -499,6 +511,6 @@ def _executor_checks(runs: list[MeasuredRun]) -> list[Check]:
         order = {"failed": 0, "passed": 1, "not_applicable": 2}
         worst, row = min(found, key=lambda pair: order[pair[1].status])
         where = f" ({worst.label})" if row.status == "failed" else f" ({len(found)} runs)"
-        title = name.replace("_", " ").capitalize()
+        title = _TITLES.get(name, name.replace("_", " ").capitalize())
         checks.append(Check(name, title, row.status, row.detail + where, _TOUCHED.get(name, ALL)))
     return checks

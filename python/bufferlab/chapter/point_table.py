@@ -12,6 +12,13 @@ from bufferlab.chapter.blocks import Column, Row, Table
 Heads = Mapping[str, str | Callable[[PointRuns], str]]
 
 
+def means_over_runs(analysis: Analysis) -> str:
+    """Return the beginning of a caption: what the numbers of a point are."""
+    if all(len(point.ok) < 2 for point in analysis.points):
+        return "One run of each point: no interval"
+    return "Means over runs with 95 % intervals for another run"
+
+
 def point_table(
     analysis: Analysis,
     id: str,

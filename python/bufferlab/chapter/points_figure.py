@@ -51,7 +51,7 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
         x_is_words=not axis.is_numeric,
     )
     declared = analysis.metric(metric)
-    title = f"{_titled(metric, declared)} over {(analysis.axis or 'the points').replace('_', ' ')}"
+    title = f"{_titled(metric, declared)} over {_axis_name(analysis)}"
     shown, caption = _by_factor(analysis, groups, plot), _caption(analysis, metric, plot)
     return Figure(id, title, _alt(plot, _titled(metric, declared)), caption, shown, points_data(plot, id, title))
 
@@ -131,6 +131,11 @@ _AXIS_WORDS = {
     "rate": "Offered rate (transactions per second)",
     "server": "Server build",
 }
+
+
+def _axis_name(analysis: Analysis) -> str:
+    said = analysis.knob_words.get(analysis.axis or "")
+    return (said and said.name) or (analysis.axis or "the points").replace("_", " ")
 
 
 def _axis_label(analysis: Analysis) -> str:

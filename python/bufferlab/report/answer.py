@@ -362,7 +362,10 @@ def _uneven(analysis: Analysis, metric: str) -> str | None:
     if fit is None or fit.spread is None or not fit.uneven:
         return None
     point = next(point for point in analysis.points if point.index == fit.points[fit.spread.place])
-    seen = f"Runs at {analysis.short_label(point)} scatter more than the rest (p = {fit.spread.p_value:.2g})"
+    where = analysis.short_label(point)
+    if analysis.axis and analysis.axis in point.swept and analysis.axis_value(point) is None:
+        where = analysis.setting_label(analysis.axis, point.swept[analysis.axis])
+    seen = f"Runs at {where} scatter more than the rest (p = {fit.spread.p_value:.2g})"
     return f"{seen}; each interval leans on its own runs, so those of {_title(analysis, metric)} are wider there."
 
 
@@ -374,7 +377,7 @@ def _long_window(analysis: Analysis) -> str | None:
         return None
     return (
         f"Throughput and writes are not resolved: the shortest window is {words.number(window_s)} s, and checkpoints "
-        f"need {LONG_WINDOW_SECONDS:.0f} s or more to even out (--full). Counts per transaction of reads are."
+        f"need {LONG_WINDOW_SECONDS:.0f} s or more to even out (--full). Counts of reads per transaction are resolved."
     )
 
 
@@ -385,9 +388,10 @@ def _waiting(analysis: Analysis) -> str | None:
     if not many:
         return None
     worst, run = max(shares, key=lambda pair: pair[0])
+    whose = "worker and server" if run.engine.is_server else "the worker"
     return (
-        f"In {len(many)} of {words.plural(len(shares), 'run')} the threads of worker and server waited for a processor "
-        f"for more than {words.share(WAITING_SHARE_WORTH_SAYING, 0)} of the time that they could have run (at most "
+        f"In {len(many)} of {words.plural(len(shares), 'run')} the threads of {whose} waited for a processor for more "
+        f"than {words.share(WAITING_SHARE_WORTH_SAYING, 0)} of the time that they could have run (at most "
         f"{words.share(worst)}, {run.label}): times depend on the host's processors and on its other work."
     )
 
@@ -403,9 +407,9 @@ def _settings(analysis: Analysis) -> list[str]:
         found.append("Commits did not wait for the device (synchronous = off): commit latency is not measured.")
     found += engines.chapters(analysis.engine).limits(analysis.runs)
     if "direct" in ran.get("io_mode", ()):
-        found.append("Direct I/O: with a page cache under it, the device would see fewer reads than the database does.")
+        found.append("Direct I/O: with a page cache in between, the device would see fewer reads than were asked for.")
     if "buffered" in ran.get("io_mode", ()):
-        found.append("Buffered I/O: reads of the database may have been served by the page cache, not the device.")
+        found.append("Buffered I/O: the page cache may have served reads that the device did not see.")
     served = max((_served_by_log(run) for run in analysis.runs), default=0.0)
     if served > LOG_SHARE_WORTH_SAYING:
         found.append(

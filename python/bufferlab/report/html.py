@@ -67,12 +67,12 @@ def _template() -> Template:
 
 
 def _kept_together(text: str) -> Markup:
-    """Keep a number on one line with its unit, a block with its number, and the two ends of an interval."""
+    """Keep a number with its unit, a factor with its sign, a block with its number, and an interval on one line."""
     from markupsafe import Markup, escape
 
     text = re.sub(
         r"(?<=[\d)]) (?=(?:%|[KMGT]?i?B|s|runs?)(?!\w))|(?<=\bn) (?==)|(?<=\bn =) |(?<=\bblock) (?=\d)"
-        r"|(?<=\d) (?=of \d)|(?<=\d of) (?=\d)",
+        r"|(?<=\d) (?=of \d)|(?<=\d of) (?=\d)|(?<=×) (?=\d)",
         "\u00a0",
         text,
     )

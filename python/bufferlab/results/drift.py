@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bufferlab.results.timeline import Instant, measured_instants, part
+from bufferlab.results.window import Window
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,26 +19,35 @@ if TYPE_CHECKING:
 MIN_MISSES = 1000
 DEVICE_PAGE_BYTES = 8192
 _THIRD = 1 / 3
-_WORK = ("transactions_committed", "transactions_rolled_back")
+#: The engine's own counters count transactions if they count this share of the drivers'. A script need not commit.
+_ALL = 0.99
+#: The drivers' counters of transactions, by type.
+#: The drivers' counters of transactions, by type.
+WORK = ("transactions_committed", "transactions_rolled_back")
 
 
-def drift(samples: pl.DataFrame, late_work: Sequence[str] = ()) -> float | None:
+def drift(samples: pl.DataFrame, own_work: Sequence[str] = ()) -> float | None:
     """Return misses per transaction in the last third of the window over those in the first; None where too few to say.
 
-    `late_work` counts the transactions where the engine publishes misses late: then it publishes those at once.
+    `own_work` are the engine's own counters of transactions, which it tells at the same moment as its misses. A driver
+    tells its count later, when its transaction has ended, but not at the edges, where drivers stand still. So inside
+    the window drivers tell about one too many for each connection. In 15 windows of 3,000 transactions over 8
+    connections on MySQL 5.7 that made the ratio 1.7 % too large, and in 20 of 8,000 0.7 %.
     """
-    return _drift(samples, "demand_misses", 1, late_work or _WORK)
+    return _drift(samples, "demand_misses", 1, own_work)
 
 
 def device_drift(samples: pl.DataFrame) -> float | None:
     """Return the same ratio for pages that a server had read from storage, which the kernel counts at once."""
-    return _drift(samples, "server_read_bytes", DEVICE_PAGE_BYTES, _WORK)
+    return _drift(samples, "server_read_bytes", DEVICE_PAGE_BYTES, ())
 
 
-def _drift(samples: pl.DataFrame, metric: str, unit: int, work: Sequence[str]) -> float | None:
-    points = measured_instants(samples.filter(samples["metric"].is_in([metric, *work])))
+def _drift(samples: pl.DataFrame, metric: str, unit: int, own_work: Sequence[str]) -> float | None:
+    points = measured_instants(samples.filter(samples["metric"].is_in([metric, *own_work, *WORK])))
     if len(points) < 3:
         return None
+    whole = part(points, 0.0, 1.0)
+    work = own_work if own_work and _total(whole, own_work) >= _ALL * _total(whole, WORK) else WORK
     first, last = (_per_transaction(points, start, metric, unit, work) for start in (0.0, 1 - _THIRD))
     return None if first is None or last is None else last / first
 
@@ -47,5 +57,9 @@ def _per_transaction(
 ) -> float | None:
     window = part(points, start, start + _THIRD)
     count = window.change(metric).value
-    done = sum(window.change(metric).value or 0 for metric in work)
+    done = _total(window, work)
     return count / unit / done if count is not None and count / unit >= MIN_MISSES and done else None
+
+
+def _total(window: Window, metrics: Sequence[str]) -> float:
+    return sum(window.change(metric).value or 0.0 for metric in metrics)

@@ -191,7 +191,7 @@ class RunRecord:
             latency_us=total_us(timed),
             latency_n=sum(row[4] for row in timed.iter_rows() if row[1] == "service"),
             phases={name: values_in(phase, known.derived) for name, phase in phases.items()},
-            drift=drift(samples, owned.late_work),
+            drift=drift(samples, owned.own_work),
             device_drift=device_drift(samples),
         )
 

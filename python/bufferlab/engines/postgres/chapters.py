@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Section, Table
 from bufferlab.chapter.engine_chapters import EngineChapters
-from bufferlab.chapter.point_table import point_table
+from bufferlab.chapter.point_table import means_over_runs, point_table
 from bufferlab.results.check import MeasuredRun
 
 _CACHES = {
@@ -63,7 +63,7 @@ def _log(analysis: Analysis) -> Table:
         **{head: analysis.per_work(count) for head, count in _LOG.items()},
         "Server CPU per transaction (µs)": "server_cpu_us_per_transaction",
     }
-    caption = f"Counts per {analysis.work_noun}, means over runs with 95 % intervals for another run."
+    caption = f"Counts per {analysis.work_noun}. {means_over_runs(analysis)}."
     return point_table(analysis, "server-log", "What else a transaction costs", heads, caption, known_only=True)
 
 

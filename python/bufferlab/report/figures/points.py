@@ -105,7 +105,8 @@ def draw_panels(plot: PanelsPlot) -> Canvas:
     for place in range(len(plot.panels), 2 * rows):
         grid[place // 2][place % 2].set_visible(False)
     if plot.is_one_metric:
-        title = wrapped(plot.panels[0].y_label, _Y_CHARACTERS if rows == 1 else 2 * _Y_CHARACTERS)
+        # The title stands beside the whole figure: beside one low row of panels a long line would reach the legend.
+        title = wrapped(plot.panels[0].y_label, _Y_CHARACTERS // 2 if rows == 1 else 2 * _Y_CHARACTERS)
         figure.supylabel(title, fontsize=FONT_SIZE)
     if plot.panels and len(plot.panels[0].series) > 1:
         legend(figure, *grid[0][0].get_legend_handles_labels())

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Section, Table
-from bufferlab.chapter.point_table import Heads, point_table
+from bufferlab.chapter.point_table import Heads, means_over_runs, point_table
 from bufferlab.theory.random_read import pages_per_read
 
 _ASKED = ("logical_bytes_per_read", "pages_touched_per_read")
@@ -37,8 +37,8 @@ def _costs(analysis: Analysis) -> Table:
     of_driver, of_kernel = ({words.heading(analysis.metric(name)): name for name in of} for of in (_ASKED, _DONE))
     heads: Heads = {**of_driver, _MODEL: _modelled, **of_kernel}
     caption = (
-        "Per read, means with 95 % intervals for another run. Pages touched are counted from the offsets that were "
-        "read, beside them what size and alignment alone lead one to expect of uniformly random offsets. Pages missed "
+        f"Per read. {means_over_runs(analysis)}. Pages touched are counted from the offsets that were read, "
+        "beside them what size and alignment alone lead one to expect of uniformly random offsets. Pages missed "
         "and expected requests come from a replay of the same offsets over a set of cached pages; with read-ahead the "
         "kernel joins pages, and no number of requests is expected here."
     )

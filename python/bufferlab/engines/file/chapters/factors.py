@@ -157,7 +157,8 @@ def _table(analysis: Analysis, id: str, title: str, within: tuple[str, str] | No
         *(Column(analysis.metric(metric).label, numeric=False) for metric in _FIGURES),
     )
     caption = (
-        "Ratios with 95 % intervals that hold together for all effects of a column. Without an interval: one block."
+        "Ratios with 95 % intervals that hold together for all effects of a column. A ratio without an interval was "
+        "told by one block only."
     )
     brief = ("From → to", analysis.metric("iops").label, analysis.metric(SCATTER).label, analysis.metric(COST).label)
     return Table(id, title, columns, tuple(rows), caption, brief=brief if within is None else ())
@@ -215,7 +216,7 @@ def _sentence(analysis: Analysis, metric: str, found: list[Effect]) -> str:
     unresolved = f"; not resolved: {words.listing(rest)}" if rest else ""
     basis = f"{title}, 95 % intervals that hold together, n = {n} blocks"
     if not resolved:
-        return f"No factor was shown to be what {does} ({basis})."
+        return f"No factor was shown to be what {does}, by ratios of {basis}."
     first, *more = resolved
     also = f"; then {words.listing([_told(analysis, effect) for effect in more[:3]])}" if more else ""
     by = f"{_capital(_named(analysis, first))} {does} most: × {words.ratio(first.ratio)}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Figure, Section, Table
-from bufferlab.chapter.point_table import point_table
+from bufferlab.chapter.point_table import means_over_runs, point_table
 from bufferlab.chapter.time_series import course_figures
 from bufferlab.engines.innodb.knobs import INNODB_KNOBS
 from bufferlab.engines.innodb.metrics import OWN_COUNTS
@@ -78,8 +78,8 @@ def _levels(analysis: Analysis) -> Table:
         "Log age": "log_age_bytes",
     }
     caption = (
-        "Means over the measured window, then over runs with 95 % intervals. Other frames hold row locks and the "
-        "adaptive hash index. Log age: redo since the last checkpoint."
+        f"Means over the measured window. {means_over_runs(analysis)}. Other frames hold row locks and the adaptive "
+        "hash index. Log age: redo since the last checkpoint."
     )
     return point_table(analysis, "pool-levels", "What the pool held", heads, caption, known_only=True)
 
@@ -103,5 +103,5 @@ def _work(analysis: Analysis) -> Table:
         "Read-ahead of all reads": "read_ahead_share",
         "Server CPU per transaction (µs)": "server_cpu_us_per_transaction",
     }
-    caption = f"Counts per {analysis.work_noun}, means over runs with 95 % intervals for another run."
+    caption = f"Counts per {analysis.work_noun}. {means_over_runs(analysis)}."
     return point_table(analysis, "server-work", "What else a transaction costs", heads, caption, known_only=True)

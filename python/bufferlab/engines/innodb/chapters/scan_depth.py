@@ -17,7 +17,7 @@ from itertools import combinations
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Column, Figure, PanelsPlot, PointsPlot, Row, Section, Table
-from bufferlab.chapter.point_table import Heads, point_table
+from bufferlab.chapter.point_table import Heads, means_over_runs, point_table
 from bufferlab.chapter.points_figure import points_figure
 from bufferlab.results.metrics import Metric
 from bufferlab.stats.best import equivalence_set
@@ -226,10 +226,10 @@ def _figure(analysis: Analysis) -> Figure | None:
         for panel in panels
         for one in panel.series
     )
-    caption = (
-        "Open dots: runs. Filled: mean with its 95 % interval. Shares are of the searches for a free frame. "
-        "Each panel has its own vertical axis."
-    )
+    dots = "Open dots: runs. Filled: mean with its 95 % interval."
+    if all(len(point.ok) < 2 for point in analysis.points):
+        dots = "Each dot is one run, without an interval."
+    caption = f"{dots} Shares are of the searches for a free frame. Each panel has its own vertical axis."
     return Figure("scan-depth-figure", title, f"{title}: {'; '.join(ends)}.", caption, PanelsPlot(tuple(panels)), table)
 
 
@@ -252,8 +252,8 @@ def _points(analysis: Analysis) -> Table:
         "Single page": "single_page_share",
     }
     caption = (
-        "Means over runs with 95 % intervals for another run. Effective cache and free list: means over the measured "
-        "window; least: mean of each run's shortest sample. LRU scan, single page: shares of the searches for a frame."
+        f"{means_over_runs(analysis)}. Effective cache and free list: means over the measured window; least: mean of "
+        "each run's shortest sample. LRU scan, single page: shares of the searches for a frame."
     )
     brief = ("Point", "Of the pool", headline, "Effective cache (MiB)", "LRU scan", "Single page")
     return point_table(analysis, "scan-depth-points", "Over the scan depth", heads, caption, brief=brief)

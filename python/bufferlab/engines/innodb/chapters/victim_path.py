@@ -8,7 +8,7 @@ from __future__ import annotations
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Figure, Row, Section, StackedPlot, Table
-from bufferlab.chapter.point_table import point_table
+from bufferlab.chapter.point_table import means_over_runs, point_table
 from bufferlab.chapter.points_figure import Axis
 
 _SHARES = ("free_list_share", "lru_scan_share", "single_page_share")
@@ -74,9 +74,9 @@ def _table(analysis: Analysis) -> Table:
         "Single-page flushes per second": "single_page_flushes_per_s",
     }
     caption = (
-        f"Means over runs with 95 % intervals for another run; counts per {analysis.work_noun}. S searches, L passes "
-        "that found the free list empty, W waits for a free frame, F failed flushes: free list S − L + F, LRU scan "
-        "L − W, single page W − F, which add to S by construction. A single-page flush may also find a clean page and "
-        "write nothing. Given back: of all searches, those for a page that was in the pool already, mostly undo."
+        f"{means_over_runs(analysis)}; counts per {analysis.work_noun}. S searches, L passes that found the free list "
+        "empty, W waits for a free frame, F failed flushes: free list S − L + F, LRU scan L − W, single page W − F, "
+        "which add to S by construction. A single-page flush may also find a clean page and write nothing. Given "
+        "back: of all searches, those for a page that was in the pool already, mostly undo."
     )
     return point_table(analysis, "victim-path-table", "Victim path", heads, caption, folded=True)
