@@ -400,6 +400,18 @@ def test_postgres_needs_a_restart_and_asks_the_system(advice: Advice) -> None:
     assert report.as_json(made, interrupted=False)["reads_are"] == "asked of the system"
 
 
+def test_a_size_beyond_what_the_window_saw_has_a_bound_and_says_so(advice: Advice) -> None:
+    bound = Estimate(256 * MIB, None, 0.0, 3.0, "misses", None, longest_pages=4096)
+    made = advised(advice, told(128, 80), bound)
+    shown = terminal.text(report.as_report(made))
+    assert "≤ 3.00" in shown
+    assert "≤ -397" in shown
+    words = "tell of pools up to 128 MiB. A larger pool reads no more than what was left there"
+    assert words in " ".join(shown.split())
+    assert "≤" not in table_csv(report.sizes_table(made, with_reasons=True))
+    assert "A larger pool" not in terminal.text(report.as_report(advised(advice, told(128, 80))))
+
+
 def test_all_views_tell_the_same_numbers(advice: Advice) -> None:
     found = report.as_report(advice)
     document = Advised.model_validate({"format_version": 1, **report.as_json(advice, interrupted=False)})

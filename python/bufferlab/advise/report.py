@@ -69,7 +69,7 @@ def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
     """Return a row for each size: its reads with their bounds, and the time of reading; then why one is not judged."""
     asked = "Reads asked of the system a second" if sentence.is_postgres(advice) else "Reads a second"
     heads: tuple[str, ...] = ("Pool", asked, "From", "To", "Change", "ms of reading a second", "Of the present", "Tier")
-    rows = [Row(_cells(one, advice), _mark(one, advice)) for one in advice.estimates]
+    rows = [Row(_cells(one, advice, numbers_alone=with_reasons), _mark(one, advice)) for one in advice.estimates]
     if with_reasons:
         heads = (*heads, "Why not")
         whys = [sentence.reason(one.cannot_say) if one.cannot_say else "" for one in advice.estimates]
@@ -128,13 +128,22 @@ def _attached(one: Attached) -> dict[str, Any]:
     }
 
 
-def _cells(one: Estimate, advice: Advice) -> tuple[str, ...]:
+def _is_bound(one: Estimate) -> bool:
+    """Return whether a size is judged by a bound alone: it reads fewer than that."""
+    return one.cannot_say is None and one.reads_per_s is None and one.high is not None
+
+
+def _cells(one: Estimate, advice: Advice, *, numbers_alone: bool) -> tuple[str, ...]:
+    """Return a size's row. With numbers alone, for programs, a bound stands in its own column and nowhere else."""
+    reads, change = words.number(one.reads_per_s), _change(one, advice)
+    if not numbers_alone and one.high is not None and _is_bound(one) and advice.present.reads_per_s is not None:
+        reads, change = (f"≤ {words.number(most)}" for most in (one.high, one.high - advice.present.reads_per_s))
     return (
         format_bytes(one.pool_size_bytes),
-        words.number(one.reads_per_s),
+        reads,
         words.number(one.low),
         words.number(one.high),
-        _change(one, advice),
+        change,
         words.number(_read_ms(one.reads_per_s, advice)),
         format_percent(one.pool_size_bytes / advice.present_bytes),
         one.tier if one.cannot_say is None else _CANNOT,
@@ -254,11 +263,16 @@ def _limits(advice: Advice) -> list[str]:
     if advice.pool.read_us is None:
         why = advice.seen.facts.no_time or "no read was timed"
         limits.append(f"The time of reading cannot be told: {why}.")
+        limits.append(
+            f"At 1 ms a read sessions wait {words.number(advice.present.reads_per_s)} ms a second for them now."
+        )
     elif not sentence.is_postgres(advice):
         limits.append(f"A read took {words.number(advice.pool.read_us)} µs; fewer reads may also be faster ones.")
     if longest := max((one.longest_pages or 0 for one in advice.others), default=0):
         reach = format_bytes((longest + advice.pool.pool_pages) * advice.pool.page_size_bytes)
-        limits.append(f"The reads and evictions of this window tell of pools up to {reach}.")
+        beyond = any(_is_bound(one) for one in advice.estimates)
+        above = ". A larger pool reads no more than what was left there, so it has a bound alone" if beyond else ""
+        limits.append(f"The reads and evictions of this window tell of pools up to {reach}{above}.")
     return [*_refusals(advice), *limits, *(_sentence(sentence.reason(one)) for one in advice.doubts[1:])]
 
 

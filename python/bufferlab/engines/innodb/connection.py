@@ -63,7 +63,7 @@ FORM = Form(
     own_schemas=("mysql", "information_schema", "performance_schema", "sys"),
     socket="/path",
     password_in=password_in,
-    password_example="[client]\npassword = ...",
+    password_example="a line [client], and below it password = ...",
     usual_password=usual_password,
     usual_sockets=("/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"),
     more_words=LOGIN_WORDS,

@@ -76,7 +76,7 @@ class LivePlan:
         functions = list(dict.fromkeys(site["at"] for site in self.sites.settings["site"]))
         where = f"{self.program}{' of its container' if self.elsewhere else ''}"
         return (
-            f"the kernel stops {self.server}, process {self.pid}, for about {STOP_US} us at {events}:"
+            f"{self.tier}: the kernel stops {self.server}, process {self.pid}, for about {STOP_US} us at {events}:"
             f" {len(self.sites.settings['site'])} probes in {where} ({', '.join(functions)});"
             " no code of ours goes into the server, and all probes are taken away at the end"
         )

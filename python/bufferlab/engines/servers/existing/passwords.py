@@ -106,7 +106,8 @@ def _of_file(path: Path, address: Address, form: Form) -> Password:
             f"the password file cannot be read: {getattr(error, 'strerror', None) or error}", str(path)
         ) from error
     if found is None:
-        raise EnvironmentLackingError("there is no password in this file", str(path), form.password_example)
+        hint = f"write it like this: {form.password_example}"
+        raise EnvironmentLackingError("there is no password in this file", str(path), hint)
     return Password(found[0], str(found[1]))
 
 
