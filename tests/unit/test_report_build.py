@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from bufferlab.chapter import words
+from bufferlab.chapter import analysis, words
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Figure, PointsPlot, Table, TimePlot
 from bufferlab.chapter.point_table import headed, point_table
+from bufferlab.execute.run import run_checks
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report
 from bufferlab.report.html import render_html
@@ -338,6 +339,12 @@ def test_a_point_that_scatters_more_than_the_rest_is_named(tmp_path: Path) -> No
     sweep = build(tmp_path, Sweep(noise=0.001, blocks=5, seed=3, noise_at={4: 0.2}))
     (said,) = [limit for limit in build_report(sweep).limits if limit.startswith("Runs at 80 % scatter more")]
     assert "leans on its own runs" in said
+
+
+def test_every_check_of_the_executor_says_what_should_hold() -> None:
+    made = set(re.findall(r'_row\("(\w+)"', Path(run_checks.__file__).read_text(encoding="utf-8")))
+    assert made
+    assert made <= analysis._TITLES.keys()
 
 
 def test_the_same_samples_give_the_same_report(tmp_path: Path) -> None:

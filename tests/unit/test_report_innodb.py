@@ -153,6 +153,15 @@ def test_one_repetition_has_no_trend(tmp_path: Path) -> None:
     assert "doubling" not in found.answer
     assert "(1 run a point; " in found.answer
     assert all("one whole repetition" in cell for cell in column(table(found, "trends"), "Change per doubling"))
+    for id in ("scan-depth-points", "victim-path-table", "pool-levels", "server-work"):
+        assert "One run of each point: no interval" in table(found, id).caption, id
+    figure = next(block for block in section(found, "scan-depth").blocks if isinstance(block, Figure))
+    assert figure.caption.startswith("Each dot is one run, without an interval.")
+
+
+def test_titles_say_the_depth_as_the_axis_does(deep: Report) -> None:
+    titles = [figure.title for figure in figures_of(deep)]
+    assert any("over LRU scan depth" in title for title in titles), titles
 
 
 def test_the_bars_of_the_victim_path_add_to_one(deep: Report) -> None:

@@ -360,7 +360,11 @@ class Analysis:
 
 
 def value_words(said: SettingWords | None, value: str) -> str:
-    """Return a value as a reader is shown it at an axis: "index scan", "128 KiB", "direct"."""
+    """Return a value as a reader is shown it at an axis: "index scan", "128 KiB", "direct".
+
+    >>> value_words(None, "4096"), value_words(None, "64MiB"), value_words(None, "index_scan")
+    ('4,096', '64 MiB', 'index scan')
+    """
     if said and value in said.values:
         return said.values[value]
     if said and said.unit and value.isdecimal():

@@ -25,7 +25,7 @@ DRIFT_LIMIT = 0.10
 DRIFT_SIGMAS = 7.5
 #: Where transactions are of several types, a third may hold more of the costly ones. So two thirds differ by about
 #: 1.3 / sqrt(transactions of a third): three times that is no drift. Seen in 55 windows of 1,500 transactions of TPC-C
-#: on MySQL 9.7.4 at three LRU scan depths (5.9 % at 8,000 to 14,000 misses a third), and in 22 of 3,000 (3.5 %). The
+#: on MySQL 9.7.4 at three LRU scan depths (5.9 % at 8,000 to 14,000 misses a third), and in 22 of 3,000 (3.6 %). The
 #: transactions make it, not the pool: depths of one block share their seed, and fell by 11.9, 13.2 and 14.2 % together.
 MIX_SIGMAS = 4.0
 
