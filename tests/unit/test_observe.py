@@ -510,6 +510,7 @@ def test_what_the_server_costs_its_host_is_told_where_it_is_seen() -> None:
 def test_a_url_needs_no_schema_and_no_other_scheme_is_a_server() -> None:
     looker = looker_of("postgresql://me@host")
     assert address_of("postgresql://me@host", looker).schema == "postgres"
+    assert address_of("mysql://me@host", looker_of("mysql://")).place == "host:3306"
     assert address_of("postgresql://me@host/postgres", looker).schema == "postgres"
     assert address_of("postgresql://me@host/shop", looker).schema == "shop"
     with pytest.raises(EnvironmentLackingError, match="password in a URL"):

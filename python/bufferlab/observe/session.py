@@ -52,7 +52,8 @@ def address_of(url: str, looker: Looker) -> Address:
         return parse(url, looker.form)
     # `parse` asks for a schema that may hold our tables.
     address = parse(parts._replace(path=f"/{_ANY_SCHEMA}").geturl(), looker.form)
-    return replace(address, url=url, schema=schema or "postgres")
+    # PostgreSQL's sessions are always in a database; those of MySQL enter no schema.
+    return replace(address, url=url, schema=schema or ("postgres" if "postgres" in looker.form.own_schemas else ""))
 
 
 class Session:

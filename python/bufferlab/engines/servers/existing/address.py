@@ -93,7 +93,7 @@ class Address:
     @property
     def place(self) -> str:
         """The server and schema, as messages name them."""
-        return f"{self.server}/{self.schema}"
+        return f"{self.server}/{self.schema}" if self.schema else self.server
 
 
 def private(socket: str, user: str, secret: str, schema: str = "", port: int = 0) -> Address:
