@@ -108,6 +108,10 @@ EXCUSED: dict[str, str] = {
     "112MiB,128MiB,144MiB": "takes half an hour, as the first",
     "./bufferlab run buffer-size --engine postgres --server postgres-17": "takes four minutes, and a fetched server",
     "./bufferlab run hot-rows --engine postgres --server postgres-17": "takes a quarter of an hour, and as above",
+    'ssh a "cd bufferlab && ./bufferlab run buffer-size --blocks 1-3 --out fleet" & ssh b "cd bufferlab && ./bufferlab '
+    'run buffer-size --blocks 4-5 --out fleet"; wait': "needs two hosts; tests/real/test_blocks.py runs blocks",
+    "scp -r a:bufferlab/fleet fleet-a; scp -r b:bufferlab/fleet fleet-b": "as the one above",
+    "./bufferlab merge fleet-a/buffer-size-* fleet-b/buffer-size-* --out runs/fleet": "as the one above",
     "./bufferlab run noise": "takes five minutes; tests/unit/test_noise.py runs such a sweep on the fake engine",
     "./bufferlab run hot-rows": "takes five minutes; tests/cli runs its --smoke form",
     "./bufferlab run buffer-size --engine mysql --server mysql-5.7 --full --set old_blocks_time=0 --transactions 40000 "

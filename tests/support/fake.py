@@ -207,7 +207,7 @@ def _expected(outcome: SweepOutcome, failing: int) -> SweepOutcome:
     lost = [f"{outcome.failed} runs failed, {failing} were to", *told]
     assert outcome.failed == failing, "\n".join(lost)
     assert outcome.signal_number is None, f"a signal ended the sweep: {outcome.signal_number}"
-    planned = len(outcome.folder.plan["runs"])
+    planned = len(outcome.folder.planned_cells)
     assert len(runs) == planned, f"{len(runs)} runs are there of {planned}"
     return outcome
 

@@ -109,7 +109,7 @@ class Check(Document):
 
 
 class Report(Printed):
-    """`run` and `report`: numbers unrounded; per cent is in sentences only."""
+    """`run`, `merge` and `report`: numbers unrounded; per cent is in sentences only."""
 
     sweep: str
     status: Literal["ok", "failed"]
@@ -151,6 +151,9 @@ class Plan(Document):
     seed: int
     points: list[PlannedPoint]
     runs: list[PlannedRun]
+    """Of all blocks."""
+    blocks: list[int] | None = None
+    """The blocks to do, from 0, where --blocks chose some."""
 
 
 class Estimate(Document):

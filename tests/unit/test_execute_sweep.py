@@ -306,9 +306,9 @@ def test_a_share_is_parsed_once_and_the_plan_is_made_once_on_estimates_and_once_
         parsed[text] += 1
         return whole(text, quantity, hint)
 
-    def make(experiment: Any, facts: Any, whole: Any = sweep.make) -> Any:
+    def make(experiment: Any, facts: Any, blocks: Any, whole: Any = sweep.make) -> Any:
         made.append(facts)
-        return whole(experiment, facts)
+        return whole(experiment, facts, blocks)
 
     monkeypatch.setattr(units, "_split", split)
     monkeypatch.setattr(sweep, "make", make)

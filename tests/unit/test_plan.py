@@ -49,6 +49,19 @@ def test_an_order_is_a_permutation_and_a_seed_fits_json(seed: int, block: int, p
     assert 0 <= run_seed(seed, block) < 2**53
 
 
+@given(st.sets(st.integers(0, 6), min_size=1), st.integers(0, 99))
+def test_some_blocks_of_a_plan_are_its_runs_of_those_blocks_and_the_plan_is_told_whole(
+    some: set[int], seed: int
+) -> None:
+    asked = experiment(repetitions=7, seed=seed)
+    whole, part = make(asked, 165_000_000), make_plan(asked, lambda _: DataFacts(165_000_000), tuple(sorted(some)))
+    assert part.runs == tuple(run for run in whole.runs if run.block in some)
+    told = part.as_dict()
+    assert told.pop("blocks", list(range(7))) == sorted(some)
+    assert told == whole.as_dict()
+    assert estimate(part).measure_seconds == pytest.approx(estimate(whole).measure_seconds * len(some) / 7)
+
+
 def test_blocks_are_not_all_in_one_order() -> None:
     assert len({tuple(block_order(5, seed=3, block=block)) for block in range(10)}) > 5
 

@@ -30,6 +30,8 @@ from bufferlab.units import format_bytes, readable
 _HEADLINE_OF_UNKNOWN = "reads_per_transaction"
 #: Writes and rates depend on checkpoints and on the host's weather: no claim rests on shorter windows.
 LONG_WINDOW_SECONDS = 60.0
+#: Points that no two hosts measured whole differ by their hosts too.
+_LEAST_ACROSS_HOSTS = 2
 #: A value that is a word of the settings: its underscores are spaces to a reader.
 _A_WORD = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _MADE_HERE_TOO = frozenset({"warm_up_gate"})
@@ -157,6 +159,17 @@ class Analysis:
         return [run for point in self.points for run in point.ok]
 
     @property
+    def across_hosts(self) -> bool:
+        """Return whether several hosts measured, each its own blocks."""
+        return len(self.sweep.hosts) > 1
+
+    @cached_property
+    def whole_blocks(self) -> tuple[int, ...]:
+        """Return the blocks that have a run of each point that ran well anywhere."""
+        ran = [{run.run.block for run in point.ok} for point in self.points if point.ok]
+        return tuple(block for block in self.sweep.blocks if ran and all(block in blocks for blocks in ran))
+
+    @property
     def engine(self) -> str:
         """Return the name of the engine that ran; "" where no run ended well."""
         return self.runs[0].run.engine if self.runs else ""
@@ -172,7 +185,8 @@ class Analysis:
         n = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
         day = min(run.run.started_at for run in runs)[:10]
         predicted = ", predicted" if any(run.run.source == "predicted" for run in runs) else ""
-        return f"{', '.join(engines)}{predicted} · {n} · {day} · bufferlab"
+        hosts = f" · {len(self.sweep.hosts)} hosts" if self.across_hosts else ""
+        return f"{', '.join(engines)}{predicted} · {n}{hosts} · {day} · bufferlab"
 
     @property
     def unit_of_work(self) -> metrics.Work:
@@ -221,7 +235,8 @@ class Analysis:
             comparisons = self._comparisons({value[0] for value in values})
             scale = self.metric(metric).scale
             runs = {point.index: point.ok for point in self.points} if not phase_of(metric)[0] else {}
-            scatter = known.deviations(runs, self.metric(metric))
+            # What is known is how runs of one host differ.
+            scatter = {} if self.across_hosts else known.deviations(runs, self.metric(metric))
             fitted = fit(values, comparisons=comparisons, scale=scale, known_scatter=scatter) if values else None
             self._fits[metric] = fitted
         return self._fits[metric]
@@ -265,6 +280,9 @@ class Analysis:
 
     def claim_blocked(self, metric: str) -> str | None:
         """Return why nothing may be claimed about this metric, at any interval; None when claims are allowed."""
+        if self.across_hosts and (whole := len(self.whole_blocks)) < _LEAST_ACROSS_HOSTS:
+            hosts = words.plural(len(self.sweep.hosts), "host")
+            return f"{words.plural(whole, 'whole block')}, a claim across {hosts} needs {_LEAST_ACROSS_HOSTS}"
         if self.metric(metric).is_timed and (broken := self.with_gaps(phase_of(metric)[0])):
             worst = max(gaps.sum_s for _, gaps in broken)
             return f"gaps of {words.number(worst)} s, in {len(broken)} of {words.plural(len(self.runs), 'run')}"

@@ -37,6 +37,7 @@ from bufferlab.errors import (
 
 COMMANDS: dict[str, str] = {
     "run": "Measure: run an experiment on an engine and answer its question.",
+    "merge": "Join folders of one plan, whose blocks were done on several hosts.",
     "script-from-slow-log": "Make a script for `run` from a slow query log of MySQL or MariaDB.",
     "observe": "Look at a server that runs: what its pool misses, and whether that slows it. Changes nothing.",
     "advise": "Tell what a server that runs would read with a larger or a smaller buffer pool.",

@@ -93,7 +93,7 @@ def _past(folder: Path) -> Past:
         experiment=sweep.experiment,
         engine=str(sweep.plan.get("engine") or "") or None,
         began_at=min((record.run.started_at for record in records), default=made_at),
-        runs_planned=len(sweep.plan.get("runs") or records),
+        runs_planned=len(sweep.planned_cells or records),
         runs_ok=sum(record.ok for record in records),
         runs_failed=sum(record.run.status == "failed" for record in records),
         answer=answer(Analysis.of(sweep)) if any(record.ok for record in records) else None,

@@ -15,6 +15,7 @@ from bufferlab.knob import KnobKind
 from bufferlab.plan import Cost, Plan
 from bufferlab.plan.estimate import is_elsewhere
 from bufferlab.plan.grid import workload_of
+from bufferlab.results.blocks import said
 from bufferlab.spec import Experiment
 from bufferlab.units import format_bytes, format_duration
 
@@ -42,7 +43,7 @@ def _text(plan: Plan, cost: Cost, found: Findings) -> str:
     head = [
         f"{experiment.name} ({experiment.profile}): {experiment.question}",
         f"engine {_engine(experiment)}, workload {experiment.workload.name} ({parameters}), {_load(plan)}",
-        f"{len(plan.points)} points x {experiment.design.repetitions} repetitions = {len(plan.runs)} runs, "
+        f"{len(plan.points)} points x {_repetitions(plan)} = {len(plan.runs)} runs, "
         f"each measuring {window}; seed {experiment.design.seed}",
         *(
             f"then phase {phase.name}: {phase.transactions:,} transactions of {phase.script.source}, "
@@ -53,6 +54,13 @@ def _text(plan: Plan, cost: Cost, found: Findings) -> str:
     ]
     servers = [f"{url}\n{checks_text(checks)}" for url, checks in found.items()]
     return "\n\n".join(["\n".join(head), _points(plan), _order(plan), *servers, _cost(cost, plan)])
+
+
+def _repetitions(plan: Plan) -> str:
+    planned = plan.experiment.design.repetitions
+    if plan.blocks is None:
+        return f"{planned} repetitions"
+    return f"{len(plan.blocks)} of {planned} repetitions ({said(plan.blocks)})"
 
 
 def _engine(experiment: Experiment) -> str:

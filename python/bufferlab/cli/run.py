@@ -35,6 +35,7 @@ _SECTIONS = {
         "set_knobs",
         "sweep",
         "repetitions",
+        "blocks",
         "transactions",
         "duration",
         "warehouses",
@@ -62,6 +63,12 @@ _SECTIONS = {
 @click.option("--set", "set_knobs", type=SettingValue(), multiple=True, help="Set anything for all points. Repeatable.")
 @click.option("--sweep", type=SettingValues(), multiple=True, help="Sweep anything over these values. Repeatable.")
 @click.option("--repetitions", type=int, metavar="N", help="Runs per point; more make the intervals narrower.")
+@click.option(
+    "--blocks",
+    metavar="LIST",
+    help="Do these blocks (repetitions) of the plan alone, such as 1,3-4; other hosts do the others, and `bufferlab "
+    "merge` joins them (docs/fleet.md).",
+)
 @click.option("--transactions", type=int, metavar="N", help="Measure this many transactions per run (the rule).")
 @click.option("--duration", metavar="TIME", help='Measure for a time instead, such as "60s" or "10min".')
 @click.option("--warehouses", type=int, metavar="N", help="Scale of TPC-C's data: about 75 MB each.")
@@ -148,6 +155,7 @@ def command(
     set_knobs: tuple[tuple[str, str], ...],
     sweep: tuple[tuple[str, tuple[str, ...]], ...],
     repetitions: int | None,
+    blocks: str | None,
     transactions: int | None,
     duration: str | None,
     warehouses: int | None,
@@ -192,6 +200,7 @@ def command(
       bufferlab run buffer-size --engine mysql --server mysql-8.0
       bufferlab run scan-depth --sweep server=mysql-5.7,mysql-8.0
       bufferlab run buffer-size --quick --probe block-trace
+      bufferlab run buffer-size --blocks 1,3-4       on one of several hosts (docs/fleet.md)
       bufferlab run my.sql                           your own statements (docs/scripts.md)
       bufferlab run my.sql --load app.sql            your own statements on your own data
       bufferlab run --resume runs/buffer-size-20260101-120000
@@ -212,16 +221,22 @@ def command(
             seed=seed,
             dump=dump,
         )
-        wanted = _experiment(experiment, overrides, resume, out)
+        wanted, chosen = _experiment(experiment, overrides, resume, out, blocks)
         require_printable(form, as_json, wanted.workload.name)
         if keep_data and wanted.workload.dump is None:
             raise SpecError("no data are restored that could be kept", "--keep-data", "add --load DUMP")
-        blocks = _trace_asked(probes, trace_buffer, trace_steps)
+        requests = _trace_asked(probes, trace_buffer, trace_steps)
         wish = _page_trace_wish(probes, no_page_trace, trace_limit, keep_traces)
         from bufferlab.execute.sweep import SweepOptions  # After the mistakes: it loads the models too.
 
     options = SweepOptions(
-        data_dir, share_device, allow_online_changes, (blocks,) if blocks else (), wish, keeps_restored=keep_data
+        data_dir,
+        share_device,
+        allow_online_changes,
+        (requests,) if requests else (),
+        wish,
+        keeps_restored=keep_data,
+        blocks=chosen,
     )
     if dry_run:
         from bufferlab.cli.plan_text import show_plan
@@ -232,22 +247,27 @@ def command(
     return _answer(outcome, as_json, form, limit_unit, strict=strict)
 
 
-def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out: Path | None) -> Experiment:
-    """Return the experiment asked for; with --resume, the folder's, which an experiment given must equal.
+def _experiment(
+    name: str | None, overrides: Overrides, resume: Path | None, out: Path | None, blocks: str | None
+) -> tuple[Experiment, tuple[int, ...] | None]:
+    """Return the experiment asked for, and its blocks to do (None: all); with --resume, the folder's.
 
-    Raises SpecError when they differ, or when options come with --resume alone.
+    Raises SpecError when an experiment or blocks are given that the folder does not have, or when options come with
+    --resume alone.
     """
+    from bufferlab.results.blocks import parse_blocks
     from bufferlab.spec import Overrides, load  # Not at the top: as in `command`.
 
     if resume is None:
         if name is None:
             raise SpecError("no experiment given", "argument EXPERIMENT", "see `bufferlab list experiments`")
-        return load(name, overrides)
-    from bufferlab.execute.resume import open_for_resume, require_same_experiment
+        begun = load(name, overrides)
+        return begun, parse_blocks(blocks, begun.design.repetitions) if blocks is not None else None
+    from bufferlab.execute.resume import blocks_to_do, open_for_resume, require_same_experiment
 
     if out is not None:
         raise SpecError("--out and --resume exclude each other", f"--out {out}", "a resumed sweep stays where it is")
-    _, stored = open_for_resume(resume)
+    folder, stored = open_for_resume(resume)
     if name is not None:
         require_same_experiment(stored, load(name, overrides), resume)
     elif overrides != Overrides():
@@ -256,7 +276,8 @@ def _experiment(name: str | None, overrides: Overrides, resume: Path | None, out
             f"--resume {resume}",
             "leave the options out, or begin a new sweep",
         )
-    return stored
+    asked = parse_blocks(blocks, stored.design.repetitions) if blocks is not None else None
+    return stored, blocks_to_do(folder, asked)
 
 
 def _page_trace_wish(probes: tuple[str, ...], unwanted: bool, limit: str | None, keep: KeepTraces | None) -> TraceWish:

@@ -13,6 +13,7 @@ from typing import Any
 
 from bufferlab.errors import DataFileError, Problem, SpecError
 from bufferlab.registry import registry
+from bufferlab.results.blocks import in_words, said
 from bufferlab.results.store import PREDICTED_FROM, RunRecord, SweepFolder, own_folder
 from bufferlab.spec import Experiment, loads
 
@@ -22,9 +23,16 @@ SUPERSEDED = "superseded"
 def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder, Experiment]:
     """Return the folder and the experiment it was made for. Raises DataFileError when either is damaged.
 
-    Raises SpecError for a folder of the other kind: measured runs are not added to predictions, nor the reverse.
+    Raises SpecError for a folder of the other kind: measured runs are not added to predictions, nor the reverse; and
+    for a merged folder, whose hosts have folders of their own.
     """
     folder = SweepFolder.open(path, registry())
+    if folder.merged is not None:
+        raise SpecError(
+            "this folder was merged, and each block of it has a host",
+            str(path),
+            "on the host of a block, run: bufferlab run --resume its own folder; then merge the folders again",
+        )
     if (PREDICTED_FROM in folder.plan) != predicted:
         kinds = (
             ("measured", f"bufferlab run --resume {path}"),
@@ -52,6 +60,22 @@ def require_same_experiment(stored: Experiment, given: Experiment, path: Path, c
             str(path / "experiment.toml"),
             f"leave EXPERIMENT and its options out, to resume what the folder has: bufferlab {command} --resume {path}",
         )
+
+
+def blocks_to_do(folder: SweepFolder | None, asked: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """Return the blocks that a sweep does, None for all of its plan: those of the folder that is resumed, or `asked`.
+
+    Raises SpecError when other blocks are asked for than the folder is for.
+    """
+    if folder is None:
+        return asked
+    if asked is not None and asked != folder.blocks:
+        raise SpecError(
+            f"the folder is for {said(folder.blocks)}, and {said(asked)} were asked for",
+            f"--resume {folder.path} --blocks {in_words(asked)}",
+            "leave --blocks out to resume; for other blocks begin a folder, and join both with bufferlab merge",
+        )
+    return folder.blocks if "blocks" in folder.plan else None
 
 
 def require_same_plan(folder: SweepFolder, now: Mapping[str, Any]) -> None:

@@ -74,6 +74,8 @@ class SweepOptions:
     page_trace: TraceWish = NOTHING_SAID
     keeps_restored: bool = False
     """Whether a database that was restored from a dump stays in the cache when the sweep ends."""
+    blocks: tuple[int, ...] | None = None
+    """The blocks of the plan to do, where other hosts do the others."""
 
 
 @dataclass
@@ -106,13 +108,14 @@ def run_sweep(
     """
     progress, options = progress or Silent(), options or SweepOptions()
     folder = resume.open_for_resume(resume_from)[0] if resume_from else None
+    options = replace(options, blocks=resume.blocks_to_do(folder, options.blocks))
     out = folder.path.parent if folder else out.absolute()
     owner = servers_owner(experiment.engine)
     data_dir = storage.data_directory(options.data_dir, out, owner)
     cache = storage.cache_root(owner)
     for said in restore_host():
         progress.warn(Problem(said, None, "a run that was killed had left it so"))
-    guess = make(experiment, estimated_facts(experiment))
+    guess = make(experiment, estimated_facts(experiment), options.blocks)
     _require_host(guess, out, data_dir, cache)
     found = preflight.look(guess, may_change=options.allow_online_changes)
     preflight.require(found)
@@ -149,7 +152,8 @@ def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None
     Loads and runs nothing. Raises EnvironmentLackingError when a point needs more memory than the host has, what
     probes raise that cannot watch one, and what `preflight.require` raises.
     """
-    plan, loaded, options = make(experiment, estimated_facts(experiment)), 0, options or SweepOptions()
+    loaded, options = 0, options or SweepOptions()
+    plan = make(experiment, estimated_facts(experiment), options.blocks)
     traces = planned_traces.asked(planned_traces.planned(options.page_trace, plan, None), options.page_trace)
     _require_probes((*options.probes, *traces), plan, options.data_dir or Path())
     fingerprint.require_memory(engines.declaration(experiment.engine), plan.points)
@@ -332,7 +336,7 @@ def _plan(sweep: _Sweep, guess: Plan, data_dir: Path, cache: Path) -> Plan:
     sweep.pace = Pace(cost.load_seconds, (cost.seconds - cost.load_seconds) / len(guess.runs), len(guess.runs))
     sweep.datasets.on_load = _load_reporter(sweep, cost, len(_databases(guess)) - loaded)
     known = {data: _facts(sweep, data, cost) for data in needed_data(experiment)}
-    return make(experiment, known_facts(experiment, known)) if known else guess
+    return make(experiment, known_facts(experiment, known), sweep.options.blocks) if known else guess
 
 
 def _facts(sweep: _Sweep, data: DataKnobs, cost: Cost) -> DataFacts:

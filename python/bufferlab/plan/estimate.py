@@ -61,7 +61,7 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Cost
     rates = rates or declared_rates(experiment)
     engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
     warm_up = experiment.warm_up
-    repetitions = experiment.design.repetitions
+    repetitions = len({run.block for run in plan.runs})
     restore_seconds = warm_up_seconds = measure_seconds = checked_bytes = 0.0
     largest_bytes = results_bytes = 0
     for point in plan.points:

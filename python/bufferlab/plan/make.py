@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from bufferlab.engines.declaration import EngineDeclaration
@@ -43,16 +43,18 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """The points of a sweep, and its runs in their order."""
+    """The points of a sweep, and the runs that are done here, in their order."""
 
     experiment: Experiment
     database_bytes: int
     """Bytes of the largest database that percentages of a point refer to."""
     points: tuple[Point, ...]
     runs: tuple[PlannedRun, ...]
+    blocks: tuple[int, ...] | None = None
+    """The blocks of `runs`, where other folders have the other blocks of the plan."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as plan.json holds it."""
+        """Return the plan as plan.json holds it: with all runs, so that a plan is one whatever is done of it here."""
         reference = self.experiment.reference.page_size
         return {
             "format_version": FORMAT_VERSION,
@@ -63,21 +65,32 @@ class Plan:
             "reference_page_size_bytes": None if reference == OWN else reference,
             "seed": self.experiment.design.seed,
             "points": [point.as_dict() for point in self.points],
-            "runs": [asdict(run) for run in self.runs],
+            "runs": [asdict(run) for run in (self.runs if self.blocks is None else _all_runs(self))],
+            **({} if self.blocks is None else {"blocks": list(self.blocks)}),
         }
 
 
-def make(experiment: Experiment, facts: Facts) -> Plan:
-    """Return the plan of an experiment on databases with these facts. Raises SpecError when a point cannot be."""
+def make(experiment: Experiment, facts: Facts, blocks: tuple[int, ...] | None = None) -> Plan:
+    """Return the plan of an experiment on databases with these facts; of `blocks` alone, where some are given.
+
+    Raises SpecError when a point cannot be.
+    """
     points = points_of(experiment, facts)
-    seed = experiment.design.seed
+    blocks = None if blocks is not None and len(blocks) == experiment.design.repetitions else blocks
+    plan = Plan(experiment, max(point.database_bytes for point in points), tuple(points), (), blocks)
+    return replace(plan, runs=tuple(run for run in _all_runs(plan) if blocks is None or run.block in blocks))
+
+
+def _all_runs(plan: Plan) -> list[PlannedRun]:
+    """Return the runs of all blocks."""
+    seed = plan.experiment.design.seed
     runs: list[PlannedRun] = []
-    for block in range(experiment.design.repetitions):
-        for point in block_order(len(points), seed, block):
+    for block in range(plan.experiment.design.repetitions):
+        for point in block_order(len(plan.points), seed, block):
             runs.append(
                 PlannedRun(point=point, block=block, repetition=block, order=len(runs), seed=run_seed(seed, block))
             )
-    return Plan(experiment, max(point.database_bytes for point in points), tuple(points), tuple(runs))
+    return runs
 
 
 _SEED_BITS = 53

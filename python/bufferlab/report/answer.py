@@ -14,6 +14,8 @@ from bufferlab.chapter.blocks import Banner
 from bufferlab.engines import registry as engines
 from bufferlab.knob import Value
 from bufferlab.report import findings, predicted
+from bufferlab.report.chapters.hosts import differ_more
+from bufferlab.results import blocks
 from bufferlab.results.check import FOREIGN_SERVER, numbers_of
 from bufferlab.results.schema import Run
 from bufferlab.results.sweep_checks import MeasuredRun
@@ -80,7 +82,7 @@ def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
     found = [_noise(analysis, metric), _uneven(analysis, metric), _long_window(analysis), _waiting(analysis)]
     found += _settings(analysis)
     found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
-    found += ["One host, one device, one engine build: ratios travel better than absolute numbers."]
+    found += [_some_blocks(analysis), _hosts(analysis), *differ_more(analysis)]
     return [*filter(None, [_caveat(analysis), _foreign_server(analysis)]), *filter(None, found)]
 
 
@@ -153,7 +155,7 @@ _MOST_NAMED = 6
 
 def _unrun(analysis: Analysis) -> str:
     """Return which runs of the plan are missing and the command that does them; "" when none is."""
-    planned = {(int(run["point"]), int(run["block"])) for run in analysis.sweep.plan.get("runs", [])}
+    planned = analysis.sweep.planned_cells
     done = {(record.run.point.index, record.run.block) for point in analysis.points for record in point.records}
     missing = [point for point, _ in planned - done]
     if not missing:
@@ -162,11 +164,11 @@ def _unrun(analysis: Analysis) -> str:
     named = [f"{name} ({count})" for name, count in counts if count]
     if len(named) > _MOST_NAMED:
         named = [*named[: _MOST_NAMED - 1], words.plural(len(named) - _MOST_NAMED + 1, "other point")]
-    where = words.listing(named)
-    return (
-        f"Interrupted: {len(missing)} of {words.plural(len(planned), 'run')} are missing, at {where}. "
-        f"To go on: bufferlab {predicted.command(analysis) or 'run'} --resume {analysis.sweep.path}"
-    )
+    said = f"{len(missing)} of {words.plural(len(planned), 'run')} are missing, at {words.listing(named)}."
+    if analysis.sweep.merged is not None:
+        return f"Not whole: {said} On their host resume the folder that was merged, then merge again."
+    go_on = f"To go on: bufferlab {predicted.command(analysis) or 'run'} --resume {analysis.sweep.path}"
+    return f"Interrupted: {said} {go_on}"
 
 
 def _title(analysis: Analysis, metric: str) -> str:
@@ -378,6 +380,24 @@ def _long_window(analysis: Analysis) -> str | None:
     return (
         f"Throughput and writes are not resolved: the shortest window is {words.number(window_s)} s, and checkpoints "
         f"need {LONG_WINDOW_SECONDS:.0f} s or more to even out (--full). Counts of reads per transaction are resolved."
+    )
+
+
+def _some_blocks(analysis: Analysis) -> str | None:
+    """Return which blocks of its plan a sweep has; None where it has all."""
+    if "blocks" not in analysis.sweep.plan:
+        return None
+    planned = len({int(run["block"]) for run in analysis.sweep.plan["runs"]})
+    held = blocks.said(analysis.sweep.blocks)
+    return f"Only {held} of the plan's {planned}: bufferlab merge joins them with those of other hosts."
+
+
+def _hosts(analysis: Analysis) -> str:
+    if not analysis.across_hosts:
+        return "One host, one device, one engine build: ratios travel better than absolute numbers."
+    return (
+        f"{len(analysis.sweep.hosts)} hosts, each with its own blocks: what a host adds to all of its points cancels "
+        "in their ratios, and not in means."
     )
 
 

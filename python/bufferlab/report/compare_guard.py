@@ -22,7 +22,7 @@ from bufferlab.workloads import registry as workloads
 
 FORCE_HINT = "--force compares them all the same, and says so beside the answer"
 #: Keys of host.json that do not describe the host, or that repeat other fields. What a data directory lies on is there.
-_NOT_THE_HOST = ("format", "format_version", "host_id", "noise", "data_directory")
+_NOT_THE_HOST = ("format", "format_version", "host_id", "boot_key", "noise", "data_directory")
 #: Windows whose lengths in transactions differ by more than this grow the database unequally.
 _WINDOW_LIMIT = 0.01
 #: The rounding of a pool to whole frames: not a difference worth naming.
@@ -232,7 +232,11 @@ def _growth_bytes(run: Run) -> int | None:
 
 
 def _other_host(sides: Sides) -> list[str]:
-    a, b = (_host(analysis.sweep.host) for analysis in (sides.a, sides.b))
+    of_a, of_b = ([_host(one.host) for one in analysis.sweep.hosts] for analysis in (sides.a, sides.b))
+    if len(of_a) > 1 or len(of_b) > 1:
+        counted = f"A was measured on {words.plural(len(of_a), 'host')}, B on {words.plural(len(of_b), 'host')}"
+        return [f"The hosts differ: {counted}."] if of_a != of_b else []
+    (a,), (b,) = of_a, of_b
     return [f"The hosts differ: {_pairs_text(a, b)}."] if a != b else []
 
 

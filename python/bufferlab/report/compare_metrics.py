@@ -127,8 +127,8 @@ def _compared(sides: Sides, metric: str, method: Method, level: float) -> list[t
 
 
 def _scatter(sides: Sides, metric: str) -> dict[Hashable, float]:
-    """Return the known scatter of one run's value, by side and place; nothing is known of phases."""
-    if phase_of(metric)[0]:
+    """Return the known scatter of one run's value, by side and place; nothing is known of phases, or of many hosts."""
+    if phase_of(metric)[0] or sides.a.across_hosts or sides.b.across_hosts:
         return {}
     runs = {
         (name, match.place): point.ok for match in sides.matched for name, point in zip("ab", match.both, strict=True)

@@ -8,6 +8,7 @@ from typing import Any
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.results.blocks import said
 from bufferlab.results.schema import StoredPlan, StoredSetting
 from bufferlab.units import format_bytes, readable
 
@@ -16,12 +17,16 @@ _PAIR = (Column("What", numeric=False), Column("Value", numeric=False))
 
 def setup_tables(analysis: Analysis) -> list[Table]:
     """Return host, device, engine and workload: everything that should be equal before numbers are compared."""
-    apart = ("format", "format_version", "noise")  # The noise floor has its own chapter.
-    host = {key: value for key, value in analysis.sweep.host.items() if key not in apart}
-    device = host.pop("device", None)
-    tables = [Table("host", "Host", _PAIR, _pairs(host))]
-    if isinstance(device, Mapping):
-        tables.append(Table("device-setup", "Device of the data", _PAIR, _pairs(device)))
+    apart = ("format", "format_version", "boot_key", "noise")  # The noise floor has its own chapter.
+    tables: list[Table] = []
+    for number, (told, blocks) in enumerate(analysis.sweep.hosts, 1):
+        host = {key: value for key, value in told.items() if key not in apart}
+        device = host.pop("device", None)
+        of, place = (f" {number}, {said(blocks)}", f"-{number}") if analysis.across_hosts else ("", "")
+        tables.append(Table(f"host{place}", f"Host{of}", _PAIR, _pairs(host)))
+        if isinstance(device, Mapping):
+            title = f"Device of the data{' of host' if of else ''}{of}"
+            tables.append(Table(f"device-setup{place}", title, _PAIR, _pairs(device)))
     if analysis.runs:
         tables += [_engine(analysis), _workload(analysis)]
     return tables

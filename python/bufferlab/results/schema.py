@@ -411,6 +411,15 @@ class StoredPlan(_Open):
     versions: dict[str, str] = {}
     page_trace: PlannedTraces | None = None
     """None in sweeps of earlier versions, and in predicted ones."""
+    blocks: list[Place] | None = None
+    """The blocks that the folder is for, where `run --blocks` chose some of the plan's."""
+
+    @model_validator(mode="after")
+    def _has_its_blocks(self) -> StoredPlan:
+        planned = {run.block for run in self.runs}
+        if self.blocks is not None and not (self.blocks and set(self.blocks) <= planned):
+            raise ValueError("the folder is for blocks that the plan lacks")
+        return self
 
 
 class StoredScatter(_Strict):
@@ -447,7 +456,29 @@ class StoredHost(_Open):
     """The content of host.json."""
 
     host_id: str = ""
+    boot_key: str = ""
+    """Tells one booted system from another of the same host_id, such as the next runner of a CI; "" in older sweeps."""
     noise: dict[str, StoredFloor] = {}
+
+
+class StoredHostBlocks(_Open):
+    """One host of a merged sweep, with the blocks that it measured."""
+
+    host: StoredHost
+    blocks: list[Place] = Field(min_length=1)
+
+
+class StoredHosts(_Open):
+    """The content of hosts.json, which a merged sweep alone has."""
+
+    hosts: list[StoredHostBlocks] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _share_no_block(self) -> StoredHosts:
+        blocks = [block for one in self.hosts for block in one.blocks]
+        if len(blocks) != len(set(blocks)):
+            raise ValueError("two hosts measured the same block")
+        return self
 
 
 def schema_hash() -> str:

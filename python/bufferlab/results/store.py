@@ -24,6 +24,7 @@ from bufferlab import marked
 from bufferlab.errors import DataFileError, Failure, InternalError
 from bufferlab.marked import TEMPORARY
 from bufferlab.results import decoding
+from bufferlab.results.blocks import HostBlocks, blocks_of, cells_of
 from bufferlab.results.check import MeasuredRun
 from bufferlab.results.drift import device_drift, drift
 from bufferlab.results.files import (
@@ -56,6 +57,7 @@ from bufferlab.results.schema import (
     SUMMARY_COLUMNS,
     Run,
     StoredHost,
+    StoredHosts,
     StoredPlan,
 )
 from bufferlab.results.window import MEASURE, Value, Window
@@ -71,6 +73,7 @@ _VERSION = {"format_version": str(FORMAT_VERSION)}
 BLOCK_TRACE_FILE = "block-trace.parquet"
 PAGE_TRACE_FILE = "page-trace.parquet"
 OTHER_POOLS_FILE = "other-pools.json"
+HOSTS_FILE = "hosts.json"
 PREDICTED_FROM = "predicted_from"
 """The key of plan.json that a predicted sweep has, and a measured one lacks."""
 _WRONG_FOLDER_HINT = "give the folder that `bufferlab run` printed, usually runs/<experiment>-<date>-<time>"
@@ -227,6 +230,7 @@ class SweepFolder:
         host: dict[str, Any],
         experiment_toml: str,
         asked: dict[str, Any],
+        merged: list[dict[str, Any]] | None = None,
     ) -> None:
         self.path = path
         self.registry = registry
@@ -235,11 +239,30 @@ class SweepFolder:
         self.experiment_toml = experiment_toml
         self.asked = asked
         """The tables of experiment.toml."""
+        self.merged = merged
+        """The hosts of a merged sweep as hosts.json has them; None for the folder of `run`."""
 
     @property
     def experiment(self) -> str:
         """Return the experiment's name."""
         return str(self.plan["experiment"])
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """Return the blocks of the plan that this folder is for, in their order."""
+        return blocks_of(self.plan)
+
+    @property
+    def planned_cells(self) -> set[tuple[int, int]]:
+        """Return point and block of every run that this folder is for."""
+        return cells_of(self.plan)
+
+    @property
+    def hosts(self) -> list[HostBlocks]:
+        """Return each host that measured, with its blocks."""
+        if self.merged is None:
+            return [HostBlocks(self.host, self.blocks)]
+        return [HostBlocks(one["host"], tuple(sorted(map(int, one["blocks"])))) for one in self.merged]
 
     @classmethod
     def create(
@@ -251,15 +274,20 @@ class SweepFolder:
         host: Mapping[str, Any],
         *,
         now: datetime | None = None,
+        name: str | None = None,
+        hosts: Sequence[HostBlocks] = (),
+        fill: Callable[[Path], None] = lambda _: None,
     ) -> SweepFolder:
         """Make `<parent>/<experiment>-<YYYYmmdd-HHMMSS>`; `plan["experiment"]` names the experiment.
 
-        The folder appears whole or not at all. A name that is taken gets a number behind it.
+        The folder appears whole or not at all, with what `fill` has put into it. A name that is taken gets a number
+        behind it; a `name` that the caller chose must be free. `hosts` are those of a merged sweep.
         """
         parent = Path(parent)
-        name = f"{plan['experiment']}-{(now or datetime.now(UTC)):%Y%m%d-%H%M%S}"
+        tries = 1000 if name is None else 1
+        name = name or f"{plan['experiment']}-{(now or datetime.now(UTC)):%Y%m%d-%H%M%S}"
         stamp = {"format": FORMAT, "format_version": FORMAT_VERSION}
-        with into(parent, "the sweep folder", "nothing was measured", "begin the sweep again"):
+        with into(parent, "the sweep folder", "nothing of it is kept", "run the command again"):
             parent.mkdir(parents=True, exist_ok=True)
             with marked.folder(parent.resolve(), f"{TEMPORARY}{secrets.token_hex(6)}", 0o777) as temporary:
                 (temporary / "runs").mkdir()
@@ -268,8 +296,12 @@ class SweepFolder:
                 write_bytes(temporary / "experiment.toml", experiment_toml_text.encode())
                 write_bytes(temporary / "plan.json", _pretty({**plan, **stamp}))
                 write_bytes(temporary / "host.json", _pretty({**host, **stamp}))
+                if hosts:
+                    told = [one._asdict() for one in hosts]
+                    write_bytes(temporary / HOSTS_FILE, _pretty({"hosts": told, **stamp}))
+                fill(temporary)
                 sync_folder(temporary)
-                path = _rename_to_free_name(temporary, parent, name)
+                path = _rename_to_free_name(temporary, parent, name, tries)
                 sync_folder(parent)
         return cls.open(path, registry)
 
@@ -294,7 +326,8 @@ class SweepFolder:
         with own_folder(path / "runs"):
             pass
         text, asked = read_toml(toml, COPY_HINT)
-        sweep = cls(path, registry, plan, host, text, asked)
+        merged = _read_stamped(path / HOSTS_FILE, StoredHosts)["hosts"] if (path / HOSTS_FILE).exists() else None
+        sweep = cls(path, registry, plan, host, text, asked, merged)
         sweep.runs()
         return sweep
 
@@ -498,9 +531,9 @@ def _fingerprint(path: Path) -> dict[str, Any]:
         return {"bytes": file.tell(), "sha256": digest.hexdigest()}
 
 
-def _rename_to_free_name(temporary: Path, parent: Path, name: str) -> Path:
+def _rename_to_free_name(temporary: Path, parent: Path, name: str, tries: int) -> Path:
     """Rename without replacing: a rename onto a non-empty folder fails, and the next number is tried."""
-    for number in range(1, 1000):
+    for number in range(1, 1 + tries):
         target = parent / (name if number == 1 else f"{name}-{number}")
         if target.exists():
             continue
@@ -509,7 +542,7 @@ def _rename_to_free_name(temporary: Path, parent: Path, name: str) -> Path:
         except OSError:
             if not target.exists():
                 raise
-    raise InternalError(f"a thousand sweep folders are called {name}", str(parent))
+    raise InternalError(f"{tries:,} folders are called {name}", str(parent))
 
 
 def polars_schema(columns: Mapping[str, str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.report.chapters.best import best
 from bufferlab.report.chapters.block_trace import block_trace
 from bufferlab.report.chapters.cost_of_pages import cost_of_pages, query_cost
+from bufferlab.report.chapters.hosts import hosts
 from bufferlab.report.chapters.knee import knee
 from bufferlab.report.chapters.latency_rate import latency_rate
 from bufferlab.report.chapters.noise_floor import noise_floor
@@ -33,5 +34,5 @@ def chapters_of(analysis: Analysis) -> tuple[Chapter, ...]:
         *own.answering,
         *(query_cost, latency_rate, best, other_pools, without_a_run, cost_of_pages),
         *own.inside,
-        *(block_trace, time_series, noise_floor),
+        *(hosts, block_trace, time_series, noise_floor),
     )

@@ -77,7 +77,7 @@ def is_a_a(analysis: Analysis) -> bool:
 
 
 def _floor_of(analysis: Analysis) -> Mapping[str, Any] | None:
-    if not analysis.runs:
+    if not analysis.runs or analysis.across_hosts:
         return None
     run = analysis.runs[0].run
     floors = analysis.sweep.host.get("noise")
