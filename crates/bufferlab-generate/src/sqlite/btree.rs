@@ -350,12 +350,7 @@ impl Btree {
     }
 
     fn new_node(&mut self, is_interior: bool, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u32 {
-        let page = self.new_page(false, heard);
-        if let Some((pools, _)) = heard
-            && is_interior
-        {
-            pools.mark_interior(self.first_page + page);
-        }
+        let page = self.new_page(false, is_interior, heard);
         let node = Node { page, ..Node::default() };
         match self.free_nodes.pop() {
             Some(number) => {
@@ -371,7 +366,12 @@ impl Btree {
 
     /// Takes a free page or a new one. Of the list of free pages a chain gets the first page, which tells the others, and
     /// takes that one last (`allocateBtreePage`).
-    pub(super) fn new_page(&mut self, is_of_chain: bool, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u32 {
+    pub(super) fn new_page(
+        &mut self,
+        is_of_chain: bool,
+        is_interior: bool,
+        heard: &mut Option<(&mut Pools, &mut Vec<u32>)>,
+    ) -> u32 {
         let trunk = self.free_pages.first().copied().filter(|_| is_of_chain);
         let free = match trunk {
             Some(_) if self.free_pages.len() > 1 => Some(self.free_pages.swap_remove(1)),
@@ -387,7 +387,9 @@ impl Btree {
         });
         if let Some((pools, dirty)) = heard {
             trunk.into_iter().for_each(|trunk| pools.get(self.first_page + trunk, 0));
-            if trunk != Some(page) {
+            if is_interior {
+                pools.create_interior(self.first_page + page);
+            } else if trunk != Some(page) {
                 pools.create(self.first_page + page);
             }
             dirty.push(self.first_page + page);
