@@ -210,7 +210,7 @@ def by_type(trace: page_trace.RunTrace) -> tuple[dict[str, int], Counts]:
     """
     ends = {one.name: one.first_page + (one.interior or 0) for one in trace.stored.objects}
     is_first = (pl.col("object") == "sqlite_schema") & (pl.col("kind") == "get")
-    rows = trace.named().filter(pl.col("in_window") & pl.col("kind").is_in(page_trace.TOUCHES))
+    rows = trace.named().filter(pl.col("in_window") & pl.col("kind").is_in(("get", "create")))
     rows = rows.with_columns(is_first.cum_sum().alias("at"), pl.col("object").cast(pl.String))
     own = rows.filter((~is_first).any().over("at")).with_columns(pl.col("at").rank("dense").alias("at"))
     own = own.filter(pl.col("at") <= FIRST).with_columns(
@@ -223,7 +223,7 @@ def by_type(trace: page_trace.RunTrace) -> tuple[dict[str, int], Counts]:
     counted = own.group_by("type", "object", "above").agg(pl.len(), pl.col("page").n_unique().alias("pages"))
     counts = {(kind, name, above): (gets, pages) for kind, name, above, gets, pages in counted.rows()}
     done = dict(own.group_by("type").agg(pl.col("at").n_unique()).rows())
-    return done, {key: count for key, count in counts.items() if not key[1].startswith("(")}
+    return done, {key: count for key, count in counts.items() if key[1] not in ("sqlite_schema", "(free)")}
 
 
 def generated_by_type(trace: page_trace.RunTrace) -> tuple[dict[str, int], Counts]:
@@ -250,7 +250,7 @@ def generated_by_type(trace: page_trace.RunTrace) -> tuple[dict[str, int], Count
             (gets, pages), (gets_above, pages_above) = both
             counts[kind, one["name"], True] = gets_above, pages_above
             counts[kind, one["name"], False] = gets - gets_above, pages - pages_above
-    return done, {key: count for key, count in counts.items() if count[0]}
+    return done, {key: count for key, count in counts.items() if count[0] and key[1] != "sqlite_schema"}
 
 
 @pytest.mark.slow
