@@ -300,12 +300,15 @@ fn the_census_tells_the_level_of_pages_and_the_type_of_transactions() {
     for (engine, page_bytes, tree, above) in
         [("innodb", 16384, "item", 1.0), ("sqlite", 4096, "item", 42.0), ("postgres", 8192, "item.item_pkey", 1.0)]
     {
-        let changes = json!({"engine": engine, "page_size_bytes": page_bytes, "connections": 1, "window_transactions": 2000});
+        let changes =
+            json!({"engine": engine, "page_size_bytes": page_bytes, "connections": 1, "window_transactions": 2000});
         let run = done(changes).unwrap();
         for Counted { name, all, interior } in run.census.iter().filter(|one| !one.name.contains('(')) {
             let gets = all.gets_by_type.iter().sum::<u64>() as f64;
             assert!((gets / 2000.0 - all.gets_per_transaction).abs() < 1e-9, "{engine}: {name}");
-            assert!(interior.distinct[2] <= all.distinct[2] && interior.gets_per_transaction <= all.gets_per_transaction);
+            assert!(
+                interior.distinct[2] <= all.distinct[2] && interior.gets_per_transaction <= all.gets_per_transaction
+            );
             assert!(all.pages_by_type.iter().max().map(|&pages| pages as f64) <= all.distinct[2], "{engine}: {name}");
         }
         let item = run.census.iter().find(|counted| counted.name == tree).expect("the tree exists");
