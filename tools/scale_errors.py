@@ -21,7 +21,13 @@ WINDOW = 20_000
 SEEDS = (1, 2, 3)
 """A simulation of fewer warehouses has these too (crates/bufferlab-generate/src/scale.rs)."""
 _CORE = "import sys; from bufferlab.engines.native import native; print(native().generate(sys.stdin.read()))"
-_INNODB = {"old_blocks_pct": 37, "old_blocks_time": 0, "lru_scan_depth": 100, "flush_neighbors": 1, "wakes_cleaner": True}
+_INNODB = {
+    "old_blocks_pct": 37,
+    "old_blocks_time": 0,
+    "lru_scan_depth": 100,
+    "flush_neighbors": 1,
+    "wakes_cleaner": True,
+}
 
 
 @dataclass(frozen=True)

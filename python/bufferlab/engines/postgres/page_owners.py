@@ -20,9 +20,7 @@ _FIRST_OF_USERS = 16384
 """FirstNormalObjectId of access/transam.h: the system's own relations have smaller numbers."""
 
 
-def owners(
-    database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
-) -> list[OwnedPages]:
+def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]) -> list[OwnedPages]:
     """Return the relations of a closed cluster that a trace touched, with their pages; the system's go together.
 
     A page is its relation's place in `relations` (tablespace, database, relation, fork) times 2^32 plus its number.
@@ -68,8 +66,6 @@ def _names(relations: Sequence[Mapping[str, object]]) -> dict[int, str]:
     """Return names by the number of the file: a table's own, an index's after its table's."""
     tables = {one["oid"]: one["name"] for one in relations}
     return {
-        _number(one): f"{tables[one['table_oid']]}.{one['name']}"
-        if one["table_oid"] in tables
-        else str(one["name"])
+        _number(one): f"{tables[one['table_oid']]}.{one['name']}" if one["table_oid"] in tables else str(one["name"])
         for one in relations
     }

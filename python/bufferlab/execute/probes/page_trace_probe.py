@@ -274,10 +274,8 @@ def _keys(records: _Records) -> NDArray[np.uint64]:
     return keys
 
 
-def _numbered(
-    keys: NDArray[np.uint64], objects: Sequence[OwnedPages]
-) -> tuple[_Numbers, list[dict[str, Any]]]:
-    """Number the pages that were touched: object by object, in each those above its leaves first, then by their numbers.
+def _numbered(keys: NDArray[np.uint64], objects: Sequence[OwnedPages]) -> tuple[_Numbers, list[dict[str, Any]]]:
+    """Number the pages that were touched: by object, in each those above the leaves first, then by their numbers.
 
     Return the objects too.
     """
