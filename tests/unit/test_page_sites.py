@@ -377,20 +377,22 @@ def test_postgresqls_pages_belong_to_the_relation_of_their_file(tmp_path: Path) 
     relations = [
         {"oid": 16390, "name": "stock", "file": "base/16384/16400", "table_oid": 0},
         {"oid": 16395, "name": "stock_pkey", "file": "base/16384/16395", "table_oid": 16390, "method": "btree"},
+        {"oid": 16396, "name": "by_item", "file": "base/16384/16396", "table_oid": 16390, "method": "btree"},
     ]
     btree(tmp_path / "data/base/16384/16395", [0, 0, 0, 1, 0, 0, 0, 0])
     stored_sizes.Sizes(1, {"relations": relations}).store(tmp_path)
     told = [(1663, 16384, 16400, 0), (1663, 16384, 16395, 0), (1663, 16384, 1259, 0), (1663, 16384, 16400, 2),
-            (1663, 5, 17000, 0)]  # fmt: skip
-    touched = keys((0, 7), (1, 3), (1, 7), (1, 8), (2, 0), (3, 0), (4, 1))
+            (1663, 5, 17000, 0), (1663, 16384, 16396, 0)]  # fmt: skip
+    touched = keys((0, 7), (1, 3), (1, 7), (1, 8), (2, 0), (3, 0), (4, 1), (5, 2))
     found = postgres_owners.owners(tmp_path, touched, told)
     assert {one.name: one.pages.tolist() for one in found} == {
         "stock": keys((0, 7)).tolist(),
         "stock.stock_pkey": keys((1, 3), (1, 7), (1, 8)).tolist(),
+        "stock.by_item": keys((5, 2)).tolist(),
         "(catalog)": keys((2, 0)).tolist(),
         "stock (vm)": keys((3, 0)).tolist(),
         "(other)": keys((4, 1)).tolist(),
     }
     above = {one.name: one.interior.tolist() for one in found if len(one.interior)}
     assert above == {"stock.stock_pkey": keys((1, 3)).tolist()}
-    assert postgres_owners.elsewhere(tmp_path, [*told, (1664, 0, 1262, 0)]) == [4, 5]
+    assert postgres_owners.elsewhere(tmp_path, [*told, (1664, 0, 1262, 0)]) == [4, 6]

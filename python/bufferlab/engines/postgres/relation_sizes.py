@@ -139,10 +139,13 @@ def _count_index(file: Path, size_bytes: int) -> _Tree:
 
 
 def levels(file: Path, blocks: Sequence[int]) -> list[int]:
-    """Return the level of each of these pages of a closed B-tree: 0 for a leaf, and for a page that is not there."""
+    """Return the level of each of these pages of a closed B-tree: 0 for a leaf, and for a page that is gone."""
     found = dict.fromkeys(blocks, 0)
     for segment in {block // _SEGMENT_PAGES for block in blocks}:
-        with _segment(file, segment).open("rb") as opened:
+        path = _segment(file, segment)
+        if not path.exists():
+            continue
+        with path.open("rb") as opened:
             for block in blocks:
                 if block // _SEGMENT_PAGES == segment:
                     at = block % _SEGMENT_PAGES * PAGE_BYTES + PAGE_BYTES - _SPECIAL_BYTES
