@@ -109,8 +109,9 @@ def rows(folder: Path, engine: Engine, scale: int, parts: Sequence[Way]) -> Iter
     for way in parts:
         done = simulated(folder, engine, scale, way, SEEDS[0], frames)
         # A sample has the exact run's transactions; fewer warehouses have others, of three seeds.
-        against = (exact[0].reads if way.warehouses == scale else means) if exact else []
-        off = [f"{round(100 * (own / whole - 1), 1) + 0.0:+.1f}" for own, whole in zip(done.reads, against, strict=bool(against))]
+        against = exact[0].reads if exact and way.warehouses == scale else means
+        pairs = zip(done.reads, against, strict=True) if exact else ()
+        off = [f"{round(100 * (own / whole - 1), 1) + 0.0:+.1f}" for own, whole in pairs]
         told = ", ".join(f"{100 * pool['error']:.1f}" for pool in done.told["pools"]) + " %"
         yield row(name, way.told(scale), done.reads, ", ".join(off) + " %" if off else "no exact run", told, done)
 
