@@ -94,7 +94,10 @@ EXCUSED: dict[str, str] = {
     "other accuracy",
     "./bufferlab predict buffer-size --engine mysql --server mysql-5.7 --set warehouses=10000": "takes a minute; "
     "tests/unit/test_generated.py predicts as many warehouses",
+    "./bufferlab predict buffer-size --engine mysql --server mysql-5.7 --set warehouses=10000 "
+    "--sweep pool_size=30%": "as the one above",
     "tools/scale-table /var/tmp/scale": "takes ten minutes of one core",
+    "tools/scale-errors /var/tmp/scale-errors": "takes a quarter of an hour of one core",
     "./bufferlab run scan-depth --server mysql-5.7": "takes half an hour and a fetched server; its plan is tested",
     "./bufferlab run scan-depth --server mysql-5.7 --duration 30s": "as the one above",
     "./bufferlab run scan-depth --engine mariadb --server mariadb-10.11": "as the one above",

@@ -1,21 +1,26 @@
 """Generated page accesses beside a real trace of the same transactions, table by table: what the rules promise.
 
 Each table and index has within 2 %, or two pages, as many distinct pages in 50, 500 and 2,000 transactions as the
-trace, and gets within 5 %. Exceptions are listed by table with their cause. Objects of the server's own, in
-parentheses, are not promised. One connection has the same transactions on both sides in the same order; of eight, each
-does as many as it can, and those at a stretch's edges overlap.
+trace, and gets within 5 %: its leaves, and the pages above them. On SQLite so have the transactions of each type.
+Exceptions are listed by table with their cause. Objects of the server's own, in parentheses, are not promised. One
+connection has the same transactions on both sides in the same order; of eight, each does as many as it can, and those
+at a stretch's edges overlap.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+from bufferlab.engines.native import native
 from bufferlab.engines.servers.builds import servers_root
+from bufferlab.traces import page_trace
 from support import core, innodb, postgres, prepared
 
 pytestmark = pytest.mark.real
@@ -77,14 +82,29 @@ EXCEPTIONS: dict[str, dict[str, Promise]] = {
             cause="3.6 % too few pages in 50 transactions, 2.6 % in 500; batches of rows behind a range's end, and the "
             "bytes of leaves that dates split, were twice as much and are generated now; what is left is not found",
         ),
+        "new_order": Promise(
+            pages=0.03,
+            cause="a leaf that the purge frees sooner is taken sooner again, and the purge comes with time: in 2,000 "
+            "transactions four runs had 87, 87, 87 and 89 pages, and 89.5 are generated",
+        ),
     },
     "postgres": {},
 }
 """By engine and table, for the indexes of the table too."""
 
 
-def compared(root: Path, engine: str, **asked: Any) -> dict[str, Any]:
-    """Run the experiment with a trace, predict it from no run, and return what `accuracy` tells by table."""
+TYPES = ("new_order", "payment", "order_status", "delivery", "stock_level")
+"""Of transactions, in the order of the workload's own list."""
+TELLING = (("new_order", "item"), ("payment", "history"), ("delivery", "new_order"), ("stock_level", "stock"))
+"""A table that a type touches and no later one does."""
+FIRST = 1000
+"""Transactions of the window that are told apart by type."""
+Counts = dict[tuple[str, str, bool], tuple[int, int]]
+"""Gets and distinct pages by type, table or index, and whether they are above the leaves."""
+
+
+def traced(root: Path, engine: str, **asked: Any) -> Path:
+    """Run the experiment with a trace, and return its sweep's folder."""
     toml = root / "by-table.toml"
     toml.write_text(TOML.format(engine=engine, **asked))
     for folder in ("measured", "predicted", "data"):
@@ -93,9 +113,14 @@ def compared(root: Path, engine: str, **asked: Any) -> dict[str, Any]:
     (root / "cache" / "servers").symlink_to(servers_root())
     run = ("run", toml, "--probe", "page-trace", "--share-device", "--out", root / "measured")
     bufferlab(root, *run, "--data-dir", root / "data")
-    bufferlab(root, "predict", toml, "--out", root / "predicted")
-    sweeps = [next((root / side).glob("by-table-*")) for side in ("measured", "predicted")]
-    told: dict[str, Any] = json.loads(bufferlab(root, "accuracy", *sweeps, "--json"))
+    return next((root / "measured").glob("by-table-*"))
+
+
+def compared(root: Path, measured: Path) -> dict[str, Any]:
+    """Predict the experiment from no run, and return what `accuracy` tells by table."""
+    bufferlab(root, "predict", root / "by-table.toml", "--out", root / "predicted")
+    predicted = next((root / "predicted").glob("by-table-*"))
+    told: dict[str, Any] = json.loads(bufferlab(root, "accuracy", measured, predicted, "--json"))
     assert not told["transactions"]["warm_up"]["differ"]
     (tables,) = told["by_table"]
     assert tables["same_seed"]
@@ -115,11 +140,28 @@ def require_promised(engine: str, objects: dict[str, Any], count: int) -> None:
     names = [name for name in objects if "(" not in name]
     assert len(names) == count
     broken = [
-        f"{name}: {one}"
+        f"{name}{level}: {one}"
         for name in names
-        for one in beyond(objects[name], exceptions.get(name.partition(".")[0], Promise()))
+        for level, pages in levels(objects[name])
+        for one in beyond(pages, exceptions.get(name.partition(".")[0], Promise()))
     ]
     assert not broken, "\n".join(broken)
+
+
+def levels(one: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The leaves of an object, or the pages of a heap, and the pages above them."""
+    above = one["interior"]
+    if one["name"] == "sqlite_schema":
+        # No rules lay the catalogue out; its first page is above a leaf that nobody gets.
+        yield "", one
+        return
+    yield ", above the leaves", above
+
+    def below(all_levels: dict[str, Any], interior: dict[str, Any]) -> dict[str, Any]:
+        return {side: all_levels[side] - interior[side] for side in ("measured", "generated")}
+
+    pages = [{**own, **below(own, interior)} for own, interior in zip(one["pages"], above["pages"], strict=True)]
+    yield "", {"gets": below(one["gets"], above["gets"]), "pages": pages}
 
 
 def beyond(one: dict[str, Any], promise: Promise) -> list[str]:
@@ -137,11 +179,83 @@ def beyond(one: dict[str, Any], promise: Promise) -> list[str]:
     ]
 
 
-def test_sqlites_tables_are_generated_as_they_are_traced(disk: Path) -> None:
+@pytest.fixture(scope="module")
+def sqlite(disk: Path) -> Path:
+    """A folder with a traced run of SQLite."""
     root = disk / "by-table"
     root.mkdir()
-    objects = compared(root, "sqlite", workload=tpcc(1), page_size="4KiB", server="", transactions=2000)
-    require_promised("sqlite", objects, 12)
+    traced(root, "sqlite", workload=tpcc(1), page_size="4KiB", server="", transactions=2000)
+    return root
+
+
+def test_sqlites_tables_are_generated_as_they_are_traced(sqlite: Path) -> None:
+    require_promised("sqlite", compared(sqlite, next((sqlite / "measured").glob("by-table-*"))), 12)
+
+
+def test_sqlites_transactions_of_each_type_are_generated_as_they_are_traced(sqlite: Path) -> None:
+    trace = page_trace.read(next((sqlite / "measured").glob("by-table-*")))
+    done, measured = by_type(trace)
+    expected, generated = generated_by_type(trace)
+    assert done == expected
+    assert {kind for kind, _, _ in measured} == {*TYPES}
+    broken = [
+        f"{' '.join(map(str, key))}: {gets} gets of {pages} pages, and {own_gets} of {own_pages} are generated"
+        for key in sorted({*measured, *generated})
+        for (gets, pages), (own_gets, own_pages) in [(measured.get(key, (0, 0)), generated.get(key, (0, 0)))]
+        if abs(own_gets - gets) > 0.05 * gets or abs(own_pages - pages) > max(0.02 * pages, 2)
+    ]
+    assert not broken, "\n".join(broken)
+
+
+def by_type(trace: page_trace.RunTrace) -> tuple[dict[str, int], Counts]:
+    """How many of the window's first transactions are of each type, and what they touched.
+
+    A transaction of SQLite begins with a get of the file's first page, which a rollback and a look at the engine's
+    counters get too.
+    """
+    ends = {one.name: one.first_page + (one.interior or 0) for one in trace.stored.objects}
+    is_first = (pl.col("object") == "sqlite_schema") & (pl.col("kind") == "get")
+    rows = trace.named().filter(pl.col("in_window") & pl.col("kind").is_in(("get", "create")))
+    rows = rows.with_columns(is_first.cum_sum().alias("at"), pl.col("object").cast(pl.String))
+    own = rows.filter((~is_first).any().over("at")).with_columns(pl.col("at").rank("dense").alias("at"))
+    own = own.filter(pl.col("at") <= FIRST).with_columns(
+        (pl.col("page") < pl.col("object").replace_strict(ends)).alias("above"),
+        pl.coalesce(
+            *(pl.when((pl.col("object") == table).any().over("at")).then(pl.lit(kind)) for kind, table in TELLING),
+            pl.lit("order_status"),
+        ).alias("type"),
+    )
+    counted = own.group_by("type", "object", "above").agg(pl.len(), pl.col("page").n_unique().alias("pages"))
+    counts = {(kind, name, above): (gets, pages) for kind, name, above, gets, pages in counted.rows()}
+    done = dict(own.group_by("type").agg(pl.col("at").n_unique()).rows())
+    return done, {key: count for key, count in counts.items() if key[1] not in ("sqlite_schema", "(free)")}
+
+
+def generated_by_type(trace: page_trace.RunTrace) -> tuple[dict[str, int], Counts]:
+    """The same of the same transactions, generated."""
+    run = trace.record.run
+    job = {
+        "engine": "sqlite",
+        "page_size_bytes": 4096,
+        "workload": {name: run.workload[name] for name in ("warehouses", "load_seed", "skew")} | {"seed": run.seed},
+        "connections": 1,
+        "prefill": True,
+        "pools": [{"model": "lru", "settings": {}, "frames": 100}],
+        "warm_up": {"transactions": run.warm_up.transactions},
+        "window_transactions": FIRST,
+        "census": True,
+    }
+    told = json.loads(native().generate(json.dumps(job)))
+    (pool,) = told["pools"]
+    done = {kind: pool["committed"][at] + pool["rolled_back"][at] for at, kind in enumerate(TYPES)}
+    counts = {}
+    for one in told["census"]:
+        for at, kind in enumerate(TYPES):
+            both = [(level["gets_by_type"][at], level["pages_by_type"][at]) for level in (one, one["interior"])]
+            (gets, pages), (gets_above, pages_above) = both
+            counts[kind, one["name"], True] = gets_above, pages_above
+            counts[kind, one["name"], False] = gets - gets_above, pages - pages_above
+    return done, {key: count for key, count in counts.items() if count[0] and key[1] != "sqlite_schema"}
 
 
 @pytest.mark.slow
@@ -152,7 +266,7 @@ def test_a_servers_tables_are_generated_as_they_are_traced(server: str, page_siz
     (postgres if engine == "postgres" else innodb).build(server)
     with innodb.folder() as root:
         asked = {"workload": tpcc(4), "page_size": page_size, "transactions": 4000}
-        objects = compared(root, engine, server=f'server = "{server}"', **asked)
+        objects = compared(root, traced(root, engine, server=f'server = "{server}"', **asked))
     require_promised(engine, objects, tables)
 
 
@@ -163,6 +277,6 @@ def test_postgres_moves_hot_rows_as_it_is_traced_to() -> None:
     postgres.build("postgres-17")
     with innodb.folder() as root:
         asked = {"workload": HOT_ROWS, "page_size": "8KiB", "server": 'server = "postgres-17"', "transactions": 10000}
-        objects = compared(root, "postgres", **asked)
+        objects = compared(root, traced(root, "postgres", **asked))
     require_promised("postgres", objects, 3)
     assert objects["sbtest1.k_1"]["gets"]["measured"] > 0.05

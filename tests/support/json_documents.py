@@ -465,11 +465,16 @@ class ComparedPages(Compared):
     """Of the stretch in which distinct pages are counted."""
 
 
-class TouchedObject(Document):
-    name: str
+class TouchedPages(Document):
     gets: Compared
     """Gets and creations for each transaction."""
     pages: list[ComparedPages]
+
+
+class TouchedObject(TouchedPages):
+    name: str
+    interior: TouchedPages | None
+    """Those above the leaves of a B-tree."""
 
 
 class TouchedTables(Document):

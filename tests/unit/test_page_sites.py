@@ -328,15 +328,21 @@ def test_a_child_loads_our_library_first_and_inherits_its_descriptor(tmp_path: P
     assert (tmp_path / "told").read_text().startswith(f"/nowhere.so {shared}\n/memfd:shared")
 
 
-def tablespace(file: Path, space: int, pages: list[tuple[int, int]]) -> None:
-    """A file of pages of 1 KiB, of which only type, tablespace and index are filled in."""
+def tablespace(file: Path, space: int, pages: list[tuple[int, int, int]]) -> None:
+    """A file of pages of 1 KiB, of which only type, tablespace, level and index are filled in."""
     with file.open("wb") as out:
-        for kind, index in pages:
+        for kind, level, index in pages:
             head = bytearray(1024)
             struct.pack_into(">H", head, 24, kind)
             struct.pack_into(">I", head, 34, space)
-            struct.pack_into(">Q", head, 66, index)
+            struct.pack_into(">HQ", head, 64, level, index)
             out.write(head)
+
+
+def btree(file: Path, levels: list[int]) -> None:
+    """A file of PostgreSQL of pages whose special space alone is filled in."""
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"".join(bytes(8192 - 16) + struct.pack("<IIIHH", 0, 0, level, 0, 0) for level in levels))
 
 
 def keys(*pages: tuple[int, int]) -> Any:
@@ -346,16 +352,16 @@ def keys(*pages: tuple[int, int]) -> Any:
 def test_innodbs_pages_belong_to_the_index_that_their_header_names(tmp_path: Path) -> None:
     data = tmp_path / "data" / "bufferlab"
     data.mkdir(parents=True)
-    tablespace(data.parent / "ibdata1", 0, [(8, 0), (2, 0), (17855, 11)])
-    tablespace(data / "stock.ibd", 23, [(8, 0), (17855, 40), (17855, 41), (17855, 40)])
+    tablespace(data.parent / "ibdata1", 0, [(8, 0, 0), (2, 9, 0), (17855, 1, 11)])
+    tablespace(data / "stock.ibd", 23, [(8, 0, 0), (17855, 1, 40), (17855, 0, 41), (17855, 0, 40)])
     indexes = [
         {"table": "stock", "name": "PRIMARY", "index_id": 40, "clustered": True},
         {"table": "stock", "name": "by_item", "index_id": 41, "clustered": False},
     ]
     stored_sizes.Sizes(1, {"indexes": indexes}, lambda _: {"page_size_bytes": 1024}).store(tmp_path)
     touched = keys((0, 0), (0, 1), (0, 2), (23, 0), (23, 1), (23, 2), (23, 3), (23, 99), (4_294_967_293, 5))
-    owners = {name: pages.tolist() for name, pages in innodb_owners.owners(tmp_path, touched) if len(pages)}
-    assert owners == {
+    found = innodb_owners.owners(tmp_path, touched)
+    assert {one.name: one.pages.tolist() for one in found if len(one.pages)} == {
         "stock": keys((23, 1), (23, 3)).tolist(),
         "stock.by_item": keys((23, 2)).tolist(),
         "(undo)": keys((0, 1)).tolist(),
@@ -363,23 +369,30 @@ def test_innodbs_pages_belong_to_the_index_that_their_header_names(tmp_path: Pat
         "(space management)": keys((23, 0), (23, 99)).tolist(),
         "(temporary)": keys((4_294_967_293, 5)).tolist(),
     }
+    above = {one.name: one.interior.tolist() for one in found if len(one.interior)}
+    assert above == {"stock": keys((23, 1)).tolist(), "(system)": keys((0, 2)).tolist()}
 
 
 def test_postgresqls_pages_belong_to_the_relation_of_their_file(tmp_path: Path) -> None:
     relations = [
         {"oid": 16390, "name": "stock", "file": "base/16384/16400", "table_oid": 0},
-        {"oid": 16395, "name": "stock_pkey", "file": "base/16384/16395", "table_oid": 16390},
+        {"oid": 16395, "name": "stock_pkey", "file": "base/16384/16395", "table_oid": 16390, "method": "btree"},
+        {"oid": 16396, "name": "by_item", "file": "base/16384/16396", "table_oid": 16390, "method": "btree"},
     ]
+    btree(tmp_path / "data/base/16384/16395", [0, 0, 0, 1, 0, 0, 0, 0])
     stored_sizes.Sizes(1, {"relations": relations}).store(tmp_path)
     told = [(1663, 16384, 16400, 0), (1663, 16384, 16395, 0), (1663, 16384, 1259, 0), (1663, 16384, 16400, 2),
-            (1663, 5, 17000, 0)]  # fmt: skip
-    touched = keys((0, 7), (1, 7), (2, 0), (3, 0), (4, 1))
-    owners = {name: pages.tolist() for name, pages in postgres_owners.owners(tmp_path, touched, told)}
-    assert owners == {
+            (1663, 5, 17000, 0), (1663, 16384, 16396, 0)]  # fmt: skip
+    touched = keys((0, 7), (1, 3), (1, 7), (1, 8), (2, 0), (3, 0), (4, 1), (5, 2))
+    found = postgres_owners.owners(tmp_path, touched, told)
+    assert {one.name: one.pages.tolist() for one in found} == {
         "stock": keys((0, 7)).tolist(),
-        "stock.stock_pkey": keys((1, 7)).tolist(),
+        "stock.stock_pkey": keys((1, 3), (1, 7), (1, 8)).tolist(),
+        "stock.by_item": keys((5, 2)).tolist(),
         "(catalog)": keys((2, 0)).tolist(),
         "stock (vm)": keys((3, 0)).tolist(),
         "(other)": keys((4, 1)).tolist(),
     }
-    assert postgres_owners.elsewhere(tmp_path, [*told, (1664, 0, 1262, 0)]) == [4, 5]
+    above = {one.name: one.interior.tolist() for one in found if len(one.interior)}
+    assert above == {"stock.stock_pkey": keys((1, 3)).tolist()}
+    assert postgres_owners.elsewhere(tmp_path, [*told, (1664, 0, 1262, 0)]) == [4, 6]

@@ -15,6 +15,7 @@ import pytest
 from pydantic import ValidationError
 
 from bufferlab.cli import run
+from bufferlab.engines.behaviour import OwnedPages
 from bufferlab.engines.sqlite.behaviour import SqliteBehaviour
 from bufferlab.errors import SpecError
 from bufferlab.execute.probes import page_trace_probe
@@ -66,7 +67,8 @@ def samples(gets: int, misses: int) -> list[dict[str, Any]]:
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that keeps a trace of SQLite, whose table t has pages 7 and 9."""
-    owners = [("t", np.asarray([9, 7], np.uint64)), ("u", np.asarray([5], np.uint64))]
+    none = np.asarray([], np.uint64)
+    owners = [OwnedPages("t", np.asarray([9, 7], np.uint64), none), OwnedPages("u", np.asarray([5], np.uint64), none)]
     monkeypatch.setattr(SqliteBehaviour, "pages_of_objects", lambda *_: owners)
 
     def keep(
@@ -89,8 +91,8 @@ def test_pages_have_numbers_in_a_row_by_table_and_times_are_differences(tmp_path
     stored, path = kept(spooled(tmp_path, EVENTS))
     assert stored["status"] == "ok"
     assert stored["objects"] == [
-        {"name": "t", "first_page": 0, "pages": 2},
-        {"name": "(free)", "first_page": 2, "pages": 1},
+        {"name": "t", "first_page": 0, "pages": 2, "interior": 0},
+        {"name": "(free)", "first_page": 2, "pages": 1, "interior": 0},
     ]
     assert stored["counts"] == [
         {"kind": "get", "recorded": 2, "counter": "page_gets", "counted": 2},
@@ -102,6 +104,16 @@ def test_pages_have_numbers_in_a_row_by_table_and_times_are_differences(tmp_path
     assert table["kind"].to_list() == [kind for _, _, kind in EVENTS]
     assert table["delta_us"].cum_sum().to_list() == [t_us for t_us, _, _ in EVENTS]
     assert not (tmp_path / "spool").exists()
+
+
+def test_pages_above_the_leaves_have_the_first_numbers_of_their_table(
+    tmp_path: Path, kept: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners = [OwnedPages("t", np.asarray([9, 7], np.uint64), np.asarray([9, 8], np.uint64))]
+    monkeypatch.setattr(SqliteBehaviour, "pages_of_objects", lambda *_: owners)
+    stored, path = kept(spooled(tmp_path, EVENTS))
+    assert stored["objects"][0] == {"name": "t", "first_page": 0, "pages": 2, "interior": 1}
+    assert pl.read_parquet(path)["page"].to_list() == [0, 0, 2, 0, 0, 1, 1, 2]
 
 
 def test_chunks_do_not_change_the_table(tmp_path: Path, kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,9 @@ pub trait Engine {
     /// Returns the bytes of data and indexes after the load, as the engine itself tells them.
     fn bytes(&self) -> u64;
 
+    /// Returns the pages above the leaves of B-trees, as they are now.
+    fn interior_pages(&self) -> Vec<u32>;
+
     /// Reads what the prefill reads before the warm-up, table after table.
     fn prefill(&mut self, pools: &mut Pools);
 

@@ -303,6 +303,10 @@ impl<E: Engine> Paging for Ghost<E> {
     fn bytes(&self) -> Option<u64> {
         Some(self.engine.bytes())
     }
+
+    fn interior_pages(&self) -> Vec<u32> {
+        self.engine.interior_pages()
+    }
 }
 
 impl<E: Engine> Client for Ghost<E> {

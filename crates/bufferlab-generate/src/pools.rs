@@ -6,6 +6,7 @@ use bufferlab_model::trace::{Access, Kind};
 use bufferlab_sim::{Counts, Manager};
 use serde::Serialize;
 
+use crate::run::{ByType, TYPES};
 use crate::shares::Shares;
 
 /// The pages of one table, index or other object of the engine.
@@ -52,36 +53,49 @@ impl Objects {
 /// Transactions within which the census counts distinct pages.
 pub const SPANS: [u64; 3] = [50, 500, 2000];
 
-/// What one object was asked for, over the census.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Tally {
-    /// Gets and creations.
-    pub gets: u64,
+/// What the leaves of an object, or its pages above them, were asked for, over the census.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Tally {
+    /// Gets and creations, by the transaction's type.
+    gets: [u64; TYPES],
+    /// Distinct pages, by the transaction's type.
+    pages: [u64; TYPES],
+    /// Distinct pages of the spans under way.
+    current: [u64; SPANS.len()],
     /// Distinct pages of each span, summed over the spans of [`SPANS`] that ended.
-    pub distinct: [u64; SPANS.len()],
+    distinct: [u64; SPANS.len()],
 }
+
+/// The bit of a page above the leaves of a B-tree; those below it are of the types of transactions that wanted the page.
+const INTERIOR: u8 = 1 << TYPES;
 
 /// A count of gets and distinct pages of each object.
 struct Census {
     starts: Vec<u32>,
-    tallies: Vec<Tally>,
-    current: Vec<[u64; SPANS.len()]>,
+    /// Of each object its leaves, and its pages above them.
+    tallies: Vec<[Tally; 2]>,
     /// For each page the last span, counted from one, in which it was wanted.
     seen: Vec<[u32; SPANS.len()]>,
+    /// For each page its level, and who wanted it.
+    flags: Vec<u8>,
     span: [u32; SPANS.len()],
     spans_done: [u64; SPANS.len()],
     transactions: u64,
 }
 
 impl Census {
-    fn hear(&mut self, page: u32) {
+    fn hear(&mut self, page: u32, transaction_type: usize) {
         let object = self.starts.partition_point(|&start| start <= page) - 1;
-        self.tallies[object].gets += 1;
+        let flags = &mut self.flags[page as usize];
+        let tally = &mut self.tallies[object][usize::from(*flags & INTERIOR != 0)];
+        tally.gets[transaction_type] += 1;
+        tally.pages[transaction_type] += u64::from(*flags & 1 << transaction_type == 0);
+        *flags |= 1 << transaction_type;
         let seen = &mut self.seen[page as usize];
         for (place, last) in seen.iter_mut().enumerate() {
             if *last != self.span[place] {
                 *last = self.span[place];
-                self.current[object][place] += 1;
+                tally.current[place] += 1;
             }
         }
     }
@@ -90,25 +104,50 @@ impl Census {
         self.transactions += 1;
         for (place, span) in SPANS.iter().enumerate() {
             if self.transactions.is_multiple_of(*span) {
-                for (tally, current) in self.tallies.iter_mut().zip(&mut self.current) {
-                    tally.distinct[place] += std::mem::take(&mut current[place]);
+                for tally in self.tallies.iter_mut().flatten() {
+                    tally.distinct[place] += std::mem::take(&mut tally.current[place]);
                 }
                 self.span[place] += 1;
                 self.spans_done[place] += 1;
             }
         }
     }
+
+    /// Returns what some pages were asked for, by the tallies of their levels.
+    fn wanted(&self, levels: &[Tally]) -> Wanted {
+        let per = |count: u64, of: u64| (of > 0).then(|| count as f64 / of as f64);
+        let sum = |of: &dyn Fn(&Tally) -> u64| levels.iter().map(of).sum::<u64>();
+        let gets_by_type = std::array::from_fn(|place| sum(&|tally| tally.gets[place]));
+        let gets_per_transaction = per(gets_by_type.iter().sum(), self.transactions).unwrap_or(0.0);
+        let distinct = std::array::from_fn(|place| per(sum(&|tally| tally.distinct[place]), self.spans_done[place]));
+        let pages_by_type = std::array::from_fn(|place| sum(&|tally| tally.pages[place]));
+        Wanted { gets_per_transaction, distinct, gets_by_type, pages_by_type }
+    }
 }
 
-/// The census of one object, per transaction and per span.
+/// What some pages were asked for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Counted {
-    /// The object's name.
-    pub name: String,
+pub struct Wanted {
     /// Gets and creations for each transaction.
     pub gets_per_transaction: f64,
     /// Mean of distinct pages in each of [`SPANS`] transactions; none where no span of that length ended.
     pub distinct: [Option<f64>; SPANS.len()],
+    /// Gets and creations by the transaction's type, in the order of the workload's own list.
+    pub gets_by_type: ByType,
+    /// Distinct pages that the transactions of each type wanted.
+    pub pages_by_type: ByType,
+}
+
+/// The census of one object.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Counted {
+    /// The object's name.
+    pub name: String,
+    /// All of its pages.
+    #[serde(flatten)]
+    pub all: Wanted,
+    /// Those above the leaves of a B-tree.
+    pub interior: Wanted,
 }
 
 /// The pools that are played one share of the pages: the shares, this one's number, and the pools.
@@ -126,6 +165,7 @@ pub struct Pools {
     creates: u64,
     thread: u16,
     now_us: u64,
+    transaction_type: usize,
     is_full: bool,
 }
 
@@ -146,37 +186,46 @@ impl Pools {
                 None => rates.push((shares, vec![(number, place)])),
             }
         }
-        Pools { pools, rates, census: None, gets: 0, creates: 0, thread: 0, now_us: 0, is_full: false }
+        let (census, thread, now_us, transaction_type) = (None, 0, 0, 0);
+        Pools { pools, rates, census, gets: 0, creates: 0, thread, now_us, transaction_type, is_full: false }
     }
 
-    /// Begins to count the pages of each object.
-    pub fn begin_census(&mut self, objects: &Objects) {
+    /// Begins to count the pages of each object; `interior` are those above the leaves of B-trees.
+    pub fn begin_census(&mut self, objects: &Objects, interior: &[u32]) {
+        let mut flags = vec![0; objects.pages() as usize];
+        interior.iter().for_each(|&page| flags[page as usize] = INTERIOR);
         self.census = Some(Census {
             starts: objects.all().iter().map(|object| object.first_page).collect(),
-            tallies: vec![Tally::default(); objects.all().len()],
-            current: vec![[0; SPANS.len()]; objects.all().len()],
+            tallies: vec![[Tally::default(); 2]; objects.all().len()],
             seen: vec![[0; SPANS.len()]; objects.pages() as usize],
+            flags,
             span: [1; SPANS.len()],
             spans_done: [0; SPANS.len()],
             transactions: 0,
         });
     }
 
+    /// Hears that a page is above the leaves from now on.
+    pub fn mark_interior(&mut self, page: u32) {
+        if let Some(census) = &mut self.census {
+            census.flags[page as usize] |= INTERIOR;
+        }
+    }
+
     /// Ends the census; returns it, empty if none was begun.
     pub fn end_census(&mut self, objects: &Objects) -> Vec<Counted> {
         let Some(census) = self.census.take() else { return Vec::new() };
-        let per = |count: u64, of: u64| (of > 0).then(|| count as f64 / of as f64);
-        let counted = |(object, tally): (&Object, &Tally)| Counted {
+        let counted = |(object, levels): (&Object, &[Tally; 2])| Counted {
             name: object.name.clone(),
-            gets_per_transaction: per(tally.gets, census.transactions).unwrap_or(0.0),
-            distinct: std::array::from_fn(|place| per(tally.distinct[place], census.spans_done[place])),
+            all: census.wanted(levels),
+            interior: census.wanted(&levels[1..]),
         };
         objects.all().iter().zip(&census.tallies).map(counted).collect()
     }
 
-    /// Hears that the next accesses are of another connection, at another time.
-    pub fn turn(&mut self, thread: u16, now_us: u64) {
-        (self.thread, self.now_us) = (thread, now_us);
+    /// Hears that the next accesses are of another connection, at another time, in a transaction of this type.
+    pub fn turn(&mut self, thread: u16, now_us: u64, transaction_type: usize) {
+        (self.thread, self.now_us, self.transaction_type) = (thread, now_us, transaction_type);
     }
 
     /// Returns the connection whose accesses come.
@@ -204,6 +253,12 @@ impl Pools {
         self.hear(Kind::Create, page, 0);
     }
 
+    /// Makes a page above the leaves.
+    pub fn create_interior(&mut self, page: u32) {
+        self.mark_interior(page);
+        self.create(page);
+    }
+
     /// Takes a page out of the pools.
     pub fn drop_page(&mut self, page: u32) {
         self.play(Kind::Drop, page, 0);
@@ -213,7 +268,7 @@ impl Pools {
     fn hear(&mut self, kind: Kind, page: u32, latch: u8) {
         self.play(kind, page, latch);
         if let Some(census) = &mut self.census {
-            census.hear(page);
+            census.hear(page, self.transaction_type);
         }
     }
 

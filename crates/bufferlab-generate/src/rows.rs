@@ -98,6 +98,9 @@ pub trait RowTable {
         None
     }
 
+    /// Returns the pages above the leaves.
+    fn interior_pages(&self) -> Vec<u32>;
+
     /// Reads what sessions read before their first statement.
     fn connect(&mut self, _pools: &mut Pools) {}
 
@@ -130,6 +133,10 @@ impl Paging for RowGhost {
 
     fn bytes(&self) -> Option<u64> {
         self.table.bytes()
+    }
+
+    fn interior_pages(&self) -> Vec<u32> {
+        self.table.interior_pages()
     }
 }
 

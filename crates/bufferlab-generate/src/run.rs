@@ -63,7 +63,7 @@ pub type Watch<'a> = dyn FnMut(u64, Option<u64>) -> bool + 'a;
 /// Transactions after which a watch hears of the run.
 const WATCHED: u64 = 100;
 /// Types of transactions at most: those of TPC-C.
-const TYPES: usize = 5;
+pub(crate) const TYPES: usize = 5;
 /// Transactions of each type, in the order of the workload's own list.
 pub type ByType = [u64; TYPES];
 
@@ -171,6 +171,9 @@ pub trait Paging: Client {
 
     /// Returns the bytes of data and indexes after the load, as the engine itself tells them, if all are laid out.
     fn bytes(&self) -> Option<u64>;
+
+    /// Returns the pages above the leaves of B-trees, as they are now.
+    fn interior_pages(&self) -> Vec<u32>;
 }
 
 /// The run under way.
@@ -314,9 +317,10 @@ impl<C: Paging> Progress<C> {
     }
 
     fn begin(&mut self, pool: usize, census: bool, is_warm: bool) {
+        let interior = if census && pool == 0 { self.ghost.interior_pages() } else { Vec::new() };
         let (pools, objects) = self.ghost.parts();
         if census && pool == 0 {
-            pools.begin_census(objects);
+            pools.begin_census(objects, &interior);
         }
         self.runs[pool].is_warm = is_warm;
         self.runs[pool].warm_up_transactions = self.done.all;
@@ -351,9 +355,10 @@ impl<C: Paging> Progress<C> {
     /// Executes the next transaction of the connection whose turn it is.
     fn transaction(&mut self) -> Result<(), RunError> {
         let connection = (self.done.all % self.drivers.len() as u64) as usize;
-        self.ghost.parts().0.turn(connection as u16, self.done.all * self.transaction_us);
         let driver = &mut self.drivers[connection];
         let planned = driver.plan();
+        let now_us = self.done.all * self.transaction_us;
+        self.ghost.parts().0.turn(connection as u16, now_us, planned.transaction_type);
         let outcome = driver.execute(&mut self.ghost)?;
         let (pools, _) = self.ghost.parts();
         if pools.is_full() {

@@ -212,7 +212,7 @@ impl Way {
     fn bytes(&self, job: &Job, limits: &Limits) -> u64 {
         let pages = BYTES_OF_WAREHOUSE / f64::from(job.page_size_bytes) * f64::from(self.warehouses);
         let shares: f64 = self.shares().iter().map(|(shares, _)| f64::from(shares.one_in()).recip()).sum();
-        // Without the census, 12 bytes a page: a run that is counted must be simulated as its neighbours are.
+        // Without the census, 13 bytes a page: a run that is counted must be simulated as its neighbours are.
         let played = shares * job.pools.len() as f64;
         let part = f64::from(self.warehouses) / f64::from(job.workload.warehouses());
         let warm_up = match job.warm_up {

@@ -74,6 +74,12 @@ impl Interior {
         upper.is_none() && loaded + *added > span && self.levels.len() > 1
     }
 
+    /// Returns every page.
+    pub fn all(&self) -> impl Iterator<Item = u32> + '_ {
+        let loaded = self.levels.iter().flat_map(|&(first, span)| first..first + self.leaves.div_ceil(span));
+        loaded.chain(self.grown.iter().filter_map(|&(_, upper)| upper))
+    }
+
     /// Returns the root, if it is not a leaf.
     pub fn root(&self) -> Option<u32> {
         self.levels.first().map(|&(page, _)| page)

@@ -10,7 +10,7 @@ use bufferlab_generate::engine::Engine;
 use bufferlab_generate::innodb::Innodb;
 use bufferlab_generate::job::{Gate, Job, generate};
 use bufferlab_generate::loaded::Loaded;
-use bufferlab_generate::pools::{Object, Pools};
+use bufferlab_generate::pools::{Counted, Object, Pools};
 use bufferlab_generate::postgres::Postgres;
 use bufferlab_generate::run::{Plan, Run, RunError, WarmUp, run};
 use bufferlab_generate::sqlite::Sqlite;
@@ -292,6 +292,31 @@ fn job(changes: Value) -> Job {
 
 fn done(changes: Value) -> Result<Run, String> {
     generate(&job(changes), &|_, _, _| Box::new(Open), None).map_err(|error| error.to_string())
+}
+
+/// Only New-Order reads ITEM, whose tree nobody changes: the server's have as many pages above the leaves.
+#[test]
+fn the_census_tells_the_level_of_pages_and_the_type_of_transactions() {
+    for (engine, page_bytes, tree, above) in
+        [("innodb", 16384, "item", 1.0), ("sqlite", 4096, "item", 42.0), ("postgres", 8192, "item.item_pkey", 1.0)]
+    {
+        let changes =
+            json!({"engine": engine, "page_size_bytes": page_bytes, "connections": 1, "window_transactions": 2000});
+        let run = done(changes).unwrap();
+        for Counted { name, all, interior } in run.census.iter().filter(|one| !one.name.contains('(')) {
+            let gets = all.gets_by_type.iter().sum::<u64>() as f64;
+            assert!((gets / 2000.0 - all.gets_per_transaction).abs() < 1e-9, "{engine}: {name}");
+            assert!(
+                interior.distinct[2] <= all.distinct[2] && interior.gets_per_transaction <= all.gets_per_transaction
+            );
+            assert!(all.pages_by_type.iter().max().map(|&pages| pages as f64) <= all.distinct[2], "{engine}: {name}");
+        }
+        let item = run.census.iter().find(|counted| counted.name == tree).expect("the tree exists");
+        let [new_order, others @ ..] = item.all.gets_by_type;
+        assert!(new_order > 5000 && others == [0; 4], "{engine}: {item:?}");
+        assert_eq!(item.interior.distinct[2], Some(above), "{engine}");
+        assert_eq!(item.interior.pages_by_type[0] as f64, above, "{engine}");
+    }
 }
 
 #[test]

@@ -132,8 +132,8 @@ fn postgres_gets_and_misses_what_it_was_traced_to() {
         ("sbtest1.sbtest1_pkey", 2.2526, [46.33, 221.05, 272.6]),
     ] {
         let counted = run.census.iter().find(|counted| counted.name == name).expect("the object");
-        assert!((counted.gets_per_transaction / gets - 1.0).abs() < 0.01, "{name}: {counted:?}");
-        for (generated, traced) in counted.distinct.iter().zip(distinct) {
+        assert!((counted.all.gets_per_transaction / gets - 1.0).abs() < 0.01, "{name}: {counted:?}");
+        for (generated, traced) in counted.all.distinct.iter().zip(distinct) {
             let generated = generated.expect("spans have ended");
             assert!((generated - traced).abs() < f64::max(0.02 * traced, 1.0), "{name}: {generated} for {traced}");
         }
@@ -150,7 +150,7 @@ fn updates_touch_the_undo_log_of_innodb() {
     let changes = json!({"engine": "innodb", "page_size_bytes": 16384, "pools": pool, "census": true});
     let gets = |percent: u32| {
         let run = done(json!({"hot_rows": 100, "update_percent": percent}), changes.clone()).unwrap();
-        run.census.iter().find(|counted| counted.name == "(undo)").unwrap().gets_per_transaction
+        run.census.iter().find(|counted| counted.name == "(undo)").unwrap().all.gets_per_transaction
     };
     assert_eq!(gets(0), 0.0);
     assert!(gets(100) > 2.0);

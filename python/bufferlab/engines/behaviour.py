@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from bufferlab.engines.native import failure_of_core, native
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, FailureKind, Problem, SpecError, is_full
@@ -69,6 +69,15 @@ class Wanted:
     """Whether an external program makes the transactions."""
     load_bytes: int | None = None
     """The estimated bytes of the data to load; None: nothing would be loaded."""
+
+
+class OwnedPages(NamedTuple):
+    """The pages of one table, index or other object of an engine."""
+
+    name: str
+    pages: NDArray[np.uint64]
+    interior: NDArray[np.uint64]
+    """Those of them above the leaves of a B-tree."""
 
 
 class Behaviour(ABC):
@@ -149,7 +158,7 @@ class Behaviour(ABC):
 
     def pages_of_objects(
         self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
-    ) -> list[tuple[str, NDArray[np.uint64]]]:
+    ) -> list[OwnedPages]:
         """Return the tables and indexes of the closed database, each with its pages.
 
         A page is the object's number in the trace times 2^32 plus its own number there; `touched` are those of the

@@ -51,6 +51,7 @@ from bufferlab.results.page_traces import (
     Prediction,
     Replayed,
     SimulatedPart,
+    Touches,
     Verdict,
 )
 from bufferlab.results.schema import Database, WarmUp
@@ -500,13 +501,13 @@ def _touches(told: Mapping[str, Any]) -> list[ObjectTouches]:
     """Return what the core counted by table and index; nothing where a part stands for all."""
     counted = told["census"] if told["way"]["name"] == "exact" else []
     return [
-        ObjectTouches(
-            name=one["name"],
-            gets=one["gets_per_transaction"],
-            pages={stretch: mean for stretch, mean in zip(STRETCHES, one["distinct"], strict=True) if mean is not None},
-        )
-        for one in counted
+        ObjectTouches(name=one["name"], **_wanted(one), interior=Touches(**_wanted(one["interior"]))) for one in counted
     ]
+
+
+def _wanted(counted: Mapping[str, Any]) -> dict[str, Any]:
+    pages = {stretch: mean for stretch, mean in zip(STRETCHES, counted["distinct"], strict=True) if mean is not None}
+    return {"gets": counted["gets_per_transaction"], "pages": pages}
 
 
 def _part_simulated(part: SimulatedPart, warehouses: int) -> Iterable[Verdict]:

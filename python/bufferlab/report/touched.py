@@ -14,7 +14,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.engines import registry as engines
 from bufferlab.report.compare_sides import MatchedPoint
-from bufferlab.results.page_traces import ObjectTouches
+from bufferlab.results.page_traces import ObjectTouches, Touches
 from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord
 from bufferlab.traces import page_trace
 from bufferlab.traces.touches import touches
@@ -32,6 +32,8 @@ class TouchedObject:
     """Gets and creations for each transaction."""
     pages: dict[int, Pair]
     """Distinct pages in a stretch of so many transactions."""
+    interior: tuple[Pair, dict[int, Pair]] | None = None
+    """Both of the pages above the leaves of a B-tree; None where a side does not tell levels."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,14 @@ def _joined(measured: Sequence[ObjectTouches], generated: Sequence[ObjectTouches
     found = []
     for name in names:
         a, b = (side.get(name) for side in sides)
-        gets = (a.gets if a else None, b.gets if b else None)
-        pages = {each: (a.pages.get(each) if a else None, b.pages.get(each) if b else None) for each in stretches}
-        found.append(TouchedObject(name, gets, pages))
+        interior = _pairs(a.interior, b.interior, stretches) if a and b and a.interior and b.interior else None
+        found.append(TouchedObject(name, *_pairs(a, b, stretches), interior))
     yield from sorted(found, key=lambda one: -max(value or 0 for value in one.gets))
+
+
+def _pairs(a: Touches | None, b: Touches | None, stretches: Iterable[int]) -> tuple[Pair, dict[int, Pair]]:
+    pages = {each: (a.pages.get(each) if a else None, b.pages.get(each) if b else None) for each in stretches}
+    return (a.gets if a else None, b.gets if b else None), pages
 
 
 def table(one: Touched) -> Table:
@@ -121,12 +127,17 @@ def as_json(one: Touched) -> dict[str, Any]:
         "objects": [
             {
                 "name": item.name,
-                "gets": _compared(item.gets),
-                "pages": [{"transactions": each, **_compared(pair)} for each, pair in item.pages.items()],
+                **_both(item.gets, item.pages),
+                "interior": _both(*item.interior) if item.interior else None,
             }
             for item in one.objects
         ],
     }
+
+
+def _both(gets: Pair, pages: dict[int, Pair]) -> dict[str, Any]:
+    compared = [{"transactions": each, **_compared(pair)} for each, pair in pages.items()]
+    return {"gets": _compared(gets), "pages": compared}
 
 
 def _compared(pair: Pair) -> dict[str, float | None]:

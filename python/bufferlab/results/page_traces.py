@@ -27,6 +27,8 @@ class PagesOfObject(_Strict):
     name: str
     first_page: int = Field(ge=0)
     pages: int = Field(ge=1)
+    interior: int | None = Field(default=None, ge=0)
+    """Pages above the leaves of a B-tree, which are the first ones. None in earlier traces, which did not tell."""
 
 
 class CountedAccesses(_Strict):
@@ -204,14 +206,21 @@ STRETCHES = (50, 500, 2000)
 """Transactions of the stretches whose distinct pages are counted (crates/bufferlab-generate/src/pools.rs, `SPANS`)."""
 
 
-class ObjectTouches(_Strict):
-    """The touches of one table, index or other object of an engine in a measured window."""
+class Touches(_Strict):
+    """The touches of some pages in a measured window."""
 
-    name: str
     gets: float = Field(ge=0)
     """Gets and creations for each transaction."""
     pages: dict[int, Annotated[float, Field(ge=0)]]
     """Distinct pages in a stretch of so many transactions, in the mean; none for stretches longer than the window."""
+
+
+class ObjectTouches(Touches):
+    """The touches of one table, index or other object of an engine in a measured window."""
+
+    name: str
+    interior: Touches | None = None
+    """Those of the pages above the leaves of a B-tree; None where a trace does not tell levels."""
 
 
 class GeneratedRun(_Strict):

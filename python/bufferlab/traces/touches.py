@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from bufferlab.results.page_traces import STRETCHES, ObjectTouches
+from bufferlab.results.page_traces import STRETCHES, ObjectTouches, Touches
 from bufferlab.traces.page_trace import TOUCHES, RunTrace, number_of
 
 
@@ -20,16 +20,22 @@ def touches(trace: RunTrace) -> list[ObjectTouches]:
     rows = trace.table[slice(*trace.window)]
     kinds = rows["kind"].to_physical().to_numpy()
     pages = rows["page"].to_numpy()[np.isin(kinds, [number_of(name) for name in TOUCHES])].astype(np.int64)
-    starts = np.array([one.first_page for one in objects])
+    # Of each object the pages above its leaves, then the others.
+    starts = np.array([one.first_page + below for one in objects for below in (0, one.interior or 0)])
     gets = _by_object(pages, starts) / transactions
     distinct = {
         stretch: _distinct(pages, starts, stretch / transactions) for stretch in STRETCHES if stretch <= transactions
     }
+
+    def of(places: slice) -> Touches:
+        counted = {stretch: float(mean[places].sum()) for stretch, mean in distinct.items()}
+        return Touches(gets=float(gets[places].sum()), pages=counted)
+
     return [
         ObjectTouches(
             name=one.name,
-            gets=float(gets[place]),
-            pages={stretch: float(mean[place]) for stretch, mean in distinct.items()},
+            **dict(of(slice(2 * place, 2 * place + 2))),
+            interior=None if one.interior is None else of(slice(2 * place, 2 * place + 1)),
         )
         for place, one in enumerate(objects)
     ]

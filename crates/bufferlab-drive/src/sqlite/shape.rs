@@ -75,6 +75,8 @@ pub struct TreePages {
     pub name: String,
     /// Numbers of its pages, in the order of the tree.
     pub pages: Vec<u32>,
+    /// Those of them that have children.
+    pub interior: Vec<u32>,
 }
 
 /// Reads which page belongs to which b-tree of a database that no process has open; the catalogue's is among them.
@@ -83,11 +85,13 @@ pub struct TreePages {
 /// As [`shape`].
 pub fn pages_of_trees(database: &Path) -> Result<Vec<TreePages>, Failure> {
     opened(database, |connection| {
-        let mut statement = connection.prepare("SELECT pageno FROM dbstat WHERE name = ?")?;
+        let mut statement = connection.prepare("SELECT pageno, pagetype = 'internal' FROM dbstat WHERE name = ?")?;
         let names = declared_trees(connection)?.into_iter().map(|tree| tree.name);
         let pages_of = |name: String| {
-            let pages = statement.query_map([&name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-            Ok(TreePages { name, pages })
+            let of_row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            let told: Vec<(u32, bool)> = statement.query_map([&name], of_row)?.collect::<rusqlite::Result<_>>()?;
+            let interior = told.iter().filter(|&&(_, has_children)| has_children).map(|&(page, _)| page).collect();
+            Ok(TreePages { name, pages: told.into_iter().map(|(page, _)| page).collect(), interior })
         };
         std::iter::once("sqlite_schema".to_owned()).chain(names).map(pages_of).collect()
     })

@@ -251,6 +251,22 @@ pub(super) enum Growing {
 }
 
 impl Trees {
+    /// Returns the trees that grow, in the order in which the prefill reads them.
+    pub(super) fn all_grown(&self) -> [&Grown; 5] {
+        [&self.history, &self.order_line, &self.orders, &self.new_order, &self.orders_by_customer]
+    }
+
+    /// Returns the others, in that order.
+    pub(super) fn all_packed(&self) -> [&Packed; 6] {
+        [&self.customer_by_name, &self.customer, &self.stock, &self.item, &self.district, &self.warehouse]
+    }
+
+    /// Returns the pages above the leaves.
+    pub(super) fn interior_pages(&self) -> Vec<u32> {
+        let grown = self.all_grown().into_iter().flat_map(|tree| tree.interior.all());
+        grown.chain(self.all_packed().into_iter().flat_map(|tree| tree.interior.all())).collect()
+    }
+
     pub(super) fn grown(&self, table: Growing) -> &Grown {
         match table {
             Growing::History => &self.history,

@@ -272,7 +272,7 @@ impl Innodb {
         if table == Growing::Entries {
             self.space.note_room(pools, table);
         }
-        self.tree_mut(table).point_to(leaf.origin).into_iter().for_each(|page| pools.create(page));
+        self.tree_mut(table).point_to(leaf.origin).into_iter().for_each(|page| pools.create_interior(page));
     }
 
     /// Merges a leaf that is less than half full into a neighbour that has room (btr0btr.cc, `btr_compress`).
@@ -352,8 +352,7 @@ impl Innodb {
                 (own.rows, own.bytes) = (leaf.rows - upper, leaf.bytes - moved);
                 let page = tree.leaf(new).page;
                 self.space.make(pools, table, self.tree(table), page);
-                let tree = self.tree_mut(table);
-                tree.point_to(leaf.origin).into_iter().for_each(|page| pools.create(page));
+                self.tree_mut(table).point_to(leaf.origin).into_iter().for_each(|page| pools.create_interior(page));
             } else {
                 pools.fill();
             }
@@ -402,17 +401,18 @@ impl Engine for Innodb {
         self.bytes
     }
 
+    fn interior_pages(&self) -> Vec<u32> {
+        self.trees.interior_pages()
+    }
+
     /// crates/bufferlab-drive/dialects/mysql/tpcc/prefill.sql: each table once, several gets of each leaf.
     fn prefill(&mut self, pools: &mut Pools) {
-        let trees = &self.trees;
         let twice = |pools: &mut Pools, page: u32| (0..2).for_each(|_| pools.get(page, SHARED));
-        for tree in [&trees.history, &trees.order_line, &trees.orders, &trees.new_order, &trees.orders_by_customer] {
+        for tree in self.trees.all_grown() {
             tree.interior.path(0).for_each(|page| pools.get(page, SHARED));
             tree.leaves().for_each(|leaf| twice(pools, leaf.page));
         }
-        for tree in
-            [&trees.customer_by_name, &trees.customer, &trees.stock, &trees.item, &trees.district, &trees.warehouse]
-        {
+        for tree in self.trees.all_packed() {
             tree.interior.path(0).for_each(|page| pools.get(page, SHARED));
             (0..tree.leaves()).for_each(|leaf| twice(pools, tree.page(leaf)));
         }

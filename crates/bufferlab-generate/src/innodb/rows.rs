@@ -41,6 +41,10 @@ impl RowTable for Rows {
         &self.objects
     }
 
+    fn interior_pages(&self) -> Vec<u32> {
+        self.tree.interior.all().collect()
+    }
+
     fn read(&mut self, pools: &mut Pools, id: u32) {
         look_up(pools, &self.tree, id - 1);
     }

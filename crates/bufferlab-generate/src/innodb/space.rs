@@ -73,6 +73,6 @@ pub fn count_bitmaps(run: &mut Run) {
     }
     if let (Some(first), Some(space)) = (run.pools.first(), run.census.iter_mut().find(|counted| counted.name == NAME))
     {
-        space.gets_per_transaction += first.counts.misses as f64 / first.transactions.max(1) as f64;
+        space.all.gets_per_transaction += first.counts.misses as f64 / first.transactions.max(1) as f64;
     }
 }

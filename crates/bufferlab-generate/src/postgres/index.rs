@@ -83,6 +83,11 @@ impl Index {
         Index { tree, entry, is_unique, is_even, stale: HashMap::new(), last_blocks }
     }
 
+    /// Returns the pages above the leaves.
+    pub(super) fn interior_pages(&self) -> impl Iterator<Item = u32> + '_ {
+        self.tree.interior.all()
+    }
+
     /// Goes down to the leaf that holds a key, or would (nbtsearch.c, `_bt_search`). A session keeps what the meta page
     /// says (`_bt_getroot`).
     pub(super) fn seek(&self, pools: &mut Pools, (group, key): (u32, u32)) -> Place {

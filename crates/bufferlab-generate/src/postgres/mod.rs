@@ -23,7 +23,7 @@ use crate::loaded::{Loaded, Records, UNDELIVERED};
 use crate::pools::{Object, Objects, Pools};
 use crate::run::TRANSACTION_US;
 use heap::{RowId, Updated, Version};
-use index::Entry;
+use index::{Entry, Index};
 use layout::{Bytes, ORDER_BITS, Table, Trees, entry_key, lay_out, line_key};
 use record::Tuples;
 pub use rows::Rows;
@@ -252,6 +252,14 @@ impl Engine for Postgres {
 
     fn bytes(&self) -> u64 {
         relation_bytes(&self.objects)
+    }
+
+    fn interior_pages(&self) -> Vec<u32> {
+        let trees = &self.trees;
+        let Trees { warehouse, district, stock, customer, orders, new_order, order_line, .. } = trees;
+        let keys = [warehouse, district, stock, customer, orders, new_order, order_line].map(|table| &table.key);
+        let all = keys.into_iter().chain([&trees.customer_by_name, &trees.orders_by_customer]);
+        all.flat_map(Index::interior_pages).chain(trees.item_key.interior.all()).collect()
     }
 
     /// crates/bufferlab-drive/dialects/postgres/tpcc/prefill.sql: each table through its key, in the order of rows.

@@ -117,6 +117,10 @@ impl RowTable for Rows {
         &self.objects
     }
 
+    fn interior_pages(&self) -> Vec<u32> {
+        self.table.key.interior_pages().chain(self.by_k.interior_pages()).collect()
+    }
+
     fn bytes(&self) -> Option<u64> {
         Some(relation_bytes(&self.objects))
     }

@@ -335,9 +335,12 @@ impl Btree {
 
     /// Moves the root's cells to a new child (`balance_deeper`).
     fn deepen(&mut self, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) {
-        let child = self.new_node(heard);
+        let child = self.new_node(!self.nodes[0].children.is_empty(), heard);
         let page = self.nodes[child as usize].page;
         let root = std::mem::take(&mut self.nodes[0]);
+        if let Some((pools, _)) = heard {
+            pools.mark_interior(self.first_page + root.page);
+        }
         self.nodes[child as usize] = Node { page, ..root.clone() };
         self.nodes[0] = Node { page: root.page, children: vec![child], ..Node::default() };
         let last = self.path.len() - 1;
@@ -346,8 +349,8 @@ impl Btree {
         self.path.push((child, place));
     }
 
-    fn new_node(&mut self, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u32 {
-        let page = self.new_page(false, heard);
+    fn new_node(&mut self, is_interior: bool, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u32 {
+        let page = self.new_page(false, is_interior, heard);
         let node = Node { page, ..Node::default() };
         match self.free_nodes.pop() {
             Some(number) => {
@@ -363,7 +366,12 @@ impl Btree {
 
     /// Takes a free page or a new one. Of the list of free pages a chain gets the first page, which tells the others, and
     /// takes that one last (`allocateBtreePage`).
-    pub(super) fn new_page(&mut self, is_of_chain: bool, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u32 {
+    pub(super) fn new_page(
+        &mut self,
+        is_of_chain: bool,
+        is_interior: bool,
+        heard: &mut Option<(&mut Pools, &mut Vec<u32>)>,
+    ) -> u32 {
         let trunk = self.free_pages.first().copied().filter(|_| is_of_chain);
         let free = match trunk {
             Some(_) if self.free_pages.len() > 1 => Some(self.free_pages.swap_remove(1)),
@@ -379,7 +387,9 @@ impl Btree {
         });
         if let Some((pools, dirty)) = heard {
             trunk.into_iter().for_each(|trunk| pools.get(self.first_page + trunk, 0));
-            if trunk != Some(page) {
+            if is_interior {
+                pools.create_interior(self.first_page + page);
+            } else if trunk != Some(page) {
                 pools.create(self.first_page + page);
             }
             dirty.push(self.first_page + page);
@@ -444,7 +454,7 @@ impl Btree {
     ) {
         let mut nodes: Vec<u32> = old.iter().copied().take(ends.len()).collect();
         while nodes.len() < ends.len() {
-            nodes.push(self.new_node(heard));
+            nodes.push(self.new_node(!all.children.is_empty(), heard));
         }
         for &node in &old[old.len().min(ends.len())..] {
             self.free_pages.push(self.nodes[node as usize].page);
@@ -495,6 +505,11 @@ impl Btree {
             level = level.iter().flat_map(|&node| self.nodes[node as usize].children.iter().copied()).collect();
         }
         pages
+    }
+
+    /// Returns the pages that have children.
+    pub fn interior_pages(&self) -> impl Iterator<Item = u32> + '_ {
+        self.nodes.iter().filter(|node| !node.children.is_empty()).map(|node| self.first_page + node.page)
     }
 
     /// Returns the pages of each level, the root's first.

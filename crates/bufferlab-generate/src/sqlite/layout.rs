@@ -130,6 +130,11 @@ pub(super) struct History {
 }
 
 impl History {
+    /// Returns the pages above the leaves.
+    pub(super) fn interior_pages(&self) -> impl Iterator<Item = u32> {
+        self.interior.pages().into_iter()
+    }
+
     /// Returns every page, interior ones first.
     pub(super) fn pages(&self) -> impl Iterator<Item = u32> {
         self.interior.pages().into_iter().chain(self.first_leaf..=self.last)
@@ -166,6 +171,24 @@ pub(super) struct Trees {
     pub(super) order_line: Btree,
     pub(super) customer_by_name: Btree,
     pub(super) orders_by_customer: Btree,
+}
+
+impl Trees {
+    /// Returns the trees but HISTORY's, in the order in which the prefill reads them.
+    pub(super) fn by_key(&self) -> [&Btree; 10] {
+        [
+            &self.order_line,
+            &self.orders,
+            &self.new_order,
+            &self.orders_by_customer,
+            &self.customer_by_name,
+            &self.customer,
+            &self.stock,
+            &self.item,
+            &self.district,
+            &self.warehouse,
+        ]
+    }
 }
 
 /// Bytes of rows that the run inserts.

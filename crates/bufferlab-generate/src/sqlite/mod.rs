@@ -157,22 +157,15 @@ impl Engine for Sqlite {
         pages * u64::from(self.page_bytes)
     }
 
+    fn interior_pages(&self) -> Vec<u32> {
+        let of_keys = self.trees.by_key().into_iter().flat_map(Btree::interior_pages);
+        of_keys.chain(self.trees.history.interior_pages()).collect()
+    }
+
     /// crates/bufferlab-drive/dialects/sqlite/tpcc/prefill.sql: each table once.
     fn prefill(&mut self, pools: &mut Pools) {
-        let trees = &self.trees;
-        trees.history.pages().for_each(|page| pools.get(page, 0));
-        for tree in [
-            &trees.order_line,
-            &trees.orders,
-            &trees.new_order,
-            &trees.orders_by_customer,
-            &trees.customer_by_name,
-            &trees.customer,
-            &trees.stock,
-            &trees.item,
-            &trees.district,
-            &trees.warehouse,
-        ] {
+        self.trees.history.pages().for_each(|page| pools.get(page, 0));
+        for tree in self.trees.by_key() {
             tree.pages().into_iter().for_each(|page| pools.get(page, 0));
         }
     }

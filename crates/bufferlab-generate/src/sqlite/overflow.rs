@@ -86,7 +86,7 @@ impl Btree {
         let Divided { cell, chain, .. } = divide(self.page_bytes, bytes);
         if chain > 0 {
             let mut row = Spilled::new(bytes);
-            (0..chain).for_each(|_| row.push(self.new_page(true, heard)));
+            (0..chain).for_each(|_| row.push(self.new_page(true, false, heard)));
             self.spilled.insert(key, row);
         }
         cell

@@ -59,6 +59,10 @@ impl RowTable for Rows {
         &self.objects
     }
 
+    fn interior_pages(&self) -> Vec<u32> {
+        self.tree.interior.all().collect()
+    }
+
     fn read(&mut self, pools: &mut Pools, id: u32) {
         let leaf = self.tree.leaf(id - 1);
         pools.get(self.schema, 0);

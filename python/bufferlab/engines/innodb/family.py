@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pymysql
 
 from bufferlab.engines import direct_io
-from bufferlab.engines.behaviour import HostCheck, NativeKnobs
+from bufferlab.engines.behaviour import HostCheck, NativeKnobs, OwnedPages
 from bufferlab.engines.innodb import (
     accounts,
     consistency_by_pymysql,
@@ -208,7 +208,7 @@ class InnodbFamily(Family):
 
     def pages_of_objects(
         self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
-    ) -> list[tuple[str, NDArray[np.uint64]]]:
+    ) -> list[OwnedPages]:
         """Return the touched pages of every index, by the headers of the pages in the closed files."""
         return page_owners.owners(database, touched)
 

@@ -1,6 +1,6 @@
 """Tells which index each page of a trace belongs to, by the pages' headers in the closed tablespaces.
 
-fil0fil.h: a page's type is at byte 24, its tablespace at 34; page0page.h: the index's number is at 66.
+fil0fil.h: a page's type is at byte 24, its tablespace at 34; page0page.h: its level is at 64, the index's number at 66.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bufferlab.engines.behaviour import OwnedPages
 from bufferlab.engines.innodb.table_sizes import INDEX_PAGE
 from bufferlab.engines.servers import stored_sizes
 
@@ -21,7 +22,7 @@ _UNDO_PAGE = 2
 _UNDO, _SYSTEM, _BESIDE, _TEMPORARY = "(undo)", "(system)", "(space management)", "(temporary)"
 
 
-def owners(database: Path, touched: NDArray[np.uint64]) -> list[tuple[str, NDArray[np.uint64]]]:
+def owners(database: Path, touched: NDArray[np.uint64]) -> list[OwnedPages]:
     """Return the indexes, undo logs and system pages of a closed database that a trace touched, with their pages.
 
     A page is its tablespace times 2^32 plus its number. A table has the name of its clustered index's pages.
@@ -34,22 +35,26 @@ def owners(database: Path, touched: NDArray[np.uint64]) -> list[tuple[str, NDArr
         for one in sizes["indexes"]
     }
     found: dict[str, list[NDArray[np.uint64]]] = {}
+    interior = [touched[:0]]
     for space, file in _tablespaces(database / "data"):
         own = touched[touched >> np.uint64(32) == space]
         if not len(own):
             continue
-        types, indexes = _headers(file, own & np.uint64(0xFFFFFFFF), sizes["shape"]["page_size_bytes"])
+        types, levels, indexes = _headers(file, own & np.uint64(0xFFFFFFFF), sizes["shape"]["page_size_bytes"])
         beside = _BESIDE if file.suffix == ".ibd" else _SYSTEM
         for number in np.unique(indexes[types == INDEX_PAGE]):
             pages = own[(types == INDEX_PAGE) & (indexes == number)]
             found.setdefault(names.get(int(number), _SYSTEM), []).append(pages)
+        interior.append(own[(types == INDEX_PAGE) & (levels > 0)])
         found.setdefault(_UNDO, []).append(own[types == _UNDO_PAGE])
         found.setdefault(beside, []).append(own[(types != INDEX_PAGE) & (types != _UNDO_PAGE)])
     known = np.concatenate([pages for all_pages in found.values() for pages in all_pages] or [touched[:0]])
     # The file of temporary tables goes with its server.
     found[_TEMPORARY] = [np.setdiff1d(touched, known)]
     ordered = sorted(found, key=lambda name: (name.startswith("("), name))
-    return [(name, np.concatenate(found[name])) for name in ordered]
+    above = np.concatenate(interior)
+    all_pages = {name: np.concatenate(found[name]) for name in ordered}
+    return [OwnedPages(name, pages, np.intersect1d(pages, above)) for name, pages in all_pages.items()]
 
 
 def _tablespaces(data: Path) -> Iterator[tuple[int, Path]]:
@@ -62,8 +67,10 @@ def _tablespaces(data: Path) -> Iterator[tuple[int, Path]]:
                 yield int.from_bytes(head[34:38], "big"), file
 
 
-def _headers(file: Path, numbers: NDArray[np.uint64], page_bytes: int) -> tuple[NDArray[np.uint16], NDArray[np.uint64]]:
-    """Return the type and the index of these pages; of those that the file does not have, zeroes."""
+def _headers(
+    file: Path, numbers: NDArray[np.uint64], page_bytes: int
+) -> tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.uint64]]:
+    """Return type, level and index of these pages; of those that the file does not have, zeroes."""
     import numpy as np
 
     whole = file.stat().st_size // page_bytes
@@ -71,4 +78,5 @@ def _headers(file: Path, numbers: NDArray[np.uint64], page_bytes: int) -> tuple[
     heads = np.zeros((len(numbers), _HEAD_BYTES), np.uint8)
     there = numbers < whole
     heads[there] = pages[numbers[there], :_HEAD_BYTES]
-    return heads[:, 24:26].copy().view(">u2").ravel(), heads[:, 66:74].copy().view(">u8").ravel()
+    types, levels = (heads[:, at : at + 2].copy().view(">u2").ravel() for at in (24, 64))
+    return types, levels, heads[:, 66:74].copy().view(">u8").ravel()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import psycopg
 
 from bufferlab.engines import direct_io
-from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs
+from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OwnedPages
 from bufferlab.engines.postgres import (
     consistency_by_psycopg,
     control,
@@ -262,7 +262,7 @@ class PostgresFamily(Family):
 
     def pages_of_objects(
         self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
-    ) -> list[tuple[str, NDArray[np.uint64]]]:
+    ) -> list[OwnedPages]:
         """Return the touched pages of every relation, by the numbers of the relations' files."""
         return page_owners.owners(database, touched, relations)
 

@@ -10,9 +10,10 @@ of its key's index, from the root, and the heap's pages last: the way of a selec
 
 from __future__ import annotations
 
+import os
 import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,23 @@ def _count_index(file: Path, size_bytes: int) -> _Tree:
     return tree
 
 
+def levels(file: Path, blocks: Sequence[int]) -> list[int]:
+    """Return the level of each of these pages of a closed B-tree: 0 for a leaf, and for a page that is gone."""
+    found = dict.fromkeys(blocks, 0)
+    for segment in {block // _SEGMENT_PAGES for block in blocks}:
+        path = _segment(file, segment)
+        if not path.exists():
+            continue
+        with path.open("rb") as opened:
+            for block in blocks:
+                if block // _SEGMENT_PAGES == segment:
+                    at = block % _SEGMENT_PAGES * PAGE_BYTES + PAGE_BYTES - _SPECIAL_BYTES
+                    special = os.pread(opened.fileno(), _SPECIAL_BYTES, at)
+                    if len(special) == _SPECIAL_BYTES:
+                        _, _, found[block], _, _ = _OPAQUE.unpack(special)
+    return [found[block] for block in blocks]
+
+
 def _count_heap(file: Path, size_bytes: int) -> tuple[int, int]:
     """Return (bytes of rows, bytes free) of a heap."""
     payload = unused = 0
@@ -150,9 +168,13 @@ def _count_heap(file: Path, size_bytes: int) -> tuple[int, int]:
 def _pages(file: Path, size_bytes: int) -> Any:
     """Yield every page of a relation, through all its segments."""
     for segment in range(-(-size_bytes // (_SEGMENT_PAGES * PAGE_BYTES))):
-        with (file if segment == 0 else file.with_name(f"{file.name}.{segment}")).open("rb") as opened:
+        with _segment(file, segment).open("rb") as opened:
             while len(page := opened.read(PAGE_BYTES)) == PAGE_BYTES:
                 yield page
+
+
+def _segment(file: Path, segment: int) -> Path:
+    return file if segment == 0 else file.with_name(f"{file.name}.{segment}")
 
 
 def _plain(value: Any) -> Any:

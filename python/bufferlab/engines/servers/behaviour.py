@@ -22,6 +22,7 @@ from bufferlab.engines.behaviour import (
     HostCheck,
     NativeKnobs,
     OnEvent,
+    OwnedPages,
     ServerCheck,
     TraceWay,
     Wanted,
@@ -364,7 +365,7 @@ class ServerBehaviour(Host, Behaviour):
 
     def pages_of_objects(
         self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
-    ) -> list[tuple[str, NDArray[np.uint64]]]:
+    ) -> list[OwnedPages]:
         return self.family.pages_of_objects(database, touched, relations)
 
     def uncounted_objects(self, database: Path, relations: Sequence[Sequence[int]]) -> list[int]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from bufferlab import meminfo
-from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs
+from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OwnedPages
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.existing import passwords
@@ -305,7 +305,7 @@ class Family(ABC):
 
     def pages_of_objects(
         self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
-    ) -> list[tuple[str, NDArray[np.uint64]]]:
+    ) -> list[OwnedPages]:
         """Return the tables and indexes of the closed database, as `Behaviour.pages_of_objects` has them."""
         return []
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from bufferlab.engines import direct_io, host_settings, read_ahead
-from bufferlab.engines.behaviour import Behaviour, Found, HostCheck, NativeKnobs, OnEvent, TraceWay
+from bufferlab.engines.behaviour import Behaviour, Found, HostCheck, NativeKnobs, OnEvent, OwnedPages, TraceWay
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.servers.signs_of_life import patience
 from bufferlab.engines.sqlite import consistency_by_sqlite3
@@ -104,12 +104,13 @@ class SqliteBehaviour(Behaviour):
 
     def pages_of_objects(
         self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
-    ) -> list[tuple[str, NDArray[np.uint64]]]:
+    ) -> list[OwnedPages]:
         """Return every b-tree with its pages, from SQLite's dbstat, which reads the whole file."""
         import numpy as np
 
         trees = json.loads(native().sqlite_pages(str(database)))
-        return [(tree["name"], np.asarray(tree["pages"], np.uint64)) for tree in trees]
+        pages = [[np.asarray(tree[of], np.uint64) for of in ("pages", "interior")] for tree in trees]
+        return [OwnedPages(tree["name"], *own) for tree, own in zip(trees, pages, strict=True)]
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Call the core to load the workload in bulk."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.engines import registry as engines
-from bufferlab.engines.behaviour import TraceWay
+from bufferlab.engines.behaviour import OwnedPages, TraceWay
 from bufferlab.errors import BufferlabError, Failure, SpecError
 from bufferlab.execute.host import tracefs_clean
 from bufferlab.execute.host.fingerprint import memory_bytes
@@ -274,20 +274,24 @@ def _keys(records: _Records) -> NDArray[np.uint64]:
     return keys
 
 
-def _numbered(
-    keys: NDArray[np.uint64], objects: Sequence[tuple[str, NDArray[np.uint64]]]
-) -> tuple[_Numbers, list[dict[str, Any]]]:
-    """Number the pages that were touched: object by object, in each by its page's number. Return the objects too."""
+def _numbered(keys: NDArray[np.uint64], objects: Sequence[OwnedPages]) -> tuple[_Numbers, list[dict[str, Any]]]:
+    """Number the pages that were touched: by object, in each those above the leaves first, then by their numbers.
+
+    Return the objects too.
+    """
     owner = np.full(len(keys), len(objects), np.uint32)
-    for place, (_, pages) in enumerate(objects):
-        owner[np.isin(keys, pages)] = place
-    order = np.lexsort((keys, owner))
+    is_leaf = np.ones(len(keys), np.bool_)
+    for place, one in enumerate(objects):
+        owner[np.isin(keys, one.pages)] = place
+        is_leaf[np.isin(keys, one.interior)] = False
+    order = np.lexsort((keys, is_leaf, owner))
     numbers = np.empty(len(keys), np.uint32)
     numbers[order] = np.arange(len(keys), dtype=np.uint32)
-    names = [*(name for name, _ in objects), "(free)"]
+    names = [*(one.name for one in objects), "(free)"]
+    interior = np.bincount(owner[~is_leaf], minlength=len(names))
     places, firsts, counts = np.unique(owner[order], return_index=True, return_counts=True)
     ranges = [
-        {"name": names[place], "first_page": int(first), "pages": int(count)}
+        {"name": names[place], "first_page": int(first), "pages": int(count), "interior": int(interior[place])}
         for place, first, count in zip(places, firsts, counts, strict=True)
     ]
     return _Numbers(keys, numbers), ranges
