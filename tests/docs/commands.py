@@ -43,6 +43,8 @@ EXCUSED: dict[str, str] = {
     "PYTHONPATH=python .venv/bin/python benches/page_trace_sweep.py": "takes half an hour alone; as above",
     "PYTHONPATH=python .venv/bin/python benches/page_trace_cost.py --server mysql-5.7 mysql-8.0 postgres-17 "
     "--pairs 32": "takes an hour alone; as above",
+    "PYTHONPATH=python .venv/bin/python benches/advise_cost.py --state /var/tmp/advise-cost": "takes half an hour "
+    "alone, as root; tests/unit/test_benches.py tries its job",
     "PYTHONPATH=python .venv/bin/python benches/tls_round_trip.py --pairs 3": "takes minutes alone; "
     "tests/unit/test_benches.py tries its jobs",
     "tools/page-trace-builds /var/tmp/page-trace-builds": "takes half an hour, and fetched servers; as above",
