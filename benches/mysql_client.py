@@ -155,6 +155,32 @@ def run_core(
             edges.append({v["metric"]: v["count"] for v in event["values"] if v["metric"] in wanted})
 
     job = {
+        **job_of(server, identity, workload, sending, port, connections=connections, security=security),
+        "warm_up": {"max_transactions": 2000, "max_seconds": 5},
+        "measure": {"transactions": count, "max_seconds": 120},
+    }
+    result = json.loads(native().run("mysql", json.dumps(job), hear))
+    first, last = edges
+    done = result["measured"]["transactions"]
+    asked = last["questions"] - first["questions"]
+    if done != count or asked < 0.9 * done:
+        raise SystemExit(f"{done} transactions of {count}, {asked} statements at the server: not what was to be timed")
+    used = ((last[name] - first[name]) / done for name in ("process_user_us", "process_system_us"))
+    return Spent(*used, result["measured"]["seconds"] * 1e6 / done)
+
+
+def job_of(
+    server: PrivateServer,
+    identity: identities.Identity,
+    workload: dict[str, Any],
+    sending: str,
+    port: int | None = None,
+    *,
+    connections: int = CONNECTIONS,
+    security: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A closed loop of the core, without the ends of its warm-up and of its window."""
+    return {
         "target": {
             "place": {"tcp": {"host": "127.0.0.1", "port": port}} if port else {"socket": str(server.socket)},
             "user": identity.user,
@@ -169,20 +195,10 @@ def run_core(
         "frames": (2 << 30) // 16384,
         "workload": workload,
         "load": {"mode": "closed"},
-        "warm_up": {"max_transactions": 2000, "max_seconds": 5},
-        "measure": {"transactions": count, "max_seconds": 120},
         "phases": [],
         "sample_interval_ms": 1000,
         "program": None,
     }
-    result = json.loads(native().run("mysql", json.dumps(job), hear))
-    first, last = edges
-    done = result["measured"]["transactions"]
-    asked = last["questions"] - first["questions"]
-    if done != count or asked < 0.9 * done:
-        raise SystemExit(f"{done} transactions of {count}, {asked} statements at the server: not what was to be timed")
-    used = ((last[name] - first[name]) / done for name in ("process_user_us", "process_system_us"))
-    return Spent(*used, result["measured"]["seconds"] * 1e6 / done)
 
 
 def sysbench(server: PrivateServer, port: int | None, command: str, *more: str) -> subprocess.Popen[str]:

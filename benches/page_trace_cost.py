@@ -15,15 +15,15 @@ Prints a Markdown table, all intervals of 99 %. Requests of the device are those
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+import kept
 from random_read_fio import ratio
 
 from bufferlab.registry import open_sweep
@@ -73,11 +73,11 @@ def main() -> None:
     parser.add_argument("--pool", default="60%")
     parser.add_argument("--state", type=Path)
     arguments = parser.parse_args()
-    done = read(arguments.state)
+    done = kept.read(arguments.state, Turn, Done)
     for turn in turns(arguments):
         if turn not in done:
             done[turn] = run(turn)
-            note(arguments.state, turn, done[turn])
+            kept.note(arguments.state, turn, done[turn])
     print("| " + " | ".join(_HEAD) + " |")
     print("|---" * len(_HEAD) + "|")
     for server in arguments.server:
@@ -92,25 +92,6 @@ def turns(arguments: argparse.Namespace) -> Iterator[Turn]:
         for server in arguments.server:
             for traced in (False, True) if pair % 2 else (True, False):
                 yield Turn(server, arguments.probe, arguments.transactions, pair, traced, arguments.pool)
-
-
-def read(state: Path | None) -> dict[Turn, Done]:
-    """Return the runs that a file has; a line that was cut off is none."""
-    done = {}
-    for line in state.read_text().splitlines() if state and state.exists() else ():
-        try:
-            noted = json.loads(line)
-        except ValueError:
-            continue
-        done[Turn(**noted["turn"])] = Done(**noted["done"])
-    return done
-
-
-def note(state: Path | None, turn: Turn, done: Done) -> None:
-    """Add a run to the file."""
-    if state:
-        with state.open("a") as file:
-            file.write("\n" + json.dumps({"turn": asdict(turn), "done": asdict(done)}) + "\n")
 
 
 def row(server: str, plain: list[Done], traced: list[Done]) -> list[str]:

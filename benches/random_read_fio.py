@@ -179,23 +179,29 @@ def file_bytes(file: Path) -> int:
         return opened.seek(0, os.SEEK_END)
 
 
-def spread(values: list[float]) -> str:
+def spread(values: list[float], level: float = 0.95) -> str:
     """The mean with Student's interval."""
     mean = statistics.fmean(values)
     if len(values) < 2:
         return f"{mean:.2f}"
-    half = quantile_of_t(0.975, len(values) - 1.0) * statistics.stdev(values) / math.sqrt(len(values))
+    half = quantile_of_t((1 + level) / 2, len(values) - 1.0) * statistics.stdev(values) / math.sqrt(len(values))
     return f"{mean:.2f} ({mean - half:.2f}-{mean + half:.2f})"
 
 
 def ratio(ratios: list[float], level: float = 0.95) -> str:
     """The geometric mean of paired ratios with Student's interval over the pairs."""
+    if len(ratios) < 2:
+        return f"{ratios[0]:.3f}"
+    mean, low, high = bounds(ratios, level)
+    return f"{mean:.3f} ({low:.3f}-{high:.3f})"
+
+
+def bounds(ratios: list[float], level: float) -> tuple[float, float, float]:
+    """The geometric mean of two and more paired ratios, and the ends of Student's interval over the pairs."""
     logs = [math.log(value) for value in ratios]
     mean = statistics.fmean(logs)
-    if len(logs) < 2:
-        return f"{math.exp(mean):.3f}"
     half = quantile_of_t((1 + level) / 2, len(logs) - 1.0) * statistics.stdev(logs) / math.sqrt(len(logs))
-    return f"{math.exp(mean):.3f} ({math.exp(mean - half):.3f}-{math.exp(mean + half):.3f})"
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """Advice for servers that run is set beside what other pools were measured to read. Called by advice-cells.
 
-Of each load: a server runs at 20 % of its database, `bufferlab advise` looks at it meanwhile, once in each tier; then
-half and double of that pool are measured. The advice is asked and kept before the truth is. A load's unit is its
-transaction, and reads a second are divided by the transactions a second that the advice counted.
+Of each load: for each tier a server begins to run at 20 % of its database, and `bufferlab advise` looks at it; then
+half and double of that pool are measured. The advice is asked and kept before the truth is. What is looked at and what
+is measured are the same transactions after the same warm-up: PostgreSQL moves rows that are changed to other pages, so
+that a load reads less of its hot rows as time goes on. A load's unit is its transaction, and reads a second are divided
+by the transactions a second that the advice counted.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ TIERS = ("misses", "full")
 SIZES = {"half": 0.5, "double": 2.0}
 """By name, the sizes asked about, of the present one."""
 PRESENT = "pool_size=20%"
-WITHIN = "90s"
+WITHIN_S = 90
 WINDOW = "300s"
 """Of the run beside which the server is looked at; the advice ends it."""
 LEAST_READS = 0.1
@@ -49,10 +51,15 @@ class Cell:
     load: tuple[str, ...]
     engine: str
     server: str
-    transactions: int
-    """Of each measured run."""
     rate: int
     """Transactions a second while the server is looked at: production leaves processors free."""
+    tiers: tuple[str, ...] = TIERS
+    """Those that are asked."""
+
+    @property
+    def transactions(self) -> int:
+        """Of each measured run: those of a look."""
+        return self.rate * WITHIN_S
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -60,29 +67,32 @@ class Cell:
         return (*self.load, "--engine", self.engine, "--server", self.server, "--connections", "8", "--no-page-trace")
 
 
-def _loads(engine: str, server: str) -> tuple[Cell, Cell]:
-    tpcc = Cell(f"{server}-tpcc", _TPCC, engine, server, 6000, 100)
-    return tpcc, Cell(f"{server}-hot-rows", _HOT, engine, server, 60_000, 2000)
+def _loads(engine: str, server: str, tiers: tuple[str, ...] = TIERS) -> tuple[Cell, Cell]:
+    tpcc = Cell(f"{server}-tpcc", _TPCC, engine, server, 100, tiers)
+    return tpcc, Cell(f"{server}-hot-rows", _HOT, engine, server, 2000, tiers)
 
 
 CELLS = (*_loads("mysql", "mysql-5.7"), *_loads("postgres", "postgres-17"))
-OTHERS = (*_loads("mariadb", "mariadb-11.4"), *_loads("mysql", "mysql-9"))
+# There is no model of MySQL 9: advise refuses its full tier.
+OTHERS = (*_loads("mariadb", "mariadb-11.4"), *_loads("mysql", "mysql-9", TIERS[:1]))
 
 
 def advised(folder: Path, cell: Cell) -> bool:
-    """Look at the server while it runs at the present size; return whether both tiers have answered."""
-    wanted = [tier for tier in TIERS if not (folder / f"{cell.name}-{tier}.json").exists()]
-    if not wanted:
-        return True
-    with running(folder, cell) as (url, password):
-        for tier in wanted:
-            asked = ["advise", url, "--within", WITHIN, "--sizes", "50%,200%", "--tier", tier, "--yes", "--json"]
+    """Look at a server at the present size, once in each tier; return whether all have answered."""
+    for tier in cell.tiers:
+        answer = folder / f"{cell.name}-{tier}.json"
+        if answer.exists():
+            continue
+        with running(folder, cell) as (url, password):
+            asked = ["advise", url, "--sizes", "50%,200%", "--within", f"{WITHIN_S}s", "--tier", tier]
             environment = {**os.environ, "BUFFERLAB_PASSWORD": password}
-            told = subprocess.run(["./bufferlab", *asked], capture_output=True, text=True, env=environment, check=False)
-            (folder / f"{cell.name}-{tier}.log").write_text(told.stderr)
-            if told.returncode in (0, 1) and told.stdout:
-                (folder / f"{cell.name}-{tier}.json").write_text(told.stdout)
-    return all((folder / f"{cell.name}-{tier}.json").exists() for tier in TIERS)
+            told = subprocess.run(
+                ["./bufferlab", *asked, "--yes", "--json"], capture_output=True, text=True, env=environment, check=False
+            )
+        answer.with_suffix(".log").write_text(told.stderr)
+        if told.returncode in (0, 1) and told.stdout:
+            answer.write_text(told.stdout)
+    return all((folder / f"{cell.name}-{tier}.json").exists() for tier in cell.tiers)
 
 
 @contextmanager
@@ -148,7 +158,7 @@ def rows(folder: Path, cells: Sequence[Cell]) -> Iterator[dict[str, Any]]:
         if not (folder / f"{cell.name}.done").exists():
             continue
         truth = measured(folder, cell)
-        for tier in TIERS:
+        for tier in cell.tiers:
             file = folder / f"{cell.name}-{tier}.json"
             if not file.exists():
                 continue
@@ -203,6 +213,24 @@ def summary(found: Sequence[dict[str, Any]]) -> Iterator[str]:
         )
 
 
+def cost_table(folder: Path, cells: Sequence[Cell]) -> str:
+    """Return as Markdown what each look cost, in per cent of a processor: measured beside foretold."""
+    lines = ["| load | asked tier | attached | foretold | by its stops | measured (95 %) | the command itself |"]
+    lines.append("|---" * lines[0].count(" | ") + "|---|")
+    for cell in cells:
+        for tier in cell.tiers:
+            file = folder / f"{cell.name}-{tier}.json"
+            for one in json.loads(file.read_text())["cost"] if file.exists() else ():
+                measured = "-"
+                if one["server_cores"] is not None:
+                    found, low, high = (f"{100 * one[key]:.2f}" for key in ("server_cores", "low", "high"))
+                    measured = f"{found} ({low} to {high})"
+                shares = (f"{100 * one[key]:.2f}" for key in ("foretold_cores", "by_events_cores"))
+                told = (cell.name, tier, one["tier"], *shares, measured, f"{100 * one['ours_cores']:.2f}")
+                lines.append(f"| {' | '.join(told)} |")
+    return "\n".join(lines)
+
+
 def _wrong_sign(row: dict[str, Any]) -> bool:
     """Return whether reads were told to fall where they clearly rise, or to rise where they fall."""
     change, told = row["truth"] - row["own"], row["told"] - row["own"]
@@ -224,6 +252,7 @@ def main() -> int:
     wanted, started = [cell for cell in every if cell.name in names], time.monotonic()
     failed = [cell.name for cell in wanted if not judged(given.folder, cell)]
     print(table(list(rows(given.folder, wanted))))
+    print(cost_table(given.folder, wanted))
     print(f"all after {minutes_since(started)}")
     for name in failed:
         print(f"not done: {name}", file=sys.stderr)

@@ -45,6 +45,8 @@ EXCUSED: dict[str, str] = {
     "--pairs 32": "takes an hour alone; as above",
     "PYTHONPATH=python .venv/bin/python benches/page_trace_cost.py --server mysql-5.7 --pairs 16 --pool 20%": "takes "
     "twelve minutes alone; as above",
+    "PYTHONPATH=python .venv/bin/python benches/advise_cost.py --state /var/tmp/advise-cost": "takes half an hour "
+    "alone, as root; tests/unit/test_benches.py tries its job",
     "PYTHONPATH=python .venv/bin/python benches/tls_round_trip.py --pairs 3": "takes minutes alone; "
     "tests/unit/test_benches.py tries its jobs",
     "tools/page-trace-builds /var/tmp/page-trace-builds": "takes half an hour, and fetched servers; as above",

@@ -128,13 +128,15 @@ class Served:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """A load in two sessions meanwhile, which must succeed."""
+        """A load in two sessions meanwhile, which must succeed; paced, so that a busy machine does not change it."""
         ended, failed = threading.Event(), []
 
         def work(seed: int) -> None:
             try:
                 while not ended.is_set():
+                    due_s = time.monotonic() + 1
                     self.work(200, seed)
+                    ended.wait(max(0.0, due_s - time.monotonic()))
             except Exception as error:
                 failed.append(error)
 

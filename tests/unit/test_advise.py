@@ -22,7 +22,7 @@ from bufferlab.observe.window import Event, Row
 from bufferlab.report import terminal
 from bufferlab.report.csv_files import table_csv
 from bufferlab.report.figures.svg import draw
-from bufferlab.units import GIB, MIB
+from bufferlab.units import GIB, MIB, format_percent
 from support import fake_mysql
 from support.advised_server import Bench, asked, bench
 from support.fake_mysql import FakeMysql
@@ -292,6 +292,11 @@ def test_the_cost_is_the_difference_a_get_in_processors() -> None:
     assert found.by_events_cores == pytest.approx(0.03)
     assert found.ours_cores == pytest.approx(0.02)
     assert "cost the server 3 % of a processor" in report.cost(found)
+    noisy = [replace(one, processor_s=one.processor_s + 0.4 * (place % 2)) for place, one in enumerate(seconds)]
+    (unresolved,) = cost.costs(noisy, [("misses", 20.0, 400_000, 0.031)])
+    assert unresolved.low is not None
+    assert unresolved.low < 0
+    assert f"cost the server {format_percent(unresolved.high or 0.0)} of a processor at most" in report.cost(unresolved)
     (few,) = cost.costs(seconds[8:], [("misses", 20.0, 400_000, 0.031)])
     assert few.server_cores is None
     assert "was not measured" in report.cost(few)

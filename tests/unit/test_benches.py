@@ -125,3 +125,93 @@ def test_a_benchmark_of_traces_that_was_stopped_goes_on_where_it_was_and_servers
     ran.clear()
     bench.main()
     assert ran == []
+
+
+def of_advise(rate: float, p999_us: float, cpu_us: float, **more: float) -> Any:
+    return importlib.import_module("advise_cost").Done(rate, p999_us, cpu_us, **more)
+
+
+def test_the_benchmark_of_advise_does_pairs_that_are_not_whole_anew_and_tells_ratios(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = importlib.import_module("advise_cost")
+    ran: list[tuple[int, bool]] = []
+
+    def measured(folder: Path, wanted: list[Any], warm_s: int) -> Any:
+        for turn in wanted:
+            if len(ran) == 3:
+                raise KeyboardInterrupt
+            ran.append((turn.pair, turn.attached))
+            faster = 1 + turn.pair / 10
+            plain = of_advise(1000.0 * faster, 9000.0 / faster, 100.0)
+            attached = of_advise(990.0 * faster, 9900.0 / faster, 103.0, foretold_us=2.0, by_stops_us=2.5)
+            yield turn, attached if turn.attached else plain
+
+    monkeypatch.setattr(bench, "measured", measured)
+    monkeypatch.setattr(bench.user, "default_root", lambda: tmp_path)
+    monkeypatch.setattr("sys.argv", ["bench", "--pairs", "2", "--state", str(tmp_path / "state")])
+    with pytest.raises(KeyboardInterrupt):
+        bench.main()
+    begun = list(ran)
+    ran.clear()
+    bench.main()
+    assert begun + ran == [(0, True), (0, False), (1, False), (1, False), (1, True)]
+    head, _, row = (line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines())
+    told = dict(zip(head[4:6], row[4:6], strict=True))
+    assert told == {"ratio": "0.990 (0.990-0.990)", "within 0.95-1.05": "no"}, "it must hold 1"
+    assert row[8] == "1.100 (1.100-1.100)"
+    assert row[-6:-2] == ["3.00 (3.00-3.00)", "2.00", "2.50", "1.50 (1.50-1.50)"]
+    ran.clear()
+    bench.main()
+    assert ran == []
+
+
+def test_the_benchmark_of_advise_takes_the_interval_that_holds_1_and_lies_within_the_bounds() -> None:
+    bench = importlib.import_module("advise_cost")
+    plain = [of_advise(1000.0, 9000.0, 100.0) for _ in range(8)]
+    attached = [of_advise(1000.0 + 5 * side, 9000.0 + 100 * side, 101.0, foretold_us=1.0) for side in (-1, 1) * 4]
+    row = bench.table("mysql-5.7", plain, attached)[-1].split(" | ")
+    assert (row[5], row[9]) == ("yes", "yes")
+    wide = [of_advise(1000.0 + 200 * side, 9000.0 + 5000 * side, 101.0, foretold_us=1.0) for side in (-1, 1) * 4]
+    row = bench.table("mysql-5.7", plain, wide)[-1].split(" | ")
+    assert (row[5], row[9]) == ("no", "no")
+
+
+@pytest.mark.parametrize(
+    ("attachments", "why"),
+    [
+        ([], "was not attached"),
+        ([{"ended": "stopped", "seconds": 61.0, "stops": 10}], "was not attached"),
+        ([{"ended": "rate", "seconds": 80.0, "stops": 10}], "was not attached"),
+        ([{"ended": "stopped", "seconds": 80.0, "stops": 160_000}], None),
+    ],
+)
+def test_a_window_in_which_advise_was_not_attached_all_the_time_ends_the_benchmark(
+    attachments: list[Any], why: str | None
+) -> None:
+    bench = importlib.import_module("advise_cost")
+    told = {"attached": attachments, "cost": [{"foretold_cores": 0.004, "ours_cores": 0.01}]}
+    if why:
+        with pytest.raises(SystemExit, match=why):
+            bench.with_cost(of_advise(1000.0, 1.0, 1.0), told, 60)
+        return
+    found = bench.with_cost(of_advise(1000.0, 1.0, 1.0), told, 60)
+    assert (found.foretold_us, found.by_stops_us, found.stops_per_s) == pytest.approx((4.0, 3.0, 2000.0))
+
+
+def test_the_job_beside_advise_fails_at_the_server_that_is_not_there(tmp_path: Path) -> None:
+    bench = importlib.import_module("advise_cost")
+    server, identity = SimpleNamespace(socket=tmp_path / "socket", pid=1), SimpleNamespace(user="nobody", password="")
+    with pytest.raises(Exception, match="socket") as refused:
+        bench.drive(server, identity, 1000, 1, 1.0, 1.0)
+    assert failure_of(refused.value).kind == "environment"
+
+
+def test_the_latency_beside_advise_is_of_all_types_together() -> None:
+    bench = importlib.import_module("advise_cost")
+    histograms = [
+        {"transaction_type": "look", "time": "service", "max_us": 20.0, "buckets": [(10, 20, 989)]},
+        {"transaction_type": "change", "time": "service", "max_us": 4000.0, "buckets": [(10, 20, 9), (3000, 4000, 2)]},
+        {"transaction_type": "change", "time": "queue", "max_us": 9e9, "buckets": [(10, 9_000_000_000, 900)]},
+    ]
+    assert 3000 <= bench.p999_us(histograms) <= 4000

@@ -53,11 +53,17 @@ def as_report(advice: Advice) -> Report:
 
 
 def cost(one: Cost) -> str:
-    """Return in words what a tier cost, measured beside foretold."""
+    """Return in words what a tier cost, measured beside foretold.
+
+    Where the interval reaches down to nothing, only its upper end is told.
+    """
     foretold = f"foretold {format_percent(one.foretold_cores)}, by its stops {format_percent(one.by_events_cores)}"
     ours = f"the recorder itself {format_percent(one.ours_cores)}"
     if one.server_cores is None or one.low is None or one.high is None:
         return f"{one.tier}: its cost to the server was not measured ({foretold} of a processor), {ours}"
+    if one.low <= 0:
+        most = format_percent(max(0.0, one.high))
+        return f"{one.tier} cost the server {most} of a processor at most ({foretold}), {ours}"
     low, high = format_percent(one.low), format_percent(one.high)
     return (
         f"{one.tier} cost the server {format_percent(one.server_cores)} of a processor ({low} to {high}; {foretold}), "

@@ -42,7 +42,7 @@ pub(super) struct Instance {
 
 impl Instance {
     pub(super) fn create(tracing: Tracing) -> Result<Self, TraceError> {
-        let Owner { pid, started, number } = Owner::new();
+        let Owner { pid, started, number, .. } = Owner::new();
         let path = tracing.root().join("instances").join(format!("{PREFIX}{pid}-{started}.{number}"));
         fs::create_dir(&path)
             .map_err(|error| TraceError::io("an instance of tracefs cannot be made", &path, &error))?;

@@ -10,16 +10,18 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::tracefs::{Format, Owner, TraceError, Tracing, is_dead};
+use crate::tracefs::{Format, Owner, TraceError, Tracing, is_dead, namespace};
 
 use super::recorder::{Settings, Site};
 
-/// Names of our groups begin with this; then come the process, its start time, and a number.
+/// Names of our groups begin with this; then come the process, its start time, a number, and its PID namespace.
 const PREFIX: &str = "bufferlab_";
 const EVENT: &str = "page";
 const DEFINITIONS: &str = "uprobe_events";
 /// An event may stay busy for a moment after it is closed.
 const REMOVE_ATTEMPTS: u32 = 50;
+/// The files of a process that has gone are open a moment longer where somebody looks at its memory (/proc/PID).
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Returns a tracefs in which this user can define events of programs.
 ///
@@ -57,8 +59,8 @@ impl Definition {
         check_instructions(&settings.binary, &settings.sites)?;
         let tracing = tracing()?;
         remove_stale(&tracing)?;
-        let Owner { pid, started, number } = Owner::new();
-        let definition = Self { tracing, group: format!("{PREFIX}{pid}_{started}_{number}") };
+        let Owner { pid, started, number, namespace } = Owner::new();
+        let definition = Self { tracing, group: format!("{PREFIX}{pid}_{started}_{number}_{namespace}") };
         let mut file = open(&definition.tracing)?;
         for (number, site) in settings.sites.iter().enumerate() {
             let line = definition.line(settings, number, site)?;
@@ -126,7 +128,11 @@ fn remove(tracing: &Tracing, group: &str) -> std::io::Result<()> {
     file.write_all(format!("-:{group}/{EVENT}\n").as_bytes())
 }
 
-/// Removes our definitions whose process has ended; returns their groups. A definition that a process has open stays.
+/// Removes our definitions whose process has ended; returns their groups.
+///
+/// None may be open in any process: the kernel frees the sites of an event of several sites without asking that
+/// (`unregister_trace_uprobe` of kernel/trace/trace_uprobe.c), and a thread that then comes by one of them ends within
+/// the kernel. Processes of other PID namespaces cannot be seen, so their definitions stay.
 ///
 /// # Errors
 /// When this user has no tracefs, and so no definitions either.
@@ -135,6 +141,10 @@ pub fn remove_stale(tracing: &Tracing) -> Result<Vec<String>, TraceError> {
         return Ok(Vec::new());
     }
     let mut groups: Vec<String> = tracing.read(DEFINITIONS)?.lines().filter_map(group_of_the_dead).collect();
+    if groups.is_empty() {
+        return Ok(groups);
+    }
+    std::thread::sleep(GRACE);
     groups.sort();
     groups.dedup();
     groups.retain(|group| remove(tracing, group).is_ok());
@@ -146,7 +156,9 @@ fn group_of_the_dead(line: &str) -> Option<String> {
     let (group, _) = line.strip_prefix("p:")?.split_once('/')?;
     let mut parts = group.strip_prefix(PREFIX)?.split('_');
     let pid = parts.next()?.parse().ok()?;
-    is_dead(pid, parts.next().and_then(|started| started.parse().ok())).then(|| group.to_owned())
+    let started = parts.next().and_then(|started| started.parse().ok());
+    let is_seen = parts.nth(1).is_none_or(|there| there.parse() == Ok(namespace()));
+    (is_seen && is_dead(pid, started)).then(|| group.to_owned())
 }
 
 /// Refuses sites at which the binary has other instructions, or some that the kernel would have to single-step.
@@ -232,6 +244,9 @@ mod tests {
         for dead in ["bufferlab_99999999_1_0".to_owned(), format!("bufferlab_{pid}_1_0")] {
             assert_eq!(line(&dead), Some(dead));
         }
+        let here = format!("bufferlab_99999999_1_0_{}", namespace());
+        assert_eq!(line(&here), Some(here.clone()));
+        assert_eq!(line("bufferlab_99999999_1_0_1"), None, "of another PID namespace");
         assert_eq!(group_of_the_dead("r:bufferlab_99999999_1_0/page /bin/server:0x10"), None);
     }
 

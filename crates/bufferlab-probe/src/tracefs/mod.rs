@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::TraceError;
 pub(crate) use format::{Field, Format, PageLayout};
-pub(crate) use owner::{Owner, is_dead, started_at};
+pub(crate) use owner::{Owner, is_dead, namespace, started_at};
 
 /// The usual places of a system's tracefs.
 const USUAL: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];

@@ -1,6 +1,7 @@
 //! The owner of an object in tracefs: its name holds the number of the process that made it, and its start time.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A process that made an object in tracefs, and the object's number.
@@ -11,6 +12,8 @@ pub(crate) struct Owner {
     pub started: u64,
     /// The number of the object, unique within its process.
     pub number: u32,
+    /// The PID namespace in which the process has its number.
+    pub namespace: u64,
 }
 
 impl Owner {
@@ -19,8 +22,13 @@ impl Owner {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let pid = std::process::id();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        Self { pid, started: started_at(pid).unwrap_or_default(), number }
+        Self { pid, started: started_at(pid).unwrap_or_default(), number, namespace: namespace() }
     }
+}
+
+/// Returns the number of our PID namespace: a container has one of its own. 0 where /proc does not tell.
+pub(crate) fn namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map(|link| link.ino()).unwrap_or_default()
 }
 
 /// Returns true when this process has gone; another process with its number has another start time.
@@ -33,12 +41,18 @@ pub(crate) fn is_dead(pid: u32, started: Option<u64>) -> bool {
 }
 
 /// Returns the start time of a process, in clock ticks since boot: field 22 of /proc/PID/stat. None when it has gone:
-/// all that is left of a zombie is what its parent will ask for.
+/// all that is left of a zombie is what its parent will ask for. But a killed process is called a zombie as soon as its
+/// first thread has ended, and its files are open until the last one has.
 pub(crate) fn started_at(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in brackets may hold anything.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    (fields.next()? != "Z").then(|| fields.nth(18)?.parse().ok())?
+    (fields.next()? != "Z" || has_threads(pid)).then(|| fields.nth(18)?.parse().ok())?
+}
+
+/// Returns whether a process has threads besides its first one.
+fn has_threads(pid: u32) -> bool {
+    fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|threads| threads.count() > 1)
 }
 
 #[cfg(test)]
@@ -59,5 +73,42 @@ mod tests {
         }
         assert!(is_dead(child.id(), started));
         child.wait().expect("it was ours");
+    }
+
+    extern "C" fn wait_for_the_end(_: *mut libc::c_void) -> *mut libc::c_void {
+        loop {
+            // SAFETY: it waits for a signal.
+            unsafe { libc::pause() };
+        }
+    }
+
+    #[test]
+    fn a_zombie_lives_as_long_as_one_of_its_threads() {
+        // SAFETY: the child calls the C library alone, and allocates nothing of ours.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: as above; the first thread ends here, and the process does not.
+            unsafe {
+                let mut thread = std::mem::zeroed();
+                libc::pthread_create(&mut thread, std::ptr::null(), wait_for_the_end, std::ptr::null_mut());
+                libc::syscall(libc::SYS_exit, 0);
+            }
+        }
+        let pid = u32::try_from(child).expect("a child");
+        let state = || fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is not reaped");
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while !state().contains(") Z ") && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        let started = started_at(pid);
+        assert!(started.is_some() && !is_dead(pid, started));
+        // SAFETY: it is our child, and not reaped yet.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        while !is_dead(pid, started) && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert!(is_dead(pid, started));
+        // SAFETY: as above; nobody else asks for it.
+        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
     }
 }

@@ -1,0 +1,268 @@
+"""What `bufferlab advise` costs a server while it is attached: windows with and without it in turn, with intervals.
+
+    PYTHONPATH=python .venv/bin/python benches/advise_cost.py [--server mysql-5.7] [--pairs 8] [--seconds 60]
+        [--pool-mib 1024] [--rows 8000000] [--state FILE]
+
+As root. One private server with a table of about twice its pool; eight connections in a closed loop select single rows
+of which some are hotter, and change a tenth. Both windows of a pair have the same statements, and before each the same
+load runs until `advise` has attached, or would have. It records misses, its default tier, and stays attached for the
+whole window. All else must rest. With `--state`, each window is noted in FILE when it is done; the same command goes on
+with the pairs that are not whole. Prints a Markdown table, all intervals of 99 %. Processor time is that of the
+server's threads (schedstat).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import kept
+import polars as pl
+from mysql_client import CONNECTIONS, job_of
+from random_read_fio import bounds, spread
+
+from bufferlab.advise.cost import EVENT_S, Processors
+from bufferlab.engines.innodb import find_mysqld
+from bufferlab.engines.innodb.family import InnodbFamily
+from bufferlab.engines.native import native
+from bufferlab.engines.servers import identity as identities
+from bufferlab.engines.servers import user
+from bufferlab.engines.servers.behaviour import ServerBehaviour
+from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.results.latency import latency_values
+from bufferlab.results.store import latency_rows
+from bufferlab.units import MIB
+
+LEAD_S = 25
+"""`advise` looks for five seconds, waits for five more and then attaches; the rest is its start."""
+LEAST_WITHIN_S = 2
+"""An attachment lasts so much longer than the window at least: it began before the window."""
+LEVEL = 0.99
+THROUGHPUT, LATENCY = (0.95, 1.05), (0.8, 1.25)
+"""What the intervals must lie within; they must hold 1 too."""
+_WITHOUT_END = 2**53 - 1
+_SCRIPT = """\
+-- transaction: look weight=9
+\\set rank random_zipfian(1, {rows}, 0.9)
+\\set id 1 + (:rank * 7919) % {rows}
+SELECT c FROM sbtest1 WHERE id = :id;
+-- transaction: change
+\\set rank random_zipfian(1, {rows}, 0.9)
+\\set id 1 + (:rank * 7919) % {rows}
+UPDATE sbtest1 SET c = REVERSE(c) WHERE id = :id;
+"""
+_HEAD = ("server", "pairs", "transactions/s without", "with", "ratio", "within 0.95-1.05",
+         "p99.9 without, ms", "with, ms", "ratio", "within 0.80-1.25",
+         "CPU a transaction without, us", "added, us", "foretold, us", "by its stops, us", "added over foretold",
+         "stops a second", "recorder, of a processor")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A window that is wanted, as the file of what is done names it."""
+
+    server: str
+    pool_mib: int
+    rows: int
+    seconds: int
+    pair: int
+    attached: bool
+
+
+@dataclass(frozen=True)
+class Done:
+    """A window; times but `p999_us` are of each transaction."""
+
+    transactions_per_s: float
+    p999_us: float
+    cpu_us: float
+    """Of the server's threads."""
+    foretold_us: float = 0.0
+    """Of the stops, by the rates that `advise` saw before it attached."""
+    by_stops_us: float = 0.0
+    """Of the stops that came, each at the time that is told for one."""
+    stops_per_s: float = 0.0
+    recorder: float = 0.0
+    """Processors that the command itself took."""
+
+
+def main() -> None:
+    """Load, take turns, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--server", default="mysql-5.7")
+    parser.add_argument("--pairs", type=int, default=8)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--pool-mib", type=int, default=1024)
+    parser.add_argument("--rows", type=int, default=8_000_000)
+    parser.add_argument("--warm-seconds", type=int, default=180)
+    parser.add_argument("--state", type=Path)
+    arguments = parser.parse_args()
+    done = whole_pairs(kept.read(arguments.state, Turn, Done))
+    wanted = list(turns(arguments))
+    if missing := [turn for turn in wanted if turn not in done]:
+        root = user.default_root() or Path(tempfile.gettempdir())
+        root.mkdir(parents=True, exist_ok=True, mode=0o711)
+        folder = Path(tempfile.mkdtemp(prefix="bench-", dir=root))
+        folder.chmod(0o711)
+        try:
+            for turn, found in measured(folder, missing, arguments.warm_seconds):
+                done[turn] = found
+                kept.note(arguments.state, turn, found)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    in_order = sorted(wanted, key=lambda turn: turn.pair)
+    plain, attached = ([done[turn] for turn in in_order if turn.attached is side] for side in (False, True))
+    print("\n".join(table(arguments.server, plain, attached)))
+
+
+def turns(arguments: argparse.Namespace) -> Iterator[Turn]:
+    """Yield all windows in their order; who begins alternates from pair to pair."""
+    for pair in range(arguments.pairs):
+        for attached in (False, True) if pair % 2 else (True, False):
+            yield Turn(arguments.server, arguments.pool_mib, arguments.rows, arguments.seconds, pair, attached)
+
+
+def whole_pairs(done: Mapping[Turn, Done]) -> dict[Turn, Done]:
+    """Return the windows whose other side is done too: both sides of a pair are of one server's life."""
+
+    def pair(turn: Turn) -> tuple[Any, ...]:
+        return (turn.server, turn.pool_mib, turn.rows, turn.seconds, turn.pair)
+
+    sides = [pair(turn) for turn in done]
+    return {turn: found for turn, found in done.items() if sides.count(pair(turn)) == 2}
+
+
+def measured(folder: Path, wanted: Sequence[Turn], warm_s: int) -> Iterator[tuple[Turn, Done]]:
+    """Yield windows of one server, in turn."""
+    name, rows, pool_bytes = wanted[0].server, wanted[0].rows, wanted[0].pool_mib * MIB
+    flavour: find_mysqld.Flavour = "mariadb" if "mariadb" in name else "mysql"
+    family, database = InnodbFamily(flavour), folder / "database"
+    workload = {"name": "hot_rows", "rows": rows, "load_seed": 1}
+    knobs = {"page_size": 16384, "server": name}
+    job = {"database": str(database), "knobs": knobs, "workload": workload, "threads": 2}
+    ServerBehaviour(family).load(job, lambda event: None)
+    identity = identities.read(database)
+    settings = {
+        "innodb_buffer_pool_size": str(pool_bytes), "innodb_flush_method": "O_DIRECT",
+        "innodb_flush_log_at_trx_commit": "0", "innodb_log_file_size": str(256 * MIB),
+    }  # fmt: skip
+    with PrivateServer(
+        family, find_mysqld.find(flavour, name), database / "data", folder / "server", user=user.server_user(),
+        login=(identity.user, identity.password), settings=settings, connections=2 * CONNECTIONS,
+    ) as server:  # fmt: skip
+        drive(server, identity, rows, seed=0, lead_s=warm_s, seconds=1)
+        for turn in wanted:
+            yield turn, window(server, identity, turn)
+
+
+def window(server: PrivateServer, identity: identities.Identity, turn: Turn) -> Done:
+    """One window, with `advise` attached or without."""
+    if not turn.attached:
+        return drive(server, identity, turn.rows, turn.pair + 1, LEAD_S, turn.seconds)
+    url = f"mysql://{identity.user}@localhost?socket={server.socket}"
+    # It must not end by itself: it is told to, when the window is over.
+    within_s = 2 * (LEAD_S + turn.seconds)
+    command = [sys.executable, "-m", "bufferlab", "advise", url, "--within", f"{within_s}s", "--yes", "--json"]
+    environment = {**os.environ, "BUFFERLAB_PASSWORD": identity.password}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            found = drive(server, identity, turn.rows, turn.pair + 1, LEAD_S, turn.seconds)
+        finally:
+            process.send_signal(signal.SIGINT)
+            told, said = process.communicate()
+    if process.returncode != 128 + signal.SIGINT:
+        raise SystemExit(f"advise ended with {process.returncode}: {said}")
+    return with_cost(found, json.loads(told), turn.seconds)
+
+
+def with_cost(found: Done, told: Mapping[str, Any], seconds: float) -> Done:
+    """Add what `advise` tells of its cost. Raises SystemExit where it was not attached for the whole window."""
+    attached, costs = told["attached"], told["cost"]
+    if len(attached) != 1 or attached[0]["ended"] != "stopped" or attached[0]["seconds"] < seconds + LEAST_WITHIN_S:
+        raise SystemExit(f"advise was not attached for the whole window: {attached}")
+    stops_per_s = attached[0]["stops"] / attached[0]["seconds"]
+    a_transaction_us = 1e6 / found.transactions_per_s
+    return Done(
+        found.transactions_per_s, found.p999_us, found.cpu_us, costs[0]["foretold_cores"] * a_transaction_us,
+        stops_per_s * EVENT_S * a_transaction_us, stops_per_s, costs[0]["ours_cores"],
+    )  # fmt: skip
+
+
+def drive(
+    server: PrivateServer, identity: identities.Identity, rows: int, seed: int, lead_s: float, seconds: float
+) -> Done:
+    """Run the load for a time that counts for nothing, then for a window."""
+    processors, spent_s = Processors(server.pid), []
+
+    def hear(text: str) -> None:
+        event = json.loads(text)
+        if event["event"] == "sample" and event.get("edge"):
+            spent_s.append(processors.grown()[0])
+
+    script = {
+        "name": "script", "source": "advise.sql", "text": _SCRIPT.format(rows=rows), "variables": {}, "seed": seed,
+    }  # fmt: skip
+    endless = {"min_transactions": _WITHOUT_END, "max_transactions": _WITHOUT_END}
+    job = {
+        **job_of(server, identity, script, "spec"),
+        "warm_up": {**endless, "max_seconds": lead_s},
+        "measure": {"transactions": _WITHOUT_END, "max_seconds": seconds},
+    }
+    result = json.loads(native().run("mysql", json.dumps(job), hear))
+    done = result["measured"]
+    return Done(
+        done["transactions"] / done["seconds"], p999_us(result["latency"]), 1e6 * spent_s[1] / done["transactions"]
+    )
+
+
+def p999_us(histograms: Sequence[Mapping[str, Any]]) -> float:
+    """Return the latency that one transaction of a thousand exceeds, of all types together."""
+    frame = pl.DataFrame(latency_rows(histograms)).filter(pl.col("time") == "service")
+    (every,) = latency_values([frame.with_columns(transaction_type=pl.lit("every"))])
+    return every.percentiles_us[0.999]
+
+
+def table(server: str, plain: Sequence[Done], attached: Sequence[Done]) -> list[str]:
+    """Return the Markdown table of pairs in their order."""
+
+    def median(of: Sequence[Done], name: str) -> float:
+        return float(statistics.median(getattr(one, name) for one in of))
+
+    def ratio(name: str, within: tuple[float, float]) -> tuple[str, str]:
+        ratios = [getattr(b, name) / getattr(a, name) for a, b in zip(plain, attached, strict=True)]
+        mean, low, high = bounds(ratios, LEVEL) if len(ratios) > 1 else (ratios[0], 0.0, math.inf)
+        met = within[0] <= low <= 1 <= high <= within[1]
+        return f"{mean:.3f} ({low:.3f}-{high:.3f})", "yes" if met else "no"
+
+    added = [b.cpu_us - a.cpu_us for a, b in zip(plain, attached, strict=True)]
+    foretold_us = statistics.fmean(one.foretold_us for one in attached)
+    row = (
+        server, str(len(plain)),
+        *(f"{median(of, 'transactions_per_s'):,.0f}" for of in (plain, attached)),
+        *ratio("transactions_per_s", THROUGHPUT),
+        *(f"{median(of, 'p999_us') / 1000:.2f}" for of in (plain, attached)),
+        *ratio("p999_us", LATENCY),
+        f"{median(plain, 'cpu_us'):.1f}", spread(added, LEVEL), f"{foretold_us:.2f}",
+        f"{statistics.fmean(one.by_stops_us for one in attached):.2f}",
+        spread([one / foretold_us for one in added], LEVEL),
+        f"{median(attached, 'stops_per_s'):,.0f}", f"{median(attached, 'recorder'):.3f}",
+    )  # fmt: skip
+    return [f"| {' | '.join(_HEAD)} |", "|---" * len(_HEAD) + "|", f"| {' | '.join(row)} |"]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""Keeps what a long benchmark has done, a line of a file for each turn: the same command goes on with the rest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+Turn = TypeVar("Turn")
+Done = TypeVar("Done")
+
+
+def read(state: Path | None, turn: type[Turn], done: type[Done]) -> dict[Turn, Done]:
+    """Return the turns that a file has, which are dataclasses; a line that was cut off is none."""
+    found = {}
+    for line in state.read_text().splitlines() if state and state.exists() else ():
+        try:
+            noted = json.loads(line)
+        except ValueError:
+            continue
+        found[turn(**noted["turn"])] = done(**noted["done"])
+    return found
+
+
+def note(state: Path | None, turn: Any, done: Any) -> None:
+    """Add a turn to the file."""
+    if state:
+        with state.open("a") as file:
+            file.write("\n" + json.dumps({"turn": asdict(turn), "done": asdict(done)}) + "\n")

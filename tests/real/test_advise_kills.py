@@ -1,0 +1,213 @@
+"""`bufferlab advise` is killed 50 times while it is attached: the servers are as before, and as fast.
+
+Several servers at once, each of its own copy of the build: a look lasts ten seconds before it attaches. One more server
+has the same load and is never looked at. Speeds are told as ratios to its own, of selects that take turns, so that a
+slow minute of the machine is none of ours.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bufferlab.advise import look
+from bufferlab.execute.host.tracefs_clean import clean
+from bufferlab.stats.estimate import quantile_of_t
+from real.test_advise import started
+from real.test_live_trace import ROWS, Served, kernel, served
+from support import innodb
+from support.fake import wait_until
+
+__all__ = ["kernel"]
+
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.alone]
+
+KILLS = 25
+"""Of each tier."""
+LANES = 3
+LATEST_S = 4.0
+"""A kill comes so long after the first probe at the latest; both tiers stay attached for longer."""
+ROUNDS, SELECTS = 16, 1000
+CACHED = ROWS // 8
+"""Rows that the pool holds: their speed is the processor's, and a probe left behind would cost a trap a page."""
+MOST = 1.1
+"""A probe at each get makes more of the processor time of a select."""
+_STATE = (
+    "SHOW GLOBAL VARIABLES",
+    "SELECT table_schema, table_name, column_name, ordinal_position, column_type FROM information_schema.columns "
+    "ORDER BY 1, 2, 4",
+    "SELECT user, host, plugin, account_locked, password_last_changed FROM mysql.user ORDER BY 1, 2",
+    "SELECT name, enabled FROM performance_schema.setup_consumers ORDER BY 1",
+    "CHECKSUM TABLE t",
+)
+_SESSIONS = "SELECT id, user, command, info FROM information_schema.processlist WHERE id <> CONNECTION_ID()"
+
+
+@dataclass
+class Lane:
+    """A server with its load, and how it was before anything was attached."""
+
+    served: Served
+    seed: int
+    before: list[Any] = field(default_factory=list)
+
+    def state(self) -> list[Any]:
+        """Its settings, schema, accounts and rows."""
+        return [self.rows(question) for question in _STATE]
+
+    def rows(self, question: str) -> list[Any]:
+        with closing(self.served.server.connect("bufferlab")) as connection, connection.cursor() as cursor:
+            cursor.execute(question)
+            return list(cursor.fetchall())
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """A load meanwhile, which must succeed and leaves the rows as they were."""
+        ended, failed = threading.Event(), []
+
+        def work() -> None:
+            try:
+                self._work(ended)
+            except Exception as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+        assert failed == []
+
+    def _work(self, ended: threading.Event) -> None:
+        chosen = np.random.default_rng(self.seed)
+        with (
+            closing(self.served.server.connect("bufferlab", patient=True)) as connection,
+            connection.cursor() as cursor,
+        ):
+            while not ended.is_set():
+                for number in chosen.integers(0, ROWS, 20).tolist():
+                    cursor.execute(f"SELECT filler FROM t WHERE id = {number}")
+                    cursor.fetchall()
+                for change in ("+ 1", "- 1"):
+                    cursor.execute(f"UPDATE t SET v = v {change} WHERE id = {number}")
+                    connection.commit()
+
+    def spent(self) -> tuple[float, float]:
+        """Logarithms of the time and of the processor time of a few selects, of rows that the pool holds."""
+        chosen = np.random.default_rng(self.seed).integers(0, CACHED, SELECTS).tolist()
+        with (
+            closing(self.served.server.connect("bufferlab", patient=True)) as connection,
+            connection.cursor() as cursor,
+        ):
+            before, begun = self._threads(), time.monotonic()
+            for number in chosen:
+                cursor.execute(f"SELECT filler FROM t WHERE id = {number}")
+                cursor.fetchall()
+            took_s, after = time.monotonic() - begun, self._threads()
+        # The busiest thread is the session's own: what the server cleans up meanwhile is no part of a select.
+        return float(np.log(took_s)), float(np.log(max(after[name] - before.get(name, 0) for name in after)))
+
+    def _threads(self) -> dict[str, int]:
+        """Nanoseconds of the server's threads."""
+        tasks = Path(f"/proc/{self.served.pid}/task").iterdir()
+        return {task.name: int((task / "schedstat").read_text().split()[0]) for task in tasks}
+
+    def kill(self, tier: str, moment_s: float, defined: Callable[[str], list[str]]) -> int:
+        """Kill a command so long after its first probe; require that all is as it was, and return its process."""
+        with self.working():
+            process = started(self.served, "--within", "30s", "--tier", tier)
+            try:
+                own = f"bufferlab_{process.pid}_"
+                wait_until(lambda: defined(own) != [] or process.poll() is not None, "the probes", 120)
+                time.sleep(moment_s)
+                assert process.poll() is None
+                assert defined(own) != []
+            finally:
+                process.kill()
+                process.communicate(timeout=60)
+        wait_until(lambda: self.rows(_SESSIONS) == [], "its session to end", 30)
+        self.served.require_untouched()
+        assert self.state() == self.before
+        return process.pid
+
+
+@pytest.fixture
+def defined(tmp_path: Path) -> Iterator[Callable[[str], list[str]]]:
+    """The kernel's definitions of probes in which a text stands; the commands have mounts of their own."""
+    subprocess.run(["mount", "-t", "tracefs", "none", str(tmp_path)], check=True)
+    try:
+        yield lambda text: [line for line in (tmp_path / "uprobe_events").read_text().splitlines() if text in line]
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def spent(servers: Sequence[Lane]) -> np.ndarray[Any, Any]:
+    """By round, server, and time or processor time: the logarithms of what a few selects took. Servers take turns."""
+    found = np.empty((ROUNDS + 1, len(servers), 2))
+    for place in range(ROUNDS + 1):
+        for turn in range(len(servers)):
+            number = (place + turn) % len(servers)
+            found[place, number] = servers[number].spent()
+    return found[1:]  # The first round fills the pools.
+
+
+def require_as_fast(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> None:
+    """The intervals of 99.9 % of what a select takes now over what it took reach down to 1.
+
+    The last server is the one that nobody looked at. A busy machine makes these intervals wide, but some round is
+    hardly disturbed: the least processor time of all rounds must be the same.
+    """
+    by_round = [one[:, :-1].mean(axis=1) - one[:, -1] for one in (before, after)]
+    change = by_round[1].mean(axis=0) - by_round[0].mean(axis=0)
+    errors = np.hypot(*(one.std(axis=0, ddof=1) for one in by_round)) / ROUNDS**0.5
+    half = quantile_of_t(0.9995, ROUNDS - 1) * errors
+    low, found, high = (np.exp(value) for value in (change - half, change, change + half))
+    for place, what in enumerate(("time", "processor time")):
+        print(f"{what} of a select, over that before: {found[place]:.3f} ({low[place]:.3f} to {high[place]:.3f})")
+    least = np.exp(after[:, :, 1].min(axis=0) - before[:, :, 1].min(axis=0))
+    print("least processor time of a select, over that before, by server:", np.round(least, 3))
+    assert np.all(low <= 1)
+    assert np.all(least[:-1] / least[-1] < MOST)
+
+
+@pytest.mark.parametrize("tier", ["misses", "full"])
+def test_kills_while_attached_leave_the_server_as_it_was_and_as_fast(
+    tier: str, defined: Callable[[str], list[str]]
+) -> None:
+    moments = np.random.default_rng(20_261_125).uniform(0, LATEST_S, KILLS)
+    # The moments at which probes are being set come too.
+    moments[::5] *= 0.01
+    with ExitStack() as stack:
+        made = [
+            stack.enter_context(served("mysql-5.7", stack.enter_context(innodb.folder()))) for _ in range(LANES + 1)
+        ]
+        *lanes, beside = (Lane(server, seed) for seed, server in enumerate(made))
+        for lane in lanes:
+            lane.before = lane.state()
+        before = spent([*lanes, beside])
+
+        def kills(place: int) -> list[int]:
+            return [lanes[place].kill(tier, moment_s, defined) for moment_s in moments[place::LANES].tolist()]
+
+        with beside.working(), ThreadPoolExecutor(LANES) as pool:
+            killed = [pid for pids in pool.map(kills, range(LANES)) for pid in pids]
+        assert len(killed) == KILLS
+        require_as_fast(before, spent([*lanes, beside]))
+    look.remove_stale()
+    clean()
+    for pid in killed:
+        assert defined(f"bufferlab_{pid}_") == []
+        assert list(Path(tempfile.gettempdir()).glob(f"bufferlab-advise-{pid}-*")) == []
