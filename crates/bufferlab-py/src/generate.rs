@@ -56,6 +56,6 @@ fn generated(job: &Job, watch: &mut Watch<'_>) -> Result<bufferlab_generate::run
 }
 
 fn failure(error: &RunError) -> Failure {
-    let place = if let RunError::Asked { field, .. } = error { field } else { "generate" };
+    let place = if let RunError::Asked { field, .. } = error { *field } else { "generate" };
     Failure::new(FailureKind::Usage, error.to_string(), place, "see docs/prediction.md for what can be generated")
 }
