@@ -170,7 +170,7 @@ def test_one_thread_and_many_generate_the_same(tmp_path: Path, monkeypatch: pyte
 
 def test_ctrl_c_ends_all_threads_of_a_long_prediction(bench: Bench, tmp_path: Path) -> None:
     """Windows of minutes are generated at once: the command ends in a moment all the same."""
-    path = written(tmp_path, **SQLITE | {"measure": 'transactions = 30000000\nmax_duration = "5s"'})
+    path = written(tmp_path, **SQLITE | {"measure": 'transactions = 1500000\nmax_duration = "5s"'})
     process = bench.start("predict", path, "--out", bench.out)
     wait_until(lambda: bool(list(bench.out.glob("*/plan.json"))), "a sweep folder")
     time.sleep(1)

@@ -96,7 +96,7 @@ pub(crate) fn replay(
     let replay = model.ok_or_else(|| refused(format!("there is no manager {manager}")))?.replay;
     let mut teller = Teller::new(watch);
     let mut tell = |share: f64| teller.tell((share,));
-    let work = || {
+    let mut work = || {
         guarded(|| {
             let own_us = (before != 1.0 || within != 1.0).then(|| stretched(columns.delta_us, first_row, before, within));
             let columns = Columns { delta_us: own_us.as_deref().unwrap_or(columns.delta_us), ..columns };
