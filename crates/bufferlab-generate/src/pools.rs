@@ -114,24 +114,13 @@ pub struct Counted {
 /// The pools that are played one share of the pages: the shares, this one's number, and the pools.
 pub type PoolsOfShare = (Shares, u32, Vec<Box<dyn Manager + Send>>);
 
-/// A share that is played.
-struct Member {
-    number: u32,
-    /// Where its pools stand.
-    place: Range<usize>,
-    /// The accesses that its pools have yet to hear: each pool hears many in a row, while its lists are in a cache.
-    unheard: Vec<(Kind, Access)>,
-}
-
-/// Accesses that pools have yet to hear at most: 24 KB of them.
-const UNHEARD: usize = 1024;
+/// Shares of one size, and of each that is played its number and where its pools stand.
+type Rate = (Shares, Vec<(u32, Range<usize>)>);
 
 /// Several pools and a clock. Each access goes to all pools of the page's share.
 pub struct Pools {
     pools: Vec<Box<dyn Manager + Send>>,
-    /// Shares of one size, and those of them that are played.
-    rates: Vec<(Shares, Vec<Member>)>,
-    unheard: usize,
+    rates: Vec<Rate>,
     census: Option<Census>,
     gets: u64,
     creates: u64,
@@ -148,16 +137,16 @@ impl Pools {
 
     /// Makes pools that are each played a share of the pages, without a census. Shares of one size must be neighbours.
     pub fn of_shares(all: Vec<PoolsOfShare>) -> Self {
-        let (mut pools, mut rates) = (Vec::new(), Vec::<(Shares, Vec<Member>)>::new());
+        let (mut pools, mut rates) = (Vec::new(), Vec::<Rate>::new());
         for (shares, number, own) in all {
-            let member = Member { number, place: pools.len()..pools.len() + own.len(), unheard: Vec::new() };
+            let place = pools.len()..pools.len() + own.len();
             pools.extend(own);
             match rates.last_mut().filter(|(before, _)| *before == shares) {
-                Some((_, members)) => members.push(member),
-                None => rates.push((shares, vec![member])),
+                Some((_, members)) => members.push((number, place)),
+                None => rates.push((shares, vec![(number, place)])),
             }
         }
-        Pools { pools, rates, unheard: 0, census: None, gets: 0, creates: 0, thread: 0, now_us: 0, is_full: false }
+        Pools { pools, rates, census: None, gets: 0, creates: 0, thread: 0, now_us: 0, is_full: false }
     }
 
     /// Begins to count the pages of each object.
@@ -230,26 +219,13 @@ impl Pools {
 
     #[inline]
     fn play(&mut self, kind: Kind, page: u32, latch: u8) {
-        for (shares, members) in &mut self.rates {
+        for (shares, members) in &self.rates {
             let (share, page) = shares.of(page);
             let access = Access { page, thread: self.thread, latch, now_us: self.now_us };
-            for member in members.iter_mut().filter(|member| member.number == share) {
-                member.unheard.push((kind, access));
+            for (_, place) in members.iter().filter(|&&(number, _)| number == share) {
+                self.pools[place.clone()].iter_mut().for_each(|pool| pool.hear(kind, access));
             }
         }
-        self.unheard += 1;
-        if self.unheard == UNHEARD {
-            self.tell();
-        }
-    }
-
-    /// Plays to the pools what they have yet to hear.
-    fn tell(&mut self) {
-        for member in self.rates.iter_mut().flat_map(|(_, members)| members) {
-            self.pools[member.place.clone()].iter_mut().for_each(|pool| pool.hear_all(&member.unheard));
-            member.unheard.clear();
-        }
-        self.unheard = 0;
     }
 
     /// Hears that the numbers of an object's pages, or of a district's orders, are used up: the run is worth nothing.
@@ -279,14 +255,12 @@ impl Pools {
     }
 
     /// Returns what a pool did so far.
-    pub fn counts(&mut self, pool: usize) -> Counts {
-        self.tell();
+    pub fn counts(&self, pool: usize) -> Counts {
         self.pools[pool].counts()
     }
 
     /// Returns how many frames of a pool hold a page.
-    pub fn frames_used(&mut self, pool: usize) -> u32 {
-        self.tell();
+    pub fn frames_used(&self, pool: usize) -> u32 {
         self.pools[pool].frames_used()
     }
 }

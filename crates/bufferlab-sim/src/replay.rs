@@ -86,11 +86,6 @@ pub trait Manager {
         }
     }
 
-    /// Does what some events ask for, in their order.
-    fn hear_all(&mut self, events: &[(Kind, Access)]) {
-        events.iter().for_each(|&(kind, access)| self.hear(kind, access));
-    }
-
     /// Gives the page to a caller; reads it if the pool does not have it.
     fn get(&mut self, access: Access);
 
