@@ -1,12 +1,13 @@
 """Times `predict` on one core beside all cores: its replays or generated runs alone, and the whole command.
 
-    PYTHONPATH=python .venv/bin/python benches/predict_threads.py RUN --pools 5%,10%,... [--pairs 5] [--before CHECKOUT]
-    PYTHONPATH=python .venv/bin/python benches/predict_threads.py buffer-size --engine mysql --server mysql-5.7 --pools ...
+    PYTHONPATH=python .venv/bin/python benches/predict_threads.py RUN --pools 5%,10%,... [--before CHECKOUT]
+    PYTHONPATH=python .venv/bin/python benches/predict_threads.py buffer-size --engine mysql --server mysql-5.7
+        --pools 5%,10%,...
 
 RUN is a run with a page trace; or it is an experiment, whose accesses are generated. Both sides take turns, A B A B:
-A predicts in one thread, B in one on each core. Of the whole command, A is the command of CHECKOUT, another working copy
-that was built, if one is named; else it is this one, kept to one core by taskset. Numbers of both sides must be equal, or
-the benchmark ends. Prints a Markdown table, and the most memory that each command took.
+A predicts in one thread, B in one on each core. Of the whole command, A is the command of CHECKOUT, another working
+copy that was built, if one is named; else it is this one, kept to one core by taskset. Numbers of both sides must be
+equal, or the benchmark ends. Prints a Markdown table, and the most memory that each command took.
 """
 
 from __future__ import annotations
@@ -62,7 +63,12 @@ def main() -> None:
             options += [f"--{name}", told] if (told := getattr(arguments, name)) else []
         one_core = [] if arguments.before else ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
         before = arguments.before or ROOT
-        show("the command", arguments.pairs, lambda: command(one_core, before, options), lambda: command([], ROOT, options))
+        show(
+            "the command",
+            arguments.pairs,
+            lambda: command(one_core, before, options),
+            lambda: command([], ROOT, options),
+        )
 
 
 def replays(arguments: argparse.Namespace) -> Callable[[int], Spent]:
@@ -74,7 +80,9 @@ def replays(arguments: argparse.Namespace) -> Callable[[int], Spent]:
 
     def all_of_them(threads: int) -> Spent:
         begun = time.perf_counter()
-        with Ahead(lambda run, watch: origin.predicted(run, points[run.point], watch), origin.plan.runs, threads) as ahead:
+        with Ahead(
+            lambda run, watch: origin.predicted(run, points[run.point], watch), origin.plan.runs, threads
+        ) as ahead:
             found = [predicted.prediction.model_dump() for _, predicted in ahead.results(lambda _: None)]
         return Spent(time.perf_counter() - begun, 0, found)
 
@@ -103,10 +111,9 @@ def show(what: str, pairs: int, a: Callable[[], Spent], b: Callable[[], Spent]) 
     tried = [(a(), b()) for _ in range(pairs)]
     if any(before.found != now.found for before, now in tried):
         raise SystemExit("the two sides predict different numbers")
-    times = [" ".join(("median", f"{statistics.median(side):.2f}", f"({min(side):.2f}-{max(side):.2f})"))
-             for side in ([one.seconds for one in side] for side in zip(*tried, strict=True))]  # fmt: skip
-    peaks = [f"{max(one.peak_bytes for one in side) / 1e6:.0f}" for side in zip(*tried, strict=True)]
-    shown = [peak if peak != "0" else "-" for peak in peaks]
+    sides = [([one.seconds for one in side], max(one.peak_bytes for one in side)) for side in zip(*tried, strict=True)]
+    times = [f"{statistics.median(took):.2f} ({min(took):.2f}-{max(took):.2f})" for took, _ in sides]
+    shown = [f"{peak / 1e6:.0f}" if peak else "-" for _, peak in sides]
     faster = ratio([before.seconds / now.seconds for before, now in tried])
     print(f"| {what} | {pairs} | {' | '.join(times)} | {faster} | {' | '.join(shown)} |", flush=True)
 

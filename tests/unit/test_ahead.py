@@ -1,4 +1,4 @@
-"""Predictions on several threads: the same numbers as on one, a stop that all of them hear, and memory that bounds them."""
+"""Predictions on several threads: the same numbers as on one, a stop that all hear, and memory that bounds them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,15 @@ def test_a_stop_ends_every_thread_and_begins_no_further_part() -> None:
 
 @pytest.mark.parametrize(
     ("cores", "parts", "part_bytes", "threads"),
-    [(1, 9, 1, 1), (8, 9, 1, 8), (8, 3, 1, 3), (8, 0, 1, 1), (8, 9, 1 << 30, 2), (8, 9, 1 << 31, 1), (8, 9, 1 << 40, 1)],
+    [
+        (1, 9, 1, 1),
+        (8, 9, 1, 8),
+        (8, 3, 1, 3),
+        (8, 0, 1, 1),
+        (8, 9, 1 << 30, 2),
+        (8, 9, 1 << 31, 1),
+        (8, 9, 1 << 40, 1),
+    ],
 )
 def test_there_is_a_thread_for_each_core_and_part_that_half_of_the_memory_suffices_for(
     cores: int, parts: int, part_bytes: int, threads: int, monkeypatch: pytest.MonkeyPatch
@@ -171,7 +179,9 @@ def test_a_generated_run_tells_the_memory_that_it_takes(tmp_path: Path) -> None:
         "engine": "innodb", "page_size_bytes": 16384, "workload": {"warehouses": 100, "load_seed": 1, "seed": 1},
         "connections": 1, "pools": [pool], "warm_up": {"transactions": 0}, "window_transactions": 1000,
     }  # fmt: skip
-    one, two = (json.loads(native().generated_bytes(json.dumps(job | {"pools": pools}))) for pools in ([pool], [pool] * 2))
+    one, two = (
+        json.loads(native().generated_bytes(json.dumps(job | {"pools": pools}))) for pools in ([pool], [pool] * 2)
+    )
     # 110 MB of a warehouse are 6,714 pages, of which each model notes 24 bytes.
     assert two - one == pytest.approx(100 * 110e6 / 16384 * 24, rel=1e-6)
 

@@ -25,10 +25,9 @@ from bufferlab.report.predicted import as_json
 from bufferlab.results.page_traces import PagesOfObject
 from bufferlab.results.window import Window
 from bufferlab.spec import Overrides
-from bufferlab.traces import page_trace
 from support.fake import Bench, Ended
-from support.threads import StopInTheSecond, endless_after_the_first
 from support.synthetic import reseal
+from support.threads import StopInTheSecond, endless_after_the_first
 from support.traced import CREATE, GET, PREFETCH, READ, Access, build, repeat
 
 LOOP: list[Access] = [(page, GET) for page in range(65)]

@@ -98,7 +98,8 @@ pub(crate) fn replay(
     let mut tell = |share: f64| teller.tell((share,));
     let mut work = || {
         guarded(|| {
-            let own_us = (before != 1.0 || within != 1.0).then(|| stretched(columns.delta_us, first_row, before, within));
+            let own_us =
+                (before != 1.0 || within != 1.0).then(|| stretched(columns.delta_us, first_row, before, within));
             let columns = Columns { delta_us: own_us.as_deref().unwrap_or(columns.delta_us), ..columns };
             Ok(replay(settings_json, frames, &columns, load_row, first_row..end_row, &mut tell))
         })

@@ -40,7 +40,9 @@ def threads_for(parts: int, part_bytes: int) -> tuple[int, str | None]:
     threads = max(1, min(wanted, free // max(1, part_bytes)))
     if threads == wanted:
         return threads, None
-    each = f"each prediction takes up to {format_bytes(part_bytes)}, and half of the free memory is {format_bytes(free)}"
+    each = (
+        f"each prediction takes up to {format_bytes(part_bytes)}, and half of the free memory is {format_bytes(free)}"
+    )
     return threads, f"{threads} of {cores} cores predict: {each}"
 
 
@@ -72,8 +74,11 @@ class Ahead(Generic[Part, Result]):
         Raises what `result` raises.
         """
         for place, part in enumerate(self._futures):
-            share = place / len(self._futures)
-            yield part, self.result(part, lambda _stage, _share, share=share: watch(share))
+
+            def hear(_stage: str, _share: float, done: float = place / len(self._futures)) -> None:
+                watch(done)
+
+            yield part, self.result(part, hear)
 
     def result(self, part: Part, watch: Watch) -> Result:
         """Return the result of a part; meanwhile `watch` hears in this thread how far the part is.
