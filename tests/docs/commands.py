@@ -38,6 +38,7 @@ EXCUSED: dict[str, str] = {
     ".venv/bin/python benches/curve.py FILE.oracleGeneral --peer PYTHON": "needs libcachesim, and a minute alone",
     ".venv/bin/python benches/generate.py --peer PYTHON": "takes minutes; tests/unit/test_benches.py plays its job",
     ".venv/bin/python benches/predict.py RUN --peer PYTHON --measured SWEEP": "as the one above",
+    ".venv/bin/python benches/predict_threads.py RUN --pools 5%,8%,11%,14% --before CHECKOUT": "as the one above",
     "PYTHONPATH=python .venv/bin/python benches/page_trace_join.py": "takes four minutes alone on the machine; "
     "tests/unit/test_page_trace_tools.py tests its table",
     "PYTHONPATH=python .venv/bin/python benches/page_trace_sweep.py": "takes half an hour alone; as above",

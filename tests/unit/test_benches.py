@@ -88,6 +88,18 @@ def test_the_job_of_generated_accesses_counts_the_same_gets_for_every_pool() -> 
         assert pool["misses"] <= pool["evictions"] + pool["frames_used"] <= pool["misses"] + pool["creates"]
 
 
+def test_a_benchmark_of_threads_tells_how_much_faster_many_are_and_refuses_other_numbers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bench = importlib.import_module("predict_threads")
+    one, many = bench.Spent(2.0, 0, [7]), bench.Spent(1.0, 3_000_000, [7])
+    bench.show("replays", 2, lambda: one, lambda: many)
+    row = "| replays | 2 | 2.00 (2.00-2.00) | 1.00 (1.00-1.00) | 2.000 (2.000-2.000) | - | 3 |"
+    assert row in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="different numbers"):
+        bench.show("replays", 1, lambda: one, lambda: many._replace(found=[8]))
+
+
 def test_a_benchmark_of_traces_that_was_stopped_goes_on_where_it_was_and_servers_and_sides_take_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from bufferlab.results.page_traces import Prediction
 from bufferlab.spec import Overrides, load
 from support.fake import Bench, wait, wait_until
 from support.json_documents import DOCUMENTS
+from support.threads import StopInTheSecond, endless_after_the_first, on
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 EXPERIMENT = """\
@@ -149,21 +150,34 @@ def test_a_killed_sweep_is_resumed_to_what_it_would_have_been(bench: Bench, tmp_
 
 
 def test_ctrl_c_keeps_the_runs_that_were_done(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    predicted, calls = Generated.predicted, 0
-
-    def interrupted(*arguments: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 2:
-            os.kill(os.getpid(), signal.SIGINT)
-            arguments[-1]("warming up", 0.0)
-        return predicted(*arguments)
-
-    monkeypatch.setattr(Generated, "predicted", interrupted)
+    monkeypatch.setattr(Generated, "predicted", endless_after_the_first(Generated.predicted))
     with bench.in_environment():
-        outcome = predict_sweep(written(tmp_path, **SQLITE), Overrides(), bench.out)
+        path = written(tmp_path, **SQLITE)
+        outcome = predict_sweep(path, Overrides(), bench.out, progress=StopInTheSecond())
     assert outcome.signal_number == signal.SIGINT
     assert [record.run.status for record in outcome.folder.runs()] == ["ok", "interrupted"]
+
+
+def test_one_thread_and_many_generate_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, told in (("sqlite", SQLITE), ("mysql", MYSQL | {"sweep": 'pool_size = ["8MiB", "6MiB"]'})):
+        path = written(tmp_path / name, **told)
+        on(1, monkeypatch)
+        alone = predict(Bench(tmp_path / name / "one"), path)
+        on(5, monkeypatch)
+        assert predict(Bench(tmp_path / name / "many"), path) | {"sweep": ""} == alone | {"sweep": ""}
+        assert len(alone["points"]) == 6
+
+
+def test_ctrl_c_ends_all_threads_of_a_long_prediction(bench: Bench, tmp_path: Path) -> None:
+    """Windows of minutes are generated at once: the command ends in a moment all the same."""
+    path = written(tmp_path, **SQLITE | {"measure": 'transactions = 1500000\nmax_duration = "5s"'})
+    process = bench.start("predict", path, "--out", bench.out)
+    wait_until(lambda: bool(list(bench.out.glob("*/plan.json"))), "a sweep folder")
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    ended = wait(process, 20)
+    assert ended.code == 130, ended.err
+    assert "interrupted; the results are kept" in ended.err
 
 
 def test_a_run_hears_a_stop_while_it_is_generated(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -20,15 +19,15 @@ from bufferlab.engines.registry import declaration
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.models.managers.declaration import Pool, Server, Traced
 from bufferlab.models.managers.registry import MANAGERS, of_server
-from bufferlab.models.predict import replay
+from bufferlab.models.predict import Target
 from bufferlab.registry import open_sweep
 from bufferlab.report.predicted import as_json
 from bufferlab.results.page_traces import PagesOfObject
 from bufferlab.results.window import Window
 from bufferlab.spec import Overrides
-from bufferlab.traces import page_trace
 from support.fake import Bench, Ended
 from support.synthetic import reseal
+from support.threads import StopInTheSecond, endless_after_the_first
 from support.traced import CREATE, GET, PREFETCH, READ, Access, build, repeat
 
 LOOP: list[Access] = [(page, GET) for page in range(65)]
@@ -142,18 +141,9 @@ def test_a_resume_with_another_trace_is_refused(bench: Bench, tmp_path: Path) ->
 def test_a_stop_keeps_the_points_that_were_done(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the second point: the first stays whole, the second is a row, and a resume does the rest."""
     folder = build(tmp_path, LOOP, LOOP, sweep='pool_size = ["256KiB", "260KiB", "264KiB"]')
-    calls = 0
-
-    def interrupted(*arguments: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 5:
-            os.kill(os.getpid(), signal.SIGINT)
-        return replay(*arguments)
-
-    monkeypatch.setattr("bufferlab.models.predict.replay", interrupted)
-    with bench.in_environment():
-        outcome = predict_sweep(folder.path, Overrides(), bench.out)
+    with monkeypatch.context() as patched, bench.in_environment():
+        patched.setattr(Target, "predicted", endless_after_the_first(Target.predicted))
+        outcome = predict_sweep(folder.path, Overrides(), bench.out, progress=StopInTheSecond())
     assert outcome.signal_number == signal.SIGINT
     statuses = [record.run.status for record in open_sweep(outcome.folder.path).runs()]
     assert statuses == ["ok", "interrupted"]
@@ -293,16 +283,6 @@ def test_the_point_of_the_trace_has_its_own_speed(bench: Bench, tmp_path: Path) 
     point = told(bench, build(tmp_path, loop * 2, loop, **own, step_us=1000).path)["points"][0]
     assert (point["is_traced_point"], point["replays"]) == (True, {})
     assert point["predicted"]
-
-
-def test_a_clock_stretches_the_times_before_the_window_and_in_it(tmp_path: Path) -> None:
-    folder = build(tmp_path, LOOP[:4], LOOP[:4], step_us=3)
-    found = page_trace.read(folder.path)
-    first = found.window[0]
-    assert list(found.columns_by(page_trace.AS_TRACED)["delta_us"]) == [0, 3, 3, 3, 3, 3, 3, 3]
-    slow = found.columns_by(page_trace.Clock(2.0, 0.5))["delta_us"]
-    assert (first, sum(slow[:first]), sum(slow)) == (4, 18, 18 + 6)
-    assert {*slow[first:].tolist()} == {1, 2}, "times are rounded, and their sum stays"
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,8 @@ def test_a_stop_ends_the_generated_runs(tmp_path: Path) -> None:
 def test_it_tells_how_many_of_the_runs_are_done(tmp_path: Path) -> None:
     folder, shares = measured(tmp_path), list[float]()
     generated_points(plan_of(folder), folder, shares.append, nothing)
-    assert shares == [place / 6 for place in range(6)]
+    # A run that takes long is told again.
+    assert list(dict.fromkeys(shares)) == [place / 6 for place in range(6)]
 
 
 def test_a_server_whose_traces_nobody_saw_has_its_doubt(tmp_path: Path) -> None:

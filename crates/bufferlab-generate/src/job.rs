@@ -230,6 +230,15 @@ pub fn generate(job: &Job, gate: &MakeGate<'_>, mut watch: Option<&mut Watch<'_>
     Ok(run)
 }
 
+/// Returns the bytes of memory that a job takes, about.
+///
+/// # Errors
+/// When something cannot be asked, as in [`generate`].
+pub fn bytes(job: &Job) -> Result<u64, RunError> {
+    let limits = check(job)?;
+    Ok(scale::choose(job, &limits)?.bytes(job, &limits))
+}
+
 /// Runs one simulation. Its pools are those of the job for each of its shares, share after share.
 fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch<'_>) -> Result<Run, RunError> {
     let transactions = part.most_transactions();

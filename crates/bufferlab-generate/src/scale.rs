@@ -209,7 +209,7 @@ impl Way {
     }
 
     /// Returns the bytes of memory that it takes, about.
-    fn bytes(&self, job: &Job, limits: &Limits) -> u64 {
+    pub fn bytes(&self, job: &Job, limits: &Limits) -> u64 {
         let pages = BYTES_OF_WAREHOUSE / f64::from(job.page_size_bytes) * f64::from(self.warehouses);
         let shares: f64 = self.shares().iter().map(|(shares, _)| f64::from(shares.one_in()).recip()).sum();
         // Without the census, 13 bytes a page: a run that is counted must be simulated as its neighbours are.

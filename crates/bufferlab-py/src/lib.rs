@@ -7,6 +7,7 @@ mod error;
 mod generate;
 mod page_trace;
 mod replay;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -205,7 +206,7 @@ mod native {
     #[pymodule_export]
     use super::block_trace::{block_trace, block_trace_check, block_trace_decode};
     #[pymodule_export]
-    use super::generate::generate;
+    use super::generate::{generate, generated_bytes};
     #[pymodule_export]
     use super::page_trace::{
         executable_ranges, live_trace, page_trace, page_trace_branches, page_trace_check, tracefs_clean,

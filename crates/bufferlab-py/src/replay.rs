@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bufferlab_model::trace::{COLUMNS, Columns, KINDS, RECORD};
-use bufferlab_sim::MODELS;
+use bufferlab_sim::{MODELS, stretched};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -11,6 +11,7 @@ use pyo3::types::PyBytes;
 use serde_json::json;
 
 use crate::error::{guarded, json_text};
+use crate::watch::Teller;
 
 /// See `bufferlab_sim::Curve`.
 #[pyclass]
@@ -19,10 +20,10 @@ pub(crate) struct Curve {
     pages: u32,
 }
 
-/// Returns a column as a slice, for as long as Python's lock is held.
+/// Returns a column as a slice, for as long as Python's lock is held, or longer where the column is read-only.
 fn column<'a, T: pyo3::buffer::Element>(_py: Python<'a>, buffer: &'a PyBuffer<T>) -> PyResult<&'a [T]> {
     let cells = buffer.as_slice_ptr().ok_or_else(|| refused("a column must be contiguous"))?;
-    // SAFETY: the buffer keeps the memory. Nobody writes: this code does not, and others need Python's lock.
+    // SAFETY: the buffer keeps the memory. Nobody writes: this code does not, and others need Python's lock, or may not.
     Ok(unsafe { cells.as_ref() })
 }
 
@@ -73,8 +74,16 @@ impl Curve {
     }
 }
 
-/// See `bufferlab_sim::Replay`. The manager's settings are JSON; the answer is `Replayed` as JSON.
+/// See `bufferlab_sim::Replay`. The manager's settings are JSON; the answer is `Replayed` as JSON. Times before the first
+/// row and from it on may be stretched.
+///
+/// Where all columns are read-only, other threads of Python go on meanwhile. A watch hears, ten times a second, the share
+/// that is done. What it raises ends the replay and is raised here.
 #[pyfunction]
+#[pyo3(signature = (
+    manager, settings_json, frames, load_row, first_row, end_row, page, kind, latch, thread, delta_us,
+    before = 1.0, within = 1.0, watch = None
+))]
 #[allow(clippy::too_many_arguments, reason = "five of them are the columns of one table")]
 pub(crate) fn replay(
     py: Python<'_>,
@@ -89,11 +98,26 @@ pub(crate) fn replay(
     latch: PyBuffer<u8>,
     thread: PyBuffer<u16>,
     delta_us: PyBuffer<u32>,
+    before: f64,
+    within: f64,
+    watch: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let columns = columns(py, &page, &kind, &latch, &thread, &delta_us)?;
+    let is_frozen = [page.readonly(), kind.readonly(), latch.readonly(), thread.readonly(), delta_us.readonly()];
     let model = MODELS.iter().find(|model| model.name == manager);
     let replay = model.ok_or_else(|| refused(format!("there is no manager {manager}")))?.replay;
-    json_text(&guarded(|| Ok(replay(settings_json, frames, &columns, load_row, first_row..end_row)))?.map_err(refused)?)
+    let mut teller = Teller::new(watch);
+    let mut tell = |share: f64| teller.tell((share,));
+    let mut work = || {
+        guarded(|| {
+            let own_us =
+                (before != 1.0 || within != 1.0).then(|| stretched(columns.delta_us, first_row, before, within));
+            let columns = Columns { delta_us: own_us.as_deref().unwrap_or(columns.delta_us), ..columns };
+            Ok(replay(settings_json, frames, &columns, load_row, first_row..end_row, &mut tell))
+        })
+    };
+    let replayed = if is_frozen.iter().all(|&is| is) { py.detach(work) } else { work() };
+    json_text(&teller.answer(replayed)?.map_err(refused)?)
 }
 
 /// See `bufferlab_sim::replay_slices`. The answer is a list of `Slice`, one for each end, as JSON.

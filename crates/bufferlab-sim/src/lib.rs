@@ -37,10 +37,12 @@ mod replay;
 mod slices;
 mod slots;
 mod stack;
+mod stretched;
 
 pub use curve::Curve;
 pub use ghost_list::{BY_RING, Depths, GhostList, ghost_depths};
 pub use managers::*;
-pub use replay::{Counts, Make, Manager, Model, NoSettings, OneIn, Refused, Replay, Replayed, replay};
+pub use replay::{Counts, Make, Manager, Model, NoSettings, OneIn, Refused, Replay, Replayed, Watch, replay};
 pub use slices::{Slice, replay_slices};
 pub use stack::{StackDistances, TooManyPages};
+pub use stretched::stretched;

@@ -189,6 +189,12 @@ pub struct Replayed {
     pub brought_in_since_start: u64,
 }
 
+/// Hears the share of a replay's rows that were played; returns whether to go on.
+pub type Watch<'a> = dyn FnMut(f64) -> bool + 'a;
+
+/// Rows between two calls of a watch: a tenth of a second's work of the slowest manager.
+const WATCHED: usize = 1 << 20;
+
 /// Plays the events before the window and in it. Events before it fill the pool and do not count; it skips events after
 /// it. `window` has the indices of its first event and of the first behind it; `load` is the index of the first event of
 /// the load, before which somebody may have read all tables to check them.
@@ -197,22 +203,42 @@ pub struct Replayed {
 /// If the columns differ in length, the window is not within them or begins before the load, or a page is not one of the
 /// manager's.
 pub fn replay<M: Manager>(manager: &mut M, columns: &Columns, load: usize, window: Range<usize>) -> Replayed {
+    watched(manager, columns, load, window, &mut |_| true).expect("nothing stops it")
+}
+
+/// Does what [`replay`] does; returns nothing when the watch stops it.
+fn watched<M: Manager>(
+    manager: &mut M,
+    columns: &Columns,
+    load: usize,
+    window: Range<usize>,
+    watch: &mut Watch<'_>,
+) -> Option<Replayed> {
     assert!(columns.rows().is_some(), "{UNLIKE}");
     manager.foresee(columns);
-    let load_us = play(manager, columns, 0..load, 0);
-    let idle = manager.counts();
-    let before_us = play(manager, columns, load..window.start, load_us);
-    let before = manager.counts();
-    play(manager, columns, window.clone(), before_us);
+    let mut now_us = 0;
+    let mut play_all = |manager: &mut M, rows: Range<usize>| {
+        for start in rows.clone().step_by(WATCHED) {
+            let end = rows.end.min(start + WATCHED);
+            now_us = play(manager, columns, start..end, now_us);
+            if !watch(end as f64 / window.end as f64) {
+                return None;
+            }
+        }
+        Some(manager.counts())
+    };
+    let idle = play_all(manager, 0..load)?;
+    let before = play_all(manager, load..window.start)?;
+    let after = play_all(manager, window.clone())?;
     let of_kind = |wanted| columns.kind[window.clone()].iter().filter(|&&kind| kind == wanted as u8).count() as u64;
-    let (after, loaded) = (manager.counts(), manager.counts() - idle);
-    Replayed {
+    let loaded = after - idle;
+    Some(Replayed {
         gets: of_kind(Kind::Get),
         gets_if_in_pool: of_kind(Kind::GetIfInPool),
         counts: after - before,
         frames_used: manager.frames_used(),
         brought_in_since_start: loaded.misses + loaded.prefetch_reads + loaded.creates - loaded.ring_reuses,
-    }
+    })
 }
 
 /// Plays some rows; returns the time of the last one.
@@ -238,9 +264,9 @@ const MOST: u32 = 1 << 28;
 #[error("{0}")]
 pub struct Refused(pub(crate) String);
 
-/// A replay with a new pool: takes the JSON of its settings, its frames, a trace, the load's first row and the rows of
-/// the window.
-pub type Replay = fn(&str, u32, &Columns, usize, Range<usize>) -> Result<Replayed, Refused>;
+/// A replay with a new pool: takes the JSON of its settings, its frames, a trace, the load's first row, the rows of the
+/// window and a watch.
+pub type Replay = fn(&str, u32, &Columns, usize, Range<usize>, &mut Watch<'_>) -> Result<Replayed, Refused>;
 
 /// Makes an empty pool: takes the JSON of its settings, its frames, the number of pages, and the share of the pages that
 /// these are.
@@ -291,6 +317,7 @@ pub(crate) fn replay_new<M: Model>(
     columns: &Columns,
     load: usize,
     window: Range<usize>,
+    watch: &mut Watch<'_>,
 ) -> Result<Replayed, Refused> {
     let (rows, pages) = rows_and_pages(columns)?;
     if load > window.start || window.start > window.end || window.end > rows {
@@ -298,7 +325,8 @@ pub(crate) fn replay_new<M: Model>(
         return Err(Refused(format!("rows {load}, {start} and {end} are not in order among {rows}")));
     }
     let (frames, settings) = checked::<M>(settings, frames, pages)?;
-    Ok(replay(&mut M::new(frames, pages, &settings), columns, load, window))
+    let replayed = watched(&mut M::new(frames, pages, &settings), columns, load, window, watch);
+    replayed.ok_or_else(|| Refused("the replay was stopped".into()))
 }
 
 #[cfg(test)]

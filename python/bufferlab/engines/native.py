@@ -116,6 +116,10 @@ class Native(Protocol):
         """
         ...
 
+    def generated_bytes(self, job: str) -> str:
+        """Return the bytes of memory that a job of `generate` takes, about."""
+        ...
+
     def replay(
         self,
         manager: str,
@@ -124,12 +128,15 @@ class Native(Protocol):
         load_row: int,
         first_row: int,
         end_row: int,
-        **columns: NDArray[Any],
+        **columns: Any,
     ) -> str:
         """Return what a buffer manager counts from the first row to before the end row, as JSON.
 
         Rows before the first fill its pool; what those from the load's row on bring into it is told. Columns, those of
-        page-trace.parquet, are handed over as buffers, without a copy. Raises ValueError.
+        page-trace.parquet, are handed over as buffers, without a copy. Where all of them are read-only, the replay
+        releases Python's lock. Three further ones are optional: what comes before the first row takes `before` times as
+        long as it took, and the rest `within` times; `watch` hears ten times a second the share that is done, and what
+        it raises ends the replay. Raises ValueError.
         """
 
     def replay_slices(

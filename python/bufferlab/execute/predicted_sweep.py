@@ -23,9 +23,11 @@ from bufferlab.execute.run.model_backend import ModelBackend, Origin
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
 from bufferlab.models import source
+from bufferlab.models.ahead import Ahead, Watch, threads_for
 from bufferlab.models.generated import LEAST_RUNS, generated, rules_for
 from bufferlab.models.managers.declaration import Server
-from bufferlab.models.predict import target
+from bufferlab.models.predict import Predicted, target
+from bufferlab.plan import PlannedRun
 from bufferlab.registry import registry
 from bufferlab.results.store import PREDICTED_FROM, SweepFolder
 from bufferlab.spec import Experiment, Overrides, load, to_toml
@@ -72,9 +74,18 @@ def predict_sweep(
             if folder is None:
                 experiment = to_toml(origin.plan.experiment)
                 folder = SweepFolder.create(out, registry(), experiment, document, origin.host)
-        pace = Pace(0.0, _RUN_S, len(origin.plan.runs))
-        backend = ModelBackend(origin, folder.path, versions, stop)
-        return SweepRuns(origin.plan, folder, backend, progress, stop, pace).do()
+        todo = resume.to_do(origin.plan, folder)
+        threads, why_fewer = threads_for(len(todo), origin.prediction_bytes)
+        if why_fewer:
+            progress.say(why_fewer)
+
+        def predicted(run: PlannedRun, watch: Watch) -> Predicted:
+            return origin.predicted(run, origin.plan.points[run.point], watch)
+
+        pace = Pace(0.0, _RUN_S / threads, len(origin.plan.runs))
+        with Ahead(predicted, todo, threads) as ahead:
+            backend = ModelBackend(origin, folder.path, versions, ahead, stop)
+            return SweepRuns(origin.plan, folder, backend, progress, stop, pace).do()
 
 
 def _origin(asked: Path | None, overrides: Overrides, folder: SweepFolder | None, stored: Experiment | None) -> Origin:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.errors import DataFileError, Problem, SpecError
+from bufferlab.plan import Plan, PlannedRun
 from bufferlab.registry import registry
 from bufferlab.results.blocks import in_words, said
 from bufferlab.results.store import PREDICTED_FROM, RunRecord, SweepFolder, own_folder
@@ -114,6 +115,12 @@ def version_warnings(folder: SweepFolder, versions: dict[str, str]) -> list[Prob
 def done_cells(folder: SweepFolder) -> set[tuple[int, int]]:
     """Return point and block of every run that succeeded and need not be done again."""
     return {_cell(record) for record in folder.runs() if record.ok}
+
+
+def to_do(plan: Plan, folder: SweepFolder) -> list[PlannedRun]:
+    """Return the runs of a plan that a folder lacks, in their order."""
+    done = done_cells(folder)
+    return [run for run in plan.runs if run.cell not in done]
 
 
 def refused_cells(folder: SweepFolder) -> set[tuple[int, int]]:

@@ -45,9 +45,8 @@ class SweepRuns:
     def do(self) -> SweepOutcome:
         """Do and publish every run that is not there yet, until all are done or a signal asks to stop."""
         outcome = SweepOutcome(self.folder)
-        done = resume.done_cells(self.folder)
         resuming = bool(self.folder.runs())
-        todo = [run for run in self.plan.runs if run.cell not in done]
+        todo = resume.to_do(self.plan, self.folder)
         if resuming:
             resume.supersede_all(self.folder)
             self.progress.say(f"{self._before(todo)} of {len(self.plan.runs)} runs are there; {len(todo)} to do")

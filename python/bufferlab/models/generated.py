@@ -18,13 +18,13 @@ from bufferlab.errors import SpecError
 from bufferlab.knob import CONNECTIONS, Setting, Value
 from bufferlab.models import access_rules
 from bufferlab.models.access_rules import AccessRules
+from bufferlab.models.ahead import Watch
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
 from bufferlab.models.predict import (
     CLOCKS,
     UNFILLED_LIMIT,
     YARDSTICK,
     Predicted,
-    Watch,
     depends_on_speed,
     manager_of,
     presumed_otherwise,
@@ -141,13 +141,27 @@ class Generated:
             "database": None if loaded is None else Database(bytes_loaded=loaded),
         }
 
+    @property
+    def prediction_bytes(self) -> int:
+        """Return the bytes of memory that a generated run takes, at most; a run that the core refuses takes none."""
+
+        def run_bytes(run: PlannedRun) -> int:
+            point = self.plan.points[run.point]
+            pool = self._pool(point)
+            try:
+                return int(_of_core(native().generated_bytes, self._job(run, point, pool, [_yardstick(pool)])))
+            except SpecError:
+                return 0
+
+        return max(run_bytes(run) for run in {run.point: run for run in self.plan.runs}.values())
+
     def predicted(self, planned: PlannedRun, point: Point, watch: Watch) -> Predicted:
         """Generate one run of a point, and return what the model counts in its window, beside the yardstick.
 
         Raises SpecError for what the core refuses, and what `watch` raises.
         """
         pool = self._pool(point)
-        played = self._played(planned, point, pool, watch, [_asked(YARDSTICK, {}, pool.frames)])
+        played = self._played(planned, point, pool, watch, [_yardstick(pool)])
         found = played.found
         prediction = Prediction(
             model=self.manager.name,
@@ -180,23 +194,9 @@ class Generated:
         self, planned: PlannedRun, point: Point, pool: Pool, watch: Watch, beside: Sequence[Mapping[str, Any]]
     ) -> _Played:
         """Generate one run of a point, and play it to the model's pool and to those `beside` it."""
-        experiment = self.plan.experiment
-        names = [_OWN_TIME, *(CLOCKS if self.manager.by_speed(pool) else ())]
-        window = window_transactions(experiment)
-        job = {
-            **_job(self.rules, experiment, point.data),
-            "workload": {**point.parameters, "seed": planned.seed},
-            "connections": point.connections,
-            "prefill": True,
-            "pools": [*self._pools(point, pool, names), *beside],
-            "warm_up": {"gate_within": _cap(experiment, pool.frames)},
-            "at_least": least_transactions(experiment, point),
-            "one_window": True,
-            "window_transactions": window,
-            # Reads beside measured runs are all that is kept there.
-            "census": bool(beside) and planned.block == 0,
-        }
-        told = _generated(job, _watching(watch, window))
+        names = self._times(pool)
+        job = self._job(planned, point, pool, beside)
+        told = _generated(job, _watching(watch, job["window_transactions"]))
         played, others = told["pools"][: len(names)], told["pools"][len(names) :]
         replays = {name: _replayed(one) for name, one in zip(names, played, strict=True)}
         why = self.manager.by_speed(pool)
@@ -204,6 +204,28 @@ class Generated:
         run = self._run(point, told)
         verdicts = [*self._verdicts(point, pool, played[0], run), *([speed] if speed else [])]
         return _Played(played[0], others, run, replays[_OWN_TIME], replays if why else {}, speed, verdicts)
+
+    def _job(
+        self, planned: PlannedRun, point: Point, pool: Pool, beside: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        experiment = self.plan.experiment
+        return {
+            **_job(self.rules, experiment, point.data),
+            "workload": {**point.parameters, "seed": planned.seed},
+            "connections": point.connections,
+            "prefill": True,
+            "pools": [*self._pools(point, pool, self._times(pool)), *beside],
+            "warm_up": {"gate_within": _cap(experiment, pool.frames)},
+            "at_least": least_transactions(experiment, point),
+            "one_window": True,
+            "window_transactions": window_transactions(experiment),
+            # Reads beside measured runs are all that is kept there.
+            "census": bool(beside) and planned.block == 0,
+        }
+
+    def _times(self, pool: Pool) -> list[str]:
+        """Return the names of the speeds at which a pool is played."""
+        return [_OWN_TIME, *(CLOCKS if self.manager.by_speed(pool) else ())]
 
     def _pool(self, point: Point) -> Pool:
         values = {name: _value(point, name, default) for name, default in self.manager.defaults.items()}
@@ -448,14 +470,19 @@ def _job(rules: AccessRules, experiment: Experiment, data: DataKnobs) -> dict[st
 
 
 def _generated(job: Mapping[str, Any], watch: Callable[[int, int | None], None] | None) -> dict[str, Any]:
+    told: dict[str, Any] = _of_core(lambda text: native().generate(text, watch), job)
+    return told
+
+
+def _of_core(function: Callable[[str], str], job: Mapping[str, Any]) -> Any:
+    """Return what a function of the core answers to a job. Raises SpecError for what the core refuses."""
     try:
-        told: dict[str, Any] = json.loads(native().generate(json.dumps(job), watch))
+        return json.loads(function(json.dumps(job)))
     except Exception as error:
         failure = failure_of_core(error)
         if failure is None or failure.kind != "usage":
             raise
         raise SpecError(failure.what, failure.where, failure.hint) from error
-    return told
 
 
 def _watching(watch: Watch, window: int) -> Callable[[int, int | None], None]:
@@ -470,6 +497,10 @@ def _watching(watch: Watch, window: int) -> Callable[[int, int | None], None]:
 
 def _asked(model: str, settings: Mapping[str, Any], frames: int, time: float = 1.0) -> dict[str, Any]:
     return {"model": model, "settings": dict(settings), "frames": frames, "time": time}
+
+
+def _yardstick(pool: Pool) -> dict[str, Any]:
+    return _asked(YARDSTICK, {}, pool.frames)
 
 
 def _cap(experiment: Experiment, frames: int) -> int:

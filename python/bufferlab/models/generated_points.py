@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import BufferlabError, Interrupted
+from bufferlab.models.ahead import Ahead, Watch
 from bufferlab.models.generated import LEAST_RUNS, Generated, of_measured, rules_for, window_transactions
 from bufferlab.models.managers.declaration import Server
 from bufferlab.models.other_pools import pool_bytes_of
@@ -120,7 +120,7 @@ class _Budget:
     def __init__(self, seconds: float, check: Callable[[], None]) -> None:
         self.seconds, self._check, self._started = seconds, check, time.process_time()
 
-    def watch(self, _stage: str = "", _share: float = 0.0) -> None:
+    def require(self) -> None:
         """Raise _OverBudgetError when the time is spent, and what `check` raises."""
         self._check()
         if time.process_time() - self._started > self.seconds:
@@ -132,10 +132,14 @@ def _all_runs(
 ) -> tuple[dict[int, list[_Told]], list[str]]:
     """Return what each point's runs gave, by its place in the plan, and why some points have none."""
 
-    def one(run: PlannedRun) -> _Told | str:
-        budget.watch()
+    def one(run: PlannedRun, watch: Watch) -> _Told | str:
+        def hear(stage: str, share: float) -> None:
+            budget.require()
+            watch(stage, share)
+
+        hear("generating", 0.0)
         try:
-            return target.reads(run, target.plan.points[run.point], budget.watch)
+            return target.reads(run, target.plan.points[run.point], hear)
         except Interrupted:
             raise
         except BufferlabError as error:
@@ -143,19 +147,10 @@ def _all_runs(
 
     told: dict[int, list[_Told]] = {}
     why_not: dict[int, str] = {}
-    runs = target.plan.runs
-    with ThreadPoolExecutor(workers) as pool:
-        # The core releases Python's lock while it generates.
-        futures = [pool.submit(one, run) for run in runs]
-        try:
-            for done, (run, future) in enumerate(zip(runs, futures, strict=True)):
-                before_run(done / len(runs))
-                found = future.result()
-                if isinstance(found, str):
-                    why_not[run.point] = found
-                else:
-                    told.setdefault(run.point, []).append(found)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with Ahead(one, target.plan.runs, workers) as ahead:
+        for run, found in ahead.results(before_run):
+            if isinstance(found, str):
+                why_not[run.point] = found
+            else:
+                told.setdefault(run.point, []).append(found)
     return {place: runs for place, runs in told.items() if place not in why_not}, list(dict.fromkeys(why_not.values()))

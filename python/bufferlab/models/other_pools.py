@@ -14,6 +14,7 @@ from math import isqrt
 from bufferlab.engines import registry as engines
 from bufferlab.errors import BufferlabError, DataFileError, Interrupted, SpecError
 from bufferlab.models import source
+from bufferlab.models.ahead import Ahead, Watch, threads_for
 from bufferlab.models.predict import Target, predict_pool, target
 from bufferlab.results.page_traces import OtherPool, PoolsOfTrace
 from bufferlab.results.schema import StoredSetting
@@ -31,7 +32,7 @@ _AROUND = (1, 2, 8, 16)
 def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> tuple[list[PoolsOfTrace], list[str]]:
     """Return what other pools would have read, and why some groups of points have nothing of it, in sentences.
 
-    It calls `before_replay` before each replay with the share of the pools that are done. Raises Interrupted when that
+    It calls `before_replay` ten times a second with the share of the pools that are done. Raises Interrupted when that
     does.
     """
     found, why_not = [], []
@@ -78,12 +79,14 @@ def _of_group(runs: Sequence[RunRecord], before_replay: Callable[[float], None])
     of_group = target(read, Overrides(set_knobs=tuple(middle.run.point.swept.items())))
     measured = sorted({size for run in runs if (size := pool_bytes_of(run))})
     sizes = _sizes(of_group, measured)
-    pools = [_predicted(of_group, size, partial(before_replay, place / len(sizes))) for place, size in enumerate(sizes)]
+    threads, _ = threads_for(len(sizes), of_group.prediction_bytes)
+    with Ahead(partial(_predicted, of_group), sizes, threads) as ahead:
+        told = [pool for _, pool in ahead.results(before_replay)]
     return PoolsOfTrace(
         model=of_group.manager.name,
         model_version=of_group.manager.version,
         traced=of_group.traced,
-        pools=[pool for pool in pools if pool],
+        pools=[pool for pool in told if pool],
     )
 
 
@@ -98,10 +101,10 @@ def _sizes(of_group: Target, measured: Sequence[int]) -> list[int]:
     return sorted({*measured, *(size for size in more if size)})
 
 
-def _predicted(of_group: Target, size_bytes: int, before_replay: Callable[[], None]) -> OtherPool | None:
+def _predicted(of_group: Target, size_bytes: int, watch: Watch) -> OtherPool | None:
     """Return the reads of a pool; None for one that this server cannot have."""
     try:
-        return predict_pool(of_group, size_bytes, before_replay)
+        return predict_pool(of_group, size_bytes, lambda: watch("", 0.0))
     except (SpecError, DataFileError):
         if size_bytes == of_group.source.pool_bytes:
             raise

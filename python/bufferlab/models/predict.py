@@ -16,6 +16,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, Problem, SpecError
 from bufferlab.knob import Value
+from bufferlab.models.ahead import Watch
 from bufferlab.models.managers import registry
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Settings, Traced
 from bufferlab.models.source import RECORD_AGAIN, Source
@@ -24,7 +25,7 @@ from bufferlab.results.page_traces import OtherPool, Prediction, Replayed, Trace
 from bufferlab.results.schema import WarmUp
 from bufferlab.results.store import PAGE_TRACE_FILE
 from bufferlab.spec import Experiment, Overrides, loads
-from bufferlab.traces.page_trace import AS_TRACED, Clock, Columns
+from bufferlab.traces.page_trace import Columns
 from bufferlab.units import format_bytes, format_count, format_percent
 
 LARGEST_POOL = 1 << 28
@@ -42,16 +43,27 @@ SPEED_LIMIT = 0.03
 """Replays at several speeds that differ by less agree."""
 FEW_READS = 30
 """So many reads more or less are single events, whatever share they are."""
+_BYTES_OF_PAGE = 40
+"""What a model notes of each page and frame, at most."""
+_BYTES_OF_ROW = 5
+"""What OPT, which knows the future, notes of each access, or what a clock stretches."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How many times as long as it took the traced run takes: before its window, and in it."""
+
+    before: float = 1.0
+    within: float = 1.0
+
+
+AS_TRACED = Clock()
 CLOCKS = {"half the time": Clock(0.5, 0.5), "twice the time": Clock(2.0, 2.0)}
 """Speeds that a run may have besides its own, where speed may matter."""
 _AS_TRACED_COUNTERS = ("transactions_committed", "transactions_rolled_back", "rows_returned", "page_gets")
 """Counters of the traced window that no pool changes."""
 _SLOWEST = 10.0
 """The most by which the rough time of a point may differ from the trace's: it is no prediction."""
-
-
-Watch = Callable[[str, float], None]
-"""Hears the stage of a prediction and the share of it that is done; raises to stop it."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,8 @@ class Target:
     """Those of the source, which hold at every point."""
     seen: Traced
     """What the model may know of the source."""
+    own: Replayed
+    """What the model counts at the traced run's own point."""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -116,15 +130,17 @@ class Target:
         actual = {name: source.setting(name).actual for name in point.settings}
         return Predicted(prediction, source.run.warm_up, actual, counted)
 
-    @cached_property
-    def own(self) -> Replayed:
-        """Return what the model counts at the traced run's own point. Raises DataFileError."""
-        return self.replayed(self.seen.pool)
+    @property
+    def prediction_bytes(self) -> int:
+        """Return the bytes of memory that the prediction of one point takes besides the trace, at most."""
+        source, page = self.source, self.source.trace.columns["page"]
+        frames = max(max(_frames(source, _pool_bytes(source, point), point.label)) for point in self.plan.points)
+        return _BYTES_OF_PAGE * (frames + int(page.max()) + 1) + _BYTES_OF_ROW * len(page)
 
-    def replayed(self, pool: Pool, clock: Clock = AS_TRACED) -> Replayed:
-        """Return what the model counts with a pool and its settings. Raises DataFileError."""
+    def replayed(self, pool: Pool, check: Callable[[], None], clock: Clock = AS_TRACED) -> Replayed:
+        """Return what the model counts with a pool and its settings. Raises DataFileError, and what `check` raises."""
         settings = self.manager.settings(self.seen, pool)
-        return replay(self.source, self.manager.name, settings, pool.frames, clock)
+        return replay(self.source, self.manager.name, settings, pool.frames, check, clock)
 
     @cached_property
     def traced(self) -> TracedRun:
@@ -161,25 +177,25 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
         frames, _ = _frames(source, _pool_bytes(source, point), point.label)
         pool = Pool(frames, _values(source, manager, point))
         # Settings that this run cannot have had are refused at once.
-        _play(source, manager.name, manager.settings(seen, pool), frames, none, (0, 0, 0))
-    return Target(source, manager, plan, tuple(_of_source(source, manager)), seen)
+        _play(source, manager.name, manager.settings(seen, pool), frames, none, (0, 0, 0), {})
+    own = replay(source, manager.name, manager.settings(seen, seen.pool), seen.pool.frames, lambda: None)
+    return Target(source, manager, plan, tuple(_of_source(source, manager)), seen, own)
 
 
-def predict(target: Target, point: Point, before_replay: Callable[[], None]) -> Prediction:
+def predict(target: Target, point: Point, check: Callable[[], None]) -> Prediction:
     """Return what the model counts at a point, beside the yardstick and the floor.
 
-    It calls `before_replay` before each replay, which takes a second for ten million accesses at most. Raises
-    DataFileError for a trace that cannot be replayed.
+    It calls `check` before each replay, and ten times a second while it lasts. Raises DataFileError for a trace that
+    cannot be replayed, and what `check` raises.
     """
     source, manager = target.source, target.manager
     pool_bytes = _pool_bytes(source, point)
     frames, nominal = _frames(source, pool_bytes, point.label)
     pool = Pool(frames, _values(source, manager, point))
-    played = _played(target, pool_bytes, pool, before_replay)
+    played = _played(target, pool_bytes, pool, check)
 
     def yardstick(name: str, frames: int) -> Replayed:
-        before_replay()
-        return replay(source, name, {}, frames)
+        return replay(source, name, {}, frames, check)
 
     return Prediction(
         model=manager.name,
@@ -200,13 +216,13 @@ def predict(target: Target, point: Point, before_replay: Callable[[], None]) -> 
     )
 
 
-def predict_pool(target: Target, pool_bytes: int, before_replay: Callable[[], None]) -> OtherPool:
+def predict_pool(target: Target, pool_bytes: int, check: Callable[[], None]) -> OtherPool:
     """Return what the model reads with another pool and the traced run's other settings; no yardstick beside it.
 
     Raises as `predict` does, and SpecError for a pool that cannot be.
     """
     frames, _ = _frames(target.source, pool_bytes, format_bytes(pool_bytes))
-    played = _played(target, pool_bytes, Pool(frames, target.seen.pool.values), before_replay)
+    played = _played(target, pool_bytes, Pool(frames, target.seen.pool.values), check)
     return OtherPool(
         pool_bytes=pool_bytes,
         pool_frames=frames,
@@ -216,22 +232,39 @@ def predict_pool(target: Target, pool_bytes: int, before_replay: Callable[[], No
     )
 
 
-def replay(source: Source, manager: str, settings: Settings, frames: int, clock: Clock = AS_TRACED) -> Replayed:
-    """Return what a manager counts in the source's window. Raises DataFileError for a run that cannot be replayed.
+def replay(
+    source: Source,
+    manager: str,
+    settings: Settings,
+    frames: int,
+    check: Callable[[], None],
+    clock: Clock = AS_TRACED,
+) -> Replayed:
+    """Return what a manager counts in the source's window. With a clock the run takes other times than it took.
 
-    With a clock the run takes other times than it took.
+    Calls `check` at first, and ten times a second. Raises DataFileError for a run that cannot be replayed, and what
+    `check` raises.
     """
+    check()
     trace = source.trace
-    return _play(source, manager, settings, frames, trace.columns_by(clock), (trace.load_row, *trace.window))
+    rows = (trace.load_row, *trace.window)
+    watched = {"before": clock.before, "within": clock.within, "watch": lambda _share: check()}
+    return _play(source, manager, settings, frames, trace.columns, rows, watched)
 
 
 def _play(
-    source: Source, manager: str, settings: Settings, frames: int, columns: Columns, rows: tuple[int, int, int]
+    source: Source,
+    manager: str,
+    settings: Settings,
+    frames: int,
+    columns: Columns,
+    rows: tuple[int, int, int],
+    further: Mapping[str, Any],
 ) -> Replayed:
     """Play a part of the trace; `rows` are the first of its load, the first of its window, and the first behind."""
     try:
         load, first, end = rows
-        told = native().replay(manager, json.dumps(dict(settings)), frames, load, first, end, **columns)
+        told = native().replay(manager, json.dumps(dict(settings)), frames, load, first, end, **columns, **further)
     except ValueError as error:
         where = str(source.folder.path)
         raise DataFileError(f"the run cannot be replayed: {error}", where, RECORD_AGAIN) from error
@@ -251,13 +284,12 @@ class _Played:
     verdicts: list[Verdict]
 
 
-def _played(target: Target, pool_bytes: int, pool: Pool, before_replay: Callable[[], None]) -> _Played:
+def _played(target: Target, pool_bytes: int, pool: Pool, check: Callable[[], None]) -> _Played:
     source = target.source
     is_traced_point = pool_bytes == source.pool_bytes and pool.values == target.seen.pool.values
-    before_replay()
-    found = target.own if is_traced_point else target.replayed(pool)
+    found = target.own if is_traced_point else target.replayed(pool, check)
     why = None if is_traced_point else target.manager.by_speed(pool)
-    replays = _at_speeds(target, pool, found, before_replay) if why else {}
+    replays = _at_speeds(target, pool, found, check) if why else {}
     speed = depends_on_speed(why, replays, source.trace.work["transaction"]) if why else None
     verdicts = [*_own_point(target), *target.verdicts, *_of_point(target, pool, found, speed)]
     return _Played(found, None if speed else found, replays, is_traced_point, verdicts)
@@ -364,16 +396,13 @@ def _value(source: Source, point: Point | None, name: str, default: int) -> int:
     return int(ran.value) if same and isinstance(ran.value, int | float) else default
 
 
-def _at_speeds(target: Target, pool: Pool, found: Replayed, before_replay: Callable[[], None]) -> dict[str, Replayed]:
+def _at_speeds(target: Target, pool: Pool, found: Replayed, check: Callable[[], None]) -> dict[str, Replayed]:
     """Return replays by their names: in the trace's time, in half and twice of it, and roughly in the point's."""
     clocks = dict(CLOCKS)
     if rough := _rough_clock(target, found):
         clocks["the point's rough time"] = rough
-    replays = {"the trace's time": found}
-    for name, clock in clocks.items():
-        before_replay()
-        replays[name] = target.replayed(pool, clock)
-    return replays
+    at_speeds = {name: target.replayed(pool, check, clock) for name, clock in clocks.items()}
+    return {"the trace's time": found, **at_speeds}
 
 
 def _before(found: Replayed) -> int:

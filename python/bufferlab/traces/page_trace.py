@@ -78,17 +78,6 @@ class Accesses:
 
 
 @dataclass(frozen=True)
-class Clock:
-    """How many times as long as it took the traced run takes: before its window, and in it."""
-
-    before: float = 1.0
-    within: float = 1.0
-
-
-AS_TRACED = Clock()
-
-
-@dataclass(frozen=True)
 class RunTrace:
     """The page trace of a run."""
 
@@ -101,21 +90,11 @@ class RunTrace:
 
     @cached_property
     def columns(self) -> Columns:
-        """Return the columns of the table, by name."""
-        return {name: np.ascontiguousarray(self.table[name].to_numpy()) for name in self.table.columns}
-
-    def columns_by(self, clock: Clock) -> Columns:
-        """Return the columns as they are when the run takes other times than it took, by a clock."""
-        if clock == AS_TRACED:
-            return self.columns
-        first = self.window[0]
-        times_us = np.cumsum(self.columns["delta_us"], dtype=np.float64)
-        edge_us = times_us[first - 1] if first else 0.0
-        times_us[:first] *= clock.before
-        times_us[first:] = edge_us * clock.before + (times_us[first:] - edge_us) * clock.within
-        # Times are rounded and not their differences, or the errors would add up.
-        delta_us = np.minimum(np.diff(np.floor(times_us), prepend=0.0), np.iinfo(np.uint32).max)
-        return {**self.columns, "delta_us": delta_us.astype(np.uint32)}
+        """Return the columns of the table, by name. They are read-only, so that threads may share them."""
+        found = {name: np.ascontiguousarray(self.table[name].to_numpy()) for name in self.table.columns}
+        for column in found.values():
+            column.flags.writeable = False
+        return found
 
     def counted(self, kind: str) -> tuple[int, int]:
         """Return how many accesses of a kind the engine counted in the window, and how many of them the trace holds.

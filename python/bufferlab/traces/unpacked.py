@@ -25,15 +25,16 @@ _MEMORY_UNKNOWN_BYTES = 1 << 30
 
 def most_bytes() -> int:
     """Return the most bytes of a file that may be taken into memory."""
-    return _available_bytes() // _SHARE_OF_MEMORY
+    return available_bytes() // _SHARE_OF_MEMORY
 
 
 def most_accesses() -> int:
     """Return the most accesses that a file may have."""
-    return min(_available_bytes() // _BYTES_OF_ACCESS, (1 << 32) - 1)
+    return min(available_bytes() // _BYTES_OF_ACCESS, (1 << 32) - 1)
 
 
-def _available_bytes() -> int:
+def available_bytes() -> int:
+    """Return the bytes of memory that a program could still get; where the host does not tell, a gibibyte."""
     told = meminfo.available_bytes()
     return _MEMORY_UNKNOWN_BYTES if told is None else told
 

@@ -26,7 +26,12 @@ impl Bits {
     pub(crate) fn insert(&mut self, number: u32) {
         let mut at = number as usize;
         for level in &mut self.levels {
-            level[at / 64] |= 1 << (at % 64);
+            let word = &mut level[at / 64];
+            let is_known = *word != 0;
+            *word |= 1 << (at % 64);
+            if is_known {
+                break;
+            }
             at /= 64;
         }
         self.len += 1;

@@ -39,7 +39,7 @@ impl<T: Copy + Default> PageList<T> {
     }
 
     /// Returns the node where the ends meet: older than the oldest page and newer than the newest.
-    fn ends(&self) -> u32 {
+    pub(crate) fn ends(&self) -> u32 {
         self.nodes.len() as u32 - 1
     }
 
@@ -103,15 +103,6 @@ impl<T: Copy + Default> PageList<T> {
         if self.newest() != page {
             self.remove(page);
             self.push_newest(page);
-        }
-    }
-
-    /// Changes the note of every page in the list.
-    pub(crate) fn note_all(&mut self, change: impl Fn(&mut T)) {
-        let mut page = self.older(self.ends());
-        for _ in 0..self.len {
-            change(&mut self[page]);
-            page = self.older(page);
         }
     }
 

@@ -15,8 +15,9 @@ from typing import Any, Protocol
 from bufferlab.errors import Failure
 from bufferlab.execute.run.backend import FilledRun, OnStage
 from bufferlab.execute.stop import StopRequest
+from bufferlab.models.ahead import Ahead, Watch
 from bufferlab.models.managers.declaration import BufferManager, Server
-from bufferlab.models.predict import Predicted, Watch
+from bufferlab.models.predict import Predicted
 from bufferlab.plan import Plan, PlannedRun, Point
 from bufferlab.registry import declared
 from bufferlab.results.page_traces import Prediction
@@ -48,6 +49,10 @@ class Origin(Protocol):
     def identity(self) -> dict[str, Any]:
         """Return what decides the predictions besides experiment and plan."""
 
+    @property
+    def prediction_bytes(self) -> int:
+        """Return the bytes of memory that a prediction takes, at most."""
+
     def described(self, planned: PlannedRun, point: Point, /) -> dict[str, Any]:
         """Return the fields of run.json that tell of engine, data and transactions."""
 
@@ -62,6 +67,8 @@ class ModelBackend:
     origin: Origin
     folder: Path
     versions: dict[str, str]
+    ahead: Ahead[PlannedRun, Predicted]
+    """Predicts the runs on all cores; here each is waited for in its turn."""
     stop: StopRequest
 
     def begun(self, planned: PlannedRun, point: Point, /, **common: Any) -> Run:
@@ -75,13 +82,13 @@ class ModelBackend:
         yield self.folder
 
     def do(self, planned: PlannedRun, point: Point, home: Path, filled: FilledRun, on_stage: OnStage) -> Failure | None:
-        """Predict the point."""
+        """Wait for the prediction of the point."""
 
         def watch(stage: str, share: float) -> None:
             self.stop.check()
             on_stage(stage, share)
 
-        predicted = self.origin.predicted(planned, point, watch)
+        predicted = self.ahead.result(planned, watch)
         prediction = predicted.prediction
         filled.ran(_settings(point, predicted), prediction.accesses.engine_version)
         filled.run.prediction, filled.run.warm_up = prediction, predicted.warm_up

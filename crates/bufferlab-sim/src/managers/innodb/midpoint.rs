@@ -199,10 +199,7 @@ impl Midpoint {
     /// `buf_LRU_old_adjust_len`.
     #[inline]
     fn adjust_old_len(&mut self) {
-        let len = self.list.len();
-        let share = u64::from(len) * u64::from(self.ratio) / u64::from(RATIO_DIV);
-        let tolerance = self.old_tolerance;
-        let target = (share as u32).min(len - tolerance - self.non_old_min_len).max(tolerance + 1);
+        let (target, tolerance) = (self.target(), self.old_tolerance);
         while self.old_len + tolerance < target {
             self.grow_old_sublist();
         }
@@ -213,6 +210,14 @@ impl Midpoint {
         }
     }
 
+    /// Returns the length that the old sublist should have.
+    #[inline]
+    fn target(&self) -> u32 {
+        let (len, tolerance) = (self.list.len(), self.old_tolerance);
+        let share = u64::from(len) * u64::from(self.ratio) / u64::from(RATIO_DIV);
+        (share as u32).min(len - tolerance - self.non_old_min_len).max(tolerance + 1)
+    }
+
     /// Makes the last young page the first old one.
     fn grow_old_sublist(&mut self) {
         self.first_old = self.list.newer(self.first_old);
@@ -220,23 +225,23 @@ impl Midpoint {
         self.old_len += 1;
     }
 
-    /// `buf_LRU_old_init`: all pages are old, until the sublist is made as short as it should be.
-    #[cold]
+    /// `buf_LRU_old_init`: all pages are old, until the sublist is made as short as it should be. No page is old before,
+    /// so that it can grow to that length: a pool of 512 frames starts and ends its sublist with every page that it reads.
     fn start_old_sublist(&mut self) {
-        self.mark_all(true);
-        self.first_old = self.list.newest();
-        self.old_len = self.list.len();
-        self.adjust_old_len();
+        self.first_old = self.list.ends();
+        let len = self.list.len().min(self.target() + self.old_tolerance);
+        while self.old_len < len {
+            self.grow_old_sublist();
+        }
     }
 
-    #[cold]
     fn end_old_sublist(&mut self) {
-        self.mark_all(false);
+        let mut page = self.first_old;
+        while page != self.list.ends() {
+            self.list[page].old = false;
+            page = self.list.older(page);
+        }
         self.old_len = 0;
-    }
-
-    fn mark_all(&mut self, old: bool) {
-        self.list.note_all(|page| page.old = old);
     }
 }
 

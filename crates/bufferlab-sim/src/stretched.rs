@@ -1,0 +1,32 @@
+//! The times of a run that takes other times than it took: as many times as long before its window, and in it.
+
+/// Returns the microseconds between accesses, where those before `first` take `before` times as long and the others
+/// `within` times. Times since the first access are rounded and not their differences, or the errors would add up.
+pub fn stretched(delta_us: &[u32], first: usize, before: f64, within: f64) -> Vec<u32> {
+    let (mut time_us, mut edge_us, mut last_us) = (0.0, 0.0, 0.0);
+    let told = delta_us.iter().enumerate().map(|(row, &delta)| {
+        if row == first {
+            edge_us = time_us;
+        }
+        time_us += f64::from(delta);
+        let own = if row < first { time_us * before } else { edge_us * before + (time_us - edge_us) * within };
+        // A difference of more than 71 minutes becomes the largest one.
+        let delta_us = (own.floor() - last_us) as u32;
+        last_us = own.floor();
+        delta_us
+    });
+    told.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stretched;
+
+    #[test]
+    fn times_before_and_in_the_window_have_their_own_speeds() {
+        assert_eq!(stretched(&[0, 3, 3, 3, 3, 3, 3], 4, 2.0, 0.5), [0, 6, 6, 6, 1, 2, 1]);
+        assert_eq!(stretched(&[5, 7, 1], 2, 1.0, 1.0), [5, 7, 1]);
+        assert_eq!(stretched(&[1, u32::MAX], 0, 1.0, 10.0), [10, u32::MAX], "a gap has 32 bits");
+        assert!(stretched(&[], 0, 2.0, 2.0).is_empty());
+    }
+}

@@ -1,0 +1,100 @@
+"""Does the parts of a long work on all cores, ahead of the caller, who asks for one result after another.
+
+Parts share what they read and no random numbers, and their results come in the caller's order: neither depends on the
+number of threads. Threads of Python suffice, because the core releases Python's lock while it replays or generates.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Event
+from types import TracebackType
+from typing import Generic, TypeVar
+
+from bufferlab.traces.unpacked import available_bytes
+from bufferlab.units import format_bytes
+
+Watch = Callable[[str, float], None]
+"""Hears the stage of a work and the share of it that is done; raises to stop it."""
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+_SHARE_OF_MEMORY = 2
+"""All threads may take half of the memory that is free."""
+_INTERVAL_S = 0.1
+
+
+class _UnwantedError(Exception):
+    """The caller has left: nobody asks for the result."""
+
+
+def threads_for(parts: int, part_bytes: int) -> tuple[int, str | None]:
+    """Return how many threads do so many parts, and in a sentence why not one on each core.
+
+    `part_bytes` is the memory that one part takes.
+    """
+    cores = len(os.sched_getaffinity(0))
+    wanted, free = max(1, min(cores, parts)), available_bytes() // _SHARE_OF_MEMORY
+    threads = max(1, min(wanted, free // max(1, part_bytes)))
+    if threads == wanted:
+        return threads, None
+    each = (
+        f"each prediction takes up to {format_bytes(part_bytes)}, and half of the free memory is {format_bytes(free)}"
+    )
+    return threads, f"{threads} of {cores} cores predict: {each}"
+
+
+class Ahead(Generic[Part, Result]):
+    """Context manager for the threads that work. Leaving it ends them, within a tenth of a second or so.
+
+    `work` is told a part, and a watch of which it must hear now and then.
+    """
+
+    def __init__(self, work: Callable[[Part, Watch], Result], parts: Iterable[Part], threads: int) -> None:
+        self._work = work
+        self._left = Event()
+        self._told: dict[Part, tuple[str, float]] = {}
+        self._threads = ThreadPoolExecutor(threads)
+        self._futures = {part: self._threads.submit(self._do, part) for part in parts}
+
+    def __enter__(self) -> Ahead[Part, Result]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._left.set()
+        self._threads.shutdown(cancel_futures=True)
+
+    def results(self, watch: Callable[[float], None]) -> Iterator[tuple[Part, Result]]:
+        """Yield each part with its result, in order; meanwhile `watch` hears the share of the parts that are done.
+
+        Raises what `result` raises.
+        """
+        for place, part in enumerate(self._futures):
+
+            def hear(_stage: str, _share: float, done: float = place / len(self._futures)) -> None:
+                watch(done)
+
+            yield part, self.result(part, hear)
+
+    def result(self, part: Part, watch: Watch) -> Result:
+        """Return the result of a part; meanwhile `watch` hears in this thread how far the part is.
+
+        Raises what the work of the part raised, and what `watch` raises.
+        """
+        future = self._futures[part]
+        while True:
+            watch(*self._told.get(part, ("starting", 0.0)))
+            if wait([future], _INTERVAL_S).done:
+                return future.result()
+
+    def _do(self, part: Part) -> Result:
+        def hear(stage: str, share: float) -> None:
+            if self._left.is_set():
+                raise _UnwantedError
+            self._told[part] = (stage, share)
+
+        return self._work(part, hear)

@@ -1,0 +1,41 @@
+"""Predictions on several threads: hosts of some cores, and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bufferlab.execute.progress import Silent, Status
+from bufferlab.models import ahead
+
+
+def on(cores: int, monkeypatch: pytest.MonkeyPatch, free_bytes: int = 1 << 34) -> None:
+    """Pretend that the host has so many cores, and so much free memory."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr(ahead, "available_bytes", lambda: free_bytes)
+
+
+class StopInTheSecond(Silent):
+    """A display that sends SIGINT when it hears of the second run."""
+
+    def show(self, status: Status) -> None:
+        """Send the signal to this process."""
+        if status.run == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def endless_after_the_first(predicted: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that predicts the first run of a plan; each other run lasts until its watch ends it."""
+
+    def changed(origin: Any, planned: Any, point: Any, watch: Callable[[str, float], None]) -> Any:
+        while planned.order:
+            watch("replaying", 0.5)
+            time.sleep(0.01)
+        return predicted(origin, planned, point, watch)
+
+    return changed
