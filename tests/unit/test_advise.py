@@ -297,6 +297,9 @@ def test_the_cost_is_the_difference_a_get_in_processors() -> None:
     assert unresolved.low is not None
     assert unresolved.low < 0
     assert f"cost the server {format_percent(unresolved.high or 0.0)} of a processor at most" in report.cost(unresolved)
+    assert "more than its stops explain" not in report.cost(found) + report.cost(unresolved)
+    (dear,) = cost.costs(seconds, [("misses", 20.0, 40_000, 0.0031)])
+    assert "more than its stops explain" in report.cost(dear)
     (few,) = cost.costs(seconds[8:], [("misses", 20.0, 400_000, 0.031)])
     assert few.server_cores is None
     assert "was not measured" in report.cost(few)

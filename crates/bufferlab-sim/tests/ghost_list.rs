@@ -135,7 +135,7 @@ proptest! {
             let settings = settings.to_string();
             let slices = replay_slices(model.name, &settings, size, &columns, &ends).expect("it can be");
             for (slice, end) in slices.iter().zip(ends) {
-                let whole = (model.replay)(&settings, size, &columns, 0, 0..end).expect("it can be");
+                let whole = (model.replay)(&settings, size, &columns, 0, 0..end, &mut |_| true).expect("it can be");
                 let told = (slice.counts, slice.frames_used);
                 prop_assert_eq!(told, (whole.counts, whole.frames_used), "{} up to {}", model.name, end);
             }

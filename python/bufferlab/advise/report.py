@@ -55,7 +55,8 @@ def as_report(advice: Advice) -> Report:
 def cost(one: Cost) -> str:
     """Return in words what a tier cost, measured beside foretold.
 
-    Where the interval reaches down to nothing, only its upper end is told.
+    Where the interval reaches down to nothing, only its upper end is told. Where it lies above twice what the stops
+    explain, that is said: the seconds without the tier had less of whatever else took the processor.
     """
     foretold = f"foretold {format_percent(one.foretold_cores)}, by its stops {format_percent(one.by_events_cores)}"
     ours = f"the recorder itself {format_percent(one.ours_cores)}"
@@ -65,9 +66,14 @@ def cost(one: Cost) -> str:
         most = format_percent(max(0.0, one.high))
         return f"{one.tier} cost the server {most} of a processor at most ({foretold}), {ours}"
     low, high = format_percent(one.low), format_percent(one.high)
+    more = (
+        ", more than its stops explain: other work on the host may be in it"
+        if one.low > 2 * one.by_events_cores
+        else ""
+    )
     return (
-        f"{one.tier} cost the server {format_percent(one.server_cores)} of a processor ({low} to {high}; {foretold}), "
-        f"{ours}"
+        f"{one.tier} cost the server {format_percent(one.server_cores)} of a processor ({low} to {high}; {foretold}"
+        f"{more}), {ours}"
     )
 
 
