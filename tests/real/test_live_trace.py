@@ -134,7 +134,7 @@ class Served:
         def work(seed: int) -> None:
             try:
                 while not ended.is_set():
-                    due_s = time.monotonic() + 1
+                    due_s = time.monotonic() + 2
                     self.work(200, seed)
                     ended.wait(max(0.0, due_s - time.monotonic()))
             except Exception as error:
