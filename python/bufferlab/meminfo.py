@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+_UNKNOWN_BYTES = 1 << 30
+
 
 def available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int | None:
     """Return MemAvailable (proc_meminfo(5)) in bytes; None where the host does not tell it."""
@@ -13,3 +15,9 @@ def available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int | None:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     return None
+
+
+def assumed_bytes() -> int:
+    """Return the bytes of memory that a program could still get; where the host does not tell, a gibibyte."""
+    told = available_bytes()
+    return _UNKNOWN_BYTES if told is None else told

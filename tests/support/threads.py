@@ -17,7 +17,7 @@ from bufferlab.models import ahead
 def on(cores: int, monkeypatch: pytest.MonkeyPatch, free_bytes: int = 1 << 34) -> None:
     """Pretend that the host has so many cores, and so much free memory."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
-    monkeypatch.setattr(ahead, "available_bytes", lambda: free_bytes)
+    monkeypatch.setattr(ahead, "assumed_bytes", lambda: free_bytes)
 
 
 class StopInTheSecond(Silent):

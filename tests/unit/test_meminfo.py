@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.meminfo import available_bytes
+from bufferlab import meminfo as told
+from bufferlab.meminfo import assumed_bytes, available_bytes
 
 
 @pytest.mark.parametrize(
@@ -26,3 +27,11 @@ def test_available_memory_is_told_or_is_none(tmp_path: Path, text: str, expected
     assert available_bytes(meminfo) == expected
     assert available_bytes(tmp_path / "nothing") is None
     assert (available_bytes() or 0) > 0
+
+
+@pytest.mark.parametrize(("bytes_told", "assumed"), [(None, 1 << 30), (0, 0), (5 << 30, 5 << 30)])
+def test_where_the_host_does_not_tell_a_gibibyte_is_assumed(
+    monkeypatch: pytest.MonkeyPatch, bytes_told: int | None, assumed: int
+) -> None:
+    monkeypatch.setattr(told, "available_bytes", lambda: bytes_told)
+    assert assumed_bytes() == assumed

@@ -13,7 +13,7 @@ from threading import Event
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from bufferlab.traces.unpacked import available_bytes
+from bufferlab.meminfo import assumed_bytes
 from bufferlab.units import format_bytes
 
 Watch = Callable[[str, float], None]
@@ -36,7 +36,7 @@ def threads_for(parts: int, part_bytes: int) -> tuple[int, str | None]:
     `part_bytes` is the memory that one part takes.
     """
     cores = len(os.sched_getaffinity(0))
-    wanted, free = max(1, min(cores, parts)), available_bytes() // _SHARE_OF_MEMORY
+    wanted, free = max(1, min(cores, parts)), assumed_bytes() // _SHARE_OF_MEMORY
     threads = max(1, min(wanted, free // max(1, part_bytes)))
     if threads == wanted:
         return threads, None

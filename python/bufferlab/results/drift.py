@@ -22,7 +22,6 @@ _THIRD = 1 / 3
 #: The engine's own counters count transactions if they count this share of the drivers'. A script need not commit.
 _ALL = 0.99
 #: The drivers' counters of transactions, by type.
-#: The drivers' counters of transactions, by type.
 WORK = ("transactions_committed", "transactions_rolled_back")
 
 

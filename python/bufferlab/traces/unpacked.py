@@ -11,8 +11,8 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from bufferlab import meminfo
 from bufferlab.errors import DataFileError, EnvironmentLackingError
+from bufferlab.meminfo import assumed_bytes
 from bufferlab.units import format_bytes
 
 #: polars takes some times the bytes of a text for its columns.
@@ -20,23 +20,16 @@ _SHARE_OF_MEMORY = 8
 #: An access takes thirteen bytes, and some times as many while pages are numbered and counted.
 _BYTES_OF_ACCESS = 128
 _CHUNK_BYTES = 1 << 20
-_MEMORY_UNKNOWN_BYTES = 1 << 30
 
 
 def most_bytes() -> int:
     """Return the most bytes of a file that may be taken into memory."""
-    return available_bytes() // _SHARE_OF_MEMORY
+    return assumed_bytes() // _SHARE_OF_MEMORY
 
 
 def most_accesses() -> int:
     """Return the most accesses that a file may have."""
-    return min(available_bytes() // _BYTES_OF_ACCESS, (1 << 32) - 1)
-
-
-def available_bytes() -> int:
-    """Return the bytes of memory that a program could still get; where the host does not tell, a gibibyte."""
-    told = meminfo.available_bytes()
-    return _MEMORY_UNKNOWN_BYTES if told is None else told
+    return min(assumed_bytes() // _BYTES_OF_ACCESS, (1 << 32) - 1)
 
 
 def is_packed(path: Path) -> bool:
