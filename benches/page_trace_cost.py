@@ -1,7 +1,7 @@
 """What a page trace costs: runs of as many transactions with it and without it in turn, with intervals.
 
     PYTHONPATH=python .venv/bin/python benches/page_trace_cost.py [--server mysql-5.7 mysql-8.0 postgres-17] [--pairs 8]
-        [--transactions 8000] [--pool 60%] [--state FILE]
+        [--transactions 8000] [--pool 60%] [--set debug_io_direct=data] [--state FILE]
 
 TPC-C with one warehouse. In a pool of 60 % of the database few gets read, and the recorder's share is largest. In a
 pool of 20 % nearly all requests of the device are the server's, and their ratios scatter least.
@@ -61,6 +61,8 @@ class Turn:
     pair: int
     traced: bool
     pool: str = "60%"
+    settings: str = ""
+    """As `run --set` takes them, with spaces between."""
 
 
 def main() -> None:
@@ -71,6 +73,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--transactions", type=int, default=8000)
     parser.add_argument("--pool", default="60%")
+    parser.add_argument("--set", dest="settings", action="append", default=[])
     parser.add_argument("--state", type=Path)
     arguments = parser.parse_args()
     done = kept.read(arguments.state, Turn, Done)
@@ -91,7 +94,8 @@ def turns(arguments: argparse.Namespace) -> Iterator[Turn]:
     for pair in range(arguments.pairs):
         for server in arguments.server:
             for traced in (False, True) if pair % 2 else (True, False):
-                yield Turn(server, arguments.probe, arguments.transactions, pair, traced, arguments.pool)
+                settings = " ".join(arguments.settings)
+                yield Turn(server, arguments.probe, arguments.transactions, pair, traced, arguments.pool, settings)
 
 
 def row(server: str, plain: list[Done], traced: list[Done]) -> list[str]:
@@ -123,7 +127,8 @@ def run(turn: Turn) -> Done:
             what = ["buffer-size", "--engine", turn.server.split("-")[0], "--set", f"server={turn.server}",
                     "--warehouses", "1"]  # fmt: skip
         command = [sys.executable, "-m", "bufferlab", "run", *what, "--quick", "--sweep", f"pool_size={turn.pool}",
-                   "--repetitions", "1", "--transactions", str(turn.transactions), "--out", out, *more]  # fmt: skip
+                   "--repetitions", "1", "--transactions", str(turn.transactions), "--out", out, *more,
+                   *(f"--set={setting}" for setting in turn.settings.split())]  # fmt: skip
         subprocess.run(command, check=True, capture_output=True)
         (folder,) = (path.parent for path in Path(out).glob("*/plan.json"))
         (record,) = open_sweep(folder).runs()
