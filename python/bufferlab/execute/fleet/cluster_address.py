@@ -124,7 +124,10 @@ def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
     Raises EnvironmentLackingError. Each question takes at most `seconds`; both are asked at once.
     """
     without = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
-    with _question(address, dict(os.environ)) as ours, _question(address, without | {"RAY_AUTH_MODE": "disabled"}) as others:
+    with (
+        _question(address, dict(os.environ)) as ours,
+        _question(address, without | {"RAY_AUTH_MODE": "disabled"}) as others,
+    ):
         if not _is_answered(ours, seconds):
             raise EnvironmentLackingError(
                 f"no Ray {RAY} with our token answers at the address within {seconds:g} s",

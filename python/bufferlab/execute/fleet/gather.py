@@ -82,6 +82,8 @@ class Gather:
     _running: list[_Running] = field(default_factory=list)
     _last: dict[int, Problem] = field(default_factory=dict)
     _home: int = 0
+    _facts: dict[str, str] = field(default_factory=dict)
+    _keys: list[str] = field(default_factory=list)
 
     def do(self) -> dict[str, Any]:
         """Do the blocks. Return how it ended ("whole", "missing" or "interrupted"), and the blocks that are missing.
@@ -156,7 +158,9 @@ class Gather:
         for node, told in zip(nodes, self.cluster.facts(nodes, order), strict=True):
             problem = told if isinstance(told, Problem) else self._differs(node, told)
             if problem is not None:
-                problems.append(replace(problem, where=f"node {node.name}" + (f": {problem.where}" if problem.where else "")))
+                problems.append(
+                    replace(problem, where=f"node {node.name}" + (f": {problem.where}" if problem.where else ""))
+                )
                 self._left_out.add(node.node_id)
             else:
                 assert isinstance(told, dict)
@@ -172,7 +176,9 @@ class Gather:
             assert isinstance(host, list)
             assert len(host) == 2
         except (KeyError, TypeError, AttributeError, AssertionError):
-            return Problem("it does not tell its facts as this bufferlab does", None, "install one version on all nodes")
+            return Problem(
+                "it does not tell its facts as this bufferlab does", None, "install one version on all nodes"
+            )
         facts = {name: version for name, version in versions.items() if name not in _NO_MATTER}
         known = self._facts or {**self.versions, **{name: facts[name] for name in facts if name not in self.versions}}
         for name in sorted({*facts, *known}):
@@ -180,13 +186,11 @@ class Gather:
                 what = f"it has {name} {facts.get(name, 'none')}, and {self._others()} {known.get(name, 'none')}"
                 return Problem(what, None, "a sweep's runs must be of one version: install the same on all nodes")
         if self._keys and keys != self._keys:
-            what = f"its data would be other data: data_key {', '.join(keys)}, and {self._others()} {', '.join(self._keys)}"
+            known_keys = ", ".join(self._keys)
+            what = f"its data would be other data: data_key {', '.join(keys)}, and {self._others()} {known_keys}"
             return Problem(what, None, "scripts, dumps and servers must be the same on all nodes")
         self._facts, self._keys = known, keys
         return None
-
-    _facts: dict[str, str] = field(default_factory=dict)
-    _keys: list[str] = field(default_factory=list)
 
     def _others(self) -> str:
         first = next(iter(self._nodes.values()), None)
@@ -263,7 +267,7 @@ class Gather:
                 pass  # A beat: it lives.
 
     def _over(self, rounds: Rounds, running: _Running, problem: Problem | None) -> None:
-        """Note that a task has ended, check what is home of its block, and let the block go round if it is not whole."""
+        """Note that a task has ended, and check what is home of its block: one that is not whole goes round."""
         running.receiver.close()
         self._running.remove(running)
         problem, block = running.problem or problem, running.block
@@ -284,7 +288,9 @@ class Gather:
         then = "it goes round again" if again else "it has gone round often enough"
         where = f"node {running.node.name}" + (f": {why.where}" if why.where else "")
         what = f"{said([block])} is not whole: {why.what}; {state.missing} of its runs are missing; {then}"
-        self._warn(Problem(what if state.host else f"{said([block])} did not begin: {why.what}; {then}", where, why.hint))
+        self._warn(
+            Problem(what if state.host else f"{said([block])} did not begin: {why.what}; {then}", where, why.hint)
+        )
 
     def _end_silent(self, rounds: Rounds) -> None:
         """End the tasks that say nothing for too long, or that do not begin."""

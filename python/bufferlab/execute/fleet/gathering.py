@@ -70,9 +70,7 @@ class Gathering:
     """The options of the command that nodes need, as JSON holds them."""
 
     @classmethod
-    def create(
-        cls, out: Path, experiment: Experiment, blocks: Sequence[int], options: Mapping[str, Any]
-    ) -> Gathering:
+    def create(cls, out: Path, experiment: Experiment, blocks: Sequence[int], options: Mapping[str, Any]) -> Gathering:
         """Make the folder `<experiment>-<time>.fleet` below `out`; it appears whole or not at all."""
         stem = f"{experiment.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
         document = {
@@ -190,7 +188,7 @@ class Gathering:
         else:
             merged, problems = merge([self.part(block) for block in there], final)
         self._keep_superseded(merged.path)
-        self._remove()
+        self.remove()
         return merged, problems
 
     def _keep_superseded(self, merged: Path) -> None:
@@ -200,7 +198,8 @@ class Gathering:
             with suppress(OSError):  # Two hosts do not give one name to two runs.
                 run.rename(merged / resume.SUPERSEDED / run.name)
 
-    def _remove(self) -> None:
+    def remove(self) -> None:
+        """Remove this folder."""
         descriptor = marked.use(self.path)
         if descriptor is not None:
             os.close(descriptor)
@@ -282,7 +281,9 @@ class Receiver:
         found = open_sweep(folder)
         _, ours = read_toml(self.gathering.path / "experiment.toml", COPY_HINT)
         if found.blocks != (self.block,) or found.asked != ours or found.merged is not None:
-            what = f"the node sent the plan of {said(found.blocks)} of {found.experiment}, and not what it was asked for"
+            what = (
+                f"the node sent the plan of {said(found.blocks)} of {found.experiment}, and not what it was asked for"
+            )
             raise DataFileError(what, self.where, COPY_HINT)
 
     def _keep_run(self, arriving: Arriving) -> str | None:

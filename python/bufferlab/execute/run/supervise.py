@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,6 +43,8 @@ class Outcome:
     result: dict[str, Any] | None
     failure: Failure | None
     log: str
+    more: tuple[Mapping[str, str | None], ...] = ()
+    """Further problems that were found with the failure, each with what, where and hint."""
 
     @property
     def kind(self) -> str:
@@ -206,7 +208,8 @@ def _outcome(process: subprocess.Popen[bytes], watch: _Watch, log: str) -> Outco
     if last is not None:
         _LOG.debug("the worker's error, with its causes:\n%s", last["causes"])
         failure = Failure.told(last)
-        return Outcome(None, replace(failure, kind="interrupted") if stop.requested else failure, log)
+        ended = replace(failure, kind="interrupted") if stop.requested else failure
+        return Outcome(None, ended, log, tuple(last.get("more", ())))
     if stop.requested:
         return Outcome(None, interrupted(stop, watch.gave_up), log)
     if watch.gave_up:
