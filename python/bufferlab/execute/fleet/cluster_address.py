@@ -20,7 +20,7 @@ from pathlib import Path
 from bufferlab.errors import EnvironmentLackingError, Problem, SpecError
 
 RAY = "2.60"
-INSTALL = "pip install 'bufferlab[fleet]'"
+INSTALL = "pip install 'bufferlab[fleet]'; in a clone: .venv/bin/pip install -r requirements-fleet.lock"
 _CONNECT_S = 5.0
 _ANSWER_S = 60.0
 """Python needs seconds of CPU to import Ray."""
@@ -71,7 +71,7 @@ def require_ray() -> None:
         raise EnvironmentLackingError("Ray is not installed here", "--ray", INSTALL) from None
     if version.split(".")[:2] != RAY.split("."):
         what = f"Ray {version} is installed here, and bufferlab knows Ray {RAY}"
-        raise EnvironmentLackingError(what, "--ray", f"{INSTALL}, on every node")
+        raise EnvironmentLackingError(what, "--ray", f"on every node: {INSTALL}")
 
 
 def require_token(environ: Mapping[str, str]) -> None:

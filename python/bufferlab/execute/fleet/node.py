@@ -27,8 +27,6 @@ from bufferlab.execute.run.supervise import Event, Outcome, supervise
 from bufferlab.execute.stop import StopRequest
 from bufferlab.results.files import read_json
 
-ROOM = "fleet"
-"""The folder of the cache in which blocks are done."""
 _SILENT_S = 120.0
 _HELD_S = 60.0
 """How long what another node of this host left may take to end."""
@@ -74,7 +72,7 @@ def forget(sweep_id: str) -> None:
 
 
 def _rooms() -> Path:
-    return storage.cache_root().resolve() / ROOM
+    return storage.cache_root().resolve() / storage.ROOM
 
 
 @contextmanager
