@@ -13,7 +13,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -124,10 +123,8 @@ def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
     Raises EnvironmentLackingError. Each question takes at most `seconds`; both are asked at once.
     """
     without = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
-    with (
-        _question(address, dict(os.environ)) as ours,
-        _question(address, without | {"RAY_AUTH_MODE": "disabled"}) as others,
-    ):
+    ours, others = _question(address, dict(os.environ)), _question(address, without | {"RAY_AUTH_MODE": "disabled"})
+    try:
         if not _is_answered(ours, seconds):
             raise EnvironmentLackingError(
                 f"no Ray {RAY} with our token answers at the address within {seconds:g} s",
@@ -140,6 +137,10 @@ def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
                 f"--ray {address}",
                 "end its nodes, and start them with RAY_AUTH_MODE=token (docs/fleet.md)",
             )
+    finally:
+        for question in (ours, others):
+            question.kill()
+            question.wait()
 
 
 def _question(address: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -159,6 +160,3 @@ def _is_answered(question: subprocess.Popen[bytes], seconds: float) -> bool:
         return question.wait(timeout=seconds) == 0
     except subprocess.TimeoutExpired:
         return False
-    finally:
-        with suppress(ProcessLookupError):
-            question.kill()

@@ -23,6 +23,7 @@ from bufferlab.units import format_duration
 
 _NO_MATTER = ("python",)
 """Versions that may differ from node to node, as `merge` has it."""
+_SHOWN_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Gather:
     _running: list[_Running] = field(default_factory=list)
     _last: dict[int, Problem] = field(default_factory=dict)
     _home: int = 0
+    _shown_s: float = -math.inf
     _facts: dict[str, str] = field(default_factory=dict)
     _keys: list[str] = field(default_factory=list)
 
@@ -249,9 +251,9 @@ class Gather:
                 running.begun = True
                 running.receiver.begun(resumed=bool(item.get("resumed")))
             case "parcel" | "piece":
-                if (run := running.receiver.take(item)) is not None:
-                    self._home += 1
-                    self._say(f"{running.name}: run {run} is home")
+                if (record := running.receiver.take(item)) is not None:
+                    self._home += record.ok
+                    self._say(f"{running.name}: {record.run.point.label} is home")
             case "said":
                 self._say(f"{running.name}: {_text(item.get('text'))}")
             case "warned":
@@ -320,7 +322,10 @@ class Gather:
     # --- Words ---------------------------------------------------------------------------------------
 
     def _show(self, rounds: Rounds, started_s: float) -> None:
-        """Send the state of the whole: blocks count by their number, those that run by their share."""
+        """Send the state of the whole, twice a second: blocks count by their number, those that run by their share."""
+        if self.clock() - self._shown_s < _SHOWN_S:
+            return
+        self._shown_s = self.clock()
         whole = len(self.gathering.blocks) - len(rounds.missing)
         running = sum(one.done for one in self._running)
         each = max((one.seconds_left + (self.clock() - one.started_s) for one in self._running), default=0.0)

@@ -11,7 +11,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from bufferlab.execute.merge import checked, merge
 from bufferlab.registry import open_sweep, registry
 from bufferlab.results.blocks import cells_of, said
 from bufferlab.results.files import COPY_HINT, read_json, read_toml, sync_folder, write_bytes
-from bufferlab.results.store import OTHER_POOLS_FILE, SweepFolder, open_run
+from bufferlab.results.store import OTHER_POOLS_FILE, RunRecord, SweepFolder, open_run
 from bufferlab.spec import Experiment, loads, to_toml
 from bufferlab.units import GIB
 
@@ -223,8 +223,8 @@ class Receiver:
         if not resumed:
             self.gathering.set_aside(self.block)
 
-    def take(self, item: Item) -> str | None:
-        """Take a parcel's header or a piece. Return the name of a run that is now home, whole and checked.
+    def take(self, item: Item) -> RunRecord | None:
+        """Take a parcel's header or a piece. Return a run that is now home, whole and checked.
 
         Raises DataFileError for what no node of ours would send, and EnvironmentLackingError without space for it.
         """
@@ -263,7 +263,7 @@ class Receiver:
         storage.require_space(above, arriving.bytes_left, "the files of a node", "--out")
         self._arriving = arriving
 
-    def _whole(self, arriving: Arriving) -> str | None:
+    def _whole(self, arriving: Arriving) -> RunRecord | None:
         part = self.gathering.part(self.block)
         sync_folder(arriving.folder)
         if arriving.kind == "sweep":
@@ -286,7 +286,7 @@ class Receiver:
             )
             raise DataFileError(what, self.where, COPY_HINT)
 
-    def _keep_run(self, arriving: Arriving) -> str | None:
+    def _keep_run(self, arriving: Arriving) -> RunRecord | None:
         part, run_id = self.gathering.part(self.block), arriving.name
         named = arriving.folder.rename(arriving.folder.with_name(run_id))
         record = open_run(named, registry())
@@ -299,7 +299,7 @@ class Receiver:
             return None
         named.rename(part / "runs" / run_id)
         sync_folder(part / "runs")
-        return run_id
+        return replace(record, folder=part / "runs" / run_id)
 
 
 def host_of(host: Mapping[str, Any]) -> Host:

@@ -6,6 +6,7 @@ call has a bound. Private names of Ray are not used.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ import ray
 from ray import exceptions
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from bufferlab.errors import Problem
+from bufferlab.errors import EnvironmentLackingError, Problem
 from bufferlab.execute.fleet import node as node_side
 from bufferlab.execute.fleet.cluster import Over, Task
 from bufferlab.execute.fleet.parcels import Item
@@ -25,14 +26,23 @@ _ITEM_S = 30.0
 _AHEAD = 8
 """How many items a node may be ahead of what home has taken."""
 _MOST_TEXT = 300
+_ONCE = ray.remote(max_calls=1)
+"""A task's process ends with the task."""
 
 
 class RayCluster:
     """A `Cluster` of Ray. One per process: Ray keeps its connection in the module."""
 
     def __init__(self, address: str) -> None:
-        """Connect to the head. It waits for ever where nobody answers: the caller is killed in time."""
-        ray.init(address=address, namespace="bufferlab", log_to_driver=False, configure_logging=False)
+        """Connect to the head. It waits for ever where nobody answers: the caller is killed in time.
+
+        Raises EnvironmentLackingError where Ray refuses.
+        """
+        try:
+            ray.init(address=address, namespace="bufferlab", log_to_driver=False, configure_logging=False)
+        except (ConnectionError, RuntimeError, ValueError, exceptions.RayError) as error:
+            hint = "the host of this command must be a node of the cluster: ray start --address there (docs/fleet.md)"
+            raise EnvironmentLackingError(_problem(error).what, f"--ray {address}", hint) from error
 
     def nodes(self) -> list[Node]:
         """Return the nodes that live and have a CPU, in the order of their names."""
@@ -63,10 +73,9 @@ class RayCluster:
 
     def begin(self, node: Node, order: Mapping[str, Any]) -> Task:
         """Have a node do a block, on all its CPUs."""
-        task = ray.remote(node_side.do_block).options(
+        task = _ONCE(node_side.do_block).options(
             num_cpus=node.cpus,
             max_retries=0,
-            max_calls=1,
             num_returns="streaming",
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
             _generator_backpressure_num_objects=_AHEAD,
@@ -78,6 +87,7 @@ class RayCluster:
         """Return the next item of each task that has one; wait for the first one, so long at most."""
         generators: list[Any] = list(tasks)
         if not generators:
+            time.sleep(seconds)
             return []
         ready, _ = ray.wait(generators, num_returns=1, timeout=seconds, fetch_local=False)
         if not ready:
@@ -95,11 +105,10 @@ class RayCluster:
     def _on_each(self, nodes: Sequence[Node], function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Call a function on each node, beside what else its CPUs do. Return its value, or a Problem, of each."""
         references = [
-            ray.remote(function)
+            _ONCE(function)
             .options(
                 num_cpus=0,
                 max_retries=0,
-                max_calls=1,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
             )
             .remote(*arguments)
