@@ -120,6 +120,10 @@ EXCUSED: dict[str, str] = {
     'run buffer-size --blocks 4-5 --out fleet"; wait': "needs two hosts; tests/real/test_blocks.py runs blocks",
     "scp -r a:bufferlab/fleet fleet-a; scp -r b:bufferlab/fleet fleet-b": "as the one above",
     "./bufferlab merge fleet-a/buffer-size-* fleet-b/buffer-size-* --out runs/fleet": "as the one above",
+    "RAY_AUTH_MODE=token ./bufferlab run buffer-size --ray 10.0.0.1:6379": "needs a cluster; "
+    "tests/real/test_fleet_ray.py starts one",
+    "RAY_AUTH_MODE=token ./bufferlab run --resume runs/buffer-size-20260101-120000.fleet --ray 10.0.0.1:6379": "as the "
+    "one above",
     "./bufferlab run noise": "takes five minutes; tests/unit/test_noise.py runs such a sweep on the fake engine",
     "./bufferlab run hot-rows": "takes five minutes; tests/cli runs its --smoke form",
     "./bufferlab run buffer-size --engine mysql --server mysql-5.7 --full --set old_blocks_time=0 --transactions 40000 "

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from bufferlab.errors import FAILURE_KINDS, EnvironmentLackingError, Failure, In
 from bufferlab.execute.data.datasets import Dataset
 from bufferlab.execute.data.run_copy import probe_method, restore
 from bufferlab.execute.host import storage
-from bufferlab.execute.host.device_lock import device_lock
+from bufferlab.execute.host.device_lock import Patience, device_lock
 from bufferlab.execute.progress import Pace
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.run import engine_backend, worker
@@ -77,6 +78,28 @@ def test_a_device_is_held_by_one_and_free_afterwards(tmp_path: Path, monkeypatch
             pass
     with device_lock(tmp_path, share=False):
         pass
+
+
+def test_a_device_in_use_is_waited_for_within_a_bound_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUFFERLAB_LOCKS", str(tmp_path / "locks"))
+    said: list[str] = []
+    with ExitStack() as first:
+        first.enter_context(device_lock(tmp_path, share=False))
+        short = Patience(0.05, said.append)
+        with (
+            pytest.raises(EnvironmentLackingError, match=r"also after 0\.\d+ s"),
+            device_lock(tmp_path, share=False, patience=short),
+        ):
+            pass
+        # The first check is while the other still has it.
+        long = Patience(30.0, said.append, first.close)
+        with device_lock(tmp_path, share=False, patience=long):
+            pass
+    assert len(said) == 2
+    assert f"another sweep (process {os.getpid()}) is using the device" in said[0]
+    assert said[1].endswith("waiting 30 s at most")
 
 
 def test_two_volumes_on_one_disk_are_one_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

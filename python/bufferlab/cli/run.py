@@ -36,6 +36,7 @@ _SECTIONS = {
         "sweep",
         "repetitions",
         "blocks",
+        "ray",
         "transactions",
         "duration",
         "warehouses",
@@ -68,6 +69,12 @@ _SECTIONS = {
     metavar="LIST",
     help="Do these blocks (repetitions) of the plan alone, such as 1,3-4; other hosts do the others, and `bufferlab "
     "merge` joins them (docs/fleet.md).",
+)
+@click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="Do the blocks on the nodes of the Ray cluster whose head is at HOST:PORT, and merge them here "
+    "(docs/fleet.md). Needs pip install 'bufferlab[fleet]'.",
 )
 @click.option("--transactions", type=int, metavar="N", help="Measure this many transactions per run (the rule).")
 @click.option("--duration", metavar="TIME", help='Measure for a time instead, such as "60s" or "10min".')
@@ -156,6 +163,7 @@ def command(
     sweep: tuple[tuple[str, tuple[str, ...]], ...],
     repetitions: int | None,
     blocks: str | None,
+    ray: str | None,
     transactions: int | None,
     duration: str | None,
     warehouses: int | None,
@@ -201,6 +209,7 @@ def command(
       bufferlab run scan-depth --sweep server=mysql-5.7,mysql-8.0
       bufferlab run buffer-size --quick --probe block-trace
       bufferlab run buffer-size --blocks 1,3-4       on one of several hosts (docs/fleet.md)
+      bufferlab run buffer-size --ray 10.0.0.1:6379  on the nodes of a Ray cluster (docs/fleet.md)
       bufferlab run my.sql                           your own statements (docs/scripts.md)
       bufferlab run my.sql --load app.sql            your own statements on your own data
       bufferlab run --resume runs/buffer-size-20260101-120000
@@ -221,7 +230,11 @@ def command(
             seed=seed,
             dump=dump,
         )
-        wanted, chosen = _experiment(experiment, overrides, resume, out, blocks)
+        _require_kind(resume, ray, experiment is not None or blocks is not None or overrides != Overrides())
+        if ray is not None and resume is not None:
+            wanted, chosen = _gathered(resume, out)
+        else:
+            wanted, chosen = _experiment(experiment, overrides, resume, out, blocks)
         require_printable(form, as_json, wanted.workload.name)
         if keep_data and wanted.workload.dump is None:
             raise SpecError("no data are restored that could be kept", "--keep-data", "add --load DUMP")
@@ -243,6 +256,8 @@ def command(
 
         show_plan(wanted, options, as_json)
         return 0
+    if ray is not None:
+        return _on_cluster(wanted, ray, out or _DEFAULT_OUT, resume, options, as_json, form, limit_unit, strict=strict)
     outcome = _measure(wanted, out or _DEFAULT_OUT, resume, options)
     return _answer(outcome, as_json, form, limit_unit, strict=strict)
 
@@ -278,6 +293,30 @@ def _experiment(
         )
     asked = parse_blocks(blocks, stored.design.repetitions) if blocks is not None else None
     return stored, blocks_to_do(folder, asked)
+
+
+def _require_kind(resume: Path | None, ray: str | None, given: bool) -> None:
+    """Refuse to continue a cluster's sweep on one host, or with other options than it was begun with."""
+    from bufferlab.execute.fleet.gathering import FILE
+
+    if resume is None:
+        return
+    if ray is None and (resume / FILE).exists():
+        hint = f"bufferlab run --resume {resume} --ray HOST:PORT"
+        raise SpecError("this sweep was begun on a cluster, which must do the rest", f"--resume {resume}", hint)
+    if ray is not None and given:
+        hint = "leave EXPERIMENT and its options out, or begin a new sweep"
+        raise SpecError("a resumed sweep is run as it was begun", f"--resume {resume}", hint)
+
+
+def _gathered(resume: Path, out: Path | None) -> tuple[Experiment, tuple[int, ...] | None]:
+    """Return the experiment and the blocks of a cluster's sweep that is continued."""
+    from bufferlab.execute.fleet.gathering import Gathering
+
+    if out is not None:
+        raise SpecError("--out and --resume exclude each other", f"--out {out}", "a resumed sweep stays where it is")
+    gathering = Gathering.open(resume)
+    return gathering.experiment, gathering.blocks
 
 
 def _page_trace_wish(probes: tuple[str, ...], unwanted: bool, limit: str | None, keep: KeepTraces | None) -> TraceWish:
@@ -328,6 +367,34 @@ def _measure(experiment: Experiment, out: Path, resume: Path | None, options: Sw
 
     with progress() as shown:
         return run_sweep(experiment, out, resume, shown, options)
+
+
+def _on_cluster(
+    experiment: Experiment,
+    address: str,
+    out: Path,
+    resume: Path | None,
+    options: SweepOptions,
+    as_json: bool,
+    form: str,
+    limit_unit: Literal["s", "ms"],
+    *,
+    strict: bool,
+) -> int:
+    """Measure on the nodes of a cluster, print the answer, and return the exit code."""
+    from bufferlab.cli.progress import PlainProgress, progress
+    from bufferlab.execute.fleet.fleet_sweep import resume_on_cluster, run_on_cluster
+    from bufferlab.execute.sweep_runs import SweepOutcome
+
+    with progress() as shown:
+        if resume is not None:
+            merged, lacking = resume_on_cluster(resume, address, shown)
+        else:
+            merged, lacking = run_on_cluster(experiment, out, address, shown, options)
+    for problem in lacking:
+        PlainProgress().warn(problem)
+    code = _answer(SweepOutcome(merged), as_json, form, limit_unit, strict=strict)
+    return 1 if lacking else code
 
 
 def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal["s", "ms"], *, strict: bool) -> int:

@@ -43,7 +43,7 @@ def merge(paths: Sequence[Path], out: Path) -> tuple[SweepFolder, list[Problem]]
         raise SpecError("one folder has no other to be joined with", str(paths[0]), "name the folders of all hosts")
     if out.exists() or out.is_symlink():
         raise SpecError("something is at this path already", f"--out {out}", "name a folder that is not there yet")
-    parts = sorted((_checked(path) for path in paths), key=lambda part: part.folder.blocks)
+    parts = sorted((checked(path) for path in paths), key=lambda part: part.folder.blocks)
     _require_one_plan([part.folder for part in parts])
     _require_other_blocks([part.folder for part in parts])
     _require_alike(parts)
@@ -51,7 +51,7 @@ def merge(paths: Sequence[Path], out: Path) -> tuple[SweepFolder, list[Problem]]
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """A folder that may be merged, with its runs: each reading of them hashes their files."""
 
     folder: SweepFolder
@@ -75,7 +75,7 @@ class _Part:
         )
 
 
-def _checked(path: Path) -> _Part:
+def checked(path: Path) -> Part:
     """Return a folder all of whose runs are those of its plan, each measured by the host of its block."""
     _refuse_links(path)
     folder = open_sweep(path)
@@ -105,7 +105,7 @@ def _checked(path: Path) -> _Part:
             done.add(cell)
             record.samples()  # Tables that cannot be read are refused here, and not by the report.
             record.latency()
-    return _Part(folder, records, folder.other_pools())
+    return Part(folder, records, folder.other_pools())
 
 
 def _cell(record: RunRecord) -> tuple[int, int]:
@@ -168,7 +168,7 @@ def _require_other_blocks(folders: Sequence[SweepFolder]) -> None:
         owners |= dict.fromkeys(folder.blocks, folder.path)
 
 
-def _require_alike(parts: Sequence[_Part]) -> None:
+def _require_alike(parts: Sequence[Part]) -> None:
     """Refuse runs of one point on other data, or by other versions, than its other runs. Raises SpecError."""
     seen: dict[tuple[int, str], tuple[object, Path]] = {}
     for part in parts:
@@ -185,7 +185,7 @@ def _require_alike(parts: Sequence[_Part]) -> None:
                     )
 
 
-def _joined(parts: Sequence[_Part], out: Path) -> SweepFolder:
+def _joined(parts: Sequence[Part], out: Path) -> SweepFolder:
     """Write the merged folder; it appears whole or not at all."""
     first, parent = parts[0].folder, out.absolute().parent
     records = [record for part in parts for record in part.records]

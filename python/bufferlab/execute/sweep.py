@@ -22,7 +22,7 @@ from bufferlab.execute.data import leftovers
 from bufferlab.execute.data.datasets import Dataset, Datasets, database_name
 from bufferlab.execute.data.run_copy import probe_method
 from bufferlab.execute.host import fingerprint, storage, stored_noise
-from bufferlab.execute.host.device_lock import device_lock
+from bufferlab.execute.host.device_lock import Patience, device_lock
 from bufferlab.execute.host.reachable import require_reachable, servers_owner
 from bufferlab.execute.host.restore_host import restore_host
 from bufferlab.execute.preflight import Findings
@@ -76,6 +76,8 @@ class SweepOptions:
     """Whether a database that was restored from a dump stays in the cache when the sweep ends."""
     blocks: tuple[int, ...] | None = None
     """The blocks of the plan to do, where other hosts do the others."""
+    device_wait_s: float = 0.0
+    """How long to wait for a device that another sweep uses."""
 
 
 @dataclass
@@ -127,7 +129,8 @@ def run_sweep(
         progress.say(f"no page trace: {traces.why_not}")
     with StopRequest() as stop, ExitStack() as stack:
         if _uses_this_host(guess):
-            stack.enter_context(device_lock(_measured_place(experiment, data_dir, cache), share=options.share_device))
+            place, patience = _measured_place(experiment, data_dir, cache), _patience(options, progress, stop)
+            stack.enter_context(device_lock(place, share=options.share_device, patience=patience))
         if folder:
             stack.enter_context(storage.folder_lock(folder.path))
             folder.clean_temporaries()
@@ -166,6 +169,21 @@ def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None
     preflight.require(found)
     rates = _known_rates(experiment, cache or storage.cache_root())
     return plan, estimate(plan, rates.now, loaded=loaded), found
+
+
+def what_decides(experiment: Experiment) -> tuple[dict[str, str], list[str]]:
+    """Return the versions that results depend on, on this host, and the keys of the databases that it would load.
+
+    Hosts that share a sweep must have the same. Loads nothing. Raises EnvironmentLackingError where the engine lacks.
+    """
+    plan = make(experiment, estimated_facts(experiment))
+    cache = storage.cache_root(servers_owner(experiment.engine))
+    datasets = _datasets(experiment, cache, StopRequest(), Silent(), _known_rates(experiment, cache))
+    return _versions(experiment, plan), sorted({datasets.key(data) for data in _databases(plan)})
+
+
+def _patience(options: SweepOptions, progress: Progress, stop: StopRequest) -> Patience:
+    return Patience(options.device_wait_s, progress.say, stop.check)
 
 
 def _uses_this_host(plan: Plan) -> bool:

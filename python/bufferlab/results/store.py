@@ -388,7 +388,7 @@ class SweepFolder:
         Raises DataFileError, which names it, for a damaged one.
         """
         folders = sorted(entry for entry in (self.path / "runs").iterdir() if not entry.name.startswith(TEMPORARY))
-        records = [_open_run(folder, self.registry) for folder in folders]
+        records = [open_run(folder, self.registry) for folder in folders]
         return sorted(records, key=lambda record: (record.run.started_at, record.run.order, record.run_id))
 
     def clean_temporaries(self) -> list[str]:
@@ -464,7 +464,8 @@ def own_folder(path: Path) -> Iterator[Path]:
         yield Path(f"/proc/self/fd/{descriptor}")
 
 
-def _open_run(folder: Path, registry: Registry) -> RunRecord:
+def open_run(folder: Path, registry: Registry) -> RunRecord:
+    """Return one published run, all of whose files are as they were written. Raises DataFileError for any other."""
     path = folder / "run.json"
     document = read_json(path)
     seal = document.pop("seal", None)

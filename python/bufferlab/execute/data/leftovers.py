@@ -20,7 +20,7 @@ from typing import Literal
 
 from bufferlab import marked
 from bufferlab.engines.servers.builds import servers_root
-from bufferlab.execute.host.storage import SCRATCH, cache_root, remove_if_empty
+from bufferlab.execute.host.storage import ROOM, SCRATCH, cache_root, remove_if_empty
 
 Kind = Literal["database", "server", "left over"]
 
@@ -78,6 +78,7 @@ def left_over(*directories: Path) -> list[Entry]:
     in_caches = [
         *_left_in({cache / "data": "a killed load" for cache in _caches()}),
         *_left_in({cache / "servers": "a killed fetch" for cache in _caches()}),
+        *_left_in({cache / ROOM: "a block of a cluster's sweep" for cache in _caches()}),
     ]
     worked = dict.fromkeys([*(directory.resolve() for directory in directories), *noted])
     return [*in_caches, *(entry for place in worked for entry in _left_by_sweeps(place))]

@@ -1,5 +1,7 @@
 """Locks a device for one sweep: a second sweep would measure the first. Advisory (flock), per host and user.
 
+A second sweep is refused at once, or waits as long as it may.
+
 The kernel frees the lock when its owner ends, however it ends. The file stays and holds the last owner's number.
 """
 
@@ -8,50 +10,84 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from bufferlab.engines.native import native
 from bufferlab.errors import EnvironmentLackingError
+from bufferlab.units import format_duration
+
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait for a device that another sweep holds, and who hears of it."""
+
+    seconds: float = 0.0
+    say: Callable[[str], None] = lambda text: None
+    check: Callable[[], None] = lambda: None
+    """Is called while waiting; raises when the user wants to stop."""
+
+
+NONE = Patience()
 
 
 @contextmanager
-def device_lock(directory: Path, *, share: bool) -> Iterator[str]:
+def device_lock(directory: Path, *, share: bool, patience: Patience = NONE) -> Iterator[str]:
     """Context manager that holds the device under `directory`, and every disk below it; yields the device's name.
 
     The disks are held because two logical volumes on one disk disturb each other. Raises EnvironmentLackingError if
-    another sweep holds any of them, unless `share` is set.
+    another sweep holds any of them for longer than `patience`, unless `share` is set.
     """
     names = device_names(directory)
+    deadline = time.monotonic() + patience.seconds
     with ExitStack() as stack:
         # All sweeps lock in the same order, so that two of them cannot each hold the device that the other waits for.
         for name in sorted({*names}):
-            stack.enter_context(_locked(name, directory, share=share))
+            stack.enter_context(_locked(name, directory, deadline, share=share, patience=patience))
         yield names[0]
 
 
 @contextmanager
-def _locked(name: str, directory: Path, *, share: bool) -> Iterator[None]:
+def _locked(name: str, directory: Path, deadline: float, *, share: bool, patience: Patience) -> Iterator[None]:
     file = lock_directory() / f"device-{name.replace('/', '!')}.lock"
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if not share:
-                owner = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        has_it = _takes(descriptor)
+        if not has_it and not share:
+            owner = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            if patience.seconds:
+                limit = format_duration(patience.seconds)
+                patience.say(f"another sweep (process {owner}) is using the device {name}; waiting {limit} at most")
+            while not has_it and time.monotonic() < deadline:
+                patience.check()
+                time.sleep(_POLL_S)
+                has_it = _takes(descriptor)
+            if not has_it:
+                waited = f", also after {format_duration(patience.seconds)}" if patience.seconds else ""
                 raise EnvironmentLackingError(
-                    f"another sweep is using the device {name}, and each would measure the other",
+                    f"another sweep is using the device {name}{waited}, and each would measure the other",
                     f"process {owner}, device of {directory}",
                     "wait for it, or run both all the same with --share-device",
-                ) from None
-        else:
+                )
+        if has_it:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
         os.close(descriptor)
+
+
+def _takes(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def device_names(directory: Path) -> list[str]:

@@ -19,6 +19,8 @@ from bufferlab.execute.host.reachable import Owner, barrier, is_ours_alone, open
 from bufferlab.units import format_bytes
 
 SCRATCH = ".bufferlab-work"
+ROOM = "fleet"
+"""The folder of the cache in which a node of a cluster does its blocks."""
 _MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")
 _SPARE_BYTES = 1 << 20
 

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,8 @@ Event = dict[str, Any]
 
 _LOG = logging.getLogger(__name__)
 
+WORKER = "bufferlab.execute.run.worker"
+"""The module that does an engine's jobs."""
 _POLL_SECONDS = 0.1
 _END_SECONDS = 5.0
 """How long a worker that has closed its output may take to exit."""
@@ -41,6 +43,8 @@ class Outcome:
     result: dict[str, Any] | None
     failure: Failure | None
     log: str
+    more: tuple[Mapping[str, str | None], ...] = ()
+    """Further problems that were found with the failure, each with what, where and hint."""
 
     @property
     def kind(self) -> str:
@@ -57,19 +61,20 @@ def supervise(
     stop: StopRequest,
     silent_seconds: float,
     on_event: Callable[[Event], None],
+    module: str = WORKER,
 ) -> Outcome:
     """Run one job in a new worker process, wait for its end, and return its outcome.
 
     `on_event` gets every event but the last one, in this thread. A request to stop is passed on to the worker, which
     then has 30 s to close its database. A worker that says nothing for `silent_seconds` is killed. The
     worker's standard error is appended to `log_file`. No process that the worker started outlives this call, unless
-    it left the worker's process group.
+    it left the worker's process group. `module` is what runs in the process.
     """
     _LOG.debug("%s job for %s: %s", kind, engine, json.dumps(job))
     started = time.monotonic()
     envelope = {"kind": kind, "engine": engine, "job": job, "parent_pid": os.getpid()}
     with log_file.open("ab") as log:
-        process = _started(engine, log)
+        process = _started(engine, log) if module == WORKER else start_module(module, log)
     try:
         watch = _Watch(process, stop, silent_seconds, on_event)
         _send_job(process, envelope)
@@ -83,10 +88,15 @@ def supervise(
 
 def _started(engine: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start a worker for a job of that engine (tests/support/forked.py has another way for the fake one)."""
+    return start_module(WORKER, log)
+
+
+def start_module(module: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a module that does a job as workers do; its standard error goes to `log`."""
     # -P: a module in the current folder must not shadow one of Python's. A new session: Ctrl-C at the terminal
     # reaches this process alone, and the processes that the worker starts can be killed with it.
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "bufferlab.execute.run.worker"],
+        [sys.executable, "-P", "-m", module],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,
@@ -198,7 +208,8 @@ def _outcome(process: subprocess.Popen[bytes], watch: _Watch, log: str) -> Outco
     if last is not None:
         _LOG.debug("the worker's error, with its causes:\n%s", last["causes"])
         failure = Failure.told(last)
-        return Outcome(None, replace(failure, kind="interrupted") if stop.requested else failure, log)
+        ended = replace(failure, kind="interrupted") if stop.requested else failure
+        return Outcome(None, ended, log, tuple(last.get("more", ())))
     if stop.requested:
         return Outcome(None, interrupted(stop, watch.gave_up), log)
     if watch.gave_up:

@@ -27,8 +27,8 @@ _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 def main() -> int:
     """Do the job on standard input. Return 0 after a result was sent, 1 after an error or without a parent."""
     faulthandler.enable()
-    out = _take_stdout()
-    _die_with_parent()
+    out = take_stdout()
+    die_with_parent()
     # Blocked in every thread, so that the thread that waits for these signals gets them, however busy the core is.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     line = sys.stdin.readline()
@@ -37,7 +37,7 @@ def main() -> int:
     job: dict[str, Any] = json.loads(line)
     if os.getppid() != job["parent_pid"]:
         return 1  # The parent died before this process had asked for a signal at its death.
-    threading.Thread(target=_watch_lifeline, daemon=True).start()
+    threading.Thread(target=watch_lifeline, daemon=True).start()
     engine = engine_of(job)
     threading.Thread(target=_wait_for_stop, args=(engine.cancel,), daemon=True).start()
     lock = threading.Lock()
@@ -56,18 +56,19 @@ def main() -> int:
     return 0
 
 
-def _take_stdout() -> Any:
+def take_stdout() -> Any:
     """Return standard output for the events alone, and send everything else that is printed to the log."""
     stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return stream
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent ends."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def _watch_lifeline() -> None:
+def watch_lifeline() -> None:
     """Wait for the end of standard input, which comes when the parent ends, however it ends; then end this process."""
     while os.read(0, 4096):
         pass

@@ -1,0 +1,125 @@
+"""The process that does one block on a node: `run_sweep`, told to its parent as a worker's events.
+
+It ends when its standard input does, and the kernel kills it when its parent ends: nothing outlives a node. It knows
+nothing of Ray, and what it starts gets none of Ray's variables, one of which is the cluster's token.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from bufferlab.errors import Problem
+from bufferlab.execute.progress import Status
+from bufferlab.execute.run.worker import described, die_with_parent, take_stdout, watch_lifeline
+
+MODULE = "bufferlab.execute.fleet.block"
+BEAT_S = 5.0
+"""How often a process that lives says so."""
+_SHOWN_S = 1.0
+
+Send = Callable[[Mapping[str, Any]], None]
+
+
+def main() -> int:
+    """Do the job on standard input. Return 0 after a result was sent, 1 after an error or without a parent."""
+    faulthandler.enable()
+    out = take_stdout()
+    die_with_parent()
+    line = sys.stdin.readline()
+    if not line:
+        return 1  # The parent died before it had sent a job.
+    envelope: dict[str, Any] = json.loads(line)
+    if os.getppid() != envelope["parent_pid"]:
+        return 1
+    threading.Thread(target=watch_lifeline, daemon=True).start()
+    for name in [name for name in os.environ if name.startswith("RAY_")]:
+        del os.environ[name]
+    lock = threading.Lock()
+
+    def send(event: Mapping[str, Any]) -> None:
+        with lock:
+            out.write(json.dumps(event) + "\n")
+            out.flush()
+
+    threading.Thread(target=_beat, args=(send,), daemon=True).start()
+    try:
+        result = do(envelope["job"], Telling(send))
+    except Exception as error:  # The parent must hear of every error.
+        send({"event": "error", **described(error)})
+        return 1
+    send({"event": "result", "result": result})
+    return 0
+
+
+def _beat(send: Send) -> None:
+    while True:
+        time.sleep(BEAT_S)
+        send({"event": "beat"})
+
+
+class Telling:
+    """A display of progress that sends what it is told."""
+
+    def __init__(self, send: Send) -> None:
+        self._send, self._last = send, -_SHOWN_S
+
+    def show(self, status: Status) -> None:
+        """Send the state, once a second at most."""
+        if time.monotonic() - self._last >= _SHOWN_S:
+            self._last = time.monotonic()
+            self._send({"event": "status", "done": status.done, "seconds_left": status.seconds_left})
+
+    def say(self, text: str) -> None:
+        """Send a line."""
+        self._send({"event": "said", "text": text})
+
+    def warn(self, problem: Problem) -> None:
+        """Send a problem that did not stop the block."""
+        self._send({"event": "warned", **problem.as_dict()})
+
+
+def do(job: Mapping[str, Any], progress: Telling) -> dict[str, Any]:
+    """Do a block into the folder `out`, or the rest of it in the sweep folder `resume`. Return how it ended.
+
+    Raises what `run_sweep` raises.
+    """
+    from bufferlab.execute.sweep import run_sweep
+    from bufferlab.spec import loads
+
+    experiment = loads(job["experiment"], "the experiment of the command")
+    before = Path(job["resume"]) if job["resume"] else None
+    options = sweep_options(job["options"], job["block"], job["device_wait_s"])
+    ended = run_sweep(experiment, Path(job["out"]), before, progress, options)
+    return {"failed": ended.failed, "status": "interrupted" if ended.signal_number is not None else "ended"}
+
+
+def sweep_options(told: Mapping[str, Any], block: int, device_wait_s: float) -> Any:
+    """Return the options of a sweep that does one block, by those of the command as JSON holds them."""
+    from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
+    from bufferlab.execute.probes.planned_traces import TraceWish
+    from bufferlab.execute.sweep import SweepOptions
+
+    trace = told["block_trace"]
+    return SweepOptions(
+        data_dir=Path(told["data_dir"]) if told["data_dir"] else None,
+        share_device=told["share_device"],
+        probes=(BlockTraceAsked(**trace),) if trace else (),
+        page_trace=TraceWish(**told["page_trace"]),
+        keeps_restored=told["keeps_restored"],
+        blocks=(block,),
+        device_wait_s=device_wait_s,
+    )
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # The other threads are blocked in system calls.

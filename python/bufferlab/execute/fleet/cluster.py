@@ -1,0 +1,44 @@
+"""Defines what the gathering of a sweep asks of a cluster: its nodes, one task on one of them, and what tasks say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from bufferlab.errors import Problem
+from bufferlab.execute.fleet.parcels import Item
+from bufferlab.execute.fleet.rounds import Node
+
+
+@dataclass(frozen=True)
+class Over:
+    """The end of a task: without a problem it said all that it had to say."""
+
+    problem: Problem | None = None
+
+
+class Task(Protocol):
+    """A block that a node does."""
+
+
+class Cluster(Protocol):
+    """The nodes of a cluster. No call takes longer than it is told, or than a minute."""
+
+    def nodes(self) -> Sequence[Node]:
+        """Return the nodes that live and have a CPU; their hosts are not known yet."""
+
+    def facts(self, nodes: Sequence[Node], order: Mapping[str, Any]) -> list[dict[str, Any] | Problem]:
+        """Return of each node what `node.facts` returns there, or the problem it had."""
+
+    def begin(self, node: Node, order: Mapping[str, Any]) -> Task:
+        """Have a node do a block, on all its CPUs."""
+
+    def poll(self, tasks: Sequence[Task], seconds: float) -> list[tuple[Task, Item | Over]]:
+        """Return what some of the tasks say next; nothing when none says anything for so long."""
+
+    def cancel(self, task: Task, *, hard: bool) -> None:
+        """Ask a task to end; with `hard`, end its process."""
+
+    def forget(self, nodes: Sequence[Node], sweep_id: str) -> None:
+        """Have nodes remove what they keep of a sweep, as far as they can."""

@@ -1,0 +1,162 @@
+"""Refuses a cluster that cannot serve before a task is given to it: no Ray or another one, no token, nobody there.
+
+Ray runs what anybody sends who reaches its ports, unless it was started with a token; bufferlab may run as root. Ray is
+not imported here, and its own waits are not bounded, so that each question is a process that is killed in time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+from bufferlab.errors import EnvironmentLackingError, Problem, SpecError
+
+RAY = "2.60"
+INSTALL = "pip install 'bufferlab[fleet]'; in a clone: .venv/bin/pip install -r requirements-fleet.lock"
+_CONNECT_S = 5.0
+_ANSWER_S = 60.0
+"""Python needs seconds of CPU to import Ray."""
+_ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/\[\]]+)):([0-9]{1,5})")
+_HIDDEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+
+
+def require_cluster(address: str, environ: Mapping[str, str] = os.environ) -> list[Problem]:
+    """Return what a user should know of a cluster that may be used.
+
+    Raises SpecError for an address that is none, and EnvironmentLackingError for everything else that lacks.
+    """
+    host, port = parse_address(address)
+    require_ray()
+    require_token(environ)
+    require_somebody(host, port)
+    require_token_asked_for(address)
+    return [] if uses_tls(environ) else [_IN_CLEAR]
+
+
+_IN_CLEAR = Problem(
+    "the token and all data cross the network in clear: RAY_USE_TLS is not set",
+    "--ray",
+    "use a network that is yours alone, or certificates for all nodes (docs/fleet.md)",
+)
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return host and port of a cluster's head.
+
+    Raises SpecError for what Ray would take too: "auto" finds any cluster of this host, "local" starts one.
+
+    >>> parse_address("10.0.0.1:6379"), parse_address("[::1]:6379")
+    (('10.0.0.1', 6379), ('::1', 6379))
+    """
+    match = _ADDRESS.fullmatch(text)
+    if match is None or not 0 < int(match[3]) < 65536:
+        hint = "write HOST:PORT as `ray start --head` printed it, such as 10.0.0.1:6379 (docs/fleet.md)"
+        raise SpecError("this is not the address of a cluster's head", f"--ray {text}", hint)
+    return match[1] or match[2], int(match[3])
+
+
+def require_ray() -> None:
+    """Refuse a host without Ray, or with another one. Raises EnvironmentLackingError. Imports nothing of it."""
+    try:
+        version = metadata.version("ray")
+    except metadata.PackageNotFoundError:
+        raise EnvironmentLackingError("Ray is not installed here", "--ray", INSTALL) from None
+    if version.split(".")[:2] != RAY.split("."):
+        what = f"Ray {version} is installed here, and bufferlab knows Ray {RAY}"
+        raise EnvironmentLackingError(what, "--ray", f"on every node: {INSTALL}")
+
+
+def require_token(environ: Mapping[str, str]) -> None:
+    """Refuse to use Ray without a token that this user alone can read. Raises EnvironmentLackingError."""
+    if environ.get("RAY_AUTH_MODE", "").lower() != "token":
+        raise EnvironmentLackingError(
+            "Ray runs what anybody sends who reaches its ports, unless it asks for a token",
+            "RAY_AUTH_MODE is not token",
+            "on every node, for `ray start` and for this command: export RAY_AUTH_MODE=token (docs/fleet.md)",
+        )
+    if environ.get("RAY_AUTH_TOKEN"):
+        return
+    path = Path(environ.get("RAY_AUTH_TOKEN_PATH") or Path(environ.get("HOME", "/")) / ".ray" / "auth_token")
+    try:
+        mode, empty = path.stat().st_mode, not path.read_bytes().strip()
+    except OSError as error:
+        raise EnvironmentLackingError(
+            f"the cluster's token cannot be read: {error.strerror}",
+            str(path),
+            "ray get-auth-token --generate makes one; copy it to the same place of every node",
+        ) from None
+    if empty:
+        raise EnvironmentLackingError("the file of the cluster's token is empty", str(path), "put the token into it")
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        what = "others may read the cluster's token, and run programs as the user of every node"
+        raise EnvironmentLackingError(what, str(path), f"chmod 600 {path}")
+
+
+def uses_tls(environ: Mapping[str, str]) -> bool:
+    """Return whether Ray's processes encrypt what they send each other."""
+    return environ.get("RAY_USE_TLS", "").lower() in ("1", "true")
+
+
+def require_somebody(host: str, port: int, seconds: float = _CONNECT_S) -> None:
+    """Refuse an address at which nobody listens: Ray would wait for ever. Raises EnvironmentLackingError."""
+    try:
+        socket.create_connection((host, port), timeout=seconds).close()
+    except OSError as error:
+        why = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        raise EnvironmentLackingError(
+            f"nobody listens at the cluster's address: {why}",
+            f"--ray {host}:{port}",
+            "start the head there with ray start --head (docs/fleet.md); a firewall may keep the port shut",
+        ) from None
+
+
+def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
+    """Refuse a cluster that does not know our token, and one that works without any.
+
+    Raises EnvironmentLackingError. Each question takes at most `seconds`; both are asked at once.
+    """
+    without = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
+    ours, others = _question(address, dict(os.environ)), _question(address, without | {"RAY_AUTH_MODE": "disabled"})
+    try:
+        if not _is_answered(ours, seconds):
+            raise EnvironmentLackingError(
+                f"no Ray {RAY} with our token answers at the address within {seconds:g} s",
+                f"--ray {address}",
+                "the token must be the one of its nodes, and RAY_USE_TLS the same on both sides (docs/fleet.md)",
+            )
+        if _is_answered(others, seconds):
+            raise EnvironmentLackingError(
+                "the cluster answers without a token: whoever reaches its ports can run programs on its nodes",
+                f"--ray {address}",
+                "end its nodes, and start them with RAY_AUTH_MODE=token (docs/fleet.md)",
+            )
+    finally:
+        for question in (ours, others):
+            question.kill()
+            question.wait()
+
+
+def _question(address: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a process that asks a head whether it is well."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-W", "ignore", "-m", "ray.scripts.scripts", "health-check", "--address", address],
+        env={**environ, "RAY_USAGE_STATS_ENABLED": "0"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _is_answered(question: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        return question.wait(timeout=seconds) == 0
+    except subprocess.TimeoutExpired:
+        return False

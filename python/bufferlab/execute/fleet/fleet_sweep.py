@@ -1,0 +1,181 @@
+"""Does a sweep on the nodes of a cluster: begins or continues its folder, starts the courier, and merges at the end.
+
+The same two functions as without a cluster do the work: `run_sweep` on each node, and `merge` here.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bufferlab import __version__
+from bufferlab.engines.native import native
+from bufferlab.engines.servers.existing.address import is_url
+from bufferlab.errors import (
+    BufferlabError,
+    EnvironmentLackingError,
+    Failure,
+    Interrupted,
+    Problem,
+    RunFailed,
+    SpecError,
+)
+from bufferlab.execute.fleet import courier
+from bufferlab.execute.fleet.cluster_address import require_cluster
+from bufferlab.execute.fleet.gathering import Gathering
+from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
+from bufferlab.execute.progress import Progress, Status
+from bufferlab.execute.run.supervise import Event, Outcome, supervise
+from bufferlab.execute.stop import StopRequest
+from bufferlab.execute.sweep import SweepOptions
+from bufferlab.plan import estimated_facts, make
+from bufferlab.results.blocks import said
+from bufferlab.results.store import SweepFolder
+from bufferlab.spec import Experiment
+
+
+def run_on_cluster(
+    experiment: Experiment, out: Path, address: str, progress: Progress, options: SweepOptions
+) -> tuple[SweepFolder, list[Problem]]:
+    """Measure every point of an experiment on the nodes of the Ray cluster at `address`, a block at a time.
+
+    Return the merged sweep, and a problem for each block that lacks runs. Raises what `resume_on_cluster` raises, and
+    SpecError for what only one host can do.
+    """
+    for problem in require_cluster(address):
+        progress.warn(problem)
+    _require_shareable(experiment)
+    blocks = options.blocks or tuple(range(experiment.design.repetitions))
+    make(
+        experiment, estimated_facts(experiment), options.blocks
+    )  # What no node could do is refused before any is asked.
+    gathering = Gathering.create(out.absolute(), experiment, blocks, _as_json(options))
+    return _gathered(gathering, address, progress)
+
+
+def resume_on_cluster(path: Path, address: str, progress: Progress) -> tuple[SweepFolder, list[Problem]]:
+    """Do on a cluster what a gathering's folder lacks. Return as `run_on_cluster`.
+
+    Raises EnvironmentLackingError for a cluster that cannot serve or a node that differs, RunFailed when blocks are
+    missing after all rounds, Interrupted when a signal asks to stop; what is home stays in the folder.
+    """
+    gathering = Gathering.open(path)
+    for problem in require_cluster(address):
+        progress.warn(problem)
+    return _gathered(gathering, address, progress)
+
+
+def _require_shareable(experiment: Experiment) -> None:
+    """Refuse a server that runs already: the nodes would all measure that one."""
+    asked = [experiment.knobs["server"].asked] if "server" in experiment.knobs else []
+    asked += [setting.asked for setting in experiment.sweep.get("server", ())]
+    for value in asked:
+        if is_url(value):
+            what = "all nodes would measure the one server that runs already, at the same time"
+            raise SpecError(what, f"--server {value}", "name a build, which each node starts for itself")
+
+
+def _as_json(options: SweepOptions) -> dict[str, Any]:
+    """Return the options that nodes need, as JSON can hold them."""
+    trace = next((probe for probe in options.probes if isinstance(probe, BlockTraceAsked)), None)
+    return {
+        "data_dir": str(options.data_dir) if options.data_dir else None,
+        "share_device": options.share_device,
+        "keeps_restored": options.keeps_restored,
+        "page_trace": asdict(options.page_trace),
+        "block_trace": asdict(trace) if trace else None,
+    }
+
+
+def _gathered(gathering: Gathering, address: str, progress: Progress) -> tuple[SweepFolder, list[Problem]]:
+    hint = f"bufferlab run --resume {gathering.path} --ray {address}"
+    with StopRequest() as stop, gathering.held():
+        outcome = _courier(gathering, address, progress, stop)
+        if outcome.result is None or outcome.result["status"] != "whole":
+            _require_whole(gathering, outcome, hint, stop)
+        progress.show(Status("merging", 0, 0, "", 1.0, 0.0))
+        merged, problems = gathering.join()
+    return merged, problems
+
+
+def _courier(gathering: Gathering, address: str, progress: Progress, stop: StopRequest) -> Outcome:
+    versions = {"bufferlab": __version__, "core": native().core_version()}
+    job = {"folder": str(gathering.path), "address": address, "versions": versions}
+    with tempfile.TemporaryDirectory(prefix="bufferlab-") as place:
+        return supervise(
+            "gather",
+            "",
+            job,
+            log_file=Path(place) / "courier.log",
+            stop=stop,
+            silent_seconds=courier.SILENT_S,
+            on_event=_Heard(gathering, progress),
+            module=courier.MODULE,
+        )
+
+
+class _Heard:
+    """Shows what the courier says."""
+
+    def __init__(self, gathering: Gathering, progress: Progress) -> None:
+        self._progress = progress
+        points = len(make(gathering.experiment, estimated_facts(gathering.experiment)).points)
+        self._runs = points * len(gathering.blocks)
+
+    def __call__(self, event: Event) -> None:
+        match event["event"]:
+            case "said":
+                self._progress.say(event["text"])
+            case "warned":
+                self._progress.warn(Problem(event["what"], event["where"], event["hint"]))
+            case "status":
+                busy = event["busy"]
+                stage = f"{busy} {'node works' if busy == 1 else 'nodes work'}" if busy else "waiting for a node"
+                label = f"{event['home']} are home"
+                number = min(self._runs, event["home"] + 1)
+                self._progress.show(Status(stage, number, self._runs, label, event["done"], event["left_s"]))
+
+
+def _require_whole(gathering: Gathering, outcome: Outcome, hint: str, stop: StopRequest) -> None:
+    """Raise what ended the sweep before it was whole; return where what is missing cannot be mended by another try."""
+    result = outcome.result
+    if stop.requested or (result is not None and result["status"] == "interrupted"):
+        number = stop.signal_number or 15
+        raise Interrupted(number, f"interrupted; {_home(gathering)}", f"to do the rest: {hint}")
+    if result is None:
+        failure = outcome.failure or Failure("the courier ended without a word")
+        if not any(gathering.part(block).exists() for block in gathering.blocks):
+            gathering.remove()  # Nothing has begun: there is nothing to continue.
+            raise EnvironmentLackingError(
+                failure.what, failure.where, failure.hint, more=_more(outcome), kind=failure.kind
+            )
+        what = f"the connection with the cluster was lost: {failure.what}; {_home(gathering)}"
+        raise RunFailed(what, failure.where, f"to do the rest: {hint}", kind="interrupted")
+    problems = [_problem(told, int(block)) for block, told in result["problems"].items()]
+    if all(gathering.state(block).lasting for block in result["missing"]):
+        return
+    missing = said(result["missing"])
+    what = f"interrupted: not whole, after three rounds or with no node left: {missing}; {_home(gathering)}"
+    raise RunFailed(what, str(gathering.path), f"to do the rest: {hint}", more=problems, kind="interrupted")
+
+
+def _problem(told: Mapping[str, str | None], block: int) -> Problem:
+    return Problem(f"{said([block])}: {told['what']}", told.get("where"), told.get("hint"))
+
+
+def _more(outcome: Outcome) -> list[Problem]:
+    return [Problem(str(one["what"]), one.get("where"), one.get("hint")) for one in outcome.more]
+
+
+def _home(gathering: Gathering) -> str:
+    """Return in words what of a sweep is home."""
+    done = 0
+    for block in gathering.blocks:
+        try:
+            done += len(gathering.state(block).done)
+        except BufferlabError:
+            continue
+    return f"{done} runs are home, and kept"

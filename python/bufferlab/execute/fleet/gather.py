@@ -1,0 +1,356 @@
+"""Does the blocks of a sweep on the nodes of a cluster: gives each idle node a block, takes what they say, goes round.
+
+It knows no Ray: a `Cluster` is asked. It runs in the courier's process, whose parent shows what is sent.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, Problem
+from bufferlab.execute.fleet.cluster import Cluster, Over, Task
+from bufferlab.execute.fleet.gathering import Gathering, Receiver
+from bufferlab.execute.fleet.parcels import Item
+from bufferlab.execute.fleet.rounds import Node, Rounds
+from bufferlab.results.blocks import said
+from bufferlab.spec import to_toml
+from bufferlab.texts import printable
+from bufferlab.units import format_duration
+
+_NO_MATTER = ("python",)
+"""Versions that may differ from node to node, as `merge` has it."""
+_SHOWN_S = 0.5
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The longest waits, in seconds."""
+
+    device: float = 3600.0
+    """For the lock of a node's device."""
+    begin: float = 600.0
+    """For a task to begin on its node, whose CPUs another program of the cluster may have."""
+    silent: float = 150.0
+    """For a word of a task that has begun."""
+    no_node: float = 60.0
+    """For a node, while none lives."""
+    stop: float = 25.0
+    """For tasks that were asked to end."""
+    look: float = 2.0
+    """Between two looks at the list of nodes."""
+
+
+@dataclass
+class _Running:
+    """A block that a node does now."""
+
+    task: Task
+    node: Node
+    block: int
+    receiver: Receiver
+    heard_s: float
+    started_s: float
+    begun: bool = False
+    problem: Problem | None = None
+    refused: bool = False
+    """Whether it sent what no node of ours would send."""
+    done: float = 0.0
+    seconds_left: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return f"{self.node.name}, {said([self.block])}"
+
+
+@dataclass
+class Gather:
+    """The work of one command: the blocks of a gathering, on a cluster."""
+
+    cluster: Cluster
+    gathering: Gathering
+    versions: Mapping[str, str]
+    """The versions of bufferlab and its core on this host."""
+    send: Callable[[Mapping[str, Any]], None]
+    stopped: Callable[[], bool]
+    bounds: Bounds = field(default_factory=Bounds)
+    clock: Callable[[], float] = time.monotonic
+    _nodes: dict[str, Node] = field(default_factory=dict)
+    _left_out: set[str] = field(default_factory=set)
+    _running: list[_Running] = field(default_factory=list)
+    _last: dict[int, Problem] = field(default_factory=dict)
+    _home: int = 0
+    _shown_s: float = -math.inf
+    _facts: dict[str, str] = field(default_factory=dict)
+    _keys: list[str] = field(default_factory=list)
+
+    def do(self) -> dict[str, Any]:
+        """Do the blocks. Return how it ended ("whole", "missing" or "interrupted"), and the blocks that are missing.
+
+        Raises EnvironmentLackingError when a node differs from another or cannot do the experiment.
+        """
+        rounds = Rounds(self._to_do())
+        if rounds.missing:
+            self._admit_first()
+        started = looked = seen = self.clock()
+        while rounds.missing and not self.stopped():
+            now = self.clock()
+            if now - looked >= self.bounds.look:
+                self._look()
+                looked = now
+            seen = now if self._nodes else seen
+            self._begin(rounds)
+            if not self._running and (not rounds.waiting or now - seen > self.bounds.no_node):
+                break
+            self._hear(rounds)
+            self._end_silent(rounds)
+            self._show(rounds, started)
+        interrupted = bool(rounds.missing) and self.stopped()
+        self._stop()
+        if not rounds.missing:
+            self.cluster.forget(list(self._nodes.values()), self.gathering.sweep_id)
+        status = "interrupted" if interrupted else "missing" if rounds.missing else "whole"
+        problems = {str(block): self._last[block].as_dict() for block in rounds.missing if block in self._last}
+        return {"status": status, "missing": rounds.missing, "problems": problems}
+
+    def _to_do(self) -> Iterable[tuple[int, Any]]:
+        """Yield the blocks that are not whole, each with the host of the runs that are home."""
+        for block in self.gathering.blocks:
+            try:
+                state = self.gathering.state(block)
+            except BufferlabError as error:
+                self._warn(replace(error.problems[0], what=f"{said([block])} is done anew: {error.what}"))
+                self.gathering.set_aside(block)
+                state = self.gathering.state(block)
+            self._home += len(state.done)
+            if not state.is_whole:
+                yield block, state.host
+
+    # --- Nodes ---------------------------------------------------------------------------------------
+
+    def _admit_first(self) -> None:
+        nodes = self.cluster.nodes()
+        if not nodes:
+            hint = "start nodes with ray start (docs/fleet.md); one with --num-cpus=0 does no block"
+            raise EnvironmentLackingError("no node of the cluster has a CPU", "--ray", hint)
+        problems = self._admit(nodes)
+        if problems:
+            first, *more = problems
+            raise EnvironmentLackingError(first.what, first.where, first.hint, more=more)
+        names = ", ".join(node.name for node in self._nodes.values())
+        self._say(f"{len(self._nodes)} {'node' if len(self._nodes) == 1 else 'nodes'}: {names}")
+
+    def _look(self) -> None:
+        """Note which nodes live, and admit those that came."""
+        alive = {node.node_id: node for node in self.cluster.nodes()}
+        for node_id in [node_id for node_id in self._nodes if node_id not in alive]:
+            node = self._nodes.pop(node_id)
+            self._warn(Problem("a node of the cluster is gone", node.name, "its blocks go to the others"))
+        new = [node for node_id, node in alive.items() if node_id not in self._nodes and node_id not in self._left_out]
+        for problem in self._admit(new) if new else []:
+            self._warn(replace(problem, what=f"a node that came is left out: {problem.what}"))
+
+    def _admit(self, nodes: Sequence[Node]) -> list[Problem]:
+        """Take in the nodes that are like this host and like each other; return a problem for each of the others."""
+        order = {"experiment": to_toml(self.gathering.experiment), "options": self.gathering.options}
+        problems = []
+        for node, told in zip(nodes, self.cluster.facts(nodes, order), strict=True):
+            problem = told if isinstance(told, Problem) else self._differs(node, told)
+            if problem is not None:
+                problems.append(
+                    replace(problem, where=f"node {node.name}" + (f": {problem.where}" if problem.where else ""))
+                )
+                self._left_out.add(node.node_id)
+            else:
+                assert isinstance(told, dict)
+                host = told["host"]
+                self._nodes[node.node_id] = replace(node, host=(str(host[0]), str(host[1])))
+        return problems
+
+    def _differs(self, node: Node, told: Mapping[str, Any]) -> Problem | None:
+        """Return in what a node differs from this host, or from the nodes before it."""
+        try:
+            versions = {str(name): str(version) for name, version in told["versions"].items()}
+            keys, host = sorted(map(str, told["data_keys"])), told["host"]
+            assert isinstance(host, list)
+            assert len(host) == 2
+        except (KeyError, TypeError, AttributeError, AssertionError):
+            return Problem(
+                "it does not tell its facts as this bufferlab does", None, "install one version on all nodes"
+            )
+        facts = {name: version for name, version in versions.items() if name not in _NO_MATTER}
+        known = self._facts or {**self.versions, **{name: facts[name] for name in facts if name not in self.versions}}
+        for name in sorted({*facts, *known}):
+            if facts.get(name) != known.get(name):
+                what = f"it has {name} {facts.get(name, 'none')}, and {self._others()} {known.get(name, 'none')}"
+                return Problem(what, None, "a sweep's runs must be of one version: install the same on all nodes")
+        if self._keys and keys != self._keys:
+            known_keys = ", ".join(self._keys)
+            what = f"its data would be other data: data_key {', '.join(keys)}, and {self._others()} {known_keys}"
+            return Problem(what, None, "scripts, dumps and servers must be the same on all nodes")
+        self._facts, self._keys = known, keys
+        return None
+
+    def _others(self) -> str:
+        first = next(iter(self._nodes.values()), None)
+        return f"node {first.name} has" if first and self._facts else "this host has"
+
+    # --- Blocks --------------------------------------------------------------------------------------
+
+    def _begin(self, rounds: Rounds) -> None:
+        """Give each idle node a block."""
+        busy = {running.node.node_id for running in self._running}
+        for node in [node for node in self._nodes.values() if node.node_id not in busy]:
+            block = rounds.begin(node, list(self._nodes.values()))
+            if block is None:
+                continue
+            state = self.gathering.state(block)
+            order = {
+                "sweep_id": self.gathering.sweep_id,
+                "experiment": to_toml(self.gathering.experiment),
+                "block": block,
+                "options": dict(self.gathering.options),
+                "device_wait_s": self.bounds.device,
+                "host": list(state.host) if state.host else None,
+                "known": sorted(state.known),
+                "done": sorted(state.done),
+            }
+            now = self.clock()
+            receiver = Receiver(self.gathering, block, f"node {node.name}")
+            self._running.append(_Running(self.cluster.begin(node, order), node, block, receiver, now, now))
+            self._say(f"{said([block])} goes to {node.name}")
+
+    def _hear(self, rounds: Rounds) -> None:
+        """Take what the tasks say, for a second at most."""
+        by_task = {id(running.task): running for running in self._running}
+        for task, item in self.cluster.poll([running.task for running in self._running], 1.0):
+            running = by_task.get(id(task))
+            if running is None or running not in self._running:
+                continue
+            running.heard_s = self.clock()
+            if isinstance(item, Over):
+                self._over(rounds, running, item.problem)
+            elif not running.refused:
+                self._take(running, item)
+
+    def _take(self, running: _Running, item: Item) -> None:
+        try:
+            self._understand(running, item)
+        except BufferlabError as error:
+            # A disk of ours that is full stops the block too: its node keeps what it has.
+            running.problem, running.refused = error.problems[0], True
+            running.receiver.close()
+            self.cluster.cancel(running.task, hard=False)
+
+    def _understand(self, running: _Running, item: Item) -> None:
+        match item.get("event"):
+            case "begun":
+                running.begun = True
+                running.receiver.begun(resumed=bool(item.get("resumed")))
+            case "parcel" | "piece":
+                if (record := running.receiver.take(item)) is not None:
+                    self._home += record.ok
+                    self._say(f"{running.name}: {record.run.point.label} is home")
+            case "said":
+                self._say(f"{running.name}: {_text(item.get('text'))}")
+            case "warned":
+                where = f"{running.name}" + (f": {_text(item['where'])}" if item.get("where") else "")
+                hint = _text(item["hint"]) if item.get("hint") else None
+                self._warn(Problem(_text(item.get("what")), where, hint))
+            case "status":
+                running.done, running.seconds_left = _share(item.get("done")), _seconds(item.get("seconds_left"))
+            case "end" if item.get("failure"):
+                told = Failure.told({name: _text(value) for name, value in dict(item["failure"]).items() if value})
+                running.problem = Problem(told.what, told.where, told.hint)
+            case _:
+                pass  # A beat: it lives.
+
+    def _over(self, rounds: Rounds, running: _Running, problem: Problem | None) -> None:
+        """Note that a task has ended, and check what is home of its block: one that is not whole goes round."""
+        running.receiver.close()
+        self._running.remove(running)
+        problem, block = running.problem or problem, running.block
+        try:
+            self.gathering.check(block)
+            state = self.gathering.state(block)
+        except BufferlabError as error:
+            problem, state = error.problems[0], self.gathering.state(block)
+        again = rounds.end(block, running.node, whole=state.is_whole, host=state.host)
+        if state.is_whole:
+            self._say(f"{said([block])} is whole, by {running.node.name}")
+            return
+        if state.lasting:
+            rounds.give_up(block)
+            again = False
+        why = problem or Problem("some of its runs failed")
+        self._last[block] = why
+        then = "it goes round again" if again else "it has gone round often enough"
+        where = f"node {running.node.name}" + (f": {why.where}" if why.where else "")
+        what = f"{said([block])} is not whole: {why.what}; {state.missing} of its runs are missing; {then}"
+        self._warn(
+            Problem(what if state.host else f"{said([block])} did not begin: {why.what}; {then}", where, why.hint)
+        )
+
+    def _end_silent(self, rounds: Rounds) -> None:
+        """End the tasks that say nothing for too long, or that do not begin."""
+        now = self.clock()
+        for running in list(self._running):
+            bound = self.bounds.silent if running.begun else self.bounds.begin
+            if now - running.heard_s > bound:
+                self.cluster.cancel(running.task, hard=True)
+                what = "it said nothing" if running.begun else "it did not begin: its CPUs may be another program's"
+                self._over(rounds, running, Problem(f"{what} for {format_duration(bound)}"))
+
+    def _stop(self) -> None:
+        """Ask the tasks that still run to end, and wait a while for it."""
+        for running in self._running:
+            self.cluster.cancel(running.task, hard=False)
+        deadline = self.clock() + self.bounds.stop
+        while self._running and self.clock() < deadline:
+            by_task = {id(running.task): running for running in self._running}
+            for task, item in self.cluster.poll([running.task for running in self._running], 1.0):
+                if isinstance(item, Over):
+                    self._running.remove(by_task[id(task)])
+            self.send({"event": "beat"})
+        for running in self._running:
+            self.cluster.cancel(running.task, hard=True)
+            running.receiver.close()
+
+    # --- Words ---------------------------------------------------------------------------------------
+
+    def _show(self, rounds: Rounds, started_s: float) -> None:
+        """Send the state of the whole, twice a second: blocks count by their number, those that run by their share."""
+        if self.clock() - self._shown_s < _SHOWN_S:
+            return
+        self._shown_s = self.clock()
+        whole = len(self.gathering.blocks) - len(rounds.missing)
+        running = sum(one.done for one in self._running)
+        each = max((one.seconds_left + (self.clock() - one.started_s) for one in self._running), default=0.0)
+        turns = math.ceil(len(rounds.waiting) / max(1, len(self._nodes)))
+        left = max((one.seconds_left for one in self._running), default=0.0) + turns * each
+        done = (whole + running) / len(self.gathering.blocks)
+        self.send({"event": "status", "home": self._home, "busy": len(self._running), "done": done, "left_s": left})
+
+    def _say(self, text: str) -> None:
+        self.send({"event": "said", "text": text})
+
+    def _warn(self, problem: Problem) -> None:
+        self.send({"event": "warned", **problem.as_dict()})
+
+
+_MOST_TEXT = 2000
+
+
+def _text(told: object) -> str:
+    return printable(str(told)[:_MOST_TEXT])
+
+
+def _share(told: object) -> float:
+    return min(1.0, max(0.0, float(told))) if isinstance(told, int | float) and math.isfinite(told) else 0.0
+
+
+def _seconds(told: object) -> float:
+    return min(1e7, max(0.0, float(told))) if isinstance(told, int | float) and math.isfinite(told) else 0.0

@@ -1,0 +1,213 @@
+"""What a node of the cluster does inside a task of Ray: tells its facts, does a block, sends its runs home.
+
+The block itself is done by a process of its own (block.py). This one reads its events, looks for runs that it has
+published, and yields them in pieces. It does not import Ray.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bufferlab import marked
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure
+from bufferlab.execute.fleet import block
+from bufferlab.execute.fleet.parcels import POOLS_FILES, RUN_ID, SWEEP_FILES, Item, packed
+from bufferlab.execute.host import fingerprint, storage
+from bufferlab.execute.host.reachable import servers_owner
+from bufferlab.execute.run.supervise import Event, Outcome, supervise
+from bufferlab.execute.stop import StopRequest
+from bufferlab.results.files import read_json
+
+_SILENT_S = 120.0
+_HELD_S = 60.0
+"""How long what another node of this host left may take to end."""
+_MOST_TEXT = 2000
+
+Order = Mapping[str, Any]
+"""What home asks for: sweep_id, experiment (TOML), block, options, device_wait_s. Of what it has already: the host that
+did it (None: nothing), the names of all runs (known), and of those that ended well (done)."""
+
+
+def facts(order: Order) -> dict[str, Any]:
+    """Return what must be equal on all nodes, and which host this is.
+
+    Raises SpecError or EnvironmentLackingError where this host cannot do the experiment.
+    """
+    from bufferlab.execute.sweep import what_decides
+    from bufferlab.spec import loads
+
+    experiment = loads(order["experiment"], "the experiment of the command")
+    versions, data_keys = what_decides(experiment)
+    chosen = order["options"]["data_dir"]
+    place = storage.data_directory(Path(chosen) if chosen else None, _rooms(), servers_owner(experiment.engine))
+    storage.require_directory(place, "the data", "--data-dir or $BUFFERLAB_DATA")
+    host = fingerprint.fingerprint(place)
+    return {"versions": versions, "data_keys": data_keys, "host": [host["host_id"], host["boot_key"]]}
+
+
+def do_block(order: Order) -> Iterator[Item]:
+    """Do a block, and yield what home is to hear: events, and parcels in pieces. The last item is the event "end"."""
+    try:
+        with _room(order) as room:
+            yield from _BlockDone(order, room).items()
+    except (BufferlabError, OSError) as error:
+        failure = error.failure if isinstance(error, BufferlabError) else Failure(str(error), None, None, "io")
+        yield {"event": "end", "failure": failure.as_dict()}
+
+
+def forget(sweep_id: str) -> None:
+    """Remove what this host still has of a sweep that is whole, or given up."""
+    for place in _rooms().glob(f"{marked.TEMPORARY}{sweep_id}-*"):
+        with storage.folder_lock(place):
+            marked.remove(place)
+
+
+def _rooms() -> Path:
+    return storage.cache_root().resolve() / storage.ROOM
+
+
+@contextmanager
+def _room(order: Order) -> Iterator[Path]:
+    """Context manager that holds the folder of a block on this host. It stays, for a node that continues the block.
+
+    Raises EnvironmentLackingError when another node of this host holds it for longer than a minute.
+    """
+    place = _rooms() / f"{marked.TEMPORARY}{order['sweep_id']}-{order['block'] + 1}"
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        deadline = time.monotonic() + _HELD_S
+        while True:
+            try:
+                stack.enter_context(storage.folder_lock(place))
+                break
+            except EnvironmentLackingError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+        held = marked.use(place)  # `cache prune` leaves it alone from now on.
+        if held is not None:
+            stack.callback(os.close, held)
+        yield place
+
+
+@dataclass
+class _BlockDone:
+    """One block while a process does it."""
+
+    order: Order
+    room: Path
+    _told: queue.Queue[Event] = field(default_factory=lambda: queue.Queue(10_000))
+    _stop: StopRequest = field(default_factory=StopRequest)
+
+    @property
+    def out(self) -> Path:
+        return self.room / "out"
+
+    def items(self) -> Iterator[Item]:
+        """Yield the items of the block, the end last. Leaving early ends the process that does it."""
+        before = self._continued()
+        has_sweep = before is not None and self._is_at_home(before)
+        yield {"event": "begun", "resumed": has_sweep}
+        sent = set(self.order["known"]) if has_sweep else set[str]()
+        thread = threading.Thread(target=self._work, args=(before,))
+        thread.start()
+        try:
+            event: Event = {"event": "beat"}
+            while True:
+                if (folder := self._folder()) is not None:
+                    if not has_sweep:
+                        has_sweep = True
+                        yield from packed("sweep", "", folder, SWEEP_FILES)
+                    for run in _published(folder, sent):
+                        sent.add(run.name)
+                        yield from packed("run", run.name, run, _files(run))
+                    if event["event"] == "end" and (folder / POOLS_FILES[0]).is_file():
+                        yield from packed("pools", "", folder, POOLS_FILES)
+                yield event
+                if event["event"] == "end":
+                    return
+                event = self._next()
+        finally:
+            self._stop.signal_number = self._stop.signal_number or signal.SIGTERM
+            thread.join()
+
+    def _continued(self) -> Path | None:
+        """Return the sweep folder that is continued: it has all runs that home has of this host. Remove any other."""
+        folder = self._folder()
+        if folder is not None and (
+            all((folder / "runs" / run).is_dir() for run in self.order["done"]) or not self._is_at_home(folder)
+        ):
+            return folder
+        if self.out.exists():
+            marked.clear(self.out)
+        return None
+
+    def _is_at_home(self, folder: Path) -> bool:
+        """Return whether what home has was done by this host."""
+        host = read_json(folder / "host.json")
+        return self.order["host"] == [host.get("host_id"), host.get("boot_key")]
+
+    def _folder(self) -> Path | None:
+        if not self.out.is_dir():
+            return None
+        return next((path for path in sorted(self.out.iterdir()) if (path / "plan.json").is_file()), None)
+
+    def _next(self) -> Event:
+        """Return the next thing that the process says, with a bound on its texts; a beat when it says nothing."""
+        try:
+            event = self._told.get(timeout=block.BEAT_S)
+        except queue.Empty:
+            return {"event": "beat"}
+        return {name: value[:_MOST_TEXT] if isinstance(value, str) else value for name, value in event.items()}
+
+    def _work(self, before: Path | None) -> None:
+        """Have a process do the block; the last event is how it ended."""
+        experiment = self.order["experiment"]
+        job = {
+            "experiment": experiment,
+            "block": self.order["block"],
+            "options": self.order["options"],
+            "device_wait_s": self.order["device_wait_s"],
+            "out": str(self.out),
+            "resume": str(before) if before else None,
+        }
+        try:
+            outcome = supervise(
+                "block",
+                "",
+                job,
+                log_file=self.room / "block.log",
+                stop=self._stop,
+                silent_seconds=_SILENT_S,
+                on_event=self._told.put,
+                module=block.MODULE,
+            )
+            failure = _failure(outcome)
+        except OSError as error:
+            failure = Failure(str(error), str(self.room), None, "io").as_dict()
+        self._told.put({"event": "end", "failure": failure})
+
+
+def _failure(outcome: Outcome) -> dict[str, str | None] | None:
+    """Return why a block did not come to its end; None where it did, whatever became of its runs."""
+    return outcome.failure.as_dict() if outcome.failure is not None else None
+
+
+def _files(run: Path) -> list[str]:
+    """Return the files of a run. Its mark goes a moment after it has got its name."""
+    return sorted(file.name for file in run.iterdir() if file.name != marked.MARK)
+
+
+def _published(folder: Path, sent: set[str]) -> list[Path]:
+    """Return the run folders that are there and were not sent, in the order of their publication."""
+    runs = [path for path in (folder / "runs").iterdir() if RUN_ID.fullmatch(path.name) and path.name not in sent]
+    return sorted(runs, key=lambda path: path.stat().st_mtime_ns)

@@ -1,0 +1,208 @@
+"""The cluster as Ray has it: the only file that imports Ray, in the courier's process, which may be killed at any time.
+
+Ray places what it is told to: a block is one task, on all CPUs of one node, which Ray does not do again by itself. Each
+call has a bound. Private names of Ray are not used.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ray
+from ray import exceptions
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from bufferlab.errors import EnvironmentLackingError, Problem
+from bufferlab.execute.fleet import node as node_side
+from bufferlab.execute.fleet.cluster import Over, Task
+from bufferlab.execute.fleet.parcels import Item
+from bufferlab.execute.fleet.rounds import Node
+
+_CALL_S = 60.0
+"""For a small task, which may have to wait until Ray has started a Python for it."""
+_ITEM_S = 30.0
+_AHEAD = 8
+"""How many items a node may be ahead of what home has taken."""
+_MOST_TEXT = 300
+_ONCE = ray.remote(max_calls=1)
+"""A task's process ends with the task."""
+
+
+class RayCluster:
+    """A `Cluster` of Ray. One per process: Ray keeps its connection in the module."""
+
+    def __init__(self, address: str) -> None:
+        """Connect to the head. It waits for ever where nobody answers: the caller is killed in time.
+
+        Raises EnvironmentLackingError where Ray refuses.
+        """
+        try:
+            ray.init(address=address, namespace="bufferlab", log_to_driver=False, configure_logging=False)
+        except (ConnectionError, RuntimeError, ValueError, exceptions.RayError) as error:
+            hint = "the host of this command must be a node of the cluster: ray start --address there (docs/fleet.md)"
+            raise EnvironmentLackingError(_problem(error).what, f"--ray {address}", hint) from error
+
+    def nodes(self) -> list[Node]:
+        """Return the nodes that live and have a CPU, in the order of their names."""
+        found = [
+            Node(str(told["NodeID"]), str(told["NodeManagerAddress"]), float(told["Resources"].get("CPU", 0)))
+            for told in ray.nodes()
+            if told["Alive"]
+        ]
+        names = [node.name for node in found]
+        told_apart = [
+            Node(
+                node.node_id,
+                f"{node.name} ({node.node_id[:6]})" if names.count(node.name) > 1 else node.name,
+                node.cpus,
+            )
+            for node in found
+            if node.cpus
+        ]
+        return sorted(told_apart, key=lambda node: node.name)
+
+    def facts(self, nodes: Sequence[Node], order: Mapping[str, Any]) -> list[dict[str, Any] | Problem]:
+        """Return of each node what `node.facts` returns there, or the problem it had."""
+        return self._on_each(nodes, _facts(), order)
+
+    def forget(self, nodes: Sequence[Node], sweep_id: str) -> None:
+        """Have nodes remove what they keep of a sweep."""
+        self._on_each(nodes, _forget(), sweep_id)
+
+    def begin(self, node: Node, order: Mapping[str, Any]) -> Task:
+        """Have a node do a block, on all its CPUs."""
+        task = _ONCE(node_side.do_block).options(
+            num_cpus=node.cpus,
+            max_retries=0,
+            num_returns="streaming",
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
+            _generator_backpressure_num_objects=_AHEAD,
+        )
+        begun: Task = task.remote(dict(order))
+        return begun
+
+    def poll(self, tasks: Sequence[Task], seconds: float) -> list[tuple[Task, Item | Over]]:
+        """Return the next item of each task that has one; wait for the first one, so long at most."""
+        generators: list[Any] = list(tasks)
+        if not generators:
+            time.sleep(seconds)
+            return []
+        ready, _ = ray.wait(generators, num_returns=1, timeout=seconds, fetch_local=False)
+        if not ready:
+            return []
+        others = [generator for generator in generators if generator not in ready]
+        if others:
+            ready += ray.wait(others, num_returns=len(others), timeout=0, fetch_local=False)[0]
+        return [(generator, _next(generator)) for generator in ready]
+
+    def cancel(self, task: Task, *, hard: bool) -> None:
+        """Ask a task to end; with `hard`, end its process."""
+        generator: Any = task
+        ray.cancel(generator, force=hard, recursive=False)
+
+    def _on_each(self, nodes: Sequence[Node], function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Call a function on each node, beside what else its CPUs do. Return its value, or a Problem, of each."""
+        references = [
+            _ONCE(function)
+            .options(
+                num_cpus=0,
+                max_retries=0,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
+            )
+            .remote(*arguments)
+            for node in nodes
+        ]
+        ready, _ = ray.wait(references, num_returns=len(references), timeout=_CALL_S)
+        found: list[Any] = []
+        for reference in references:
+            if reference not in ready:
+                ray.cancel(reference, force=True)
+                found.append(
+                    Problem(f"it did not answer within {_CALL_S:g} s", None, "look at its load, and at its logs")
+                )
+                continue
+            try:
+                value = ray.get(reference, timeout=_ITEM_S)
+                problem = value.get("problem") if isinstance(value, dict) else None
+                found.append(Problem(*(str(part) if part else None for part in problem)) if problem else value)  # type: ignore[arg-type]
+            except (exceptions.RayError, TimeoutError) as error:
+                found.append(_problem(error))
+        return found
+
+
+def _facts() -> Callable[..., Any]:
+    """Return a function that Ray sends to a node as code: there may be no bufferlab there, or another one."""
+
+    def facts(order: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            from bufferlab.errors import BufferlabError
+            from bufferlab.execute.fleet import node
+        except ImportError as error:
+            hint = "install the same bufferlab on every node, for the Python that `ray start` uses there"
+            return {"problem": (f"its Python has no such bufferlab: {error}", None, hint)}
+        try:
+            return node.facts(order)
+        except BufferlabError as error:
+            return {"problem": (error.what, error.where, error.hint)}
+
+    return facts
+
+
+def _forget() -> Callable[..., Any]:
+    def forget(sweep_id: str) -> None:
+        from bufferlab.execute.fleet import node
+
+        node.forget(sweep_id)
+
+    return forget
+
+
+def _next(generator: Any) -> Item | Over:
+    """Return what a task that is ready says, or how it ended."""
+    try:
+        reference = next(generator)
+    except StopIteration:
+        return Over()
+    except (exceptions.RayError, TimeoutError) as error:
+        return Over(_problem(error))
+    try:
+        item = ray.get(reference, timeout=_ITEM_S)
+    except (exceptions.RayError, TimeoutError) as error:
+        return Over(_problem(error))
+    return item if isinstance(item, dict) else {"event": "beat"}
+
+
+_KNOWN: tuple[tuple[type[Exception], str, str | None], ...] = (
+    (exceptions.TaskCancelledError, "its task was cancelled", None),
+    (exceptions.NodeDiedError, "the node died", "start it again; a node that joins while the sweep runs is used"),
+    (
+        exceptions.OutOfMemoryError,
+        "Ray ended the task: the node's memory is nearly full",
+        "see RAY_memory_usage_threshold",
+    ),
+    (
+        exceptions.WorkerCrashedError,
+        "the task's process ended",
+        "the kernel may have run out of memory: see dmesg there",
+    ),
+    (exceptions.TaskUnschedulableError, "the node took no task", "see whether it lives: ray status"),
+    (
+        exceptions.ObjectStoreFullError,
+        "the node's object store is full",
+        "end what fills it, or start with a larger one",
+    ),
+    (exceptions.OutOfDiskError, "the node's object store is full, and so is its disk", "free some space there"),
+    (exceptions.GetTimeoutError, "what it said did not arrive in time", "look at the network"),
+)
+
+
+def _problem(error: Exception) -> Problem:
+    """Return an error of Ray in a sentence: its own are pages long."""
+    for kind, what, hint in _KNOWN:
+        if isinstance(error, kind):
+            return Problem(what, None, hint)
+    cause = getattr(error, "cause", None) or error
+    lines = [line for line in str(cause).splitlines() if line.strip()] or [""]
+    return Problem(f"{type(cause).__name__}: {lines[0][:_MOST_TEXT]}", None, "see Ray's logs on the node")

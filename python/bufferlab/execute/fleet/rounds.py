@@ -1,0 +1,100 @@
+"""Decides which node does which block next, and when a block has gone round often enough. Pure: no clock, no Ray.
+
+A block is one host's work. Runs of it that are home can be continued on their host alone; on any other it begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+MOST_TRIES = 3
+"""A block that is not whole goes round again, twice."""
+
+Host = tuple[str, str]
+"""A booted system: its `host_id` and `boot_key`."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the cluster that may do blocks."""
+
+    node_id: str
+    name: str
+    """The node's address, by which messages name it."""
+    cpus: float
+    host: Host = ("", "")
+
+
+@dataclass
+class _Block:
+    number: int
+    host: Host | None = None
+    """The host whose runs of this block are home; None without such runs."""
+    tries: int = 0
+    failed_on: set[str] = field(default_factory=set)
+
+
+class Rounds:
+    """The blocks that are not whole yet: each waits, or a node does it, or it is given up."""
+
+    def __init__(self, blocks: Iterable[tuple[int, Host | None]]) -> None:
+        """`blocks` are those to do, counted from 0, each with the host of its runs that are home already."""
+        self._waiting = [_Block(number, host) for number, host in blocks]
+        self._begun: dict[int, _Block] = {}
+        self._given_up: list[_Block] = []
+
+    @property
+    def waiting(self) -> list[int]:
+        """Return the blocks that wait for a node."""
+        return [block.number for block in self._waiting]
+
+    @property
+    def missing(self) -> list[int]:
+        """Return all blocks that are not whole, in their order."""
+        return sorted(block.number for block in (*self._waiting, *self._begun.values(), *self._given_up))
+
+    def begin(self, node: Node, alive: Collection[Node]) -> int | None:
+        """Return the block that an idle node does now, and note that it has begun; None if none is for this node.
+
+        While nothing is being done, one of the `alive` nodes gets a block if any block waits.
+        """
+        fit = [block for block in self._waiting if _suits(block, node, alive)]
+        if not fit:
+            return None
+        block = min(fit, key=lambda block: (block.tries, block.number))
+        self._waiting.remove(block)
+        block.tries += 1
+        self._begun[block.number] = block
+        return block.number
+
+    def end(self, number: int, node: Node, *, whole: bool, host: Host | None) -> bool:
+        """Note that a node's work at a block is over; `host` is that of the block's runs that are home.
+
+        Return whether the block goes round again.
+        """
+        block = self._begun.pop(number)
+        if whole:
+            return False
+        block.failed_on.add(node.node_id)
+        block.host = host
+        again = block.tries < MOST_TRIES
+        (self._waiting if again else self._given_up).append(block)
+        return again
+
+    def give_up(self, number: int) -> None:
+        """Let a block that waits go round no more: another try would fail as the last one did."""
+        for block in [block for block in self._waiting if block.number == number]:
+            self._waiting.remove(block)
+            self._given_up.append(block)
+
+
+def _suits(block: _Block, node: Node, alive: Collection[Node]) -> bool:
+    """Return whether an idle node may do a block that waits.
+
+    The host of the block's runs may continue them, once. Then come nodes on which the block has not failed, if any.
+    """
+    at_home = block.host is not None and any(other.host == block.host for other in alive)
+    if at_home and block.tries < MOST_TRIES - 1:
+        return node.host == block.host
+    return node.node_id not in block.failed_on or all(other.node_id in block.failed_on for other in alive)

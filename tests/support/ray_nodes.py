@@ -1,0 +1,141 @@
+"""Nodes of a Ray cluster on this machine, for tests: started with a token, ended by their process numbers."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+START_S = 180
+STORE_BYTES = 80_000_000
+"""The smallest object store that Ray makes: what nodes send does not go through it."""
+
+
+@dataclass
+class RayNodes:
+    """A head without CPUs, and nodes of one CPU each."""
+
+    place: Path
+    environment: dict[str, str]
+    port: int = 0
+    nodes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        """What `--ray` takes."""
+        return f"127.0.0.1:{self.port}"
+
+    def start_head(self) -> None:
+        """Start the head, and wait until it has a port."""
+        with socket.socket() as free:
+            free.bind(("", 0))
+            self.port = free.getsockname()[1]
+        options = ["--head", f"--port={self.port}", "--include-dashboard=false", f"--temp-dir={self.place / 'r'}"]
+        self._start("head", *options, "--num-cpus=0")
+
+    def start_node(self) -> subprocess.Popen[bytes]:
+        """Start a node, and wait until it takes tasks."""
+        return self._start(f"node-{len(self.nodes)}", f"--address={self.address}", "--num-cpus=1")
+
+    def raylet(self, node: subprocess.Popen[bytes]) -> int:
+        """The process of a node that its workers belong to."""
+        return next(pid for pid in descendants(node.pid) if _words(pid)[0].endswith("/raylet"))
+
+    def kill(self, node: subprocess.Popen[bytes]) -> None:
+        """Kill a node and all that it started, by their numbers: none can clean up."""
+        for pid in [node.pid, *descendants(node.pid)]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        node.wait()
+
+    def end(self) -> None:
+        """End all nodes, the head last, as Ctrl-C does; what is left after ten seconds is killed."""
+        for node in reversed(self.nodes):
+            pids = descendants(node.pid)
+            node.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                node.wait(10)
+            for pid in [node.pid, *pids]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            node.wait()
+
+    def _start(self, name: str, *options: str) -> subprocess.Popen[bytes]:
+        log = self.place / f"{name}.log"
+        command = [sys.executable, "-P", "-W", "ignore", "-m", "ray.scripts.scripts", "start", "--block", *options]
+        quiet = ["--disable-usage-stats", "--include-log-monitor=false", f"--object-store-memory={STORE_BYTES}"]
+        with log.open("wb") as out:
+            node = subprocess.Popen(
+                [*command, *quiet], env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            )
+        self.nodes.append(node)
+        deadline = time.monotonic() + START_S
+        while "Ray runtime started" not in log.read_text(errors="replace"):
+            assert node.poll() is None, log.read_text(errors="replace")
+            assert time.monotonic() < deadline, f"{name} did not start within {START_S} s"
+            time.sleep(0.1)
+        return node
+
+
+@contextmanager
+def ray_nodes(count: int, environment: Mapping[str, str]) -> Iterator[RayNodes]:
+    """A head and so many nodes; all are gone afterwards, with their files."""
+    # The names of sockets have 107 bytes: Ray's own take 70 of them.
+    place = Path(tempfile.mkdtemp(prefix="ray-", dir="/var/tmp"))
+    own = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    cluster = RayNodes(place, {**environment, **own})
+    try:
+        cluster.start_head()
+        for _ in range(count):
+            cluster.start_node()
+        yield cluster
+    finally:
+        cluster.end()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process started, and those that they started, the nearest first."""
+    found, parents = [pid], _parents()
+    for above in found:
+        found += [child for child, parent in parents.items() if parent == above]
+    return found[1:]
+
+
+def of_environment(name: str, value: str) -> dict[int, str]:
+    """The processes whose environment has that variable, with their command lines."""
+    found = {}
+    for pid in _parents():
+        with suppress(OSError):
+            if f"{name}={value}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                found[pid] = " ".join(_words(pid))
+    return found
+
+
+def _words(pid: int) -> list[str]:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+    return [""]
+
+
+def _parents() -> dict[int, int]:
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                found[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+    return found
