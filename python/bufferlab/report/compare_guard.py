@@ -265,14 +265,15 @@ def _each(sides: Sides, of: Callable[[Run], Any]) -> tuple[set[Any], set[Any]]:
 
 def host_facts(host: Mapping[str, Any]) -> dict[str, str]:
     """Return what host.json says of the host, as texts by their names."""
-    return _flat({name: value for name, value in host.items() if name not in _NOT_THE_HOST})
+    return flat({name: value for name, value in host.items() if name not in _NOT_THE_HOST})
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return the values of nested tables as texts, by the names that lead to them."""
     found: dict[str, str] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
-            found |= _flat(value, f"{prefix}{key} ")
+            found |= flat(value, f"{prefix}{key} ")
         else:
             found[f"{prefix}{key}".replace("_", " ")] = str(value)
     return found
