@@ -5,7 +5,7 @@ docs/history.md describes the object; its numbers are unrounded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from bufferlab.chapter import words
@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 _MOST_PANELS = 8
 _MOST_BANNERS = 6
 _RULE_STYLES = {"broken": "bold red", "holds": "green", "undecided": "yellow"}
-_WIDTHS = {"Figure": 19, "Setting": 14, "Change (95 %)": 16}
+#: The least widths of columns of words, which break into lines.
+_WIDTHS = {"Figure": 19, "Setting": 14, "Change (95 %)": 12}
 
 
 def as_report(history: History, *, figure: bool = True) -> Report:
@@ -92,7 +93,7 @@ def terminal(history: History) -> Group:
         drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
         for column in changes.columns:
             justify: Literal["left", "right"] = "right" if column.numeric else "left"
-            drawn.add_column(Text(column.title), justify=justify, min_width=_WIDTHS.get(column.title))
+            drawn.add_column(Text(column.title), justify=justify, overflow="fold", min_width=_WIDTHS.get(column.title))
         for row in changes.rows:
             drawn.add_row(*(Text(cell) for cell in row.cells))
         lines += [drawn, Text(changes.caption, style="dim")]
@@ -322,9 +323,3 @@ def _series(series: Told) -> dict[str, Any]:
         "smallest_detectable": series.detectable,
         "reason": series.unclaimed,
     }
-
-
-def panels_of(figure: Figure) -> Sequence[PointsPlot]:
-    """Return the panels of a history's figure."""
-    plot = figure.plot
-    return plot.panels if isinstance(plot, PanelsPlot) else (plot,) if isinstance(plot, PointsPlot) else ()

@@ -129,7 +129,9 @@ def named(arguments: Sequence[str]) -> list[tuple[str, Path]]:
         elif name.strip() and folder:
             found.append((name.strip(), Path(folder)))
         else:
-            raise SpecError(f'"{argument}" is neither FOLDER nor NAME=FOLDER', "arguments FOLDER...", "3f2a91c=runs/one")
+            raise SpecError(
+                f'"{argument}" is neither FOLDER nor NAME=FOLDER', "arguments FOLDER...", "3f2a91c=runs/one"
+            )
     _require_once([(name, path) for name, path in found if name])
     return found
 
@@ -145,7 +147,7 @@ def read_sweeps(folders: Sequence[tuple[str, Path]], order: Path | None, also: I
         hint = "name the folders of all sweeps, such as runs/buffer-size-*; `bufferlab report` shows one sweep"
         raise SpecError("one sweep has no history", where, hint)
     lines = _lines(order) if order else {}
-    sweeps = _with_names([(name, _told(path, tuple(also))) for name, path in folders], lines)
+    sweeps = _with_names([(name, told_of(path, tuple(also))) for name, path in folders], lines)
     _require_other_runs(sweeps)
     if order:
         places = {name: place for place, name in enumerate(lines)}
@@ -162,7 +164,7 @@ def swept_names(sweeps: Iterable[SweepTold]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for sweep in sweeps for point in sweep.points for name in point.swept))
 
 
-def _told(path: Path, also: tuple[str, ...]) -> SweepTold:
+def told_of(path: Path, also: tuple[str, ...]) -> SweepTold:
     """Return what a history needs of the sweep in a folder."""
     analysis = Analysis.of(open_sweep(path))
     ran = [point for point in analysis.points if point.ok]
@@ -250,7 +252,9 @@ def _same_name(a: str, b: str) -> bool:
     """Return whether two names are the same, or one is an abbreviation of a commit that the other is."""
     short, long = sorted((a, b), key=len)
     return a == b or (
-        len(short) >= _LEAST_OF_A_COMMIT and long.startswith(short) and all(letter in "0123456789abcdef" for letter in long)
+        len(short) >= _LEAST_OF_A_COMMIT
+        and long.startswith(short)
+        and all(letter in "0123456789abcdef" for letter in long)
     )
 
 

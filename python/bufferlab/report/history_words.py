@@ -56,12 +56,12 @@ def _sentence(history: History, event: Event) -> str:
     more = len(steps) - _MOST_SETTINGS
     parts += [f"changed at {words.plural(more, 'more setting')}"] if more > 0 else []
     others = f"; so do {words.plural(len(rest), 'other figure')}" if rest else ""
-    return f"From {place(history, event)} on {_title(lead)} are {words.listing(parts)}{others}."
+    return f"From {place(history, event)} on, {_title(lead)} are {words.listing(parts)}{others}."
 
 
 def place(history: History, event: Event) -> str:
-    """Return the first sweep that shows a change: "sweep 25, 3f2a91c"."""
-    return f"sweep {event.place + 1}, {history.kept[event.place].name}"
+    """Return the first sweep that shows a change: "sweep 25 (3f2a91c)"."""
+    return f"sweep {event.place + 1} ({history.kept[event.place].name})"
 
 
 def change(step: Step, metric: str) -> str:
@@ -97,7 +97,9 @@ def limits(history: History) -> list[str]:
             titles += [] if (title := _title(one.metric)) in titles else [title]
     found += [f"Not claimed ({why}): {words.listing(titles)}." for why, titles in reasons.items()]
     if any(one.steps for one in history.series):
-        found.append("The intervals of all changes hold together at 95 %. A change that was only just found is smaller.")
+        found.append(
+            "The intervals of all changes hold together at 95 %. A change that was only just found is smaller."
+        )
     return found
 
 
@@ -130,10 +132,7 @@ def changes_table(history: History) -> Table:
                     "differs",
                 )
             )
-    caption = (
-        "n: sweeps of both levels. Between sweeps: where the change began, at 95 %; the first of these may be a sweep "
-        "before the one named."
-    )
+    caption = "n: sweeps of both levels. Between sweeps: those of which one is the first that is other, at 95 %."
     return Table("changes", "What changes", columns, tuple(rows), caption if rows else "Nothing.")
 
 

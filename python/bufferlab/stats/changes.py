@@ -98,7 +98,7 @@ def changes(table: Array, alpha: float = FALSE_ALARMS) -> Found:
         cuts = cut(column, 0, rows)
         for _ in cuts:
             before, edges, cuts = cuts, [0, *cuts, rows], []
-            for place, end in zip(before, edges[2:], strict=True):
+            for end in edges[2:]:
                 start = cuts[-1] if cuts else 0
                 if tested(start, end)[1][column] <= alpha:
                     cuts.append(_first_of(table[:, column], start, tested(start, end)[0][:, column]))
