@@ -64,6 +64,9 @@ CALLS: dict[str, Callable[[Bench], tuple[str | Path, ...]]] = {
     "dry-run": lambda _: ("run", "buffer-size", "--dry-run"),
     "engines": lambda _: ("engines",),
     "error": lambda _: ("report", "nowhere"),
+    "history": lambda _: (
+        "history", SWEEPS / "before", SWEEPS / "after", "--fail-if", "reads_per_new_order worse 5%",
+    ),
     "list": lambda _: ("list",),
     "list-runs": lambda _: ("list", "runs", SWEEPS),
     "predict": lambda bench: ("predict", SWEEPS / "traced", "--out", bench.out),

@@ -259,6 +259,86 @@ class Comparison(Printed):
     unmatched: dict[Literal["a", "b"], list[UnmatchedPoint]]
 
 
+class SweepOfHistory(Document):
+    sweep: int
+    """From 1 on."""
+    name: str
+    line: str
+    """What the file of --order says after the name."""
+    folder: str
+    began_at: str | None
+    runs: int
+    failed_runs: int
+    failed_checks: list[str]
+
+
+class SweepApart(Document):
+    name: str
+    folder: str
+    differs: dict[str, dict[Literal["own", "others"], str]]
+    """Empty where no run ended well."""
+
+
+class ChangeOfFigure(Document):
+    metric: str
+    unit: str
+    settings: dict[str, str]
+    sweep: int
+    earliest: int
+    latest: int
+    p: float
+    before: float
+    since: float
+    n_before: int
+    n_since: int
+    contrast: Literal["ratio", "difference"]
+    value: float
+    ci_low: Number
+    ci_high: Number
+
+
+class ChangeOfHistory(Document):
+    sweep: int
+    name: str
+    earliest: int
+    latest: int
+    beside: dict[str, dict[Literal["before", "since"], str]]
+    figures: list[ChangeOfFigure]
+
+
+class FigureOfHistory(Document):
+    metric: str
+    unit: str
+    settings: dict[str, str]
+    scale: Literal["log", "linear"]
+    values: list[Number]
+    runs: list[int]
+    scatter: Number
+    smallest_detectable: Number
+    reason: str | None
+    """Why nothing is claimed."""
+
+
+class History(Printed):
+    """`history`; docs/history.md explains the keys."""
+
+    history_version: Literal[1]
+    status: Literal["ok"]
+    answer: str
+    headline: str
+    order: Literal["dates", "file"]
+    false_alarms: float
+    too_short: bool
+    sweeps: list[SweepOfHistory]
+    apart: list[SweepApart]
+    changes: list[ChangeOfHistory]
+    figures: list[FigureOfHistory]
+    rules: list[Rule]
+    since: int
+    warnings: list[str]
+    limits: list[str]
+
+
 class PoolOfCurve(Document):
     pool_pages: int
     accesses: int
@@ -931,6 +1011,7 @@ DOCUMENTS: dict[str, type[Printed]] = {
     "dry-run": DryRun,
     "engines": Servers,
     "error": Error,
+    "history": History,
     "list": Listing,
     "list-runs": PastSweeps,
     "observe": Observed,

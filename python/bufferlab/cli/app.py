@@ -47,6 +47,7 @@ COMMANDS: dict[str, str] = {
     "doctor": "Tell what this host can measure, and why it cannot measure the rest.",
     "report": "Make tables and figures again, from the stored samples of a sweep.",
     "compare": "Compare two sweeps, or two settings: the same, different, or not distinguishable.",
+    "history": "Tell since which of many sweeps the figures of one experiment are other, and by how much.",
     "curve": "Tell what a buffer pool of every size would miss, from a file of page accesses.",
     "predict": "Tell what pools would read, from a traced run or from none, by a model of the server.",
     "accuracy": "Tell how right a predicted sweep was about a measured one.",

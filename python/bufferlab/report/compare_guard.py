@@ -45,7 +45,7 @@ def objections(sides: Sides) -> list[Problem]:
         _objection(
             "workload",
             "their transactions do not do the same work",
-            _each(sides, lambda run: _workload(run.workload)),
+            _each(sides, lambda run: workload_text(run.workload)),
         ),
     ]
     kept = [problem for problem in found if problem]
@@ -81,7 +81,7 @@ def _differing(match: MatchedPoint) -> dict[str, tuple[str, str]]:
     return {name: (readable(a.get(name, gone)), readable(b.get(name, gone))) for name in names}
 
 
-def _workload(workload: Mapping[str, Any]) -> str:
+def workload_text(workload: Mapping[str, Any]) -> str:
     """Return a text that identifies a workload: by its version, a user's script by its text."""
     said = f"{workload.get('name')} version {workload.get('version')}"
     sha256 = workload.get("script_sha256")
@@ -114,7 +114,7 @@ def _other_data(sides: Sides) -> Problem | None:
             return Problem(f"the loaded data differ in {words.listing(refused)}", named, FORCE_HINT)
         if unknown:
             continue
-        if not differing and _versions(match.a.ok) == _versions(match.b.ok):
+        if not differing and versions_of(match.a.ok) == versions_of(match.b.ok):
             where = match.label or "the matched point"
             return Problem(
                 "the loaded data differ, and no setting explains it", f"{where}: data_key of A and of B", FORCE_HINT
@@ -122,7 +122,7 @@ def _other_data(sides: Sides) -> Problem | None:
         if not differing and not _engine_versions_differ(match):
             return Problem(
                 "the loaded data differ: they were made by different versions of the loader",
-                _pairs_text(_versions(match.a.ok), _versions(match.b.ok)),
+                pairs_text(versions_of(match.a.ok), versions_of(match.b.ok)),
                 FORCE_HINT,
             )
     return None
@@ -145,7 +145,7 @@ def _engine_versions_differ(match: MatchedPoint) -> bool:
     return a != b
 
 
-def _versions(runs: Iterable[MeasuredRun]) -> dict[str, str]:
+def versions_of(runs: Iterable[MeasuredRun]) -> dict[str, str]:
     """Return the versions of everything that made the runs; several of one thing are all named."""
     found: dict[str, set[str]] = {}
     for run in runs:
@@ -232,20 +232,20 @@ def _growth_bytes(run: Run) -> int | None:
 
 
 def _other_host(sides: Sides) -> list[str]:
-    of_a, of_b = ([_host(one.host) for one in analysis.sweep.hosts] for analysis in (sides.a, sides.b))
+    of_a, of_b = ([host_facts(one.host) for one in analysis.sweep.hosts] for analysis in (sides.a, sides.b))
     if len(of_a) > 1 or len(of_b) > 1:
         counted = f"A was measured on {words.plural(len(of_a), 'host')}, B on {words.plural(len(of_b), 'host')}"
         return [f"The hosts differ: {counted}."] if of_a != of_b else []
     (a,), (b,) = of_a, of_b
-    return [f"The hosts differ: {_pairs_text(a, b)}."] if a != b else []
+    return [f"The hosts differ: {pairs_text(a, b)}."] if a != b else []
 
 
 def _other_versions(sides: Sides) -> list[str]:
     """Return the warning of versions that differ. One that a side does not record is no version."""
-    a, b = _versions(sides.a.runs), _versions(sides.b.runs)
+    a, b = versions_of(sides.a.runs), versions_of(sides.b.runs)
     both = [name for name in a if a[name] != "?" and b.get(name, "?") != "?"]
     a, b = ({name: side[name] for name in both} for side in (a, b))
-    return [f"Versions differ: {_pairs_text(a, b)}."] if a != b else []
+    return [f"Versions differ: {pairs_text(a, b)}."] if a != b else []
 
 
 def _other_day(sides: Sides) -> list[str]:
@@ -263,20 +263,23 @@ def _each(sides: Sides, of: Callable[[Run], Any]) -> tuple[set[Any], set[Any]]:
     return a, b
 
 
-def _host(host: Mapping[str, Any]) -> dict[str, str]:
-    return _flat({name: value for name, value in host.items() if name not in _NOT_THE_HOST})
+def host_facts(host: Mapping[str, Any]) -> dict[str, str]:
+    """Return what host.json says of the host, as texts by their names."""
+    return flat({name: value for name, value in host.items() if name not in _NOT_THE_HOST})
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return the values of nested tables as texts, by the names that lead to them."""
     found: dict[str, str] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
-            found |= _flat(value, f"{prefix}{key} ")
+            found |= flat(value, f"{prefix}{key} ")
         else:
             found[f"{prefix}{key}".replace("_", " ")] = str(value)
     return found
 
 
-def _pairs_text(a: Mapping[str, str], b: Mapping[str, str]) -> str:
+def pairs_text(a: Mapping[str, str], b: Mapping[str, str]) -> str:
+    """Return what differs between two tables: "cores 2 and 4; kernel 6.1 and not recorded"."""
     names = [name for name in dict.fromkeys([*a, *b]) if a.get(name) != b.get(name)]
     return "; ".join(f"{name} {a.get(name, 'not recorded')} and {b.get(name, 'not recorded')}" for name in names)

@@ -7,7 +7,7 @@ of it, compare_page a report and an object.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bufferlab.chapter import known
@@ -152,13 +152,17 @@ def _judged(sides: Sides, rules: Sequence[Rule], method: Method) -> Iterator[Rul
 
 
 def _metrics(sides: Sides) -> list[str]:
-    """Return the metrics that the workload compares, those of _OF_THE_HOST, and a few of every phase of both sides."""
-    of_host = [name for name in _OF_THE_HOST if any(_has(match, name) for match in sides.matched)]
-    metrics = [sides.a.headline, *sides.a.compared, *of_host]
-    for phase in (name for name in sides.a.phases if name in sides.b.phases):
+    """Return the metrics that are compared: see `told_metrics`; of phases, those that both sides have."""
+    phases = [name for name in sides.a.phases if name in sides.b.phases]
+    return told_metrics(sides.a, phases, lambda metric: any(_has(match, metric) for match in sides.matched))
+
+
+def told_metrics(analysis: Analysis, phases: Iterable[str], has: Callable[[str], bool]) -> list[str]:
+    """Return the metrics that the workload compares, those of _OF_THE_HOST that there are, and a few of each phase."""
+    metrics = [analysis.headline, *analysis.compared, *filter(has, _OF_THE_HOST)]
+    for phase in phases:
         # Statements that return no rows, such as inserts, are told per transaction.
-        rows = any(_has(match, qualified(phase, "reads_per_row")) for match in sides.matched)
-        work = "row" if rows else "transaction"
+        work = "row" if has(qualified(phase, "reads_per_row")) else "transaction"
         metrics += [qualified(phase, f"{name}_per_{work}") for name in _OF_PHASES]
         metrics.append(qualified(phase, f"{work}s_per_s"))
     return list(dict.fromkeys(metrics))

@@ -10,12 +10,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Literal
+from typing import Literal, Protocol
 
 from bufferlab.chapter import words
 from bufferlab.errors import SpecError
 from bufferlab.registry import declared, registry
-from bufferlab.report.compare_sides import MatchedPoint
 from bufferlab.results.metrics import phase_of
 from bufferlab.stats.comparison import Compared
 
@@ -43,11 +42,25 @@ class Rule:
         return self.word == "higher" or (self.word == "worse" and declared(self.metric).better == "lower")
 
 
+class Place(Protocol):
+    """What a rule is judged at: a matched setting of two sweeps, or a setting of a history."""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return its swept settings."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """Return its settings in words; "" where nothing was swept."""
+        ...
+
+
 @dataclass(frozen=True)
 class RuleAtPoint:
     """A rule at one matched setting: the interval of the change towards bad, and what follows."""
 
-    match: MatchedPoint
+    match: Place
     outcome: Outcome
     low: float | None
     high: float | None
@@ -100,9 +113,9 @@ def parse(text: str) -> Rule:
     return Rule(text.strip(), name, _WORDS[word], limit)
 
 
-def judge(rule: Rule, level: float, points: Sequence[tuple[MatchedPoint, Compared | None]]) -> RuleJudged:
+def judge(rule: Rule, level: float, points: Sequence[tuple[Place, Compared | None]]) -> RuleJudged:
     """Judge a rule at every matched setting. Raises SpecError where it can be judged at none of them."""
-    found = tuple(_at(rule, match, compared) for match, compared in points)
+    found = tuple(at_place(rule, match, compared) for match, compared in points)
     if all(point.reason for point in found):
         raise refuse(rule, str(found[0].reason), "two runs or more a side: --repetitions 3")
     return RuleJudged(rule, level, found)
@@ -113,7 +126,8 @@ def refuse(rule: Rule, why: str, hint: str) -> SpecError:
     return SpecError(f"{rule.metric} cannot be judged: {why}", f'{FLAG} "{rule.text}"', hint)
 
 
-def _at(rule: Rule, match: MatchedPoint, compared: Compared | None) -> RuleAtPoint:
+def at_place(rule: Rule, match: Place, compared: Compared | None) -> RuleAtPoint:
+    """Judge a rule at one place; `compared` is None where a side has no such figure."""
     if compared is None:
         return RuleAtPoint(match, "undecided", None, None, "a side has no such figure")
     verdict = compared.verdict

@@ -1,0 +1,86 @@
+"""`bufferlab history`: tells since which of many sweeps the figures of one experiment are other, and by how much."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bufferlab.cli.options import CSV, Grouped, common, html_page, require_one_format, text_or_csv
+from bufferlab.cli.output import beginning, draw, print_json, put, write
+from bufferlab.errors import EXIT_RULE_BROKEN
+
+_WIDTH_WITHOUT_TERMINAL = 120
+
+_SECTIONS = {
+    "Order of the sweeps": ("order",),
+    "Judging": ("rules", "since"),
+    "Files to write": ("html", "form"),
+}
+"""The options of the help's sections, by parameter."""
+
+
+@click.command("history", cls=Grouped, sections=_SECTIONS)
+@click.argument("folders", nargs=-1, required=True, metavar="FOLDER...")
+@click.option(
+    "--order",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Names in order, one a line, such as `git rev-list --reverse` prints.  [default: the sweeps' dates]",
+)
+@click.option(
+    "--fail-if",
+    "rules",
+    metavar='"METRIC worse 5%"',
+    multiple=True,
+    help="End with code 4 where a change made the metric worse (or higher, lower) by as much. Repeatable.",
+)
+@click.option("--since", default="", metavar="NAME", help="Let --fail-if count changes from this sweep on alone.")
+@html_page("Write a page with the figure too.")
+@text_or_csv("`text`, or `csv`: a line for each sweep, figure and setting.")
+@common
+def command(
+    folders: tuple[str, ...],
+    order: Path | None,
+    rules: tuple[str, ...],
+    since: str,
+    html: Path | None,
+    form: str,
+    as_json: bool,
+    debug: bool,
+) -> int:
+    """Tell where the figures of one experiment change over many sweeps: from which sweep on, and by how much.
+
+    A sweep is a FOLDER, or NAME=FOLDER. Where nothing changes, 2 % of histories tell a change, over all
+    figures and settings. Sweeps of another experiment, host, engine or engine option than most are set
+    apart by name. Exit code 0 also when figures change, unless --fail-if names the change (4).
+
+    \b
+      bufferlab history runs/buffer-size-*
+      bufferlab history 3f2a91c=runs/one 8be01d4=runs/two ... --order commits.txt --html history.html
+      bufferlab history runs/buffer-size-* --fail-if "reads_per_new_order worse 5%" --since buffer-size-20260101-120000
+    """
+    with beginning("reading the sweeps"):
+        from bufferlab.report import history_page
+        from bufferlab.report.compare_rules import parse
+        from bufferlab.report.history import history
+        from bufferlab.report.history_sweeps import named, read_sweeps
+
+        require_one_format(form, as_json)
+        asked = [parse(rule) for rule in rules]
+        sweeps = read_sweeps(named(folders), order, [rule.metric for rule in asked])
+        told = history(sweeps, asked, since)
+    if html:
+        from bufferlab.report.html import render_html
+
+        page = render_html(history_page.as_report(told), f"{len(folders)} folders", "bufferlab history")
+        write(html, "--html", page)
+    if as_json:
+        print_json(history_page.as_json(told))
+    elif form == CSV:
+        from bufferlab.report.csv_files import table_csv
+
+        put(table_csv(history_page.values_table(told)).rstrip())
+    else:
+        draw(history_page.terminal(told), _WIDTH_WITHOUT_TERMINAL)
+    return EXIT_RULE_BROKEN if any(judged.outcome == "broken" for judged in told.rules) else 0

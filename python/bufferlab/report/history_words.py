@@ -1,0 +1,238 @@
+"""Puts a history into words: the answer in sentences, its limits, and the cells of its tables.
+
+It claims no more than the test of the whole history and the intervals do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bufferlab.chapter import words
+from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.registry import declared
+from bufferlab.report.compare_rules import RuleAtPoint, RuleJudged, span
+from bufferlab.report.compare_words import title_of
+from bufferlab.report.history import Event, History, Series, Step, could_find
+from bufferlab.report.history_sweeps import Apart, SweepTold
+from bufferlab.stats.changes import FALSE_ALARMS, FEWEST, MIN_STRETCH
+
+_FOUND = {"rises": "higher", "falls": "lower"}
+_TOO_MUCH = "none"
+_MOST_SETTINGS = 3
+
+
+def answer(history: History) -> str:
+    """Return what may be said of the history: each change in a sentence, or that there is none."""
+    sweeps, apart = words.plural(len(history.kept), "sweep"), len(history.sweeps.apart)
+    beside = f" {words.plural(apart, 'sweep')} set apart." if apart else ""
+    if history.is_too_short:
+        return f"No claim: {sweeps}, and a change is told from chance by {FEWEST} or more.{beside}"
+    if not history.events:
+        return f"No change is found in {sweeps}{_would_have(history)}.{beside}"
+    told = " ".join(_sentence(history, event) for event in history.events)
+    return f"{words.plural(len(history.events), 'change')} in {sweeps}. {told}{beside}"
+
+
+def _would_have(history: History) -> str:
+    """Return the step of the headline that would have been found at every setting; "" where none is known."""
+    known = [one for one in history.of(history.headline) if one.detectable is not None]
+    if not known:
+        return ""
+    worst = max(known, key=lambda one: one.detectable or 0.0)
+    said = detectable(worst)
+    return f" ({said} of {_title(worst.metric)} would have been, had it come in the middle)" if said else ""
+
+
+def _sentence(history: History, event: Event) -> str:
+    """Return a change: from which sweep on, which figure, where, by how much, and what else changes there."""
+    metrics = list(dict.fromkeys(series.metric for series, _ in event.figures))
+    lead, rest = metrics[0], metrics[1:]
+    steps = [(series, step) for series, step in event.figures if series.metric == lead]
+    several = len(history.of(lead)) > 1
+    parts = [
+        f"{change(step, lead)}{f' at {series.setting.label}' if several and series.setting.label else ''}"
+        for series, step in steps[:_MOST_SETTINGS]
+    ]
+    more = len(steps) - _MOST_SETTINGS
+    parts += [f"changed at {words.plural(more, 'more setting')}"] if more > 0 else []
+    others = f"; so do {words.plural(len(rest), 'other figure')}" if rest else ""
+    return f"From {place(history, event)} on, {_title(lead)} are {words.listing(parts)}{others}."
+
+
+def place(history: History, event: Event) -> str:
+    """Return the first sweep that shows a change: "sweep 25 (3f2a91c)"."""
+    return f"sweep {event.place + 1} ({history.kept[event.place].name})"
+
+
+def change(step: Step, metric: str) -> str:
+    """Return the size of a change: "6.1–7.9 % higher"; with its bounds about no change, where it is not sure."""
+    verdict, unit = step.found.verdict, words.unit_of_change(declared(metric))
+    if verdict.resolved:
+        return f"{words.change(verdict, unit)} {_FOUND[verdict.direction]}"
+    return f"other ({words.signed_change(verdict, unit)})"
+
+
+def detectable(series: Series) -> str:
+    """Return "a step of 3.1 %": what would have been found in the middle of the history; "" where nothing would."""
+    said = words.could_find(could_find(series), words.unit_of_change(declared(series.metric)))
+    shown = said.removeprefix("; ").removesuffix(" would have been found")
+    return f"a step of {shown}" if shown else ""
+
+
+def limits(history: History) -> list[str]:
+    """Return the limits of the history, each in a sentence."""
+    percent = f"{100 * FALSE_ALARMS:g} %"
+    found = [
+        f"Where nothing changes, {percent} of histories tell a change, over all figures and settings together. That "
+        "holds for sweeps of other seeds, or of equal ones on a deterministic engine, not for hosts that drift.",
+        f"{MIN_STRETCH} sweeps must show a change: the newest alone may be an outlier. `bufferlab compare` judges two "
+        "sweeps.",
+        "The sweeps ran one after the other: what changed on the host between them counts as a change. A slow drift is "
+        "told as steps.",
+    ]
+    reasons: dict[str, list[str]] = {}
+    for one in history.series:
+        if one.unclaimed:
+            titles = reasons.setdefault(one.unclaimed, [])
+            titles += [] if (title := _title(one.metric)) in titles else [title]
+    found += [f"Not claimed ({why}): {words.listing(titles)}." for why, titles in reasons.items()]
+    if any(one.steps for one in history.series):
+        found.append(
+            "The intervals of all changes hold together at 95 %. A change that was only just found is smaller."
+        )
+    return found
+
+
+def changes_table(history: History) -> Table:
+    """Return every change of every figure, in the order of the sweeps."""
+    columns = (
+        Column("From sweep", numeric=False),
+        Column("Figure", numeric=False),
+        Column("Setting", numeric=False),
+        *(Column(head) for head in ("Before", "Since", "n")),
+        Column("Change (95 %)", numeric=False),
+        Column("Between sweeps", numeric=False),
+    )
+    rows = []
+    for event in history.events:
+        for nth, (series, step) in enumerate(event.figures):
+            metric, own, found = declared(series.metric), step.change, step.found
+            rows.append(
+                Row(
+                    (
+                        f"{event.place + 1}: {history.kept[event.place].name}" if not nth else "",
+                        words.with_unit(title_of(series.metric), metric),
+                        series.setting.label,
+                        words.cell(metric, found.value_a),
+                        words.cell(metric, found.value_b),
+                        f"{found.n_a}, {found.n_b}",
+                        change(step, series.metric),
+                        f"{own.earliest + 1} to {own.latest + 1}" if own.latest > own.earliest else f"{own.place + 1}",
+                    ),
+                    "differs",
+                )
+            )
+    caption = "n: sweeps of both levels. Between sweeps: those of which one is the first that is other, at 95 %."
+    return Table("changes", "What changes", columns, tuple(rows), caption if rows else "Nothing.")
+
+
+def beside_table(history: History) -> Table | None:
+    """Return what else is other in the first sweep of a change than in the one before; None where nothing is."""
+    rows = tuple(
+        Row((place(history, event), name, before, since))
+        for event in history.events
+        for name, (before, since) in event.beside.items()
+    )
+    columns = tuple(Column(head, numeric=False) for head in ("From sweep", "What", "Before", "Since"))
+    return Table("beside", "What else changes there", columns, rows) if rows else None
+
+
+def series_table(history: History) -> Table:
+    """Return every figure at every setting: its mean, its scatter, and the step that would have been found."""
+    columns = (
+        Column("Figure", numeric=False),
+        Column("Setting", numeric=False),
+        *(Column(head) for head in ("Sweeps", "Newest level", "Scatter", "Detectable", "Changes")),
+    )
+    rows, last = [], ""
+    for one in history.series:
+        metric = declared(one.metric)
+        level = one.levels()[-1][2]
+        rows.append(
+            Row(
+                (
+                    "" if one.metric == last else words.with_unit(title_of(one.metric), metric),
+                    one.setting.label,
+                    str(one.n),
+                    words.cell(metric, level),
+                    _scatter(one),
+                    words.NOTHING if one.unclaimed else detectable(one).removeprefix("a step of ") or _TOO_MUCH,
+                    "not claimed" if one.unclaimed else str(len(one.steps)),
+                ),
+                "differs" if one.steps else "",
+            )
+        )
+        last = one.metric
+    caption = (
+        "Scatter: standard deviation of a sweep about its level. Detectable: the step in the middle of the history "
+        "that four of five such histories would find."
+    )
+    return Table("series", "Every figure", columns, tuple(rows), caption, folded=True)
+
+
+def _scatter(series: Series) -> str:
+    if series.scatter is None:
+        return words.NOTHING
+    if series.scale == "log":
+        return f"{words.two_digits(float(np.expm1(series.scatter)))} %" if series.scatter else "none"
+    unit = words.unit_of_change(declared(series.metric))
+    return f"{words.number(100 * series.scatter if unit == words.POINTS else series.scatter)} {unit}".strip()
+
+
+def sweeps_table(history: History) -> Table:
+    """Return the sweeps in their order, with their folders and what is in doubt of each."""
+    heads = ("Sweep", "Name", "Began (UTC)", "Runs", "Engine", "In doubt", "Folder")
+    columns = tuple(Column(head, numeric=head in ("Sweep", "Runs")) for head in heads)
+    rows = tuple(_sweep_row(str(place), sweep) for place, sweep in enumerate(history.kept, start=1))
+    return Table("sweeps", "The sweeps", columns, rows, folded=True)
+
+
+def _sweep_row(number: str, sweep: SweepTold) -> Row:
+    engine = sweep.like.get("engine", "")
+    doubts = [*sweep.failed_checks, *([words.plural(sweep.failed_runs, "failed run")] if sweep.failed_runs else [])]
+    name = f"{sweep.name} {sweep.line}".strip()
+    began = f"{sweep.began_at:%Y-%m-%d %H:%M}" if sweep.began_at else words.NOTHING
+    version = sweep.beside.get(engine, "")
+    cells = (number, name, began, str(sweep.runs), f"{engine} {version}".strip(), "; ".join(doubts), str(sweep.path))
+    return Row(cells, "failed" if doubts else "")
+
+
+def apart_table(history: History) -> Table | None:
+    """Return the sweeps that are set apart, each with what differs; None where none is."""
+    rows = tuple(Row((one.sweep.name, one.reason, str(one.sweep.path))) for one in history.sweeps.apart)
+    columns = tuple(Column(head, numeric=False) for head in ("Name", "What differs", "Folder"))
+    return Table("apart", "Set apart", columns, rows) if rows else None
+
+
+def apart_text(apart: Apart) -> str:
+    """Return a sweep that is set apart, and why, in a sentence."""
+    return f"{apart.sweep.name} is set apart: {apart.reason}."
+
+
+def rule_lines(history: History, judged: RuleJudged) -> list[str]:
+    """Return what is said of a rule: a line for each setting that decides its outcome, one if it holds everywhere."""
+    told = [point for point in judged.points if point.outcome == judged.outcome]
+    since = f" since {history.kept[history.since].name}" if history.since else ""
+    said = {"broken": "broken", "holds": "holds", "undecided": "cannot be told"}[judged.outcome]
+    if judged.outcome == "holds" and len(told) > 1:
+        return [f"{judged.rule.text}: holds{since} at all {words.plural(len(told), 'setting')}"]
+    return [f"{judged.rule.text}: {said}{since}{_at(point)} ({span(judged, point)})" for point in told]
+
+
+def _at(point: RuleAtPoint) -> str:
+    return f" at {point.match.label}" if point.match.label else ""
+
+
+def _title(metric: str) -> str:
+    title = title_of(metric)
+    return title[0].lower() + title[1:]
