@@ -147,7 +147,7 @@ def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width
     for x, dot in zip(xs, series.dots, strict=True):
         beside = _beside(x, len(dot.runs), max(room, _RUNS_ROOM * width), nearest, is_log=plot.x_is_log)
         axes.plot(beside, dot.runs, marker, markersize=5, fillstyle="none", color=colour, alpha=0.6, zorder=2)
-        _draw_mean(axes, dot, x, colour, marker, has_bar=all(band.series != place for band in plot.bands))
+        _draw_mean(axes, dot, x, colour, marker, has_bar=all(band.series != place or band.is_of_a_law for band in plot.bands))
         if plot.value_labels:
             _label_mean(axes, dot, x, falling=series.dots[-1].mean < series.dots[0].mean)
 
