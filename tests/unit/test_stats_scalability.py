@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +14,17 @@ from hypothesis import strategies as some
 
 from bufferlab.stats.fit import fit
 from bufferlab.stats.scalability import Law, law, why_no_peak
+from support.core import ROOT
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-from simulate_law import DOUBLINGS, ONE, Scenario, cells, shares  # noqa: E402
+sys.path.insert(0, str(ROOT / "tools"))
+tool: Any = importlib.import_module("simulate_law")
+sys.path.remove(str(ROOT / "tools"))
+DOUBLINGS, ONE, Scenario, cells, shares = tool.DOUBLINGS, tool.ONE, tool.Scenario, tool.cells, tool.shares
 
 EXACT = dict.fromkeys(("noise", "misfit"), 0.0)
 
 
-def of(scenario: Scenario, seed: int = 1) -> tuple[Law, str | None]:
+def of(scenario: Any, seed: int = 1) -> tuple[Law, str | None]:
     """The law of one simulated sweep, and why its peak may not be claimed."""
     rows = cells(scenario.counts, scenario.draw(np.random.default_rng(seed)))
     found = law(rows)
@@ -92,7 +96,7 @@ def test_the_curve_goes_through_the_estimates_and_its_band_holds_it() -> None:
     "scenario",
     [Scenario(), Scenario(blocks=5), Scenario(noise=0.01, last_times=5.0), Scenario(noise=0.01, misfit=0.05)],
 )
-def test_intervals_cover_about_95_per_cent(scenario: Scenario) -> None:
+def test_intervals_cover_about_95_per_cent(scenario: Any) -> None:
     found = shares(scenario, seed=11, count=150)
     # Three standard errors of 150 sweeps below 95 %, and more scatter at the last points.
     assert min(found.covered) >= 0.88, found
@@ -118,7 +122,7 @@ def test_a_clear_peak_is_claimed() -> None:
         (Scenario(misfit=0.4), "do not follow the law"),
     ],
 )
-def test_the_reason_is_in_words(scenario: Scenario, why: str) -> None:
+def test_the_reason_is_in_words(scenario: Any, why: str) -> None:
     _, said = of(scenario, seed=2)
     assert why in str(said)
 

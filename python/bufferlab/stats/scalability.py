@@ -9,6 +9,9 @@ freedom less than points. It holds both the scatter of the runs and how far this
 runs alone would promise too much where the law is not exact. docs/statistics.md has the simulations that decided, also
 against a bootstrap of the blocks.
 
+Blocks move all points together: the law's parameters and its peak's connections do not feel that, throughputs do. So
+the intervals of throughputs are wider by the blocks' own variance, with Student's quantile for their number.
+
 Intervals are projections of the region that the likelihood ratio leaves (Bates and Watts, Nonlinear Regression Analysis
 and Its Applications, Wiley 1988, chapter 6), so they are not symmetric, and the peak's may have no upper end.
 """
@@ -66,19 +69,22 @@ class Law:
     """The connections that were measured."""
     _at: Array
     _free: Array
+    _of_blocks: float
 
     def curve(self, connections: Sequence[float]) -> tuple[Array, Array, Array]:
         """Return the law's throughput at these numbers of connections, and the ends of its 95 % intervals there."""
         ns = np.asarray(connections, dtype=np.float64)
         shapes = _shape(ns, self._at[:, 1], self._at[:, 2]) + self._at[:, :1]
         low, high = (shapes - self._free[:, None]).min(axis=0), (shapes + self._free[:, None]).max(axis=0)
+        low, high = _wider(low, shapes[0], high, self._of_blocks)
         return np.exp(shapes[0]), np.exp(low), np.exp(high)
 
 
 def law(cells: Sequence[Placed], level: float = 0.95) -> Law:
     """Return the law fitted to (connections, block, throughput) rows, with intervals at `level`.
 
-    Raise ValueError for fewer than MIN_POINTS numbers of connections, or for a throughput that is not above zero.
+    Raise ValueError for fewer than MIN_POINTS numbers of connections or MIN_BLOCKS blocks, or for a throughput that is
+    not above zero.
     """
     ns = tuple(sorted({count for count, _, _ in cells}))
     if len(ns) < MIN_POINTS:
@@ -86,16 +92,26 @@ def law(cells: Sequence[Placed], level: float = 0.95) -> Law:
     if not all(math.isfinite(value) and value > 0 for _, _, value in cells):
         raise ValueError("the law needs throughputs above zero")
     found = fit(cells, comparisons=())
+    blocks = len(found.blocks)
+    if blocks < MIN_BLOCKS:
+        raise ValueError(f"the law needs {MIN_BLOCKS} blocks, got {blocks}")
     x = np.array(ns, dtype=np.float64)
     y = np.log([found.mean(count).value for count in ns])
     df = len(ns) - 3
     best = _best(x, y)
     variance = max(_left(x, y, *best)) / df
-    return _law(x, y, best, variance, df, len(cells), level)
+    error_of_blocks = math.sqrt(max(0.0, found.variance_blocks) / blocks)
+    of_blocks = quantile_of_t(1 - (1 - level) / 2, blocks - 1) * error_of_blocks
+    return _law(x, y, best, variance, df, len(cells), level, of_blocks)
 
 
-def _law(x: Array, y: Array, best: tuple[float, float], variance: float, df: int, n: int, level: float) -> Law:
-    """Return the law about its best parameters; `variance` is that of a point's mean, on the scale of logarithms."""
+def _law(
+    x: Array, y: Array, best: tuple[float, float], variance: float, df: int, n: int, level: float, of_blocks: float
+) -> Law:
+    """Return the law about its best parameters.
+
+    `variance` is that of a point's mean, `of_blocks` half the interval of all blocks' effect, both of logarithms.
+    """
     limit = float(_left(x, y, *best)[0]) + variance * quantile_of_t(1 - (1 - level) / 2, df) ** 2
     at, is_open = _region(x, y, best, limit)
     free = np.sqrt(np.maximum(0.0, limit - _left(x, y, at[:, 0], at[:, 1])) / len(x))
@@ -105,27 +121,39 @@ def _law(x: Array, y: Array, best: tuple[float, float], variance: float, df: int
     whole = np.clip(peaks, x[0], x[-1])
     heights = ones + np.log(whole) - np.log1p(at[:, 0] * (whole - 1) + at[:, 1] * whole * (whole - 1))
 
-    def estimate(values: Array, spare: Array | float = 0.0, *, exponent: bool = False) -> Estimate:
-        low, value, high = float((values - spare).min()), float(values[0]), float((values + spare).max())
+    def estimate(low: float, value: float, high: float) -> Estimate:
         if is_open:
-            return Estimate(math.exp(value) if exponent else value, None, None, n, df, "the law does not bound it")
-        low, value, high = (math.exp(one) if exponent else one for one in (low, value, high))
+            return Estimate(value, None, None, n, df, "the runs do not bound it")
         return Estimate(value, low, high, n, float(df))
+
+    def shape(values: Array) -> Estimate:
+        return estimate(float(values.min()), float(values[0]), float(values.max()))
+
+    def throughput(logs: Array) -> Estimate:
+        low, value, high = (logs - free).min(), float(logs[0]), (logs + free).max()
+        low, high = _wider(low, value, high, of_blocks)
+        return estimate(math.exp(low), math.exp(value), math.exp(high))
 
     left = y - ones[0] - _shape(x, *best)
     worst = int(np.argmax(np.abs(left)))
     return Law(
-        one=estimate(ones, free, exponent=True),
-        contention=estimate(at[:, 0]),
-        coherency=estimate(at[:, 1]),
-        peak_at=estimate(peaks),
-        peak=estimate(heights, free, exponent=True),
+        one=throughput(ones),
+        contention=shape(at[:, 0]),
+        coherency=shape(at[:, 1]),
+        peak_at=shape(peaks),
+        peak=throughput(heights),
         misfit=float(np.expm1(left[worst])),
         misfit_at=int(x[worst]),
         measured=tuple(int(count) for count in x),
         _at=points,
         _free=free,
+        _of_blocks=of_blocks,
     )
+
+
+def _wider(low: Array | float, value: Array | float, high: Array | float, by: float) -> tuple[Array, Array]:
+    """Return the ends of intervals about values, with a second, independent error added to each half."""
+    return np.asarray(value - np.hypot(value - low, by)), np.asarray(value + np.hypot(high - value, by))
 
 
 def _shape(ns: Array, contention: Array | float, coherency: Array | float) -> Array:
