@@ -345,7 +345,10 @@ def _publish(
         "experiment": sweep.experiment,
         "point_key": point["point_key"],
         "actual_key": keys.actual_key(
-            engine=sweep.engine, engine_version=sweep.kind.version, workload=_workload(sweep, truth), knobs_actual=actual
+            engine=sweep.engine,
+            engine_version=sweep.kind.version,
+            workload=_workload(sweep, truth),
+            knobs_actual=actual,
         ),
         "data_key": keys.data_key(
             {"page_size_bytes": sweep.page_size_bytes, "load": sweep.load + block % sweep.data_keys}

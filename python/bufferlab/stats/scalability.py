@@ -43,7 +43,7 @@ _DIRECTIONS = 144
 _INSIDE = np.array([0.0, 0.3, 0.55, 0.75, 0.9, 1.0])
 #: A region is open where it reaches farther than so many times the linear one.
 _FARTHEST = 64.0
-_HALVINGS = 40
+_HALVINGS = 22
 _ROUNDING = 1e-12
 
 

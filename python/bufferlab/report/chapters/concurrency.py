@@ -1,7 +1,7 @@
-"""The chapter on throughput against connections: the Universal Scalability Law, its peak, and what connections wait for.
+"""The chapter on throughput against connections: the Universal Scalability Law, its peak, and where the time goes.
 
 The law is drawn and told only where it may be claimed: in long windows, with a maximum inside the connections that were
-measured, and with a client that left the processors to the server. Elsewhere the chapter says which of these is missing.
+measured, and with a client that left the processors to the server. Elsewhere the chapter says what of this is missing.
 """
 
 from __future__ import annotations
@@ -153,9 +153,7 @@ def _throughput_figure(analysis: Analysis, found: Sequence[Concurrency]) -> Figu
     axis = Axis.of(analysis, [point for one in found for point in one.points])
     metric, series, curves, bands, marks = analysis.work_per_s, [], [], [], []
     for place, one in enumerate(found):
-        dots = tuple(
-            dot(analysis, metric, point, axis.place(point), analysis.tick(point)) for point in one.points
-        )
+        dots = tuple(dot(analysis, metric, point, axis.place(point), analysis.tick(point)) for point in one.points)
         series.append(Series(one.group.label, dots, joined=axis.is_numeric and one.law is None))
         if one.law is not None and axis.is_numeric:
             xs = _between(dots[0].x, dots[-1].x)
