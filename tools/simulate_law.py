@@ -108,7 +108,7 @@ def _by_all_runs(counts: Sequence[int], logs: Array) -> Law:
     apart = logs - means[:, None] - logs.mean(axis=0) + logs.mean()
     df = points - 3 + (points - 1) * (blocks - 1)
     squares = blocks * float(scalability._left(x, means, *best)[0]) + float((apart**2).sum())
-    return scalability._law(x, means, best, squares / df / blocks, df, logs.size, 0.95, 0.0)
+    return scalability._law(x, means, best, squares / df / blocks, df, logs.size, 0.95, 0.0, (0.0, 0.0, 0.0))
 
 
 def _fitted(x: Array, y: Array) -> tuple[float, float, float, float]:

@@ -9,6 +9,10 @@ freedom less than points. It holds both the scatter of the runs and how far this
 runs alone would promise too much where the law is not exact. docs/statistics.md has the simulations that decided, also
 against a bootstrap of the blocks.
 
+One noise for all points is wrong where some scatter more than others: the last points alone tell the coherency. So no
+interval of the law's parameters or of its peak is shorter than the one by the blocks: how each block, were it repeated,
+would move the estimate (Liang and Zeger, Biometrika 73, 1986), with Student's quantile for the number of blocks.
+
 Blocks move all points together: the law's parameters and its peak's connections do not feel that, throughputs do. So
 the intervals of throughputs are wider by the blocks' own variance, with Student's quantile for their number.
 
@@ -100,17 +104,27 @@ def law(cells: Sequence[Placed], level: float = 0.95) -> Law:
     df = len(ns) - 3
     best = _best(x, y)
     variance = max(_left(x, y, *best)) / df
+    halves = _halves_by_blocks(x, best, _deviations(cells, ns), level)
     error_of_blocks = math.sqrt(max(0.0, found.variance_blocks) / blocks)
     of_blocks = quantile_of_t(1 - (1 - level) / 2, blocks - 1) * error_of_blocks
-    return _law(x, y, best, variance, df, len(cells), level, of_blocks)
+    return _law(x, y, best, variance, df, len(cells), level, of_blocks, halves)
 
 
 def _law(
-    x: Array, y: Array, best: tuple[float, float], variance: float, df: int, n: int, level: float, of_blocks: float
+    x: Array,
+    y: Array,
+    best: tuple[float, float],
+    variance: float,
+    df: int,
+    n: int,
+    level: float,
+    of_blocks: float,
+    halves: tuple[float, float, float],
 ) -> Law:
     """Return the law about its best parameters.
 
     `variance` is that of a point's mean, `of_blocks` half the interval of all blocks' effect, both of logarithms.
+    `halves` are half the intervals by the blocks: of contention, of coherency, and of the logarithm of the peak.
     """
     limit = float(_left(x, y, *best)[0]) + variance * quantile_of_t(1 - (1 - level) / 2, df) ** 2
     at, is_open = _region(x, y, best, limit)
@@ -126,8 +140,9 @@ def _law(
             return Estimate(value, None, None, n, df, "the runs do not bound it")
         return Estimate(value, low, high, n, float(df))
 
-    def shape(values: Array) -> Estimate:
-        return estimate(float(values.min()), float(values[0]), float(values.max()))
+    def shape(values: Array, half: float) -> Estimate:
+        value = float(values[0])
+        return estimate(min(float(values.min()), max(0.0, value - half)), value, max(float(values.max()), value + half))
 
     def throughput(logs: Array) -> Estimate:
         low, value, high = (logs - free).min(), float(logs[0]), (logs + free).max()
@@ -138,9 +153,13 @@ def _law(
     worst = int(np.argmax(np.abs(left)))
     return Law(
         one=throughput(ones),
-        contention=shape(at[:, 0]),
-        coherency=shape(at[:, 1]),
-        peak_at=shape(peaks),
+        contention=shape(at[:, 0], halves[0]),
+        coherency=shape(at[:, 1], halves[1]),
+        peak_at=estimate(
+            min(float(peaks.min()), float(peaks[0]) * math.exp(-halves[2])),
+            float(peaks[0]),
+            max(float(peaks.max()), float(peaks[0]) * math.exp(halves[2])),
+        ),
         peak=throughput(heights),
         misfit=float(np.expm1(left[worst])),
         misfit_at=int(x[worst]),
@@ -204,6 +223,36 @@ def _slopes(x: Array, at: Array) -> Array:
     below = 1 + at[0] * (x - 1) + at[1] * x * (x - 1)
     slopes = np.column_stack([(x - 1) / below, x * (x - 1) / below])
     return np.asarray(slopes - slopes.mean(axis=0))
+
+
+def _deviations(cells: Sequence[Placed], ns: Sequence[int]) -> Array:
+    """Return what each run's logarithm lies above its point's and its block's mean; 0 for a missing run.
+
+    [connections, block], of runs of one place and block the last.
+    """
+    blocks = list(dict.fromkeys(block for _, block, _ in cells))
+    table = np.full((len(ns), len(blocks)), np.nan)
+    for count, block, value in cells:
+        table[ns.index(count), blocks.index(block)] = math.log(value)
+    table -= np.nanmean(table, axis=1, keepdims=True)
+    return np.nan_to_num(table - np.nanmean(table, axis=0))
+
+
+def _halves_by_blocks(
+    x: Array, best: tuple[float, float], deviations: Array, level: float
+) -> tuple[float, float, float]:
+    """Return half the intervals that the blocks tell: of contention, of coherency, of the logarithm of the peak."""
+    contention, coherency = best
+    slopes = _slopes(x, np.array(best))
+    # A block's deviations move the estimate by one step of Gauss and Newton; slopes are those of what is left.
+    moved = -np.linalg.solve(slopes.T @ slopes, slopes.T @ deviations)
+    blocks = moved.shape[1]
+    quantile = quantile_of_t(1 - (1 - level) / 2, blocks - 1) / math.sqrt(blocks)
+    peak = np.zeros(blocks)
+    if coherency > 0 and contention < 1:
+        peak = -moved[0] / (2 * (1 - contention)) - moved[1] / (2 * coherency)
+    of_contention, of_coherency, of_peak = (float(quantile * np.std(one, ddof=1)) for one in (moved[0], moved[1], peak))
+    return of_contention, of_coherency, of_peak
 
 
 def _region(x: Array, y: Array, best: tuple[float, float], limit: float) -> tuple[Array, bool]:
