@@ -90,6 +90,7 @@ def test_help_reads_as_it_should(bench: Bench, command: str) -> None:
         ("wrong-unit", ["run", "buffer-size", "--set", "pool_size=64MB"]),
         ("impossible-sizes", ["run", "buffer-size", "--sweep", "page_size=3000,256,1M", "--set", "pool_size=0"]),
         ("connections", ["run", "buffer-size", "--connections", "8"]),
+        ("one-connection", ["run", "concurrency", "--engine", "sqlite"]),
         ("impossible-counts", ["run", "buffer-size", "--repetitions", "0", "--transactions", "-1", "--seed", "-1"]),
         ("bad-duration", ["run", "buffer-size", "--duration", "soon"]),
         ("pool-too-small", ["run", "buffer-size", "--sweep", "pool_size=0.01%", "--dry-run"]),

@@ -56,6 +56,14 @@ class Kind:
         """The settings that make a point what it is."""
         return {"pool_size": truth.pool}
 
+    def workload(self, truth: Truth) -> dict[str, Any]:
+        """What run.json's workload says of a point alone."""
+        return {}
+
+    def seconds(self, sweep: Sweep, truth: Truth, factor: float) -> float | None:
+        """How long the window of a run takes; None for one connection that does one transaction after another."""
+        return None
+
     def settings(self, sweep: Sweep, truth: Truth) -> tuple[dict[str, str], dict[str, Any]]:
         """The settings as asked and as read back."""
         return _knobs(sweep, truth.pool)
@@ -140,6 +148,8 @@ class Sweep:
     versions: Mapping[str, str] = field(default_factory=dict)
     workload: Mapping[str, Any] = field(default_factory=dict)
     """What run.json's workload says otherwise, or besides."""
+    measure: str = ""
+    """The lines of [measure] in the experiment as run."""
     day: int = 5
     """Of January 2026."""
     condition_fails: int | None = None
@@ -247,7 +257,7 @@ def _toml(sweep: Sweep) -> str:
     return (
         f'format_version = 1\nname = "{sweep.experiment}"\nquestion = "{question}"\nengine = "{sweep.engine}"\n'
         f'profile = "{sweep.profile}"\n\n'
-        f"[sweep]\n{axes}"
+        f"[sweep]\n{axes}" + (f"\n[measure]\n{sweep.measure}\n" if sweep.measure else "")
     )
 
 
@@ -256,9 +266,9 @@ def _pool_bytes(sweep: Sweep, pool: str) -> int:
     return int(share * sweep.database_bytes) // sweep.page_size_bytes * sweep.page_size_bytes
 
 
-def _workload(sweep: Sweep) -> dict[str, Any]:
+def _workload(sweep: Sweep, truth: Truth) -> dict[str, Any]:
     whole = {"name": "tpcc", "version": 1, "connections": 1, "warehouses": sweep.warehouses, "load_seed": 20260101}
-    return {**whole, **sweep.workload}
+    return {**whole, **sweep.workload, **sweep.kind.workload(truth)}
 
 
 def _knobs(sweep: Sweep, pool: str) -> tuple[dict[str, str], dict[str, Any]]:
@@ -307,7 +317,7 @@ def _point(sweep: Sweep, index: int) -> dict[str, Any]:
         "index": index,
         "label": ", ".join(f"{name} {value}" for name, value in swept.items()),
         "point_key": keys.point_key(
-            experiment=sweep.experiment, engine=sweep.engine, workload=_workload(sweep), knobs_asked=asked
+            experiment=sweep.experiment, engine=sweep.engine, workload=_workload(sweep, truth), knobs_asked=asked
         ),
         "swept": swept,
         "settings": stored_settings(sweep, truth, ran=False),
@@ -335,7 +345,10 @@ def _publish(
         "experiment": sweep.experiment,
         "point_key": point["point_key"],
         "actual_key": keys.actual_key(
-            engine=sweep.engine, engine_version=sweep.kind.version, workload=_workload(sweep), knobs_actual=actual
+            engine=sweep.engine,
+            engine_version=sweep.kind.version,
+            workload=_workload(sweep, truth),
+            knobs_actual=actual,
         ),
         "data_key": keys.data_key(
             {"page_size_bytes": sweep.page_size_bytes, "load": sweep.load + block % sweep.data_keys}
@@ -343,7 +356,7 @@ def _publish(
         "engine": sweep.engine,
         "source": sweep.source,
         "engine_version": sweep.kind.version,
-        "workload": _workload(sweep),
+        "workload": _workload(sweep, truth),
         "settings": stored_settings(sweep, truth, ran=whole),
         "point": {key: point[key] for key in ("index", "label", "swept")},
         "repetition": block,
@@ -370,12 +383,14 @@ def _publish(
         "ended_at": ended.isoformat().replace("+00:00", "Z"),
     }
     samples = _samples(sweep, truth, actual["pool_size"], factor, seconds, rng) if whole else []
-    latency = _latency(sweep, seconds) if whole else []
+    latency = _latency(sweep, truth, seconds) if whole else []
     return folder.publish_run(Run(**run), samples, latency, f"worker log of run {order}\n")
 
 
 def _seconds(sweep: Sweep, truth: Truth, factor: float) -> float:
     """A transaction takes its CPU time and its reads, one after the other."""
+    if (told := sweep.kind.seconds(sweep, truth, factor)) is not None:
+        return told
     reads = truth.reads_per_new_order * factor * MIX["new_order"] / sum(MIX.values())
     return sweep.transactions * (400 + 95 * reads) / 1e6
 
@@ -544,11 +559,11 @@ def _gauge(sweep: Sweep, name: str, pool_bytes: int) -> float:
     return levels.get(name, 0.0)
 
 
-def _latency(sweep: Sweep, seconds: float) -> list[dict[str, Any]]:
+def _latency(sweep: Sweep, truth: Truth, seconds: float) -> list[dict[str, Any]]:
     """Histograms that obey Little's law for ten terminals a warehouse and exactly the transactions measured."""
     terminals = 10 * sweep.warehouses
     per_transaction_us = terminals * seconds * 1e6 / sweep.transactions
-    service_us = _workload(sweep)["connections"] * seconds * 1e6 / sweep.transactions
+    service_us = _workload(sweep, truth)["connections"] * seconds * 1e6 / sweep.transactions
     rows = []
     left = sweep.transactions - sweep.lost_latencies
     for place, (kind, weight) in enumerate(MIX.items()):

@@ -92,6 +92,15 @@ def test_a_server_whose_cost_is_shown_has_a_trace_everywhere(monkeypatch: pytest
     assert of("open-loop", engine="mysql") == TRACED
 
 
+@pytest.mark.usefixtures("servers")
+def test_connections_that_share_the_processors_have_no_trace_at_any_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(engines.behaviour("mysql")), "page_trace_cost_is_shown", lambda *_: True)
+    found = of("concurrency", engine="mysql")
+    assert found.recorder is None
+    assert "what the processors can do" in str(found.why_not)
+    assert of("concurrency", engine="mysql", wish=TraceWish("inside")).recorder == "inside"
+
+
 def test_nobody_who_wants_none_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert of(wish=TraceWish(unwanted=True)) == UNTRACED
     monkeypatch.setenv(OFF, "")

@@ -36,6 +36,7 @@ _KNOB_WORDS = {
     "hot_rows": "the number of hot rows",
     "plan": "the plan",
     "rate": "the rate of arrivals",
+    "connections": "the number of connections",
     "server": "the server build",
 }
 

@@ -117,7 +117,7 @@ def _answering(analysis: Analysis) -> str:
     own = engines.chapters(analysis.engine)
     if own.answer(analysis):
         return own.answers_in
-    return "response" if analysis.axis == "rate" else "knee"
+    return {"rate": "response", "connections": "concurrency"}.get(analysis.axis or "", "knee")
 
 
 def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Literal
 
-from bufferlab.chapter import words
+from bufferlab.chapter import doubts, words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.engines import registry as engines
+from bufferlab.report.chapters.concurrency import asks_for_throughput, found_concurrency, sentence
 from bufferlab.report.chapters.knee import FoundKnee, found_knees
 from bufferlab.report.chapters.latency_rate import Saturation, saturation
 from bufferlab.results.metrics import Metric, phase_of, qualified
@@ -32,10 +33,12 @@ _MANY_TIMES = 3.0
 
 
 def instead(analysis: Analysis) -> str:
-    """Return the sentences that replace the headline's change: knees, the rate served, trends, effects of factors."""
+    """Return the sentences that replace the headline's change: knees, rates, peaks, trends, effects of factors."""
     # A knee is set beside what was measured, and of predicted runs nothing was.
     knees = found_knees(analysis) if not any(run.run.prediction for run in analysis.runs) else []
     found = [_knee(one) for one in knees] or [_saturation(one) for one in saturation(analysis)]
+    if asks_for_throughput(analysis):
+        found += _peaks(analysis)
     return " ".join(found or engines.chapters(analysis.engine).answer(analysis))
 
 
@@ -131,6 +134,15 @@ def _saturation(found: Saturation) -> str:
     if found.served_per_s is None:
         return f"{where} database kept up with no rate offered; {beyond} a second."
     return f"{where} highest rate served was {found.served_per_s:,g} transactions a second; {beyond}."
+
+
+def _peaks(analysis: Analysis) -> Iterator[str]:
+    """Yield a sentence on the peak of each group along the connections, and one on what puts throughput in doubt."""
+    told = [sentence(analysis, one) for one in found_concurrency(analysis)]
+    yield from told
+    titles = [check.title for check in doubts.doubting(analysis.checks, analysis.metric(analysis.work_per_s))]
+    if told and titles:
+        yield f"Throughput is in doubt, because this did not hold: {'; '.join(titles)}."
 
 
 def _best(analysis: Analysis, points: Sequence[PointRuns], best: BestSet, metric: str, less: str) -> str:

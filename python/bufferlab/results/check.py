@@ -190,6 +190,8 @@ class EngineResults:
     """The rates drawn over time, each with the words beside its axis; none for those of a database."""
     own_work: tuple[str, ...] = ()
     """Its own counters of transactions, which it tells at the same moment as its misses."""
+    waits: tuple[str, ...] = ()
+    """Its own counts, told per unit of work, of what connections wait for."""
 
 
 Made = Callable[[Sequence[MeasuredRun]], Check]

@@ -407,6 +407,8 @@ NEW_ORDERS_ROLLED_BACK = Workload.transactions_rolled_back.growth("new_order").c
 #: The 1 % that roll back read pages too, so they count as completed.
 NEW_ORDERS = NEW_ORDERS_COMMITTED + NEW_ORDERS_ROLLED_BACK
 WORKER_CPU = Process.process_user_us + Process.process_system_us
+SERVER_CPU = Server.server_user_us + Server.server_system_us
+ALL_CPU: Quantity = reduce(add, (metric.growth("all") for metric in _CPU_US.values()))
 DB_READS = Engine.pages_read.growth().counted_as("reads") + Engine.db_other_reads
 DB_WRITES = Engine.pages_written.growth().counted_as("writes")
 LONGEST_GAP = _gap("the longest gap", lambda gaps: gaps.longest_s)
@@ -450,8 +452,11 @@ class Rates(Table):
     read_us = derived("us/read", "latency", "lower", "Mean database read", "mean time of one read", Engine.db_read_ns / DB_READS)
     write_us = derived("us/write", "latency", "lower", "Mean database write", "mean time of one write", Engine.db_write_ns / DB_WRITES, long_window=True)
     cpu_us_per_transaction = derived("us/transaction", "ratio", "lower", "Worker CPU per transaction", "user and system time", WORKER_CPU / TRANSACTIONS)
-    server_cpu_us_per_transaction = derived("us/transaction", "ratio", "lower", "Server CPU per transaction", "user and system time of the server", (Server.server_user_us + Server.server_system_us) / TRANSACTIONS)
+    server_cpu_us_per_transaction = derived("us/transaction", "ratio", "lower", "Server CPU per transaction", "user and system time of the server", SERVER_CPU / TRANSACTIONS)
     driver_cpu_us_per_transaction = derived("us/transaction", "ratio", "lower", "Driver CPU per transaction", "of the driver thread", Process.driver_cpu_us / TRANSACTIONS)
+    worker_cpu_share = derived("1", "share", "lower", "Worker's share of the processors", "of the time of all processors: of a server, our client's", WORKER_CPU / ALL_CPU)
+    server_cpu_share = derived("1", "share", "neither", "Server's share of the processors", "of the time of all processors", SERVER_CPU / ALL_CPU)
+    processor_wait_us_per_transaction = derived("us/transaction", "ratio", "lower", "Waiting for a processor per transaction", "threads of worker and server that could have run", Sched.sched_wait_ns / TRANSACTIONS)
     measured_seconds = derived("s", "gauge", "neither", "Measured window", "between the two edge samples", SECONDS)
     processor_wait_share = derived("1", "share", "lower", "Waiting for a processor", "of the time that threads of worker and server ran or could have run", Sched.sched_wait_ns / (Sched.sched_wait_ns + Sched.sched_cpu_ns))
     longest_gap_s = derived("s", "gauge", "lower", "Longest gap", "in which no sample came, or the worker's pulse, beyond the interval", LONGEST_GAP)

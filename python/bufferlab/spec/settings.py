@@ -219,7 +219,12 @@ def _judge_connections(merged: Merged, engine: EngineDeclaration, judged: Judged
     most = max((setting.number for setting in given), default=0)
     if most > engine.max_connections:
         what = f"{most} connections: {engine.name} takes {engine.max_connections}"
-        judged.problems.append(Problem(what, _place(merged, CONNECTIONS.name), engine.connections_reason))
+        problem = Problem(what, _place(merged, CONNECTIONS.name), engine.connections_reason)
+        if CONNECTIONS.name in judged.sweep and engine.max_connections == 1:
+            # The experiment is about connections: what else of it this engine lacks would only hide that.
+            judged.problems[:] = [problem]
+        else:
+            judged.problems.append(problem)
 
 
 def _judge_only_on(

@@ -30,6 +30,7 @@ RESULTS = EngineResults(
     is_server=True,
     log="redo_bytes",
     own_work=("com_commit", "com_rollback"),
+    waits=("row_lock_waits", "row_lock_ms"),
     knob_words={"lru_scan_depth": SettingWords("the LRU scan depth", "LRU scan depth (pages)", "LRU scan depth")},
     same_work=checks.SAME_WORK,
     page_gets_vary=checks.page_gets_vary,

@@ -15,6 +15,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import TraceWay
 from bufferlab.errors import BufferlabError, SpecError
 from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
+from bufferlab.knob import CONNECTIONS
 from bufferlab.plan import Plan
 from bufferlab.plan.grid import workload_of
 from bufferlab.registry import registry
@@ -99,6 +100,8 @@ def _new(wish: TraceWish, plan: Plan) -> PlannedTraces:
 
 def _why_not(plan: Plan) -> str | None:
     """Return why these runs carry no trace by default; None where they may. Raises BufferlabError where none can be."""
+    if _asks_for_throughput(plan):
+        return "this experiment asks what the processors can do, and recording accesses takes some of them"
     behaviour = engines.behaviour(plan.experiment.engine)
     of_points = [dict(knobs) for knobs in {tuple(point.knobs.items()) for point in plan.points}]
     for knobs in of_points:
@@ -106,6 +109,11 @@ def _why_not(plan: Plan) -> str | None:
     if not _asks_for_times(plan) or all(map(behaviour.page_trace_cost_is_shown, of_points)):
         return None
     return "this experiment asks for times, and what a page trace costs this server is not shown (docs/page-trace.md)"
+
+
+def _asks_for_throughput(plan: Plan) -> bool:
+    """Return whether the connections are swept in windows of a fixed time."""
+    return CONNECTIONS.name in plan.experiment.sweep and plan.experiment.measure.duration is not None
 
 
 def _asks_for_times(plan: Plan) -> bool:

@@ -11,6 +11,7 @@ from bufferlab.chapter.time_series import time_series
 from bufferlab.engines import registry as engines
 from bufferlab.report.chapters.best import best
 from bufferlab.report.chapters.block_trace import block_trace
+from bufferlab.report.chapters.concurrency import concurrency
 from bufferlab.report.chapters.cost_of_pages import cost_of_pages, query_cost
 from bufferlab.report.chapters.hosts import hosts
 from bufferlab.report.chapters.knee import knee
@@ -31,6 +32,7 @@ def chapters_of(analysis: Analysis) -> tuple[Chapter, ...]:
     own = engines.chapters(analysis.engine)
     return (
         knee,
+        concurrency,
         *own.answering,
         *(query_cost, latency_rate, best, other_pools, without_a_run, cost_of_pages),
         *own.inside,

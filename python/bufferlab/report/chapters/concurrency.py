@@ -1,0 +1,377 @@
+"""The chapter on throughput against connections: the Universal Scalability Law, its peak, and where the time goes.
+
+The law is drawn and told only where it may be claimed: in long windows, with a maximum inside the connections that were
+measured, and with a client that left the processors to the server. Elsewhere the chapter says what of this is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, Group, PointRuns
+from bufferlab.chapter.blocks import Band, Column, Curve, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.point_table import means_over_runs, point_rows, point_table
+from bufferlab.chapter.points_figure import Axis, dot, points_data
+from bufferlab.results.check import MeasuredRun
+from bufferlab.results.metrics import per_work
+from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.fit import Fit, fit
+from bufferlab.stats.scalability import MIN_BLOCKS, MIN_POINTS, Law, law, why_no_peak
+
+AXIS = "connections"
+#: From this share of all processors on the curve is our client's too.
+MOST_CLIENT_SHARE = 0.20
+_WORKER, _SERVER = "worker_cpu_share", "server_cpu_share"
+_LATENCIES = (("median", "latency_p50_us"), ("p99", "latency_p99_us"))
+#: The number of points of a drawn curve.
+_CURVE_STEPS = 96
+
+
+@dataclass(frozen=True)
+class Concurrency:
+    """One group of points along the connections, with its law, or the reason why there is none."""
+
+    place: int
+    group: Group
+    points: tuple[PointRuns, ...]
+    """Those that have a throughput."""
+    law: Law | None
+    refused: str
+    """Why no law is claimed; "" where one is."""
+    highest: PointRuns
+    """The point with the highest mean throughput."""
+
+
+def concurrency(analysis: Analysis) -> Section | None:
+    """Return throughput and latency against connections, with the law where it may be claimed."""
+    found = found_concurrency(analysis)
+    if not found:
+        return None
+    laws = _laws(analysis, found)
+    blocks: list[Table | Figure | None] = [
+        _throughput_figure(analysis, found),
+        _table(analysis),
+        laws if laws.rows else None,
+        _latency_figure(analysis, found),
+        _times(analysis),
+    ]
+    shown = tuple(block for block in blocks if block is not None)
+    return Section("concurrency", "Throughput against connections", _intro(analysis, found), shown)
+
+
+def asks_for_throughput(analysis: Analysis) -> bool:
+    """Return whether the sweep asks what connections do to throughput: they are swept, in windows of a fixed time."""
+    measure = analysis.sweep.asked.get("measure")
+    return analysis.axis == AXIS and isinstance(measure, dict) and "transactions" not in measure
+
+
+def found_concurrency(analysis: Analysis) -> list[Concurrency]:
+    """Return every group of closed-loop points along the connections of a server."""
+    is_closed = all(run.engine.is_server and not run.open_loop for run in analysis.runs)
+    if analysis.axis != AXIS or not is_closed:
+        return []
+    found = []
+    for place, group in enumerate(analysis.groups):
+        points = tuple(point for point in group.points if point.values(analysis.work_per_s))
+        if len(points) > 1:
+            found.append(_of_group(analysis, place, group, points))
+    return found
+
+
+def _of_group(analysis: Analysis, place: int, group: Group, points: tuple[PointRuns, ...]) -> Concurrency:
+    metric = analysis.work_per_s
+    cells = [(_count(point), block, value) for point in points for _, block, value in point.values(metric)]
+    throughput = fit(cells, comparisons=())
+    highest = max(points, key=lambda point: throughput.mean(_count(point)).value)
+    refused = _why_not_fitted(analysis, points, throughput)
+    fitted = None
+    if not refused:
+        fitted = law(cells)
+        refused = why_no_peak(fitted, throughput) or ""
+    return Concurrency(place, group, points, None if refused else fitted, refused, highest)
+
+
+def _why_not_fitted(analysis: Analysis, points: Sequence[PointRuns], throughput: Fit) -> str:
+    """Return why no law may be fitted to these points; "" where one may."""
+    if blocked := analysis.claim_blocked(analysis.work_per_s):
+        return blocked
+    if len(throughput.points) < MIN_POINTS:
+        counts = len(throughput.points)
+        return f"{counts} numbers of connections were measured, and the law's three parameters need {MIN_POINTS}"
+    if len(throughput.blocks) < MIN_BLOCKS:
+        blocks = words.plural(len(throughput.blocks), "block")
+        return f"{blocks}, and a peak needs {MIN_BLOCKS}: --repetitions {MIN_BLOCKS}"
+    shares = [(mean.value, point) for point in points if (mean := analysis.mean(_WORKER, point)) is not None]
+    worst, at = max(shares, key=lambda pair: pair[0], default=(0.0, points[0]))
+    if worst > MOST_CLIENT_SHARE:
+        return (
+            f"our own client took {words.share(worst, 0)} of the processors at {analysis.short_label(at)} connections, "
+            f"more than {words.share(MOST_CLIENT_SHARE, 0)}: the curve is the client's too"
+        )
+    return ""
+
+
+def _count(point: PointRuns) -> int:
+    """Return the connections that ran transactions at a point."""
+    return point.ok[0].connections
+
+
+def sentence(analysis: Analysis, found: Concurrency) -> str:
+    """Return what may be said of one group's peak, or why nothing may be said."""
+    where = f"With {found.group.label}: throughput" if found.group.label else "Throughput"
+    unit = f"{analysis.work_noun}s a second"
+    if found.law is None:
+        mean = analysis.mean(analysis.work_per_s, found.highest)
+        shown = words.cell(analysis.metric(analysis.work_per_s), mean)
+        most = f"The highest mean is {shown} {unit}, at {analysis.short_label(found.highest)} connections."
+        return f"{where} has no peak that can be claimed ({found.refused}). {most}"
+    peak, at = words.with_bounds(found.law.peak), words.with_bounds(found.law.peak_at)
+    basis = f"95 % intervals of the fitted law, {words.plural(found.law.one.n, 'run')}"
+    return (
+        f"{where} peaks at {at} connections with {peak} {unit}; the law's contention is "
+        f"{words.share_interval(found.law.contention)}, its coherency {words.share_interval(found.law.coherency)} "
+        f"({basis})."
+    )
+
+
+def _intro(analysis: Analysis, found: Sequence[Concurrency]) -> str:
+    text = (
+        "Each connection sends its next transaction when its last has ended. The Universal Scalability Law says that "
+        "N connections do N / (1 + contention (N - 1) + coherency N (N - 1)) times the work of one: contention is the "
+        "share of the work that waits for its turn, coherency the cost of each pair of connections."
+    )
+    # The answer has these sentences where the sweep asks for throughput.
+    if asks_for_throughput(analysis):
+        return text
+    return " ".join([text, *(sentence(analysis, one) for one in found)])
+
+
+def _throughput_figure(analysis: Analysis, found: Sequence[Concurrency]) -> Figure | None:
+    axis = Axis.of(analysis, [point for one in found for point in one.points])
+    metric, series, curves, bands, marks = analysis.work_per_s, [], [], [], []
+    for place, one in enumerate(found):
+        dots = tuple(dot(analysis, metric, point, axis.place(point), analysis.tick(point)) for point in one.points)
+        series.append(Series(one.group.label, dots, joined=axis.is_numeric and one.law is None))
+        if one.law is not None and axis.is_numeric:
+            xs = _between(dots[0].x, dots[-1].x)
+            mean, low, high = (tuple(map(float, line)) for line in one.law.curve(xs))
+            curves.append(Curve("" if curves else "the fitted law", xs, mean, place))
+            bands.append(Band(xs, low, high, place, is_of_a_law=True))
+            marks.append(Mark(one.law.peak_at.value, "" if marks else "its peak", place, dashed=True))
+    label = words.axis_title(analysis.metric(metric))
+    plot = PointsPlot(
+        "Connections",
+        label,
+        tuple(series),
+        axis.is_log,
+        y_is_log=False,
+        curves=tuple(curves),
+        marks=tuple(marks),
+        bands=tuple(bands),
+        x_is_words=not axis.is_numeric,
+    )
+    title = "Throughput against connections"
+    caption = "Open dots: runs. Filled: mean over runs with its 95 % interval. The vertical axis starts at zero."
+    if curves:
+        caption += " Line: the fitted law, shaded with its 95 % interval. Dashed: its peak."
+    else:
+        caption += " No law is drawn, because none may be claimed."
+    alt = " ".join(sentence(analysis, one) for one in found)
+    return Figure("throughput", title, f"{title}. {alt}", caption, plot, points_data(plot, "throughput", title))
+
+
+def _between(low: float, high: float) -> tuple[float, ...]:
+    return tuple(low * (high / low) ** (step / _CURVE_STEPS) for step in range(_CURVE_STEPS + 1))
+
+
+def _latency_figure(analysis: Analysis, found: Sequence[Concurrency]) -> Figure | None:
+    axis = Axis.of(analysis, [point for one in found for point in one.points])
+    several = len(found) > 1
+    series = []
+    for one in found:
+        for title, metric in _LATENCIES:
+            dots = [
+                Dot(axis.place(point), analysis.tick(point), runs, *bounds)
+                for point in one.points
+                if (runs := tuple(value / 1000 for _, _, value in point.values(metric)))
+                and (bounds := _bounds(_in_ms(analysis, metric, point)))
+            ]
+            label = f"{title}, {one.group.label}" if several else title
+            series.append(Series(label, tuple(dots), joined=axis.is_numeric))
+    if not all(len(one.dots) > 1 for one in series):
+        return None
+    plot = PointsPlot(
+        "Connections",
+        "Time of a transaction (ms)",
+        tuple(series),
+        axis.is_log,
+        y_is_log=True,
+        x_is_words=not axis.is_numeric,
+    )
+    title = "Time of a transaction against connections"
+    caption = (
+        "All transaction types together. Open dots: runs. Filled: mean over runs with its 95 % interval. The vertical "
+        "axis is logarithmic. In a closed loop nobody waits for a connection."
+    )
+    ends = (
+        f"{one.label}: {words.number(one.dots[0].mean)} ms at {one.dots[0].tick}, "
+        f"{words.number(one.dots[-1].mean)} ms at {one.dots[-1].tick}"
+        for one in series
+    )
+    return Figure(
+        "transaction-time",
+        title,
+        f"{title}. {'; '.join(ends)}.",
+        caption,
+        plot,
+        points_data(plot, "transaction-time", title),
+    )
+
+
+def _in_ms(analysis: Analysis, metric: str, point: PointRuns) -> Estimate | None:
+    """Return the mean of a metric in microseconds as one in milliseconds."""
+    mean = analysis.mean(metric, point)
+    if mean is None:
+        return None
+    low, high = (None if bound is None else bound / 1000 for bound in (mean.ci_low, mean.ci_high))
+    return replace(mean, value=mean.value / 1000, ci_low=low, ci_high=high)
+
+
+def _bounds(mean: Estimate | None) -> tuple[float, float | None, float | None] | None:
+    return None if mean is None else (mean.value, mean.ci_low, mean.ci_high)
+
+
+def _ms(analysis: Analysis, metric: str) -> Callable[[PointRuns], str]:
+    def cell(point: PointRuns) -> str:
+        mean = _in_ms(analysis, metric, point)
+        return words.NOTHING if mean is None else words.interval(mean)
+
+    return cell
+
+
+def _table(analysis: Analysis) -> Table:
+    per_s = analysis.metric(analysis.work_per_s)
+    heads = {
+        per_s.label: analysis.work_per_s,
+        **{f"{title} (ms)": _ms(analysis, metric) for title, metric in _LATENCIES},
+        "Client's CPU": _WORKER,
+        "Server's CPU": _SERVER,
+        "Waiting for a processor": "processor_wait_share",
+    }
+    caption = (
+        f"{means_over_runs(analysis)}. CPU: of the time of all processors; our client runs on the server's host. "
+        "Waiting for a processor: of the time that threads of client and server ran or could have run."
+    )
+    brief = ("Point", per_s.label, "median (ms)", "p99 (ms)", "Client's CPU", "Server's CPU")
+    return point_table(analysis, "connections", "Throughput and time by connections", heads, caption, brief=brief)
+
+
+def _laws(analysis: Analysis, found: Sequence[Concurrency]) -> Table:
+    """Return a row for each law that may be claimed."""
+    rows = []
+    for one in found:
+        if one.law is None:
+            continue
+        fitted = one.law
+        rows.append(
+            Row(
+                (
+                    one.group.label or "all",
+                    str(fitted.one.n),
+                    words.with_bounds(fitted.one),
+                    words.share_interval(fitted.contention),
+                    words.share_interval(fitted.coherency),
+                    words.with_bounds(fitted.peak_at),
+                    words.with_bounds(fitted.peak),
+                    f"{words.signed_share(fitted.misfit)} at {fitted.misfit_at}",
+                )
+            )
+        )
+    heads = ("n", "One connection", "Contention", "Coherency", "Peak at", "Peak", "Farthest mean")
+    unit = f"{analysis.work_noun}s a second"
+    caption = (
+        f"One connection and peak: {unit}. 95 % intervals hold the scatter of the runs and how far the means lie from "
+        "the law; docs/statistics.md shows how often they hold the truth. Farthest mean: the point whose mean lies "
+        "farthest from the law, with its connections."
+    )
+    columns = (Column("Points", numeric=False), *map(Column, heads))
+    return Table("law", "The Universal Scalability Law", columns, tuple(rows), caption)
+
+
+@dataclass(frozen=True)
+class _Time:
+    """Where the time of a run's transactions went, each in milliseconds per transaction; None where it is not known."""
+
+    whole: float | None
+    server: float | None
+    client: float | None
+    queue: float | None
+
+    @property
+    def rest(self) -> float | None:
+        """Return what is left for locks, reads and the log."""
+        parts = (self.server, self.client, self.queue)
+        if self.whole is None or any(part is None for part in parts):
+            return None
+        return self.whole - sum(part for part in parts if part is not None)
+
+
+def _time_of(run: MeasuredRun) -> _Time:
+    """Return where a run's time went. In a closed loop each connection is always inside a transaction."""
+
+    def value(name: str, factor: float) -> float | None:
+        found = run.values[name].value
+        return None if found is None else factor * found
+
+    return _Time(
+        whole=value("seconds_per_transaction", 1e3 * run.connections),
+        server=value("server_cpu_us_per_transaction", 1e-3),
+        client=value("cpu_us_per_transaction", 1e-3),
+        queue=value("processor_wait_us_per_transaction", 1e-3),
+    )
+
+
+_PARTS: tuple[tuple[str, Callable[[_Time], float | None]], ...] = (
+    ("A transaction (ms)", lambda one: one.whole),
+    ("Server's CPU (ms)", lambda one: one.server),
+    ("Client's CPU (ms)", lambda one: one.client),
+    ("Waiting for a processor (ms)", lambda one: one.queue),
+    ("Other waits (ms)", lambda one: one.rest),
+)
+
+
+def _times(analysis: Analysis) -> Table | None:
+    """Return where a transaction's time goes at each point, with what the engine counts of its own waits."""
+    own = [per_work(count, analysis.unit_of_work) for count in analysis.runs[0].engine.waits]
+    own = [metric for metric in own if analysis.fit(metric) is not None]
+    times = {point.index: [_time_of(run) for run in point.ok] for point in analysis.points}
+
+    def row(point: PointRuns) -> Row:
+        cells = [_mean(times[point.index], part) for _, part in _PARTS]
+        counts = [words.cell(analysis.metric(metric), analysis.mean(metric, point)) for metric in own]
+        return Row((analysis.name_of(point), str(len(point.ok)), *cells, *counts))
+
+    titles = [*(title for title, _ in _PARTS), *(_title(analysis, metric) for metric in own)]
+    columns = (Column("Point", numeric=False), Column("n"), *map(Column, titles))
+    caption = (
+        "Means over runs, of a transaction of any type. Other waits are what is left: locks, reads, the log, and the "
+        "way between client and server. The server's CPU has that of its background threads too, so what is left may "
+        "be a little more than is shown."
+    )
+    rows = point_rows(analysis.points, len(columns), row, analysis.name_of)
+    return Table("transaction-times", "Where a transaction's time goes", columns, rows, caption) if rows else None
+
+
+def _title(analysis: Analysis, metric: str) -> str:
+    declared = analysis.metric(metric)
+    return words.with_unit(declared.label, declared)
+
+
+def _mean(times: Sequence[_Time], part: Callable[[_Time], float | None]) -> str:
+    known = [value for one in times if (value := part(one)) is not None and math.isfinite(value)]
+    if len(known) < len(times) or not known:
+        return words.NOTHING
+    return words.number(sum(known) / len(known))

@@ -1,0 +1,125 @@
+"""What a report says of throughput against connections: the law where it may be claimed, else what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bufferlab.chapter import analysis as of_analysis
+from bufferlab.chapter.analysis import Analysis
+from bufferlab.chapter.blocks import Figure, PointsPlot, Section, Table
+from bufferlab.report.build import build as build_report
+from bufferlab.report.chapters.concurrency import concurrency
+from bufferlab.report.document import Report
+from bufferlab.report.figures.svg import draw
+from support.synthetic import Sweep, build
+from support.synthetic_connections import Load, connections
+from support.synthetic_innodb import Innodb
+
+
+@pytest.fixture(autouse=True)
+def _short_windows_may_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A made sweep of minutes would take minutes to make."""
+    monkeypatch.setattr(of_analysis, "LONG_WINDOW_SECONDS", 1.0)
+
+
+def report(tmp_path: Path, sweep: Sweep) -> Report:
+    return build_report(build(tmp_path, sweep))
+
+
+def chapter(found: Report) -> Section:
+    (section,) = [section for section in found.sections if section.id == "concurrency"]
+    return section
+
+
+def cells(section: Section, id: str) -> dict[str, list[str]]:
+    (found,) = [block for block in section.blocks if block.id == id]
+    assert isinstance(found, Table)
+    return {column.title: [row.cells[place] for row in found.rows] for place, column in enumerate(found.columns)}
+
+
+def test_the_answer_names_the_peak_and_the_first_figure_shows_the_law(tmp_path: Path) -> None:
+    # The peak of the law is at the root of (1 - 0.2) / 0.005, which is 12.6.
+    found = report(tmp_path, connections())
+    assert found.answer.startswith("Throughput peaks at 12.")
+    assert "the law's contention is" in found.answer
+    assert found.headline is not None
+    plot = found.headline.plot
+    assert isinstance(plot, PointsPlot)
+    assert [curve.label for curve in plot.curves] == ["the fitted law"]
+    assert plot.bands[0].is_of_a_law
+    assert [dot.x for dot in plot.series[0].dots] == [1, 2, 4, 8, 16, 32, 64]
+    assert plot.marks[0].x == pytest.approx(12.65, rel=0.05)
+    assert "</svg>" in draw(found.headline)
+    assert cells(chapter(found), "law")["n"] == ["21"]
+
+
+def test_where_a_transactions_time_goes_adds_up(tmp_path: Path) -> None:
+    section = chapter(report(tmp_path, connections()))
+    times = cells(section, "transaction-times")
+    whole = [float(cell) for cell in times["A transaction (ms)"]]
+    parts = ("Server's CPU (ms)", "Client's CPU (ms)", "Waiting for a processor (ms)", "Other waits (ms)")
+    summed = [sum(float(times[part][place]) for part in parts) for place in range(len(whole))]
+    assert summed == pytest.approx(whole, rel=0.01)
+    # One connection at 500 a second: 2 ms, of which the server computes for 1.1 and our client for 0.08.
+    assert whole[0] == pytest.approx(2.0, rel=0.05)
+    assert (times[parts[0]][0], times[parts[1]][0], times[parts[2]][0]) == ("1.10", "0.0800", "0.0300")
+    # Of a deck of 23 transactions ten are New-Orders.
+    assert times["Row-lock time per New-Order (ms)"][0].startswith("0.92")
+
+
+def test_the_second_figure_has_median_and_p99(tmp_path: Path) -> None:
+    section = chapter(report(tmp_path, connections()))
+    (figure,) = [block for block in section.blocks if isinstance(block, Figure)]
+    assert isinstance(figure.plot, PointsPlot)
+    assert [series.label for series in figure.plot.series] == ["median", "p99"]
+    assert figure.plot.y_is_log
+    assert "</svg>" in draw(figure)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "why"),
+    [
+        (connections(client=2.0), "our own client took"),
+        (connections(coherency=0.0, contention=0.02), "highest at the most connections measured, 64"),
+        (connections(coherency=0.0, contention=0.9), "no fall from the highest point"),
+        (connections((1, 4, 16, 64)), "4 numbers of connections were measured, and the law's three parameters need 5"),
+        (connections(blocks=2), "2 blocks, and a peak needs 3: --repetitions 3"),
+        (connections(coherency=0.7, contention=0.5), "no fall from the highest point, 1, to 64"),
+    ],
+)
+def test_a_peak_that_may_not_be_claimed_is_refused_in_words(tmp_path: Path, sweep: Sweep, why: str) -> None:
+    found = report(tmp_path, sweep)
+    assert "no peak that can be claimed" in found.answer
+    assert why in found.answer
+    assert "The highest mean is" in found.answer
+    assert not [block for block in chapter(found).blocks if block.id == "law"]
+    assert found.headline is not None
+    assert isinstance(found.headline.plot, PointsPlot)
+    assert not found.headline.plot.curves
+
+
+def test_short_windows_claim_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_analysis, "LONG_WINDOW_SECONDS", 60.0)
+    assert "no peak that can be claimed (window" in report(tmp_path, connections()).answer
+
+
+def test_windows_of_transactions_ask_for_the_headline_and_show_the_chapter_all_the_same(tmp_path: Path) -> None:
+    found = report(tmp_path, connections(measure=""))
+    assert found.answer.startswith("Reads per New-Order")
+    assert "Throughput peaks at 12." in chapter(found).intro
+
+
+def test_every_pool_has_a_law_of_its_own(tmp_path: Path) -> None:
+    small, large = connections().truths, connections(contention=0.05).truths
+    truths = (*small, *(Load(**{**vars(truth), "pool": "200MiB"}) for truth in large))  # type: ignore[arg-type]
+    kind = type(connections().kind)(pools=True)  # type: ignore[call-arg]
+    found = report(tmp_path, connections(truths=truths, kind=kind))
+    assert found.answer.count("peaks at") == 2
+    assert cells(chapter(found), "law")["Points"] == ["pool size 100 MiB", "pool size 200 MiB"]
+
+
+def test_other_sweeps_have_no_such_chapter(tmp_path: Path) -> None:
+    assert isinstance(connections().kind, Innodb)
+    assert concurrency(Analysis.of(build(tmp_path))) is None

@@ -1,0 +1,142 @@
+"""The Universal Scalability Law: it finds known curves, its intervals cover, and no peak is claimed where none is."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from bufferlab.stats.fit import fit
+from bufferlab.stats.scalability import Law, law, why_no_peak
+from support.core import ROOT
+
+sys.path.insert(0, str(ROOT / "tools"))
+tool: Any = importlib.import_module("simulate_law")
+sys.path.remove(str(ROOT / "tools"))
+DOUBLINGS, ONE, Scenario, cells, shares = tool.DOUBLINGS, tool.ONE, tool.Scenario, tool.cells, tool.shares
+
+EXACT = dict.fromkeys(("noise", "misfit"), 0.0)
+
+
+def of(scenario: Any, seed: int = 1) -> tuple[Law, str | None]:
+    """The law of one simulated sweep, and why its peak may not be claimed."""
+    rows = cells(scenario.counts, scenario.draw(np.random.default_rng(seed)))
+    found = law(rows)
+    return found, why_no_peak(found, fit(rows, comparisons=()))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    contention=some.floats(0.0, 0.6),
+    peak_at=some.floats(3.0, 40.0),
+    counts=some.sampled_from([DOUBLINGS, (1, 4, 8, 16, 64), (2, 3, 5, 9, 17, 33, 65)]),
+)
+def test_a_law_without_noise_is_found_again(contention: float, peak_at: float, counts: tuple[int, ...]) -> None:
+    scenario = Scenario(counts=counts, contention=contention, peak_at=peak_at, **EXACT)
+    found, _ = of(scenario)
+    assert found.contention.value == pytest.approx(contention, abs=1e-4)
+    assert found.coherency.value == pytest.approx(scenario.coherency, rel=1e-3)
+    assert found.peak_at.value == pytest.approx(peak_at, rel=1e-3)
+    assert abs(found.misfit) < 1e-3
+
+
+def test_the_estimate_has_less_left_than_any_place_of_a_fine_grid() -> None:
+    rows = cells(DOUBLINGS, Scenario(noise=0.08).draw(np.random.default_rng(3)))
+    n = np.array(DOUBLINGS, dtype=float)
+    y = np.log([fit(rows, comparisons=()).mean(count).value for count in DOUBLINGS])
+
+    def left(contention: float, coherency: float) -> float:
+        apart = y - np.log(n / (1 + contention * (n - 1) + coherency * n * (n - 1)))
+        return float(((apart - apart.mean()) ** 2).sum())
+
+    found = law(rows)
+    least = left(found.contention.value, found.coherency.value)
+    grid = [left(s, k) for s in np.linspace(0, 0.3, 61) for k in np.linspace(0, 0.02, 81)]
+    assert least <= min(grid) + 1e-9
+
+
+def test_an_interval_ends_where_the_likelihood_says_so() -> None:
+    """The peak's interval against a search along the peak alone, which shares no code with the region."""
+    rows = cells(DOUBLINGS, Scenario().draw(np.random.default_rng(5)))
+    n = np.array(DOUBLINGS, dtype=float)
+    y = np.log([fit(rows, comparisons=()).mean(count).value for count in DOUBLINGS])
+
+    def left_at(peak: float) -> float:
+        contention = np.linspace(0, 0.4, 8001)[:, None]
+        apart = y - np.log(n / (1 + contention * (n - 1) + (1 - contention) / peak**2 * n * (n - 1)))
+        return float(((apart - apart.mean(axis=1, keepdims=True)) ** 2).sum(axis=1).min())
+
+    found = law(rows)
+    peaks = np.linspace(10, 24, 1401)
+    left = np.array([left_at(peak) for peak in peaks])
+    limit = left.min() * (1 + 2.7764451**2 / 4)
+    inside = peaks[left <= limit]
+    assert found.peak_at.ci_low == pytest.approx(inside.min(), rel=0.01)
+    assert found.peak_at.ci_high == pytest.approx(inside.max(), rel=0.01)
+
+
+def test_the_curve_goes_through_the_estimates_and_its_band_holds_it() -> None:
+    found, _ = of(Scenario())
+    mean, low, high = found.curve([1.0, found.peak_at.value, 64.0])
+    assert mean[0] == pytest.approx(found.one.value)
+    assert mean[1] == pytest.approx(found.peak.value)
+    assert found.one.ci_low == pytest.approx(low[0])
+    assert found.one.ci_high == pytest.approx(high[0])
+    assert np.all(low < mean)
+    assert np.all(mean < high)
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [Scenario(), Scenario(blocks=5), Scenario(noise=0.01, last_times=5.0), Scenario(noise=0.01, misfit=0.05)],
+)
+def test_intervals_cover_about_95_per_cent(scenario: Any) -> None:
+    found = shares(scenario, seed=11, count=100)
+    # Three standard errors of 100 sweeps below 95 %, and more scatter at the last points.
+    assert min(found.covered) >= 0.87, found
+    assert found.wrong <= 0.12
+
+
+@pytest.mark.parametrize("peak_at", [math.inf, 100.0])
+def test_no_peak_is_claimed_where_none_is(peak_at: float) -> None:
+    found = shares(Scenario(contention=0.05, peak_at=peak_at), seed=12, count=60)
+    assert found.claimed <= 0.03, found
+
+
+def test_a_clear_peak_is_claimed() -> None:
+    assert shares(Scenario(), seed=13, count=30).claimed >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("scenario", "why"),
+    [
+        (Scenario(peak_at=math.inf), "highest at the most connections measured, 64"),
+        (Scenario(peak_at=math.inf, contention=0.9), "no fall from the highest point"),
+        (Scenario(peak_at=1.0, contention=0.5), "no fall from the highest point, 1,"),
+        (Scenario(misfit=0.4), "do not follow the law"),
+    ],
+)
+def test_the_reason_is_in_words(scenario: Any, why: str) -> None:
+    _, said = of(scenario, seed=2)
+    assert why in str(said)
+
+
+def test_what_cannot_be_fitted_is_refused() -> None:
+    four = [(count, block, 10.0 * count) for count in (1, 2, 4, 8) for block in range(3)]
+    with pytest.raises(ValueError, match="5 numbers of connections, got 4"):
+        law(four)
+    with pytest.raises(ValueError, match="above zero"):
+        law([*four, (16, 0, 0.0)])
+
+
+def test_a_missing_run_leaves_the_law_near() -> None:
+    rows = cells(DOUBLINGS, Scenario(noise=0.01).draw(np.random.default_rng(4)))
+    whole, without = law(rows), law(rows[:-1])
+    assert without.peak_at.value == pytest.approx(whole.peak_at.value, rel=0.03)
+    assert without.one.value == pytest.approx(ONE, rel=0.05)
