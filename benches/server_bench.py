@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,13 +13,15 @@ from bufferlab.engines.servers import user
 
 
 @contextmanager
-def begun(doc: str | None, server: str, **counts: int) -> Iterator[tuple[argparse.Namespace, Path]]:
+def begun(
+    doc: str | None, server: str, parents: Sequence[argparse.ArgumentParser] = (), **counts: int
+) -> Iterator[tuple[argparse.Namespace, Path]]:
     """Context manager for a benchmark: yields what its command asks for, and a folder that the server's user can pass.
 
-    `server` is the default of --server; each of `counts` is an option too, with its default. Leaving it removes the
-    folder.
+    `server` is the default of --server; each of `counts` is an option too, with its default. `parents` have further
+    options. Leaving it removes the folder.
     """
-    parser = argparse.ArgumentParser(description=doc)
+    parser = argparse.ArgumentParser(description=doc, parents=list(parents))
     parser.add_argument("--server", default=server)
     for name, default in counts.items():
         parser.add_argument(f"--{name}", type=int, default=default)

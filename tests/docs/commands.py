@@ -51,6 +51,8 @@ EXCUSED: dict[str, str] = {
     "alone, as root; tests/unit/test_benches.py tries its job",
     "PYTHONPATH=python .venv/bin/python benches/tls_round_trip.py --pairs 5": "takes minutes alone; "
     "tests/unit/test_benches.py tries its jobs",
+    "PYTHONPATH=python .venv/bin/python benches/tpcc_mysql.py --peer tpcc-mysql/tpcc_start": "takes minutes alone, and "
+    "needs tpcc-mysql; tests/unit/test_benches.py tries its jobs",
     "tools/page-trace-builds /var/tmp/page-trace-builds": "takes half an hour, and fetched servers; as above",
     "tools/page-trace-ways": "takes three minutes, root, and a fetched server; as above",
     "make bench-mysql": "takes five minutes alone on the machine, and sysbench",

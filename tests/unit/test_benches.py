@@ -55,6 +55,24 @@ def test_the_jobs_of_tls_fail_at_the_server_that_is_not_there(capsys: pytest.Cap
     assert "| wall time | 2 | 42.00 | 46.00 | 4.00 (3.00 to 5.00) |" in capsys.readouterr().out
 
 
+def test_the_benchmark_beside_tpcc_mysql_fails_at_the_server_that_is_not_there_and_shows_ratios_by_rounds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = importlib.import_module("tpcc_mysql")
+    server, identity = SimpleNamespace(socket=tmp_path / "socket", pid=1), SimpleNamespace(user="nobody", password="")
+    tpcc = {"name": "tpcc", "warehouses": 1, "load_seed": 1, "seed": 1}
+    for way in bench.WAYS:
+        with pytest.raises(Exception, match="socket") as refused:
+            bench.by_us(server, identity, tpcc, way, 0.1)
+        assert failure_of(refused.value).kind == "environment"
+    windows = {program: [bench.Window(1.0, each, 2.0, 0.5, 30.0, 900.0) for each in (9.0, 19.0)] for program in "ab"}
+    bench.show({"tpcc-mysql": windows["a"], "spec": windows["b"], "batched": windows["b"]})
+    shown = capsys.readouterr().out
+    assert "| client CPU, us | 15.0 (10.0-20.0) | 15.0 (10.0-20.0) | 15.0 (10.0-20.0) |" in shown
+    assert "| client CPU, ratio to tpcc-mysql's (95 %) | | 1.000 (1.000-1.000) | 1.000 (1.000-1.000) |" in shown
+    assert bench.told("  [0] sc:7 lt:1  rt:0  fl:0 avg_rt: 1.0 (5)\n  [1] sc:2 lt:0  rt:0 \n  [0] sc:9  lt:9 \n") == 10
+
+
 def test_a_benchmark_of_a_server_has_its_options_and_a_folder_that_servers_may_pass_for_as_long_as_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use crate::server::input::await_input;
 use crate::tls::Tls;
 
 /// A stream, and with it how far the server's identity is known.
@@ -61,7 +62,10 @@ impl Stream {
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Unix(socket) => socket.read(buffer),
+            Stream::Unix(socket) => {
+                await_input(socket);
+                socket.read(buffer)
+            }
             Stream::Tcp(socket) => socket.read(buffer),
             Stream::Tls(tls) => tls.read(buffer),
         }

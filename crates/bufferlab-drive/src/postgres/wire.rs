@@ -5,7 +5,6 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use bytes::BytesMut;
 
 use super::error::PgError;
 use super::message::{HEADER_BYTES, Malformed, message_bytes, server_error};
+use crate::server::input::{await_input, has_input};
 use crate::tls::Tls;
 
 /// Longest time without a byte before a connection checks its server.
@@ -44,6 +44,9 @@ pub trait Transport: Read + Write + Send {
     /// Returns true when something can be read without waiting.
     fn has_input(&mut self) -> bool;
 
+    /// Waits for something to read where a read alone would wake up twice for it. A read must follow.
+    fn await_input(&self) {}
+
     /// Returns the hash of the server's certificate to which a login binds, over TLS.
     fn endpoint(&self) -> Option<&[u8]> {
         None
@@ -58,13 +61,6 @@ pub trait Transport: Read + Write + Send {
 /// A function that ends a connection from another thread.
 pub type HangUp = Arc<dyn Fn() + Send + Sync>;
 
-fn is_readable(fd: RawFd) -> bool {
-    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one descriptor's record, which lives until the call is over.
-    let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
-    ready == 1
-}
-
 impl Transport for UnixStream {
     fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         self.set_read_timeout(Some(timeout))?;
@@ -78,7 +74,11 @@ impl Transport for UnixStream {
     }
 
     fn has_input(&mut self) -> bool {
-        is_readable(self.as_raw_fd())
+        has_input(self, Duration::ZERO)
+    }
+
+    fn await_input(&self) {
+        await_input(self);
     }
 }
 
@@ -94,7 +94,7 @@ impl Transport for TcpStream {
     }
 
     fn has_input(&mut self) -> bool {
-        is_readable(self.as_raw_fd())
+        has_input(self, Duration::ZERO)
     }
 }
 
@@ -295,6 +295,7 @@ impl Wire {
             self.input.resize(2 * self.input.len(), 0);
         }
         loop {
+            self.transport.await_input();
             match self.transport.read(&mut self.input[self.unread.end..]) {
                 Ok(0) => return Err(PgError::Closed),
                 // A login ends at some time, however slowly the server sends.

@@ -4,6 +4,7 @@
 pub mod bulk;
 pub mod datetime;
 pub mod encode;
+pub(crate) mod input;
 pub mod job;
 pub mod prefill;
 pub mod refusal;
