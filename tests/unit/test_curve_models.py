@@ -75,6 +75,32 @@ def test_a_scan_costs_innodb_less_than_lru() -> None:
         assert played(accesses(pages, 0.01), name, (660,)).misses[0] < lru
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_one_core_and_four_miss_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = (np.random.default_rng(5).zipf(1.3, 4000) % 500).tolist()
+    sizes = (300, 40, 90, 40)
+    found = []
+    for cores in (1, 4):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        found.append(played(accesses(pages), name, sizes))
+    assert found[0] == found[1]
+    assert len(set(found[0].misses)) == 3
+
+
+def test_progress_never_runs_backwards_and_ends_a_play_that_it_refuses() -> None:
+    heard: list[float] = []
+    found = accesses(list(range(3000)) * 10)
+    play(found, "postgres", {}, (100, 200, 300), None, heard.append)
+    assert heard == sorted(heard)
+    assert 0 <= heard[0] <= heard[-1] <= 1
+
+    def stop(_share: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        play(found, "postgres", {}, (100, 200, 300), None, stop)
+
+
 def test_settings_have_the_servers_defaults_and_change_what_is_missed() -> None:
     found = play(accesses([1, 2, 3]), "innodb57", {"old_blocks_time": "0"}, (100,), None, lambda _: None)
     assert found.settings == {"flush_neighbors": 1, "lru_scan_depth": 1024, "old_blocks_pct": 37, "old_blocks_time": 0}

@@ -215,7 +215,7 @@ def _told(what: str) -> Iterator[Callable[[float], None]]:
 
         def tell(done: float) -> None:
             took_s = time.monotonic() - start_s
-            if took_s > _SILENT_S and done < 1:
+            if took_s > _SILENT_S and 0 < done < 1:
                 shown.show(Status(what, 0, 0, "", done, took_s / done * (1 - done)))
 
         yield tell

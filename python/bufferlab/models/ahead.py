@@ -24,10 +24,19 @@ Result = TypeVar("Result")
 _SHARE_OF_MEMORY = 2
 """All threads may take half of the memory that is free."""
 _INTERVAL_S = 0.1
+_BYTES_OF_PAGE = 40
+"""What a model notes of each page and frame, at most."""
+_BYTES_OF_ROW = 5
+"""What OPT, which knows the future, notes of each access, or what a clock stretches."""
 
 
 class _UnwantedError(Exception):
     """The caller has left: nobody asks for the result."""
+
+
+def replay_bytes(pages: int, accesses: int) -> int:
+    """Return the bytes that a replay takes besides its accesses, at most; `pages` are those touched, and the frames."""
+    return _BYTES_OF_PAGE * pages + _BYTES_OF_ROW * accesses
 
 
 def threads_for(parts: int, part_bytes: int) -> tuple[int, str | None]:

@@ -9,11 +9,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bufferlab.engines.native import native
 from bufferlab.errors import SpecError
+from bufferlab.models.ahead import Ahead, Watch, replay_bytes, threads_for
 from bufferlab.models.managers.declaration import BufferManager, Pool
 from bufferlab.models.managers.registry import MANAGERS
 from bufferlab.results.page_traces import Replayed
@@ -48,7 +52,7 @@ def play(
     window_s: tuple[float, float] | None,
     progress: Callable[[float], None],
 ) -> Played:
-    """Return what a model misses in pools of `sizes` pages; `progress` hears the share that is done.
+    """Return what a model misses in pools of `sizes` pages, played on all cores; `progress` hears the share done.
 
     `asked` has settings as they were typed. Raise SpecError for one that the model does not obey or allow.
     """
@@ -64,17 +68,51 @@ def play(
         "thread": np.zeros(count, np.uint16),
         "delta_us": np.minimum(delta_us, np.iinfo(np.uint32).max).astype(np.uint32),
     }
-    misses, doubts = [], []
-    for place, frames in enumerate(sizes):
-        try:
-            asked_json = json.dumps({**settings, **_FURTHER[name](frames)})
-            told = native().replay(name, asked_json, frames, 0, first, end, **columns)
-        except ValueError as error:
-            raise SpecError(f"{name} cannot play this: {error}", "--set", "choose other settings") from error
-        misses.append(Replayed.model_validate_json(told).misses)
-        doubts += [f"{frames:,} pages: {verdict.sentence}" for verdict in manager.untraced(Pool(frames, settings))]
-        progress((place + 1) / len(sizes))
+    rows = _Rows(name, settings, {key: _shared(column) for key, column in columns.items()}, first, end)
+    threads, _ = threads_for(len(sizes), replay_bytes(max(sizes, default=0) + accesses.pages, count))
+    misses = []
+    with Ahead(lambda place, watch: rows.misses(sizes[place], watch), range(len(sizes)), threads) as ahead:
+        for place in range(len(sizes)):
+            misses.append(ahead.result(place, partial(_tell, progress, place, len(sizes))))
+    doubts = [
+        f"{frames:,} pages: {verdict.sentence}"
+        for frames in sizes
+        for verdict in manager.untraced(Pool(frames, settings))
+    ]
     return Played(name, manager.version, settings, tuple(misses), tuple(doubts))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The accesses, whose rows from `first` to `end` count, and the model that they are played to."""
+
+    name: str
+    settings: Mapping[str, int]
+    columns: Columns
+    first: int
+    end: int
+
+    def misses(self, frames: int, watch: Watch) -> int:
+        """Return the misses in a pool of so many frames. Raises SpecError for settings that it cannot have."""
+        asked = json.dumps({**self.settings, **_FURTHER[self.name](frames)})
+        try:
+            told = native().replay(
+                self.name, asked, frames, 0, self.first, self.end, **self.columns, watch=partial(watch, "playing")
+            )
+        except ValueError as error:
+            raise SpecError(f"{self.name} cannot play this: {error}", "--set", "choose other settings") from error
+        return Replayed.model_validate_json(told).misses
+
+
+def _tell(progress: Callable[[float], None], place: int, sizes: int, _stage: str, share: float) -> None:
+    progress((place + share) / sizes)
+
+
+def _shared(column: NDArray[Any]) -> NDArray[Any]:
+    """Return a column that nobody changes, so that the core releases Python's lock while threads read it."""
+    found = np.ascontiguousarray(column).view()
+    found.flags.writeable = False
+    return found
 
 
 def _settings(manager: BufferManager, asked: Mapping[str, str]) -> dict[str, int]:

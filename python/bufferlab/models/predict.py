@@ -16,7 +16,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, Problem, SpecError
 from bufferlab.knob import Value
-from bufferlab.models.ahead import Watch
+from bufferlab.models.ahead import Watch, replay_bytes
 from bufferlab.models.managers import registry
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Settings, Traced
 from bufferlab.models.source import RECORD_AGAIN, Source
@@ -43,10 +43,6 @@ SPEED_LIMIT = 0.03
 """Replays at several speeds that differ by less agree."""
 FEW_READS = 30
 """So many reads more or less are single events, whatever share they are."""
-_BYTES_OF_PAGE = 40
-"""What a model notes of each page and frame, at most."""
-_BYTES_OF_ROW = 5
-"""What OPT, which knows the future, notes of each access, or what a clock stretches."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +131,7 @@ class Target:
         """Return the bytes of memory that the prediction of one point takes besides the trace, at most."""
         source, page = self.source, self.source.trace.columns["page"]
         frames = max(max(_frames(source, _pool_bytes(source, point), point.label)) for point in self.plan.points)
-        return _BYTES_OF_PAGE * (frames + int(page.max()) + 1) + _BYTES_OF_ROW * len(page)
+        return replay_bytes(frames + int(page.max()) + 1, len(page))
 
     def replayed(self, pool: Pool, check: Callable[[], None], clock: Clock = AS_TRACED) -> Replayed:
         """Return what the model counts with a pool and its settings. Raises DataFileError, and what `check` raises."""
