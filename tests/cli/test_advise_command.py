@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +18,11 @@ from bufferlab.advise import look
 from bufferlab.advise.tiers import Foretold
 from bufferlab.cli import advise as command
 from bufferlab.cli.options import look_seconds
-from bufferlab.errors import SpecError
+from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.observe import session
 from bufferlab.units import GIB, MIB
+from support import fake_mysql
+from support.advised_server import Answer, Clock, FakeTracing
 from support.fake import Bench
 from support.fake_mysql import FakeMysql
 
@@ -123,3 +129,65 @@ def test_while_it_is_attached_ctrl_z_does_not_stop_it(server: FakeMysql, monkeyp
         command.command.main(["--yes", server.url], standalone_mode=False)
     assert during == [signal.SIG_IGN]
     assert signal.getsignal(signal.SIGTSTP) == before
+
+
+# What a server does meanwhile, as the exit code tells it.
+
+
+def _resize(_: FakeMysql) -> None:
+    fake_mysql._LEVELS["Innodb_buffer_pool_pages_total"] = 8192
+
+
+def _shut_down(server: FakeMysql) -> None:
+    server.refusal = (1053, "Server shutdown in progress")
+    server.restart()
+
+
+def _stop_working(_: FakeMysql) -> None:
+    for name in fake_mysql.GROWTH:
+        fake_mysql.GROWTH[name] = 0
+
+
+@pytest.mark.parametrize(
+    ("at", "code", "words"),
+    [
+        ({}, 0, "would read"),
+        ({1: _stop_working}, 1, "the server was idle"),
+        ({30: FakeMysql.restart}, 1, "the server was restarted in the window, and its pool began anew"),
+        ({30: _shut_down}, 1, "the server went away in the window"),
+        ({30: _resize}, 1, "the pool was resized in the window: 64 MiB to 128 MiB; ask again when it is over"),
+    ],
+)
+def test_the_exit_code_tells_whether_a_size_was_judged_whatever_the_server_does_meanwhile(
+    at: dict[int, Callable[[FakeMysql], None]],
+    code: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = Clock()
+    tracing, here = FakeTracing(clock), lambda *_: os.getpid()
+    prepare, advise = look.prepare, look.advise
+    monkeypatch.setattr(fake_mysql, "GROWTH", {**fake_mysql.GROWTH, "Innodb_buffer_pool_read_ahead": 0})
+    monkeypatch.setattr(fake_mysql, "_LEVELS", dict(fake_mysql._LEVELS))
+    monkeypatch.setattr(session, "Session", partial(session.Session, clock=clock))
+    monkeypatch.setattr(look, "prepare", lambda at, wanted, _: prepare(at, wanted, tracing, clock, clock.sleep, here))
+    monkeypatch.setattr(
+        look,
+        "advise",
+        lambda ready, _, answer, stop, shown: advise(ready, tracing, Answer(), stop, shown, clock, clock.sleep),
+    )
+    with FakeMysql(at) as server:
+        arguments = ["--yes", "--within", "60s", "--json", server.url]
+        assert command.command.main(arguments, standalone_mode=False) == code
+    told = json.loads(capsys.readouterr().out)
+    assert words in told["answer"]
+    assert told["status"] == ("ok" if code == 0 else "cannot_say")
+    assert all(trace.ended_s for trace in tracing.traces), "nothing stays attached"
+
+
+def test_a_server_that_starts_or_ends_is_refused_in_its_words_before_anything_is_asked(server: FakeMysql) -> None:
+    server.refusal = (1053, "Server shutdown in progress")
+    with pytest.raises(EnvironmentLackingError, match="Server shutdown in progress") as refused:
+        command.command.main([server.url], standalone_mode=False)
+    assert refused.value.exit_code == 3

@@ -87,7 +87,18 @@ def networks(server: PrivateServer) -> list[str]:
 def test_a_mysqldump_is_restored_row_by_row_with_code_that_may_do_nothing_else(
     name: str, dumped: Callable[[str], Path], root: Path
 ) -> None:
-    database = load(name, dumped(name), root)
+    require_shop_of_mysql(load(name, dumped(name), root), name)
+
+
+@pytest.mark.parametrize("name", ["mysql-5.7", "mysql-8.0", pytest.param("mysql-9", marks=pytest.mark.servers)])
+def test_a_dump_by_oracles_mysqldump_is_restored(name: str, root: Path, tmp_path: Path) -> None:
+    made = dumps.mysqldump(name, tmp_path, tool=dumps.tool("mysqldump", "9"))
+    assert made.read_bytes().startswith(b"-- MySQL dump 10.13  Distrib 9.")
+    require_shop_of_mysql(load(name, made, root), name)
+
+
+def require_shop_of_mysql(database: Path, name: str) -> None:
+    """All rows and code of the shop are there, and the code's account may do nothing else."""
     assert database.stat().st_mode & 0o777 == 0o700
     with served(database, name) as server, closing(server.connect("bufferlab")) as connection:
         assert networks(server) == ["lo"]
@@ -120,9 +131,42 @@ def test_a_mysqldump_is_restored_row_by_row_with_code_that_may_do_nothing_else(
 
 
 def test_a_pg_dump_is_restored_and_its_code_has_no_superusers_rights(dumped: Callable[[str], Path], root: Path) -> None:
-    database = load("postgres-15", dumped("postgres-15"), root)
+    require_shop_of_postgres(load("postgres-15", dumped("postgres-15"), root), "postgres-15")
+
+
+@pytest.mark.parametrize(
+    ("version", "dumped_from", "restored_into"),
+    [
+        ("16", "postgres-15", "postgres-17"),
+        ("17", "postgres-17", "postgres-17"),
+        # A pg_restore that is newer than the server sets what that server does not know.
+        ("17", "postgres-15", "postgres-15"),
+        ("18", "postgres-17", "postgres-17"),
+        pytest.param("16", "postgres-16", "postgres-16", marks=pytest.mark.servers),
+        pytest.param("18", "postgres-18", "postgres-18", marks=pytest.mark.servers),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--compress=lz4",), ("--compress=zstd",)], ids=["gzip", "lz4", "zstd"])
+def test_a_dump_by_a_later_pg_dump_is_restored(
+    version: str,
+    dumped_from: str,
+    restored_into: str,
+    options: tuple[str, ...],
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tool = dumps.tool("pg_dump", version)
+    made = dumps.pg_dump(tmp_path, *options, server=dumped_from, tool=tool)
+    assert read_head(made).made_by.split(".")[0] == version
+    monkeypatch.setenv("PATH", str(tool.parent), prepend=os.pathsep)
+    require_shop_of_postgres(load(restored_into, made, root), restored_into)
+
+
+def require_shop_of_postgres(database: Path, name: str) -> None:
+    """All rows and code of the shop are there, and the code's role may do nothing else."""
     assert identities.read(database).user == restoring.USER
-    with served(database, "postgres-15") as server, closing(server.connect()) as connection:
+    with served(database, name) as server, closing(server.connect()) as connection:
         assert networks(server) == ["lo"]
 
         def ask(query: str) -> list[tuple[Any, ...]]:

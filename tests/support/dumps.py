@@ -1,11 +1,15 @@
-"""Dumps of small shops, made by the real tools: mysqldump and mariadb-dump of fetched builds, Debian's pg_dump."""
+"""Dumps of small shops, made by the real tools: mysqldump and mariadb-dump of fetched builds, Debian's pg_dump.
+
+Other versions of the tools are looked for in the folders that the variable BUFFERLAB_DUMPERS names, as PATH does.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -34,10 +38,29 @@ DUMPERS = {"mysql": ("mariadb-10.2", "bin/mysqldump"), "mariadb": ("mariadb-11.4
 """The tool of each flavour, by the fetched build that has it: MariaDB's mysqldump dumps MySQL's servers too."""
 
 
-def mysqldump(name: str, folder: Path, *options: str, rows: int = ROWS, more: Sequence[str] = ()) -> Path:
-    """The path of a dump of the shop on that server, readable for us alone."""
+def tool(name: str, version: str) -> Path:
+    """A program that makes dumps, of that version or one of its minor ones; skipped, loudly, where there is none."""
+    for path in _tools(name):
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+        if re.search(rf"\(PostgreSQL\) {version}\b|Ver {version}\b", said) and "MariaDB" not in said:
+            return path
+    pytest.skip(f"NOT TESTED: there is no {name} {version} here (BUFFERLAB_DUMPERS can name its folder)")
+
+
+def _tools(name: str) -> Iterator[Path]:
+    folders = [Path(folder) for folder in os.environ.get("BUFFERLAB_DUMPERS", "").split(os.pathsep) if folder]
+    folders += [*sorted(Path("/usr/lib/postgresql").glob("*/bin")), Path("/usr/bin")]
+    return (folder / name for folder in folders if (folder / name).is_file())
+
+
+def mysqldump(
+    name: str, folder: Path, *options: str, rows: int = ROWS, more: Sequence[str] = (), tool: Path | None = None
+) -> Path:
+    """The path of a dump of the shop on that server, readable for us alone; `tool` is Oracle's mysqldump."""
     build = innodb.build(name)
-    tool, dumped = _dumper(build.flavour, folder), folder / "shop.sql"
+    dumped = folder / "shop.sql"
+    plain = "--skip-ssl" if tool is None else "--ssl-mode=DISABLED"
+    tool = tool or _dumper(build.flavour, folder)
     with innodb.folder() as root:
         place = innodb.Place(build, root).initialise()
         identity = place.with_accounts()
@@ -53,7 +76,7 @@ def mysqldump(name: str, folder: Path, *options: str, rows: int = ROWS, more: Se
             secret = folder / "client.cnf"
             secret.write_text(f"[client]\npassword={identity.password}\n")
             command = [tool, f"--defaults-file={secret}", f"--socket={server.socket}", f"--user={identity.user}",
-                       "--skip-ssl", "--routines", "--default-character-set=utf8mb4", *options,
+                       plain, "--routines", "--default-character-set=utf8mb4", *options,
                        f"--result-file={dumped}", "shop"]  # fmt: skip
             subprocess.run(command, check=True, capture_output=True)
     dumped.chmod(0o600)
@@ -88,14 +111,22 @@ CREATE TRIGGER counted AFTER INSERT ON sale FOR EACH ROW EXECUTE FUNCTION counte
 """
 
 
-def pg_dump(folder: Path, *options: str, rows: int = ROWS, more: str = "", form: str = "-Fc") -> Path:
-    """The path of a dump of the shop on PostgreSQL 15, by Debian's pg_dump."""
-    tool = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_dump"))), None)
+def pg_dump(
+    folder: Path,
+    *options: str,
+    rows: int = ROWS,
+    more: str = "",
+    form: str = "-Fc",
+    server: str = "postgres-15",
+    tool: Path | None = None,
+) -> Path:
+    """The path of a dump of the shop on PostgreSQL 15, or another, by Debian's pg_dump, or another."""
+    tool = tool or next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_dump"))), None)
     if tool is None:
         pytest.skip("NOT TESTED: there is no pg_dump here (package postgresql-client)")
     dumped = folder / "shop.dump"
     with postgres.folder() as root:
-        place = postgres.Place(postgres.build("postgres-15"), root).initialise()
+        place = postgres.Place(postgres.build(server), root).initialise()
         with place.server() as server:
             with closing(server.connect()) as connection:
                 connection.execute(SHOP_OF_POSTGRES.format(rows=rows) + more)

@@ -6,13 +6,12 @@ that hits it, so the added work is in the server's own time.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from bufferlab.engines.servers.live_trace import STOP_US, Tier
 from bufferlab.observe.host_side import children
@@ -22,6 +21,8 @@ EVENT_S = STOP_US / 1e6
 """Processor time of one stop with its sample."""
 _FEWEST_SECONDS = 3
 _LEVEL = 0.975
+TOLD_WITHIN = 1 / 3
+"""What was measured is told as a value where half of its interval is at most this share of what the stops take."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,16 @@ class Cost:
     high: float | None
     """The interval of 95 % of `server_cores`, by the scatter of the seconds."""
     ours_cores: float
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the interval is narrow enough to set the measured cost beside the foretold one.
+
+        A tier may take a thousandth of a processor, and the seconds of a busy server differ by hundredths.
+        """
+        if self.low is None or self.high is None:
+            return False
+        return (self.high - self.low) / 2 <= TOLD_WITHIN * self.by_events_cores
 
 
 def foretold_cores(events_per_s: float) -> float:
@@ -104,17 +115,22 @@ def _cost(seconds: Sequence[Second], tier: Tier, attached_s: float, events: int,
     if min(len(during), len(beside)) < _FEWEST_SECONDS:
         return Cost(tier, attached_s, events, foretold, by_events, None, None, None, ours)
     gets_per_s = sum(one.gets for one in during) / whole_s
-    found, half = _difference([one.processor_s / one.gets for one in during],
-                              [one.processor_s / one.gets for one in beside])  # fmt: skip
+    (with_it, with_error, with_freedom), (without, error, freedom) = map(_per_get, (during, beside))
+    spread = with_error**4 / with_freedom + error**4 / freedom
+    both = math.hypot(with_error, error)
+    half = quantile_of_t(_LEVEL, both**4 / spread) * both if spread else 0.0
+    found = with_it - without
     added, low, high = (gets_per_s * value for value in (found, found - half, found + half))
     return Cost(tier, attached_s, events, foretold, by_events, added, low, high, ours)
 
 
-def _difference(during: Sequence[float], beside: Sequence[float]) -> tuple[float, float]:
-    """Return the difference of two means and half of its interval (Welch's)."""
-    parts = [float(np.var(values, ddof=1)) / len(values) for values in (during, beside)]
-    found, error = float(np.mean(during) - np.mean(beside)), sum(parts) ** 0.5
-    if not error:
-        return found, 0.0
-    spread = sum(part**2 / (len(values) - 1) for part, values in zip(parts, (during, beside), strict=True))
-    return found, quantile_of_t(_LEVEL, sum(parts) ** 2 / spread) * error
+def _per_get(seconds: Sequence[Second]) -> tuple[float, float, int]:
+    """Return the processor time of a get, its standard error, and the degrees of freedom of that error (Welch's).
+
+    A ratio of sums: PostgreSQL's sessions tell their gets about once a second, so that a second with few gets has the
+    time of others. The error is Cochran's ("Sampling Techniques", 1977, 6.4).
+    """
+    gets, count = sum(one.gets for one in seconds), len(seconds)
+    found = sum(one.processor_s for one in seconds) / gets
+    left = sum((one.processor_s - found * one.gets) ** 2 for one in seconds)
+    return found, math.sqrt(left * count / (count - 1)) / gets, count - 1

@@ -55,26 +55,24 @@ def as_report(advice: Advice) -> Report:
 def cost(one: Cost) -> str:
     """Return in words what a tier cost, measured beside foretold.
 
-    Where the interval reaches down to nothing, only its upper end is told. Where it lies above twice what the stops
-    explain, that is said: the seconds without the tier had less of whatever else took the processor.
+    Where the interval is too wide to be set beside what the stops take, that is said, and only its end. An interval
+    that lies above twice what the stops explain is named: the seconds without the tier had less of other work.
     """
-    foretold = f"foretold {format_percent(one.foretold_cores)}, by its stops {format_percent(one.by_events_cores)}"
+    foretold = f"foretold {format_percent(one.foretold_cores)}"
     ours = f"the recorder itself {format_percent(one.ours_cores)}"
+    by_stops = f"{one.tier} cost the server {format_percent(one.by_events_cores)} of a processor by its stops"
     if one.server_cores is None or one.low is None or one.high is None:
-        return f"{one.tier}: its cost to the server was not measured ({foretold} of a processor), {ours}"
-    if one.low <= 0:
-        most = format_percent(max(0.0, one.high))
-        return f"{one.tier} cost the server {most} of a processor at most ({foretold}), {ours}"
-    low, high = format_percent(one.low), format_percent(one.high)
-    more = (
-        ", more than its stops explain: other work on the host may be in it"
-        if one.low > 2 * one.by_events_cores
-        else ""
-    )
-    return (
-        f"{one.tier} cost the server {format_percent(one.server_cores)} of a processor ({low} to {high}; {foretold}"
-        f"{more}), {ours}"
-    )
+        return f"{by_stops} ({foretold}; not measured), {ours}"
+    low, high = (format_percent(max(0.0, value)) for value in (one.low, one.high))
+    is_more = one.low > 2 * one.by_events_cores
+    more = ", more than its stops explain: other work on the host may be in it" if is_more else ""
+    if one.is_told:
+        measured = f"{format_percent(one.server_cores)} of a processor ({low} to {high}; {foretold}"
+        by_stops = f"by its stops {format_percent(one.by_events_cores)}{more}"
+        return f"{one.tier} cost the server {measured}, {by_stops}), {ours}"
+    room = f"{low} to {high}" if one.low > 0 else f"nothing to {high}"
+    hidden = f"measured it cannot be told, for the seconds of this server differ by more: {room}{more}"
+    return f"{by_stops} ({foretold}; {hidden}), {ours}"
 
 
 def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
@@ -240,18 +238,27 @@ def _sections(advice: Advice) -> tuple[Section, ...]:
     )
     attached = Table("attached", "What was attached", heads, rows)
     costs = tuple(
-        Row((one.tier, *map(format_percent, (one.foretold_cores, one.by_events_cores)),
-             *(words.NOTHING if value is None else format_percent(value)
-               for value in (one.server_cores, one.low, one.high)), format_percent(one.ours_cores)))
+        Row((one.tier, *map(format_percent, (one.foretold_cores, one.by_events_cores)), _measured(one),
+             *(words.NOTHING if value is None else format_percent(value) for value in (one.low, one.high)),
+             format_percent(one.ours_cores)))
         for one in advice.costs
     )  # fmt: skip
     titles = ("Tier", "Foretold", "By its stops", "Measured", "From", "To", "The recorder's own")
     columns = tuple(Column(title, title != "Tier") for title in titles)
     measured = Table("cost", "What it cost, in processors", columns, costs)
-    intro = "The server's threads by their schedstat, attached against not attached, a page get; and our own process."
+    intro = (
+        "Measured are the server's threads by their schedstat, attached against not attached, a page get; and our own "
+        "process. Where half of the interval is more than a third of what the stops take, no value is told: the "
+        "seconds of the server differ by more than the recording takes."
+    )
     told = (Section("cost", "What it cost", intro, (attached, measured)),) if rows else ()
     # A terminal does not show these: the answer would scroll out of sight.
     return (*told, *(replace(one, blocks=tuple(map(_page_only, one.blocks))) for one in inside_sections(advice.seen)))
+
+
+def _measured(one: Cost) -> str:
+    """Return what a tier was measured to cost, where that can be told."""
+    return format_percent(one.server_cores) if one.is_told and one.server_cores is not None else words.NOTHING
 
 
 def _page_only(block: Table | Figure) -> Table | Figure:

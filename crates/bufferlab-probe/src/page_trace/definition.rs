@@ -4,7 +4,7 @@
 //! nothing: the kernel replaces no instruction before a process opens the event. A definition survives its maker; the
 //! next trace, or `doctor`, removes it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -18,7 +18,9 @@ use super::recorder::{Settings, Site};
 const PREFIX: &str = "bufferlab_";
 const EVENT: &str = "page";
 const DEFINITIONS: &str = "uprobe_events";
-/// An event may stay busy for a moment after it is closed.
+/// What /proc/PID/fd has for an event that is open (perf_event_open of kernel/events/core.c).
+const PERF_EVENT: &str = "anon_inode:[perf_event]";
+/// An event may stay open for a moment after we have closed it: 20 ms each.
 const REMOVE_ATTEMPTS: u32 = 50;
 /// The files of a process that has gone are open a moment longer where somebody looks at its memory (/proc/PID).
 const GRACE: Duration = Duration::from_secs(1);
@@ -46,7 +48,7 @@ pub fn check() -> Result<Vec<String>, TraceError> {
     remove_stale(&tracing)
 }
 
-/// A defined event. Dropping it removes it; no process may have it open then.
+/// A defined event. Dropping it removes it, unless some process has it open for a second longer.
 #[derive(Debug)]
 pub(super) struct Definition {
     tracing: Tracing,
@@ -104,16 +106,34 @@ impl Definition {
 }
 
 impl Drop for Definition {
+    /// The kernel says EBUSY for the last site of an event alone. By then it has freed the others ([`remove_stale`]), so
+    /// we look before we ask. A definition that stays is inert; the next command removes it.
     fn drop(&mut self) {
         for _ in 0..REMOVE_ATTEMPTS {
-            match remove(&self.tracing, &self.group) {
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
-                    std::thread::sleep(Duration::from_millis(20))
+            if !a_child_has_events(Path::new("/proc")) {
+                match remove(&self.tracing, &self.group) {
+                    Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
+                    _ => return,
                 }
-                _ => return,
             }
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// Returns whether a child of this process has a perf event open: one that another thread forked has our files until it
+/// begins its program.
+fn a_child_has_events(proc: &Path) -> bool {
+    let Ok(threads) = fs::read_dir(proc.join("self/task")) else { return false };
+    threads.flatten().any(|thread| {
+        let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        children.split_whitespace().any(|child| has_events(&proc.join(child).join("fd")))
+    })
+}
+
+fn has_events(files: &Path) -> bool {
+    let is_event = |file: fs::DirEntry| fs::read_link(file.path()).is_ok_and(|it| it == Path::new(PERF_EVENT));
+    fs::read_dir(files).is_ok_and(|files| files.flatten().any(is_event))
 }
 
 fn open(tracing: &Tracing) -> Result<File, TraceError> {
@@ -248,6 +268,23 @@ mod tests {
         assert_eq!(line(&here), Some(here.clone()));
         assert_eq!(line("bufferlab_99999999_1_0_1"), None, "of another PID namespace");
         assert_eq!(group_of_the_dead("r:bufferlab_99999999_1_0/page /bin/server:0x10"), None);
+    }
+
+    #[test]
+    fn an_event_that_a_forked_child_has_open_is_seen_and_other_files_are_not() {
+        let proc = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| proc.path().join(name);
+        for folder in ["self/task/1", "self/task/2", "71/fd", "72/fd"] {
+            fs::create_dir_all(at(folder)).expect("a directory");
+        }
+        assert!(!a_child_has_events(proc.path()), "a kernel that tells no children");
+        fs::write(at("self/task/1/children"), "").expect("a file");
+        fs::write(at("self/task/2/children"), "71 72 ").expect("a file");
+        std::os::unix::fs::symlink("anon_inode:[eventfd]", at("72/fd/3")).expect("a link");
+        assert!(!a_child_has_events(proc.path()));
+        std::os::unix::fs::symlink(PERF_EVENT, at("72/fd/4")).expect("a link");
+        assert!(a_child_has_events(proc.path()));
+        assert!(!a_child_has_events(Path::new("/nowhere")));
     }
 
     #[test]
