@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from bufferlab.cli.options import Grouped, common, strict
-from bufferlab.cli.output import beginning, say
+from bufferlab.cli.output import beginning, put, say
 from bufferlab.cli.tpcc_format import TEXT, TPCC_MYSQL, print_tpcc, require_printable, tpcc_options
 from bufferlab.errors import RunFailed, SpecError
 from bufferlab.registry import open_sweep
@@ -71,7 +71,9 @@ def command(
             f"--format {form} is no page", "--html, --md", "leave them out; pages are made without --format"
         )
     if language and form != _PDF:
-        raise SpecError("only a PDF has another language", f"--language {language}", "add --format pdf, or leave it out")
+        raise SpecError(
+            "only a PDF has another language", f"--language {language}", "add --format pdf, or leave it out"
+        )
     folder = open_sweep(sweep)
     if form == TPCC_MYSQL:
         print_tpcc(folder, limit_unit)
