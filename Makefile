@@ -48,4 +48,5 @@ lock: ## write the lock files anew (needs uv: pip install uv)
 	$(LOCK) pyproject.toml --group build --group dev --upgrade -c requirements.lock -o requirements-dev.lock
 	$(LOCK) --group build --group wheel --upgrade -c requirements.lock -o requirements-wheel.lock
 	$(LOCK) pyproject.toml --extra fleet --upgrade -c requirements-dev.lock -o requirements-fleet.lock
+	$(LOCK) pyproject.toml --extra pdf --upgrade -c requirements.lock -o requirements-pdf.lock
 	$(LOCK) --group mutate --upgrade -o requirements-mutate.lock
