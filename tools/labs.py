@@ -15,12 +15,12 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from time import monotonic
 
 from prediction_cells import minutes_since, sweep_folder
 
-FETCH = "./bufferlab engines fetch mysql-5.7 postgres-17"
 KEPT_GOING = (0, 1)
 """Exit codes of a sweep that has results: whole, or with points that failed."""
 
@@ -43,6 +43,12 @@ class Lab:
 
     page: str
     sweeps: tuple[Sweep, ...]
+
+    @property
+    def servers(self) -> list[str]:
+        """Names of the servers that it needs, as `bufferlab engines fetch` takes them."""
+        words = [word for sweep in self.sweeps for word in sweep.command.split()]
+        return [name for option, name in pairwise(words) if option == "--server"]
 
 
 LABS = (
@@ -187,8 +193,9 @@ def main() -> int:
         parser.error("name a folder for the sweeps and their reports")
     given.folder.mkdir(parents=True, exist_ok=True)
     started, log = monotonic(), given.folder / "fetch.log"
-    if bufferlab(log, *shlex.split(FETCH)[1:]) != 0:
-        print(f"the servers could not be fetched, see {log}", file=sys.stderr)
+    servers = sorted({server for lab in wanted for server in lab.servers})
+    if bufferlab(log, "engines", "fetch", *servers) != 0:
+        print(f"not all servers could be fetched, see {log}", file=sys.stderr)
     reports = dict(done(given.folder, wanted))
     print(f"all after {minutes_since(started)}")
     for name, pdf in reports.items():
