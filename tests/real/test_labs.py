@@ -18,7 +18,6 @@ NAMES = ("0-page-size", "1-buffer-size", "2-lru-scan-depth", "3-hot-rows", "4-ra
 # Alone: it sets the disk's read-ahead, and a lab's times are told in docs/labs.
 @pytest.mark.alone
 @pytest.mark.slow
-@pytest.mark.servers
 def test_the_five_labs_end_within_an_hour_with_a_report_of_each_sweep(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

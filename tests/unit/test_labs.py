@@ -80,7 +80,7 @@ def test_every_run_and_predict_of_a_page_is_one_that_bufferlab_takes() -> None:
             given = command.make_context(name, arguments).params
             server = (("server", given["server"]),) if given["server"] else ()
             load(
-                str(given.get("experiment") or given.get("source")),
+                str(given.get("experiment") or given["run"]),
                 Overrides(
                     engine=given["engine"],
                     profile=given["profile"],
