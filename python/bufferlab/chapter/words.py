@@ -6,6 +6,7 @@ Percent is made here; bounds are rounded outward, so no sentence claims more.
 from __future__ import annotations
 
 import math
+import re
 
 from bufferlab.results.metrics import WORK, Metric
 from bufferlab.results.schema import StoredSetting
@@ -317,6 +318,21 @@ def axis_title(metric: Metric) -> str:
         return f"{metric.label} (%)"
     unit = metric.top_unit.replace("us", "µs")
     return metric.label if unit in (*WORK.values(), "1", "rows", "arrivals", "bytes") else f"{metric.label} ({unit})"
+
+
+_KEPT_TOGETHER = re.compile(
+    r"(?<=[\d)]) (?=(?:%|[KMGT]?i?B|s|runs?)(?!\w))|(?<=\bn) (?==)|(?<=\bn =) |(?<=\bblock) (?=\d)"
+    r"|(?<=\d) (?=of \d)|(?<=\d of) (?=\d)|(?<=×) (?=\d)"
+)
+
+
+def kept_together(text: str) -> str:
+    """Return a text with a number and its unit, a factor and its sign, a block and its number each on one line.
+
+    >>> kept_together("5 runs of 30 MiB").replace("\u00a0", "_")
+    '5_runs of 30_MiB'
+    """
+    return _KEPT_TOGETHER.sub("\u00a0", text)
 
 
 def listing(items: list[str]) -> str:

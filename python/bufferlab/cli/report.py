@@ -13,16 +13,20 @@ from bufferlab.cli.output import beginning, say
 from bufferlab.cli.tpcc_format import TEXT, TPCC_MYSQL, print_tpcc, require_printable, tpcc_options
 from bufferlab.errors import RunFailed, SpecError
 from bufferlab.registry import open_sweep
+from bufferlab.report.lab.languages import ENGLISH, languages
 from bufferlab.texts import printable
 
 if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder
 
-_BLKPARSE, _CSV = "blkparse", "csv"
+_BLKPARSE, _CSV, _PDF = "blkparse", "csv", "pdf"
+
+#: The most letters without a font that are named.
+_MOST_NAMED = 5
 
 _SECTIONS = {
     "Files to write": ("html", "md"),
-    "Other formats": ("form", "limit_unit"),
+    "Other formats": ("form", "language", "limit_unit"),
 }
 """The options of the help's sections, by parameter."""
 
@@ -31,7 +35,16 @@ _SECTIONS = {
 @click.argument("sweep", type=click.Path(path_type=Path), metavar="RUN")
 @click.option("--html", is_flag=True, help="Write report.html only: one file, no network.")
 @click.option("--md", is_flag=True, help="Write report.md and its figures only, for a repository.")
-@tpcc_options(blkparse="print the block traces as that program does", csv="write every table to a file in RUN/tables")
+@tpcc_options(
+    blkparse="print the block traces as that program does",
+    csv="write every table to a file in RUN/tables",
+    pdf="write RUN/report.pdf, a lab report on A4 (needs bufferlab[pdf])",
+)
+@click.option(
+    "--language",
+    type=click.Choice(languages()),
+    help="The language of a PDF's headings and table words; sentences stay English.  [default: en]",
+)
 @strict
 @common
 def command(
@@ -39,6 +52,7 @@ def command(
     html: bool,
     md: bool,
     form: str,
+    language: str | None,
     limit_unit: Literal["s", "ms"],
     strict: bool,
     as_json: bool,
@@ -46,7 +60,7 @@ def command(
 ) -> int:
     """Make the report of RUN (a sweep folder) again: report.html, report.md, and the table printed here.
 
-    --format csv writes RUN/tables/*.csv and RUN/figures/*.csv alone, and prints their paths.
+    --format csv writes RUN/tables/*.csv and RUN/figures/*.csv alone, --format pdf RUN/report.pdf, and prints the paths.
     """
     with beginning("reading the sweep"):
         from bufferlab.cli.answer import show_answer, strict_exit_code, write_reports, write_tables
@@ -56,6 +70,8 @@ def command(
         raise SpecError(
             f"--format {form} is no page", "--html, --md", "leave them out; pages are made without --format"
         )
+    if language and form != _PDF:
+        raise SpecError("only a PDF has another language", f"--language {language}", "add --format pdf, or leave it out")
     folder = open_sweep(sweep)
     if form == TPCC_MYSQL:
         print_tpcc(folder, limit_unit)
@@ -63,11 +79,31 @@ def command(
         print_traces(folder)
     elif form == _CSV:
         write_tables(folder)
+    elif form == _PDF:
+        print_pdf(folder, language or ENGLISH)
     elif html or md:
         write_reports(folder, as_json, html=html, markdown=md)
     else:
         show_answer(folder, as_json)
     return strict_exit_code(folder) if strict else 0
+
+
+def print_pdf(folder: SweepFolder, language: str) -> None:
+    """Write the lab report of a sweep as a PDF and print its path.
+
+    Standard error tells which letters no font has. Raises EnvironmentLackingError without Typst or the language's font.
+    """
+    with beginning("making the PDF"):
+        from bufferlab.report.lab.catalogue import catalogue
+        from bufferlab.report.lab.pdf import write_pdf
+
+    path, chosen = write_pdf(folder, catalogue(language))
+    if chosen.missing:
+        numbers = ", ".join(f"U+{ord(letter):04X}" for letter in sorted(chosen.missing)[:_MOST_NAMED])
+        more = ", and others" if len(chosen.missing) > _MOST_NAMED else ""
+        say(f"no font here has {numbers}{more}: the PDF has these numbers in their places")
+        say("apt-get install fonts-noto-core fonts-noto-cjk brings most letters")
+    put(str(path))
 
 
 def print_traces(folder: SweepFolder) -> None:

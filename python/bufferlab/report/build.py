@@ -54,7 +54,12 @@ _OPEN_ROWS = 13
 
 def build(sweep: SweepFolder) -> Report:
     """Return the report of a sweep, from its stored samples alone."""
-    analysis = Analysis.of(sweep)
+    return of_analysis(Analysis.of(sweep))
+
+
+def of_analysis(analysis: Analysis) -> Report:
+    """Return the report of a sweep whose runs are read."""
+    sweep = analysis.sweep
     found = summaries(analysis)
     first, generated = _first(analysis), without_run(analysis)
     report = Report(

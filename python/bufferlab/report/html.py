@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bufferlab.chapter.blocks import Figure
+from bufferlab.chapter.words import kept_together
 from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw, for_page
 from bufferlab.texts import printable
@@ -67,16 +68,10 @@ def _template() -> Template:
 
 
 def _kept_together(text: str) -> Markup:
-    """Keep a number with its unit, a factor with its sign, a block with its number, and an interval on one line."""
+    """Keep on one line what `kept_together` keeps, and an interval."""
     from markupsafe import Markup, escape
 
-    text = re.sub(
-        r"(?<=[\d)]) (?=(?:%|[KMGT]?i?B|s|runs?)(?!\w))|(?<=\bn) (?==)|(?<=\bn =) |(?<=\bblock) (?=\d)"
-        r"|(?<=\d) (?=of \d)|(?<=\d of) (?=\d)|(?<=×) (?=\d)",
-        "\u00a0",
-        text,
-    )
-    return Markup(re.sub(r"[\d.,]+–[\d.,]+", r'<span class="ends">\g<0></span>', str(escape(text))))
+    return Markup(re.sub(r"[\d.,]+–[\d.,]+", r'<span class="ends">\g<0></span>', str(escape(kept_together(text)))))
 
 
 def write_html(report: Report, sweep: SweepFolder) -> Path:

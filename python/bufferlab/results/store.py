@@ -400,9 +400,10 @@ class SweepFolder:
         frame = _frame(rows, SUMMARY_COLUMNS)
         return self._replace("summary.parquet", lambda path: write_parquet(path, frame, _VERSION))
 
-    def write_derived(self, name: str, content: str) -> Path:
-        """Replace one derived text file (report.html, report.md, figures/*.svg, tables/*.csv), whole or not at all."""
-        return self._replace(name, lambda path: write_bytes(path, content.encode(errors="backslashreplace")))
+    def write_derived(self, name: str, content: str | bytes) -> Path:
+        """Replace one derived file (report.html, report.md, report.pdf, figures/*.svg, tables/*.csv), whole or not at all."""
+        data = content if isinstance(content, bytes) else content.encode(errors="backslashreplace")
+        return self._replace(name, lambda path: write_bytes(path, data))
 
     def summary(self) -> pl.DataFrame:
         """Read summary.parquet as last written by a report."""

@@ -1,0 +1,207 @@
+"""Puts the report of a sweep into the chapters of a lab report: purpose, set-up, method, results, analysis, limits, runs.
+
+Sentences, tables and figures are those of the report that every other format shows; nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis
+from bufferlab.chapter.blocks import Banner, Figure, Section, Table
+from bufferlab.report.build import of_analysis
+from bufferlab.report.document import Report
+from bufferlab.report.lab.catalogue import Catalogue
+from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Paragraph
+from bufferlab.report.lab.languages import ENGLISH
+from bufferlab.report.lab.method import method
+from bufferlab.report.lab.verdicts import verdicts
+from bufferlab.results.store import SweepFolder
+
+#: The chapters of a report that set what was expected beside what was measured.
+_EXPECTED = ("knee", "without-a-run", "other-pools", "predicted", "random-reads")
+#: Tables whose content the lab report has in sentences.
+_IN_SENTENCES = ("all-steps",)
+#: Chapters that have a place of their own.
+_PLACED = ("setup", "checks", "best", "figures", *_EXPECTED)
+_LONGEST_LEAD = 320
+
+
+def lab_report(sweep: SweepFolder, catalogue: Catalogue) -> LabReport:
+    """Return the lab report of a sweep, from its stored samples alone."""
+    analysis = Analysis.of(sweep)
+    report = of_analysis(analysis)
+    made = _Made(analysis, report, catalogue)
+    started = sorted(record.run.started_at for point in analysis.points for record in point.records)
+    return LabReport(
+        title=report.question,
+        facts=tuple(made.facts(started)),
+        blocks=tuple(made.blocks()),
+        date=started[0][:10] if started else "",
+        catalogue=catalogue,
+    )
+
+
+class _Made:
+    """The blocks of one lab report, chapter by chapter."""
+
+    def __init__(self, analysis: Analysis, report: Report, catalogue: Catalogue) -> None:
+        self.analysis, self.report, self.catalogue = analysis, report, catalogue
+        self.sections = {section.id: section for section in report.sections}
+
+    def facts(self, started: list[str]) -> Iterator[tuple[str, str]]:
+        """Yield the title block."""
+        analysis, heading = self.analysis, self.catalogue.headings
+        runs = [record.run for point in analysis.points for record in point.records]
+        yield heading["experiment"], self.report.title
+        if engines := dict.fromkeys(f"{run.engine} {run.engine_version or ''}".strip() for run in runs):
+            yield heading["engine"], ", ".join(engines)
+        if len(self.report.facts) > 1:
+            yield heading["workload"], self.report.facts[-3]
+        planned = len(analysis.sweep.planned_cells)
+        yield heading["runs"], f"{len(analysis.runs)} / {planned}"
+        if started:
+            days = sorted({started[0][:10], started[-1][:10]})
+            yield heading["measured_on"], " – ".join(days)
+        hosts = [str(told.get("cpu_model") or told.get("host_id")) for told, _ in analysis.sweep.hosts]
+        yield heading["hosts"], "; ".join(dict.fromkeys(hosts)) if len(hosts) < 2 else str(len(hosts))
+        versions = analysis.sweep.plan.get("versions")
+        made_by = f"bufferlab {versions['bufferlab']}" if isinstance(versions, dict) and "bufferlab" in versions else ""
+        yield heading["made_by"], ", ".join(filter(None, [made_by, analysis.sweep.path.name]))
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield everything below the title block."""
+        yield from self._first_page()
+        yield from self._purpose()
+        yield from self._setup()
+        yield self._heading("method")
+        yield Items(tuple(method(self.analysis)))
+        yield from self._results()
+        yield from self._analysis()
+        yield from self._limits()
+        yield from self._appendix()
+
+    def _heading(self, key: str) -> Heading:
+        return Heading(self.catalogue.headings[key])
+
+    def _first_page(self) -> Iterator[Block]:
+        """Yield what page one must say: how the translation is meant, whether the sweep failed, warnings, the answer."""
+        if self.catalogue.code != ENGLISH:
+            yield Paragraph(self.catalogue.headings["sentences_are_english"], "note")
+        bad = [point for point in self.report.points if point.status != "ok"]
+        if bad:
+            whole = words.plural(len(self.report.points), "point")
+            yield Banner("danger", f"{self.catalogue.headings['failed']}: {len(bad)} of {whole} did not end well.")
+        yield from self.report.banners
+        yield Paragraph(_first_sentence(self.report.answer), "lead")
+
+    def _purpose(self) -> Iterator[Block]:
+        yield self._heading("purpose")
+        metric = self.analysis.metric(self.analysis.headline)
+        meaning = metric.meaning.rstrip(".")
+        yield Paragraph(f"{self.report.question} The answer is told in {_lower(metric.label)}: {_lower(meaning)}.")
+
+    def _setup(self) -> Iterator[Block]:
+        yield self._heading("setup")
+        if facts := self.report.facts:
+            yield Paragraph(f"{'; '.join(facts)}.")
+        section = self.sections.get("setup")
+        for block in section.blocks if section else ():
+            yield self._shown(block)
+
+    def _results(self) -> Iterator[Block]:
+        yield self._heading("results")
+        if self.report.headline:
+            yield self.report.headline
+        if self.report.steps:
+            yield self._shown(self.report.steps)
+        if not self.analysis.runs:
+            yield Paragraph(self.report.answer)
+        for section in self.report.sections:
+            if section.id not in _PLACED and not section.folded:
+                yield from self._section(section)
+        if figures := self.sections.get("figures"):
+            yield from self._section(figures)
+
+    def _analysis(self) -> Iterator[Block]:
+        yield self._heading("analysis")
+        yield Paragraph(self.report.answer)
+        if told := verdicts(self.analysis):
+            yield Heading(self.catalogue.headings["verdicts"], 2)
+            yield Items(tuple(told))
+        if best := self.sections.get("best"):
+            yield from self._section(best)
+        expected = [section for id in _EXPECTED if (section := self.sections.get(id))]
+        yield Heading(self.catalogue.headings["expected"], 2)
+        if not expected:
+            yield Paragraph("No theory and no model said before the runs what they would show.")
+        for section in expected:
+            yield from self._section(section, headed=False)
+        yield from self._checks()
+
+    def _checks(self) -> Iterator[Block]:
+        """Yield what the checks found; the whole list stands in the appendix."""
+        section = self.sections.get("checks")
+        if section is None:
+            return
+        counts = {status: 0 for status in ("passed", "failed", "not_applicable")}
+        for check in self.report.checks:
+            counts[check.status] += 1
+        yield Heading(self.catalogue.word(section.title), 2)
+        yield Paragraph(
+            f"{section.intro} {words.plural(len(self.report.checks), 'check')}: {counts['passed']} passed, "
+            f"{counts['failed']} failed, {counts['not_applicable']} not applicable."
+        )
+        for block in section.blocks:
+            if block.id != "checks":
+                yield self._shown(block)
+
+    def _limits(self) -> Iterator[Block]:
+        if self.report.limits:
+            yield self._heading("limits")
+            yield Items(self.report.limits)
+
+    def _appendix(self) -> Iterator[Block]:
+        yield self._heading("appendix")
+        checks = self.sections.get("checks")
+        runs = [block for block in self._details() if block.id == "runs"]
+        others = [block for block in self._details() if block.id != "runs"]
+        for block in (*runs, *(one for one in (checks.blocks if checks else ()) if one.id == "checks"), *others):
+            yield self._shown(block)
+        for section in self.report.sections:
+            if section.folded and section.id not in (*_PLACED, "details"):
+                yield from self._section(section)
+        folder = self.analysis.sweep.path.name
+        yield Paragraph(
+            f"The samples are stored in {folder}; bufferlab report {folder} makes every report again. The numbers of "
+            "each figure are in figures/*.csv, all means unrounded in tables/summary.csv (report --format csv).",
+            "note",
+        )
+
+    def _details(self) -> tuple[Table | Figure, ...]:
+        found = self.sections.get("details")
+        return found.blocks if found else ()
+
+    def _section(self, section: Section, *, headed: bool = True) -> Iterator[Block]:
+        if headed:
+            yield Heading(self.catalogue.word(section.title), 2)
+        shown = [self._shown(block) for block in section.blocks if block.id not in _IN_SENTENCES]
+        if section.intro:
+            yield Paragraph(section.intro, goes_on=bool(shown))
+        # As on the page: figures come first.
+        yield from sorted(shown, key=lambda block: not isinstance(block, Figure))
+
+    def _shown(self, block: Table | Figure) -> Table | Figure:
+        return self.catalogue.table(block) if isinstance(block, Table) else block
+
+
+def _first_sentence(answer: str) -> str:
+    """Return an answer that is short, or the first sentence of a long one."""
+    ends = answer.find(". ") + 1 if len(answer) > _LONGEST_LEAD else 0
+    return answer[:ends] if ends else answer
+
+
+def _lower(text: str) -> str:
+    """Return a text that stands within a sentence; names such as LRU keep their capitals."""
+    return text if text[1:2].isupper() else f"{text[:1].lower()}{text[1:]}"

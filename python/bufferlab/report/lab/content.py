@@ -1,0 +1,49 @@
+"""The lab report as data: blocks in the order of reading, already in words, with no markup and no files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bufferlab.chapter.blocks import Banner, Figure, Table
+from bufferlab.report.lab.catalogue import Catalogue
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The heading of a chapter (level 1) or of a part of it (level 2)."""
+
+    text: str
+    level: Literal[1, 2] = 1
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Sentences. The `lead` is the answer; a paragraph that `goes_on` stands on one page with the next block."""
+
+    text: str
+    look: Literal["plain", "lead", "note"] = "plain"
+    goes_on: bool = False
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of sentences."""
+
+    texts: tuple[str, ...]
+
+
+Block = Heading | Paragraph | Items | Banner | Table | Figure
+
+
+@dataclass(frozen=True)
+class LabReport:
+    """A lab report in one language: the title block, then everything below it."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    """The title block: what is told, and the value."""
+    blocks: tuple[Block, ...]
+    date: str
+    """The day on which the first run started, as 2026-01-31; "" where no run is known."""
+    catalogue: Catalogue

@@ -1,0 +1,113 @@
+"""Finds the fonts of a PDF: the letters that a report needs, the fonts that have them, and what is shown where none has.
+
+Every host has two: Libertinus Serif is inside Typst, and DejaVu Sans comes with matplotlib, which draws the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.report.lab.catalogue import Catalogue
+
+TEXT, FALLBACK = "Libertinus Serif", "DejaVu Sans"
+#: Characters that have no picture, and need none.
+_NO_PICTURE = frozenset("\t\n\r\u00a0\u00ad\u200b\u200c\u200d\u2060\ufe0f\ufeff")
+
+
+class Installed(Protocol):
+    """A face of an installed font, as Typst lists it."""
+
+    family: str
+    path: str | None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The families that a report is set in, in the order in which a letter is looked for, and what none of them has."""
+
+    families: tuple[str, ...]
+    missing: frozenset[str] = frozenset()
+
+    @property
+    def is_of_every_host(self) -> bool:
+        """Return whether no font of this host is needed."""
+        return self.families == (TEXT, FALLBACK)
+
+
+def choose(texts: Iterable[str], words: Catalogue, installed: Sequence[Installed]) -> Chosen:
+    """Return the families for these texts in this language. `installed` are the fonts of this host.
+
+    Raises EnvironmentLackingError where the language's own letters are in none of them.
+    """
+    needed = {letter for text in texts for letter in text} - _NO_PICTURE
+    needed -= _letters(_dejavu())
+    families = []
+    if words.fonts:
+        needed |= set(words.letters)
+        own = next((one for family in words.fonts for one in installed if one.family == family), None)
+        if own is None:
+            what = f"no font with the letters of {words.name} ({words.letters}) was found"
+            raise EnvironmentLackingError(what, f"--language {words.code}", f"apt-get install {words.package}")
+        families.append(own.family)
+        needed -= _letters_of(own)
+    for family, letters in _helping(needed, installed):
+        families.append(family)
+        needed -= letters
+    return Chosen((TEXT, FALLBACK, *families), frozenset(needed))
+
+
+def _helping(needed: set[str], installed: Sequence[Installed]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield the installed families that have needed letters, in the order of their names, until all are found."""
+    left = set(needed)
+    seen: set[str] = {FALLBACK}
+    for one in sorted(installed, key=lambda one: (one.family, one.path or "")):
+        if not left:
+            return
+        if one.path is None or one.family in seen or "LastResort" in one.path:
+            continue
+        seen.add(one.family)
+        if found := left & _letters_of(one):
+            left -= found
+            yield one.family, frozenset(found)
+
+
+def without_missing(text: str, missing: frozenset[str]) -> str:
+    """Return a text with the number of a letter in place of each that no font has.
+
+    >>> without_missing("a한b", frozenset("한"))
+    'a[U+D55C]b'
+    """
+    if missing.isdisjoint(text):
+        return text
+    return "".join(f"[U+{ord(letter):04X}]" if letter in missing else letter for letter in text)
+
+
+def folder() -> Path:
+    """Return the folder of matplotlib's fonts, which has DejaVu Sans."""
+    import matplotlib as mpl
+
+    return Path(mpl.get_data_path(), "fonts", "ttf")
+
+
+def _dejavu() -> str:
+    return str(folder() / "DejaVuSans.ttf")
+
+
+def _letters_of(one: Installed) -> frozenset[str]:
+    return _letters(one.path) if one.path else frozenset()
+
+
+@cache
+def _letters(path: str) -> frozenset[str]:
+    """Return the letters of a font file; none where it cannot be read."""
+    from matplotlib.ft2font import FT2Font
+
+    with suppress(RuntimeError, OSError, ValueError):
+        return frozenset(map(chr, FT2Font(path).get_charmap()))
+    return frozenset()

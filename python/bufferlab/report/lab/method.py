@@ -1,0 +1,122 @@
+"""The method of a sweep in sentences: what was varied, what was held constant, how often and in which order.
+
+Every sentence is made from the plan and the runs as they are stored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis
+from bufferlab.report import predicted
+from bufferlab.results.sweep_checks import MeasuredRun
+from bufferlab.units import UnitError, format_duration, parse_duration
+
+#: What ended a warm-up, by its gate.
+_GATES = {
+    "pool_turnover": "a turned-over pool",
+    "flat_misses": "flat misses",
+    "no_new_pages": "no new pages",
+    "cap": "its cap",
+    "fixed": "a fixed length",
+    "cold": "none: the pool was cold",
+}
+
+
+def varied(analysis: Analysis) -> str:
+    """Return what was varied, with its values in the order of the report; "" for a sweep of one point."""
+    values: dict[str, dict[str, None]] = {}
+    for point in analysis.points:
+        for name, value in point.swept.items():
+            values.setdefault(name, {})[analysis.value_label(name, value)] = None
+    told = [f"{name.replace('_', ' ')} ({', '.join(found)})" for name, found in values.items() if len(found) > 1]
+    return f"Varied: {words.listing(told)}." if told else ""
+
+
+def method(analysis: Analysis) -> list[str]:
+    """Return the method, each idea in a sentence or two."""
+    whose = predicted.said(analysis)
+    found = [varied(analysis), *_held(analysis), *_repeated(analysis), whose or _window(analysis), *_sampled(analysis)]
+    return list(filter(None, [*found, _statistics(analysis)]))
+
+
+def _held(analysis: Analysis) -> Iterator[str]:
+    """Yield what was the same at all points and for all runs."""
+    if len(analysis.points) > 1:
+        yield "Held constant: every other setting; the chapter on the set-up has their values as asked for and as run."
+    for check in analysis.checks:
+        if check.name == "same_start" and check.status == "passed":
+            yield f"{check.title}: {check.detail}."
+
+
+def _repeated(analysis: Analysis) -> Iterator[str]:
+    """Yield how often each point was run, and in which order."""
+    planned, points = analysis.sweep.planned_cells, len(analysis.points)
+    blocks = sorted({block for _, block in planned})
+    ended = len(analysis.runs)
+    runs = f"{ended} of {words.plural(len(planned), 'planned run')} ended well"
+    counts = sorted({len(point.ok) for point in analysis.points})
+    n = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
+    each = "a run of each point" if points > 1 else "one run"
+    yield f"{words.plural(len(blocks), 'block')}, each of {each}: {n} runs a point ({runs})."
+    seed = analysis.sweep.plan.get("seed")
+    if predicted.said(analysis):
+        return
+    if points > 1:
+        yield f"Within a block the points were run in a random order, drawn from the design's seed {seed}."
+    seeds: dict[int, set[int]] = {}
+    for run in analysis.runs:
+        seeds.setdefault(run.run.block, set()).add(run.run.seed)
+    if points > 1 and len(blocks) > 1 and all(len(found) == 1 for found in seeds.values()):
+        yield "All runs of a block share a seed, so the same work is compared: differences between points are paired."
+
+
+def _window(analysis: Analysis) -> str:
+    """Return how runs warmed up, and what they measured."""
+    runs = analysis.runs
+    if not runs:
+        return ""
+    warm_ups = Counter(run.run.warm_up.gate for run in runs if run.run.warm_up)
+    gates = [f"{count} by {_GATES[gate]}" for gate, count in sorted(warm_ups.items())]
+    warmed = f"Before its window each run warmed up; what ended it: {words.listing(gates)}. " if gates else ""
+    return warmed + _measured(runs)
+
+
+def _measured(runs: Sequence[MeasuredRun]) -> str:
+    """Return the length of the measured windows, in transactions and in time."""
+    told = [run.run.measured for run in runs if run.run.measured]
+    if not told:
+        return ""
+    counts = sorted({one.transactions for one in told if one.transactions is not None})
+    seconds = sorted(one.seconds for one in told if one.seconds is not None)
+    ends = [f"{counts[0]:,}" if counts[:1] == counts[-1:] else f"{counts[0]:,} to {counts[-1]:,}"] if counts else []
+    length = [f"{count} transactions" for count in ends]
+    if seconds and seconds[-1] > 0:
+        length.append(f"{words.number(seconds[0])} to {words.number(seconds[-1])} s")
+    return f"The measured window had {', '.join(length)}." if length else ""
+
+
+def _sampled(analysis: Analysis) -> Iterator[str]:
+    """Yield how counters were read."""
+    measure = analysis.sweep.asked.get("measure")
+    told = measure.get("sample_interval") if isinstance(measure, dict) else None
+    if told is None or not analysis.runs or predicted.said(analysis):
+        return
+    try:
+        seconds = parse_duration(told) if isinstance(told, str) else float(told)
+    except (UnitError, TypeError, ValueError):
+        return
+    every = f", and every {format_duration(seconds)} between" if seconds > 0 else ""
+    yield f"Counters were read at both edges of the window{every}; numbers are differences between the edges."
+
+
+def _statistics(analysis: Analysis) -> str:
+    """Return how means and steps are judged."""
+    if len({run.run.block for run in analysis.runs}) < 2:
+        return ""
+    return (
+        "Tables have means with 95 % intervals for another run like them. Steps between neighbouring points are judged "
+        "by intervals that hold together for all steps of one metric (Šidák); n counts the runs of a point."
+    )

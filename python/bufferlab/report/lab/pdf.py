@@ -1,0 +1,198 @@
+"""Sets a lab report as a PDF by Typst: page.typ shows the blocks, which reach it as JSON.
+
+No text of a report is ever Typst's code or markup: Typst parses page.typ alone, and shows strings as they are. It reads
+no file and no network. Only the caller of `write_pdf` needs the package `typst`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bufferlab.chapter.blocks import Banner, Figure, Table
+from bufferlab.chapter.words import kept_together
+from bufferlab.errors import EnvironmentLackingError, InternalError
+from bufferlab.report.figures.svg import draw
+from bufferlab.report.lab.a4_tables import broken, grids
+from bufferlab.report.lab.catalogue import Catalogue
+from bufferlab.report.lab.chapters import lab_report
+from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Paragraph
+from bufferlab.report.lab.fonts import FALLBACK, Chosen, choose, folder, without_missing
+from bufferlab.report.lab.languages import ENGLISH
+from bufferlab.texts import printable
+
+if TYPE_CHECKING:
+    from bufferlab.results.store import SweepFolder
+
+_PAGE = Path(__file__).with_name("page.typ")
+_HINT = "pip install 'bufferlab[pdf]'; in a clone: .venv/bin/pip install -r requirements-pdf.lock"
+#: The height of a figure that still leaves room for its title on a page.
+_TALLEST_PT = 600.0
+#: The width at which figures are set: letters of 10 points are then 9.
+_FIGURE_PT = 345.0
+_SIZE = re.compile(r'<svg\b[^>]*? height="([\d.]+)pt"[^>]*? width="([\d.]+)pt"|<svg\b[^>]*? width="([\d.]+)pt"[^>]*? height="([\d.]+)pt"')
+
+
+def write_pdf(sweep: SweepFolder, catalogue: Catalogue) -> tuple[Path, Chosen]:
+    """Write report.pdf (another language: report.CODE.pdf) into the sweep folder; return it with the fonts it is set in.
+
+    Raises EnvironmentLackingError without Typst, or without a font of the language.
+    """
+    typst = _typst()
+    made = lab_report(sweep, catalogue)
+    document = as_document(made)
+    chosen = choose(_strings(document), catalogue, typst.Fonts().fonts())
+    name = "report.pdf" if catalogue.code == ENGLISH else f"report.{catalogue.code}.pdf"
+    return sweep.write_derived(name, compiled(document, chosen)), chosen
+
+
+def _typst() -> Any:
+    try:
+        import typst
+    except ImportError as error:
+        raise EnvironmentLackingError("a PDF is set by Typst, which is not installed", "--format pdf", _HINT) from error
+    return typst
+
+
+def as_document(made: LabReport) -> dict[str, Any]:
+    """Return what page.typ shows, as JSON has it: strings, numbers and lists. Figures are SVG."""
+    heading = made.catalogue.headings
+    blocks = [shown for block in made.blocks for shown in _shown(block)]
+    return {
+        "language": made.catalogue.code,
+        "words": {key: heading[key] for key in ("lab_report", "figure", "table", "page")},
+        "title": _text(made.title),
+        "facts": [[_text(name), _text(value)] for name, value in made.facts],
+        "date": made.date,
+        "blocks": blocks,
+    }
+
+
+def _text(text: str) -> str:
+    """Return a text as the page shows it: one line without control characters, numbers kept with their units."""
+    return broken(kept_together(" ".join(printable(text).split())))
+
+
+def _shown(block: Block) -> Iterator[dict[str, Any]]:
+    match block:
+        case Heading():
+            yield {"kind": "heading", "level": block.level, "text": _text(block.text)}
+        case Paragraph():
+            yield {"kind": "paragraph", "look": block.look, "goes_on": block.goes_on, "text": _text(block.text)}
+        case Items():
+            yield {"kind": "items", "texts": [_text(text) for text in block.texts]}
+        case Banner():
+            yield {"kind": "banner", "of": block.kind, "text": _text(block.text)}
+        case Figure():
+            yield _figure(block)
+        case Table():
+            yield from _table(block)
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    svg = draw(figure)
+    height, width = _size(svg)
+    scale = min(_FIGURE_PT / width, _TALLEST_PT / height)
+    return {
+        "kind": "figure",
+        "title": _text(figure.title),
+        "caption": _text(figure.caption),
+        "alt": printable(figure.alt),
+        "svg": svg,
+        "width": round(width * scale, 1),
+    }
+
+
+def _size(svg: str) -> tuple[float, float]:
+    """Return height and width of a figure in points."""
+    found = _SIZE.search(svg)
+    if found is None:
+        raise InternalError("a figure does not tell its size")
+    height, width = (found[1], found[2]) if found[1] else (found[4], found[3])
+    return float(height), float(width)
+
+
+def _table(table: Table) -> Iterator[dict[str, Any]]:
+    if not table.rows:
+        return
+    for grid in grids(table):
+        yield {
+            "kind": "table",
+            "title": _text(grid.table.title),
+            "part": grid.part,
+            "caption": _text(grid.table.caption) if not grid.part or grid.part.startswith("1/") else "",
+            "size": grid.size_pt,
+            "widths": list(grid.widths_pt),
+            "numeric": [column.numeric for column in grid.table.columns],
+            "heads": [_cell(column.title) for column in grid.table.columns],
+            "rows": [{"mark": row.mark, "cells": [_cell(cell) for cell in row.cells]} for row in grid.table.rows],
+        }
+
+
+def _cell(text: str) -> str:
+    """Return a cell on one line; a table's cells have their places to break already."""
+    return " ".join(part for part in re.split("[ \\n\\t]+", printable(text)) if part)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yield every text of a document."""
+    if isinstance(value, str):
+        yield value
+    else:
+        parts: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        for part in parts:
+            yield from _strings(part)
+
+
+def _replaced(value: Any, chosen: Chosen) -> Any:
+    """Return a document without the letters that no font has, its figures set in the chosen fonts."""
+    if isinstance(value, dict):
+        return {key: _in_fonts(one, chosen) if key == "svg" else _replaced(one, chosen) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_replaced(one, chosen) for one in value]
+    return without_missing(value, chosen.missing) if isinstance(value, str) else value
+
+
+def _in_fonts(svg: str, chosen: Chosen) -> str:
+    """Return a figure that names its fonts: matplotlib measured its letters by DejaVu Sans, and names a kind alone."""
+    families = ", ".join(f"'{family}'" for family in (FALLBACK, *chosen.families[2:]))
+    return without_missing(svg, chosen.missing).replace("sans-serif", families)
+
+
+def sources(document: dict[str, Any], chosen: Chosen) -> tuple[str, dict[str, str]]:
+    """Return Typst's program, which is the same for every report, and its inputs: the document as JSON."""
+    told = {**_replaced(document, chosen), "fonts": list(chosen.families)}
+    return _PAGE.read_text("utf-8"), {"report": json.dumps(told, ensure_ascii=False)}
+
+
+def compiled(document: dict[str, Any], chosen: Chosen) -> bytes:
+    """Return the PDF of a document: the same bytes for the same document, fonts and version of Typst.
+
+    Raises EnvironmentLackingError without Typst.
+    """
+    typst = _typst()
+    program, inputs = sources(document, chosen)
+    compiler = typst.Compiler(
+        program.encode(),
+        font_paths=[str(folder())],
+        ignore_system_fonts=chosen.is_of_every_host,
+        sys_inputs=inputs,
+    )
+    try:
+        pdf = compiler.compile(format="pdf", timestamp=_stamp(document["date"]))
+    except typst.TypstError as error:
+        raise InternalError(f"Typst did not set the report: {error.message}", str(_PAGE)) from error
+    assert isinstance(pdf, bytes)
+    return pdf
+
+
+def _stamp(date: str) -> int:
+    """Return the time that the PDF says it was made at: the day of the first run, so that it is the same every time."""
+    with suppress(ValueError):
+        return int(datetime.datetime.fromisoformat(f"{date}T00:00:00+00:00").timestamp())
+    return 0
