@@ -43,8 +43,9 @@ fmt: ## put Rust and Python into the project's format
 LOCK = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock"
 
-lock: ## write the four lock files anew (needs uv: pip install uv)
+lock: ## write the five lock files anew (needs uv: pip install uv)
 	$(LOCK) pyproject.toml --group build --upgrade -o requirements.lock
 	$(LOCK) pyproject.toml --group build --group dev --upgrade -c requirements.lock -o requirements-dev.lock
 	$(LOCK) --group build --group wheel --upgrade -c requirements.lock -o requirements-wheel.lock
+	$(LOCK) pyproject.toml --extra pdf --upgrade -c requirements.lock -o requirements-pdf.lock
 	$(LOCK) --group mutate --upgrade -o requirements-mutate.lock

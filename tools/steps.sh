@@ -211,7 +211,8 @@ has_rust_tool() {
 }
 
 # A browser looks at the HTML report; loop devices make full and read-only disks; the Makefile is tested too; sysstat
-# is what the samplers are compared with; Maven fetches the database servers.
+# is what the samplers are compared with; Maven fetches the database servers. Of the slow tests alone: poppler reads
+# PDFs, and fonts-noto-cjk has Korean letters.
 find_test_tools() {
     local wanted=()
     command -v chromium >/dev/null && command -v chromedriver >/dev/null || wanted+=(chromium chromium-driver)
@@ -221,5 +222,9 @@ find_test_tools() {
     command -v make >/dev/null || wanted+=(make)
     command -v iostat >/dev/null || wanted+=(sysstat)
     command -v mvn >/dev/null || wanted+=(maven)
+    if [ -z "$slow" ]; then
+        command -v pdftotext >/dev/null || wanted+=(poppler-utils)
+        [ -n "$(fc-list :lang=ko 2>/dev/null)" ] || wanted+=(fonts-noto-cjk fontconfig)
+    fi
     [ "${#wanted[@]}" = 0 ] || install_packages "what the tests need" "${wanted[@]}"
 }

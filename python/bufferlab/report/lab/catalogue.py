@@ -15,6 +15,8 @@ from bufferlab.chapter.blocks import Table
 from bufferlab.report.lab.languages import FOLDER
 from bufferlab.texts import parse_toml
 
+#: "Reads per New-Order": a count, and the unit of work or of time that it is told per.
+_PER = re.compile(r"(?P<what>.+) per (?P<per>.+)")
 #: "Reads (pages)": a word with a unit.
 _WITH_UNIT = re.compile(r"(?P<word>.+) \((?P<unit>[^()]+)\)")
 
@@ -30,6 +32,8 @@ class Catalogue:
     """By a key: headings, and the few sentences about the translation itself."""
     words: Mapping[str, str]
     """By the English word: titles of chapters and tables, heads of columns, cells that are words."""
+    per: str = "{what} per {per}"
+    """How a count is told per unit of work."""
     fonts: tuple[str, ...] = ()
     """Families with the letters of this language, the best first; none where every host has them."""
     letters: str = ""
@@ -38,17 +42,23 @@ class Catalogue:
     """Debian's package of such a font."""
 
     def word(self, english: str) -> str:
-        """Return a word of a table in this language: it and its unit each by itself, or the English one.
+        """Return a word of a table in this language, or the English one; parts of a word are looked for by themselves.
 
-        >>> catalogue("ko").word("Reads (pages)"), catalogue("ko").word("Glyphs")
-        ('읽기 (페이지)', 'Glyphs')
+        >>> catalogue("ko").word("Reads per New-Order (pages)"), catalogue("ko").word("Glyphs")
+        ('New-Order당 읽기 (페이지)', 'Glyphs')
         """
+        return self._found(english) or english
+
+    def _found(self, english: str) -> str | None:
         if english in self.words:
             return self.words[english]
-        found = _WITH_UNIT.fullmatch(english)
-        if found and found["word"] in self.words:
-            return f"{self.words[found['word']]} ({self.words.get(found['unit'], found['unit'])})"
-        return english
+        if found := _WITH_UNIT.fullmatch(english):
+            word = self._found(found["word"])
+            return f"{word} ({self.words.get(found['unit'], found['unit'])})" if word else None
+        if found := _PER.fullmatch(english):
+            what, per = self._found(found["what"]), self.words.get(found["per"])
+            return self.per.format(what=what, per=per) if what and per else None
+        return None
 
     def table(self, table: Table) -> Table:
         """Return a table with its title, its heads and the cells that are words in this language."""
@@ -70,6 +80,7 @@ def catalogue(code: str) -> Catalogue:
         told["name"],
         told["headings"],
         told["words"],
+        told.get("per", "{what} per {per}"),
         tuple(font.get("families", ())),
         font.get("letters", ""),
         font.get("package", ""),

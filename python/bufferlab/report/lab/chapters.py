@@ -13,7 +13,7 @@ from bufferlab.chapter.blocks import Banner, Figure, Section, Table
 from bufferlab.report.build import of_analysis
 from bufferlab.report.document import Report
 from bufferlab.report.lab.catalogue import Catalogue
-from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Paragraph
+from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Pair, Paragraph
 from bufferlab.report.lab.languages import ENGLISH
 from bufferlab.report.lab.method import method
 from bufferlab.report.lab.verdicts import verdicts
@@ -190,10 +190,26 @@ class _Made:
         if section.intro:
             yield Paragraph(section.intro, goes_on=bool(shown))
         # As on the page: figures come first.
-        yield from sorted(shown, key=lambda block: not isinstance(block, Figure))
+        yield from _abreast([block for block in shown if isinstance(block, Figure)])
+        yield from (block for block in shown if isinstance(block, Table))
 
     def _shown(self, block: Table | Figure) -> Table | Figure:
         return self.catalogue.table(block) if isinstance(block, Table) else block
+
+
+def _abreast(figures: list[Figure]) -> Iterator[Block]:
+    """Yield figures in pairs, where a chapter has several; one of many panels stands alone."""
+    waiting: list[Figure] = []
+    for figure in figures:
+        if figure.is_tall or len(figures) == 1:
+            yield from waiting
+            waiting = []
+            yield figure
+        elif waiting:
+            yield Pair((waiting.pop(), figure))
+        else:
+            waiting.append(figure)
+    yield from waiting
 
 
 def _first_sentence(answer: str) -> str:

@@ -33,7 +33,14 @@ class Items:
     texts: tuple[str, ...]
 
 
-Block = Heading | Paragraph | Items | Banner | Table | Figure
+@dataclass(frozen=True)
+class Pair:
+    """Two figures beside each other, at two thirds of their size."""
+
+    figures: tuple[Figure, Figure]
+
+
+Block = Heading | Paragraph | Items | Banner | Table | Figure | Pair
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from bufferlab.report.figures.svg import draw
 from bufferlab.report.lab.a4_tables import broken, grids
 from bufferlab.report.lab.catalogue import Catalogue
 from bufferlab.report.lab.chapters import lab_report
-from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Paragraph
+from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Pair, Paragraph
 from bufferlab.report.lab.fonts import FALLBACK, Chosen, choose, folder, without_missing
 from bufferlab.report.lab.languages import ENGLISH
 from bufferlab.texts import printable
@@ -35,7 +35,9 @@ _HINT = "pip install 'bufferlab[pdf]'; in a clone: .venv/bin/pip install -r requ
 _TALLEST_PT = 600.0
 #: The width at which figures are set: letters of 10 points are then 9.
 _FIGURE_PT = 345.0
-_SIZE = re.compile(r'<svg\b[^>]*? height="([\d.]+)pt"[^>]*? width="([\d.]+)pt"|<svg\b[^>]*? width="([\d.]+)pt"[^>]*? height="([\d.]+)pt"')
+#: The width of one of two figures that stand beside each other.
+_HALF_PT = 234.0
+_WIDTH, _HEIGHT = (re.compile(rf'<svg\b[^>]*? {name}="([\d.]+)pt"') for name in ("width", "height"))
 
 
 def write_pdf(sweep: SweepFolder, catalogue: Catalogue) -> tuple[Path, Chosen]:
@@ -89,15 +91,17 @@ def _shown(block: Block) -> Iterator[dict[str, Any]]:
         case Banner():
             yield {"kind": "banner", "of": block.kind, "text": _text(block.text)}
         case Figure():
-            yield _figure(block)
+            yield _figure(block, _FIGURE_PT)
+        case Pair():
+            yield {"kind": "pair", "figures": [_figure(figure, _HALF_PT) for figure in block.figures]}
         case Table():
             yield from _table(block)
 
 
-def _figure(figure: Figure) -> dict[str, Any]:
+def _figure(figure: Figure, width_pt: float) -> dict[str, Any]:
     svg = draw(figure)
     height, width = _size(svg)
-    scale = min(_FIGURE_PT / width, _TALLEST_PT / height)
+    scale = min(width_pt / width, _TALLEST_PT / height)
     return {
         "kind": "figure",
         "title": _text(figure.title),
@@ -110,11 +114,10 @@ def _figure(figure: Figure) -> dict[str, Any]:
 
 def _size(svg: str) -> tuple[float, float]:
     """Return height and width of a figure in points."""
-    found = _SIZE.search(svg)
-    if found is None:
+    height, width = _HEIGHT.search(svg), _WIDTH.search(svg)
+    if height is None or width is None:
         raise InternalError("a figure does not tell its size")
-    height, width = (found[1], found[2]) if found[1] else (found[4], found[3])
-    return float(height), float(width)
+    return float(height[1]), float(width[1])
 
 
 def _table(table: Table) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,109 @@
+"""Lab reports set by Typst, which ./test --all installs: read back by poppler, in two languages, of hostile sweeps too."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bufferlab.errors import BufferlabError
+from bufferlab.report.lab.catalogue import catalogue
+from bufferlab.report.lab.pdf import write_pdf
+from bufferlab.results.store import SweepFolder
+from support.fake import Bench
+from support.synthetic import BUFFER_SIZE, Sweep, build
+from support.synthetic_innodb import scan_depth
+from support.synthetic_postgres import memory_split
+
+pytestmark = [pytest.mark.slow, pytest.mark.figures]
+pytest.importorskip("typst", reason="typst is not installed (requirements-pdf.lock)")
+
+#: Five points, five repetitions: as `run buffer-size` does it.
+DEFAULT = Sweep(truths=BUFFER_SIZE, blocks=5)
+MOST_PAGES = 12
+HOSTILE = '#panic("x") *bold* $x$ <label> @ref \\u{41} <b>&amp; "]#'
+
+
+def text_of(pdf: Path) -> str:
+    if shutil.which("pdftotext") is None:
+        pytest.skip("pdftotext is missing (poppler-utils)")
+    done = subprocess.run(["pdftotext", "-layout", pdf, "-"], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def pages_of(pdf: Path) -> int:
+    return text_of(pdf).count("\f")
+
+
+def written(folder: SweepFolder, language: str = "en") -> Path:
+    path, chosen = write_pdf(folder, catalogue(language))
+    assert not chosen.missing
+    return path
+
+
+def has_korean() -> bool:
+    import typst
+
+    families = set(typst.Fonts().families())
+    return bool(families & set(catalogue("ko").fonts))
+
+
+@pytest.mark.parametrize("sweep", [DEFAULT, scan_depth(transactions=2300), memory_split()], ids=lambda one: one.engine)
+def test_a_default_sweep_has_at_most_twelve_pages_with_every_chapter(sweep: Sweep, tmp_path: Path) -> None:
+    pdf = written(build(tmp_path, sweep))
+    assert pages_of(pdf) <= MOST_PAGES
+    text = text_of(pdf)
+    for place, chapter in enumerate(("Purpose", "Set-up", "Method", "Results", "Analysis", "Limits", "Appendix"), 1):
+        assert re.search(rf"^\s*{place} {chapter}", text, re.MULTILINE), chapter
+    assert "�" not in text
+
+
+def test_the_same_sweep_gives_the_same_bytes(tmp_path: Path) -> None:
+    folder = build(tmp_path, replace(DEFAULT, blocks=2))
+    first = written(folder).read_bytes()
+    assert first.startswith(b"%PDF-")
+    assert written(folder).read_bytes() == first
+
+
+def test_a_title_with_markup_comes_out_as_text(tmp_path: Path) -> None:
+    sweep = Sweep(truths=BUFFER_SIZE[:2], blocks=2, question=HOSTILE, host={HOSTILE: HOSTILE})
+    text = text_of(written(build(tmp_path, sweep)))
+    assert " ".join(text.split()).count(HOSTILE) >= 2
+
+
+def test_page_one_of_a_failed_sweep_says_so(tmp_path: Path) -> None:
+    failed = {(point, block): ("failed", "the disk is full") for point in range(2) for block in range(2)}
+    text = text_of(written(build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2, statuses=failed))))
+    first = text.split("\f")[0]
+    assert "This sweep failed: 2 of 2 points did not end well." in " ".join(first.split())
+
+
+def test_a_korean_report_has_its_letters_or_says_which_font_is_missing(tmp_path: Path) -> None:
+    folder = build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2))
+    if not has_korean():
+        with pytest.raises(BufferlabError, match="fonts-noto-cjk"):
+            write_pdf(folder, catalogue("ko"))
+        return
+    path = written(folder, "ko")
+    assert path.name == "report.ko.pdf"
+    text = text_of(path)
+    for key in ("purpose", "method", "results"):
+        assert catalogue("ko").headings[key] in text
+
+
+def test_the_command_prints_the_path_and_an_unwritable_folder_is_told(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "bench")
+    folder = build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2))
+    done = bench.bufferlab("report", folder.path, "--format", "pdf")
+    assert (done.code, done.out) == (0, f"{folder.path / 'report.pdf'}\n")
+    (folder.path / "report.pdf").unlink()
+    (folder.path / "report.pdf").mkdir()
+    (folder.path / "report.pdf" / "kept").touch()
+    refused = bench.bufferlab("report", folder.path, "--format", "pdf")
+    assert refused.code not in (0, 70)
+    assert "report.pdf" in refused.err
+    assert "Traceback" not in refused.err

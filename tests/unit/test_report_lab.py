@@ -1,0 +1,326 @@
+"""The lab report without Typst: its chapters, its words in each language, its tables on A4, and hostile texts in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bufferlab.chapter.blocks import Banner, Column, Figure, Row, Table
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.report.lab import pdf
+from bufferlab.report.lab.a4_tables import MOST_ROWS, WIDTH_PT, broken, grids, letters_pt
+from bufferlab.report.lab.catalogue import Catalogue, catalogue
+from bufferlab.report.lab.chapters import lab_report
+from bufferlab.report.lab.content import Heading, Items, LabReport, Pair, Paragraph
+from bufferlab.report.lab.fonts import FALLBACK, TEXT, Chosen, choose, folder, without_missing
+from bufferlab.report.lab.languages import languages
+from support.synthetic import BUFFER_SIZE, Sweep, build
+from support.synthetic_innodb import scan_depth
+
+ENGLISH = catalogue("en")
+SMALL = Sweep(truths=BUFFER_SIZE[:3], blocks=2)
+EVERYWHERE = Chosen((TEXT, FALLBACK))
+HOSTILE = '#panic("x") *bold* $x$ <label> @ref \\u{41} <b>&amp; "]#'
+
+
+@dataclass(frozen=True)
+class Face:
+    """A face of an installed font."""
+
+    family: str
+    path: str | None
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> LabReport:
+    return lab_report(build(tmp_path_factory.mktemp("sweep"), SMALL), ENGLISH)
+
+
+def chapters(made: LabReport) -> list[str]:
+    return [block.text for block in made.blocks if isinstance(block, Heading) and block.level == 1]
+
+
+def told(made: LabReport, chapter: str) -> str:
+    """All sentences of a chapter."""
+    texts, inside = [], False
+    for block in made.blocks:
+        if isinstance(block, Heading) and block.level == 1:
+            inside = block.text == chapter
+        elif inside and isinstance(block, Paragraph):
+            texts.append(block.text)
+        elif inside and isinstance(block, Items):
+            texts += block.texts
+    return "\n".join(texts)
+
+
+def test_a_lab_report_has_the_chapters_that_a_course_asks_for_in_their_order(made: LabReport) -> None:
+    assert chapters(made) == [
+        "Purpose", "Set-up", "Method", "Results", "Analysis", "Limits", "Appendix: runs and details",
+    ]  # fmt: skip
+    assert made.title == SMALL.question
+    assert dict(made.facts)["Runs that ended well"] == "6 / 6"
+
+
+def test_the_method_says_what_varied_what_was_held_and_how_often_it_was_run_in_which_order(made: LabReport) -> None:
+    method = told(made, "Method")
+    for said in (
+        "Varied: pool size (5 %, 10 %, 20 %).",
+        "Held constant: every other setting",
+        "2 blocks, each of a run of each point: n = 2 runs a point (6 of 6 planned runs ended well).",
+        "in a random order, drawn from the design's seed 1.",
+        "differences between points are paired",
+        "Before its window each run warmed up; what ended it: 6 by a turned-over pool.",
+        "The measured window had 11,500 transactions",
+    ):
+        assert said in method, said
+
+
+def test_the_analysis_has_a_sentence_for_every_metric_that_is_compared_with_all_of_its_steps(made: LabReport) -> None:
+    analysis = told(made, "Analysis")
+    assert re.search(r"Reads per New-Order: 5 % to 10 %: falls by [\d.–]+ %; 10 % to 20 %: falls by [\d.–]+ %\.", analysis)
+    assert "Transactions per second: " in analysis
+    assert "No theory and no model said before the runs what they would show." in analysis
+
+
+def test_the_first_words_are_the_answer_and_the_runs_stand_at_the_end(made: LabReport) -> None:
+    first = made.blocks[0]
+    assert isinstance(first, Paragraph)
+    assert first.look == "lead"
+    assert "fall at every step" in first.text
+    tables = [block.id for block in made.blocks if isinstance(block, Table)]
+    assert tables.index("runs") > tables.index("per-new-order") > tables.index("engine")
+
+
+def test_every_figure_of_the_report_is_in_the_lab_report_once(tmp_path: Path) -> None:
+    from bufferlab.report.build import build as build_report
+    from bufferlab.report.markdown import figures_of
+
+    sweep = build(tmp_path, SMALL)
+    shown: list[Figure] = []
+    for block in lab_report(sweep, ENGLISH).blocks:
+        shown += block.figures if isinstance(block, Pair) else [block] if isinstance(block, Figure) else []
+    assert sorted(one.id for one in shown) == sorted(one.id for one in figures_of(build_report(sweep)))
+
+
+def test_page_one_of_a_failed_sweep_says_so_before_the_answer(tmp_path: Path) -> None:
+    failed = {(1, block): ("failed", "the disk is full") for block in range(2)}
+    made = lab_report(build(tmp_path, Sweep(truths=BUFFER_SIZE[:3], blocks=2, statuses=failed)), ENGLISH)
+    first = made.blocks[0]
+    assert isinstance(first, Banner)
+    assert first.kind == "danger"
+    assert first.text == "This sweep failed: 1 of 3 points did not end well."
+    assert "(4 of 6 planned runs ended well)" in told(made, "Method")
+
+
+def test_a_sweep_of_which_no_run_ended_well_has_a_report_with_the_reason(tmp_path: Path) -> None:
+    failed = {(point, block): ("failed", "the disk is full") for point in range(2) for block in range(2)}
+    made = lab_report(build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2, statuses=failed)), ENGLISH)
+    assert isinstance(made.blocks[0], Banner)
+    assert "the disk is full" in told(made, "Results")
+    pdf.as_document(made)
+
+
+# --- Languages -------------------------------------------------------------------------------------
+
+
+def test_every_language_has_every_word_of_the_english_catalogue() -> None:
+    assert set(languages()) >= {"en", "ko"}
+    for code in languages():
+        found = catalogue(code)
+        assert found.headings.keys() == ENGLISH.headings.keys(), code
+        assert found.words.keys() == ENGLISH.words.keys(), code
+        assert all(found.words.values()), code
+        assert all(found.headings.values()), code
+        assert "{what}" in found.per, code
+        assert "{per}" in found.per, code
+        assert not found.fonts or (found.letters and found.package), code
+
+
+def test_english_words_are_themselves() -> None:
+    assert all(english == shown for english, shown in ENGLISH.words.items())
+
+
+#: Titles and heads that are names, or have numbers of the sweep in them: they stay as they are.
+_NAMES = re.compile(r".*\d.*|%?[a-z/_+-]+(/s)?|.*[a-z]_[a-z].*|[%a-zA-Z]*q-sz|n|CPU|p\d.*|%\w+|[a-z]kB/s")
+
+
+@pytest.mark.parametrize("sweep", [SMALL, scan_depth(transactions=2300)], ids=["sqlite", "innodb"])
+def test_the_words_of_default_reports_are_in_the_catalogue(sweep: Sweep, tmp_path: Path) -> None:
+    korean = catalogue("ko")
+    missing = set()
+    for block in lab_report(build(tmp_path, sweep), ENGLISH).blocks:
+        if isinstance(block, Table):
+            words = [block.title, *(column.title for column in block.filled.columns)]
+            missing |= {word for word in words if korean.word(word) == word and not _NAMES.fullmatch(word)}
+        elif isinstance(block, Heading) and block.text not in ENGLISH.headings.values():
+            missing |= {block.text} - korean.words.keys()
+    assert missing == set()
+
+
+def test_a_korean_report_has_korean_headings_and_table_words_and_says_that_sentences_are_english(tmp_path: Path) -> None:
+    korean = catalogue("ko")
+    made = lab_report(build(tmp_path, SMALL), korean)
+    first = made.blocks[0]
+    assert isinstance(first, Paragraph)
+    assert first.text == korean.headings["sentences_are_english"]
+    assert all(re.search("[가-힣]", text) for text in chapters(made))
+    heads = {column.title for block in made.blocks if isinstance(block, Table) for column in block.columns}
+    assert {korean.words["Point"], korean.words["Setting"]} <= heads
+    assert "fall at every step" in told(made, korean.headings["analysis"])
+
+
+# --- Fonts -----------------------------------------------------------------------------------------
+
+
+def test_a_latin_report_needs_no_font_of_the_host() -> None:
+    assert choose(["Reads → 5 % ± 2 µs"], ENGLISH, []) == EVERYWHERE
+
+
+def test_a_letter_that_no_font_has_is_told_and_shown_by_its_number() -> None:
+    chosen = choose(["What of 한글?"], ENGLISH, [Face("DejaVu Sans", str(folder() / "DejaVuSans.ttf"))])
+    assert chosen == Chosen((TEXT, FALLBACK), frozenset("한글"))
+    assert without_missing("What of 한?", chosen.missing) == "What of [U+D55C]?"
+
+
+def test_an_installed_font_that_has_a_letter_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bufferlab.report.lab.fonts._letters", {_dejavu(): frozenset("abc"), "k": frozenset("한")}.get)
+    assert choose(["abc한"], ENGLISH, [Face("Korean", "k")]) == Chosen((TEXT, FALLBACK, "Korean"))
+    assert choose(["abc"], _needing("Korean", "한"), [Face("Korean", "k")]).families == (TEXT, FALLBACK, "Korean")
+
+
+def test_a_language_without_its_font_says_which_package_has_one() -> None:
+    with pytest.raises(EnvironmentLackingError) as caught:
+        choose(["a"], catalogue("ko"), [Face("DejaVu Sans", None)])
+    assert caught.value.exit_code == 3
+    assert caught.value.hint == "apt-get install fonts-noto-cjk"
+
+
+def _dejavu() -> str:
+    return str(folder() / "DejaVuSans.ttf")
+
+
+def _needing(family: str, letters: str) -> Catalogue:
+    return Catalogue("xx", "Test", {}, {}, fonts=(family,), letters=letters, package="fonts-test")
+
+
+# --- Tables on A4 ----------------------------------------------------------------------------------
+
+_CELLS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=60)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Table:
+    columns = draw(st.lists(st.builds(Column, _CELLS, st.booleans()), min_size=1, max_size=24))
+    cells = st.tuples(*(_CELLS for _ in columns))
+    rows = draw(st.lists(cells.map(Row), max_size=12))
+    return Table("table", "Title", tuple(columns), tuple(rows))
+
+
+@given(tables())
+def test_every_cell_of_a_table_is_on_the_page_and_no_column_leaves_it(table: Table) -> None:
+    shown: list[str] = []
+    for grid in grids(table):
+        assert len(grid.widths_pt) == len(grid.table.columns)
+        assert len(grid.table.columns) <= 2 or sum(grid.widths_pt) <= WIDTH_PT + 1
+        for place, width in enumerate(grid.widths_pt):
+            cells = [grid.table.columns[place].title, *(row.cells[place] for row in grid.table.rows)]
+            shown += cells
+            for cell in cells:
+                for word in re.split("[ \n\u200b]", cell):
+                    assert letters_pt(word, grid.size_pt) <= width
+    plain = {_plain(cell) for cell in shown}
+    filled = table.filled
+    assert {_plain(cell) for row in filled.rows for cell in row.cells} <= plain
+    assert {_plain(column.title) for column in filled.columns} <= plain
+
+
+def _plain(text: str) -> str:
+    return text.replace("\u200b", "").replace("\u00a0", " ")
+
+
+def test_a_wide_table_of_few_points_is_turned_and_one_of_many_is_parted() -> None:
+    heads = tuple(Column(f"Transactions number {place}") for place in range(16))
+    row = Row(tuple(f"{place:,}.0 (9.51–9.89)" for place in range(1000, 1016)))
+    (turned,) = grids(Table("wide", "Wide", heads, (row, row)))
+    assert len(turned.table.columns) == 3
+    parts = grids(Table("wide", "Wide", heads, (row,) * 20))
+    assert len(parts) > 1
+    assert {part.table.columns[0].title for part in parts} == {heads[0].title}
+    assert [part.part for part in parts] == [f"{place}/{len(parts)}" for place in range(1, len(parts) + 1)]
+
+
+def test_a_table_of_hundreds_of_rows_is_cut_and_says_where_all_of_them_are() -> None:
+    rows = tuple(Row((str(place), "x")) for place in range(200))
+    (grid,) = grids(Table("runs", "Runs", (Column("Order"), Column("Run")), rows))
+    assert len(grid.table.rows) == MOST_ROWS
+    assert "The first 60 of 200 rows; report --format csv" in grid.table.caption
+
+
+def test_a_long_path_may_be_broken_and_a_number_with_its_unit_may_not() -> None:
+    assert "\u200b" in broken("/var/lib/a-very-long-folder-name/data")
+    (grid,) = grids(Table("t", "T", (Column("Size"), Column("Note")), (Row(("30 MiB", "x")),)))
+    assert grid.table.rows[0].cells[0] == "30\u00a0MiB"
+
+
+# --- Typst's program and its input -----------------------------------------------------------------
+
+
+def strings(value: Any) -> list[str]:
+    return list(pdf._strings(value))
+
+
+@given(st.text(max_size=200))
+def test_any_title_reaches_the_page_as_a_string_beside_an_unchanged_program(title: str) -> None:
+    made = LabReport(title, (("Experiment", title),), (Paragraph(title), Items((title,))), "2026-01-31", ENGLISH)
+    document = pdf.as_document(made)
+    program, inputs = pdf.sources(document, EVERYWHERE)
+    assert program == Path(pdf.__file__).with_name("page.typ").read_text("utf-8")
+    shown = json.loads(inputs["report"])
+    assert shown["title"] == document["title"] == shown["blocks"][0]["text"] == shown["blocks"][1]["texts"][0]
+    # Without the places to break, it is the title on one line, with control characters written out.
+    assert _plain(shown["title"]) == _plain(pdf._text(title))
+    assert not re.search("[\x00-\x1f\x7f\ud800-\udfff]", shown["title"])
+
+
+def test_the_program_evaluates_no_text_and_reads_no_file() -> None:
+    program = Path(pdf.__file__).with_name("page.typ").read_text("utf-8")
+    code = "\n".join(line for line in program.splitlines() if not line.startswith("//"))
+    assert not re.search(r"\b(eval|include|import|read|plugin|csv|yaml|toml|xml|cbor)\b\s*\(?", code)
+
+
+def test_a_hostile_question_is_in_the_document_as_it_is(tmp_path: Path) -> None:
+    sweep = Sweep(truths=BUFFER_SIZE[:2], blocks=1, question=HOSTILE, host={HOSTILE: HOSTILE})
+    document = pdf.as_document(lab_report(build(tmp_path, sweep), ENGLISH))
+    assert _plain(document["title"]) == HOSTILE
+    assert HOSTILE in {_plain(text) for text in strings(document)}
+
+
+@pytest.mark.figures
+def test_figures_are_vectors_that_name_the_fonts_by_which_they_were_measured(made: LabReport) -> None:
+    _, inputs = pdf.sources(pdf.as_document(made), EVERYWHERE)
+    figures = [block for block in json.loads(inputs["report"])["blocks"] if block["kind"] == "figure"]
+    assert figures
+    for figure in figures:
+        assert figure["svg"].lstrip().startswith("<?xml")
+        assert "sans-serif" not in figure["svg"]
+        assert "'DejaVu Sans'" in figure["svg"]
+        assert 0 < figure["width"] <= WIDTH_PT
+
+
+def test_without_typst_the_user_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "typst", None)
+    with pytest.raises(EnvironmentLackingError) as caught:
+        pdf.write_pdf(build(tmp_path, SMALL), ENGLISH)
+    assert caught.value.exit_code == 3
+    assert caught.value.hint is not None
+    assert "pip install 'bufferlab[pdf]'" in caught.value.hint
+
+
