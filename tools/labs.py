@@ -21,6 +21,8 @@ from time import monotonic
 
 from prediction_cells import minutes_since, sweep_folder
 
+PYTHON = ".venv/bin/python"
+PDF_PACKAGES = "requirements-pdf.lock"
 KEPT_GOING = (0, 1)
 """Exit codes of a sweep that has results: whole, or with points that failed."""
 
@@ -120,6 +122,20 @@ def bufferlab(log: Path, *arguments: str) -> int:
         return subprocess.run(["./bufferlab", *arguments], stdout=opened, stderr=opened, check=False).returncode
 
 
+def set_pdf_up(log: Path) -> None:
+    """Install Typst, which sets the reports, into the environment that ./bufferlab made, unless it is there."""
+
+    def python(*arguments: str) -> bool:
+        with log.open("a") as opened:
+            return subprocess.run([PYTHON, *arguments], stdout=opened, stderr=opened, check=False).returncode == 0
+
+    if python("-c", "import typst"):
+        return
+    print("installing Typst, which sets the reports", flush=True)
+    if not python("-m", "pip", "install", "--require-hashes", "-r", PDF_PACKAGES):
+        print(f"Typst could not be installed, see {log}; the sweeps are done all the same", file=sys.stderr)
+
+
 def able(log: Path) -> frozenset[str]:
     """Return what `bufferlab doctor` finds this host able to do, by the names of its findings."""
     with log.open("a") as opened:
@@ -196,6 +212,7 @@ def main() -> int:
     servers = sorted({server for lab in wanted for server in lab.servers})
     if bufferlab(log, "engines", "fetch", *servers) != 0:
         print(f"not all servers could be fetched, see {log}", file=sys.stderr)
+    set_pdf_up(given.folder / "pdf.log")
     reports = dict(done(given.folder, wanted))
     print(f"all after {minutes_since(started)}")
     for name, pdf in reports.items():

@@ -60,7 +60,6 @@ EXCUSED: dict[str, str] = {
         "of tools/labs"
     ),
     "./bufferlab report runs/page-size-20260101-120000 --format pdf": "of tools/labs",
-    "./bufferlab report runs/buffer-size-20260101-120000 --format pdf": "of tools/labs",
     "./bufferlab report runs/scan-depth-20260101-120000 --format pdf": "of tools/labs",
     "./bufferlab report runs/hot-rows-20260101-120000 --format pdf": "of tools/labs",
     "./bufferlab report runs/random-read-20260101-120000 --format pdf": "of tools/labs",

@@ -32,12 +32,16 @@ class Bufferlab:
         self.calls: list[tuple[str, ...]] = []
         self.codes: dict[str, int] = {}
         """Exit codes by the word that a call must hold."""
+        self.has_typst = True
+        self.installs: list[tuple[str, ...]] = []
         self._able = able
         monkeypatch.setattr(subprocess, "run", self.run)
 
     def run(self, words: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        assert words[0] == "./bufferlab"
         call = tuple(words[1:])
+        if words[0] != "./bufferlab":
+            self.installs.append(call)
+            return subprocess.CompletedProcess(words, 0 if self.has_typst or "pip" in call else 1)
         if call[0] == "doctor":
             findings = [{"name": name, "ok": ok} for name, ok in self._able.items()]
             return subprocess.CompletedProcess(words, 0, json.dumps({"findings": findings}))
@@ -147,6 +151,18 @@ def test_a_sweep_without_its_report_is_not_done(
     fake.codes = {"report": 3}
     assert done(labs, monkeypatch, str(tmp_path), "--only", "0-page-size") == 1
     assert "0-page-size: no PDF, see" in capsys.readouterr().out
+
+
+def test_typst_is_installed_where_it_is_missing(
+    labs: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = Bufferlab(monkeypatch, ALL)
+    fake.has_typst = False
+    assert done(labs, monkeypatch, str(tmp_path), "--only", "0-page-size") == 0
+    asked, installed = fake.installs
+    assert asked == ("-c", "import typst")
+    assert installed == ("-m", "pip", "install", "--require-hashes", "-r", "requirements-pdf.lock")
+    assert capsys.readouterr().out.startswith("installing Typst")
 
 
 def test_a_page_that_is_not_there_is_refused_by_name(

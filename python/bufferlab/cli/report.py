@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from bufferlab.cli.options import Grouped, common, strict
-from bufferlab.cli.output import beginning, say
+from bufferlab.cli.output import beginning, put, say
 from bufferlab.cli.tpcc_format import TEXT, TPCC_MYSQL, print_tpcc, require_printable, tpcc_options
 from bufferlab.errors import RunFailed, SpecError
 from bufferlab.registry import open_sweep
