@@ -50,6 +50,8 @@ EXCUSED: dict[str, str] = {
     "./bufferlab run scan-depth --server mysql-5.7 --sweep lru_scan_depth=128,512,1024,2048,8192 --repetitions 3": (
         "of tools/labs"
     ),
+    "./bufferlab predict hot-rows --engine mysql --server mysql-5.7 --sweep page_size=4k,16k "
+    "--sweep layout=scattered,clustered --sweep hot_rows=50%,90%,110%,150%,200%": "as the others",
     "./bufferlab run hot-rows --engine mysql --server mysql-5.7 --sweep page_size=4k,16k "
     "--sweep layout=scattered,clustered --sweep hot_rows=50%,90%,110%,150%,200% --repetitions 2": "of tools/labs",
     "./bufferlab run random-read --repetitions 3": "of tools/labs",
