@@ -33,6 +33,40 @@ EXCUSED: dict[str, str] = {
     "tools/prediction-cells /var/tmp/cells": "takes an hour and a half, as root",
     "tools/prediction-cells /var/tmp/borders --borders": "takes an hour, as root",
     "tools/prediction-cells /var/tmp/no-run --no-run": "takes an hour, as root",
+    "tools/labs labs": "takes half an hour, and fetched servers; tests/real/test_labs.py runs it",
+    "./bufferlab engines fetch mysql-5.7 postgres-17": "of tools/labs, as the ones below down to its reports; "
+    "tests/unit/test_labs.py reads their options",
+    "./bufferlab engines fetch mysql-5.7": "as the one above",
+    "./bufferlab engines fetch postgres-17": "as the one above",
+    "./bufferlab predict page-size --engine mysql --server mysql-5.7 --set pool_size=40% --sweep page_size=4k,8k,16k": (
+        "tests/unit/test_generated.py predicts smaller databases"
+    ),
+    "./bufferlab run page-size --engine mysql --server mysql-5.7 --set pool_size=40% --sweep page_size=4k,8k,16k "
+    "--repetitions 3": "of tools/labs",
+    "./bufferlab predict buffer-size --engine mysql --server mysql-5.7 "
+    "--sweep pool_size=12.8%,25.6%,32%,44.8%,51.2%": "as the other predict",
+    "./bufferlab run buffer-size --engine mysql --server mysql-5.7 --sweep pool_size=12.8%,25.6%,32%,44.8%,51.2% "
+    "--repetitions 3": "of tools/labs",
+    "./bufferlab predict scan-depth --server mysql-5.7 --sweep lru_scan_depth=128,512,1024,2048,8192": "as the others",
+    "./bufferlab run scan-depth --server mysql-5.7 --sweep lru_scan_depth=128,512,1024,2048,8192 --repetitions 3": (
+        "of tools/labs"
+    ),
+    "./bufferlab predict hot-rows --engine mysql --server mysql-5.7 --sweep page_size=4k,16k "
+    "--sweep layout=scattered,clustered --sweep hot_rows=50%,90%,110%,150%,200%": "as the others",
+    "./bufferlab run hot-rows --engine mysql --server mysql-5.7 --sweep page_size=4k,16k "
+    "--sweep layout=scattered,clustered --sweep hot_rows=50%,90%,110%,150%,200% --repetitions 2": "of tools/labs",
+    "./bufferlab run random-read --repetitions 3": "of tools/labs",
+    "./bufferlab run random-read --set device=as_is --sweep read_ahead=as_is --repetitions 3": "of tools/labs",
+    "./bufferlab run index-scan --engine postgres --server postgres-17 --sweep plan=index_scan,bitmap,sequential "
+    "--sweep read_ahead=128,0 --repetitions 3": "of tools/labs",
+    "./bufferlab run index-scan --engine postgres --server postgres-17 --set memory_limit=off --repetitions 3": (
+        "of tools/labs"
+    ),
+    "./bufferlab report runs/page-size-20260101-120000 --format pdf": "of tools/labs",
+    "./bufferlab report runs/scan-depth-20260101-120000 --format pdf": "of tools/labs",
+    "./bufferlab report runs/hot-rows-20260101-120000 --format pdf": "of tools/labs",
+    "./bufferlab report runs/random-read-20260101-120000 --format pdf": "of tools/labs",
+    "./bufferlab report runs/index-scan-20260101-120000 --format pdf": "of tools/labs",
     "make wheel": "takes five minutes; tests/real/test_wheel.py runs it",
     "make bench": "takes a minute alone on the machine; its small size runs with cargo test",
     "make bench-pages": "takes five minutes alone on the machine; tests/real/test_page_trace.py records traces",
