@@ -122,12 +122,7 @@ impl Census {
     }
 
     /// Returns what the pages of some levels of an object were asked for; `distinct` has the pages of all objects.
-    fn wanted(
-        &self,
-        object: usize,
-        levels: Range<usize>,
-        distinct: &[Option<Vec<[f64; 2]>>; SPANS.len()],
-    ) -> Wanted {
+    fn wanted(&self, object: usize, levels: Range<usize>, distinct: &[Option<Vec<[f64; 2]>>; SPANS.len()]) -> Wanted {
         let own = &self.tallies[object][levels.clone()];
         let sum = |of: &dyn Fn(&Tally) -> u64| own.iter().map(of).sum::<u64>();
         let gets_by_type = std::array::from_fn(|place| sum(&|tally| tally.gets[place]));
@@ -360,7 +355,8 @@ mod tests {
         // 100 transactions of one access, then 100 of three: 400 accesses, and 100 for each 50 transactions.
         let page = |at: u32| if at.is_multiple_of(4) { 100 + at / 4 % 2 } else { at % 7 };
         let mut next = 0..;
-        let transactions = (0..200).map(|number| next.by_ref().take(if number < 100 { 1 } else { 3 }).map(page).collect());
+        let transactions =
+            (0..200).map(|number| next.by_ref().take(if number < 100 { 1 } else { 3 }).map(page).collect());
         let counted = census(transactions);
         let all: Vec<u32> = (0..400).map(page).collect();
         let mean = |of: Range<u32>| {

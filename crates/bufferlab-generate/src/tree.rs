@@ -377,13 +377,26 @@ impl Grown {
         (group + 1..last).map(whole).sum::<u32>() + begun
     }
 
-    /// Returns the rows and bytes of the next group that the load put onto the leaf where a group ends; none where that
-    /// leaf ends elsewhere since.
-    pub fn loaded_rows_of_next_group(&self, place: Place, group: u32) -> Option<(u32, u32)> {
-        let next = self.behind(place).filter(|next| next.0 == group + 1)?;
-        let (begun, low) = (self.begun[next.0 as usize], self.extents[next.0 as usize].low);
-        let is_as_loaded = self.leaf(next).first == begun.next && (begun.rows == 0 || begun.low == low);
-        is_as_loaded.then_some((begun.rows, begun.bytes))
+    /// Returns the rows of later groups, and their bytes, on the leaf where a group ends. Those of the next group are known
+    /// as long as it begins there as it did at the load, or at the last [`Grown::note_begun`]: the load's delivered
+    /// lines are longer than the new ones before them.
+    pub fn later_rows(&self, place: Place, group: u32) -> (u32, u32) {
+        let leaf = self.leaf(place);
+        let known = self.behind(place).filter(|next| next.0 == group + 1).and_then(|next| {
+            let (begun, low) = (self.begun[next.0 as usize], self.extents[next.0 as usize].low);
+            let is_as_noted = self.leaf(next).first == begun.next && (begun.rows == 0 || begun.low == low);
+            (is_as_noted && begun.rows <= leaf.rows).then_some((begun.rows, begun.bytes))
+        });
+        known.unwrap_or_else(|| {
+            let rows = self.rows_of_later_groups(place, group).min(leaf.rows);
+            (rows, rows * (leaf.bytes / leaf.rows.max(1)))
+        })
+    }
+
+    /// Notes how many rows of a group, of so many bytes, stand before the group's own first leaf, whose first key is
+    /// `next`.
+    pub fn note_begun(&mut self, group: u32, next: u32, rows: u32, bytes: u32) {
+        self.begun[group as usize] = Begun { rows, bytes, low: self.extents[group as usize].low, next };
     }
 
     /// Returns the group and the key of the second row behind a group, where keys follow each other without a gap.

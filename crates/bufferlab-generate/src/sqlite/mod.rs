@@ -382,7 +382,7 @@ mod tests {
                 numbers[3] += 1;
                 account.deliver()
             };
-            assert_eq!(bytes(numbers) - before, grows.into(), "{amount} led to {numbers:?}");
+            assert_eq!(bytes(numbers) - before, u32::from(grows), "{amount} led to {numbers:?}");
         }
         let mut delivered_first = Account::default();
         assert_eq!([delivered_first.deliver(), delivered_first.pay(), delivered_first.pay()], [1, 2, 0]);
