@@ -52,6 +52,8 @@ impl Objects {
 
 /// Transactions within which the census counts distinct pages.
 pub const SPANS: [u64; 3] = [50, 500, 2000];
+/// Accesses that a census keeps at most; of a longer window the first ones stand for all.
+const KEPT: usize = 1 << 24;
 
 /// What the leaves of an object, or its pages above them, were asked for, over the census.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -60,10 +62,6 @@ struct Tally {
     gets: [u64; TYPES],
     /// Distinct pages, by the transaction's type.
     pages: [u64; TYPES],
-    /// Distinct pages of the spans under way.
-    current: [u64; SPANS.len()],
-    /// Distinct pages of each span, summed over the spans of [`SPANS`] that ended.
-    distinct: [u64; SPANS.len()],
 }
 
 /// The bit of a page above the leaves of a B-tree; those below it are of the types of transactions that wanted the page.
@@ -74,53 +72,66 @@ struct Census {
     starts: Vec<u32>,
     /// Of each object its leaves, and its pages above them.
     tallies: Vec<[Tally; 2]>,
-    /// For each page the last span, counted from one, in which it was wanted.
-    seen: Vec<[u32; SPANS.len()]>,
     /// For each page its level, and who wanted it.
     flags: Vec<u8>,
-    span: [u32; SPANS.len()],
-    spans_done: [u64; SPANS.len()],
+    /// The page of each access, [`KEPT`] at most.
+    accesses: Vec<u32>,
+    all_accesses: u64,
     transactions: u64,
 }
 
 impl Census {
     fn hear(&mut self, page: u32, transaction_type: usize) {
-        let object = self.starts.partition_point(|&start| start <= page) - 1;
+        let object = self.object(page);
         let flags = &mut self.flags[page as usize];
         let tally = &mut self.tallies[object][usize::from(*flags & INTERIOR != 0)];
         tally.gets[transaction_type] += 1;
         tally.pages[transaction_type] += u64::from(*flags & 1 << transaction_type == 0);
         *flags |= 1 << transaction_type;
-        let seen = &mut self.seen[page as usize];
-        for (place, last) in seen.iter_mut().enumerate() {
-            if *last != self.span[place] {
-                *last = self.span[place];
-                tally.current[place] += 1;
-            }
+        self.all_accesses += 1;
+        if self.accesses.len() < KEPT {
+            self.accesses.push(page);
         }
     }
 
-    fn transaction(&mut self) {
-        self.transactions += 1;
-        for (place, span) in SPANS.iter().enumerate() {
-            if self.transactions.is_multiple_of(*span) {
-                for tally in self.tallies.iter_mut().flatten() {
-                    tally.distinct[place] += std::mem::take(&mut tally.current[place]);
+    fn object(&self, page: u32) -> usize {
+        self.starts.partition_point(|&start| start <= page) - 1
+    }
+
+    /// Returns the mean of distinct pages in so many transactions, of each object its leaves and its pages above them;
+    /// none where the census is shorter. As of a trace, which does not tell where a transaction ends, a stretch of
+    /// equally many accesses stands for so many transactions (python/bufferlab/traces/touches.py): between two ends of
+    /// transactions the number of their Deliveries varies, and the pages are up to 4 % fewer.
+    fn distinct(&self, span: u64) -> Option<Vec<[f64; 2]>> {
+        let length = span as f64 / self.transactions as f64 * self.all_accesses as f64;
+        let stretches = (self.accesses.len() as f64 / length + 1e-9) as u32;
+        if span > self.transactions || stretches == 0 {
+            return None;
+        }
+        let edge = |stretch: u32| ((f64::from(stretch) * length).round() as usize).min(self.accesses.len());
+        let mut last = vec![0; self.flags.len()];
+        let mut distinct = vec![[0_u64; 2]; self.starts.len()];
+        for stretch in 1..=stretches {
+            for &page in &self.accesses[edge(stretch - 1)..edge(stretch)] {
+                if std::mem::replace(&mut last[page as usize], stretch) != stretch {
+                    distinct[self.object(page)][usize::from(self.flags[page as usize] & INTERIOR != 0)] += 1;
                 }
-                self.span[place] += 1;
-                self.spans_done[place] += 1;
             }
         }
+        Some(distinct.into_iter().map(|levels| levels.map(|pages| pages as f64 / f64::from(stretches))).collect())
     }
 
-    /// Returns what some pages were asked for, by the tallies of their levels.
-    fn wanted(&self, levels: &[Tally]) -> Wanted {
-        let per = |count: u64, of: u64| (of > 0).then(|| count as f64 / of as f64);
-        let sum = |of: &dyn Fn(&Tally) -> u64| levels.iter().map(of).sum::<u64>();
+    /// Returns what the pages of some levels of an object were asked for; `distinct` has the pages of all objects.
+    fn wanted(&self, object: usize, levels: Range<usize>, distinct: &[Option<Vec<[f64; 2]>>; SPANS.len()]) -> Wanted {
+        let own = &self.tallies[object][levels.clone()];
+        let sum = |of: &dyn Fn(&Tally) -> u64| own.iter().map(of).sum::<u64>();
         let gets_by_type = std::array::from_fn(|place| sum(&|tally| tally.gets[place]));
-        let gets_per_transaction = per(gets_by_type.iter().sum(), self.transactions).unwrap_or(0.0);
-        let distinct = std::array::from_fn(|place| per(sum(&|tally| tally.distinct[place]), self.spans_done[place]));
+        let all: u64 = gets_by_type.iter().sum();
+        let gets_per_transaction = if self.transactions > 0 { all as f64 / self.transactions as f64 } else { 0.0 };
         let pages_by_type = std::array::from_fn(|place| sum(&|tally| tally.pages[place]));
+        let distinct = std::array::from_fn(|span| {
+            distinct[span].as_ref().map(|objects| objects[object][levels.clone()].iter().sum())
+        });
         Wanted { gets_per_transaction, distinct, gets_by_type, pages_by_type }
     }
 }
@@ -130,7 +141,8 @@ impl Census {
 pub struct Wanted {
     /// Gets and creations for each transaction.
     pub gets_per_transaction: f64,
-    /// Mean of distinct pages in each of [`SPANS`] transactions; none where no span of that length ended.
+    /// Mean of distinct pages in each of [`SPANS`] transactions, or in as many accesses as they have in the mean; none
+    /// where the census is shorter.
     pub distinct: [Option<f64>; SPANS.len()],
     /// Gets and creations by the transaction's type, in the order of the workload's own list.
     pub gets_by_type: ByType,
@@ -197,10 +209,9 @@ impl Pools {
         self.census = Some(Census {
             starts: objects.all().iter().map(|object| object.first_page).collect(),
             tallies: vec![[Tally::default(); 2]; objects.all().len()],
-            seen: vec![[0; SPANS.len()]; objects.pages() as usize],
             flags,
-            span: [1; SPANS.len()],
-            spans_done: [0; SPANS.len()],
+            accesses: Vec::new(),
+            all_accesses: 0,
             transactions: 0,
         });
     }
@@ -215,12 +226,13 @@ impl Pools {
     /// Ends the census; returns it, empty if none was begun.
     pub fn end_census(&mut self, objects: &Objects) -> Vec<Counted> {
         let Some(census) = self.census.take() else { return Vec::new() };
-        let counted = |(object, levels): (&Object, &[Tally; 2])| Counted {
+        let distinct = SPANS.map(|span| census.distinct(span));
+        let counted = |(place, object): (usize, &Object)| Counted {
             name: object.name.clone(),
-            all: census.wanted(levels),
-            interior: census.wanted(&levels[1..]),
+            all: census.wanted(place, 0..2, &distinct),
+            interior: census.wanted(place, 1..2, &distinct),
         };
-        objects.all().iter().zip(&census.tallies).map(counted).collect()
+        objects.all().iter().enumerate().map(counted).collect()
     }
 
     /// Hears that the next accesses are of another connection, at another time, in a transaction of this type.
@@ -236,7 +248,7 @@ impl Pools {
     /// Hears that a transaction has ended.
     pub fn transaction_done(&mut self) {
         if let Some(census) = &mut self.census {
-            census.transaction();
+            census.transactions += 1;
         }
     }
 
@@ -317,5 +329,52 @@ impl Pools {
     /// Returns how many frames of a pool hold a page.
     pub fn frames_used(&self, pool: usize) -> u32 {
         self.pools[pool].frames_used()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two objects of 100 pages; the second one's first page is above its leaves.
+    fn census(accesses: impl IntoIterator<Item = Vec<u32>>) -> Vec<Counted> {
+        let mut objects = Objects::default();
+        objects.add("one", 100, 100);
+        objects.add("other", 100, 100);
+        let mut pools = Pools::new(Vec::new());
+        pools.begin_census(&objects, &[100]);
+        for of_transaction in accesses {
+            of_transaction.into_iter().for_each(|page| pools.get(page, 0));
+            pools.transaction_done();
+        }
+        pools.end_census(&objects)
+    }
+
+    #[test]
+    fn distinct_pages_are_those_of_stretches_of_equally_many_accesses() {
+        // 100 transactions of one access, then 100 of three: 400 accesses, and 100 for each 50 transactions.
+        let page = |at: u32| if at.is_multiple_of(4) { 100 + at / 4 % 2 } else { at % 7 };
+        let mut next = 0..;
+        let transactions =
+            (0..200).map(|number| next.by_ref().take(if number < 100 { 1 } else { 3 }).map(page).collect());
+        let counted = census(transactions);
+        let all: Vec<u32> = (0..400).map(page).collect();
+        let mean = |of: Range<u32>| {
+            let distinct = all.chunks(100).map(|stretch| {
+                stretch.iter().filter(|page| of.contains(page)).collect::<std::collections::BTreeSet<_>>().len()
+            });
+            distinct.sum::<usize>() as f64 / 4.0
+        };
+        assert_eq!(counted[0].all.distinct, [Some(mean(0..100)), None, None]);
+        assert_eq!(counted[1].all.distinct, [Some(mean(100..200)), None, None]);
+        assert_eq!(counted[1].interior.distinct, [Some(mean(100..101)), None, None]);
+        assert_eq!(counted[1].all.gets_per_transaction, 0.5);
+    }
+
+    #[test]
+    fn a_census_that_is_shorter_than_a_span_does_not_tell_it() {
+        assert_eq!(census((0..49).map(|_| vec![3]))[0].all.distinct, [None; 3]);
+        assert_eq!(census((0..500).map(|_| vec![3, 4]))[0].all.distinct, [Some(2.0), Some(2.0), None]);
+        assert_eq!(census([])[0].all.distinct, [None; 3]);
     }
 }

@@ -195,6 +195,17 @@ pub struct Extent {
     pub high: u32,
 }
 
+/// The first rows of a group, on a leaf that begins with a row of an earlier group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Begun {
+    rows: u32,
+    bytes: u32,
+    /// The first one's key.
+    low: u32,
+    /// The first key of the group's own first leaf.
+    next: u32,
+}
+
 /// A tree that grows.
 #[derive(Debug)]
 pub struct Grown {
@@ -202,6 +213,8 @@ pub struct Grown {
     pub interior: Interior,
     groups: Vec<Vec<Leaf>>,
     extents: Vec<Extent>,
+    /// As [`Loading::begun`].
+    begun: Vec<Begun>,
     first_leaf: u32,
     next_page: u32,
     end_page: u32,
@@ -216,7 +229,7 @@ impl Grown {
     /// Adds a tree to the objects, with leaves as the load left them, in the order of keys. Pages of leaves are set
     /// here.
     pub fn new(objects: &mut Objects, name: &str, loaded: Loading, fan_out: u32, growth: u32) -> Self {
-        let Loading { mut groups, extents, leaves, keys_per_group, .. } = loaded;
+        let Loading { mut groups, extents, begun, leaves, keys_per_group, .. } = loaded;
         let above = Interior::pages(leaves, fan_out);
         let first_page = objects.add(name, leaves + above, leaves + above + growth);
         let interior = Interior::new(first_page, leaves, fan_out);
@@ -224,7 +237,7 @@ impl Grown {
         numbers.for_each(|(leaf, number)| (leaf.page, leaf.origin) = (first_page + above + number, number));
         let (first_leaf, next_page) = (first_page + above, first_page + above + leaves);
         let (end_page, free, segment) = (next_page + growth, Vec::new(), None);
-        Grown { interior, groups, extents, first_leaf, next_page, end_page, free, segment, keys_per_group }
+        Grown { interior, groups, extents, begun, first_leaf, next_page, end_page, free, segment, keys_per_group }
     }
 
     /// Lets a segment decide which page a new leaf gets.
@@ -364,6 +377,28 @@ impl Grown {
         (group + 1..last).map(whole).sum::<u32>() + begun
     }
 
+    /// Returns the rows of later groups, and their bytes, on the leaf where a group ends. Those of the next group are known
+    /// as long as it begins there as it did at the load, or at the last [`Grown::note_begun`]: the load's delivered
+    /// lines are longer than the new ones before them.
+    pub fn later_rows(&self, place: Place, group: u32) -> (u32, u32) {
+        let leaf = self.leaf(place);
+        let known = self.behind(place).filter(|next| next.0 == group + 1).and_then(|next| {
+            let (begun, low) = (self.begun[next.0 as usize], self.extents[next.0 as usize].low);
+            let is_as_noted = self.leaf(next).first == begun.next && (begun.rows == 0 || begun.low == low);
+            (is_as_noted && begun.rows <= leaf.rows).then_some((begun.rows, begun.bytes))
+        });
+        known.unwrap_or_else(|| {
+            let rows = self.rows_of_later_groups(place, group).min(leaf.rows);
+            (rows, rows * (leaf.bytes / leaf.rows.max(1)))
+        })
+    }
+
+    /// Notes how many rows of a group, of so many bytes, stand before the group's own first leaf, whose first key is
+    /// `next`.
+    pub fn note_begun(&mut self, group: u32, next: u32, rows: u32, bytes: u32) {
+        self.begun[group as usize] = Begun { rows, bytes, low: self.extents[group as usize].low, next };
+    }
+
     /// Returns the group and the key of the second row behind a group, where keys follow each other without a gap.
     pub fn second_of_later_groups(&self, group: u32) -> (u32, u32) {
         let mut later = (group + 1..self.groups.len() as u32).filter(|&group| self.extents[group as usize].rows > 0);
@@ -386,6 +421,8 @@ impl Grown {
 pub struct Loading {
     groups: Vec<Vec<Leaf>>,
     extents: Vec<Extent>,
+    /// Of each group what stands on the leaf before its own first one.
+    begun: Vec<Begun>,
     /// Rows of the first leaf, while it is the only one: their groups, keys and bytes.
     firsts: Vec<(u32, u32, u32)>,
     leaves: u32,
@@ -396,9 +433,9 @@ pub struct Loading {
 impl Loading {
     /// Begins a tree of so many groups.
     pub fn new(groups: u32, keys_per_group: u64) -> Self {
-        let extents = vec![Extent::default(); groups as usize];
+        let (extents, begun) = (vec![Extent::default(); groups as usize], vec![Begun::default(); groups as usize]);
         let (groups, firsts) = (vec![Vec::new(); groups as usize], Vec::new());
-        Loading { groups, extents, firsts, leaves: 0, last_group: 0, keys_per_group }
+        Loading { groups, extents, begun, firsts, leaves: 0, last_group: 0, keys_per_group }
     }
 
     /// Adds a row at the end.
@@ -411,6 +448,11 @@ impl Loading {
         if let Some(leaf) = self.groups[self.last_group].last_mut() {
             if fill.takes(leaf.rows, leaf.bytes, bytes) {
                 (leaf.rows, leaf.bytes) = (leaf.rows + 1, leaf.bytes + bytes);
+                if self.groups[group as usize].is_empty() {
+                    let begun = &mut self.begun[group as usize];
+                    let low = if begun.rows == 0 { key } else { begun.low };
+                    *begun = Begun { rows: begun.rows + 1, bytes: begun.bytes + bytes, low, next: begun.next };
+                }
                 return;
             }
             let kept = fill.first_keeps(leaf.rows);
@@ -426,6 +468,7 @@ impl Loading {
         let group = group as usize;
         if group != self.last_group {
             self.groups[self.last_group].shrink_to_fit();
+            self.begun[group].next = first;
         }
         self.groups[group].push(Leaf { first, page: 0, origin: 0, rows, bytes, last_insert: None });
         (self.leaves, self.last_group) = (self.leaves + 1, group);

@@ -29,9 +29,9 @@ class AccessRules:
 
 
 RULES: tuple[AccessRules, ...] = (
-    AccessRules("innodb", 4, ("mysql", "mariadb"), "mysql >= 5.7, < 5.8", {"statements": "spec"}),
+    AccessRules("innodb", 5, ("mysql", "mariadb"), "mysql >= 5.7, < 5.8", {"statements": "spec"}),
     AccessRules("postgres", 1, ("postgres",), "postgres >= 17, < 18", {"statements": "spec", "autovacuum": "off"}),
-    AccessRules("sqlite", 2, ("sqlite",), "sqlite", {"pcache": "ours"}, calibrated_page_bytes=4096),
+    AccessRules("sqlite", 3, ("sqlite",), "sqlite", {"pcache": "ours"}, calibrated_page_bytes=4096),
 )
 
 

@@ -247,16 +247,16 @@ impl Innodb {
     ) {
         let tree = self.tree_mut(table);
         let leaf = *tree.leaf(place);
-        let later = if in_a_row { tree.rows_of_later_groups(place, group).min(leaf.rows) } else { 0 };
-        let mean = leaf.bytes / leaf.rows.max(1);
-        let ((first_group, first), rows, moved) = if !in_a_row {
-            (tree.middle(place), leaf.rows / 2, leaf.bytes / 2)
-        } else if later > 1 {
-            (tree.second_of_later_groups(group), later - 1, (later - 1) * mean)
-        } else {
-            ((group, key), 0, 0)
+        let (later, later_bytes) = if in_a_row { tree.later_rows(place, group) } else { (0, 0) };
+        let ((first_group, first), rows, moved) = match (in_a_row, later) {
+            (false, _) => (tree.middle(place), leaf.rows / 2, leaf.bytes / 2),
+            (true, 0 | 1) => ((group, key), later, later_bytes),
+            _ => (tree.second_of_later_groups(group), later - 1, later_bytes - later_bytes / later),
         };
         let Some(new) = tree.split(place, first_group, first, rows, moved) else { return pools.fill() };
+        if later > 1 {
+            tree.note_begun(first_group, first, 1, later_bytes / later);
+        }
         // The elder's place may have moved by one.
         let elder = tree.before(new).unwrap_or(place);
         let own = tree.leaf_mut(elder);
@@ -407,7 +407,7 @@ impl Engine for Innodb {
 
     /// crates/bufferlab-drive/dialects/mysql/tpcc/prefill.sql: each table once, several gets of each leaf.
     fn prefill(&mut self, pools: &mut Pools) {
-        let twice = |pools: &mut Pools, page: u32| (0..2).for_each(|_| pools.get(page, SHARED));
+        let twice = |pools: &mut Pools, page| (0..2).for_each(|_| pools.get(page, SHARED));
         for tree in self.trees.all_grown() {
             tree.interior.path(0).for_each(|page| pools.get(page, SHARED));
             tree.leaves().for_each(|leaf| twice(pools, leaf.page));
@@ -593,7 +593,7 @@ impl Engine for Innodb {
         // `row_search_mvcc`; row0mysql.h, `MYSQL_FETCH_CACHE_THRESHOLD`).
         let (tree, rows) = (&self.trees.order_line, items.iter().map(Vec::len).sum::<usize>() as u32);
         let beyond = FETCHED - rows.saturating_sub(4) % FETCHED;
-        if tree.rows_of_later_groups(place, district) < beyond {
+        if tree.later_rows(place, district).0 < beyond {
             tree.behind(place).into_iter().for_each(|place| pools.get(tree.leaf(place).page, SHARED));
         }
     }

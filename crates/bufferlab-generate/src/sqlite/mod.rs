@@ -2,8 +2,8 @@
 //! statements. One connection, `locking_mode = exclusive`.
 //!
 //! The rules were set beside a page trace of SQLite 3.54.1 (TPC-C, 1 warehouse). On pages of 2 KiB and less rows of
-//! CUSTOMER and STOCK have chains of overflow pages. Left out: that free pages of one tree serve another, and that
-//! numbers of STOCK and CUSTOMER grow more than twice.
+//! CUSTOMER and STOCK have chains of overflow pages. Left out: that free pages of one tree serve another, that numbers
+//! of STOCK grow more than twice, and that a customer's grow by large amounts or many payments.
 
 mod btree;
 mod layout;
@@ -37,14 +37,52 @@ const FIRST_DISTRICT_COLUMN: usize = 3;
 const STOCK_DATA_COLUMN: usize = 16;
 const KEPT_STOCK_COLUMNS: std::ops::RangeInclusive<usize> = 3..=16;
 
+/// A customer's numbers, as far as their bytes change. The load writes a balance of -1,000 cents, 1,000 cents paid (two
+/// bytes each), one payment and no delivery (no byte each).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Account(u8);
+
+impl Account {
+    /// The balance has three bytes, as amounts of more than 327 units have.
+    const LARGE: u8 = 1;
+    /// The sum of payments has three bytes, and their count one.
+    const PAID: u8 = 2;
+    /// One order was delivered; its count, 1, has no byte.
+    const DELIVERED: u8 = 4;
+    /// Further orders were; their count has a byte.
+    const DELIVERED_AGAIN: u8 = 8;
+
+    /// Notes a fact; returns whether it is new.
+    fn becomes(&mut self, fact: u8) -> bool {
+        let is_new = self.0 & fact == 0;
+        self.0 |= fact;
+        is_new
+    }
+
+    /// Takes a payment; returns by how many bytes the row grows.
+    fn pay(&mut self) -> u16 {
+        u16::from(self.becomes(Self::LARGE)) + if self.becomes(Self::PAID) { 2 } else { 0 }
+    }
+
+    /// Takes a delivered order; returns by how many bytes the row grows.
+    fn deliver(&mut self) -> u16 {
+        let grows_again = !self.becomes(Self::DELIVERED) && self.becomes(Self::DELIVERED_AGAIN);
+        u16::from(self.becomes(Self::LARGE)) + u16::from(grows_again)
+    }
+}
+
 /// SQLite's pages and rules.
 pub struct Sqlite {
     objects: Objects,
     trees: Trees,
     bytes: RowBytes,
     page_bytes: u32,
-    /// Updates of each row of STOCK and CUSTOMER, up to two.
-    updates: [Vec<u8>; 2],
+    /// Updates of each row of STOCK, up to two.
+    stock_updates: Vec<u8>,
+    /// What payments and deliveries did to each customer's numbers.
+    accounts: Vec<Account>,
+    /// Whether the open transaction is a Delivery.
+    delivers: bool,
     /// Bytes of a customer's row with the longest text.
     longest_customer: u32,
     /// Where columns are in rows of STOCK and CUSTOMER.
@@ -65,13 +103,25 @@ impl Sqlite {
     pub fn new(page_bytes: u32, loaded: &Loaded, transactions: u64) -> Self {
         let mut objects = Objects::default();
         let (trees, bytes) = layout::lay_out(page_bytes, loaded, &mut objects, transactions);
-        let updates = [loaded.warehouses() * ITEMS, loaded.districts() * CUSTOMERS].map(|rows| vec![0; rows as usize]);
+        let stock_updates = vec![0; (loaded.warehouses() * ITEMS) as usize];
+        let accounts = vec![Account::default(); (loaded.districts() * CUSTOMERS) as usize];
         let customers = &loaded.district(0).customers;
         let mean = customers.iter().map(|&bytes| u32::from(bytes)).sum::<u32>() / CUSTOMERS;
         let longest_customer = mean + MAX_C_DATA_CHARS as u32 - MEAN_C_DATA_CHARS;
         let places = [TableId::Stock, TableId::Customer].map(|table| Places::new(loaded.config(), table));
-        let (dirty, inserted) = (Vec::new(), Vec::new());
-        Sqlite { objects, trees, bytes, page_bytes, updates, longest_customer, places, dirty, inserted }
+        Sqlite {
+            objects,
+            trees,
+            bytes,
+            page_bytes,
+            stock_updates,
+            accounts,
+            delivers: false,
+            longest_customer,
+            places,
+            dirty: Vec::new(),
+            inserted: Vec::new(),
+        }
     }
 
     /// Returns the tree of a row, and the row's key in it.
@@ -90,19 +140,22 @@ impl Sqlite {
         })
     }
 
-    /// Returns the bytes by which a row's numbers grow: a loaded 0, and the 1 after one order, take no byte in SQLite's
-    /// records, and balances of a few payments have one byte more.
+    /// Returns the bytes by which a row's numbers grow in SQLite's records (the file format's section 2.1, serial types):
+    /// a loaded 0, and the 1 after one order, take no byte.
     fn growth(&mut self, row: Row) -> u16 {
-        let (of, number, grows) = match row {
-            Row::Stock(warehouse, item) => (0, (warehouse - 1) * ITEMS + item - 1, [1, 1]),
-            Row::Customer(district, customer) => (1, district * CUSTOMERS + customer - 1, [3, 1]),
-            Row::Order { .. } => return 1,
-            _ => return 0,
-        };
-        let updates = &mut self.updates[of][number as usize];
-        let by = grows.get(usize::from(*updates)).copied().unwrap_or(0);
-        *updates = updates.saturating_add(1).min(2);
-        by
+        match row {
+            Row::Stock(warehouse, item) => {
+                let updates = &mut self.stock_updates[((warehouse - 1) * ITEMS + item - 1) as usize];
+                *updates = updates.saturating_add(1).min(3);
+                u16::from(*updates < 3)
+            }
+            Row::Customer(district, customer) => {
+                let account = &mut self.accounts[(district * CUSTOMERS + customer - 1) as usize];
+                if self.delivers { account.deliver() } else { account.pay() }
+            }
+            Row::Order { .. } => 1,
+            _ => 0,
+        }
     }
 
     /// Reads columns of the row where the tree's cursor stands, as far as they are in its chain.
@@ -174,6 +227,7 @@ impl Engine for Sqlite {
     fn begin(&mut self, pools: &mut Pools, _read_only: bool) {
         self.dirty.clear();
         self.inserted.clear();
+        self.delivers = false;
         pools.get(self.trees.schema, 0);
     }
 
@@ -259,6 +313,7 @@ impl Engine for Sqlite {
 
     /// The lines are written where the cursor finds them; after a balance it is sought again.
     fn deliver_lines(&mut self, pools: &mut Pools, district: u32, order: u32, lines: u32) {
+        self.delivers = true;
         let tree = &mut self.trees.order_line;
         tree.seek(pools, line_key(district, order, 1));
         let mut leaf = tree.current();
@@ -299,5 +354,37 @@ impl Engine for Sqlite {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::layout::cell;
+    use super::*;
+    use bufferlab_workload::client::Value;
+
+    /// Bytes of a customer's balance, payments, and counts of payments and deliveries, as SQLite writes them.
+    fn bytes(numbers: [i64; 4]) -> u32 {
+        // The text keeps the cell above its least size.
+        cell(numbers.map(Value::Int).into_iter().chain([Value::Text("a customer's other columns")]))
+    }
+
+    #[test]
+    fn a_customers_row_grows_by_what_sqlite_writes_of_its_numbers() {
+        let (mut numbers, mut account) = ([-1_000_i64, 1_000, 1, 0], Account::default());
+        for amount in [250_000, -4_000_000, 60_000, -50_000, 400_000, -3_000_000] {
+            let before = bytes(numbers);
+            numbers[0] -= amount;
+            let grows = if amount > 0 {
+                (numbers[1], numbers[2]) = (numbers[1] + amount, numbers[2] + 1);
+                account.pay()
+            } else {
+                numbers[3] += 1;
+                account.deliver()
+            };
+            assert_eq!(bytes(numbers) - before, u32::from(grows), "{amount} led to {numbers:?}");
+        }
+        let mut delivered_first = Account::default();
+        assert_eq!([delivered_first.deliver(), delivered_first.pay(), delivered_first.pay()], [1, 2, 0]);
     }
 }
