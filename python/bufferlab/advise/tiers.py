@@ -77,9 +77,10 @@ def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
     """Raise SpecError for a tier that would take more than the limit. Nothing is attached yet."""
     for one in foretold:
         if one.cores > limit_cores:
+            each = f"{1e6 * event_s(one.flavour):g} µs each"
             what = (
                 f"the tier {one.tier} would take {format_percent(one.cores)} of a processor: {one.events_per_s:,.0f} "
-                f"{'gets' if one.tier == 'full' else 'reads and evictions'} a second of {1e6 * event_s(one.flavour):g} µs each"
+                f"{'gets' if one.tier == 'full' else 'reads and evictions'} a second of {each}"
             )
             instead = "--tier misses, or " if one.tier == "full" else ""
             raise SpecError(what, f"--max-cpu {format_percent(limit_cores)}", f"{instead}a larger --max-cpu")

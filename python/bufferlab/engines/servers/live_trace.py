@@ -37,10 +37,9 @@ Ended = Literal["whole", "rate", "lost", "gone", "stopped", "limit"]
 STOP_US: Mapping[Flavour, float] = {"mysql": 2.0, "mariadb": 2.0, "postgres": 3.0}
 """About how long a probe stops a thread of a server that works, its sample included.
 
-On an AMD EPYC under KVM, kernel 6.18. A loop that does nothing else is stopped for 1.0 us where a site tells 4 values, as
-InnoDB's do, and for 1.2 us where it tells 10, as PostgreSQL's do. When the loop reads 64 KiB between two stops, a stop
-takes 3.1 to 5.4 us: the kernel's way there has left the caches. Servers lie between (docs/advice.md): InnoDB at 1.6 to
-2.6 us, PostgreSQL, which changes its process at each switch of sessions, at 2.8 to 3.5.
+On an AMD EPYC under KVM, kernel 6.18. A loop that does nothing else is stopped for 1.0 us where a site tells 4 values,
+as InnoDB's do, and for 1.2 us where it tells 10, as PostgreSQL's do. When the loop reads 64 KiB between two stops, a
+stop takes 3.1 to 5.4 us: the kernel's way there has left the caches. Servers lie between (docs/advice.md).
 """
 _GETS = ("get", "get_if_in_pool")
 _KINDS = ("kinds", "kinds_if_flag")
@@ -81,8 +80,8 @@ class LivePlan:
         functions = list(dict.fromkeys(site["at"] for site in self.sites.settings["site"]))
         where = f"{self.program}{' of its container' if self.elsewhere else ''}"
         return (
-            f"{self.tier}: the kernel stops {self.server}, process {self.pid}, for about {self.stop_us:g} µs at {events}:"
-            f" {len(self.sites.settings['site'])} probes in {where} ({', '.join(functions)});"
+            f"{self.tier}: the kernel stops {self.server}, process {self.pid}, for about {self.stop_us:g} µs at"
+            f" {events}: {len(self.sites.settings['site'])} probes in {where} ({', '.join(functions)});"
             " no code of ours goes into the server, and all probes are taken away at the end"
         )
 
