@@ -33,7 +33,7 @@ import polars as pl
 from mysql_client import CONNECTIONS, job_of
 from random_read_fio import bounds, spread
 
-from bufferlab.advise.cost import EVENT_S, Processors
+from bufferlab.advise.cost import Processors
 from bufferlab.engines.innodb import find_mysqld
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.native import native
@@ -198,7 +198,7 @@ def with_cost(found: Done, told: Mapping[str, Any], seconds: float) -> Done:
     a_transaction_us = 1e6 / found.transactions_per_s
     return Done(
         found.transactions_per_s, found.p999_us, found.cpu_us, costs[0]["foretold_cores"] * a_transaction_us,
-        stops_per_s * EVENT_S * a_transaction_us, stops_per_s, costs[0]["ours_cores"],
+        costs[0]["by_events_cores"] * a_transaction_us, stops_per_s, costs[0]["ours_cores"],
     )  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def test_sizes_are_bytes_or_shares_of_the_present_one() -> None:
 
 def ready() -> Any:
     plan = SimpleNamespace(sentence="the kernel stops MariaDB, process 7: 5 probes in /usr/sbin/mariadbd")
-    return SimpleNamespace(plans={"misses": plan}, foretold=(Foretold("misses", 1234.0, 590.0),), inside="")
+    return SimpleNamespace(plans={"misses": plan}, foretold=(Foretold("misses", 1234.0, 590.0, "mariadb"),), inside="")
 
 
 def test_it_says_what_is_attached_where_and_what_that_costs_and_asks(
@@ -92,7 +92,7 @@ def test_it_says_what_is_attached_where_and_what_that_costs_and_asks(
     assert refused.value.hint == "add --yes"
     said = capsys.readouterr().err
     assert "5 probes in /usr/sbin/mariadbd" in said
-    assert "misses: about 1,234 events a second, 0.185 % of a processor, for 9 min 50 s" in said
+    assert "misses: about 1,234 events a second, 0.247 % of a processor, for 9 min 50 s" in said
 
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     asked = []

@@ -135,29 +135,28 @@ def test_a_pg_dump_is_restored_and_its_code_has_no_superusers_rights(dumped: Cal
 
 
 @pytest.mark.parametrize(
-    ("version", "dumped_from", "restored_into"),
+    ("version", "dumped_from", "restored_into", "compression"),
     [
-        ("16", "postgres-15", "postgres-17"),
-        ("17", "postgres-17", "postgres-17"),
+        ("16", "postgres-15", "postgres-15", "gzip"),
+        ("17", "postgres-17", "postgres-17", "zstd"),
         # A pg_restore that is newer than the server sets what that server does not know.
-        ("17", "postgres-15", "postgres-15"),
-        ("18", "postgres-17", "postgres-17"),
-        pytest.param("16", "postgres-16", "postgres-16", marks=pytest.mark.servers),
-        pytest.param("18", "postgres-18", "postgres-18", marks=pytest.mark.servers),
+        ("17", "postgres-15", "postgres-15", "lz4"),
+        ("18", "postgres-17", "postgres-17", "gzip"),
+        pytest.param("16", "postgres-16", "postgres-16", "gzip", marks=pytest.mark.servers),
+        pytest.param("18", "postgres-18", "postgres-18", "none", marks=pytest.mark.servers),
     ],
 )
-@pytest.mark.parametrize("options", [(), ("--compress=lz4",), ("--compress=zstd",)], ids=["gzip", "lz4", "zstd"])
 def test_a_dump_by_a_later_pg_dump_is_restored(
     version: str,
     dumped_from: str,
     restored_into: str,
-    options: tuple[str, ...],
+    compression: str,
     root: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tool = dumps.tool("pg_dump", version)
-    made = dumps.pg_dump(tmp_path, *options, server=dumped_from, tool=tool)
+    made = dumps.pg_dump(tmp_path, f"--compress={compression}", server=dumped_from, tool=tool)
     assert read_head(made).made_by.split(".")[0] == version
     monkeypatch.setenv("PATH", str(tool.parent), prepend=os.pathsep)
     require_shop_of_postgres(load(restored_into, made, root), restored_into)

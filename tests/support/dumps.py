@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def mysqldump(
     """The path of a dump of the shop on that server, readable for us alone; `tool` is Oracle's mysqldump."""
     build = innodb.build(name)
     dumped = folder / "shop.sql"
-    plain = "--skip-ssl" if tool is None else "--ssl-mode=DISABLED"
+    is_oracles = tool is not None
     tool = tool or _dumper(build.flavour, folder)
     with innodb.folder() as root:
         place = innodb.Place(build, root).initialise()
@@ -73,14 +73,24 @@ def mysqldump(
                 values = [(i, i * 7919 % 9900, f"{i:0120d}", bytes([i % 256] * 20)) for i in range(3, rows + 1)]
                 cursor.executemany("INSERT INTO product (id, price, note, raw) VALUES (%s, %s, %s, %s)", values)
                 connection.commit()
+                if is_oracles:  # Since 9.0 it knows no native passwords.
+                    plugin = "sha256_password" if build.numbers < (8,) else "caching_sha2_password"
+                    cursor.execute(f"CREATE USER dumper@localhost IDENTIFIED WITH {plugin} BY '{identity.password}'")
+                    cursor.execute("GRANT ALL ON *.* TO dumper@localhost")
+            user = "dumper" if is_oracles else identity.user
             secret = folder / "client.cnf"
             secret.write_text(f"[client]\npassword={identity.password}\n")
-            command = [tool, f"--defaults-file={secret}", f"--socket={server.socket}", f"--user={identity.user}",
-                       plain, "--routines", "--default-character-set=utf8mb4", *options,
+            command = [tool, f"--defaults-file={secret}", f"--socket={server.socket}", f"--user={user}",
+                       "--ssl-mode=DISABLED" if is_oracles else "--skip-ssl", "--routines", "--default-character-set=utf8mb4", *options,
                        f"--result-file={dumped}", "shop"]  # fmt: skip
-            subprocess.run(command, check=True, capture_output=True)
+            _dump(command)
     dumped.chmod(0o600)
     return dumped
+
+
+def _dump(command: Sequence[object], environment: Mapping[str, str] | None = None) -> None:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
 
 
 def _dumper(flavour: str, folder: Path) -> Path:
@@ -133,6 +143,6 @@ def pg_dump(
             environment = {**os.environ, "PGPASSWORD": place.identity.password}
             reached = ("-h", server.socket.parent, "-p", "5432", "-U", place.identity.user, "-d", "bufferlab")
             command = [tool, form, *reached, "--extension=plpgsql", *options, f"--file={dumped}"]
-            subprocess.run(command, check=True, capture_output=True, env=environment)
+            _dump(command, environment)
     dumped.chmod(0o600)
     return dumped

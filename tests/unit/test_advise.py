@@ -103,8 +103,8 @@ def test_above_the_limit_it_detaches_and_does_not_try_that_tier_again(at: Bench)
     assert [trace.tier for trace in at.tracing.traces] == ["full", "misses"]
     assert [one.recorded.ended for one in advice.attached] == ["rate", "rate"]
     assert at.tracing.traces[0].seconds == pytest.approx(2, abs=0.2)
-    assert any("more than 166,666 events a second" in said for said in at.shown.said)
-    assert set(at.tracing.limits) == {166_666}
+    assert any("more than 125,000 events a second" in said for said in at.shown.said)
+    assert set(at.tracing.limits) == {125_000}
 
 
 @pytest.mark.parametrize(
@@ -170,14 +170,14 @@ def test_what_cannot_be_attached_is_the_error_and_not_a_lost_server(at: Bench) -
 
 def test_gets_a_second_above_max_cpu_refuse_full_but_not_misses(at: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(fake_mysql.GROWTH, "Innodb_buffer_pool_read_requests", 1_000_000)
-    with pytest.raises(SpecError, match=r"full would take 150 % of a processor.*gets a second of 1.5 µs") as refused:
+    with pytest.raises(SpecError, match=r"full would take 200 % of a processor.*gets a second of 2 µs") as refused:
         at.prepare(asked(tier="full"))
     assert refused.value.where == "--max-cpu 25 %"
     assert refused.value.hint
     assert "--tier misses" in refused.value.hint
     ready = at.prepare(asked())
     assert [one.tier for one in ready.foretold] == ["misses"]
-    assert ready.foretold[0].cores == pytest.approx(2 * 60 * 1.5e-6)
+    assert ready.foretold[0].cores == pytest.approx(2 * 60 * 2e-6)
     assert at.tracing.traces == []
 
 
@@ -285,7 +285,7 @@ def second(tier: tiers.Tier | None, processor_s: float, gets: float = 10_000) ->
 def test_the_cost_is_the_difference_a_get_in_processors() -> None:
     seconds = [second(None, 0.5 + wobble) for wobble in (0.01, -0.01) * 5]
     seconds += [second("misses", 0.53 + wobble) for wobble in (0.01, -0.01) * 10]
-    (found,) = cost.costs(seconds, [("misses", 20.0, 400_000, 0.031)])
+    (found,) = cost.costs(seconds, [("misses", 20.0, 300_000, 0.031)], "mysql")
     assert found.server_cores == pytest.approx(0.03)
     assert found.low is not None
     assert found.high is not None
@@ -295,7 +295,7 @@ def test_the_cost_is_the_difference_a_get_in_processors() -> None:
     assert found.is_told
     assert "misses cost the server 3 % of a processor (2.15 % to 3.85 %; foretold 3.1 %, by its" in report.cost(found)
     assert "more than its stops explain" not in report.cost(found)
-    (few,) = cost.costs(seconds[8:], [("misses", 20.0, 400_000, 0.031)])
+    (few,) = cost.costs(seconds[8:], [("misses", 20.0, 300_000, 0.031)], "mysql")
     assert (few.server_cores, few.is_told) == (None, False)
     assert "misses cost the server 3 % of a processor by its stops (foretold 3.1 %; not measured)" in report.cost(few)
 
@@ -303,7 +303,7 @@ def test_the_cost_is_the_difference_a_get_in_processors() -> None:
 def test_a_cost_that_the_seconds_hide_is_said_to_be_hidden_and_no_value_is_told() -> None:
     seconds = [second(None, 0.5 + 0.1 * (place % 2)) for place in range(10)]
     seconds += [second("misses", 0.53 + 0.1 * (place % 2)) for place in range(20)]
-    (hidden,) = cost.costs(seconds, [("misses", 20.0, 400_000, 0.031)])
+    (hidden,) = cost.costs(seconds, [("misses", 20.0, 300_000, 0.031)], "mysql")
     assert hidden.server_cores == pytest.approx(0.03)
     assert not hidden.is_told
     most = format_percent(hidden.high or 0.0)
@@ -313,17 +313,17 @@ def test_a_cost_that_the_seconds_hide_is_said_to_be_hidden_and_no_value_is_told(
     assert "3 % of a processor by its stops (foretold 3.1 %; " in report.cost(hidden)
     assert "explain" not in report.cost(hidden)
     steady = [second(one.tier, 0.5 if one.tier is None else 0.53) for one in seconds]
-    (dear,) = cost.costs(steady, [("misses", 20.0, 40_000, 0.0031)])
+    (dear,) = cost.costs(steady, [("misses", 20.0, 30_000, 0.0031)], "mysql")
     assert "more than its stops explain" in report.cost(dear)
 
 
 def test_gets_that_are_told_a_second_late_are_no_cost() -> None:
     """The processor time of a get is the same, and each other second has next to no gets."""
     seconds = [second(tier, 0.5, 10_000 + 9_000 * (-1) ** place) for tier in (None, "misses") for place in range(20)]
-    (found,) = cost.costs(seconds, [("misses", 20.0, 400_000, 0.03)])
+    (found,) = cost.costs(seconds, [("misses", 20.0, 300_000, 0.03)], "mysql")
     assert found.server_cores == pytest.approx(0.0, abs=1e-9)
     uneven = [replace(one, gets=10_000.0) if one.tier is None else one for one in seconds]
-    (found,) = cost.costs(uneven, [("misses", 20.0, 400_000, 0.03)])
+    (found,) = cost.costs(uneven, [("misses", 20.0, 300_000, 0.03)], "mysql")
     assert found.server_cores == pytest.approx(0.0, abs=1e-9), "a mean of ratios would tell 2.1 processors"
 
 

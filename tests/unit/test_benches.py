@@ -220,7 +220,7 @@ def test_a_window_in_which_advise_was_not_attached_all_the_time_ends_the_benchma
     attachments: list[Any], why: str | None
 ) -> None:
     bench = importlib.import_module("advise_cost")
-    told = {"attached": attachments, "cost": [{"foretold_cores": 0.004, "ours_cores": 0.01}]}
+    told = {"attached": attachments, "cost": [{"foretold_cores": 0.004, "by_events_cores": 0.003, "ours_cores": 0.01}]}
     if why:
         with pytest.raises(SystemExit, match=why):
             bench.with_cost(of_advise(1000.0, 1.0, 1.0), told, 60)

@@ -206,7 +206,7 @@ def ended(spool: Path, rows: list[tuple[int, int, int, int]], **told: Any) -> Li
     usual = {"state": "attached", "start_ns": 1000, "end_ns": 9_001_000, "problem": None, "over_limit_bytes": None,
              "lost": 0, "relations": []}  # fmt: skip
     core: Any = SimpleNamespace(told=lambda: "{}", finish=lambda: json.dumps({**usual, **told}))
-    return LiveTrace(LivePlan(1, "misses", "MySQL 5.7.99", Path("exe"), "mysqld", False, SITES), core, spool)
+    return LiveTrace(LivePlan(1, "misses", "MySQL 5.7.99", Path("exe"), "mysqld", False, SITES, 2.0), core, spool)
 
 
 def test_only_accesses_that_all_processors_recorded_are_told_and_pages_are_numbered(tmp_path: Path) -> None:

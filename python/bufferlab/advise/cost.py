@@ -13,12 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.live_trace import STOP_US, Tier
 from bufferlab.observe.host_side import children
 from bufferlab.stats.estimate import quantile_of_t
 
-EVENT_S = STOP_US / 1e6
-"""Processor time of one stop with its sample."""
 _FEWEST_SECONDS = 3
 _LEVEL = 0.975
 TOLD_WITHIN = 1 / 3
@@ -49,7 +48,7 @@ class Cost:
     foretold_cores: float
     """By the rates that were seen before anything was attached."""
     by_events_cores: float
-    """The stops that came, at EVENT_S each."""
+    """The stops that came, at STOP_US each."""
     server_cores: float | None
     """What the server's threads used more a get than in the seconds without; None with too few seconds of either."""
     low: float | None
@@ -68,13 +67,18 @@ class Cost:
         return (self.high - self.low) / 2 <= TOLD_WITHIN * self.by_events_cores
 
 
-def foretold_cores(events_per_s: float) -> float:
+def event_s(flavour: Flavour) -> float:
+    """Return the processor time of one stop with its sample."""
+    return STOP_US[flavour] / 1e6
+
+
+def foretold_cores(events_per_s: float, flavour: Flavour) -> float:
     """Return the processors that recording so many events a second takes.
 
-    >>> foretold_cores(100_000)
-    0.15
+    >>> foretold_cores(100_000, "postgres")
+    0.3
     """
-    return events_per_s * EVENT_S
+    return round(events_per_s * event_s(flavour), 12)
 
 
 class Processors:
@@ -101,17 +105,21 @@ class Processors:
         return found
 
 
-def costs(seconds: Sequence[Second], events: Iterable[tuple[Tier, float, int, float]]) -> tuple[Cost, ...]:
+def costs(
+    seconds: Sequence[Second], events: Iterable[tuple[Tier, float, int, float]], flavour: Flavour
+) -> tuple[Cost, ...]:
     """Return what each tier cost. `events` has tier, attached seconds, events and foretold processors of each."""
-    return tuple(_cost(seconds, *one) for one in events)
+    return tuple(_cost(seconds, flavour, *one) for one in events)
 
 
-def _cost(seconds: Sequence[Second], tier: Tier, attached_s: float, events: int, foretold: float) -> Cost:
+def _cost(
+    seconds: Sequence[Second], flavour: Flavour, tier: Tier, attached_s: float, events: int, foretold: float
+) -> Cost:
     during = [one for one in seconds if one.tier == tier and one.gets]
     beside = [one for one in seconds if one.tier is None and one.gets]
     whole_s = sum(one.seconds for one in during)
     ours = sum(one.ours_s for one in during) / whole_s if whole_s else 0.0
-    by_events = foretold_cores(events / attached_s) if attached_s else 0.0
+    by_events = foretold_cores(events / attached_s, flavour) if attached_s else 0.0
     if min(len(during), len(beside)) < _FEWEST_SECONDS:
         return Cost(tier, attached_s, events, foretold, by_events, None, None, None, ours)
     gets_per_s = sum(one.gets for one in during) / whole_s

@@ -131,7 +131,7 @@ def prepare(
         raise EnvironmentLackingError(f"the server cannot be looked at: {error}", session.address.server) from error
     idle = doubts.idle(rows)
     planned = (Stage(None, tiers.BESIDE_S),) if idle else tiers.stages(asked.tier, asked.within_s)
-    foretold = () if idle else tiers.foretell(planned, rows)
+    foretold = () if idle else tiers.foretell(planned, rows, facts.flavour)
     tiers.refuse_above(asked.max_cores, foretold)
     if asked.tier == "full" and not idle and manager is None:
         what = f"there is no model of {facts.engine} {facts.version}"
@@ -164,7 +164,7 @@ def advise(
     with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-") as folder:
         attachments = Attachments(
             ready.planned, ready.plans, tracing, Path(folder),
-            events_per_s_max=max(1, int(ready.asked.max_cores / cost.EVENT_S)),
+            events_per_s_max=max(1, int(ready.asked.max_cores / cost.event_s(facts.flavour))),
             pages_wanted=ENOUGH_TURNOVERS * (sizes[-1] - facts.pool_size_bytes) / facts.page_size_bytes,
             processors=Processors(ready.pid), stop=stop, shown=shown, clock=clock, before_full=before_full,
         )  # fmt: skip
@@ -279,4 +279,4 @@ def _costs(ready: Ready, attachments: Attachments) -> tuple[Cost, ...]:
         return (foretold.tier, seconds, events, foretold.cores) if of_it else None
 
     told = [found for foretold in ready.foretold if (found := one(foretold))]
-    return cost.costs(attachments.seconds, told)
+    return cost.costs(attachments.seconds, told, ready.facts.flavour)

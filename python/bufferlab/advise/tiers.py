@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bufferlab.advise.cost import EVENT_S, foretold_cores
+from bufferlab.advise.cost import event_s, foretold_cores
+from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.live_trace import Tier
 from bufferlab.errors import SpecError
 from bufferlab.observe.window import Row
@@ -36,11 +37,12 @@ class Foretold:
     events_per_s: float
     seconds: float
     """In all its windows together."""
+    flavour: Flavour
 
     @property
     def cores(self) -> float:
         """Processors that its events take."""
-        return foretold_cores(self.events_per_s)
+        return foretold_cores(self.events_per_s, self.flavour)
 
 
 def stages(tier: Tier, within_s: float) -> tuple[Stage, ...]:
@@ -62,22 +64,23 @@ def stages(tier: Tier, within_s: float) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-def foretell(planned: Sequence[Stage], rows: Sequence[Row]) -> tuple[Foretold, ...]:
+def foretell(planned: Sequence[Stage], rows: Sequence[Row], flavour: Flavour) -> tuple[Foretold, ...]:
     """Return what each tier of the stages will cost, from rows of a time in which nothing was attached."""
     seconds = sum(row.seconds for row in rows) or 1.0
     gets, reads = (sum(row.counts.get(name, 0.0) for row in rows) / seconds for name in ("page_gets", "pages_read"))
     events: dict[Tier, float] = {"full": gets + _READ_EVENTS * reads, "misses": _READ_EVENTS * reads}
     lengths = {tier: sum(one.seconds for one in planned if one.tier == tier) for tier in events}
-    return tuple(Foretold(tier, events[tier], length) for tier, length in lengths.items() if length)
+    return tuple(Foretold(tier, events[tier], length, flavour) for tier, length in lengths.items() if length)
 
 
 def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
     """Raise SpecError for a tier that would take more than the limit. Nothing is attached yet."""
     for one in foretold:
         if one.cores > limit_cores:
+            each = f"{1e6 * event_s(one.flavour):g} µs each"
             what = (
                 f"the tier {one.tier} would take {format_percent(one.cores)} of a processor: {one.events_per_s:,.0f} "
-                f"{'gets' if one.tier == 'full' else 'reads and evictions'} a second of {1e6 * EVENT_S:g} µs each"
+                f"{'gets' if one.tier == 'full' else 'reads and evictions'} a second of {each}"
             )
             instead = "--tier misses, or " if one.tier == "full" else ""
             raise SpecError(what, f"--max-cpu {format_percent(limit_cores)}", f"{instead}a larger --max-cpu")

@@ -168,4 +168,10 @@ def _hint(error: str) -> str:
         return "the private server lacks that extension: choose another by --server, or leave its tables out"
     if "end of file" in error or "could not read" in error or "out of memory" in error:
         return "the dump was cut short or is damaged: write it again"
+    if "unrecognized parameter" in error:
+        # As pg_attver, which 15.20 keeps with each column: older pg_dumps take it for the user's own.
+        return (
+            "the dumped server has an option that this one does not know: dump with a pg_dump as new as that server's "
+            "last update, which leaves it out; or choose as new a server by --server"
+        )
     return "try pg_restore by hand into an empty database of this version"
