@@ -108,7 +108,7 @@ def _why_not_fitted(analysis: Analysis, points: Sequence[PointRuns], throughput:
     worst, at = max(shares, key=lambda pair: pair[0], default=(0.0, points[0]))
     if worst > MOST_CLIENT_SHARE:
         return (
-            f"our own client took {words.share(worst, 0)} of the processors at {analysis.short_label(at)} connections, "
+            f"our own client took {words.share(worst, 0)} of the processors at {words.plural(_count(at), 'connection')}, "
             f"more than {words.share(MOST_CLIENT_SHARE, 0)}: the curve is the client's too"
         )
     return ""
@@ -126,7 +126,7 @@ def sentence(analysis: Analysis, found: Concurrency) -> str:
     if found.law is None:
         mean = analysis.mean(analysis.work_per_s, found.highest)
         shown = words.cell(analysis.metric(analysis.work_per_s), mean)
-        most = f"The highest mean is {shown} {unit}, at {analysis.short_label(found.highest)} connections."
+        most = f"The highest mean is {shown} {unit}, at {words.plural(_count(found.highest), 'connection')}."
         return f"{where} has no peak that can be claimed ({found.refused}). {most}"
     peak, at = words.with_bounds(found.law.peak), words.with_bounds(found.law.peak_at)
     basis = f"95 % intervals of the fitted law, {words.plural(found.law.one.n, 'run')}"
