@@ -77,7 +77,7 @@ def connections(
         "blocks": 3,
         "noise": 0.01,
         "throughput_noise": 0.0,
-        "transactions": 3000,
+        "transactions": 2990,
         "warm_up_seconds": 2,
         "experiment": "concurrency",
         "question": "How does throughput grow with the number of connections, and where is its peak?",
