@@ -237,7 +237,7 @@ def _deviations(cells: Sequence[Placed], ns: Sequence[int]) -> Array:
     for count, block, value in cells:
         table[ns.index(count), blocks.index(block)] = math.log(value)
     table -= np.nanmean(table, axis=1, keepdims=True)
-    return np.nan_to_num(table - np.nanmean(table, axis=0))
+    return np.asarray(np.nan_to_num(table - np.nanmean(table, axis=0)))
 
 
 def _halves_by_blocks(
