@@ -151,7 +151,11 @@ def _intro(analysis: Analysis, found: Sequence[Concurrency]) -> str:
 
 def _throughput_figure(analysis: Analysis, found: Sequence[Concurrency]) -> Figure | None:
     axis = Axis.of(analysis, [point for one in found for point in one.points])
-    metric, series, curves, bands, marks = analysis.work_per_s, [], [], [], []
+    metric = analysis.work_per_s
+    series: list[Series] = []
+    curves: list[Curve] = []
+    bands: list[Band] = []
+    marks: list[Mark] = []
     for place, one in enumerate(found):
         dots = tuple(dot(analysis, metric, point, axis.place(point), analysis.tick(point)) for point in one.points)
         series.append(Series(one.group.label, dots, joined=axis.is_numeric and one.law is None))
@@ -254,7 +258,7 @@ def _ms(analysis: Analysis, metric: str) -> Callable[[PointRuns], str]:
 
 def _table(analysis: Analysis) -> Table:
     per_s = analysis.metric(analysis.work_per_s)
-    heads = {
+    heads: dict[str, str | Callable[[PointRuns], str]] = {
         per_s.label: analysis.work_per_s,
         **{f"{title} (ms)": _ms(analysis, metric) for title, metric in _LATENCIES},
         "Client's CPU": _WORKER,
@@ -279,7 +283,7 @@ def _laws(analysis: Analysis, found: Sequence[Concurrency]) -> Table:
         rows.append(
             Row(
                 (
-                    one.group.label or "all",
+                    one.group.label or "every point",
                     str(fitted.one.n),
                     words.with_bounds(fitted.one),
                     words.share_interval(fitted.contention),
