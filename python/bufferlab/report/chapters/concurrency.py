@@ -108,8 +108,9 @@ def _why_not_fitted(analysis: Analysis, points: Sequence[PointRuns], throughput:
     worst, at = max(shares, key=lambda pair: pair[0], default=(0.0, points[0]))
     if worst > MOST_CLIENT_SHARE:
         return (
-            f"our own client took {words.share(worst, 0)} of the processors at {words.plural(_count(at), 'connection')}, "
-            f"more than {words.share(MOST_CLIENT_SHARE, 0)}: the curve is the client's too"
+            f"our own client took {words.share(worst, 0)} of the processors at "
+            f"{words.plural(_count(at), 'connection')}, more than {words.share(MOST_CLIENT_SHARE, 0)}: the curve is "
+            "the client's too"
         )
     return ""
 
