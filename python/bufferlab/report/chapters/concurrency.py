@@ -179,13 +179,20 @@ def _throughput_figure(analysis: Analysis, found: Sequence[Concurrency]) -> Figu
         x_is_words=not axis.is_numeric,
     )
     title = "Throughput against connections"
-    caption = "Open dots: runs. Filled: mean over runs with its 95 % interval. The vertical axis starts at zero."
+    caption = f"{_dots(analysis)} The vertical axis starts at zero."
     if curves:
         caption += " Line: the fitted law, shaded with its 95 % interval. Dashed: its peak."
     else:
         caption += " No law is drawn, because none may be claimed."
     alt = " ".join(sentence(analysis, one) for one in found)
     return Figure("throughput", title, f"{title}. {alt}", caption, plot, points_data(plot, "throughput", title))
+
+
+def _dots(analysis: Analysis) -> str:
+    """Return what the dots of a figure are."""
+    if all(len(point.ok) < 2 for point in analysis.points):
+        return "Each dot is one run, without an interval."
+    return "Open dots: runs. Filled: mean over runs with its 95 % interval."
 
 
 def _between(low: float, high: float) -> tuple[float, ...]:
@@ -218,8 +225,8 @@ def _latency_figure(analysis: Analysis, found: Sequence[Concurrency]) -> Figure 
     )
     title = "Time of a transaction against connections"
     caption = (
-        "All transaction types together. Open dots: runs. Filled: mean over runs with its 95 % interval. The vertical "
-        "axis is logarithmic. In a closed loop nobody waits for a connection."
+        f"All transaction types together. {_dots(analysis)} The vertical axis is logarithmic. In a closed loop nobody "
+        "waits for a connection."
     )
     ends = (
         f"{one.label}: {words.number(one.dots[0].mean)} ms at {one.dots[0].tick}, "
