@@ -248,9 +248,9 @@ def main() -> int:
     """Print both tables."""
     parser = argparse.ArgumentParser(prog="tools/simulate-law", description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="few sweeps each: seconds, not minutes")
-    parser.add_argument("--sweeps", type=int, help="sweeps a scenario (default 2000, with --quick 100)")
+    parser.add_argument("--sweeps", type=int, help="sweeps a scenario (default 1000, with --quick 100)")
     asked = parser.parse_args()
-    count = asked.sweeps or (100 if asked.quick else 2000)
+    count = asked.sweeps or (100 if asked.quick else 1000)
     if count < 2:
         parser.error("--sweeps: at least 2; try 100")
     _print_row(HEAD)

@@ -166,3 +166,10 @@ def test_a_larger_share_is_never_fewer_rows(percent: int, page_size: str, layout
     ]
     assert counts == sorted(counts)
     assert counts[0] >= 1
+
+
+def test_more_connections_than_terminals_are_refused_before_anything_starts() -> None:
+    assert planned(experiment("concurrency", sweep=(("connections", ("1", "80")),))).points
+    with pytest.raises(SpecError, match="81 connections cannot share 80 terminals") as refused:
+        planned(experiment("concurrency", sweep=(("connections", ("1", "81")),)))
+    assert "9 warehouses or more" in str(refused.value.hint)

@@ -31,7 +31,7 @@ def of(scenario: Any, seed: int = 1) -> tuple[Law, str | None]:
     return found, why_no_peak(found, fit(rows, comparisons=()))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     contention=some.floats(0.0, 0.6),
     peak_at=some.floats(3.0, 40.0),
@@ -68,12 +68,12 @@ def test_an_interval_ends_where_the_likelihood_says_so() -> None:
     y = np.log([fit(rows, comparisons=()).mean(count).value for count in DOUBLINGS])
 
     def left_at(peak: float) -> float:
-        contention = np.linspace(0, 0.4, 8001)[:, None]
+        contention = np.linspace(0, 0.4, 801)[:, None]
         apart = y - np.log(n / (1 + contention * (n - 1) + (1 - contention) / peak**2 * n * (n - 1)))
         return float(((apart - apart.mean(axis=1, keepdims=True)) ** 2).sum(axis=1).min())
 
     found = law(rows)
-    peaks = np.linspace(10, 24, 1401)
+    peaks = np.linspace(10, 24, 351)
     left = np.array([left_at(peak) for peak in peaks])
     limit = left.min() * (1 + 2.7764451**2 / 4)
     inside = peaks[left <= limit]
@@ -117,7 +117,6 @@ def test_a_clear_peak_is_claimed() -> None:
     ("scenario", "why"),
     [
         (Scenario(peak_at=math.inf), "highest at the most connections measured, 64"),
-        (Scenario(peak_at=math.inf, contention=0.9), "no fall from the highest point"),
         (Scenario(peak_at=1.0, contention=0.5), "no fall from the highest point, 1,"),
         (Scenario(misfit=0.4), "do not follow the law"),
     ],

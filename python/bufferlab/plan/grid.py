@@ -320,6 +320,8 @@ def _counted(
             values[name] = count
             settings[name] = replace(setting, value=count)
     impossible = workload.impossible(values) if workload.impossible else None
+    if impossible is None and workload.too_many:
+        impossible = workload.too_many(values, point.connections)
     if impossible:
         raise SpecError(impossible.what, f"point {point.label}", impossible.hint)
     return settings

@@ -14,6 +14,7 @@ from bufferlab.chapter.blocks import Banner
 from bufferlab.engines import registry as engines
 from bufferlab.knob import Value
 from bufferlab.report import findings, predicted
+from bufferlab.report.chapters.concurrency import asks_for_throughput
 from bufferlab.report.chapters.hosts import differ_more
 from bufferlab.results import blocks
 from bufferlab.results.check import FOREIGN_SERVER, numbers_of
@@ -77,7 +78,7 @@ def _without_figures(analysis: Analysis, metric: str) -> str:
 
 def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
     """Return the limits of the answer, each in a sentence."""
-    metric = metric or analysis.headline
+    metric = metric or (analysis.work_per_s if asks_for_throughput(analysis) else analysis.headline)
     if predicted.said(analysis):
         return [*filter(None, [_caveat(analysis)]), *predicted.limits(analysis)]
     found = [_noise(analysis, metric), _uneven(analysis, metric), _long_window(analysis), _waiting(analysis)]

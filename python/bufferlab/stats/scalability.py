@@ -48,6 +48,8 @@ _INSIDE = np.array([0.0, 0.3, 0.55, 0.75, 0.9, 1.0])
 #: A region is open where it reaches farther than so many times the linear one.
 _FARTHEST = 64.0
 _HALVINGS = 22
+#: Half of an interval of a logarithm from which on it has no end worth telling.
+_NO_END = 100.0
 _ROUNDING = 1e-12
 
 
@@ -156,9 +158,9 @@ def _law(
         contention=shape(at[:, 0], halves[0]),
         coherency=shape(at[:, 1], halves[1]),
         peak_at=estimate(
-            min(float(peaks.min()), float(peaks[0]) * math.exp(-halves[2])),
+            min(float(peaks.min()), float(peaks[0] * np.exp(-halves[2]))),
             float(peaks[0]),
-            max(float(peaks.max()), float(peaks[0]) * math.exp(halves[2])),
+            max(float(peaks.max()), float(peaks[0] * np.exp(min(halves[2], _NO_END)))),
         ),
         peak=throughput(heights),
         misfit=float(np.expm1(left[worst])),
@@ -235,7 +237,7 @@ def _deviations(cells: Sequence[Placed], ns: Sequence[int]) -> Array:
     for count, block, value in cells:
         table[ns.index(count), blocks.index(block)] = math.log(value)
     table -= np.nanmean(table, axis=1, keepdims=True)
-    return np.nan_to_num(table - np.nanmean(table, axis=0))
+    return np.asarray(np.nan_to_num(table - np.nanmean(table, axis=0)))
 
 
 def _halves_by_blocks(

@@ -78,6 +78,8 @@ class WorkloadDeclaration:
     """Returns the count that a percentage of a parameter's whole is; needed if a parameter may be a percentage."""
     impossible: Callable[[Parameters], Impossible | None] | None = None
     """Returns the reason why parameters cannot be combined; None if they can."""
+    too_many: Callable[[Parameters, int], Impossible | None] | None = None
+    """Returns the reason why so many connections cannot drive it; None if they can."""
     settles_after: Callable[[Parameters], int] | None = None
     """Returns the transactions after which nearly each row that it reads was updated; None: there are no such rows."""
     only_on: tuple[OnlyOn, ...] = ()

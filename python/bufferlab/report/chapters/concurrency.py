@@ -108,8 +108,9 @@ def _why_not_fitted(analysis: Analysis, points: Sequence[PointRuns], throughput:
     worst, at = max(shares, key=lambda pair: pair[0], default=(0.0, points[0]))
     if worst > MOST_CLIENT_SHARE:
         return (
-            f"our own client took {words.share(worst, 0)} of the processors at {analysis.short_label(at)} connections, "
-            f"more than {words.share(MOST_CLIENT_SHARE, 0)}: the curve is the client's too"
+            f"our own client took {words.share(worst, 0)} of the processors at "
+            f"{words.plural(_count(at), 'connection')}, more than {words.share(MOST_CLIENT_SHARE, 0)}: the curve is "
+            "the client's too"
         )
     return ""
 
@@ -126,7 +127,7 @@ def sentence(analysis: Analysis, found: Concurrency) -> str:
     if found.law is None:
         mean = analysis.mean(analysis.work_per_s, found.highest)
         shown = words.cell(analysis.metric(analysis.work_per_s), mean)
-        most = f"The highest mean is {shown} {unit}, at {analysis.short_label(found.highest)} connections."
+        most = f"The highest mean is {shown} {unit}, at {words.plural(_count(found.highest), 'connection')}."
         return f"{where} has no peak that can be claimed ({found.refused}). {most}"
     peak, at = words.with_bounds(found.law.peak), words.with_bounds(found.law.peak_at)
     basis = f"95 % intervals of the fitted law, {words.plural(found.law.one.n, 'run')}"
@@ -151,7 +152,11 @@ def _intro(analysis: Analysis, found: Sequence[Concurrency]) -> str:
 
 def _throughput_figure(analysis: Analysis, found: Sequence[Concurrency]) -> Figure | None:
     axis = Axis.of(analysis, [point for one in found for point in one.points])
-    metric, series, curves, bands, marks = analysis.work_per_s, [], [], [], []
+    metric = analysis.work_per_s
+    series: list[Series] = []
+    curves: list[Curve] = []
+    bands: list[Band] = []
+    marks: list[Mark] = []
     for place, one in enumerate(found):
         dots = tuple(dot(analysis, metric, point, axis.place(point), analysis.tick(point)) for point in one.points)
         series.append(Series(one.group.label, dots, joined=axis.is_numeric and one.law is None))
@@ -174,13 +179,20 @@ def _throughput_figure(analysis: Analysis, found: Sequence[Concurrency]) -> Figu
         x_is_words=not axis.is_numeric,
     )
     title = "Throughput against connections"
-    caption = "Open dots: runs. Filled: mean over runs with its 95 % interval. The vertical axis starts at zero."
+    caption = f"{_dots(analysis)} The vertical axis starts at zero."
     if curves:
         caption += " Line: the fitted law, shaded with its 95 % interval. Dashed: its peak."
     else:
         caption += " No law is drawn, because none may be claimed."
     alt = " ".join(sentence(analysis, one) for one in found)
     return Figure("throughput", title, f"{title}. {alt}", caption, plot, points_data(plot, "throughput", title))
+
+
+def _dots(analysis: Analysis) -> str:
+    """Return what the dots of a figure are."""
+    if all(len(point.ok) < 2 for point in analysis.points):
+        return "Each dot is one run, without an interval."
+    return "Open dots: runs. Filled: mean over runs with its 95 % interval."
 
 
 def _between(low: float, high: float) -> tuple[float, ...]:
@@ -213,8 +225,8 @@ def _latency_figure(analysis: Analysis, found: Sequence[Concurrency]) -> Figure 
     )
     title = "Time of a transaction against connections"
     caption = (
-        "All transaction types together. Open dots: runs. Filled: mean over runs with its 95 % interval. The vertical "
-        "axis is logarithmic. In a closed loop nobody waits for a connection."
+        f"All transaction types together. {_dots(analysis)} The vertical axis is logarithmic. In a closed loop nobody "
+        "waits for a connection."
     )
     ends = (
         f"{one.label}: {words.number(one.dots[0].mean)} ms at {one.dots[0].tick}, "
@@ -254,7 +266,7 @@ def _ms(analysis: Analysis, metric: str) -> Callable[[PointRuns], str]:
 
 def _table(analysis: Analysis) -> Table:
     per_s = analysis.metric(analysis.work_per_s)
-    heads = {
+    heads: dict[str, str | Callable[[PointRuns], str]] = {
         per_s.label: analysis.work_per_s,
         **{f"{title} (ms)": _ms(analysis, metric) for title, metric in _LATENCIES},
         "Client's CPU": _WORKER,
@@ -279,7 +291,7 @@ def _laws(analysis: Analysis, found: Sequence[Concurrency]) -> Table:
         rows.append(
             Row(
                 (
-                    one.group.label or "all",
+                    one.group.label or "every point",
                     str(fitted.one.n),
                     words.with_bounds(fitted.one),
                     words.share_interval(fitted.contention),

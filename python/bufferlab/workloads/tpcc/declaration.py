@@ -6,18 +6,31 @@ Follows the TPC-C specification, revision 5.11, clauses 1.2-1.4 (cardinalities) 
 from __future__ import annotations
 
 from bufferlab.knob import Knob
-from bufferlab.workloads.declaration import Parameters, WorkloadDeclaration
+from bufferlab.workloads.declaration import Impossible, Parameters, WorkloadDeclaration
 
 # Measured on SQLite files of 4 KiB pages loaded with 1 and 2 warehouses, indexes included:
 # the rows of each warehouse, and the items that all warehouses share.
 _BYTES_PER_WAREHOUSE = 73_800_000
 _BYTES_OF_ITEMS = 7_400_000
+#: Clause 4.2.1 of the specification.
+_TERMINALS = 10
 
 
 def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
     """Return the bytes of the loaded database; pages below 4 KiB waste a larger share of their bytes."""
     waste = 1.15 if page_size_bytes < 4096 else 1.0
     return int(waste * (_BYTES_OF_ITEMS + int(parameters["warehouses"]) * _BYTES_PER_WAREHOUSE))
+
+
+def _too_many(parameters: Parameters, connections: int) -> Impossible | None:
+    """Return why more connections than terminals cannot be: a terminal does one transaction after another."""
+    warehouses = int(parameters["warehouses"])
+    if connections <= _TERMINALS * warehouses:
+        return None
+    return Impossible(
+        f"{connections} connections cannot share {_TERMINALS * warehouses} terminals, {_TERMINALS} a warehouse",
+        f"ask for {-(-connections // _TERMINALS)} warehouses or more, or for fewer connections",
+    )
 
 
 _PARAMETERS: tuple[Knob, ...] = (
@@ -50,5 +63,6 @@ DECLARATION = WorkloadDeclaration(
     ),
     estimate_bytes=_estimate_bytes,
     grows_bytes_per_transaction=450.0,
+    too_many=_too_many,
     caveat="TPC-C-derived: no think times, no keying times, not audited; not comparable with published TPC-C results",
 )
