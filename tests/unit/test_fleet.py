@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -347,8 +348,9 @@ def test_another_host_begins_a_block_anew_and_what_was_home_is_set_aside(
 
 
 def _piece_too_much(items: Says) -> Says:
-    yield from items
+    yield next(items)
     yield {"event": "piece", "data": b"more"}
+    yield from items
 
 
 def _altered(items: Says) -> Says:
@@ -388,8 +390,6 @@ def test_what_no_node_of_ours_would_send_is_refused_and_does_not_count(
     # One node alone does block 2 first, and a good one does what is missing.
     cluster = StandIn(parts, names=["one"], work=work)
     result, told = gathered(gathering, cluster)
-    import re
-
     assert re.search(what, told.words), told.words
     for block in result["missing"]:
         assert gathering.state(block).missing

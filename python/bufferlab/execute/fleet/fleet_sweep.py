@@ -18,6 +18,7 @@ from bufferlab.errors import (
     BufferlabError,
     EnvironmentLackingError,
     Failure,
+    InternalError,
     Interrupted,
     Problem,
     RunFailed,
@@ -132,11 +133,10 @@ class _Heard:
             case "warned":
                 self._progress.warn(Problem(event["what"], event["where"], event["hint"]))
             case "status":
-                busy = event["busy"]
-                stage = f"{busy} {'node works' if busy == 1 else 'nodes work'}" if busy else "waiting for a node"
-                label = f"{event['home']} are home"
-                number = min(self._runs, event["home"] + 1)
-                self._progress.show(Status(stage, number, self._runs, label, event["done"], event["left_s"]))
+                busy, home = event["busy"], event["home"]
+                who = f"{busy} {'node works' if busy == 1 else 'nodes work'}" if busy else "waiting for a node"
+                stage = f"{who}, {home} of {self._runs} runs are home"
+                self._progress.show(Status(stage, 0, self._runs, "", event["done"], event["left_s"]))
 
 
 def _require_whole(gathering: Gathering, outcome: Outcome, hint: str, stop: StopRequest) -> None:
@@ -149,9 +149,9 @@ def _require_whole(gathering: Gathering, outcome: Outcome, hint: str, stop: Stop
         failure = outcome.failure or Failure("the courier ended without a word")
         if not any(gathering.part(block).exists() for block in gathering.blocks):
             gathering.remove()  # Nothing has begun: there is nothing to continue.
-            raise EnvironmentLackingError(
-                failure.what, failure.where, failure.hint, more=_more(outcome), kind=failure.kind
-            )
+            lacks = failure.kind != "internal"
+            error = EnvironmentLackingError if lacks else InternalError
+            raise error(failure.what, failure.where, failure.hint, more=_more(outcome), kind=failure.kind)
         what = f"the connection with the cluster was lost: {failure.what}; {_home(gathering)}"
         raise RunFailed(what, failure.where, f"to do the rest: {hint}", kind="interrupted")
     problems = [_problem(told, int(block)) for block, told in result["problems"].items()]
