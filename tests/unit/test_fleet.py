@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bufferlab import spec
@@ -96,6 +97,7 @@ def test_a_block_whose_host_is_gone_goes_to_any_node() -> None:
 # --- Parcels -----------------------------------------------------------------------------------------
 
 
+@settings(max_examples=25)
 @given(sizes=st.lists(st.one_of(st.just(0), st.integers(0, 3 * PIECE_BYTES)), min_size=1, max_size=4))
 def test_a_parcel_arrives_as_it_was_sent(sizes: list[int], tmp_path_factory: pytest.TempPathFactory) -> None:
     sent, arrived = tmp_path_factory.mktemp("sent"), tmp_path_factory.mktemp("arrived")
@@ -300,7 +302,7 @@ def _dies(after: int, times: int = 1) -> Callable[[StandIn, Node, Mapping[str, A
     return work
 
 
-@pytest.mark.parametrize("after", range(0, 24, 2))
+@pytest.mark.parametrize("after", range(0, 24, 4))
 def test_a_node_that_dies_loses_no_run_and_no_run_is_counted_twice(
     gathering: Gathering, parts: list[Path], after: int
 ) -> None:
@@ -347,8 +349,9 @@ def test_another_host_begins_a_block_anew_and_what_was_home_is_set_aside(
 
 
 def _piece_too_much(items: Says) -> Says:
-    yield from items
+    yield next(items)
     yield {"event": "piece", "data": b"more"}
+    yield from items
 
 
 def _altered(items: Says) -> Says:
@@ -388,8 +391,6 @@ def test_what_no_node_of_ours_would_send_is_refused_and_does_not_count(
     # One node alone does block 2 first, and a good one does what is missing.
     cluster = StandIn(parts, names=["one"], work=work)
     result, told = gathered(gathering, cluster)
-    import re
-
     assert re.search(what, told.words), told.words
     for block in result["missing"]:
         assert gathering.state(block).missing

@@ -21,7 +21,7 @@ from bufferlab.errors import EnvironmentLackingError, Problem, SpecError
 RAY = "2.60"
 INSTALL = "pip install 'bufferlab[fleet]'; in a clone: .venv/bin/pip install -r requirements-fleet.lock"
 _CONNECT_S = 5.0
-_ANSWER_S = 60.0
+_ANSWER_S = 120.0
 """Python needs seconds of CPU to import Ray."""
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/\[\]]+)):([0-9]{1,5})")
 _HIDDEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")

@@ -18,7 +18,7 @@ from typing import Any
 from bufferlab.execute.run.worker import described, die_with_parent, take_stdout, watch_lifeline
 
 MODULE = "bufferlab.execute.fleet.courier"
-SILENT_S = 240.0
+SILENT_S = 400.0
 """The longest time in which it says nothing: two rounds of small tasks, each bounded by Ray's part."""
 
 

@@ -18,6 +18,7 @@ from bufferlab.errors import (
     BufferlabError,
     EnvironmentLackingError,
     Failure,
+    InternalError,
     Interrupted,
     Problem,
     RunFailed,
@@ -132,11 +133,10 @@ class _Heard:
             case "warned":
                 self._progress.warn(Problem(event["what"], event["where"], event["hint"]))
             case "status":
-                busy = event["busy"]
-                stage = f"{busy} {'node works' if busy == 1 else 'nodes work'}" if busy else "waiting for a node"
-                label = f"{event['home']} are home"
-                number = min(self._runs, event["home"] + 1)
-                self._progress.show(Status(stage, number, self._runs, label, event["done"], event["left_s"]))
+                busy, home = event["busy"], event["home"]
+                who = f"{busy} {'node works' if busy == 1 else 'nodes work'}" if busy else "waiting for a node"
+                stage = f"{who}, {home} of {self._runs} runs are home"
+                self._progress.show(Status(stage, 0, self._runs, "", event["done"], event["left_s"]))
 
 
 def _require_whole(gathering: Gathering, outcome: Outcome, hint: str, stop: StopRequest) -> None:
@@ -146,20 +146,32 @@ def _require_whole(gathering: Gathering, outcome: Outcome, hint: str, stop: Stop
         number = stop.signal_number or 15
         raise Interrupted(number, f"interrupted; {_home(gathering)}", f"to do the rest: {hint}")
     if result is None:
-        failure = outcome.failure or Failure("the courier ended without a word")
-        if not any(gathering.part(block).exists() for block in gathering.blocks):
-            gathering.remove()  # Nothing has begun: there is nothing to continue.
-            raise EnvironmentLackingError(
-                failure.what, failure.where, failure.hint, more=_more(outcome), kind=failure.kind
-            )
-        what = f"the connection with the cluster was lost: {failure.what}; {_home(gathering)}"
-        raise RunFailed(what, failure.where, f"to do the rest: {hint}", kind="interrupted")
+        raise _not_connected(gathering, outcome, hint)
     problems = [_problem(told, int(block)) for block, told in result["problems"].items()]
     if all(gathering.state(block).lasting for block in result["missing"]):
         return
     missing = said(result["missing"])
     what = f"interrupted: not whole, after three rounds or with no node left: {missing}; {_home(gathering)}"
     raise RunFailed(what, str(gathering.path), f"to do the rest: {hint}", more=problems, kind="interrupted")
+
+
+def _not_connected(gathering: Gathering, outcome: Outcome, hint: str) -> BufferlabError:
+    """Return what ended the courier. A folder in which nothing has arrived is removed: there is nothing to continue."""
+    failure, more = outcome.failure or Failure("the courier ended without a word"), _more(outcome)
+    is_begun = any(gathering.part(block).exists() for block in gathering.blocks)
+    if not is_begun:
+        gathering.remove()
+    if failure.kind == "internal":
+        return InternalError(failure.what, failure.where, failure.hint, more=more)
+    if failure.kind in ("crash", "silent"):
+        what = f"the connection with the cluster was lost: {failure.what}"
+        if not is_begun:
+            return EnvironmentLackingError(
+                what, failure.where, "look whether its head lives, and run the command again"
+            )
+        return RunFailed(f"{what}; {_home(gathering)}", failure.where, f"to do the rest: {hint}", kind="interrupted")
+    then = f"{failure.hint}, then: {hint}" if is_begun else failure.hint
+    return EnvironmentLackingError(failure.what, failure.where, then, more=more, kind=failure.kind)
 
 
 def _problem(told: Mapping[str, str | None], block: int) -> Problem:

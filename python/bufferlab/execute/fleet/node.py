@@ -154,7 +154,7 @@ class _BlockDone:
     def _is_at_home(self, folder: Path) -> bool:
         """Return whether what home has was done by this host."""
         host = read_json(folder / "host.json")
-        return self.order["host"] == [host.get("host_id"), host.get("boot_key")]
+        return bool(self.order["host"] == [host.get("host_id"), host.get("boot_key")])
 
     def _folder(self) -> Path | None:
         if not self.out.is_dir():

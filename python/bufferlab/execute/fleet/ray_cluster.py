@@ -10,45 +10,69 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import ray
-from ray import exceptions
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
 from bufferlab.errors import EnvironmentLackingError, Problem
 from bufferlab.execute.fleet import node as node_side
 from bufferlab.execute.fleet.cluster import Over, Task
 from bufferlab.execute.fleet.parcels import Item
 from bufferlab.execute.fleet.rounds import Node
 
-_CALL_S = 60.0
+_CALL_S = 120.0
 """For a small task, which may have to wait until Ray has started a Python for it."""
 _ITEM_S = 30.0
 _AHEAD = 8
 """How many items a node may be ahead of what home has taken."""
 _MOST_TEXT = 300
-_ONCE = ray.remote(max_calls=1)
-"""A task's process ends with the task."""
+
+_KNOWN: dict[str, tuple[str, str | None]] = {
+    "TaskCancelledError": ("its task was cancelled", None),
+    "NodeDiedError": ("the node died", "start it again; a node that joins while the sweep runs is used"),
+    "OutOfMemoryError": (
+        "Ray ended the task: the node's memory is nearly full",
+        "see RAY_memory_usage_threshold",
+    ),
+    "WorkerCrashedError": (
+        "the task's process ended",
+        "the kernel may have run out of memory: see dmesg there",
+    ),
+    "TaskUnschedulableError": ("the node took no task", "see whether it lives: ray status"),
+    "ObjectStoreFullError": (
+        "the node's object store is full",
+        "end what fills it, or start with a larger one",
+    ),
+    "OutOfDiskError": ("the node's object store is full, and so is its disk", "free some space there"),
+    "GetTimeoutError": ("what it said did not arrive in time", "look at the network"),
+}
+"""Ray's errors in words, the special ones first."""
 
 
 class RayCluster:
-    """A `Cluster` of Ray. One per process: Ray keeps its connection in the module."""
+    """A `Cluster` of Ray. One per process: Ray keeps its connection in the module.
+
+    Ray is imported only here: it is an extra, and its import takes a second.
+    """
 
     def __init__(self, address: str) -> None:
         """Connect to the head. It waits for ever where nobody answers: the caller is killed in time.
 
         Raises EnvironmentLackingError where Ray refuses.
         """
+        import ray
+        from ray import exceptions
+
+        self._ray = ray
+        self._errors: tuple[type[Exception], ...] = (exceptions.RayError, TimeoutError)
+        self._known = {getattr(exceptions, name): told for name, told in _KNOWN.items()}
         try:
             ray.init(address=address, namespace="bufferlab", log_to_driver=False, configure_logging=False)
         except (ConnectionError, RuntimeError, ValueError, exceptions.RayError) as error:
             hint = "the host of this command must be a node of the cluster: ray start --address there (docs/fleet.md)"
-            raise EnvironmentLackingError(_problem(error).what, f"--ray {address}", hint) from error
+            raise EnvironmentLackingError(self._problem(error).what, f"--ray {address}", hint) from error
 
     def nodes(self) -> list[Node]:
         """Return the nodes that live and have a CPU, in the order of their names."""
         found = [
             Node(str(told["NodeID"]), str(told["NodeManagerAddress"]), float(told["Resources"].get("CPU", 0)))
-            for told in ray.nodes()
+            for told in self._ray.nodes()
             if told["Alive"]
         ]
         names = [node.name for node in found]
@@ -73,13 +97,8 @@ class RayCluster:
 
     def begin(self, node: Node, order: Mapping[str, Any]) -> Task:
         """Have a node do a block, on all its CPUs."""
-        task = _ONCE(node_side.do_block).options(
-            num_cpus=node.cpus,
-            max_retries=0,
-            num_returns="streaming",
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
-            _generator_backpressure_num_objects=_AHEAD,
-        )
+        more = {"num_returns": "streaming", "_generator_backpressure_num_objects": _AHEAD}
+        task = self._on(node, node_side.do_block, node.cpus, **more)
         begun: Task = task.remote(dict(order))
         return begun
 
@@ -89,31 +108,24 @@ class RayCluster:
         if not generators:
             time.sleep(seconds)
             return []
+        ray = self._ray
         ready, _ = ray.wait(generators, num_returns=1, timeout=seconds, fetch_local=False)
         if not ready:
             return []
         others = [generator for generator in generators if generator not in ready]
         if others:
             ready += ray.wait(others, num_returns=len(others), timeout=0, fetch_local=False)[0]
-        return [(generator, _next(generator)) for generator in ready]
+        return [(generator, self._next(generator)) for generator in ready]
 
     def cancel(self, task: Task, *, hard: bool) -> None:
         """Ask a task to end; with `hard`, end its process."""
         generator: Any = task
-        ray.cancel(generator, force=hard, recursive=False)
+        self._ray.cancel(generator, force=hard, recursive=False)
 
     def _on_each(self, nodes: Sequence[Node], function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Call a function on each node, beside what else its CPUs do. Return its value, or a Problem, of each."""
-        references = [
-            _ONCE(function)
-            .options(
-                num_cpus=0,
-                max_retries=0,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
-            )
-            .remote(*arguments)
-            for node in nodes
-        ]
+        ray = self._ray
+        references = [self._on(node, function, 0).remote(*arguments) for node in nodes]
         ready, _ = ray.wait(references, num_returns=len(references), timeout=_CALL_S)
         found: list[Any] = []
         for reference in references:
@@ -127,9 +139,40 @@ class RayCluster:
                 value = ray.get(reference, timeout=_ITEM_S)
                 problem = value.get("problem") if isinstance(value, dict) else None
                 found.append(Problem(*(str(part) if part else None for part in problem)) if problem else value)  # type: ignore[arg-type]
-            except (exceptions.RayError, TimeoutError) as error:
-                found.append(_problem(error))
+            except self._errors as error:
+                found.append(self._problem(error))
         return found
+
+    def _on(self, node: Node, function: Callable[..., Any], cpus: float, **more: Any) -> Any:
+        """Return a task for one node, whose process ends with it and which Ray does not repeat."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        there = NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+        options = {"num_cpus": cpus, "max_retries": 0, "scheduling_strategy": there, **more}
+        return self._ray.remote(max_calls=1)(function).options(**options)
+
+    def _next(self, generator: Any) -> Item | Over:
+        """Return what a task that is ready says, or how it ended."""
+        try:
+            reference = next(generator)
+        except StopIteration:
+            return Over()
+        except self._errors as error:
+            return Over(self._problem(error))
+        try:
+            item = self._ray.get(reference, timeout=_ITEM_S)
+        except self._errors as error:
+            return Over(self._problem(error))
+        return item if isinstance(item, dict) else {"event": "beat"}
+
+    def _problem(self, error: Exception) -> Problem:
+        """Return an error of Ray in a sentence: its own are pages long."""
+        for kind, (what, hint) in self._known.items():
+            if isinstance(error, kind):
+                return Problem(what, None, hint)
+        cause = getattr(error, "cause", None) or error
+        lines = [line for line in str(cause).splitlines() if line.strip()] or [""]
+        return Problem(f"{type(cause).__name__}: {lines[0][:_MOST_TEXT]}", None, "see Ray's logs on the node")
 
 
 def _facts() -> Callable[..., Any]:
@@ -157,52 +200,3 @@ def _forget() -> Callable[..., Any]:
         node.forget(sweep_id)
 
     return forget
-
-
-def _next(generator: Any) -> Item | Over:
-    """Return what a task that is ready says, or how it ended."""
-    try:
-        reference = next(generator)
-    except StopIteration:
-        return Over()
-    except (exceptions.RayError, TimeoutError) as error:
-        return Over(_problem(error))
-    try:
-        item = ray.get(reference, timeout=_ITEM_S)
-    except (exceptions.RayError, TimeoutError) as error:
-        return Over(_problem(error))
-    return item if isinstance(item, dict) else {"event": "beat"}
-
-
-_KNOWN: tuple[tuple[type[Exception], str, str | None], ...] = (
-    (exceptions.TaskCancelledError, "its task was cancelled", None),
-    (exceptions.NodeDiedError, "the node died", "start it again; a node that joins while the sweep runs is used"),
-    (
-        exceptions.OutOfMemoryError,
-        "Ray ended the task: the node's memory is nearly full",
-        "see RAY_memory_usage_threshold",
-    ),
-    (
-        exceptions.WorkerCrashedError,
-        "the task's process ended",
-        "the kernel may have run out of memory: see dmesg there",
-    ),
-    (exceptions.TaskUnschedulableError, "the node took no task", "see whether it lives: ray status"),
-    (
-        exceptions.ObjectStoreFullError,
-        "the node's object store is full",
-        "end what fills it, or start with a larger one",
-    ),
-    (exceptions.OutOfDiskError, "the node's object store is full, and so is its disk", "free some space there"),
-    (exceptions.GetTimeoutError, "what it said did not arrive in time", "look at the network"),
-)
-
-
-def _problem(error: Exception) -> Problem:
-    """Return an error of Ray in a sentence: its own are pages long."""
-    for kind, what, hint in _KNOWN:
-        if isinstance(error, kind):
-            return Problem(what, None, hint)
-    cause = getattr(error, "cause", None) or error
-    lines = [line for line in str(cause).splitlines() if line.strip()] or [""]
-    return Problem(f"{type(cause).__name__}: {lines[0][:_MOST_TEXT]}", None, "see Ray's logs on the node")
