@@ -1,4 +1,4 @@
-"""Lab reports set by Typst, which ./test --all installs: read back by poppler, in two languages, of hostile sweeps too."""
+"""Lab reports set by Typst, which ./test --all installs, and read back by poppler."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from bufferlab.report.lab.chapters import lab_report
 from bufferlab.report.lab.content import Heading, Items, LabReport, Pair, Paragraph
 from bufferlab.report.lab.fonts import FALLBACK, TEXT, Chosen, choose, folder, without_missing
 from bufferlab.report.lab.languages import languages
+from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, build
 from support.synthetic_innodb import scan_depth
 
@@ -85,7 +86,9 @@ def test_the_method_says_what_varied_what_was_held_and_how_often_it_was_run_in_w
 
 def test_the_analysis_has_a_sentence_for_every_metric_that_is_compared_with_all_of_its_steps(made: LabReport) -> None:
     analysis = told(made, "Analysis")
-    assert re.search(r"Reads per New-Order: 5 % to 10 %: falls by [\d.–]+ %; 10 % to 20 %: falls by [\d.–]+ %\.", analysis)
+    assert re.search(
+        r"Reads per New-Order: 5 % to 10 %: falls by [\d.–]+ %; 10 % to 20 %: falls by [\d.–]+ %\.", analysis
+    )
     assert "Transactions per second: " in analysis
     assert "No theory and no model said before the runs what they would show." in analysis
 
@@ -165,7 +168,9 @@ def test_the_words_of_default_reports_are_in_the_catalogue(sweep: Sweep, tmp_pat
     assert missing == set()
 
 
-def test_a_korean_report_has_korean_headings_and_table_words_and_says_that_sentences_are_english(tmp_path: Path) -> None:
+def test_a_korean_report_has_korean_headings_and_table_words_and_says_that_sentences_are_english(
+    tmp_path: Path,
+) -> None:
     korean = catalogue("ko")
     made = lab_report(build(tmp_path, SMALL), korean)
     first = made.blocks[0]
@@ -324,3 +329,18 @@ def test_without_typst_the_user_is_told_what_to_install(tmp_path: Path, monkeypa
     assert "pip install 'bufferlab[pdf]'" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--language", "ko"), 2, "only a PDF has another language"),
+        (("--format", "pdf", "--json"), 2, "--format pdf and --json exclude each other"),
+        (("--format", "pdf", "--html"), 2, "--format pdf is no page"),
+        (("--format", "pdf", "--language", "xx"), 2, "'xx' is not one of"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(
+    arguments: tuple[str, ...], code: int, said: str, tmp_path: Path
+) -> None:
+    refused = Bench(tmp_path / "bench").bufferlab("report", build(tmp_path, SMALL).path, *arguments)
+    assert refused.code == code
+    assert said in refused.err

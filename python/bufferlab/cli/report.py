@@ -71,7 +71,9 @@ def command(
             f"--format {form} is no page", "--html, --md", "leave them out; pages are made without --format"
         )
     if language and form != _PDF:
-        raise SpecError("only a PDF has another language", f"--language {language}", "add --format pdf, or leave it out")
+        raise SpecError(
+            "only a PDF has another language", f"--language {language}", "add --format pdf, or leave it out"
+        )
     folder = open_sweep(sweep)
     if form == TPCC_MYSQL:
         print_tpcc(folder, limit_unit)

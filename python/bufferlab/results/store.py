@@ -401,7 +401,7 @@ class SweepFolder:
         return self._replace("summary.parquet", lambda path: write_parquet(path, frame, _VERSION))
 
     def write_derived(self, name: str, content: str | bytes) -> Path:
-        """Replace one derived file (report.html, report.md, report.pdf, figures/*.svg, tables/*.csv), whole or not at all."""
+        """Replace one derived file (report.html, .md or .pdf, figures/*.svg, tables/*.csv), whole or not at all."""
         data = content if isinstance(content, bytes) else content.encode(errors="backslashreplace")
         return self._replace(name, lambda path: write_bytes(path, data))
 

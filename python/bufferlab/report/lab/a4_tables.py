@@ -119,9 +119,7 @@ def _least_pt(texts: Sequence[str], size_pt: float) -> float:
 
 
 def _columns_of(table: Table) -> list[list[str]]:
-    return [
-        [column.title, *(row.cells[place] for row in table.rows)] for place, column in enumerate(table.columns)
-    ]
+    return [[column.title, *(row.cells[place] for row in table.rows)] for place, column in enumerate(table.columns)]
 
 
 def _fits(table: Table, size_pt: float) -> bool:

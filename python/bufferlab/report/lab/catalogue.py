@@ -19,6 +19,8 @@ from bufferlab.texts import parse_toml
 _PER = re.compile(r"(?P<what>.+) per (?P<per>.+)")
 #: "Reads (pages)": a word with a unit.
 _WITH_UNIT = re.compile(r"(?P<word>.+) \((?P<unit>[^()]+)\)")
+#: "Hit ratio, start": of the first part of a window.
+_START = ", start"
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,9 @@ class Catalogue:
         if found := _WITH_UNIT.fullmatch(english):
             word = self._found(found["word"])
             return f"{word} ({self.words.get(found['unit'], found['unit'])})" if word else None
+        if english.endswith(_START):
+            word = self._found(english.removesuffix(_START))
+            return f"{word}, {self.words.get('start', 'start')}" if word else None
         if found := _PER.fullmatch(english):
             what, per = self._found(found["what"]), self.words.get(found["per"])
             return self.per.format(what=what, per=per) if what and per else None

@@ -1,4 +1,4 @@
-"""Puts the report of a sweep into the chapters of a lab report: purpose, set-up, method, results, analysis, limits, runs.
+"""Puts the report of a sweep into the chapters of a lab report, from its purpose to its runs.
 
 Sentences, tables and figures are those of the report that every other format shows; nothing is computed here.
 """
@@ -6,6 +6,7 @@ Sentences, tables and figures are those of the report that every other format sh
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
@@ -86,7 +87,7 @@ class _Made:
         return Heading(self.catalogue.headings[key])
 
     def _first_page(self) -> Iterator[Block]:
-        """Yield what page one must say: how the translation is meant, whether the sweep failed, warnings, the answer."""
+        """Yield what page one must say: what is translated, whether the sweep failed, warnings, the answer."""
         if self.catalogue.code != ENGLISH:
             yield Paragraph(self.catalogue.headings["sentences_are_english"], "note")
         bad = [point for point in self.report.points if point.status != "ok"]
@@ -137,7 +138,7 @@ class _Made:
         if not expected:
             yield Paragraph("No theory and no model said before the runs what they would show.")
         for section in expected:
-            yield from self._section(section, headed=False)
+            yield from self._section(section, 3)
         yield from self._checks()
 
     def _checks(self) -> Iterator[Block]:
@@ -145,7 +146,7 @@ class _Made:
         section = self.sections.get("checks")
         if section is None:
             return
-        counts = {status: 0 for status in ("passed", "failed", "not_applicable")}
+        counts = dict.fromkeys(("passed", "failed", "not_applicable"), 0)
         for check in self.report.checks:
             counts[check.status] += 1
         yield Heading(self.catalogue.word(section.title), 2)
@@ -183,9 +184,8 @@ class _Made:
         found = self.sections.get("details")
         return found.blocks if found else ()
 
-    def _section(self, section: Section, *, headed: bool = True) -> Iterator[Block]:
-        if headed:
-            yield Heading(self.catalogue.word(section.title), 2)
+    def _section(self, section: Section, level: Literal[2, 3] = 2) -> Iterator[Block]:
+        yield Heading(self.catalogue.word(section.title), level)
         shown = [self._shown(block) for block in section.blocks if block.id not in _IN_SENTENCES]
         if section.intro:
             yield Paragraph(section.intro, goes_on=bool(shown))

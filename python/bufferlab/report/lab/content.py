@@ -11,10 +11,10 @@ from bufferlab.report.lab.catalogue import Catalogue
 
 @dataclass(frozen=True)
 class Heading:
-    """The heading of a chapter (level 1) or of a part of it (level 2)."""
+    """The heading of a chapter (level 1), of a part of it (level 2), or of a section in a part (level 3)."""
 
     text: str
-    level: Literal[1, 2] = 1
+    level: Literal[1, 2, 3] = 1
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Finds the fonts of a PDF: the letters that a report needs, the fonts that have them, and what is shown where none has.
+"""Finds the fonts of a PDF that have the letters of a report, and says which letters none has.
 
 Every host has two: Libertinus Serif is inside Typst, and DejaVu Sans comes with matplotlib, which draws the figures.
 """

@@ -41,7 +41,7 @@ _WIDTH, _HEIGHT = (re.compile(rf'<svg\b[^>]*? {name}="([\d.]+)pt"') for name in 
 
 
 def write_pdf(sweep: SweepFolder, catalogue: Catalogue) -> tuple[Path, Chosen]:
-    """Write report.pdf (another language: report.CODE.pdf) into the sweep folder; return it with the fonts it is set in.
+    """Write report.pdf into the sweep folder, report.CODE.pdf in another language; return it and its fonts.
 
     Raises EnvironmentLackingError without Typst, or without a font of the language.
     """

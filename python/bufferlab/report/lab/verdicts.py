@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from bufferlab.chapter.analysis import Analysis, Group
 from bufferlab.chapter.words import NOTHING
@@ -23,7 +23,7 @@ def verdicts(analysis: Analysis) -> list[str]:
 def _of_group(analysis: Analysis, metric: str, group: Group, *, steps: bool) -> str:
     """Return the verdicts on the steps along a group, or on its ends; steps with the same words are told together."""
     ran = analysis.distinct(group, metric)
-    pairs = list(zip(ran, ran[1:], strict=False)) if steps else [(ran[0], ran[-1])] if len(ran) > 1 else []
+    pairs = list(pairwise(ran)) if steps else [(ran[0], ran[-1])] if len(ran) > 1 else []
     judged = [(a, b, verdict_cell(analysis, metric, a.index, b.index)) for a, b in pairs]
     told = []
     for said, of in groupby(judged, key=lambda one: one[2]):
