@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +26,8 @@ PYTHON = ".venv/bin/python"
 PDF_PACKAGES = "requirements-pdf.lock"
 KEPT_GOING = (0, 1)
 """Exit codes of a sweep that has results: whole, or with points that failed."""
+STOPPED = (130, 143)
+"""Exit codes of a command that Ctrl-C or SIGTERM ended."""
 
 
 @dataclass(frozen=True)
@@ -116,23 +119,32 @@ LABS = (
 )
 
 
+def ended(log: Path, *words: str) -> int:
+    """Run a command to its end, with what it prints in a file; return its exit code.
+
+    Ctrl-C reaches the command too, which then ends by itself: it is waited for, so that it can tidy up.
+    """
+    with log.open("a") as opened, subprocess.Popen(words, stdout=opened, stderr=opened) as process:
+        while True:
+            with suppress(KeyboardInterrupt):
+                return process.wait()
+
+
 def bufferlab(log: Path, *arguments: str) -> int:
-    """Run the command, with what it prints in a file; return its exit code."""
-    with log.open("a") as opened:
-        return subprocess.run(["./bufferlab", *arguments], stdout=opened, stderr=opened, check=False).returncode
+    """Run ./bufferlab as `ended` does. Raises SystemExit where somebody stopped it."""
+    code = ended(log, "./bufferlab", *arguments)
+    if code in STOPPED:
+        print("stopped; called again, it goes on from here", flush=True)
+        raise SystemExit(code)
+    return code
 
 
 def set_pdf_up(log: Path) -> None:
     """Install Typst, which sets the reports, into the environment that ./bufferlab made, unless it is there."""
-
-    def python(*arguments: str) -> bool:
-        with log.open("a") as opened:
-            return subprocess.run([PYTHON, *arguments], stdout=opened, stderr=opened, check=False).returncode == 0
-
-    if python("-c", "import typst"):
+    if ended(log, PYTHON, "-c", "import typst") == 0:
         return
     print("installing Typst, which sets the reports", flush=True)
-    if not python("-m", "pip", "install", "--require-hashes", "-r", PDF_PACKAGES):
+    if ended(log, PYTHON, "-m", "pip", "install", "--require-hashes", "-r", PDF_PACKAGES) != 0:
         print(f"Typst could not be installed, see {log}; the sweeps are done all the same", file=sys.stderr)
 
 

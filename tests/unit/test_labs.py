@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -28,23 +29,25 @@ def labs(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 class Bufferlab:
     """Stands for ./bufferlab: notes the calls, makes the folders of sweeps and reports, and fails where it is told."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, able: dict[str, bool]) -> None:
+    def __init__(self, labs: ModuleType, monkeypatch: pytest.MonkeyPatch, able: dict[str, bool]) -> None:
         self.calls: list[tuple[str, ...]] = []
         self.codes: dict[str, int] = {}
         """Exit codes by the word that a call must hold."""
         self.has_typst = True
         self.installs: list[tuple[str, ...]] = []
         self._able = able
-        monkeypatch.setattr(subprocess, "run", self.run)
+        monkeypatch.setattr(labs, "ended", self.ended)
+        monkeypatch.setattr(subprocess, "run", self.doctor)
 
-    def run(self, words: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        call = tuple(words[1:])
-        if words[0] != "./bufferlab":
+    def doctor(self, words: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        assert words == ["./bufferlab", "doctor", "--json"]
+        findings = [{"name": name, "ok": ok} for name, ok in self._able.items()]
+        return subprocess.CompletedProcess(words, 0, json.dumps({"findings": findings}))
+
+    def ended(self, log: Path, program: str, *call: str) -> int:
+        if program != "./bufferlab":
             self.installs.append(call)
-            return subprocess.CompletedProcess(words, 0 if self.has_typst or "pip" in call else 1)
-        if call[0] == "doctor":
-            findings = [{"name": name, "ok": ok} for name, ok in self._able.items()]
-            return subprocess.CompletedProcess(words, 0, json.dumps({"findings": findings}))
+            return 0 if self.has_typst or "pip" in call else 1
         self.calls.append(call)
         if "--out" in call:
             folder = Path(call[-1], f"{call[1]}-20260101-120000")
@@ -52,7 +55,7 @@ class Bufferlab:
             (folder / "plan.json").write_text("{}")
         if call[0] == "report":
             Path(call[1], "report.pdf").write_text(f"%PDF of {call[1]}")
-        return subprocess.CompletedProcess(words, next((self.codes[word] for word in call if word in self.codes), 0))
+        return next((self.codes[word] for word in call if word in self.codes), 0)
 
 
 ALL = {"loop devices": True, "memory limit": True, "read-ahead": True}
@@ -98,7 +101,7 @@ def test_every_run_and_predict_of_a_page_is_one_that_bufferlab_takes() -> None:
 def test_all_labs_end_with_a_report_of_each_sweep(
     labs: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fake = Bufferlab(monkeypatch, ALL)
+    fake = Bufferlab(labs, monkeypatch, ALL)
     assert done(labs, monkeypatch, str(tmp_path)) == 0
     assert fake.calls[0] == ("engines", "fetch", "mysql-5.7", "postgres-17")
     names = [sweep.name for lab in labs.LABS for sweep in lab.sweeps]
@@ -109,20 +112,47 @@ def test_all_labs_end_with_a_report_of_each_sweep(
 def test_what_is_whole_is_not_measured_again_and_what_was_stopped_goes_on(
     labs: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fake = Bufferlab(monkeypatch, ALL)
+    fake = Bufferlab(labs, monkeypatch, ALL)
     fake.codes = {"hot-rows": 130}
-    assert done(labs, monkeypatch, str(tmp_path), "--only", "1-buffer-size,3-hot-rows") == 1
-    assert "not done: 3-hot-rows" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stopped:
+        done(labs, monkeypatch, str(tmp_path), "--only", "1-buffer-size,3-hot-rows")
+    assert stopped.value.code == 130
+    assert capsys.readouterr().out.splitlines()[-1] == "stopped; called again, it goes on from here"
     fake.calls, fake.codes = [], {}
     assert done(labs, monkeypatch, str(tmp_path), "--only", "1-buffer-size,3-hot-rows") == 0
-    stopped = str(tmp_path / "3-hot-rows/hot-rows-20260101-120000")
-    assert [call for call in fake.calls if call[0] == "run"] == [("run", "--resume", stopped)]
+    begun = str(tmp_path / "3-hot-rows/hot-rows-20260101-120000")
+    assert [call for call in fake.calls if call[0] == "run"] == [("run", "--resume", begun)]
+
+
+def test_ctrl_c_waits_until_the_command_has_tidied_up(tmp_path: Path) -> None:
+    """A shell sends Ctrl-C to the whole group: here the command interrupts its parent, and ends by itself later."""
+    command = "import os, signal, sys, time; os.kill(os.getppid(), signal.SIGINT); time.sleep(0.5); sys.exit(130)"
+    tool = "import pathlib, sys, labs; print(labs.ended(pathlib.Path(sys.argv[1]), sys.executable, '-c', sys.argv[2]))"
+    told = subprocess.run(
+        [sys.executable, "-c", tool, tmp_path / "log", command],
+        env={"PYTHONPATH": f"{ROOT / 'tools'}:{ROOT / 'python'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (told.stdout, told.stderr) == ("130\n", "")
+
+
+def test_a_sweep_that_failed_is_not_done_and_the_others_are(
+    labs: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = Bufferlab(labs, monkeypatch, ALL)
+    fake.codes = {"page-size": 3}
+    assert done(labs, monkeypatch, str(tmp_path), "--only", "0-page-size,1-buffer-size") == 1
+    told = capsys.readouterr()
+    assert told.err == "not done: 0-page-size\n"
+    assert told.out.endswith(f"{tmp_path}/1-buffer-size.pdf\n")
 
 
 def test_a_sweep_with_a_failed_run_is_reported_and_resumed(
     labs: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    fake = Bufferlab(monkeypatch, ALL)
+    fake = Bufferlab(labs, monkeypatch, ALL)
     fake.codes = {"page-size": 1}
     assert done(labs, monkeypatch, str(tmp_path), "--only", "0-page-size") == 0
     assert (tmp_path / "0-page-size.pdf").exists()
@@ -134,7 +164,7 @@ def test_a_sweep_with_a_failed_run_is_reported_and_resumed(
 def test_where_the_host_cannot_set_it_the_other_command_runs_and_is_told(
     labs: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fake = Bufferlab(monkeypatch, {**ALL, "loop devices": False, "read-ahead": False})
+    fake = Bufferlab(labs, monkeypatch, {**ALL, "loop devices": False, "read-ahead": False})
     assert done(labs, monkeypatch, str(tmp_path), "--only", "4-random-read-and-index-scan") == 0
     run = [" ".join(call[:-2]) for call in fake.calls if call[0] == "run"]
     (lab,) = (lab for lab in labs.LABS if lab.page.startswith("4"))
@@ -147,7 +177,7 @@ def test_where_the_host_cannot_set_it_the_other_command_runs_and_is_told(
 def test_a_sweep_without_its_report_is_not_done(
     labs: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fake = Bufferlab(monkeypatch, ALL)
+    fake = Bufferlab(labs, monkeypatch, ALL)
     fake.codes = {"report": 3}
     assert done(labs, monkeypatch, str(tmp_path), "--only", "0-page-size") == 1
     assert "0-page-size: no PDF, see" in capsys.readouterr().out
@@ -156,7 +186,7 @@ def test_a_sweep_without_its_report_is_not_done(
 def test_typst_is_installed_where_it_is_missing(
     labs: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fake = Bufferlab(monkeypatch, ALL)
+    fake = Bufferlab(labs, monkeypatch, ALL)
     fake.has_typst = False
     assert done(labs, monkeypatch, str(tmp_path), "--only", "0-page-size") == 0
     asked, installed = fake.installs

@@ -24,6 +24,10 @@ ROOM_PT = 7.0
 _LONGEST_WORD = 22
 #: Texts are set in lines of about so many letters where there is room.
 _LINE = 60
+#: A table with so many rows is set in halves where it is narrow.
+_LONG = 14
+#: The room between two halves.
+GUTTER_PT = 14.0
 #: The most rows that become columns.
 _MOST_TURNED = 8
 #: A table with more rows is cut, and says so.
@@ -39,6 +43,8 @@ class Grid:
     table: Table
     widths_pt: tuple[float, ...]
     size_pt: float
+    in_halves: bool = False
+    """Whether its second half stands beside its first: a long table of narrow columns."""
     part: str = ""
     """Which part of the table it is, "1/2"; "" for a whole one."""
 
@@ -150,7 +156,8 @@ def _grid(table: Table, size_pt: float, part: str = "") -> Grid:
     if longer and left > 0:
         for place in longer:
             widths[place] += left / len(longer)
-    return Grid(table, tuple(round(width, 1) for width in widths), size_pt, part)
+    in_halves = len(table.rows) >= _LONG and 2 * sum(widths) + GUTTER_PT <= WIDTH_PT
+    return Grid(table, tuple(round(width, 1) for width in widths), size_pt, in_halves, part)
 
 
 def _longest(table: Table, place: int) -> int:

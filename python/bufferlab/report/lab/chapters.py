@@ -199,17 +199,9 @@ class _Made:
 
 def _abreast(figures: list[Figure]) -> Iterator[Block]:
     """Yield figures in pairs, where a chapter has several; one of many panels stands alone."""
-    waiting: list[Figure] = []
-    for figure in figures:
-        if figure.is_tall or len(figures) == 1:
-            yield from waiting
-            waiting = []
-            yield figure
-        elif waiting:
-            yield Pair((waiting.pop(), figure))
-        else:
-            waiting.append(figure)
-    yield from waiting
+    yield from (figure for figure in figures if figure.is_tall or len(figures) == 1)
+    small = [figure for figure in figures if not figure.is_tall and len(figures) > 1]
+    yield from (Pair(tuple(small[place : place + 2])) for place in range(0, len(small), 2))
 
 
 def _first_sentence(answer: str) -> str:

@@ -35,9 +35,9 @@ class Items:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two figures beside each other, at two thirds of their size."""
+    """Figures of half the page's width: two beside each other, or the last of an odd number."""
 
-    figures: tuple[Figure, Figure]
+    figures: tuple[Figure, ...]
 
 
 Block = Heading | Paragraph | Items | Banner | Table | Figure | Pair

@@ -69,7 +69,7 @@ def _repeated(analysis: Analysis) -> Iterator[str]:
     seeds: dict[int, set[int]] = {}
     for run in analysis.runs:
         seeds.setdefault(run.run.block, set()).add(run.run.seed)
-    if points > 1 and len(blocks) > 1 and all(len(found) == 1 for found in seeds.values()):
+    if seeds and points > 1 and len(blocks) > 1 and all(len(found) == 1 for found in seeds.values()):
         yield "All runs of a block share a seed, so the same work is compared: differences between points are paired."
 
 

@@ -33,8 +33,8 @@ _PAGE = Path(__file__).with_name("page.typ")
 _HINT = "pip install 'bufferlab[pdf]'; in a clone: .venv/bin/pip install -r requirements-pdf.lock"
 #: The height of a figure that still leaves room for its title on a page.
 _TALLEST_PT = 600.0
-#: The width at which figures are set: letters of 10 points are then 9.
-_FIGURE_PT = 345.0
+#: The width at which figures are set: letters of 10 points are then 8.5.
+_FIGURE_PT = 320.0
 #: The width of one of two figures that stand beside each other.
 _HALF_PT = 234.0
 _WIDTH, _HEIGHT = (re.compile(rf'<svg\b[^>]*? {name}="([\d.]+)pt"') for name in ("width", "height"))
@@ -130,6 +130,7 @@ def _table(table: Table) -> Iterator[dict[str, Any]]:
             "part": grid.part,
             "caption": _text(grid.table.caption) if not grid.part or grid.part.startswith("1/") else "",
             "size": grid.size_pt,
+            "in_halves": grid.in_halves,
             "widths": list(grid.widths_pt),
             "numeric": [column.numeric for column in grid.table.columns],
             "heads": [_cell(column.title) for column in grid.table.columns],
