@@ -123,9 +123,12 @@ class Real:
 
 
 def real() -> Real:
-    """Return what was measured; figures that are zero anywhere, or the same everywhere, are left out."""
+    """Return what was measured, but for CPU times: they tell what else ran on the machine.
+
+    Figures that are zero anywhere, or the same everywhere, are left out.
+    """
     rows = _rows()
-    metrics = [name for name in rows[0] if name not in _KEYS]
+    metrics = [name for name in rows[0] if name not in _KEYS and "_us_" not in name]
     names = tuple((metric, point) for metric in metrics for point in POOLS["same"])
     tables = []
     for kind in POOLS:
@@ -167,18 +170,22 @@ def alarms(draw: Draw, sweeps: int, histories: int, seed: int) -> int:
     return sum(any(changes(draw(random, sweeps)).changes) for _ in range(histories))
 
 
-def alarms_table(histories: int) -> Iterator[str]:
-    """Yield the table of false alarms."""
+def alarms_rows() -> list[tuple[str, Draw, int]]:
+    """Return the kinds of scatter of which false alarms are counted, each with the sweeps of a history."""
     measured = real().same
-    rows: list[tuple[str, Draw, int]] = [
+    return [
         (f"as {len(measured)} sweeps of SQLite, {measured.shape[1]} figures", drawn_from(measured), SWEEPS),
         *((f"normal, {percent} %", normal(percent / 100), SWEEPS) for percent in (1, 2, 5)),
         *(("normal, 2 %", normal(0.02), sweeps) for sweeps in (9, 15, 100)),
         *((f"normal, 2 %, lag-one {lag}", normal(0.02, lag_one=lag), SWEEPS) for lag in (0.2, 0.4)),
     ]
+
+
+def alarms_table(histories: int) -> Iterator[str]:
+    """Yield the table of false alarms."""
     yield "| scatter | sweeps | histories | told a change | 95 % interval |"
     yield "| --- | ---: | ---: | ---: | ---: |"
-    for place, (name, draw, sweeps) in enumerate(rows):
+    for place, (name, draw, sweeps) in enumerate(alarms_rows()):
         found = alarms(draw, sweeps, histories, 100 + place)
         low, high = interval(found, histories)
         yield f"| {name} | {sweeps} | {histories} | {found / histories:.1%} | {low:.1%} to {high:.1%} |"
@@ -223,22 +230,26 @@ def steps(draw: Draw, columns: Sequence[int], place: int, size: float, histories
     return tally
 
 
-def steps_table(histories: int) -> Iterator[str]:
-    """Yield the table of planted steps."""
+def steps_rows() -> list[tuple[str, Draw, list[int], int, float]]:
+    """Return the planted steps: the scatter, the figures that have it, its place, and its size in scatters."""
     measured = real()
     # A commit that reads more misses more: counts of the same pages move together.
     moved = [place for place, (metric, _) in enumerate(measured.names) if metric.startswith(("read", "misses"))]
     of_sqlite = ("as SQLite, in reads", drawn_from(measured.same), moved)
     of_one = ("normal, 1 figure", normal(0.02, 1), [0])
     of_several = (f"normal, in 1 of {_FIGURES} figures", normal(0.02), [0])
-    rows = [
+    return [
         *((*of, place, 2.0) for of in (of_sqlite, of_one, of_several) for place in (10, 20, 30)),
         *((*of_several, place, size) for place, size in ((35, 2.0), (35, 3.0), (37, 3.0), (37, 5.0), (38, 5.0))),
     ]
+
+
+def steps_table(histories: int) -> Iterator[str]:
+    """Yield the table of planted steps."""
     heads = ("scatter", "step, in scatters", "sweeps since it", "found within 3, %", "at its very sweep, %")
     yield f"| {' | '.join((*heads, 'size covered, %', 'place covered, %', 'anything else told, %'))} |"
     yield f"| --- |{' ---: |' * (len(heads) + 2)}"
-    for number, (name, draw, columns, place, size) in enumerate(rows):
+    for number, (name, draw, columns, place, size) in enumerate(steps_rows()):
         tally = steps(draw, columns, place, size, histories, 500 + number)
         shares = [
             f"{100 * tally.found / histories:.0f}",
