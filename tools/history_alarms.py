@@ -33,6 +33,7 @@ POOLS = {"same": ("20%",), "smaller": ("18.5%",)}
 FIRST_SEEDS = {"same": 730_000, "smaller": 740_000}
 _KEYS = ("kind", "sweep", "point")
 SWEEPS = 40
+_CAP_S = 600.0
 NEAR = 3
 """A change is found where it is told this near to its true place."""
 _FIGURES = 8
@@ -78,6 +79,10 @@ def _measured(kind: str, number: int) -> list[dict[str, str]]:
     sweep = (("pool_size", POOLS[kind]),)
     seed = FIRST_SEEDS[kind] + number
     experiment = load("buffer-size", Overrides(profile="quick", engine="sqlite", sweep=sweep, seed=seed))
+    # A busy machine shall end neither the warm-up nor the window before their transactions are done.
+    warm_up = experiment.warm_up.model_copy(update={"max_duration": _CAP_S})
+    measured = experiment.measure.model_copy(update={"max_duration": _CAP_S})
+    experiment = experiment.model_copy(update={"warm_up": warm_up, "measure": measured})
     with tempfile.TemporaryDirectory(prefix="history-alarms-") as folder:
         outcome = run_sweep(experiment, Path(folder), options=SweepOptions(page_trace=TraceWish(unwanted=True)))
         if outcome.signal_number is not None:
