@@ -142,9 +142,7 @@ def test_figures_of_which_nothing_may_be_claimed_have_no_change() -> None:
     assert any("Not claimed (window 3 s, needs 60 s)" in line for line in as_report(found, figure=False).limits)
 
 
-def test_sweeps_stand_in_the_order_of_their_dates_or_of_a_file(
-    read: Callable[..., Sweeps], tmp_path: Path
-) -> None:
+def test_sweeps_stand_in_the_order_of_their_dates_or_of_a_file(read: Callable[..., Sweeps], tmp_path: Path) -> None:
     sweeps = many(3)
     assert [one.name for one in read([sweeps[2], sweeps[0], sweeps[1]]).kept] == ["s00", "s01", "s02"]
     order = tmp_path / "order"
@@ -188,7 +186,11 @@ def test_an_order_that_does_not_fit_is_a_mistake(
 
 def test_arguments_are_folders_or_names_with_folders() -> None:
     assert named(["a=runs/one", "runs/two"]) == [("a", Path("runs/one")), ("", Path("runs/two"))]
-    for wrong, says in ((["=runs/one"], "neither FOLDER"), (["a="], "neither FOLDER"), (["a=x", "a=y"], "have the name")):
+    for wrong, says in (
+        (["=runs/one"], "neither FOLDER"),
+        (["a="], "neither FOLDER"),
+        (["a=x", "a=y"], "have the name"),
+    ):
         with pytest.raises(SpecError, match=says):
             named(wrong)
 
@@ -212,7 +214,10 @@ def with_setting(one: SweepTold, name: str, value: str) -> SweepTold:
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
-        (lambda one: changed(one, experiment="hot-rows", **{"host cores": "4"}), "experiment hot-rows, not buffer-size"),
+        (
+            lambda one: changed(one, experiment="hot-rows", **{"host cores": "4"}),
+            "experiment hot-rows, not buffer-size",
+        ),
         (lambda one: changed(one, **{"host cores": "4"}), "host cores 4, not 2"),
         (lambda one: with_setting(one, "io_mode", "buffered"), "io mode buffered, not direct"),
         (

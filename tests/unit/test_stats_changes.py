@@ -36,28 +36,26 @@ def test_histories_without_a_change_tell_one_as_seldom_as_is_said() -> None:
     assert sum(any(changes(drawn(seed)).changes) for seed in range(60)) <= 4
 
 
-@pytest.mark.parametrize("place", [12, 28])
-def test_a_step_of_twice_the_scatter_in_one_series_is_found_within_three_places(place: int) -> None:
+def test_a_step_of_twice_the_scatter_is_found_within_three_places() -> None:
+    """In at least 90 % of histories of one figure: the tool has more figures, places and sizes."""
     near = 0
     for seed in range(20):
-        table = drawn(1000 + seed)
-        table[place:, 3] += 2.0
-        near += any(abs(one.place - place) <= 3 for one in changes(table).changes[3])
+        table = drawn(2000 + seed, columns=1)
+        table[20:, 0] += 2.0
+        near += any(abs(one.place - 20) <= 3 for one in changes(table).changes[0])
     assert near >= 18
 
 
-def test_measured_sweeps_tell_no_change_and_smaller_pools_one_alone(history_alarms: ModuleType) -> None:
-    """40 sweeps of SQLite, as measured, and with pools that are 7.5 % smaller in the last 15 of them."""
+def test_measured_sweeps_tell_no_change_and_a_smaller_pool_one_alone(history_alarms: ModuleType) -> None:
+    """40 sweeps of SQLite, as measured, and with a pool that is 7.5 % smaller in the last 15 of them."""
     measured, planted = history_alarms.real(), history_alarms.planted()
     assert measured.same.shape[0] == 40
     assert not any(changes(measured.same).changes)
     found = dict(zip(measured.names, changes(planted).changes, strict=True))
-    for point in ("10%", "20%"):
-        (one,) = found["reads_per_new_order", point]
-        assert abs(one.place - 25) <= 3
-        assert one.earliest <= 25 <= one.latest
+    (one,) = found["reads_per_new_order", "20%"]
+    assert one.earliest <= 25 <= one.latest
     # Whatever else changes does so there: nothing else was planted.
-    assert all(abs(one.place - 25) <= 3 for of in found.values() for one in of)
+    assert all(abs(other.place - 25) <= 3 for of in found.values() for other in of)
 
 
 def test_a_level_without_scatter_is_found_from_two_places_on_and_not_from_one() -> None:
@@ -107,7 +105,7 @@ def test_scores_are_those_of_a_slow_twin(seed: int, rows: int) -> None:
     random = np.random.default_rng(seed)
     column = random.normal(size=rows)
     column[random.random(rows) < 0.2] = np.nan
-    scores = tested._tested(column[:, None], 1.0)[0][:, 0]
+    scores = tested._tested(column[:, None], 0.0)[0][:, 0]
     whole = column[~np.isnan(column)]
     for split in range(1, rows):
         left, right = (part[~np.isnan(part)] for part in (column[:split], column[split:]))

@@ -58,7 +58,7 @@ def command(
     \b
       bufferlab history runs/buffer-size-*
       bufferlab history 3f2a91c=runs/one 8be01d4=runs/two ... --order commits.txt --html history.html
-      bufferlab history runs/buffer-size-* --fail-if "reads_per_new_order worse 5%" --since buffer-size-20260101-120000
+      bufferlab history runs/buffer-size-* --fail-if "reads_per_new_order worse 5%"
     """
     with beginning("reading the sweeps"):
         from bufferlab.report import history_page

@@ -146,7 +146,7 @@ def _figure(history: History) -> Figure:
     left = len(of_headline) + len(changing) - len(shown)
     more = f" {words.plural(left, 'more panel')} would have no change." if left else ""
     caption = (
-        "Dots: each sweep's mean, and its runs where it has several. Line: the level between two changes. Upright: the "
+        "Dots: the mean of each sweep's runs. Lines: the levels between changes. Upright: the "
         f"first sweep of a change. Axes do not start at zero.{more}"
     )
     if len(panels) == 1:

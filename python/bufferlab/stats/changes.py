@@ -172,9 +172,8 @@ def _scores(numbers: Array, there: npt.NDArray[np.bool_] | None) -> Array:
     """
     n = numbers.shape[1]
     sums = np.cumsum(numbers, axis=1)[:, :-1]
-    if there is None:
-        left, whole = np.arange(1, n, dtype=np.float64)[None, :, None], np.float64(n)
-    else:
+    left, whole = np.arange(1.0, n)[None, :, None], np.full((1, 1, 1), float(n))
+    if there is not None:
         counts = np.cumsum(there, axis=1, dtype=np.float64)
         left, whole = counts[:, :-1], counts[:, -1:]
     allowed = (left >= MIN_STRETCH) & (whole - left >= MIN_STRETCH)
