@@ -74,14 +74,14 @@ def mysqldump(
                 cursor.executemany("INSERT INTO product (id, price, note, raw) VALUES (%s, %s, %s, %s)", values)
                 connection.commit()
                 if is_oracles:  # Since 9.0 it knows no native passwords.
-                    plugin = "sha256_password" if build.numbers < (8,) else "caching_sha2_password"
-                    cursor.execute(f"CREATE USER dumper@localhost IDENTIFIED WITH {plugin} BY '{identity.password}'")
+                    how = f"WITH caching_sha2_password BY '{identity.password}'"
+                    cursor.execute(f"CREATE USER dumper@localhost IDENTIFIED {how}")
                     cursor.execute("GRANT ALL ON *.* TO dumper@localhost")
-            user = "dumper" if is_oracles else identity.user
+            user, plain = (identity.user, "--skip-ssl") if not is_oracles else ("dumper", "--ssl-mode=DISABLED")
             secret = folder / "client.cnf"
             secret.write_text(f"[client]\npassword={identity.password}\n")
             command = [tool, f"--defaults-file={secret}", f"--socket={server.socket}", f"--user={user}",
-                       "--ssl-mode=DISABLED" if is_oracles else "--skip-ssl", "--routines", "--default-character-set=utf8mb4", *options,
+                       plain, "--routines", "--default-character-set=utf8mb4", *options,
                        f"--result-file={dumped}", "shop"]  # fmt: skip
             _dump(command)
     dumped.chmod(0o600)

@@ -332,6 +332,11 @@ def test_what_a_newer_pg_restore_sets_in_vain_is_no_error(tmp_path: Path) -> Non
     assert restore._errors(log) == ['could not execute query: ERROR:  type "x" does not exist']
 
 
+def test_an_option_of_the_dumped_server_that_this_one_lacks_is_explained() -> None:
+    hint = restore._hint('could not execute query: ERROR:  unrecognized parameter "pg_attver"')
+    assert "a pg_dump as new as that server's last update" in hint
+
+
 def test_tables_whose_files_cannot_be_counted_have_sizes_and_no_trees(tmp_path: Path) -> None:
     def count(data: Path) -> dict[str, object]:
         raise FileNotFoundError(data / "my@002dtable.ibd")
