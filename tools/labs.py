@@ -141,7 +141,8 @@ def bufferlab(log: Path, *arguments: str) -> int:
 
 def set_pdf_up(log: Path) -> None:
     """Install Typst, which sets the reports, into the environment that ./bufferlab made, unless it is there."""
-    if ended(log, PYTHON, "-c", "import typst") == 0:
+    # Without ./bufferlab's environment nothing can be measured: `able` says so next.
+    if not Path(PYTHON).exists() or ended(log, PYTHON, "-c", "import typst") == 0:
         return
     print("installing Typst, which sets the reports", flush=True)
     if ended(log, PYTHON, "-m", "pip", "install", "--require-hashes", "-r", PDF_PACKAGES) != 0:

@@ -63,6 +63,7 @@ ALL = {"loop devices": True, "memory limit": True, "read-ahead": True}
 
 def done(labs: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     monkeypatch.setattr("sys.argv", ["labs", *arguments])
+    monkeypatch.setattr(labs, "PYTHON", sys.executable)
     return int(labs.main())
 
 
