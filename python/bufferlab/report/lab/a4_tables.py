@@ -151,8 +151,8 @@ def _grid(table: Table, size_pt: float, part: str = "") -> Grid:
     share = min(1.0, room / wanted) if wanted > 0 and room > 0 else 0.0
     widths = [low + share * (high - low) for low, high in zip(least, liked, strict=True)]
     left = WIDTH_PT - sum(widths)
-    texts = [place for place, column in enumerate(table.columns) if not column.numeric]
-    longer = [place for place in texts if _longest(table, place) > _LINE]
+    worded = [place for place, column in enumerate(table.columns) if not column.numeric]
+    longer = [place for place in worded if _longest(table, place) > _LINE]
     if longer and left > 0:
         for place in longer:
             widths[place] += left / len(longer)
