@@ -70,10 +70,8 @@ def play(
     }
     rows = _Rows(name, settings, {key: _shared(column) for key, column in columns.items()}, first, end)
     threads, _ = threads_for(len(sizes), replay_bytes(max(sizes, default=0) + accesses.pages, count))
-    misses = []
     with Ahead(lambda place, watch: rows.misses(sizes[place], watch), range(len(sizes)), threads) as ahead:
-        for place in range(len(sizes)):
-            misses.append(ahead.result(place, partial(_tell, progress, place, len(sizes))))
+        misses = [ahead.result(place, partial(_tell, progress, place, len(sizes))) for place in range(len(sizes))]
     doubts = [
         f"{frames:,} pages: {verdict.sentence}"
         for frames in sizes
