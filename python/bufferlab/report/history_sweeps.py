@@ -196,15 +196,12 @@ def _like(analysis: Analysis) -> dict[str, str]:
     """Return what decides whether two sweeps may stand in one history."""
     found = {"experiment": analysis.sweep.experiment}
     runs = [run.run for run in analysis.runs]
-    found |= {
-        name: ", ".join(sorted({str(value) for value in values}))
-        for name, values in {
-            "source": [run.source for run in runs],
-            "engine": [run.engine for run in runs],
-            "workload": [workload_text(run.workload) for run in runs],
-        }.items()
-        if values
+    told: dict[str, set[str]] = {
+        "source": {run.source for run in runs},
+        "engine": {run.engine for run in runs},
+        "workload": {workload_text(run.workload) for run in runs},
     }
+    found |= {name: ", ".join(sorted(values)) for name, values in told.items() if values}
     for table in ("reference", "warm_up", "measure"):
         asked = analysis.sweep.asked.get(table)
         found |= flat(asked, f"{table} ") if isinstance(asked, Mapping) else {}
