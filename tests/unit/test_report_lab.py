@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from bufferlab.chapter.blocks import Banner, Column, Figure, Row, Table
 from bufferlab.errors import EnvironmentLackingError
+from bufferlab.report.lab import chapters as lab_chapters
 from bufferlab.report.lab import pdf
 from bufferlab.report.lab.a4_tables import MOST_ROWS, WIDTH_PT, broken, grids, letters_pt
 from bufferlab.report.lab.catalogue import Catalogue, catalogue
@@ -98,7 +99,7 @@ def test_the_first_words_are_the_answer_and_the_runs_stand_at_the_end(made: LabR
     assert isinstance(first, Paragraph)
     assert first.look == "lead"
     assert "fall at every step" in first.text
-    tables = [block.id for block in made.blocks if isinstance(block, Table)]
+    tables = [block.id for block in made.whole if isinstance(block, Table)]
     assert tables.index("runs") > tables.index("per-new-order") > tables.index("engine")
 
 
@@ -108,7 +109,7 @@ def test_every_figure_of_the_report_is_in_the_lab_report_once(tmp_path: Path) ->
 
     sweep = build(tmp_path, SMALL)
     shown: list[Figure] = []
-    for block in lab_report(sweep, ENGLISH).blocks:
+    for block in lab_report(sweep, ENGLISH).whole:
         shown += block.figures if isinstance(block, Pair) else [block] if isinstance(block, Figure) else []
     assert sorted(one.id for one in shown) == sorted(one.id for one in figures_of(build_report(sweep)))
 
@@ -129,6 +130,20 @@ def test_a_sweep_of_which_no_run_ended_well_has_a_report_with_the_reason(tmp_pat
     assert isinstance(made.blocks[0], Banner)
     assert "the disk is full" in told(made, "Results")
     pdf.as_document(made)
+
+
+def test_a_report_that_is_too_long_leaves_out_details_and_names_them(made: LabReport) -> None:
+    whole, *shorter = lab_chapters.shorter(made)
+    assert whole == made
+    shortest = shorter[-1]
+    ids = {block.id for block in shortest.whole if isinstance(block, Table)}
+    assert not ids & {"cpu", "device", "latency", "disturbances"}
+    assert {"runs", "checks"} <= ids
+    assert shortest.last is not None
+    assert shortest.last.text.startswith("Left out for want of room, and in report.html: ")
+    for title in ("Latency by transaction type", "Device", "CPU"):
+        assert title in shortest.last.text
+    assert not shortest.extras
 
 
 # --- Languages -------------------------------------------------------------------------------------
@@ -159,7 +174,7 @@ _NAMES = re.compile(r".*\d.*|%?[a-z/_+-]+(/s)?|.*[a-z]_[a-z].*|[%a-zA-Z]*q-sz|n|
 def test_the_words_of_default_reports_are_in_the_catalogue(sweep: Sweep, tmp_path: Path) -> None:
     korean = catalogue("ko")
     missing = set()
-    for block in lab_report(build(tmp_path, sweep), ENGLISH).blocks:
+    for block in lab_report(build(tmp_path, sweep), ENGLISH).whole:
         if isinstance(block, Table):
             words = [block.title, *(column.title for column in block.filled.columns)]
             missing |= {word for word in words if korean.word(word) == word and not _NAMES.fullmatch(word)}

@@ -6,6 +6,7 @@ Sentences, tables and figures are those of the report that every other format sh
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
 from bufferlab.chapter import words
@@ -41,7 +42,28 @@ def lab_report(sweep: SweepFolder, catalogue: Catalogue) -> LabReport:
         blocks=tuple(made.blocks()),
         date=started[0][:10] if started else "",
         catalogue=catalogue,
+        extras=tuple(made.extras()),
+        last=made.last(),
     )
+
+
+#: What is left out, step by step, of a report that has too many pages: ids of tables; at the last step extras too.
+_STEPS = (("trees", "disturbances"), ("cpu", "device", "latency"))
+
+
+def shorter(made: LabReport) -> Iterator[LabReport]:
+    """Yield a lab report whole, then each time without more of its details; its end says which are left out."""
+    yield made
+    for steps in range(1, len(_STEPS) + 1):
+        ids = {id for step in _STEPS[:steps] for id in step}
+        gone = [one for one in made.whole if isinstance(one, Table) and one.id in ids]
+        kept = tuple(one for one in made.blocks if one not in gone)
+        extras = made.extras if steps < len(_STEPS) else ()
+        titles = [*(one.title for one in gone), *(one.text for one in made.extras if isinstance(one, Heading))]
+        titles = titles if not extras else titles[: len(gone)]
+        said = f"Left out for want of room, and in report.html: {'; '.join(titles)}." if titles else ""
+        text = " ".join(filter(None, [said, made.last.text if made.last else ""]))
+        yield replace(made, blocks=kept, extras=extras, last=Paragraph(text, "note"))
 
 
 class _Made:
@@ -65,8 +87,11 @@ class _Made:
         if started:
             days = sorted({started[0][:10], started[-1][:10]})
             yield heading["measured_on"], " – ".join(days)
-        hosts = [str(told.get("cpu_model") or told.get("host_id")) for told, _ in analysis.sweep.hosts]
-        yield heading["hosts"], "; ".join(dict.fromkeys(hosts)) if len(hosts) < 2 else str(len(hosts))
+        hosts = [
+            str(name) for told, _ in analysis.sweep.hosts if (name := told.get("cpu_model") or told.get("host_id"))
+        ]
+        if hosts:
+            yield heading["hosts"], hosts[0] if len(hosts) == 1 else str(len(hosts))
         versions = analysis.sweep.plan.get("versions")
         made_by = f"bufferlab {versions['bufferlab']}" if isinstance(versions, dict) and "bufferlab" in versions else ""
         yield heading["made_by"], ", ".join(filter(None, [made_by, analysis.sweep.path.name]))
@@ -170,11 +195,17 @@ class _Made:
         others = [block for block in self._details() if block.id != "runs"]
         for block in (*runs, *(one for one in (checks.blocks if checks else ()) if one.id == "checks"), *others):
             yield self._shown(block)
+
+    def extras(self) -> Iterator[Block]:
+        """Yield the chapters that other reports fold."""
         for section in self.report.sections:
             if section.folded and section.id not in (*_PLACED, "details"):
                 yield from self._section(section)
+
+    def last(self) -> Paragraph:
+        """Return where the samples and the numbers are."""
         folder = self.analysis.sweep.path.name
-        yield Paragraph(
+        return Paragraph(
             f"The samples are stored in {folder}; bufferlab report {folder} makes every report again. The numbers of "
             "each figure are in figures/*.csv, all means unrounded in tables/summary.csv (report --format csv).",
             "note",

@@ -54,3 +54,12 @@ class LabReport:
     date: str
     """The day on which the first run started, as 2026-01-31; "" where no run is known."""
     catalogue: Catalogue
+    extras: tuple[Block, ...] = ()
+    """Chapters that other reports fold: they end the appendix where there is room."""
+    last: Paragraph | None = None
+    """Where the samples are."""
+
+    @property
+    def whole(self) -> tuple[Block, ...]:
+        """Return all blocks in their order."""
+        return (*self.blocks, *self.extras, *((self.last,) if self.last else ()))

@@ -20,7 +20,7 @@ from bufferlab.errors import EnvironmentLackingError, InternalError
 from bufferlab.report.figures.svg import draw
 from bufferlab.report.lab.a4_tables import broken, grids
 from bufferlab.report.lab.catalogue import Catalogue
-from bufferlab.report.lab.chapters import lab_report
+from bufferlab.report.lab.chapters import lab_report, shorter
 from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Pair, Paragraph
 from bufferlab.report.lab.fonts import FALLBACK, Chosen, choose, folder, without_missing
 from bufferlab.report.lab.languages import ENGLISH
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 _PAGE = Path(__file__).with_name("page.typ")
 _HINT = "pip install 'bufferlab[pdf]'; in a clone: .venv/bin/pip install -r requirements-pdf.lock"
+MOST_PAGES = 12
+"""A longer report leaves out details, as far as it can."""
+#: A page in the bytes of a PDF.
+_A_PAGE = re.compile(rb"/Type\s*/Page\b")
 #: The height of a figure that still leaves room for its title on a page.
 _TALLEST_PT = 600.0
 #: The width at which figures are set: letters of 10 points are then 8.5.
@@ -47,10 +51,14 @@ def write_pdf(sweep: SweepFolder, catalogue: Catalogue) -> tuple[Path, Chosen]:
     """
     typst = _typst()
     made = lab_report(sweep, catalogue)
-    document = as_document(made)
-    chosen = choose(_strings(document), catalogue, typst.Fonts().fonts())
+    chosen = choose(_strings(as_document(made)), catalogue, typst.Fonts().fonts())
+    pdf = b""
+    for tried in shorter(made):
+        pdf = compiled(as_document(tried), chosen)
+        if len(_A_PAGE.findall(pdf)) <= MOST_PAGES:
+            break
     name = "report.pdf" if catalogue.code == ENGLISH else f"report.{catalogue.code}.pdf"
-    return sweep.write_derived(name, compiled(document, chosen)), chosen
+    return sweep.write_derived(name, pdf), chosen
 
 
 def _typst() -> Any:
@@ -64,7 +72,7 @@ def _typst() -> Any:
 def as_document(made: LabReport) -> dict[str, Any]:
     """Return what page.typ shows, as JSON has it: strings, numbers and lists. Figures are SVG."""
     heading = made.catalogue.headings
-    blocks = [shown for block in made.blocks for shown in _shown(block)]
+    blocks = [shown for block in made.whole for shown in _shown(block)]
     return {
         "language": made.catalogue.code,
         "words": {key: heading[key] for key in ("lab_report", "figure", "table", "page")},
