@@ -69,11 +69,10 @@ def play(
         "delta_us": np.minimum(delta_us, np.iinfo(np.uint32).max).astype(np.uint32),
     }
     rows = _Rows(name, settings, {key: _shared(column) for key, column in columns.items()}, first, end)
-    threads, _ = threads_for(len(sizes), replay_bytes(max(sizes, default=0) + accesses.pages, count))
-    misses = []
-    with Ahead(lambda place, watch: rows.misses(sizes[place], watch), range(len(sizes)), threads) as ahead:
-        for place in range(len(sizes)):
-            misses.append(ahead.result(place, partial(_tell, progress, place, len(sizes))))
+    parts = len(sizes)
+    threads, _ = threads_for(parts, replay_bytes(max(sizes, default=0) + accesses.pages, count))
+    with Ahead(lambda place, watch: rows.misses(sizes[place], watch), range(parts), threads) as ahead:
+        misses = [ahead.result(place, partial(_tell, progress, place, parts)) for place in range(parts)]
     doubts = [
         f"{frames:,} pages: {verdict.sentence}"
         for frames in sizes
