@@ -57,7 +57,8 @@ FAILURE_KINDS: Mapping[FailureKind, str] = MappingProxyType(
 STARTED_AS = "BUFFERLAB_STARTED_AS"
 _COMMAND = re.compile(
     r"(?<![\w./-])bufferlab(?= (?:script-from-slow-log"
-    r"|run|merge|observe|advise|list|engines|cache|doctor|report|compare|history|curve|predict|accuracy|audit)\b)"
+    r"|run|merge|observe|advise|list|engines|cache|doctor|report|compare|history"
+    r"|curve|predict|accuracy|audit)\b)"
 )
 
 
