@@ -28,6 +28,13 @@ def report(tmp_path: Path, sweep: Sweep) -> Report:
     return build_report(build(tmp_path, sweep))
 
 
+@pytest.fixture(scope="module")
+def ordinary(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(of_analysis, "LONG_WINDOW_SECONDS", 0.1)
+        return report(tmp_path_factory.mktemp("ordinary"), connections())
+
+
 def chapter(found: Report) -> Section:
     (section,) = [section for section in found.sections if section.id == "concurrency"]
     return section
@@ -39,9 +46,9 @@ def cells(section: Section, id: str) -> dict[str, list[str]]:
     return {column.title: [row.cells[place] for row in found.rows] for place, column in enumerate(found.columns)}
 
 
-def test_the_answer_names_the_peak_and_the_first_figure_shows_the_law(tmp_path: Path) -> None:
+def test_the_answer_names_the_peak_and_the_first_figure_shows_the_law(ordinary: Report) -> None:
+    found = ordinary
     # The peak of the law is at the root of (1 - 0.2) / 0.005, which is 12.6.
-    found = report(tmp_path, connections())
     assert found.answer.startswith("Throughput peaks at 12.")
     assert "the law's contention is" in found.answer
     assert found.headline is not None
@@ -55,8 +62,8 @@ def test_the_answer_names_the_peak_and_the_first_figure_shows_the_law(tmp_path: 
     assert cells(chapter(found), "law")["n"] == ["21"]
 
 
-def test_where_a_transactions_time_goes_adds_up(tmp_path: Path) -> None:
-    section = chapter(report(tmp_path, connections()))
+def test_where_a_transactions_time_goes_adds_up(ordinary: Report) -> None:
+    section = chapter(ordinary)
     times = cells(section, "transaction-times")
     whole = [float(cell) for cell in times["A transaction (ms)"]]
     parts = ("Server's CPU (ms)", "Client's CPU (ms)", "Waiting for a processor (ms)", "Other waits (ms)")
@@ -69,8 +76,8 @@ def test_where_a_transactions_time_goes_adds_up(tmp_path: Path) -> None:
     assert times["Row-lock time per New-Order (ms)"][0].startswith("0.92")
 
 
-def test_the_second_figure_has_median_and_p99(tmp_path: Path) -> None:
-    section = chapter(report(tmp_path, connections()))
+def test_the_second_figure_has_median_and_p99(ordinary: Report) -> None:
+    section = chapter(ordinary)
     (figure,) = [block for block in section.blocks if isinstance(block, Figure)]
     assert isinstance(figure.plot, PointsPlot)
     assert [series.label for series in figure.plot.series] == ["median", "p99"]
