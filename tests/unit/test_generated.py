@@ -221,7 +221,9 @@ def test_postgres_is_predicted_without_a_server(bench: Bench, tmp_path: Path) ->
         assert 104e6 < point["database_bytes"] < 118e6
 
 
-@pytest.mark.parametrize(("warehouses", "page_size"), [(1000, "4KiB"), (10_000, "16KiB")])
+@pytest.mark.parametrize(
+    ("warehouses", "page_size"), [pytest.param(1000, "4KiB", marks=pytest.mark.slow), (10_000, "16KiB")]
+)
 def test_a_scale_that_no_memory_holds_says_how_it_was_simulated(
     bench: Bench, tmp_path: Path, warehouses: int, page_size: str
 ) -> None:
