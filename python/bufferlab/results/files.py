@@ -253,17 +253,17 @@ def _require_plain(document: Any) -> None:
 
 
 @contextmanager
-def into(folder: Path, what: str, kept: str, then: str) -> Iterator[None]:
+def into(place: Path, what: str, kept: str, then: str) -> Iterator[None]:
     """Turn what the file system refuses into EnvironmentLackingError: what is kept, what to free, and what to run then.
 
-    The error covers the work inside: it must write nothing but files of that folder.
+    The error covers the work inside: it must write nothing but that file, or files of that folder.
     """
     try:
         yield
     except OSError as error:
         cure = _CURES.get(error.errno or 0, "look at the disk")
         raise EnvironmentLackingError(
-            f"{what} cannot be written: {error.strerror or error}", str(folder), f"{kept}; {cure}, then: {then}"
+            f"{what} cannot be written: {error.strerror or error}", str(place), f"{kept}; {cure}, then: {then}"
         ) from error
 
 

@@ -436,7 +436,7 @@ class SweepFolder:
     def _replace(self, name: str, write: Callable[[Path], None]) -> Path:
         target = self.path / name
         command = f"bufferlab report {self.path}, or bufferlab run --resume {self.path} where runs are missing"
-        with into(self.path, "the report", "the runs are kept", command), ExitStack() as stack:
+        with into(target, "the report", "the runs are kept", command), ExitStack() as stack:
             folder = self.path
             if target.parent != self.path:
                 with suppress(FileExistsError):  # This covers a link that leads nowhere too.
