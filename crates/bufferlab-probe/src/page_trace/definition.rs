@@ -121,13 +121,16 @@ impl Drop for Definition {
     }
 }
 
-/// Returns whether a child of this process has a perf event open: one that another thread forked has our files until it
-/// begins its program.
+/// Returns whether a child of this process has a perf event of ours open: one that another thread forked has our files
+/// until it begins its program. Until then its command line is ours; with another, its events are its own.
 fn a_child_has_events(proc: &Path) -> bool {
     let Ok(threads) = fs::read_dir(proc.join("self/task")) else { return false };
+    let command = |process: &Path| fs::read(process.join("cmdline")).unwrap_or_default();
+    let ours = command(&proc.join("self"));
     threads.flatten().any(|thread| {
         let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-        children.split_whitespace().any(|child| has_events(&proc.join(child).join("fd")))
+        let mut processes = children.split_whitespace().map(|child| proc.join(child));
+        processes.any(|child| command(&child) == ours && has_events(&child.join("fd")))
     })
 }
 
@@ -283,6 +286,10 @@ mod tests {
         std::os::unix::fs::symlink("anon_inode:[eventfd]", at("72/fd/3")).expect("a link");
         assert!(!a_child_has_events(proc.path()));
         std::os::unix::fs::symlink(PERF_EVENT, at("72/fd/4")).expect("a link");
+        assert!(a_child_has_events(proc.path()));
+        fs::write(at("self/cmdline"), "python\0tests").expect("a file");
+        assert!(!a_child_has_events(proc.path()), "a child with a program of its own");
+        fs::write(at("72/cmdline"), "python\0tests").expect("a file");
         assert!(a_child_has_events(proc.path()));
         assert!(!a_child_has_events(Path::new("/nowhere")));
     }
