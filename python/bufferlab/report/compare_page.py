@@ -213,7 +213,7 @@ def as_json(compared: SidesCompared) -> dict[str, Any]:
         "warnings": list(compared.warnings),
         "forced": [problem.as_dict() for problem in compared.forced],
         "limits": limits(compared),
-        "rules": [_rule(judged) for judged in compared.rules],
+        "rules": [rule_as_json(judged) for judged in compared.rules],
         "points": [
             {
                 "settings": match.settings,
@@ -237,7 +237,8 @@ def _points(points: tuple[PointRuns, ...]) -> list[dict[str, Any]]:
     return [{"label": point.label, "settings": point.swept, "runs": len(point.ok)} for point in points]
 
 
-def _rule(judged: RuleJudged) -> dict[str, Any]:
+def rule_as_json(judged: RuleJudged) -> dict[str, Any]:
+    """Return how a rule was judged, at every pair of points, as --json has it."""
     return {
         "rule": judged.rule.text,
         "metric": judged.rule.metric,

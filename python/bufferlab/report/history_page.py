@@ -25,6 +25,7 @@ from bufferlab.chapter.blocks import (
 )
 from bufferlab.chapter.points_figure import points_data, side_by_side
 from bufferlab.registry import declared
+from bufferlab.report.compare_page import rule_as_json
 from bufferlab.report.compare_words import title_of
 from bufferlab.report.document import Report, stamped
 from bufferlab.report.history import History, Step
@@ -264,26 +265,7 @@ def as_json(history: History) -> dict[str, Any]:
             for event in history.events
         ],
         "figures": [_series(one) for one in history.series],
-        "rules": [
-            {
-                "rule": judged.rule.text,
-                "metric": judged.rule.metric,
-                "limit": judged.rule.limit,
-                "outcome": judged.outcome,
-                "level": judged.level,
-                "points": [
-                    {
-                        "settings": point.match.settings,
-                        "outcome": point.outcome,
-                        "low": point.low,
-                        "high": point.high,
-                        "reason": point.reason,
-                    }
-                    for point in judged.points
-                ],
-            }
-            for judged in history.rules
-        ],
+        "rules": [rule_as_json(judged) for judged in history.rules],
         "since": history.since + 1,
         "warnings": [banner.text for banner in _banners(history)],
         "limits": limits(history),
