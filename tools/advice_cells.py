@@ -33,13 +33,16 @@ SIZES = {"half": 0.5, "double": 2.0}
 """By name, the sizes asked about, of the present one."""
 PRESENT = "pool_size=20%"
 WITHIN_S = 90
-WINDOW = "300s"
-"""Of the run beside which the server is looked at; the advice ends it."""
+SLOW_WITHIN_S = 600
+"""Of a pool that turns over in minutes; the default of `advise --within`."""
+START_S = 210
+"""The window of the run beside which the server is looked at is so much longer than the look; the advice ends it."""
 LEAST_READS = 0.1
 """Reads a transaction: an error, or a change, below that counts for none."""
 LARGEST = 0.12
 """The error of one cell that is called large."""
 _TPCC = ("tools/prediction-cells.toml", "--set", "warehouses=2")
+_TPCC_LARGER = ("tools/prediction-cells.toml", "--set", "warehouses=3")
 _HOT = ("tools/advice-cells-hot-rows.toml",)
 
 
@@ -55,11 +58,13 @@ class Cell:
     """Transactions a second while the server is looked at: production leaves processors free."""
     tiers: tuple[str, ...] = TIERS
     """Those that are asked."""
+    within_s: int = WITHIN_S
+    """A look lasts so long."""
 
     @property
     def transactions(self) -> int:
         """Of each measured run: those of a look."""
-        return self.rate * WITHIN_S
+        return self.rate * self.within_s
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -72,7 +77,12 @@ def _loads(engine: str, server: str, tiers: tuple[str, ...] = TIERS) -> tuple[Ce
     return tpcc, Cell(f"{server}-hot-rows", _HOT, engine, server, 2000, tiers)
 
 
-CELLS = (*_loads("mysql", "mysql-5.7"), *_loads("postgres", "postgres-17"))
+# Pools that need more than three minutes to bring in as many pages as they have.
+SLOW = (
+    Cell("mysql-5.7-tpcc-slow", _TPCC_LARGER, "mysql", "mysql-5.7", 2, within_s=SLOW_WITHIN_S),
+    Cell("postgres-17-tpcc-slow", _TPCC, "postgres", "postgres-17", 5, within_s=SLOW_WITHIN_S),
+)
+CELLS = (*_loads("mysql", "mysql-5.7"), *_loads("postgres", "postgres-17"), *SLOW)
 # There is no model of MySQL 9: advise refuses its full tier.
 OTHERS = (*_loads("mariadb", "mariadb-11.4"), *_loads("mysql", "mysql-9", TIERS[:1]))
 
@@ -84,7 +94,7 @@ def advised(folder: Path, cell: Cell) -> bool:
         if answer.exists():
             continue
         with running(folder, cell) as (url, password):
-            asked = ["advise", url, "--sizes", "50%,200%", "--within", f"{WITHIN_S}s", "--tier", tier]
+            asked = ["advise", url, "--sizes", "50%,200%", "--within", f"{cell.within_s}s", "--tier", tier]
             environment = {**os.environ, "BUFFERLAB_PASSWORD": password}
             told = subprocess.run(
                 ["./bufferlab", *asked, "--yes", "--json"], capture_output=True, text=True, env=environment, check=False
@@ -100,8 +110,9 @@ def running(folder: Path, cell: Cell) -> Iterator[tuple[str, str]]:
     """Context manager for a private server in the window of a run; yields its URL and our password there."""
     with tempfile.TemporaryDirectory(prefix="advice-", dir="/var/tmp") as home:
         Path(home).chmod(0o711)
-        one = ("--sweep", PRESENT, "--set", f"rate={cell.rate}", "--repetitions", "1", "--duration", WINDOW)
-        asked = ("./bufferlab", "run", *cell.asked, *one, "--data-dir", home, "--out", f"{home}/out")
+        one = ("--sweep", PRESENT, "--set", f"rate={cell.rate}", "--repetitions", "1")
+        window = ("--duration", f"{cell.within_s + START_S}s")
+        asked = ("./bufferlab", "run", *cell.asked, *one, *window, "--data-dir", home, "--out", f"{home}/out")
         with (folder / f"{cell.name}-run.log").open("w") as log:
             process = subprocess.Popen(asked, stdout=log, stderr=log)
             try:
@@ -173,21 +184,30 @@ def rows(folder: Path, cells: Sequence[Cell]) -> Iterator[dict[str, Any]]:
                 runs = truth[min(truth, key=lambda measured_bytes: abs(measured_bytes - ratio * present))]
                 own = told["counted"]["reads"] / told["counted"]["units"] if told["counted"]["units"] else None
                 why = (size or {}).get("cannot_say") or {}
-                yield {"load": cell.name, "tier": tier, "size": name, "own": own, "truth": fmean(runs), "n": len(runs),
+                yield {"load": cell.name, "turnover_s": turnover_s(told), "tier": tier, "size": name, "own": own,
+                       "truth": fmean(runs), "n": len(runs),
                        "told": per["reads_per_s"], "low": per["low"], "high": per["high"],
                        "by": (size or {}).get("tier"), "cannot_say": why.get("why")}  # fmt: skip
 
 
+def turnover_s(told: dict[str, Any]) -> float | None:
+    """Return the seconds in which an advised server read as many pages as its pool has; None where it read none."""
+    counted = told["counted"]
+    return told["present"]["pool_pages"] * counted["seconds"] / counted["reads"] if counted["reads"] else None
+
+
 def table(found: Sequence[dict[str, Any]]) -> str:
     """Return the rows as Markdown, and what they come to."""
-    lines = ["| load | asked tier | pool | reads now | measured (n) | told | bounds | error | by |", "|---" * 9 + "|"]
+    heads = "| load | turnover, s | asked tier | pool | reads now | measured (n) | told | bounds | error | by |"
+    lines = [heads, "|---" * (heads.count("|") - 1) + "|"]
     for row in found:
         told = "cannot say" if row["told"] is None else f"{row['told']:.3f}"
         bounds = "-" if row["high"] is None else f"{row['low'] or 0:.3f}-{row['high']:.3f}"
         error = "-" if row["told"] is None else f"{row['told'] / row['truth'] - 1:+.1%}" if row["truth"] else "-"
         own = "-" if row["own"] is None else f"{row['own']:.3f}"
-        cells = (row["load"], row["tier"], row["size"], own, f"{row['truth']:.3f} ({row['n']})", told, bounds, error,
-                 row["by"] or "-")  # fmt: skip
+        turnover = "-" if row["turnover_s"] is None else f"{row['turnover_s']:.0f}"
+        cells = (row["load"], turnover, row["tier"], row["size"], own, f"{row['truth']:.3f} ({row['n']})", told, bounds,
+                 error, row["by"] or "-")  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     lines += [f"{row['load']} {row['tier']} {row['size']}: {row['cannot_say']}" for row in found if row["cannot_say"]]
     return "\n".join((*lines, *summary(found)))

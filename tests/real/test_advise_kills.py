@@ -38,11 +38,13 @@ KILLS = 25
 LANES = 3
 LATEST_S = 4.0
 """A kill comes so long after the first probe at the latest; both tiers stay attached for longer."""
-ROUNDS, SELECTS = 16, 1000
+ROUNDS, SELECTS = 48, 1000
 CACHED = ROWS // 8
 """Rows that the pool holds: their speed is the processor's, and a probe left behind would cost a trap a page."""
 MOST = 1.15
 """A probe at each get makes more of the processor time of a select."""
+CALM = 0.25
+"""A quarter of the rounds is hardly disturbed; the least of them alone is chance."""
 _STATE = (
     "SHOW GLOBAL VARIABLES",
     "SELECT table_schema, table_name, column_name, ordinal_position, column_type FROM information_schema.columns "
@@ -167,8 +169,8 @@ def spent(servers: Sequence[Lane]) -> np.ndarray[Any, Any]:
 def require_as_fast(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> None:
     """The intervals of 99.9 % of what a select takes now over what it took reach down to 1.
 
-    The last server is the one that nobody looked at. A busy machine makes these intervals wide, but some round is
-    hardly disturbed: the least processor time of all rounds must be the same.
+    The last server is the one that nobody looked at. A busy machine makes these intervals wide, but some rounds are
+    hardly disturbed: the lower quartile of processor time must be the same.
     """
     by_round = [one[:, :-1].mean(axis=1) - one[:, -1] for one in (before, after)]
     change = by_round[1].mean(axis=0) - by_round[0].mean(axis=0)
@@ -177,10 +179,10 @@ def require_as_fast(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -
     low, found, high = (np.exp(value) for value in (change - half, change, change + half))
     for place, what in enumerate(("time", "processor time")):
         print(f"{what} of a select, over that before: {found[place]:.3f} ({low[place]:.3f} to {high[place]:.3f})")
-    least = np.exp(after[:, :, 1].min(axis=0) - before[:, :, 1].min(axis=0))
-    print("least processor time of a select, over that before, by server:", np.round(least, 3))
+    calm = np.exp(np.subtract(*(np.quantile(one[:, :, 1], CALM, axis=0) for one in (after, before))))
+    print("lower quartile of a select's processor time, over that before, by server:", np.round(calm, 3))
     assert np.all(low <= 1)
-    assert np.all(least[:-1] / least[-1] < MOST)
+    assert np.all(calm[:-1] / calm[-1] < MOST)
 
 
 @pytest.mark.parametrize("tier", ["misses", "full"])

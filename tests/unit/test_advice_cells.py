@@ -48,13 +48,26 @@ def test_each_tier_looks_at_a_server_of_its_own_and_an_answer_that_is_there_stay
 
 
 def test_as_many_transactions_are_measured_as_a_look_sees(tool: Any) -> None:
-    for cell in (*tool.CELLS, *tool.OTHERS):
-        assert cell.transactions == cell.rate * 90
+    assert {(cell.rate, cell.within_s): cell.transactions for cell in (*tool.CELLS, *tool.OTHERS)} == {
+        (100, 90): 9_000, (2000, 90): 180_000, (2, 600): 1_200, (5, 600): 3_000,
+    }  # fmt: skip
+
+
+def test_a_pool_has_turned_over_when_as_many_pages_were_read_as_it_has(tool: Any) -> None:
+    told = {"present": {"pool_pages": 4_000}, "counted": {"reads": 12_000.0, "seconds": 600.0}}
+    assert tool.turnover_s(told) == 200
+    assert tool.turnover_s({**told, "counted": {"reads": 0.0, "seconds": 600.0}}) is None
 
 
 def row(**more: Any) -> dict[str, Any]:
-    return {"load": "x", "tier": "full", "size": "half", "own": 10.0, "truth": 20.0, "n": 2, "told": 21.0,
-            "low": 18.0, "high": 22.0, "by": "full", "cannot_say": None, **more}  # fmt: skip
+    return {"load": "x", "turnover_s": 3.0, "tier": "full", "size": "half", "own": 10.0, "truth": 20.0, "n": 2,
+            "told": 21.0, "low": 18.0, "high": 22.0, "by": "full", "cannot_say": None, **more}  # fmt: skip
+
+
+def test_the_table_has_a_cell_for_each_of_its_heads(tool: Any) -> None:
+    head, rule, *rows = tool.table([row(), row(turnover_s=None, told=None, high=None)]).splitlines()[:4]
+    assert {line.count("|") for line in (head, rule, *rows)} == {11}
+    assert rows[0].startswith("| x | 3 | full | half | 10.000 |")
 
 
 def test_the_summary_counts_large_errors_wrong_signs_and_bounds_that_miss(tool: Any) -> None:
