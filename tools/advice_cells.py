@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -269,6 +270,8 @@ def main() -> int:
     if unknown := {*names} - {cell.name for cell in every}:
         parser.error(f"no loads are named {', '.join(sorted(unknown))}")
     given.folder.mkdir(parents=True, exist_ok=True)
+    # The server that is looked at ends with us.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     wanted, started = [cell for cell in every if cell.name in names], time.monotonic()
     failed = [cell.name for cell in wanted if not judged(given.folder, cell)]
     print(table(list(rows(given.folder, wanted))))
