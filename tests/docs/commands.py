@@ -81,6 +81,8 @@ EXCUSED: dict[str, str] = {
     "--pairs 32": "takes an hour alone; as above",
     "PYTHONPATH=python .venv/bin/python benches/page_trace_cost.py --server mysql-5.7 --pairs 16 --pool 20%": "takes "
     "twelve minutes alone; as above",
+    "PYTHONPATH=python .venv/bin/python benches/page_trace_cost.py --server postgres-17 --pairs 16 --pool 20% "
+    "--set debug_io_direct=data": "takes eleven minutes alone; as above",
     "PYTHONPATH=python .venv/bin/python benches/advise_cost.py --state /var/tmp/advise-cost": "takes half an hour "
     "alone, as root; tests/unit/test_benches.py tries its job",
     "PYTHONPATH=python .venv/bin/python benches/tls_round_trip.py --pairs 5": "takes minutes alone; "
