@@ -21,7 +21,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from bufferlab.stats.changes import change_of, changes, scatter
+from bufferlab.stats.changes import changes
+from bufferlab.stats.levels import change_of, scatter
 from bufferlab.units import format_duration
 
 Array = npt.NDArray[np.float64]
