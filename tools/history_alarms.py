@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from quick_sweeps import LEVEL, interval, quick_sweep, with_time_left
 
-from bufferlab.stats.changes import changes
+from bufferlab.stats.changes import FALSE_ALARMS, MIN_STRETCH, changes
 from bufferlab.stats.levels import change_of, scatter
 
 Array = npt.NDArray[np.float64]
@@ -36,6 +36,9 @@ SWEEPS = 40
 _CAP_S = 600.0
 NEAR = 3
 """A change is found where it is told this near to its true place."""
+_STEP = 2.0
+_RATIO = 4.0
+"""The logarithm that the likelihood ratio of a test must exceed, before its threshold is drawn."""
 _FIGURES = 8
 """Of a simulated history, such as two counts at each of four settings."""
 
@@ -53,8 +56,8 @@ def main(arguments: Sequence[str]) -> None:
         measure({"same": given.sweeps, "smaller": given.smaller}, given.table)
         return
     share, measured = 0.1 if given.quick else 1.0, real(given.table)
-    parts = (alarms_table(measured, int(500 * share)), steps_table(measured, int(200 * share)), planted_lines(measured))
-    for part in parts:
+    counted = (alarms_table(measured, int(500 * share)), steps_table(measured, int(200 * share)))
+    for part in (*counted, power_table(int(4000 * share)), planted_lines(measured)):
         for line in part:
             print(line, flush=True)
         print()
@@ -242,6 +245,41 @@ def steps_table(measured: Real, histories: int) -> Iterator[str]:
             f"{100 * tally.others / histories:.1f}",
         ]
         yield f"| {name} | {size:g} | {SWEEPS - place} | {' | '.join(shares)} |"
+
+
+def power_table(histories: int) -> Iterator[str]:
+    """Yield how often a step of _STEP scatters is found at FALSE_ALARMS: its place known, and as it is searched for.
+
+    The last test is made for this step: of each place it takes the likelihood ratio of a step of that size, and it
+    leaves out five places at either end.
+    """
+    heads = ("figures", "sweeps since the step", "place known: found, %", "found, %", "within 3, %")
+    yield f"| {' | '.join((*heads, 'made for the step: found, %', 'within 3, %'))} |"
+    yield f"|{' ---: |' * (len(heads) + 2)}"
+    left = np.arange(1, SWEEPS)
+    errors = (SWEEPS / (left * (SWEEPS - left))) ** 0.5
+    expected, from_ends = _STEP / errors, np.minimum(left, SWEEPS - left)
+    tests = ((from_ends >= MIN_STRETCH) * 1.0, (from_ends >= 5) / (expected / 2 + _RATIO / expected))
+
+    def scores(table: Array) -> Array:
+        centred = table - table.mean(axis=0)
+        return np.asarray(np.abs(np.cumsum(centred, axis=0)[:-1]) * errors[:, None] / centred.std(axis=0, ddof=1))
+
+    for figures in (1, _FIGURES):
+        draw, random = normal(1.0, figures), np.random.default_rng(900 + figures)
+        chance = np.stack([scores(draw(random, SWEEPS)) for _ in range(5 * histories)])
+        for since in (5, 6, 8, 10, 20):
+            place, step = SWEEPS - since, np.zeros((SWEEPS, figures))
+            step[place:, 0] = _STEP
+            seen = np.stack([scores(draw(random, SWEEPS) + step)[:, 0] for _ in range(histories)])
+            rare = np.quantile(chance[:, place - 1].max(axis=1), 1 - FALSE_ALARMS)
+            shares = [float(np.mean(seen[:, place - 1] > rare))]
+            for weights in tests:
+                rare = np.quantile((chance * weights[:, None]).max(axis=(1, 2)), 1 - FALSE_ALARMS)
+                found = (seen * weights).max(axis=1) > rare
+                near = np.abs((seen * (weights > 0)).argmax(axis=1) + 1 - place) <= NEAR
+                shares += [float(found.mean()), float((found & near).mean())]
+            yield f"| {figures} | {since} | {' | '.join(f'{100 * share:.0f}' for share in shares)} |"
 
 
 def planted_lines(measured: Real) -> Iterator[str]:
