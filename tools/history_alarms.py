@@ -12,7 +12,6 @@ import argparse
 import csv
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,25 +19,28 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from quick_sweeps import LEVEL, interval, quick_sweep, with_time_left
 
-from bufferlab.stats.changes import change_of, changes, scatter
-from bufferlab.units import format_duration
+from bufferlab.stats.changes import FALSE_ALARMS, MIN_STRETCH, changes
+from bufferlab.stats.levels import change_of, scatter
 
 Array = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Array]
 
 TABLE = Path(__file__).parents[1] / "tests/fixtures/history/sqlite-sweeps.csv"
-POOLS = {"same": ("20%",), "smaller": ("18.5%",)}
+POOLS = {"same": "20%", "smaller": "18.5%"}
 #: Far from the seeds of tools/known-scatter.csv and of tools/same-or-doubled.csv.
 FIRST_SEEDS = {"same": 730_000, "smaller": 740_000}
-_KEYS = ("kind", "sweep", "point")
+_KEYS = ("kind", "sweep")
 SWEEPS = 40
 _CAP_S = 600.0
 NEAR = 3
 """A change is found where it is told this near to its true place."""
+_STEP = 2.0
+_RATIO = 4.0
+"""The logarithm that the likelihood ratio of a test must exceed, before its threshold is drawn."""
 _FIGURES = 8
 """Of a simulated history, such as two counts at each of four settings."""
-_LEVEL = 0.95
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -46,109 +48,91 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="tools/history-alarms", description=__doc__)
     parser.add_argument("--measure", action="store_true", help="measure the sweeps that the table lacks")
     parser.add_argument("--sweeps", type=int, default=SWEEPS, metavar="N", help="sweeps of one setting (40)")
-    parser.add_argument("--smaller", type=int, default=15, metavar="N", help="sweeps with a smaller pool (15)")
+    parser.add_argument("--smaller", type=int, default=12, metavar="N", help="sweeps with a smaller pool (12)")
+    parser.add_argument("--table", type=Path, default=TABLE, metavar="FILE", help="where they stand (the fixture)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the simulated histories")
     given = parser.parse_args(arguments)
     if given.measure:
-        measure({"same": given.sweeps, "smaller": given.smaller})
+        measure({"same": given.sweeps, "smaller": given.smaller}, given.table)
         return
-    share = 0.1 if given.quick else 1.0
-    for line in (*alarms_table(int(500 * share)), "", *steps_table(int(200 * share)), "", *planted_lines()):
-        print(line, flush=True)
+    share, measured = 0.1 if given.quick else 1.0, real(given.table)
+    counted = (alarms_table(measured, int(500 * share)), steps_table(measured, int(200 * share)))
+    for part in (*counted, power_table(int(4000 * share)), planted_lines(measured)):
+        for line in part:
+            print(line, flush=True)
+        print()
 
 
-def measure(wanted: dict[str, int]) -> None:
-    """Measure what the table lacks, and add each sweep to it as it ends."""
-    there = {(row["kind"], int(row["sweep"])) for row in _rows()}
-    left = [(kind, number) for kind, count in wanted.items() for number in range(count)]
-    left, began = [one for one in left if one not in there], time.monotonic()
-    for done, (kind, number) in enumerate(left, start=1):
-        rows = _measured(kind, number)
-        _add(rows)
-        rest = (time.monotonic() - began) / done * (len(left) - done)
-        print(f"{kind} {number}: about {format_duration(rest)} left", file=sys.stderr, flush=True)
+def measure(wanted: dict[str, int], table: Path) -> None:
+    """Measure what a table lacks, and add each sweep to it as it ends."""
+    there = {(row["kind"], int(row["sweep"])) for row in _rows(table)}
+    asked = [(kind, number) for kind, count in wanted.items() for number in range(count)]
+    left = [one for one in asked if one not in there]
+    print(f"{table}: {len(asked) - len(left)} of {len(asked)} sweeps are there", file=sys.stderr)
+    for kind, number in with_time_left(left):
+        _add(_measured(kind, number), table)
 
 
-def _measured(kind: str, number: int) -> list[dict[str, str]]:
-    """Measure a sweep; return a row for each point. Its folder is removed."""
-    from bufferlab.execute.probes.planned_traces import TraceWish
-    from bufferlab.execute.sweep import SweepOptions, run_sweep
+def _measured(kind: str, number: int) -> dict[str, str]:
+    """Measure a sweep and return its row. Its folder is removed."""
     from bufferlab.report.history_sweeps import told_of
-    from bufferlab.spec import Overrides, load
 
-    sweep = (("pool_size", POOLS[kind]),)
-    seed = FIRST_SEEDS[kind] + number
-    experiment = load("buffer-size", Overrides(profile="quick", engine="sqlite", sweep=sweep, seed=seed))
-    # A busy machine shall end neither the warm-up nor the window before their transactions are done.
-    warm_up = experiment.warm_up.model_copy(update={"max_duration": _CAP_S})
-    measured = experiment.measure.model_copy(update={"max_duration": _CAP_S})
-    experiment = experiment.model_copy(update={"warm_up": warm_up, "measure": measured})
     with tempfile.TemporaryDirectory(prefix="history-alarms-") as folder:
-        outcome = run_sweep(experiment, Path(folder), options=SweepOptions(page_trace=TraceWish(unwanted=True)))
-        if outcome.signal_number is not None:
-            sys.exit(128 + outcome.signal_number)
-        told = told_of(outcome.folder.path, ())
-    as_known = dict(zip(POOLS[kind], POOLS["same"], strict=True))
-    return [
-        {
-            "kind": kind,
-            "sweep": str(number),
-            "point": as_known[point.swept["pool_size"]],
-            **{name: repr(values[0]) for name, values in point.values.items() if name not in told.blocked},
-        }
-        for point in told.points
-    ]
+        # A busy machine shall end neither the warm-up nor the window before their transactions are done.
+        told = told_of(quick_sweep(Path(folder), POOLS[kind], FIRST_SEEDS[kind] + number, _CAP_S).path, ())
+    (point,) = told.points
+    figures = {name: repr(values[0]) for name, values in point.values.items() if name not in told.blocked}
+    return {"kind": kind, "sweep": str(number), **figures}
 
 
-def _rows() -> list[dict[str, str]]:
-    if not TABLE.exists():
+def _rows(table: Path) -> list[dict[str, str]]:
+    if not table.exists():
         return []
-    with TABLE.open(newline="", encoding="utf-8") as file:
+    with table.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def _add(rows: Sequence[dict[str, str]]) -> None:
-    heads, new = list(_rows()[0]) if TABLE.exists() else list(rows[0]), not TABLE.exists()
-    TABLE.parent.mkdir(parents=True, exist_ok=True)
-    with TABLE.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, heads, lineterminator="\n")
-        if new:
+def _add(row: dict[str, str], table: Path) -> None:
+    rows = _rows(table)
+    with table.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0] if rows else row), lineterminator="\n")
+        if not rows:
             writer.writeheader()
-        writer.writerows(rows)
+        writer.writerow(row)
 
 
 @dataclass(frozen=True)
 class Real:
-    """The measured sweeps: a row a sweep, a column a figure at a point, as logarithms."""
+    """The measured sweeps: a row a sweep, a column a metric, as logarithms."""
 
-    names: tuple[tuple[str, str], ...]
-    """(metric, point) of each column."""
+    metrics: tuple[str, ...]
     same: Array
     smaller: Array
 
+    @property
+    def planted(self) -> Array:
+        """The sweeps of one setting, with those of the smaller pool in place of the last ones."""
+        return np.concatenate([self.same[: SWEEPS - len(self.smaller)], self.smaller])
 
-def real() -> Real:
+
+def real(table: Path = TABLE) -> Real:
     """Return what was measured, but for CPU times: they tell what else ran on the machine.
 
-    Figures that are zero anywhere, or the same everywhere, are left out.
+    Metrics that are zero anywhere, or the same everywhere, are left out.
     """
-    rows = _rows()
-    metrics = [name for name in rows[0] if name not in _KEYS and "_us_" not in name]
-    names = tuple((metric, point) for metric in metrics for point in POOLS["same"])
-    tables = []
-    for kind in POOLS:
-        cells = {(int(row["sweep"]), row["point"]): row for row in rows if row["kind"] == kind}
-        sweeps = sorted({sweep for sweep, _ in cells})
-        tables.append(
-            np.array([[float(cells[sweep, point][metric] or "nan") for metric, point in names] for sweep in sweeps])
-        )
-    kept = [
-        place
-        for place in range(len(names))
-        if all((table[:, place] > 0).all() for table in tables) and np.ptp(tables[0][:, place]) > 0
-    ]
-    same, smaller = (np.log(table[:, kept]) for table in tables)
-    return Real(tuple(names[place] for place in kept), same, smaller)
+    rows = sorted(_rows(table), key=lambda row: int(row["sweep"]))
+    numbers = {
+        metric: {kind: [float(row[metric] or "nan") for row in rows if row["kind"] == kind] for kind in POOLS}
+        for metric in rows[0]
+        if metric not in _KEYS and "_us_" not in metric
+    }
+    kept = {
+        metric: of
+        for metric, of in numbers.items()
+        if all(value > 0 for values in of.values() for value in values) and len(set(of["same"])) > 1
+    }
+    same, smaller = (np.log(np.column_stack([of[kind] for of in kept.values()])) for kind in POOLS)
+    return Real(tuple(kept), same, smaller)
 
 
 def drawn_from(table: Array) -> Draw:
@@ -175,22 +159,22 @@ def alarms(draw: Draw, sweeps: int, histories: int, seed: int) -> int:
     return sum(any(changes(draw(random, sweeps)).changes) for _ in range(histories))
 
 
-def alarms_rows() -> list[tuple[str, Draw, int]]:
+def alarms_rows(measured: Real) -> list[tuple[str, Draw, int]]:
     """Return the kinds of scatter of which false alarms are counted, each with the sweeps of a history."""
-    measured = real().same
+    as_measured = f"as {len(measured.same)} sweeps of SQLite, {len(measured.metrics)} figures"
     return [
-        (f"as {len(measured)} sweeps of SQLite, {measured.shape[1]} figures", drawn_from(measured), SWEEPS),
+        (as_measured, drawn_from(measured.same), SWEEPS),
         *((f"normal, {percent} %", normal(percent / 100), SWEEPS) for percent in (1, 2, 5)),
         *(("normal, 2 %", normal(0.02), sweeps) for sweeps in (9, 15, 100)),
         *((f"normal, 2 %, lag-one {lag}", normal(0.02, lag_one=lag), SWEEPS) for lag in (0.2, 0.4)),
     ]
 
 
-def alarms_table(histories: int) -> Iterator[str]:
+def alarms_table(measured: Real, histories: int) -> Iterator[str]:
     """Yield the table of false alarms."""
     yield "| scatter | sweeps | histories | told a change | 95 % interval |"
     yield "| --- | ---: | ---: | ---: | ---: |"
-    for place, (name, draw, sweeps) in enumerate(alarms_rows()):
+    for place, (name, draw, sweeps) in enumerate(alarms_rows(measured)):
         found = alarms(draw, sweeps, histories, 100 + place)
         low, high = interval(found, histories)
         yield f"| {name} | {sweeps} | {histories} | {found / histories:.1%} | {low:.1%} to {high:.1%} |"
@@ -225,7 +209,7 @@ def steps(draw: Draw, columns: Sequence[int], place: int, size: float, histories
         if near:
             edges = [0, *(one.place for one in told[first]), SWEEPS]
             parts = [table[a:b, first] for a, b in pairwise(edges)]
-            estimate = change_of(parts, 1 + told[first].index(near[0]), "linear", _LEVEL)
+            estimate = change_of(parts, 1 + told[first].index(near[0]), "linear", LEVEL)
             assert estimate.ci_low is not None
             assert estimate.ci_high is not None
             tally.found += 1
@@ -235,11 +219,10 @@ def steps(draw: Draw, columns: Sequence[int], place: int, size: float, histories
     return tally
 
 
-def steps_rows() -> list[tuple[str, Draw, list[int], int, float]]:
+def steps_rows(measured: Real) -> list[tuple[str, Draw, list[int], int, float]]:
     """Return the planted steps: the scatter, the figures that have it, its place, and its size in scatters."""
-    measured = real()
     # A commit that reads more misses more: counts of the same pages move together.
-    moved = [place for place, (metric, _) in enumerate(measured.names) if metric.startswith(("read", "misses"))]
+    moved = [place for place, metric in enumerate(measured.metrics) if metric.startswith(("read", "misses"))]
     of_sqlite = ("as SQLite, in reads", drawn_from(measured.same), moved)
     of_one = ("normal, 1 figure", normal(0.02, 1), [0])
     of_several = (f"normal, in 1 of {_FIGURES} figures", normal(0.02), [0])
@@ -249,12 +232,12 @@ def steps_rows() -> list[tuple[str, Draw, list[int], int, float]]:
     ]
 
 
-def steps_table(histories: int) -> Iterator[str]:
+def steps_table(measured: Real, histories: int) -> Iterator[str]:
     """Yield the table of planted steps."""
     heads = ("scatter", "step, in scatters", "sweeps since it", "found within 3, %", "at its very sweep, %")
     yield f"| {' | '.join((*heads, 'size covered, %', 'place covered, %', 'anything else told, %'))} |"
     yield f"| --- |{' ---: |' * (len(heads) + 2)}"
-    for number, (name, draw, columns, place, size) in enumerate(steps_rows()):
+    for number, (name, draw, columns, place, size) in enumerate(steps_rows(measured)):
         tally = steps(draw, columns, place, size, histories, 500 + number)
         shares = [
             f"{100 * tally.found / histories:.0f}",
@@ -264,38 +247,52 @@ def steps_table(histories: int) -> Iterator[str]:
         yield f"| {name} | {size:g} | {SWEEPS - place} | {' | '.join(shares)} |"
 
 
-def planted() -> Array:
-    """Return the measured sweeps with smaller pools in place of the last ones."""
-    measured = real()
-    return np.concatenate([measured.same[: SWEEPS - len(measured.smaller)], measured.smaller])
+def power_table(histories: int) -> Iterator[str]:
+    """Yield how often a step of _STEP scatters is found at FALSE_ALARMS: its place known, and as it is searched for.
+
+    The last test is made for this step: of each place it takes the likelihood ratio of a step of that size, and it
+    leaves out five places at either end.
+    """
+    heads = ("figures", "sweeps since the step", "place known: found, %", "found, %", "within 3, %")
+    yield f"| {' | '.join((*heads, 'made for the step: found, %', 'within 3, %'))} |"
+    yield f"|{' ---: |' * (len(heads) + 2)}"
+    left = np.arange(1, SWEEPS)
+    errors = (SWEEPS / (left * (SWEEPS - left))) ** 0.5
+    expected, from_ends = _STEP / errors, np.minimum(left, SWEEPS - left)
+    tests = ((from_ends >= MIN_STRETCH) * 1.0, (from_ends >= 5) / (expected / 2 + _RATIO / expected))
+
+    def scores(table: Array) -> Array:
+        centred = table - table.mean(axis=0)
+        return np.asarray(np.abs(np.cumsum(centred, axis=0)[:-1]) * errors[:, None] / centred.std(axis=0, ddof=1))
+
+    for figures in (1, _FIGURES):
+        draw, random = normal(1.0, figures), np.random.default_rng(900 + figures)
+        chance = np.stack([scores(draw(random, SWEEPS)) for _ in range(5 * histories)])
+        for since in (5, 6, 8, 10, 20):
+            place, step = SWEEPS - since, np.zeros((SWEEPS, figures))
+            step[place:, 0] = _STEP
+            seen = np.stack([scores(draw(random, SWEEPS) + step)[:, 0] for _ in range(histories)])
+            rare = np.quantile(chance[:, place - 1].max(axis=1), 1 - FALSE_ALARMS)
+            shares = [float(np.mean(seen[:, place - 1] > rare))]
+            for weights in tests:
+                rare = np.quantile((chance * weights[:, None]).max(axis=(1, 2)), 1 - FALSE_ALARMS)
+                found = (seen * weights).max(axis=1) > rare
+                near = np.abs((seen * (weights > 0)).argmax(axis=1) + 1 - place) <= NEAR
+                shares += [float(found.mean()), float((found & near).mean())]
+            yield f"| {figures} | {since} | {' | '.join(f'{100 * share:.0f}' for share in shares)} |"
 
 
-def planted_lines() -> Iterator[str]:
+def planted_lines(measured: Real) -> Iterator[str]:
     """Yield what is told of the measured sweeps, as they are and with smaller pools from one sweep on."""
-    measured, table = real(), planted()
-    for name, told in (("as measured", measured.same), ("smaller pools", table)):
-        found = changes(told)
-        places = sorted({one.place for of in found.changes for one in of})
-        figures = [
-            f"{metric} at {point}" for (metric, point), of in zip(measured.names, found.changes, strict=True) if of
-        ]
-        yield f"{name}: changes at sweep {[place + 1 for place in places]} of {len(figures)} figures"
-        for one in figures:
-            yield f"  {one}"
+    for name, table in (("as measured", measured.same), ("smaller pools", measured.planted)):
+        found = dict(zip(measured.metrics, changes(table).changes, strict=True))
+        places = sorted({one.place + 1 for of in found.values() for one in of})
+        figures = [metric for metric, of in found.items() if of]
+        yield f"{name}: changes at sweep {places} of {', '.join(figures) or 'no figure'}"
     moved = measured.smaller.mean(axis=0) - measured.same.mean(axis=0)
-    for place, (metric, point) in enumerate(measured.names):
+    for place, metric in enumerate(measured.metrics):
         deviation, other = scatter([measured.same[:, place]])[0], float(np.expm1(moved[place]))
-        yield f"{metric} at {point}: scatter {100 * deviation:.2f} %, smaller pools {100 * other:+.1f} %"
-
-
-def interval(found: int, of: int) -> tuple[float, float]:
-    """Return the exact interval of a binomial share (Clopper and Pearson, Biometrika 26, 1934)."""
-    from scipy.special import betaincinv
-
-    tail = (1 - _LEVEL) / 2
-    low = float(betaincinv(found, of - found + 1, tail)) if found else 0.0
-    high = float(betaincinv(found + 1, of - found, 1 - tail)) if found < of else 1.0
-    return low, high
+        yield f"{metric}: scatter {100 * deviation:.2f} %, smaller pools {100 * other:+.1f} %"
 
 
 if __name__ == "__main__":

@@ -109,6 +109,7 @@ class Python:
         "python/bufferlab/stats/comparison.py": _tests("stats_compare"),
         "python/bufferlab/stats/noise.py": _tests("noise"),
         "python/bufferlab/stats/factors.py": _tests("random_read_parts"),
+        **{f"python/bufferlab/stats/{name}.py": _tests("stats_changes") for name in ("changes", "levels")},
         **{
             f"python/bufferlab/results/{name}.py": RESULTS
             for name in ("drift", "metrics", "quantity", "registry", "standstill", "sweep_checks", "window")

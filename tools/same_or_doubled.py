@@ -17,13 +17,10 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from bufferlab.execute.probes.planned_traces import TraceWish
-from bufferlab.execute.sweep import SweepOptions, run_sweep
+from quick_sweeps import LEVEL, interval, quick_sweep, with_time_left
+
 from bufferlab.report.compare_metrics import SidesCompared, compare_sides
 from bufferlab.report.compare_sides import of_two_folders
-from bufferlab.results.store import SweepFolder
-from bufferlab.spec import Overrides, load
-from bufferlab.units import format_duration
 
 TABLE = Path(__file__).with_name("same-or-doubled.csv")
 Kind = Literal["same", "doubled"]
@@ -31,7 +28,6 @@ Kind = Literal["same", "doubled"]
 POOLS: dict[Kind, str] = {"same": "20%", "doubled": "40%"}
 #: Far from the seeds of repeated runs that tools/known-scatter.csv was made from.
 FIRST_SEEDS: dict[Kind, int] = {"same": 710_000, "doubled": 720_000}
-LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -58,14 +54,11 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--pairs", type=int, default=200, metavar="N", help="pairs of one setting (200)")
     parser.add_argument("--doubled", type=int, default=20, metavar="N", help="pairs with a doubled pool (20)")
     given = parser.parse_args(arguments)
-    rows, began = table(), time.monotonic()
-    wanted = list(lacking(rows, {"same": given.pairs, "doubled": given.doubled}))
-    for done, (kind, number) in enumerate(wanted, start=1):
+    rows = table()
+    for kind, number in with_time_left(list(lacking(rows, {"same": given.pairs, "doubled": given.doubled}))):
         rows.append(measured(kind, number))
         add(rows[-1])
-        left = (time.monotonic() - began) / done * (len(wanted) - done)
-        what = rows[-1].claimed or "nothing"
-        print(f"{kind} {number}: {what} claimed; about {format_duration(left)} left", file=sys.stderr, flush=True)
+        print(f"{kind} {number}: {rows[-1].claimed or 'nothing'} claimed", file=sys.stderr)
     print("\n".join(said(rows)))
 
 
@@ -81,18 +74,9 @@ def measured(kind: Kind, number: int) -> Pair:
     began, seed = time.monotonic(), FIRST_SEEDS[kind] + 2 * number
     with tempfile.TemporaryDirectory(prefix="same-or-doubled-") as folder:
         first, second = Path(folder, "a"), Path(folder, "b")
-        a, b = _side(first, POOLS["same"], seed), _side(second, POOLS[kind], seed + 1)
+        a, b = quick_sweep(first, POOLS["same"], seed), quick_sweep(second, POOLS[kind], seed + 1)
         compared = compare_sides(of_two_folders(a, b))
         return judged(kind, number, compared, time.monotonic() - began)
-
-
-def _side(out: Path, pool: str, seed: int) -> SweepFolder:
-    sweep = (("pool_size", (pool,)),)
-    experiment = load("buffer-size", Overrides(profile="quick", engine="sqlite", sweep=sweep, seed=seed))
-    outcome = run_sweep(experiment, out, options=SweepOptions(page_trace=TraceWish(unwanted=True)))
-    if outcome.signal_number is not None:
-        sys.exit(128 + outcome.signal_number)
-    return outcome.folder
 
 
 def judged(kind: Kind, number: int, compared: SidesCompared, seconds: float) -> Pair:
@@ -163,16 +147,6 @@ def said(rows: Sequence[Pair]) -> Iterator[str]:
     yield f"checks failed in {len(failed)} of {len(rows)} pairs"
     for name in sorted({name for row in failed for name in row.failed_checks.split()}):
         yield f"  {name}: {sum(name in row.failed_checks.split() for row in failed)}"
-
-
-def interval(found: int, of: int) -> tuple[float, float]:
-    """Return the exact interval of a binomial share (Clopper and Pearson, Biometrika 26, 1934)."""
-    from scipy.special import betaincinv
-
-    tail = (1 - LEVEL) / 2
-    low = float(betaincinv(found, of - found + 1, tail)) if found else 0.0
-    high = float(betaincinv(found + 1, of - found, 1 - tail)) if found < of else 1.0
-    return low, high
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import pytest
 from support import fake_mysql
 from support.fake import Bench
 from support.fake_mysql import FakeMysql
-from support.json_documents import Observed
+from support.json_documents.observed import Observed
 
 
 @pytest.fixture

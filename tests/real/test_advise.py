@@ -20,7 +20,7 @@ from real.test_live_trace import ALL, ONE, Served, kernel, served
 from support import innodb
 from support.core import ROOT
 from support.fake import wait_until
-from support.json_documents import Advised
+from support.json_documents.advised import Advised
 
 __all__ = ["kernel"]
 

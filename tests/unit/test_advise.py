@@ -26,7 +26,7 @@ from bufferlab.units import GIB, MIB, format_percent
 from support import fake_mysql
 from support.advised_server import Bench, asked, bench
 from support.fake_mysql import FakeMysql
-from support.json_documents import Advised
+from support.json_documents.advised import Advised
 
 PRESENT = 64 * MIB
 

@@ -1,4 +1,4 @@
-"""Each consistency condition must notice exactly the rows it speaks of: one row is corrupted, the expected ones fail.
+"""Each condition of TPC-C must notice exactly the rows it speaks of: one row is corrupted, the expected ones fail.
 
 The database is made here, in Python, from the specification's rules and a few transactions; only the tables'
 definitions come from the loader.
@@ -19,6 +19,7 @@ import pytest
 from bufferlab.engines.sqlite.consistency_by_sqlite3 import check
 from bufferlab.engines.workload_conditions import TREES, conditions
 from bufferlab.errors import DataFileError
+from support.corrupted import corrupt, failed
 
 SCHEMA = Path(__file__).parents[2] / "crates/bufferlab-drive/dialects/sqlite/tpcc/schema.sql"
 WAREHOUSES, DISTRICTS, CUSTOMERS = 2, 10, 30
@@ -140,17 +141,6 @@ def database(pristine: tuple[Path, list[list[int]]], tmp_path: Path) -> Path:
 @pytest.fixture
 def delivered(pristine: tuple[Path, list[list[int]]]) -> list[list[int]]:
     return pristine[1]
-
-
-def corrupt(database: Path, statement: str) -> None:
-    """Run a statement that changes exactly one row."""
-    with closing(sqlite3.connect(database)) as connection, connection:
-        cursor = connection.execute(statement)
-        assert cursor.rowcount == 1, f"changed {cursor.rowcount} rows, not one: {statement}"
-
-
-def failed(result: dict[str, Any]) -> set[int]:
-    return {row["condition"] for row in result["conditions"] if not row["passed"]}
 
 
 def test_an_untouched_database_passes_all_twelve_conditions_and_its_trees_are_sound(
@@ -523,165 +513,3 @@ def test_a_check_that_nobody_interrupts_asks_and_goes_on(
     result = check(database, WORKLOAD, delivered, interrupt=lambda: asked.append(None))
     assert failed(result) == set()
     assert len(asked) > 10
-
-
-# hot_rows: sysbench's table, made here from its definition.
-
-ROWS = 400
-HOT_ROWS = {"name": "hot_rows", "rows": ROWS, "load_seed": 1}
-INDEX = "CREATE INDEX k_1 ON sbtest1(k)"
-
-
-def digits(generator: random.Random, groups: int) -> str:
-    return "-".join(f"{generator.randrange(10**11):011}" for _ in range(groups))
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    path, generator = tmp_path / "hot.db", random.Random(3)
-    rows = [
-        (number, generator.randint(1, ROWS), digits(generator, 10), digits(generator, 5))
-        for number in range(1, ROWS + 1)
-    ]
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(
-            "CREATE TABLE sbtest1"
-            "(id INTEGER PRIMARY KEY, k INTEGER NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL)"
-        )
-        connection.executemany("INSERT INTO sbtest1 VALUES (?, ?, ?, ?)", rows)
-        connection.execute(INDEX)
-    return path
-
-
-def test_sysbenchs_table_as_loaded_passes_every_condition(table: Path) -> None:
-    result = check(table, HOT_ROWS, [])
-    assert [row["condition"] for row in result["conditions"]] == [TREES, 1, 2, 3, 4, 5]
-    assert failed(result) == set(), result
-
-
-HOT_CASES = {
-    "a lost row": ("DELETE FROM sbtest1 WHERE id = 7", {1}),
-    "a row too many": (f"INSERT INTO sbtest1 SELECT {ROWS + 1}, k, c, pad FROM sbtest1 WHERE id = 7", {1}),
-    "a row under another id": (f"UPDATE sbtest1 SET id = {ROWS + 1} WHERE id = {ROWS}", {1}),
-    "an id of zero": ("UPDATE sbtest1 SET id = 0 WHERE id = 1", {1}),
-    "a k below the range": ("UPDATE sbtest1 SET k = 0 WHERE id = 7", {2}),
-    "a k above the range": (f"UPDATE sbtest1 SET k = {ROWS + 1} WHERE id = 7", {2}),
-    "a k that is no whole number": ("UPDATE sbtest1 SET k = 2.5 WHERE id = 7", {2}),
-    "a short c": ("UPDATE sbtest1 SET c = substr(c, 2) WHERE id = 7", {3}),
-    "a c with something behind it": ("UPDATE sbtest1 SET c = c || '1' WHERE id = 7", {3}),
-    "a c without a hyphen": ("UPDATE sbtest1 SET c = replace(c, '-', '0') WHERE id = 7", {3}),
-    "a letter in c": ("UPDATE sbtest1 SET c = 'x' || substr(c, 2) WHERE id = 7", {3}),
-    "an empty c": ("UPDATE sbtest1 SET c = '' WHERE id = 7", {3}),
-    "a pad in the form of c": ("UPDATE sbtest1 SET pad = c WHERE id = 7", {4}),
-    "a space in pad": ("UPDATE sbtest1 SET pad = ' ' || substr(pad, 2) WHERE id = 7", {4}),
-}
-
-
-@pytest.mark.parametrize(("statement", "expected"), HOT_CASES.values(), ids=HOT_CASES.keys())
-def test_one_wrong_row_of_sysbenchs_table_breaks_its_condition_alone(
-    table: Path, statement: str, expected: set[int]
-) -> None:
-    corrupt(table, statement)
-    assert failed(check(table, HOT_ROWS, [])) == expected
-
-
-def test_an_empty_table_breaks_the_number_of_rows(table: Path) -> None:
-    with closing(sqlite3.connect(table)) as connection, connection:
-        connection.execute("DELETE FROM sbtest1")
-    assert failed(check(table, HOT_ROWS, [])) == {1}
-
-
-@pytest.mark.parametrize(
-    ("statement", "fault", "violations"),
-    [
-        ("UPDATE sbtest1 SET k = k + 1 WHERE id = 7", "not in the index", 1),
-        ("DELETE FROM sbtest1 WHERE id = 400", "entries and rows differ", 1),
-        (f"INSERT INTO sbtest1 SELECT {ROWS + 1}, k, c, pad FROM sbtest1 WHERE id = 7", "not in the index", 2),
-    ],
-)
-def test_an_index_that_missed_a_change_is_found(table: Path, statement: str, fault: str, violations: int) -> None:
-    """The schema forgets the index while a row is changed: its tree stays as it was."""
-    with closing(sqlite3.connect(table, isolation_level=None)) as connection:
-        (root,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'k_1'").fetchone()
-        connection.execute("PRAGMA writable_schema = ON")
-        connection.execute("DELETE FROM sqlite_schema WHERE name = 'k_1'")
-    corrupt(table, statement)
-    with closing(sqlite3.connect(table, isolation_level=None)) as connection:
-        connection.execute("PRAGMA writable_schema = ON")
-        connection.execute("INSERT INTO sqlite_schema VALUES ('index', 'k_1', 'sbtest1', ?, ?)", (root, INDEX))
-    rows = {row["condition"]: row for row in check(table, HOT_ROWS, [])["conditions"]}
-    assert rows[TREES]["passed"], "the trees are sound, each for itself"
-    assert (rows[5]["violations"], rows[5]["example"]["fault"]) == (violations, fault)
-
-
-def test_every_condition_of_hot_rows_is_broken_by_some_case() -> None:
-    assert {number for _, expected in HOT_CASES.values() for number in expected} | {5} == {
-        condition.number for condition in conditions("hot_rows")
-    }
-
-
-# index_scan: TPC-H's LINEITEM, the columns that its conditions read.
-
-INDEX_SCAN = {"name": "index_scan", "scale_factor": 0.01}
-BY_SHIPDATE = "CREATE INDEX lineitem_by_shipdate ON lineitem(l_shipdate)"
-
-
-@pytest.fixture
-def lineitem(tmp_path: Path) -> Path:
-    path, generator = tmp_path / "lineitem.db", random.Random(5)
-    rows = [
-        (order, line, generator.randint(8036, 10561))
-        for order in range(1, 200)
-        for line in range(1, generator.randint(1, 7) + 1)
-    ]
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(
-            "CREATE TABLE lineitem(l_orderkey INTEGER NOT NULL, l_linenumber INTEGER NOT NULL, "
-            "l_shipdate INTEGER NOT NULL, l_comment TEXT NOT NULL DEFAULT 'none', "
-            "PRIMARY KEY (l_orderkey, l_linenumber)) WITHOUT ROWID"
-        )
-        rows += [(200, 1, 9000), (200, 2, 9001)]
-        connection.executemany("INSERT INTO lineitem (l_orderkey, l_linenumber, l_shipdate) VALUES (?, ?, ?)", rows)
-        connection.execute(BY_SHIPDATE)
-    return path
-
-
-def test_lineitem_as_loaded_passes_every_condition(lineitem: Path) -> None:
-    result = check(lineitem, INDEX_SCAN, [])
-    assert [row["condition"] for row in result["conditions"]] == [TREES, 1, 2]
-    assert failed(result) == set(), result
-
-
-LINE_CASES = {
-    "a lost first line": "DELETE FROM lineitem WHERE l_orderkey = 200 AND l_linenumber = 1",
-    "a gap": "UPDATE lineitem SET l_linenumber = 3 WHERE l_orderkey = 200 AND l_linenumber = 2",
-    "a number that does not exist": "UPDATE lineitem SET l_linenumber = 8 WHERE l_orderkey = 200 AND l_linenumber = 2",
-}
-
-
-@pytest.mark.parametrize("statement", LINE_CASES.values(), ids=LINE_CASES.keys())
-def test_one_wrong_line_of_lineitem_is_found(lineitem: Path, statement: str) -> None:
-    corrupt(lineitem, statement)
-    assert failed(check(lineitem, INDEX_SCAN, [])) == {1}
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE lineitem SET l_shipdate = l_shipdate + 1 WHERE l_orderkey = 200 AND l_linenumber = 1",
-        "DELETE FROM lineitem WHERE l_orderkey = 200 AND l_linenumber = 2",
-    ],
-)
-def test_an_index_on_the_ship_date_that_missed_a_change_is_found(lineitem: Path, statement: str) -> None:
-    """The schema forgets the index while a line is changed: its tree stays as it was."""
-    name = "lineitem_by_shipdate"
-    with closing(sqlite3.connect(lineitem, isolation_level=None)) as connection:
-        (root,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (name,)).fetchone()
-        connection.execute("PRAGMA writable_schema = ON")
-        connection.execute("DELETE FROM sqlite_schema WHERE name = ?", (name,))
-    corrupt(lineitem, statement)
-    with closing(sqlite3.connect(lineitem, isolation_level=None)) as connection:
-        connection.execute("PRAGMA writable_schema = ON")
-        row = ("index", name, "lineitem", root, BY_SHIPDATE)
-        connection.execute("INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", row)
-    assert failed(check(lineitem, INDEX_SCAN, [])) == {2}

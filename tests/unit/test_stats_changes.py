@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bufferlab.stats import changes as tested
-from bufferlab.stats.changes import FEWEST, Array, change_of, changes
+from bufferlab.stats.changes import FEWEST, Array, changes
+from bufferlab.stats.levels import change_of
 
 TOOLS = Path(__file__).parents[2] / "tools"
 
@@ -48,12 +49,13 @@ def test_a_step_of_twice_the_scatter_is_found_within_three_places() -> None:
 
 def test_measured_sweeps_tell_no_change_and_a_smaller_pool_one_alone(history_alarms: ModuleType) -> None:
     """40 sweeps of SQLite, as measured, and with a pool that is 7.5 % smaller in the last of them."""
-    measured, planted = history_alarms.real(), history_alarms.planted()
+    measured = history_alarms.real()
+    planted = measured.planted
     assert len(measured.same) == len(planted) == 40
     assert not any(changes(measured.same).changes)
     place = len(planted) - len(measured.smaller)
-    found = dict(zip(measured.names, changes(planted).changes, strict=True))
-    (one,) = found["reads_per_new_order", "20%"]
+    found = dict(zip(measured.metrics, changes(planted).changes, strict=True))
+    (one,) = found["reads_per_new_order"]
     assert one.earliest <= place <= one.latest
     # Whatever else changes does so there: nothing else was planted.
     assert all(abs(other.place - place) <= 3 for of in found.values() for other in of)
@@ -106,15 +108,14 @@ def test_scores_are_those_of_a_slow_twin(seed: int, rows: int) -> None:
     random = np.random.default_rng(seed)
     column = random.normal(size=rows)
     column[random.random(rows) < 0.2] = np.nan
-    scores = tested._tested(column[:, None], 0.0)[0][:, 0]
+    scores = tested._scores(tested._standardised(column)[None])[0]
     whole = column[~np.isnan(column)]
-    for split in range(1, rows):
-        left, right = (part[~np.isnan(part)] for part in (column[:split], column[split:]))
-        expected = 0.0
-        if min(len(left), len(right)) >= tested.MIN_STRETCH:
-            error = whole.std() * (1 / len(left) + 1 / len(right)) ** 0.5
-            expected = abs(left.mean() - right.mean()) / error
-        assert scores[split - 1] == pytest.approx(expected, abs=1e-9)
+    splits = range(tested.MIN_STRETCH, len(whole) - tested.MIN_STRETCH + 1)
+    assert len(scores) == len(splits)
+    for score, split in zip(scores, splits, strict=True):
+        left, right = whole[:split], whole[split:]
+        error = whole.std(ddof=1) * (1 / len(left) + 1 / len(right)) ** 0.5
+        assert score == pytest.approx(abs(left.mean() - right.mean()) / error, abs=1e-9)
 
 
 def test_a_change_of_two_stretches_has_students_interval() -> None:

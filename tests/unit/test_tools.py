@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 TOOLS = Path(__file__).parents[2] / "tools"
@@ -198,6 +199,30 @@ def test_a_pair_that_is_in_the_table_is_not_measured_again(
         "checks failed in 2 of 6 pairs",
         "  little: 2",
     ]
+
+
+def test_sweeps_for_histories_are_kept_as_they_end_and_what_the_table_lacks_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(TOOLS))
+    tool, table, measured = import_module("history_alarms"), tmp_path / "sweeps.csv", []
+
+    def as_measured(kind: str, number: int) -> dict[str, str]:
+        if len(measured) == 2:
+            raise KeyboardInterrupt
+        measured.append((kind, number))
+        return {"kind": kind, "sweep": str(number), "reads_per_new_order": str(10.5 + number), "pages": "7.0"}
+
+    monkeypatch.setattr(tool, "_measured", as_measured)
+    with pytest.raises(KeyboardInterrupt):
+        tool.measure({"same": 2, "smaller": 1}, table)
+    assert measured == [("same", 0), ("same", 1)]
+    measured.clear()
+    tool.measure({"same": 2, "smaller": 1}, table)
+    assert measured == [("smaller", 0)]
+    found = tool.real(table)
+    assert found.metrics == ("reads_per_new_order",), "a metric that never differs is left out"
+    assert np.exp(found.same[:, 0]) == pytest.approx([10.5, 11.5])
 
 
 def test_the_interval_of_a_share_is_the_exact_one(same_or_doubled: ModuleType) -> None:

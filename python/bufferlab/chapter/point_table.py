@@ -19,6 +19,15 @@ def means_over_runs(analysis: Analysis) -> str:
     return "Means over runs with 95 % intervals for another run"
 
 
+def claims_blocked(analysis: Analysis, metric: str, what: str = "") -> str:
+    """Return the sentence of a caption that no difference of these figures is resolved; "" where one may be.
+
+    It begins with a blank. `what` says of which figures, such as " of throughput".
+    """
+    blocked = analysis.claim_blocked(metric)
+    return f" Differences{what} are not resolved ({blocked})." if blocked else ""
+
+
 def point_table(
     analysis: Analysis,
     id: str,

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bufferlab.cli.options import common, html_page
-from bufferlab.cli.output import beginning, print_json, put, write
+from bufferlab.cli.output import beginning, print_json, put, write, write_page
 from bufferlab.registry import open_sweep
 
 
@@ -33,10 +33,7 @@ def command(measured: Path, predicted: Path, html: Path | None, svg: Path | None
 
         found = accuracy(open_sweep(measured), open_sweep(predicted))
         report = accuracy_page.as_report(found)
-    if html:
-        from bufferlab.report.html import render_html
-
-        write(html, "--html", render_html(report, f"{measured} and {predicted}", "bufferlab accuracy"))
+    write_page(html, report, f"{measured} and {predicted}", "bufferlab accuracy")
     if svg and report.headline:
         from bufferlab.report.figures.svg import draw
 

@@ -22,7 +22,7 @@ from bufferlab.cli.options import (
     require_one_format,
     text_or_csv,
 )
-from bufferlab.cli.output import beginning, print_json, put, say, write
+from bufferlab.cli.output import beginning, print_json, put, put_csv, say, write_page
 from bufferlab.errors import SpecError, interrupted_exit_code
 from bufferlab.units import MIB, TIB, UnitError, parse_percent, parse_size
 
@@ -114,17 +114,12 @@ def command(
         with StopRequest(ignored=[signal.SIGTSTP]) as stop, _shown() as shown:
             advice = look.advise(ready, live_trace, answer, stop, shown)
     report = reports.as_report(advice)
-    if html:
-        from bufferlab.report.html import render_html
-
-        footer = f"Made by bufferlab advise from what {advice.seen.server} did; what was recorded was not kept."
-        write(html, "--html", render_html(report, footer=footer))
+    footer = f"Made by bufferlab advise from what {advice.seen.server} did; what was recorded was not kept."
+    write_page(html, report, footer=footer)
     if as_json:
         print_json(reports.as_json(advice, interrupted=stop.signal_number is not None))
     elif form == CSV:
-        from bufferlab.report.csv_files import table_csv
-
-        put(table_csv(reports.sizes_table(advice, with_reasons=True)).rstrip())
+        put_csv(reports.sizes_table(advice, with_reasons=True))
     else:
         put(terminal.text(report))
     if stop.signal_number is not None:

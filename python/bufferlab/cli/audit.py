@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bufferlab.cli.options import Grouped, common
-from bufferlab.cli.output import beginning, draw, print_json, say, write
+from bufferlab.cli.output import beginning, draw, print_json, say, write, write_page
 from bufferlab.errors import EXIT_RULE_BROKEN, SpecError
 
 _WIDTH_WITHOUT_TERMINAL = 120
@@ -63,9 +63,7 @@ def command(
     for problem in audit.unrecognised:
         say(f"{problem.where}: {problem.what}")
     if html:
-        from bufferlab.report.html import render_html
-
-        write(html, "--html", render_html(door.as_report(audit), ", ".join(map(str, files)), "bufferlab audit"))
+        write_page(html, door.as_report(audit), ", ".join(map(str, files)), "bufferlab audit")
     if markdown:
         from bufferlab.report.markdown import render_markdown
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bufferlab.cli.options import Grouped, common, html_page
-from bufferlab.cli.output import beginning, draw, print_json, write
+from bufferlab.cli.output import beginning, draw, print_json, write, write_page
 from bufferlab.errors import EXIT_RULE_BROKEN, SpecError
 from bufferlab.registry import open_sweep
 
@@ -85,15 +85,10 @@ def command(
     code = EXIT_RULE_BROKEN if any(judged.outcome == "broken" for judged in compared.rules) else 0
     if html or md:
         from bufferlab.report.compare_page import as_report
-        from bufferlab.report.html import render_html
         from bufferlab.report.markdown import render_markdown
 
         if html:
-            write(
-                html,
-                "--html",
-                render_html(as_report(compared), " and ".join(map(str, filter(None, (a, b)))), "bufferlab compare"),
-            )
+            write_page(html, as_report(compared), " and ".join(map(str, filter(None, (a, b)))), "bufferlab compare")
         if md:
             write(md, "--md", render_markdown(as_report(compared, figure=False)))
     if as_json:

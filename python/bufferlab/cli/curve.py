@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bufferlab.cli.options import Grouped, common, html_page
-from bufferlab.cli.output import beginning, print_json, put, say, write
+from bufferlab.cli.output import beginning, print_json, put, say, write, write_page
 from bufferlab.cli.progress import progress
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.units import GIB, UnitError, parse_bytes, parse_duration, parse_size
@@ -120,10 +120,7 @@ def command(
         with _told(f"playing to {model}") as tell:
             played = play(accesses, model, asked, pools, window_s, tell)
     report = curve_page.as_report(file.resolve().name, accesses, found, pools, page_size_bytes, objects, played)
-    if html:
-        from bufferlab.report.html import render_html
-
-        write(html, "--html", render_html(report, str(file), "bufferlab curve"))
+    write_page(html, report, str(file), "bufferlab curve")
     if svg:
         from bufferlab.report.figures.svg import draw
 

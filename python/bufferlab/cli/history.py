@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bufferlab.cli.options import CSV, Grouped, common, html_page, require_one_format, text_or_csv
-from bufferlab.cli.output import beginning, draw, print_json, put, write
+from bufferlab.cli.output import beginning, draw, print_json, put_csv, write_page
 from bufferlab.errors import EXIT_RULE_BROKEN
 
 _WIDTH_WITHOUT_TERMINAL = 120
@@ -71,16 +71,11 @@ def command(
         sweeps = read_sweeps(named(folders), order, [rule.metric for rule in asked])
         told = history(sweeps, asked, since)
     if html:
-        from bufferlab.report.html import render_html
-
-        page = render_html(history_page.as_report(told), f"{len(folders)} folders", "bufferlab history")
-        write(html, "--html", page)
+        write_page(html, history_page.as_report(told), f"{len(folders)} folders", "bufferlab history")
     if as_json:
         print_json(history_page.as_json(told))
     elif form == CSV:
-        from bufferlab.report.csv_files import table_csv
-
-        put(table_csv(history_page.values_table(told)).rstrip())
+        put_csv(history_page.values_table(told))
     else:
         draw(history_page.terminal(told), _WIDTH_WITHOUT_TERMINAL)
     return EXIT_RULE_BROKEN if any(judged.outcome == "broken" for judged in told.rules) else 0

@@ -20,7 +20,7 @@ from bufferlab.cli.options import (
     require_one_format,
     text_or_csv,
 )
-from bufferlab.cli.output import print_json, put, say, write
+from bufferlab.cli.output import print_json, put, put_csv, say, write_page
 from bufferlab.errors import EnvironmentLackingError, SpecError, interrupted_exit_code
 from bufferlab.texts import printable
 
@@ -87,17 +87,12 @@ def command(
         with StopRequest() as stop, shown.redrawn():
             seen = observation.run(seconds, stop, look_inside=look_inside)
     report = reports.as_report(seen)
-    if html:
-        from bufferlab.report.html import render_html
-
-        footer = f"Made by bufferlab observe from the counters of {seen.server}; samples were not kept."
-        write(html, "--html", render_html(report, footer=footer))
+    footer = f"Made by bufferlab observe from the counters of {seen.server}; samples were not kept."
+    write_page(html, report, footer=footer)
     if as_json:
         print_json(reports.as_json(seen))
     elif form == CSV:
-        from bufferlab.report.csv_files import table_csv
-
-        put(table_csv(reports.seconds_table(seen)).rstrip())
+        put_csv(reports.seconds_table(seen))
     else:
         put(terminal.text(report))
     if stop.signal_number is not None:

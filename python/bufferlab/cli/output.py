@@ -16,6 +16,9 @@ from bufferlab.texts import printable, printable_json
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from bufferlab.chapter.blocks import Table
+    from bufferlab.report.document import Report
+
 from bufferlab.errors import EnvironmentLackingError, runnable
 
 FORMAT_VERSION = 1
@@ -73,6 +76,21 @@ def write(path: Path, flag: str, text: str) -> None:
             f"the file cannot be written: {error.strerror}", str(path), f"choose another with {flag}"
         ) from error
     say(f"written: {path}")
+
+
+def write_page(path: Path | None, report: Report, folder_name: str = "", made_by: str = "", footer: str = "") -> None:
+    """Write a report as the page that --html asks for, if it does; `render_html` explains the names."""
+    if path is not None:
+        from bufferlab.report.html import render_html
+
+        write(path, "--html", render_html(report, folder_name, made_by, footer))
+
+
+def put_csv(table: Table) -> None:
+    """Print a table as CSV, with names and units for programs, on standard output."""
+    from bufferlab.report.csv_files import table_csv
+
+    put(table_csv(table).rstrip())
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:

@@ -16,10 +16,11 @@ import numpy as np
 from bufferlab.registry import declared
 from bufferlab.report.compare_rules import Rule, RuleAtPoint, RuleJudged, at_place, refuse
 from bufferlab.report.history_sweeps import Sweeps, SweepTold, changed_beside
-from bufferlab.stats.changes import FEWEST, Array, Change, Found, change_of, changes, scatter
+from bufferlab.stats.changes import FEWEST, Array, Change, Found, changes
 from bufferlab.stats.comparison import Compared, single_level
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Scale
+from bufferlab.stats.levels import change_of, scatter
 from bufferlab.stats.verdict import Verdict, direction_of
 from bufferlab.units import readable
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bufferlab.chapter import doubts, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Row, Table
-from bufferlab.chapter.point_table import headed, point_table
+from bufferlab.chapter.point_table import claims_blocked, headed, point_table
 from bufferlab.engines import registry as engines
 from bufferlab.results.metrics import Metric, per_work
 from bufferlab.results.timeline import finest_share, measured_instants, part, samples_of
@@ -118,8 +118,7 @@ def main_table(analysis: Analysis) -> Table:
     files = engines.chapters(analysis.engine).bytes_written(analysis.runs)
     if files and analysis.fit(analysis.per_work("write_bytes")) is not None:
         caption += f" Bytes written are those of {words.listing(files)} together."
-    if blocked := analysis.claim_blocked(analysis.work_per_s):
-        caption += f" Differences of throughput are not resolved ({blocked})."
+    caption += claims_blocked(analysis, analysis.work_per_s, " of throughput")
     id = f"per-{analysis.unit_of_work.replace('_', '-')}"
     return point_table(analysis, id, f"Per {analysis.work_noun}", headed(analysis, metrics), caption, brief=_BRIEF)
 

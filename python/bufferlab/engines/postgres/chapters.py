@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Section, Table
 from bufferlab.chapter.engine_chapters import EngineChapters
-from bufferlab.chapter.point_table import means_over_runs, point_table
+from bufferlab.chapter.point_table import claims_blocked, means_over_runs, point_table
 from bufferlab.results.check import MeasuredRun
 
 _CACHES = {
@@ -53,8 +53,7 @@ def _writers(analysis: Analysis) -> Table:
         "connection writes one itself when the hand stops at a dirty page. All are written to the page cache, and "
         "reach the device when the kernel says so."
     )
-    if blocked := analysis.claim_blocked("writes_per_s"):
-        caption += f" Differences are not resolved ({blocked})."
+    caption += claims_blocked(analysis, "writes_per_s")
     return point_table(analysis, "page-writers", "Who wrote pages", _WRITERS, caption, known_only=True)
 
 

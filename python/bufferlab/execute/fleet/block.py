@@ -6,8 +6,6 @@ nothing of Ray, and what it starts gets none of Ray's variables, one of which is
 
 from __future__ import annotations
 
-import faulthandler
-import json
 import os
 import sys
 import threading
@@ -18,7 +16,7 @@ from typing import Any
 
 from bufferlab.errors import Problem
 from bufferlab.execute.progress import Status
-from bufferlab.execute.run.worker import described, die_with_parent, take_stdout, watch_lifeline
+from bufferlab.execute.run.worker import Parent
 
 MODULE = "bufferlab.execute.fleet.block"
 BEAT_S = 5.0
@@ -30,33 +28,13 @@ Send = Callable[[Mapping[str, Any]], None]
 
 def main() -> int:
     """Do the job on standard input. Return 0 after a result was sent, 1 after an error or without a parent."""
-    faulthandler.enable()
-    out = take_stdout()
-    die_with_parent()
-    line = sys.stdin.readline()
-    if not line:
-        return 1  # The parent died before it had sent a job.
-    envelope: dict[str, Any] = json.loads(line)
-    if os.getppid() != envelope["parent_pid"]:
+    parent = Parent.heard()
+    if parent is None:
         return 1
-    threading.Thread(target=watch_lifeline, daemon=True).start()
     for name in [name for name in os.environ if name.startswith("RAY_")]:
         del os.environ[name]
-    lock = threading.Lock()
-
-    def send(event: Mapping[str, Any]) -> None:
-        with lock:
-            out.write(json.dumps(event) + "\n")
-            out.flush()
-
-    threading.Thread(target=_beat, args=(send,), daemon=True).start()
-    try:
-        result = do(envelope["job"], Telling(send))
-    except Exception as error:  # The parent must hear of every error.
-        send({"event": "error", **described(error)})
-        return 1
-    send({"event": "result", "result": result})
-    return 0
+    threading.Thread(target=_beat, args=(parent.send,), daemon=True).start()
+    return parent.tell(lambda: do(parent.envelope["job"], Telling(parent.send)))
 
 
 def _beat(send: Send) -> None:

@@ -6,16 +6,13 @@ gone: the command survives both. Its end disconnects it from the cluster, which 
 
 from __future__ import annotations
 
-import faulthandler
-import json
 import os
 import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bufferlab.execute.run.worker import described, die_with_parent, take_stdout, watch_lifeline
+from bufferlab.execute.run.worker import Parent
 
 MODULE = "bufferlab.execute.fleet.courier"
 SILENT_S = 400.0
@@ -24,28 +21,10 @@ SILENT_S = 400.0
 
 def main() -> int:
     """Do the job on standard input: connect, gather, tell. Return 0 after a result, 1 after an error."""
-    faulthandler.enable()
-    out = take_stdout()
-    die_with_parent()
-    line = sys.stdin.readline()
-    if not line:
-        return 1  # The parent died before it had sent a job.
-    envelope: dict[str, Any] = json.loads(line)
-    if os.getppid() != envelope["parent_pid"]:
+    parent = Parent.heard()
+    if parent is None:
         return 1
-    threading.Thread(target=watch_lifeline, daemon=True).start()
-
-    def send(event: Mapping[str, Any]) -> None:
-        out.write(json.dumps(event) + "\n")
-        out.flush()
-
-    try:
-        result = _gathered(envelope["job"], send)
-    except Exception as error:  # The parent must hear of every error.
-        send({"event": "error", **described(error), "more": _more(error)})
-        return 1
-    send({"event": "result", "result": result})
-    return 0
+    return parent.tell(lambda: _gathered(parent.envelope["job"], parent.send), more=_more)
 
 
 def _gathered(job: Mapping[str, Any], send: Any) -> dict[str, Any]:
@@ -61,10 +40,10 @@ def _gathered(job: Mapping[str, Any], send: Any) -> dict[str, Any]:
         return Gather(cluster, gathering, job["versions"], send, lambda: stop.requested).do()
 
 
-def _more(error: Exception) -> list[dict[str, str | None]]:
+def _more(error: Exception) -> dict[str, list[dict[str, str | None]]]:
     from bufferlab.errors import BufferlabError
 
-    return [problem.as_dict() for problem in error.problems[1:]] if isinstance(error, BufferlabError) else []
+    return {"more": [one.as_dict() for one in error.problems[1:]] if isinstance(error, BufferlabError) else []}
 
 
 if __name__ == "__main__":

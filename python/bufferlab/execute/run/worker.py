@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bufferlab.engines.behaviour import Behaviour
@@ -26,49 +26,69 @@ _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 def main() -> int:
     """Do the job on standard input. Return 0 after a result was sent, 1 after an error or without a parent."""
-    faulthandler.enable()
-    out = take_stdout()
-    die_with_parent()
     # Blocked in every thread, so that the thread that waits for these signals gets them, however busy the core is.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-    line = sys.stdin.readline()
-    if not line:
-        return 1  # The parent died before it had sent a job.
-    job: dict[str, Any] = json.loads(line)
-    if os.getppid() != job["parent_pid"]:
-        return 1  # The parent died before this process had asked for a signal at its death.
-    threading.Thread(target=watch_lifeline, daemon=True).start()
+    parent = Parent.heard()
+    if parent is None:
+        return 1
+    job = parent.envelope
     engine = engine_of(job)
     threading.Thread(target=_wait_for_stop, args=(engine.cancel,), daemon=True).start()
-    lock = threading.Lock()
-
-    def send(line: str) -> None:
-        with lock:
-            out.write(line + "\n")
-            out.flush()
-
-    try:
-        result = _do(engine, job["kind"], job["job"], send)
-    except Exception as error:  # The parent must hear of every error.
-        send(json.dumps({"event": "error", **described(error)}))
-        return 1
-    send(json.dumps({"event": "result", "result": result}))
-    return 0
+    return parent.tell(lambda: _do(engine, job["kind"], job["job"], parent.send_line))
 
 
-def take_stdout() -> Any:
-    """Return standard output for the events alone, and send everything else that is printed to the log."""
-    stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return stream
+class Parent:
+    """The parent of this process, which has sent a job and hears its events."""
+
+    def __init__(self, envelope: dict[str, Any], out: IO[str]) -> None:
+        self.envelope = envelope
+        """The job, with what the parent says of itself."""
+        self._out, self._lock = out, threading.Lock()
+
+    @classmethod
+    def heard(cls) -> Parent | None:
+        """Read the job from standard input; from then on this process ends with its parent. None without a parent.
+
+        Standard output is for events alone from now on: everything else that is printed goes to the log.
+        """
+        faulthandler.enable()
+        out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)
+        # The kernel kills this process when its parent ends.
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        line = sys.stdin.readline()
+        if not line:
+            return None  # The parent died before it had sent a job.
+        envelope: dict[str, Any] = json.loads(line)
+        if os.getppid() != envelope["parent_pid"]:
+            return None  # The parent died before this process had asked for a signal at its death.
+        threading.Thread(target=_watch_lifeline, daemon=True).start()
+        return cls(envelope, out)
+
+    def send_line(self, line: str) -> None:
+        """Send an event, a line of JSON. Any thread may."""
+        with self._lock:
+            self._out.write(line + "\n")
+            self._out.flush()
+
+    def send(self, event: Mapping[str, Any]) -> None:
+        """Send an event. Any thread may."""
+        self.send_line(json.dumps(event))
+
+    def tell(
+        self, work: Callable[[], Mapping[str, Any]], more: Callable[[Exception], Mapping[str, Any]] = lambda _: {}
+    ) -> int:
+        """Do the work and send its result, or its error with `more` of it. Return the exit code."""
+        try:
+            result = work()
+        except Exception as error:  # The parent must hear of every error.
+            self.send({"event": "error", **described(error), **more(error)})
+            return 1
+        self.send({"event": "result", "result": result})
+        return 0
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-def watch_lifeline() -> None:
+def _watch_lifeline() -> None:
     """Wait for the end of standard input, which comes when the parent ends, however it ends; then end this process."""
     while os.read(0, 4096):
         pass

@@ -13,7 +13,7 @@ from typing import Any
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Figure, Row, Section, Table
-from bufferlab.chapter.point_table import headed, point_table
+from bufferlab.chapter.point_table import claims_blocked, headed, point_table
 from bufferlab.chapter.points_figure import points_figure
 from bufferlab.results.metrics import qualified
 from bufferlab.units import format_bytes, format_count
@@ -170,8 +170,7 @@ def _of_phase(analysis: Analysis, phase: str) -> Iterator[Table | Figure | None]
     metrics = [qualified(phase, name) for name in names]
     title = phase.replace("_", " ").capitalize()
     caption = f"Phase {phase}: {_work_done(analysis, phase)}. Means with 95 % intervals."
-    if blocked := analysis.claim_blocked(metrics[0]):
-        caption += f" Differences of rates and of writes are not resolved ({blocked})."
+    caption += claims_blocked(analysis, metrics[0], " of rates and of writes")
     yield point_table(analysis, f"phase-{phase}", title, headed(analysis, metrics), caption)
     slug = phase.replace("_", "-")
     yield points_figure(analysis, metrics[0], f"{slug}-rate")

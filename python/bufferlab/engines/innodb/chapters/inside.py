@@ -8,7 +8,7 @@ from __future__ import annotations
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Figure, Section, Table
-from bufferlab.chapter.point_table import means_over_runs, point_table
+from bufferlab.chapter.point_table import claims_blocked, means_over_runs, point_table
 from bufferlab.chapter.time_series import course_figures
 from bufferlab.engines.innodb.knobs import INNODB_KNOBS
 from bufferlab.engines.innodb.metrics import OWN_COUNTS
@@ -90,8 +90,7 @@ def _writers(analysis: Analysis) -> Table:
         "at the LRU tail. Single-page flushes count frames, some without a write. The doublewrite buffer's copies are "
         "not counted."
     )
-    if blocked := analysis.claim_blocked("writes_per_s"):
-        caption += f" Differences are not resolved ({blocked})."
+    caption += claims_blocked(analysis, "writes_per_s")
     return point_table(analysis, "flush-rates", "Who wrote pages", _WRITERS, caption, known_only=True)
 
 

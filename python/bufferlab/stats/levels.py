@@ -1,0 +1,46 @@
+"""Estimates the levels of a series between its changes: how its values scatter about them, and the size of a change.
+
+The scatter is pooled over all stretches, as in an analysis of variance. `changes.py` finds where the stretches end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from bufferlab.stats.estimate import Estimate, quantile_of_t
+from bufferlab.stats.fit import Scale
+
+Array = npt.NDArray[np.float64]
+
+#: Deviations below this share of the values are rounding, not scatter.
+_ROUNDING = 1e-12
+_FLAT = "every place of each stretch has the same number"
+
+
+def change_of(stretches: Sequence[Sequence[float]], place: int, scale: Scale, level: float) -> Estimate:
+    """Return the change from stretch `place` - 1 to stretch `place` of a series, with Student's interval.
+
+    A ratio of the geometric means on the log scale, else a difference. Each stretch has two values or more.
+    """
+    parts = [np.log(part) if scale == "log" else np.asarray(part, dtype=np.float64) for part in stretches]
+    before, after = parts[place - 1], parts[place]
+    deviation, df = scatter(parts)
+    half = quantile_of_t(1 - (1 - level) / 2, df) * deviation * (1 / len(before) + 1 / len(after)) ** 0.5
+    ends = after.mean() - before.mean() + np.array([0.0, -half, half])
+    value, low, high = (float(end) for end in (np.exp(ends) if scale == "log" else ends))
+    return Estimate(value, low, high, min(len(before), len(after)), df, note=None if deviation else _FLAT)
+
+
+def scatter(stretches: Sequence[Array]) -> tuple[float, float]:
+    """Return the standard deviation about the levels of the stretches, and its degrees of freedom.
+
+    It is 0 where each stretch has one number throughout, but for rounding. No stretch may be empty.
+    """
+    residuals = np.concatenate([part - part.mean() for part in stretches])
+    df = len(residuals) - len(stretches)
+    deviation = float(np.sum(residuals**2) / max(1, df)) ** 0.5
+    largest = max(float(np.abs(part).max()) for part in stretches)
+    return (0.0 if deviation <= _ROUNDING * max(1.0, largest) else deviation), float(df)

@@ -1,0 +1,38 @@
+"""Predictions from made traces: the pages that most of them read, and what `predict` tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bufferlab.execute.predicted_sweep import predict_sweep
+from bufferlab.report.predicted import as_json
+from bufferlab.spec import Overrides
+from support.fake import Bench, Ended
+from support.traced import GET, Access
+
+LOOP: list[Access] = [(page, GET) for page in range(65)]
+"""One page more than the smallest pool of SQLite has frames."""
+SERVER: dict[str, Any] = {"engine": "mysql", "version": "5.7.22", "page_size": "16KiB"}
+SERVER |= {"sweep": 'pool_size = ["16MiB"]', "connections": 8, "knobs": 'old_blocks_time = "0"'}
+
+
+def predict(bench: Bench, path: Path, *arguments: str) -> Ended:
+    return bench.bufferlab("predict", path, "--out", bench.out, *arguments)
+
+
+def told(bench: Bench, path: Path, *arguments: str) -> dict[str, Any]:
+    """What --json prints, without the report's figures."""
+    pairs = list(zip(arguments[::2], arguments[1::2], strict=True))
+    split = [(flag, *text.split("=", 1)) for flag, text in pairs]
+    overrides = Overrides(
+        set_knobs=tuple((name, value) for flag, name, value in split if flag == "--set"),
+        sweep=tuple((name, tuple(values.split(","))) for flag, name, values in split if flag == "--sweep"),
+    )
+    with bench.in_environment():
+        return as_json(predict_sweep(path, overrides, bench.out).folder)
+
+
+def names(verdicts: Sequence[dict[str, str]]) -> list[str]:
+    return [one["name"] for one in verdicts]

@@ -1,0 +1,172 @@
+"""The models of buffer managers: which server has which, how their settings follow, and what the core refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bufferlab.engines.native import native
+from bufferlab.engines.registry import declaration
+from bufferlab.models.managers.declaration import Pool, Server, Traced
+from bufferlab.models.managers.registry import MANAGERS, of_server
+from bufferlab.results.page_traces import PagesOfObject
+from bufferlab.results.window import Window
+
+
+def seen(server: Server, frames: int, objects: Sequence[PagesOfObject], ran: Mapping[str, int] | None = None) -> Traced:
+    """What a model may know of a run with eight connections that sampled nothing."""
+    nothing = Window({}, {}, None)
+    return Traced(server, Pool(frames, {}), nothing, 1, 8, objects, ran or {}, list)
+
+
+def test_every_model_obeys_settings_of_its_engines_and_the_core_knows_it() -> None:
+    page, kind = np.zeros(3, np.uint32), np.zeros(3, np.uint8)
+    thread, delta_us, latch = np.zeros(3, np.uint16), np.zeros(3, np.uint32), np.zeros(3, np.uint8)
+    for manager in MANAGERS:
+        for engine in [part.split()[0] for part in manager.servers.split(";")]:
+            known = declaration(engine).by_name()
+            assert {*manager.defaults} <= {*known}
+            assert {*manager.presumes} <= {*known} | {"change_buffering"}
+            for name, default in manager.defaults.items():
+                assert str(default) in known[name].choices if known[name].choices else known[name].minimum <= default
+            server = Server(engine, "10.2")
+            traced = seen(server, 600, [PagesOfObject(name="stock", first_page=0, pages=600)])
+            settings = json.dumps(manager.settings(traced, Pool(600, manager.defaults)))
+            answer = json.loads(
+                native().replay(manager.name, settings, 600, 0, 0, 3, page, kind, latch, thread, delta_us)
+            )
+            assert (answer["gets"], answer["misses"]) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "name"),
+    [
+        ("mysql", "5.6.24", "innodb57"),
+        ("mysql", "8.0.15", "innodb57"),
+        ("mariadb", "10.2.11", "innodb57"),
+        ("mariadb", "10.5.1", "innodb1011"),
+        ("mariadb", "11.4.5", "innodb1011"),
+        ("postgres", "18.0", "postgres"),
+        ("sqlite", "3.50.4", "sqlite"),
+    ],
+)
+def test_a_server_has_one_model(engine: str, version: str, name: str) -> None:
+    server = Server(engine, version)
+    found = of_server(server)
+    assert found
+    assert found.name == name
+    assert [manager.name for manager in MANAGERS if server.is_in(manager.servers)] == [name]
+
+
+def test_a_server_writes_dirty_neighbours_unless_it_is_mysql_8_0() -> None:
+    found = {}
+    for server in (("mysql", "5.7.22"), ("mysql", "8.0.15"), ("mariadb", "10.2.11")):
+        manager = of_server(Server(*server))
+        assert manager
+        found[server[1]] = manager.defaults["flush_neighbors"]
+    assert found == {"5.7.22": 1, "8.0.15": 0, "10.2.11": 1}
+
+
+def rings(version: str, frames: int, traced_frames: int = 1000, **ran: int) -> dict[str, Any]:
+    """The settings of PostgreSQL's model with 8 connections."""
+    objects = [
+        PagesOfObject(name=name, first_page=1000 * place, pages=pages)
+        for place, (name, pages) in enumerate(
+            [("(catalog)", 900), ("district", 250), ("stock", 251), ("stock (vm)", 900), ("stock.stock_pkey", 900),
+             ("(other)", 400)]
+        )
+    ]  # fmt: skip
+    server = Server("postgres", version)
+    manager = of_server(server)
+    assert manager
+    return dict(manager.settings(seen(server, traced_frames, objects, ran), Pool(frames, {})))
+
+
+@pytest.mark.parametrize(
+    ("version", "frames", "ran", "buffers"),
+    [
+        ("15.20", 100_000, {"effective_io_concurrency": 100}, 32),
+        ("17.2", 256, {}, 32),
+        ("17.2", 255, {}, 31),
+        ("17.2", 128, {}, 16),
+        ("17.2", 4, {}, 1),
+        ("18.0", 100_000, {}, 32 + 16 * 16),
+        ("18.0", 100_000, {"effective_io_concurrency": 2, "io_combine_limit": 65536}, 32 + 2 * 8),
+        ("18.0", 100_000, {"effective_io_concurrency": 0}, 32),
+        ("18.0", 92 * 100, {}, 100),
+        ("18.0", 92 * 31, {}, 32),
+    ],
+)
+def test_a_ring_of_postgresql_has_256_kib_and_from_18_on_more(
+    version: str, frames: int, ran: dict[str, int], buffers: int
+) -> None:
+    assert rings(version, frames, **ran)["ring_buffers"] == buffers
+
+
+def test_tables_of_postgresql_above_a_quarter_of_the_frames_are_large_and_indexes_are_not() -> None:
+    stock = {"first_page": 2000, "pages": 251, "had_rings": True}
+    other = {"first_page": 5000, "pages": 400, "had_rings": True}
+    district = {"first_page": 1000, "pages": 250, "had_rings": False}
+    assert rings("17.2", 1000)["large_tables"] == [other, stock]
+    assert rings("17.2", 999)["large_tables"] == [other, stock, district]
+    assert rings("17.2", 1004)["large_tables"] == [other]
+    small = rings("17.2", 1000, traced_frames=1004)["large_tables"]
+    assert small == [other, {**stock, "had_rings": False}]
+
+
+def test_threads_of_mysql_5_6_do_not_wake_the_cleaner() -> None:
+    manager = of_server(Server("mysql", "5.6.24"))
+    assert manager
+    woken = [manager.settings(seen(Server(*server), 600, []), Pool(600, {}))["wakes_cleaner"] for server in
+             (("mysql", "5.6.24"), ("mysql", "5.7.22"), ("mariadb", "10.2.11"))]  # fmt: skip
+    assert woken == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"manager": "arc"}, "there is no manager arc"),
+        ({"settings_json": "{}", "manager": "innodb57"}, "missing field"),
+        ({"settings_json": '{"x": 2}'}, "unknown field"),
+        ({"settings_json": '{"lru_scan_depth": -1}', "manager": "innodb57"}, "settings of the manager"),
+        ({"settings_json": "["}, "settings of the manager"),
+        ({"settings_json": '{"ring_buffers": 0, "large_tables": []}'}, "a ring of 2 buffers has 1 to as many, not 0"),
+        ({"settings_json": '{"ring_buffers": 3, "large_tables": []}'}, "not 3"),
+        ({"frames": 0}, "a pool has 1 to"),
+        ({"frames": 2**32 - 1}, "a pool has 1 to"),
+        ({"kind": np.zeros(2, np.uint8)}, "differ in length"),
+        ({"page": np.array([0, 1, 2**32 - 1], np.uint32)}, "too many pages"),
+        ({"first_row": 3, "end_row": 2}, "rows 0, 3 and 2"),
+        ({"load_row": 1}, "rows 1, 0 and 3"),
+        ({"end_row": 4}, "rows 0, 0 and 4"),
+    ],
+)
+def test_the_core_refuses_what_it_cannot_replay(change: dict[str, Any], why: str) -> None:
+    asked: dict[str, Any] = {
+        "manager": "postgres",
+        "settings_json": '{"ring_buffers": 1, "large_tables": []}',
+        "frames": 2,
+        "page": np.zeros(3, np.uint32),
+        "kind": np.zeros(3, np.uint8),
+        "thread": np.zeros(3, np.uint16),
+        "delta_us": np.zeros(3, np.uint32),
+        "latch": np.zeros(3, np.uint8),
+        "load_row": 0,
+        "first_row": 0,
+        "end_row": 3,
+    }
+    assert json.loads(native().replay(**asked))["misses"] == 1
+    with pytest.raises(ValueError, match=why):
+        native().replay(**(asked | change))
+
+
+def test_the_core_refuses_a_share_of_old_pages_that_innodb_does_not_take() -> None:
+    columns = [np.zeros(1, kind) for kind in (np.uint32, np.uint8, np.uint8, np.uint16, np.uint32)]
+    for share in (4, 96, 2**32 - 1):
+        settings = {"old_blocks_pct": share, "old_blocks_time": 0, "lru_scan_depth": 100}
+        with pytest.raises(ValueError, match="old_blocks_pct is 5 to 95"):
+            native().replay("innodb1011", json.dumps(settings), 9, 0, 0, 1, *columns)
