@@ -6,16 +6,13 @@ gone: the command survives both. Its end disconnects it from the cluster, which 
 
 from __future__ import annotations
 
-import faulthandler
 import json
 import os
-import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bufferlab.execute.run.worker import described, die_with_parent, take_stdout, watch_lifeline
+from bufferlab.execute.run.child import Tell, leave, serve
 
 MODULE = "bufferlab.execute.fleet.courier"
 SILENT_S = 400.0
@@ -24,50 +21,25 @@ SILENT_S = 400.0
 
 def main() -> int:
     """Do the job on standard input: connect, gather, tell. Return 0 after a result, 1 after an error."""
-    faulthandler.enable()
-    out = take_stdout()
-    die_with_parent()
-    line = sys.stdin.readline()
-    if not line:
-        return 1  # The parent died before it had sent a job.
-    envelope: dict[str, Any] = json.loads(line)
-    if os.getppid() != envelope["parent_pid"]:
-        return 1
-    threading.Thread(target=watch_lifeline, daemon=True).start()
-
-    def send(event: Mapping[str, Any]) -> None:
-        out.write(json.dumps(event) + "\n")
-        out.flush()
-
-    try:
-        result = _gathered(envelope["job"], send)
-    except Exception as error:  # The parent must hear of every error.
-        send({"event": "error", **described(error), "more": _more(error)})
-        return 1
-    send({"event": "result", "result": result})
-    return 0
+    return serve(_gathered)
 
 
-def _gathered(job: Mapping[str, Any], send: Any) -> dict[str, Any]:
+def _gathered(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from bufferlab.execute.fleet.gather import Gather
     from bufferlab.execute.fleet.gathering import Gathering
     from bufferlab.execute.fleet.ray_cluster import RayCluster
     from bufferlab.execute.stop import StopRequest
 
+    def send(event: Mapping[str, Any]) -> None:
+        tell(json.dumps(event))
+
+    job = envelope["job"]
     gathering = Gathering.open(Path(job["folder"]))
     cluster = RayCluster(job["address"])
     with StopRequest() as stop:  # Ray has handlers of its own, which it sets when it connects.
         return Gather(cluster, gathering, job["versions"], send, lambda: stop.requested).do()
 
 
-def _more(error: Exception) -> list[dict[str, str | None]]:
-    from bufferlab.errors import BufferlabError
-
-    return [problem.as_dict() for problem in error.problems[1:]] if isinstance(error, BufferlabError) else []
-
-
 if __name__ == "__main__":
-    code = main()
-    sys.stderr.flush()
-    os._exit(code)  # Ray's threads are not waited for: the cluster sees that the process is gone.
+    leave(main())  # Ray's threads are not waited for: the cluster sees that the process is gone.
