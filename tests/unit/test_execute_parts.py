@@ -27,7 +27,7 @@ from bufferlab.execute.host import storage
 from bufferlab.execute.host.device_lock import Patience, device_lock
 from bufferlab.execute.progress import Pace
 from bufferlab.execute.rates import KnownRates
-from bufferlab.execute.run import engine_backend, worker
+from bufferlab.execute.run import child, engine_backend
 from bufferlab.results.schema import WarmUp
 from support.core import ROOT
 from support.fake import Bench, wait, wait_until
@@ -212,7 +212,7 @@ def test_rates_are_remembered_and_a_damaged_memory_is_no_error(tmp_path: Path) -
     ],
 )
 def test_every_error_of_a_worker_becomes_a_kind_and_a_sentence(error: Exception, kind: str, what: str) -> None:
-    described = worker.described(error)
+    described = child.described(error)
     assert set(described) == {"kind", "what", "where", "hint", "causes"}
     assert (described["kind"], described["what"]) == (kind, what)
 
@@ -239,7 +239,7 @@ def test_a_workers_error_is_told_with_its_causes_and_without_passwords() -> None
         except OSError as reset:
             raise EngineFailure("io", "the server does not answer") from reset
     except EngineFailure as error:
-        causes = worker.described(error)["causes"]
+        causes = child.described(error)["causes"]
     assert causes is not None
     assert causes.index("ConnectionResetError: of mysql://me:…@host/db") < causes.index("the server does not answer")
     assert "direct cause" in causes
@@ -289,15 +289,37 @@ def test_a_worker_dies_when_its_lifeline_is_cut(tmp_path: Path) -> None:
         assert time.monotonic() - started < 2
 
 
-def test_a_worker_whose_parent_died_before_it_sent_a_job_ends_without_a_word() -> None:
+@pytest.mark.parametrize("module", ["run.worker", "fleet.block", "fleet.courier"])
+@pytest.mark.parametrize("sent", ["", '{"parent_pid": 1}\n'])
+def test_a_process_whose_parent_died_before_it_sent_a_job_ends_without_a_word(module: str, sent: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "bufferlab.execute.run.worker"],
-        stdin=subprocess.DEVNULL,
+        [sys.executable, "-P", "-m", f"bufferlab.execute.{module}"],
+        input=sent,
+        text=True,
         capture_output=True,
         check=False,
-        timeout=10,
+        timeout=20,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+
+
+@pytest.mark.parametrize("module", ["run.worker", "fleet.block", "fleet.courier"])
+def test_an_error_before_all_work_is_told_to_the_parent(module: str) -> None:
+    envelope = {"kind": "dance", "engine": "fake", "job": {}, "parent_pid": os.getpid()}
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", f"bufferlab.execute.{module}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(envelope) + "\n")
+        process.stdin.flush()
+        (told,) = [event for event in map(json.loads, process.stdout) if event["event"] != "beat"]
+        assert process.wait(timeout=20) == 1
+    assert (told["event"], told["kind"], told["more"]) == ("error", "internal", [])
 
 
 def test_a_worker_that_is_asked_to_stop_sends_what_it_has(tmp_path: Path) -> None:

@@ -1,152 +1,38 @@
-"""A sweep on a cluster, with a small stand-in for Ray: rounds, what comes home, and what is refused."""
+"""A sweep on a cluster, with a small stand-in for Ray: what comes home, what is refused, and what ends it."""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import stat
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from bufferlab import spec
-from bufferlab.errors import BufferlabError, DataFileError, EnvironmentLackingError, Problem
+from bufferlab.errors import DataFileError, EnvironmentLackingError, Problem
 from bufferlab.execute.fleet.cluster import Over
-from bufferlab.execute.fleet.gather import Bounds, Gather
-from bufferlab.execute.fleet.gathering import Gathering, host_of
-from bufferlab.execute.fleet.parcels import PIECE_BYTES, SWEEP_FILES, Arriving, Item, packed
-from bufferlab.execute.fleet.rounds import MOST_TRIES, Host, Node, Rounds
+from bufferlab.execute.fleet.fleet_sweep import resume_on_cluster
+from bufferlab.execute.fleet.gathering import Gathering
+from bufferlab.execute.fleet.node_options import NodeOptions
+from bufferlab.execute.fleet.parcels import Arriving, Item
+from bufferlab.execute.fleet.rounds import MOST_TRIES, Node
+from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
+from bufferlab.execute.probes.planned_traces import TraceWish
+from bufferlab.execute.progress import Silent
 from bufferlab.execute.sweep import SweepOptions
-from bufferlab.registry import open_sweep
 from support.fake import Bench
-
-BLOCKS = 3
-VERSIONS = {"bufferlab": "1", "core": "2"}
-FACTS = {"versions": {**VERSIONS, "python": "3.11", "sqlite": "3.50"}, "data_keys": ["k"]}
-OPTIONS = {"page_trace": {"limit_bytes": None}}
-
-
-# --- Rounds ------------------------------------------------------------------------------------------
-
-
-@given(st.data())
-def test_each_block_is_whole_in_the_end_or_was_tried_three_times_and_no_node_does_two(data: st.DataObject) -> None:
-    nodes = [
-        Node(str(number), str(number), 1, (str(number // 2), "")) for number in range(data.draw(st.integers(1, 4)))
-    ]
-    blocks = range(data.draw(st.integers(0, 6)))
-    rounds, tried, whole = Rounds((block, None) for block in blocks), dict.fromkeys(blocks, 0), set[int]()
-    running: dict[Node, int] = {}
-    while rounds.waiting or running:
-        for node in nodes:
-            if node not in running and (block := rounds.begin(node, nodes)) is not None:
-                assert block not in running.values()
-                assert block not in whole
-                running[node], tried[block] = block, tried[block] + 1
-        assert running, "an idle cluster has nothing to do, and blocks wait"
-        node = data.draw(st.sampled_from(sorted(running, key=lambda one: one.node_id)))
-        block = running.pop(node)
-        ends_well, has_runs = data.draw(st.booleans()), data.draw(st.booleans())
-        again = rounds.end(block, node, whole=ends_well, host=node.host if has_runs else None)
-        assert again == (not ends_well and tried[block] < MOST_TRIES)
-        if ends_well:
-            whole.add(block)
-        if len(nodes) > 1 and data.draw(st.booleans()):
-            nodes.remove(data.draw(st.sampled_from([one for one in nodes if one not in running] or nodes[:1])))
-            running = {node: block for node, block in running.items() if node in nodes}
-            for lost in [block for block in tried if block in rounds._begun and block not in running.values()]:
-                rounds.end(lost, Node("gone", "gone", 1), whole=False, host=None)
-    assert set(rounds.missing) == {block for block in blocks if block not in whole}
-    assert all(tried[block] == MOST_TRIES for block in rounds.missing)
-
-
-def test_runs_that_are_home_are_continued_by_their_host_once_and_then_by_another() -> None:
-    here, there = Node("a", "a", 2, ("h", "1")), Node("b", "b", 2, ("h", "2"))
-    rounds = Rounds([(0, here.host)])
-    assert rounds.begin(there, [here, there]) is None, "its host is alive"
-    assert rounds.begin(here, [here, there]) == 0
-    assert rounds.end(0, here, whole=False, host=here.host)
-    assert rounds.begin(there, [here, there]) is None
-    assert rounds.begin(here, [here, there]) == 0
-    assert rounds.end(0, here, whole=False, host=here.host)
-    assert rounds.begin(here, [here, there]) is None, "it has failed there twice"
-    assert rounds.begin(there, [here, there]) == 0
-    assert not rounds.end(0, there, whole=False, host=None)
-    assert (rounds.waiting, rounds.missing) == ([], [0])
-
-
-def test_a_block_whose_host_is_gone_goes_to_any_node() -> None:
-    other = Node("b", "b", 2, ("h", "2"))
-    assert Rounds([(4, ("h", "1"))]).begin(other, [other]) == 4
-
-
-# --- Parcels -----------------------------------------------------------------------------------------
-
-
-@settings(max_examples=25)
-@given(sizes=st.lists(st.one_of(st.just(0), st.integers(0, 3 * PIECE_BYTES)), min_size=1, max_size=4))
-def test_a_parcel_arrives_as_it_was_sent(sizes: list[int], tmp_path_factory: pytest.TempPathFactory) -> None:
-    sent, arrived = tmp_path_factory.mktemp("sent"), tmp_path_factory.mktemp("arrived")
-    for number, size in enumerate(sizes):
-        (sent / f"file-{number}").write_bytes(os.urandom(size))
-    header, *pieces = packed("run", "0" * 16, sent, sorted(os.listdir(sent)))
-    arriving = Arriving(header, arrived, 0, "a node")
-    assert arriving.bytes_left == sum(sizes)
-    for piece in pieces:
-        assert not arriving.is_whole
-        arriving.take(piece["data"])
-    assert arriving.is_whole
-    assert {path.name: path.read_bytes() for path in sent.iterdir()} == {
-        path.name: path.read_bytes() for path in arrived.iterdir()
-    }
-
-
-HEADER = {"event": "parcel", "kind": "run", "name": "0" * 16, "files": {"run.json": 3}}
-
-
-@pytest.mark.parametrize(
-    ("change", "what"),
-    [
-        ({"kind": "program"}, "none of a sweep"),
-        ({"name": "../../etc"}, "a run with the name"),
-        ({"name": None}, "a run with the name"),
-        ({"files": {}}, "none of a sweep"),
-        ({"files": {str(number): 1 for number in range(99)}}, "none of a sweep"),
-        ({"files": {"../run.json": 1}}, "a file with the name"),
-        ({"files": {".bufferlab-mark": 1}}, "a file with the name"),
-        ({"files": {"run.json": 1 << 40}}, "run.json of"),
-        ({"files": {"page-trace.parquet": 1 << 40}}, "page-trace.parquet of"),
-        ({"files": {"run.json": -1}}, "run.json of"),
-        ({"files": {"run.json": True}}, "run.json of"),
-        ({"files": {"run.json": "3"}}, "run.json of"),
-        ({"kind": "sweep"}, "files that a sweep folder does not have"),
-    ],
-)
-def test_a_header_that_no_node_of_ours_would_send_is_refused(tmp_path: Path, change: dict[str, Any], what: str) -> None:
-    with pytest.raises(DataFileError, match=what):
-        Arriving({**HEADER, **change}, tmp_path, 1 << 30, "a node")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("data", [b"", b"four", "abc", None])
-def test_a_piece_that_was_not_announced_is_refused(tmp_path: Path, data: object) -> None:
-    arriving = Arriving(HEADER, tmp_path, 0, "a node")
-    with pytest.raises(DataFileError, match="the node sent a piece of"):
-        arriving.take(data)
-
-
-def test_a_link_is_not_sent(tmp_path: Path) -> None:
-    (tmp_path / "run.json").symlink_to("/etc/passwd")
-    with pytest.raises(OSError, match="symbolic"):
-        list(packed("run", "0" * 16, tmp_path, ["run.json"]))
-
-
-# --- A sweep -----------------------------------------------------------------------------------------
+from support.fleet import BLOCKS, FACTS, VERSIONS, Says, StandIn, gathered, measured_parts, runs_of
 
 
 @pytest.fixture(scope="module")
@@ -161,98 +47,12 @@ def experiment(bench: Bench) -> spec.Experiment:
 
 @pytest.fixture(scope="module")
 def parts(bench: Bench, experiment: spec.Experiment) -> list[Path]:
-    """What the nodes would have measured, a sweep folder for each block."""
-    return [
-        bench.measure(bench.experiment(repetitions=BLOCKS), options=SweepOptions(blocks=(block,))).folder.path
-        for block in range(BLOCKS)
-    ]
-
-
-Says = Iterator[Item | Over]
-
-
-@dataclass
-class StandIn:
-    """What `Gather` asks of Ray: tasks are iterators, and nodes send the folders that are there."""
-
-    parts: Sequence[Path]
-    names: list[str] = field(default_factory=lambda: ["one", "two"])
-    told: Mapping[str, Any] = field(default_factory=dict)
-    """Facts of single nodes, in place of the usual ones."""
-    work: Callable[[StandIn, Node, Mapping[str, Any]], Iterator[Item | Over]] | None = None
-    orders: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
-    cancelled: list[bool] = field(default_factory=list)
-    forgotten: int = 0
-
-    @property
-    def host(self) -> Host:
-        return host_of(open_sweep(self.parts[0]).host)
-
-    def nodes(self) -> list[Node]:
-        return [Node(name, name, 2) for name in self.names]
-
-    def facts(self, nodes: Sequence[Node], order: Mapping[str, Any]) -> list[Any]:
-        assert spec.loads(order["experiment"], "order")
-        return [self.told.get(node.name, {**FACTS, "host": list(self.host)}) for node in nodes]
-
-    def begin(self, node: Node, order: Mapping[str, Any]) -> Any:
-        self.orders.append((node.name, order))
-        return (self.work or StandIn.does)(self, node, order)
-
-    def does(self, node: Node, order: Mapping[str, Any]) -> Says:
-        """A block, as a node of this host sends it that continues what was begun."""
-        part = self.parts[order["block"]]
-        resumed = order["host"] == list(self.host)
-        yield {"event": "begun", "resumed": resumed}
-        yield {"event": "said", "text": "loading\x1b[31m"}
-        yield {"event": "status", "done": 0.5, "seconds_left": float("nan")}
-        if not resumed:
-            yield from packed("sweep", "", part, SWEEP_FILES)
-        for run in sorted((part / "runs").iterdir()):
-            if run.name not in order["known"]:
-                yield from packed("run", run.name, run, sorted(os.listdir(run)))
-        yield {"event": "end", "failure": None}
-
-    def poll(self, tasks: Sequence[Any], seconds: float) -> list[Any]:
-        return [(task, next(task, Over())) for task in tasks]
-
-    def cancel(self, task: Any, *, hard: bool) -> None:
-        self.cancelled.append(hard)
-        task.close()
-
-    def forget(self, nodes: Sequence[Node], sweep_id: str) -> None:
-        self.forgotten += 1
-
-
-@dataclass
-class Told:
-    events: list[Mapping[str, Any]] = field(default_factory=list)
-
-    def __call__(self, event: Mapping[str, Any]) -> None:
-        self.events.append(event)
-
-    @property
-    def words(self) -> str:
-        return "\n".join(str(event.get("text") or event.get("what") or "") for event in self.events)
+    return measured_parts(bench)
 
 
 @pytest.fixture
 def gathering(experiment: spec.Experiment, tmp_path: Path) -> Gathering:
-    return Gathering.create(tmp_path, experiment, range(BLOCKS), OPTIONS)
-
-
-def gathered(
-    gathering: Gathering, cluster: StandIn, stopped: Callable[[], bool] = lambda: False, **bounds: float
-) -> tuple[dict[str, Any], Told]:
-    told = Told()
-    bounds = {"no_node": 0.0, "look": 0.0, **bounds}
-    result = Gather(cluster, gathering, VERSIONS, told, stopped, Bounds(**bounds)).do()  # type: ignore[arg-type]
-    assert not list(gathering.path.rglob(".tmp-*"))
-    return result, told
-
-
-def _runs(path: Path) -> set[tuple[int, int, str]]:
-    return {(record.run.point.index, record.run.block, record.run_id) for record in open_sweep(path).runs()}
+    return Gathering.create(tmp_path, experiment, range(BLOCKS), NodeOptions())
 
 
 def test_two_nodes_do_three_blocks_and_home_merges_them(gathering: Gathering, parts: list[Path]) -> None:
@@ -264,16 +64,16 @@ def test_two_nodes_do_three_blocks_and_home_merges_them(gathering: Gathering, pa
     assert "loading\\x1b[31m" in told.words
     merged, lacking = gathering.join()
     assert lacking == []
-    assert _runs(merged.path) == set[Any]().union(*map(_runs, parts))
+    assert runs_of(merged.path) == set[Any]().union(*map(runs_of, parts))
     assert merged.path == gathering.path.with_suffix("")
     assert not gathering.path.exists()
     assert cluster.forgotten == 1
 
 
 def test_a_sweep_of_one_block_needs_no_merge(experiment: spec.Experiment, parts: list[Path], tmp_path: Path) -> None:
-    gathering = Gathering.create(tmp_path, experiment, [1], OPTIONS)
+    gathering = Gathering.create(tmp_path, experiment, [1], NodeOptions())
     gathered(gathering, StandIn(parts))
-    assert _runs(gathering.join()[0].path) == _runs(parts[1])
+    assert runs_of(gathering.join()[0].path) == runs_of(parts[1])
 
 
 def _dies(after: int, times: int = 1) -> Callable[[StandIn, Node, Mapping[str, Any]], Says]:
@@ -304,7 +104,7 @@ def test_a_node_that_dies_loses_no_run_and_no_run_is_counted_twice(
         assert "block 2 " in told.words
         assert "it goes round again" in told.words
         assert "a node of the cluster is gone" in told.words
-    assert _runs(gathering.join()[0].path) == set[Any]().union(*map(_runs, parts))
+    assert runs_of(gathering.join()[0].path) == set[Any]().union(*map(runs_of, parts))
 
 
 def test_a_block_that_fails_goes_round_twice_and_what_is_home_stays(gathering: Gathering, parts: list[Path]) -> None:
@@ -320,7 +120,7 @@ def test_a_block_that_fails_goes_round_twice_and_what_is_home_stays(gathering: G
     assert "it has gone round often enough" in told.words
     again, _ = gathered(Gathering.open(gathering.path), StandIn(parts))
     assert again["status"] == "whole", "--resume does the rest"
-    assert _runs(gathering.join()[0].path) == set[Any]().union(*map(_runs, parts))
+    assert runs_of(gathering.join()[0].path) == set[Any]().union(*map(runs_of, parts))
 
 
 def test_another_host_begins_a_block_anew_and_what_was_home_is_set_aside(
@@ -357,9 +157,46 @@ def _no_sweep(items: Says) -> Says:
 
 
 def _another_block(items: Says) -> Says:
+    return _changed(items, rb'("blocks": \[\n  )1', rb"\g<1>2")
+
+
+def _other_data(items: Says) -> Says:
+    return _changed(items, rb'("database_bytes": )\d', rb"\g<1>9")
+
+
+def _changed(items: Says, pattern: bytes, to: bytes) -> Says:
+    """The same items with other bytes, as many as before."""
     for item in items:
-        if isinstance(item, dict) and item["event"] == "piece" and b'"blocks": [\n  1' in item["data"]:
-            item = {**item, "data": item["data"].replace(b'"blocks": [\n  1', b'"blocks": [\n  2')}
+        if isinstance(item, dict) and item["event"] == "piece":
+            item = {**item, "data": re.sub(pattern, to, item["data"])}
+        yield item
+
+
+def _begins_twice(items: Says) -> Says:
+    yield {"event": "begun", "resumed": True}
+    yield from items
+
+
+def _never_begins(items: Says) -> Says:
+    next(items)
+    yield from items
+
+
+def _files_without_name(items: Says) -> Says:
+    for item in items:
+        is_run = isinstance(item, dict) and item.get("kind") == "run"
+        yield {**item, "files": {**item["files"], "zz": 0}} if isinstance(item, dict) and is_run else item
+
+
+def _a_run_again_and_again(items: Says) -> Says:
+    run: list[Item] = []
+    for item in items:
+        if isinstance(item, dict) and item["event"] in ("parcel", "piece"):
+            run = [] if item["event"] == "parcel" else run
+            run.append(item)
+        if item == {"event": "end", "failure": None}:
+            for _ in range(99):
+                yield from run
         yield item
 
 
@@ -370,6 +207,11 @@ def _another_block(items: Says) -> Says:
         (_altered, "changed after it was written|is damaged|not what was written|truncated"),
         (_no_sweep, "before or after its time|piece of no parcel"),
         (_another_block, "plan of block 3"),
+        (_other_data, "the plan of this node is not that of block 1: .* database_bytes differ"),
+        (_begins_twice, "a second beginning of its block"),
+        (_never_begins, "a parcel before its block had begun"),
+        (_files_without_name, "other files than run.json names"),
+        (_a_run_again_and_again, "more runs than its block has"),
     ],
 )
 def test_what_no_node_of_ours_would_send_is_refused_and_does_not_count(
@@ -387,7 +229,7 @@ def test_what_no_node_of_ours_would_send_is_refused_and_does_not_count(
         assert gathering.state(block).missing
     result, _ = gathered(gathering, StandIn(parts, names=["good"]))
     assert result["status"] == "whole"
-    assert _runs(gathering.join()[0].path) == set[Any]().union(*map(_runs, parts))
+    assert runs_of(gathering.join()[0].path) == set[Any]().union(*map(runs_of, parts))
 
 
 def test_a_node_that_says_nothing_is_ended_and_its_block_goes_to_another(
@@ -404,6 +246,56 @@ def test_a_node_that_says_nothing_is_ended_and_its_block_goes_to_another(
     assert result["status"] == "whole"
     assert True in cluster.cancelled
     assert "it did not begin: its CPUs may be another program's" in told.words
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_node_is_silent_only_while_home_listens(
+    gathering: Gathering, parts: list[Path], monkeypatch: pytest.MonkeyPatch, listens: bool
+) -> None:
+    """Home may check a large trace for minutes; what is said meanwhile waits."""
+    now, cluster, check = [0.0], StandIn(parts), Gathering.check
+
+    def poll(tasks: Sequence[Any], seconds: float) -> list[Any]:
+        now[0] += 1000 * listens
+        heard = tasks[1:] if listens and now[0] < 3000 else tasks
+        return [(task, next(task, Over())) for task in heard]
+
+    def slow_check(self: Gathering, block: int) -> None:
+        now[0] += 1000
+        check(self, block)
+
+    monkeypatch.setattr(Gathering, "check", slow_check)
+    cluster.poll = poll  # type: ignore[method-assign]
+    result, told = gathered(gathering, cluster, clock=lambda: now[0])
+    assert result["status"] == "whole"
+    assert ("it did not begin" in told.words) == listens
+
+
+def test_a_node_that_is_refused_and_goes_on_is_ended(gathering: Gathering, parts: list[Path]) -> None:
+    def babbles(cluster: StandIn, node: Node, order: Mapping[str, Any]) -> Any:
+        return _Babble(order) if node.name == "one" else cluster.does(node, order)
+
+    cluster = StandIn(parts, work=babbles)
+    result, told = gathered(gathering, cluster, stop=0.0)
+    assert result["status"] == "whole"
+    assert True in cluster.cancelled
+    assert "a piece of no parcel" in told.words
+
+
+class _Babble:
+    """A task that does not end when it is asked to."""
+
+    def __init__(self, order: Mapping[str, Any]) -> None:
+        self._items = iter([{"event": "begun", "resumed": bool(order["host"])}])
+
+    def __iter__(self) -> _Babble:
+        return self
+
+    def __next__(self) -> Item:
+        return next(self._items, {"event": "piece", "data": b"more"})
+
+    def close(self) -> None:
+        pass
 
 
 class _Silence:
@@ -436,6 +328,8 @@ def test_no_node_left_ends_the_sweep(gathering: Gathering, parts: list[Path]) ->
         ({"data_keys": ["other"]}, "its data would be other data: data_key other, and node one has k"),
         ({"host": None}, "it does not tell its facts"),
         ({"versions": None}, "it does not tell its facts"),
+        ({"host": ["a", "b", "c"]}, "it does not tell its facts"),
+        ({"data_keys": "k"}, "it does not tell its facts"),
     ],
 )
 def test_a_node_that_differs_is_refused_by_name(
@@ -476,7 +370,7 @@ def test_an_altered_block_is_done_anew(gathering: Gathering, parts: list[Path]) 
     result, told = gathered(gathering, StandIn(parts))
     assert result["status"] == "whole"
     assert "block 2 is done anew" in told.words
-    assert _runs(gathering.join()[0].path) == set[Any]().union(*map(_runs, parts))
+    assert runs_of(gathering.join()[0].path) == set[Any]().union(*map(runs_of, parts))
 
 
 def test_a_part_is_not_taken_twice(gathering: Gathering, parts: list[Path]) -> None:
@@ -486,12 +380,107 @@ def test_a_part_is_not_taken_twice(gathering: Gathering, parts: list[Path]) -> N
     assert result["status"] == "whole"
 
 
+STORED = {
+    "format": "bufferlab-fleet",
+    "format_version": 1,
+    "sweep_id": "0123456789ab",
+    "blocks": [0],
+    "options": {},
+}
+
+
 @pytest.mark.parametrize(
-    "told",
-    ["{}", '{"format": "bufferlab-fleet", "format_version": 1, "sweep_id": "../x", "blocks": [0], "options": {}}', "["],
+    ("change", "what"),
+    [
+        (None, "fleet.json is truncated or damaged"),
+        ({"format": "bufferlab-sweep"}, "fleet.json is damaged at format"),
+        ({"format_version": 2}, "fleet.json is damaged at format_version"),
+        ({"sweep_id": "../x"}, "fleet.json is damaged at sweep_id"),
+        ({"blocks": []}, "fleet.json is damaged at blocks"),
+        ({"blocks": [-1]}, "fleet.json is damaged at blocks"),
+        ({"blocks": [7, 0]}, "fleet.json has blocks 1 and 8, which the plan lacks"),
+        ({"options": {"share_device": "so"}}, "fleet.json is damaged at options"),
+        ({"options": {"page_trace": {"limit_bytes": "all"}}}, "fleet.json is damaged at options"),
+        ({"options": {"page_trace": {"unwanted": True, "limit_bytes": 1}}}, "fleet.json is damaged at options"),
+    ],
 )
-def test_a_folder_that_was_altered_is_refused(gathering: Gathering, told: str) -> None:
-    (gathering.path / "fleet.json").write_text(told)
-    with pytest.raises(BufferlabError, match=r"fleet\.json") as refused:
+def test_a_folder_that_was_altered_is_refused(gathering: Gathering, change: dict[str, Any] | None, what: str) -> None:
+    (gathering.path / "fleet.json").write_text(json.dumps({**STORED, **change}) if change else "[")
+    with pytest.raises(DataFileError, match=what):
         Gathering.open(gathering.path)
-    assert refused.value.exit_code == 65
+
+
+def test_a_folder_with_a_link_is_refused(gathering: Gathering, parts: list[Path]) -> None:
+    gathering.part(0).symlink_to(parts[0])
+    with pytest.raises(DataFileError, match="this is a link"):
+        Gathering.open(gathering.path)
+
+
+@given(
+    options=st.builds(
+        SweepOptions,
+        data_dir=st.none() | st.just(Path("/data")),
+        share_device=st.booleans(),
+        keeps_restored=st.booleans(),
+        probes=st.just(()) | st.tuples(st.builds(BlockTraceAsked, st.integers(1, 1 << 30), st.booleans())),
+        page_trace=st.builds(
+            TraceWish,
+            way=st.sampled_from([None, "inside", "uprobes"]),
+            limit_bytes=st.none() | st.integers(1, 1 << 40),
+            keep=st.sampled_from([None, "one", "all"]),
+        ),
+    )
+)
+def test_options_of_a_command_come_to_its_nodes_as_they_are(options: SweepOptions) -> None:
+    told = json.loads(json.dumps(asdict(NodeOptions.of(options))))
+    arrived = TypeAdapter(NodeOptions).validate_python(told)
+    assert arrived.for_block(2, 60.0) == replace(options, blocks=(2,), device_wait_s=60.0)
+
+
+@pytest.mark.parametrize("foreseen", [True, False])
+def test_a_full_disk_at_home_ends_the_sweep_and_what_is_home_is_kept(
+    gathering: Gathering, parts: list[Path], monkeypatch: pytest.MonkeyPatch, foreseen: bool
+) -> None:
+    """Refused before a parcel comes, or where the disk refuses a piece."""
+    taken, real = [0], Arriving.take
+
+    def take(self: Arriving, data: object) -> None:
+        taken[0] += 1
+        if taken[0] > 20 and not foreseen:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(self, data)
+
+    def disk_usage(path: Path) -> Any:
+        return _usage(1, 1, 0 if taken[0] > 20 and foreseen else 1 << 40)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Arriving, "take", take)
+        patch.setattr(shutil, "disk_usage", disk_usage)
+        cluster = StandIn(parts)
+        with pytest.raises(EnvironmentLackingError, match="cannot be written: No space left on device") as refused:
+            gathered(gathering, cluster)
+    assert refused.value.hint == (f"the runs that are home are kept; free some space, then: {gathering.resume_command}")
+    assert cluster.cancelled, "the nodes are asked to end"
+    assert not list(gathering.path.rglob(".tmp-*"))
+    assert any(gathering.state(block).done for block in range(BLOCKS))
+    assert gathered(gathering, StandIn(parts))[0]["status"] == "whole"
+
+
+_usage = namedtuple("_usage", ["total", "used", "free"])
+
+
+def test_what_is_whole_is_merged_without_a_cluster(gathering: Gathering, parts: list[Path]) -> None:
+    """The command may have been killed before it merged."""
+    gathered(gathering, StandIn(parts))
+    merged, lacking = resume_on_cluster(gathering.path, "nobody.invalid:1", Silent())
+    assert lacking == []
+    assert runs_of(merged.path) == set[Any]().union(*map(runs_of, parts))
+
+
+def test_lists_that_may_be_data_are_kept_from_others_at_home_too(
+    gathering: Gathering, parts: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bufferlab.execute.fleet.receiver.experiment_mode", lambda text: 0o600)
+    gathered(gathering, StandIn(parts))
+    modes = {stat.S_IMODE((gathering.part(block) / "experiment.toml").stat().st_mode) for block in range(BLOCKS)}
+    assert modes == {0o600}

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -17,10 +18,11 @@ from bufferlab.execute.fleet import cluster_address
 from bufferlab.execute.fleet.cluster_address import parse_address, require_somebody, require_token
 from bufferlab.execute.fleet.fleet_sweep import run_on_cluster
 from bufferlab.execute.fleet.gathering import Gathering
+from bufferlab.execute.fleet.node_options import NodeOptions
 from bufferlab.execute.progress import Silent
 from bufferlab.execute.sweep import SweepOptions
 from support.core import ROOT
-from support.fake import Bench
+from support.fake import Bench, is_alive, wait_until
 
 
 @pytest.fixture
@@ -72,6 +74,74 @@ def test_nobody_at_the_address_is_said_within_its_bound() -> None:
             require_somebody("127.0.0.1", port, 1.0)
 
 
+def test_a_token_that_is_no_file_or_another_users_is_refused(tmp_path: Path) -> None:
+    pipe, others = tmp_path / "pipe", tmp_path / "others"
+    os.mkfifo(pipe, 0o600)
+    others.write_text("t")
+    others.chmod(0o600)
+    os.chown(others, 12345, 12345)
+    for path, what in ((pipe, "this is no file"), (others, "the file is another user's, who may read the cluster's")):
+        with pytest.raises(EnvironmentLackingError, match=what):
+            require_token({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(path)})
+
+
+@pytest.mark.parametrize(
+    ("ours", "others", "what"),
+    [
+        ("exit 0", "exit 1", None),
+        ("exit 1", "exit 1", "no Ray 2.60 with our token answers"),
+        ("sleep 9", "exit 1", "no Ray 2.60 with our token answers"),
+        ("exit 0", "exit 0", "the cluster answers without a token"),
+        ("exit 0", "sleep 9", "whether the cluster works without a token was not to be told within 0.5 s"),
+        ("exit 0", "kill -9 $$", "whether the cluster works without a token was not to be told"),
+    ],
+)
+def test_a_cluster_must_know_our_token_and_refuse_to_work_without(
+    monkeypatch: pytest.MonkeyPatch, ours: str, others: str, what: str | None
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "s3cret")
+    asked: list[tuple[Mapping[str, str], subprocess.Popen[bytes]]] = []
+
+    def question(address: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        shell = ours if environ["RAY_AUTH_MODE"] == "token" else others
+        asked.append((environ, subprocess.Popen(["sh", "-c", shell])))
+        return asked[-1][1]
+
+    monkeypatch.setattr(cluster_address, "_question", question)
+    if what is None:
+        cluster_address.require_token_asked_for("h:1", 5.0)
+    else:
+        with pytest.raises(EnvironmentLackingError, match=what):
+            cluster_address.require_token_asked_for("h:1", 0.5)
+    assert "RAY_AUTH_TOKEN" not in asked[1][0]
+    assert all(process.returncode is not None for _, process in asked), "no question is left"
+
+
+def test_a_question_tells_its_command_line_no_token_and_ends_with_its_asker(tmp_path: Path) -> None:
+    """Ray is not needed: what is looked at is the process that becomes it."""
+    package = tmp_path / "ray" / "scripts"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    (package / "scripts.py").write_text("import time\ntime.sleep(60)\n")
+    code = (
+        "import os, sys, time\n"
+        "from bufferlab.execute.fleet.cluster_address import _question\n"
+        "question = _question('h:1', dict(os.environ))\n"
+        "time.sleep(1)\n"
+        "print(question.pid, open(f'/proc/{question.pid}/cmdline').read(), flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    path = os.pathsep.join([str(tmp_path), str(ROOT / "python")])
+    environ = {**os.environ, "PYTHONPATH": path, "RAY_AUTH_TOKEN": "s3cret"}
+    done = subprocess.run([sys.executable, "-P", "-c", code], env=environ, capture_output=True, text=True, check=False)
+    pid, words = done.stdout.split(" ", 1)
+    assert "health-check" in words
+    assert "s3cret" not in words
+    wait_until(lambda: not is_alive(int(pid)), "the end of the question", 10)
+
+
 @pytest.mark.parametrize(
     ("version", "what", "hint"),
     [
@@ -109,7 +179,7 @@ def test_a_server_that_runs_already_is_no_work_for_a_cluster(tmp_path: Path, mon
 
 def test_the_command_refuses_what_cannot_be_and_names_what_to_do(bench: Bench, tmp_path: Path) -> None:
     experiment = bench.experiment()
-    gathering = Gathering.create(tmp_path, spec.load(experiment), range(2), {"page_trace": {"limit_bytes": None}})
+    gathering = Gathering.create(tmp_path, spec.load(experiment), range(2), NodeOptions())
     for arguments, code, what in (
         (("run", experiment, "--ray", "auto", "--out", bench.out), 2, "not the address of a cluster's head"),
         (("run", "--resume", gathering.path), 2, "this sweep was begun on a cluster"),

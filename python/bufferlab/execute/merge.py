@@ -44,7 +44,7 @@ def merge(paths: Sequence[Path], out: Path) -> tuple[SweepFolder, list[Problem]]
     if out.exists() or out.is_symlink():
         raise SpecError("something is at this path already", f"--out {out}", "name a folder that is not there yet")
     parts = sorted((checked(path) for path in paths), key=lambda part: part.folder.blocks)
-    _require_one_plan([part.folder for part in parts])
+    require_one_plan([part.folder for part in parts])
     _require_other_blocks([part.folder for part in parts])
     _require_alike(parts)
     return _joined(parts, out), [problem for part in parts if (problem := part.lacking())]
@@ -77,7 +77,7 @@ class Part:
 
 def checked(path: Path) -> Part:
     """Return a folder all of whose runs are those of its plan, each measured by the host of its block."""
-    _refuse_links(path)
+    refuse_links(path)
     folder = open_sweep(path)
     if PREDICTED_FROM in folder.plan:
         what = "the runs of this folder were predicted, which needs no second host"
@@ -97,8 +97,6 @@ def checked(path: Path) -> Part:
         elif record.ok and run.host != hosts.get(run.block):
             wrong = f"host {run.host} measured it, and host.json is of {hosts.get(run.block)}: a block is one host's"
             hint = f"do the block again, on one host: bufferlab run ... --blocks {run.block + 1}"
-        elif strange := [name for name in run.files if Path(name).name != name]:
-            wrong = f"it names a file outside its folder: {strange[0]}"
         if wrong:
             raise DataFileError(f"a run cannot be merged: {wrong}", str(record.folder), hint)
         if record.ok:
@@ -108,11 +106,7 @@ def checked(path: Path) -> Part:
     return Part(folder, records, folder.other_pools())
 
 
-def _cell(record: RunRecord) -> tuple[int, int]:
-    return record.run.point.index, record.run.block
-
-
-def _refuse_links(path: Path) -> None:
+def refuse_links(path: Path) -> None:
     """Refuse a folder that holds anything but files and folders: a link leads elsewhere, and a pipe never ends."""
     for above, folders, files in os.walk(path):  # Follows no link.
         for name in (*folders, *files):
@@ -120,6 +114,26 @@ def _refuse_links(path: Path) -> None:
             if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
                 what = "this is a link or no plain file; nothing is read where it leads"
                 raise DataFileError(what, str(Path(above, name)), "remove it, or put the file itself in its place")
+
+
+def require_one_plan(folders: Sequence[SweepFolder]) -> None:
+    """Refuse folders of two plans, or of two experiments. Raises SpecError, which names what differs."""
+    first = folders[0]
+    for other in folders[1:]:
+        differing = [
+            *_unequal(first.plan, other.plan, _NOT_THE_PLAN),
+            *(f"{name} of experiment.toml" for name in _unequal(first.asked, other.asked)),
+        ]
+        if differing:
+            raise SpecError(
+                f"the folders are of two plans: {', '.join(differing)} differ",
+                f"{first.path} and {other.path}",
+                "give each host the same command but for --blocks; shares of a database need the same loaded data",
+            )
+
+
+def _cell(record: RunRecord) -> tuple[int, int]:
+    return record.run.point.index, record.run.block
 
 
 def _differing(record: RunRecord, planned: Mapping[str, Any], key: object, folder: SweepFolder) -> list[str]:
@@ -135,22 +149,6 @@ def _differing(record: RunRecord, planned: Mapping[str, Any], key: object, folde
     if run.engine in engines.names(hidden=True) and not engines.declaration(run.engine).data_is_read_only:
         pairs["seed"] = (run.seed, planned.get("seed"))
     return [name for name, (ran, asked) in pairs.items() if ran != asked]
-
-
-def _require_one_plan(folders: Sequence[SweepFolder]) -> None:
-    """Refuse folders of two plans, or of two experiments. Raises SpecError, which names what differs."""
-    first = folders[0]
-    for other in folders[1:]:
-        differing = [
-            *_unequal(first.plan, other.plan, _NOT_THE_PLAN),
-            *(f"{name} of experiment.toml" for name in _unequal(first.asked, other.asked)),
-        ]
-        if differing:
-            raise SpecError(
-                f"the folders are of two plans: {', '.join(differing)} differ",
-                f"{first.path} and {other.path}",
-                "give each host the same command but for --blocks; shares of a database need the same loaded data",
-            )
 
 
 def _unequal(a: Mapping[str, Any], b: Mapping[str, Any], apart: Iterable[str] = ()) -> list[str]:

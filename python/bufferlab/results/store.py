@@ -74,6 +74,8 @@ BLOCK_TRACE_FILE = "block-trace.parquet"
 PAGE_TRACE_FILE = "page-trace.parquet"
 OTHER_POOLS_FILE = "other-pools.json"
 HOSTS_FILE = "hosts.json"
+_LONGEST_NAME = 255
+"""Linux has no longer names of files."""
 PREDICTED_FROM = "predicted_from"
 """The key of plan.json that a predicted sweep has, and a measured one lacks."""
 _WRONG_FOLDER_HINT = "give the folder that `bufferlab run` printed, usually runs/<experiment>-<date>-<time>"
@@ -291,8 +293,7 @@ class SweepFolder:
             parent.mkdir(parents=True, exist_ok=True)
             with marked.folder(parent.resolve(), f"{TEMPORARY}{secrets.token_hex(6)}", 0o777) as temporary:
                 (temporary / "runs").mkdir()
-                # The lists of a script's choose(...) may be somebody's data, as in script-from-slow-log.
-                (temporary / "experiment.toml").touch(0o600 if "choose(" in experiment_toml_text else 0o666)
+                (temporary / "experiment.toml").touch(experiment_mode(experiment_toml_text))
                 write_bytes(temporary / "experiment.toml", experiment_toml_text.encode())
                 write_bytes(temporary / "plan.json", _pretty({**plan, **stamp}))
                 write_bytes(temporary / "host.json", _pretty({**host, **stamp}))
@@ -450,6 +451,14 @@ class SweepFolder:
         return target
 
 
+def experiment_mode(text: str) -> int:
+    """Return the mode of the file experiment.toml, to which the umask applies: 0o600 where it may hold data.
+
+    The lists of a script's choose(...) may be somebody's data, as in script-from-slow-log.
+    """
+    return 0o600 if "choose(" in text else 0o666
+
+
 @contextmanager
 def own_folder(path: Path) -> Iterator[Path]:
     """Context manager for a folder inside a sweep folder, by a path that stays right.
@@ -483,6 +492,8 @@ def open_run(folder: Path, registry: Registry) -> RunRecord:
     if run.run_id != folder.name:
         raise DataFileError(f"this is the run {run.run_id}, in another run's folder", str(folder), RESUME_HINT)
     for name, stored in run.files.items():
+        if Path(name).name != name or len(name) > _LONGEST_NAME:
+            raise DataFileError(f"it names a file outside its folder: {name[:_LONGEST_NAME]}", str(path), RESUME_HINT)
         _check_stored(folder / name, stored.bytes, stored.sha256)
     return RunRecord(folder, run.model_copy(update={"workload": Told(run.workload, path)}), registry)
 
@@ -490,10 +501,9 @@ def open_run(folder: Path, registry: Registry) -> RunRecord:
 def _check_stored(path: Path, size: int, sha256: str) -> None:
     if not path.is_file():
         raise DataFileError("a file of this run is missing", str(path), RESUME_HINT)
-    found = _fingerprint(path)
-    if found["bytes"] != size:
-        raise DataFileError(f"the file holds {found['bytes']} bytes, {size} were written", str(path), RESUME_HINT)
-    if found["sha256"] != sha256:
+    if (found := path.stat().st_size) != size:  # Before it is read: it may be a link to a file without an end.
+        raise DataFileError(f"the file holds {found} bytes, {size} were written", str(path), RESUME_HINT)
+    if _fingerprint(path)["sha256"] != sha256:
         raise DataFileError("the file is damaged: its contents are not what was written", str(path), RESUME_HINT)
 
 

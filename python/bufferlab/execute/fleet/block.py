@@ -6,8 +6,8 @@ nothing of Ray, and what it starts gets none of Ray's variables, one of which is
 
 from __future__ import annotations
 
+import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from typing import Any
 
 from bufferlab.errors import Problem
 from bufferlab.execute.progress import Status
-from bufferlab.execute.run.worker import Parent
+from bufferlab.execute.run.child import Tell, leave, serve
 
 MODULE = "bufferlab.execute.fleet.block"
 BEAT_S = 5.0
@@ -28,13 +28,18 @@ Send = Callable[[Mapping[str, Any]], None]
 
 def main() -> int:
     """Do the job on standard input. Return 0 after a result was sent, 1 after an error or without a parent."""
-    parent = Parent.heard()
-    if parent is None:
-        return 1
+    return serve(_do)
+
+
+def _do(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     for name in [name for name in os.environ if name.startswith("RAY_")]:
         del os.environ[name]
-    threading.Thread(target=_beat, args=(parent.send,), daemon=True).start()
-    return parent.tell(lambda: do(parent.envelope["job"], Telling(parent.send)))
+
+    def send(event: Mapping[str, Any]) -> None:
+        tell(json.dumps(event))
+
+    threading.Thread(target=_beat, args=(send,), daemon=True).start()
+    return do(envelope["job"], Telling(send))
 
 
 def _beat(send: Send) -> None:
@@ -69,35 +74,19 @@ def do(job: Mapping[str, Any], progress: Telling) -> dict[str, Any]:
 
     Raises what `run_sweep` raises.
     """
+    from pydantic import TypeAdapter
+
+    from bufferlab.execute.fleet.node_options import NodeOptions
     from bufferlab.execute.sweep import run_sweep
     from bufferlab.spec import loads
 
     experiment = loads(job["experiment"], "the experiment of the command")
     before = Path(job["resume"]) if job["resume"] else None
-    options = sweep_options(job["options"], job["block"], job["device_wait_s"])
+    told = TypeAdapter(NodeOptions).validate_python(job["options"])
+    options = told.for_block(job["block"], job["device_wait_s"])
     ended = run_sweep(experiment, Path(job["out"]), before, progress, options)
     return {"failed": ended.failed, "status": "interrupted" if ended.signal_number is not None else "ended"}
 
 
-def sweep_options(told: Mapping[str, Any], block: int, device_wait_s: float) -> Any:
-    """Return the options of a sweep that does one block, by those of the command as JSON holds them."""
-    from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
-    from bufferlab.execute.probes.planned_traces import TraceWish
-    from bufferlab.execute.sweep import SweepOptions
-
-    trace = told["block_trace"]
-    return SweepOptions(
-        data_dir=Path(told["data_dir"]) if told["data_dir"] else None,
-        share_device=told["share_device"],
-        probes=(BlockTraceAsked(**trace),) if trace else (),
-        page_trace=TraceWish(**told["page_trace"]),
-        keeps_restored=told["keeps_restored"],
-        blocks=(block,),
-        device_wait_s=device_wait_s,
-    )
-
-
 if __name__ == "__main__":
-    code = main()
-    sys.stderr.flush()
-    os._exit(code)  # The other threads are blocked in system calls.
+    leave(main())

@@ -12,10 +12,12 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
+from bufferlab.engines.servers.child_process import launched
 from bufferlab.errors import EnvironmentLackingError, Problem, SpecError
 
 RAY = "2.60"
@@ -24,6 +26,8 @@ _CONNECT_S = 5.0
 _ANSWER_S = 120.0
 """Python needs seconds of CPU to import Ray."""
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/\[\]]+)):([0-9]{1,5})")
+_MAKE = "ray get-auth-token --generate makes one; copy it to the same place of every node"
+_MOST_TOKEN_BYTES = 1 << 16
 _HIDDEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 
@@ -85,18 +89,25 @@ def require_token(environ: Mapping[str, str]) -> None:
         return
     path = Path(environ.get("RAY_AUTH_TOKEN_PATH") or Path(environ.get("HOME", "/")) / ".ray" / "auth_token")
     try:
-        mode, empty = path.stat().st_mode, not path.read_bytes().strip()
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise EnvironmentLackingError("this is no file, and the cluster's token cannot be read", str(path), _MAKE)
+        with path.open("rb") as file:
+            empty = not file.read(_MOST_TOKEN_BYTES).strip()
     except OSError as error:
         raise EnvironmentLackingError(
             f"the cluster's token cannot be read: {error.strerror}",
             str(path),
-            "ray get-auth-token --generate makes one; copy it to the same place of every node",
+            _MAKE,
         ) from None
     if empty:
         raise EnvironmentLackingError("the file of the cluster's token is empty", str(path), "put the token into it")
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        what = "others may read the cluster's token, and run programs as the user of every node"
-        raise EnvironmentLackingError(what, str(path), f"chmod 600 {path}")
+    others = "read the cluster's token, and run programs as the user of every node"
+    if found.st_uid != os.geteuid():
+        hint = f"copy it into a file of your own, and name that: export RAY_AUTH_TOKEN_PATH=... (now {path})"
+        raise EnvironmentLackingError(f"the file is another user's, who may {others}", str(path), hint)
+    if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise EnvironmentLackingError(f"others may {others}", str(path), f"chmod 600 {path}")
 
 
 def uses_tls(environ: Mapping[str, str]) -> bool:
@@ -118,25 +129,33 @@ def require_somebody(host: str, port: int, seconds: float = _CONNECT_S) -> None:
 
 
 def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
-    """Refuse a cluster that does not know our token, and one that works without any.
+    """Refuse a cluster that does not know our token, and one that works without any, or may do so.
 
-    Raises EnvironmentLackingError. Each question takes at most `seconds`; both are asked at once.
+    Raises EnvironmentLackingError. Both questions are asked at once, and answered or given up within `seconds`.
     """
     without = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
+    deadline = time.monotonic() + seconds
     ours, others = _question(address, dict(os.environ)), _question(address, without | {"RAY_AUTH_MODE": "disabled"})
     try:
-        if not _is_answered(ours, seconds):
+        if _answer(ours, deadline) != 0:
             raise EnvironmentLackingError(
                 f"no Ray {RAY} with our token answers at the address within {seconds:g} s",
                 f"--ray {address}",
                 "the token must be the one of its nodes, and RAY_USE_TLS the same on both sides (docs/fleet.md)",
             )
-        if _is_answered(others, seconds):
-            raise EnvironmentLackingError(
-                "the cluster answers without a token: whoever reaches its ports can run programs on its nodes",
-                f"--ray {address}",
-                "end its nodes, and start them with RAY_AUTH_MODE=token (docs/fleet.md)",
-            )
+        match _answer(others, deadline):
+            case 0:
+                raise EnvironmentLackingError(
+                    "the cluster answers without a token: whoever reaches its ports can run programs on its nodes",
+                    f"--ray {address}",
+                    "end its nodes, and start them with RAY_AUTH_MODE=token (docs/fleet.md)",
+                )
+            case None:  # In doubt it is refused.
+                raise EnvironmentLackingError(
+                    f"whether the cluster works without a token was not to be told within {seconds:g} s",
+                    f"--ray {address}",
+                    "this host may be busy: run the command again",
+                )
     finally:
         for question in (ours, others):
             question.kill()
@@ -144,9 +163,10 @@ def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
 
 
 def _question(address: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a process that asks a head whether it is well."""
+    """Start a process that asks a head whether it is well. The kernel ends it with this one."""
+    asked = [sys.executable, "-P", "-W", "ignore", "-m", "ray.scripts.scripts", "health-check", f"--address={address}"]
     return subprocess.Popen(
-        [sys.executable, "-P", "-W", "ignore", "-m", "ray.scripts.scripts", "health-check", "--address", address],
+        launched(asked),
         env={**environ, "RAY_USAGE_STATS_ENABLED": "0"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -155,8 +175,10 @@ def _question(address: str, environ: Mapping[str, str]) -> subprocess.Popen[byte
     )
 
 
-def _is_answered(question: subprocess.Popen[bytes], seconds: float) -> bool:
+def _answer(question: subprocess.Popen[bytes], deadline_s: float) -> int | None:
+    """Return the exit code of a question: 0 for yes, more for no. None when it was not answered, or was killed."""
     try:
-        return question.wait(timeout=seconds) == 0
+        code = question.wait(timeout=max(0.0, deadline_s - time.monotonic()))
     except subprocess.TimeoutExpired:
-        return False
+        return None
+    return code if code >= 0 else None

@@ -6,13 +6,13 @@ gone: the command survives both. Its end disconnects it from the cluster, which 
 
 from __future__ import annotations
 
+import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bufferlab.execute.run.worker import Parent
+from bufferlab.execute.run.child import Tell, leave, serve
 
 MODULE = "bufferlab.execute.fleet.courier"
 SILENT_S = 400.0
@@ -21,32 +21,25 @@ SILENT_S = 400.0
 
 def main() -> int:
     """Do the job on standard input: connect, gather, tell. Return 0 after a result, 1 after an error."""
-    parent = Parent.heard()
-    if parent is None:
-        return 1
-    return parent.tell(lambda: _gathered(parent.envelope["job"], parent.send), more=_more)
+    return serve(_gathered)
 
 
-def _gathered(job: Mapping[str, Any], send: Any) -> dict[str, Any]:
+def _gathered(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from bufferlab.execute.fleet.gather import Gather
     from bufferlab.execute.fleet.gathering import Gathering
     from bufferlab.execute.fleet.ray_cluster import RayCluster
     from bufferlab.execute.stop import StopRequest
 
+    def send(event: Mapping[str, Any]) -> None:
+        tell(json.dumps(event))
+
+    job = envelope["job"]
     gathering = Gathering.open(Path(job["folder"]))
     cluster = RayCluster(job["address"])
     with StopRequest() as stop:  # Ray has handlers of its own, which it sets when it connects.
         return Gather(cluster, gathering, job["versions"], send, lambda: stop.requested).do()
 
 
-def _more(error: Exception) -> dict[str, list[dict[str, str | None]]]:
-    from bufferlab.errors import BufferlabError
-
-    return {"more": [one.as_dict() for one in error.problems[1:]] if isinstance(error, BufferlabError) else []}
-
-
 if __name__ == "__main__":
-    code = main()
-    sys.stderr.flush()
-    os._exit(code)  # Ray's threads are not waited for: the cluster sees that the process is gone.
+    leave(main())  # Ray's threads are not waited for: the cluster sees that the process is gone.

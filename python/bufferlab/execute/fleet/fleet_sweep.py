@@ -5,13 +5,12 @@ The same two functions as without a cluster do the work: `run_sweep` on each nod
 
 from __future__ import annotations
 
-import tempfile
+import secrets
 from collections.abc import Mapping
-from dataclasses import asdict
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
-from bufferlab import __version__
+from bufferlab import __version__, marked
 from bufferlab.engines.native import native
 from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.errors import (
@@ -27,7 +26,7 @@ from bufferlab.errors import (
 from bufferlab.execute.fleet import courier
 from bufferlab.execute.fleet.cluster_address import require_cluster
 from bufferlab.execute.fleet.gathering import Gathering
-from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
+from bufferlab.execute.fleet.node_options import NodeOptions
 from bufferlab.execute.progress import Progress, Status
 from bufferlab.execute.run.supervise import Event, Outcome, supervise
 from bufferlab.execute.stop import StopRequest
@@ -53,7 +52,7 @@ def run_on_cluster(
     make(
         experiment, estimated_facts(experiment), options.blocks
     )  # What no node could do is refused before any is asked.
-    gathering = Gathering.create(out.absolute(), experiment, blocks, _as_json(options))
+    gathering = Gathering.create(out.absolute(), experiment, blocks, NodeOptions.of(options))
     return _gathered(gathering, address, progress)
 
 
@@ -64,8 +63,9 @@ def resume_on_cluster(path: Path, address: str, progress: Progress) -> tuple[Swe
     missing after all rounds, Interrupted when a signal asks to stop; what is home stays in the folder.
     """
     gathering = Gathering.open(path)
-    for problem in require_cluster(address):
-        progress.warn(problem)
+    if not gathering.is_whole:  # The command may have been killed when only the end was left.
+        for problem in require_cluster(address):
+            progress.warn(problem)
     return _gathered(gathering, address, progress)
 
 
@@ -79,24 +79,13 @@ def _require_shareable(experiment: Experiment) -> None:
             raise SpecError(what, f"--server {value}", "name a build, which each node starts for itself")
 
 
-def _as_json(options: SweepOptions) -> dict[str, Any]:
-    """Return the options that nodes need, as JSON can hold them."""
-    trace = next((probe for probe in options.probes if isinstance(probe, BlockTraceAsked)), None)
-    return {
-        "data_dir": str(options.data_dir) if options.data_dir else None,
-        "share_device": options.share_device,
-        "keeps_restored": options.keeps_restored,
-        "page_trace": asdict(options.page_trace),
-        "block_trace": asdict(trace) if trace else None,
-    }
-
-
 def _gathered(gathering: Gathering, address: str, progress: Progress) -> tuple[SweepFolder, list[Problem]]:
     hint = f"bufferlab run --resume {gathering.path} --ray {address}"
     with StopRequest() as stop, gathering.held():
-        outcome = _courier(gathering, address, progress, stop)
-        if outcome.result is None or outcome.result["status"] != "whole":
-            _require_whole(gathering, outcome, hint, stop)
+        if not gathering.is_whole:
+            outcome = _courier(gathering, address, progress, stop)
+            if outcome.result is None or outcome.result["status"] != "whole":
+                _require_whole(gathering, outcome, hint, stop)
         progress.show(Status("merging", 0, 0, "", 1.0, 0.0))
         merged, problems = gathering.join()
     return merged, problems
@@ -105,12 +94,15 @@ def _gathered(gathering: Gathering, address: str, progress: Progress) -> tuple[S
 def _courier(gathering: Gathering, address: str, progress: Progress, stop: StopRequest) -> Outcome:
     versions = {"bufferlab": __version__, "core": native().core_version()}
     job = {"folder": str(gathering.path), "address": address, "versions": versions}
-    with tempfile.TemporaryDirectory(prefix="bufferlab-") as place:
+    with ExitStack() as stack:
+        with gathering.writing("the log"):  # In the sweep's folder: after a kill the next --resume removes it.
+            name = f"{marked.TEMPORARY}{secrets.token_hex(6)}"
+            place = stack.enter_context(marked.folder(gathering.path.resolve(), name))
         return supervise(
             "gather",
             "",
             job,
-            log_file=Path(place) / "courier.log",
+            log_file=place / "courier.log",
             stop=stop,
             silent_seconds=courier.SILENT_S,
             on_event=_Heard(gathering, progress),
@@ -158,7 +150,8 @@ def _require_whole(gathering: Gathering, outcome: Outcome, hint: str, stop: Stop
 def _not_connected(gathering: Gathering, outcome: Outcome, hint: str) -> BufferlabError:
     """Return what ended the courier. A folder in which nothing has arrived is removed: there is nothing to continue."""
     failure, more = outcome.failure or Failure("the courier ended without a word"), _more(outcome)
-    is_begun = any(gathering.part(block).exists() for block in gathering.blocks)
+    said_how = gathering.resume_command in (failure.hint or "")  # Our disk did not take what was sent.
+    is_begun = said_how or any(gathering.part(block).exists() for block in gathering.blocks)
     if not is_begun:
         gathering.remove()
     if failure.kind == "internal":
@@ -171,6 +164,8 @@ def _not_connected(gathering: Gathering, outcome: Outcome, hint: str) -> Bufferl
             )
         return RunFailed(f"{what}; {_home(gathering)}", failure.where, f"to do the rest: {hint}", kind="interrupted")
     then = f"{failure.hint}, then: {hint}" if is_begun else failure.hint
+    if said_how and failure.hint:
+        then = failure.hint.replace(gathering.resume_command, hint)
     return EnvironmentLackingError(failure.what, failure.where, then, more=more, kind=failure.kind)
 
 

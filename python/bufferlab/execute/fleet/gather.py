@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, Problem
+from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, Problem, SpecError
 from bufferlab.execute.fleet.cluster import Cluster, Over, Task
-from bufferlab.execute.fleet.gathering import Gathering, Receiver
+from bufferlab.execute.fleet.gathering import Gathering
 from bufferlab.execute.fleet.parcels import Item
-from bufferlab.execute.fleet.rounds import Node, Rounds
+from bufferlab.execute.fleet.receiver import Receiver
+from bufferlab.execute.fleet.rounds import Host, Node, Rounds
 from bufferlab.results.blocks import said
 from bufferlab.spec import to_toml
 from bufferlab.texts import printable
@@ -35,7 +36,7 @@ class Bounds:
     begin: float = 600.0
     """For a task to begin on its node, whose CPUs another program of the cluster may have."""
     silent: float = 150.0
-    """For a word of a task that has begun."""
+    """For a word of a task that has begun, while home listens."""
     no_node: float = 60.0
     """For a node, while none lives."""
     stop: float = 25.0
@@ -52,8 +53,9 @@ class _Running:
     node: Node
     block: int
     receiver: Receiver
-    heard_s: float
     started_s: float
+    silent_s: float = 0.0
+    """How long home has listened since it said something."""
     begun: bool = False
     problem: Problem | None = None
     refused: bool = False
@@ -64,6 +66,25 @@ class _Running:
     @property
     def name(self) -> str:
         return f"{self.node.name}, {said([self.block])}"
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What `node.facts` tells, as far as it may be believed."""
+
+    versions: dict[str, str]
+    data_keys: list[str]
+    host: Host
+
+    @classmethod
+    def told(cls, told: object) -> _Facts | Problem:
+        """Return the facts that a node tells, or the problem that they are none."""
+        match told:
+            case {"versions": dict(versions), "data_keys": list(keys), "host": [host_id, boot_key]}:
+                named = {_text(name): _text(version) for name, version in versions.items()}
+                return cls(named, sorted(map(_text, keys)), (_text(host_id), _text(boot_key)))
+        what = "it does not tell its facts as this bufferlab does"
+        return Problem(what, None, "install one version on all nodes")
 
 
 @dataclass
@@ -90,11 +111,25 @@ class Gather:
     def do(self) -> dict[str, Any]:
         """Do the blocks. Return how it ended ("whole", "missing" or "interrupted"), and the blocks that are missing.
 
-        Raises EnvironmentLackingError when a node differs from another or cannot do the experiment.
+        Raises EnvironmentLackingError when a node differs from another or cannot do the experiment, when the head is
+        gone, and when our disk does not take what is sent. The tasks are asked to end before.
         """
         rounds = Rounds(self._to_do())
         if rounds.missing:
             self._admit_first()
+        try:
+            self._do(rounds)
+            interrupted = bool(rounds.missing) and self.stopped()
+        finally:
+            self._stop()
+        if not rounds.missing and self._nodes:
+            self.cluster.forget(list(self._nodes.values()), self.gathering.sweep_id)
+        status = "interrupted" if interrupted else "missing" if rounds.missing else "whole"
+        problems = {str(block): self._last[block].as_dict() for block in rounds.missing if block in self._last}
+        return {"status": status, "missing": rounds.missing, "problems": problems}
+
+    def _do(self, rounds: Rounds) -> None:
+        """Do blocks until none is missing, none can be done, or a stop is asked for."""
         started = looked = seen = self.clock()
         while rounds.missing and not self.stopped():
             now = self.clock()
@@ -108,20 +143,13 @@ class Gather:
             self._hear(rounds)
             self._end_silent(rounds)
             self._show(rounds, started)
-        interrupted = bool(rounds.missing) and self.stopped()
-        self._stop()
-        if not rounds.missing:
-            self.cluster.forget(list(self._nodes.values()), self.gathering.sweep_id)
-        status = "interrupted" if interrupted else "missing" if rounds.missing else "whole"
-        problems = {str(block): self._last[block].as_dict() for block in rounds.missing if block in self._last}
-        return {"status": status, "missing": rounds.missing, "problems": problems}
 
     def _to_do(self) -> Iterable[tuple[int, Any]]:
         """Yield the blocks that are not whole, each with the host of the runs that are home."""
         for block in self.gathering.blocks:
             try:
                 state = self.gathering.state(block)
-            except BufferlabError as error:
+            except DataFileError as error:
                 self._warn(replace(error.problems[0], what=f"{said([block])} is done anew: {error.what}"))
                 self.gathering.set_aside(block)
                 state = self.gathering.state(block)
@@ -155,43 +183,32 @@ class Gather:
 
     def _admit(self, nodes: Sequence[Node]) -> list[Problem]:
         """Take in the nodes that are like this host and like each other; return a problem for each of the others."""
-        order = {"experiment": to_toml(self.gathering.experiment), "options": self.gathering.options}
+        order = {"experiment": to_toml(self.gathering.experiment), "options": self.gathering.told_options}
         problems = []
         for node, told in zip(nodes, self.cluster.facts(nodes, order), strict=True):
-            problem = told if isinstance(told, Problem) else self._differs(node, told)
-            if problem is not None:
-                problems.append(
-                    replace(problem, where=f"node {node.name}" + (f": {problem.where}" if problem.where else ""))
-                )
+            found = told if isinstance(told, Problem) else _Facts.told(told)
+            problem = found if isinstance(found, Problem) else self._differs(found)
+            if isinstance(found, _Facts) and problem is None:
+                self._nodes[node.node_id] = replace(node, host=found.host)
+            elif problem is not None:
+                where = f"node {node.name}" + (f": {problem.where}" if problem.where else "")
+                problems.append(replace(problem, where=where))
                 self._left_out.add(node.node_id)
-            else:
-                assert isinstance(told, dict)
-                host = told["host"]
-                self._nodes[node.node_id] = replace(node, host=(str(host[0]), str(host[1])))
         return problems
 
-    def _differs(self, node: Node, told: Mapping[str, Any]) -> Problem | None:
+    def _differs(self, found: _Facts) -> Problem | None:
         """Return in what a node differs from this host, or from the nodes before it."""
-        try:
-            versions = {str(name): str(version) for name, version in told["versions"].items()}
-            keys, host = sorted(map(str, told["data_keys"])), told["host"]
-            assert isinstance(host, list)
-            assert len(host) == 2
-        except (KeyError, TypeError, AttributeError, AssertionError):
-            return Problem(
-                "it does not tell its facts as this bufferlab does", None, "install one version on all nodes"
-            )
-        facts = {name: version for name, version in versions.items() if name not in _NO_MATTER}
+        facts = {name: version for name, version in found.versions.items() if name not in _NO_MATTER}
         known = self._facts or {**self.versions, **{name: facts[name] for name in facts if name not in self.versions}}
         for name in sorted({*facts, *known}):
             if facts.get(name) != known.get(name):
                 what = f"it has {name} {facts.get(name, 'none')}, and {self._others()} {known.get(name, 'none')}"
                 return Problem(what, None, "a sweep's runs must be of one version: install the same on all nodes")
-        if self._keys and keys != self._keys:
-            known_keys = ", ".join(self._keys)
-            what = f"its data would be other data: data_key {', '.join(keys)}, and {self._others()} {known_keys}"
+        if self._keys and found.data_keys != self._keys:
+            its, known_keys = ", ".join(found.data_keys), ", ".join(self._keys)
+            what = f"its data would be other data: data_key {its}, and {self._others()} {known_keys}"
             return Problem(what, None, "scripts, dumps and servers must be the same on all nodes")
-        self._facts, self._keys = known, keys
+        self._facts, self._keys = known, found.data_keys
         return None
 
     def _others(self) -> str:
@@ -212,25 +229,28 @@ class Gather:
                 "sweep_id": self.gathering.sweep_id,
                 "experiment": to_toml(self.gathering.experiment),
                 "block": block,
-                "options": dict(self.gathering.options),
+                "options": self.gathering.told_options,
                 "device_wait_s": self.bounds.device,
                 "host": list(state.host) if state.host else None,
                 "known": sorted(state.known),
                 "done": sorted(state.done),
             }
-            now = self.clock()
             receiver = Receiver(self.gathering, block, f"node {node.name}")
-            self._running.append(_Running(self.cluster.begin(node, order), node, block, receiver, now, now))
+            self._running.append(_Running(self.cluster.begin(node, order), node, block, receiver, self.clock()))
             self._say(f"{said([block])} goes to {node.name}")
 
     def _hear(self, rounds: Rounds) -> None:
         """Take what the tasks say, for a second at most."""
+        asked = self.clock()
+        said_now = self.cluster.poll([running.task for running in self._running], 1.0)
+        listened = self.clock() - asked
         by_task = {id(running.task): running for running in self._running}
-        for task, item in self.cluster.poll([running.task for running in self._running], 1.0):
-            running = by_task.get(id(task))
-            if running is None or running not in self._running:
-                continue
-            running.heard_s = self.clock()
+        for running in self._running:
+            running.silent_s += listened
+        for task, item in said_now:
+            running = by_task[id(task)]
+            if not running.refused:  # One that was asked to end must do so, whatever it says.
+                running.silent_s = 0.0
             if isinstance(item, Over):
                 self._over(rounds, running, item.problem)
             elif not running.refused:
@@ -239,17 +259,16 @@ class Gather:
     def _take(self, running: _Running, item: Item) -> None:
         try:
             self._understand(running, item)
-        except BufferlabError as error:
-            # A disk of ours that is full stops the block too: its node keeps what it has.
-            running.problem, running.refused = error.problems[0], True
+        except DataFileError as error:
+            running.problem, running.refused, running.silent_s = error.problems[0], True, 0.0
             running.receiver.close()
             self.cluster.cancel(running.task, hard=False)
 
     def _understand(self, running: _Running, item: Item) -> None:
         match item.get("event"):
             case "begun":
-                running.begun = True
                 running.receiver.begun(resumed=bool(item.get("resumed")))
+                running.begun = True
             case "parcel" | "piece":
                 if (record := running.receiver.take(item)) is not None:
                     self._home += record.ok
@@ -262,8 +281,8 @@ class Gather:
                 self._warn(Problem(_text(item.get("what")), where, hint))
             case "status":
                 running.done, running.seconds_left = _share(item.get("done")), _seconds(item.get("seconds_left"))
-            case "end" if item.get("failure"):
-                told = Failure.told({name: _text(value) for name, value in dict(item["failure"]).items() if value})
+            case "end" if isinstance(failure := item.get("failure"), dict):
+                told = Failure.told({str(name): _text(value) for name, value in failure.items() if value})
                 running.problem = Problem(told.what, told.where, told.hint)
             case _:
                 pass  # A beat: it lives.
@@ -276,7 +295,7 @@ class Gather:
         try:
             self.gathering.check(block)
             state = self.gathering.state(block)
-        except BufferlabError as error:
+        except (DataFileError, SpecError) as error:
             problem, state = error.problems[0], self.gathering.state(block)
         again = rounds.end(block, running.node, whole=state.is_whole, host=state.host)
         if state.is_whole:
@@ -296,17 +315,17 @@ class Gather:
 
     def _end_silent(self, rounds: Rounds) -> None:
         """End the tasks that say nothing for too long, or that do not begin."""
-        now = self.clock()
         for running in list(self._running):
             bound = self.bounds.silent if running.begun else self.bounds.begin
-            if now - running.heard_s > bound:
+            if running.silent_s > (self.bounds.stop if running.refused else bound):
                 self.cluster.cancel(running.task, hard=True)
                 what = "it said nothing" if running.begun else "it did not begin: its CPUs may be another program's"
                 self._over(rounds, running, Problem(f"{what} for {format_duration(bound)}"))
 
     def _stop(self) -> None:
-        """Ask the tasks that still run to end, and wait a while for it."""
+        """Ask the tasks that still run to end, and wait a while for it. What they say is not taken any more."""
         for running in self._running:
+            running.receiver.close()
             self.cluster.cancel(running.task, hard=False)
         deadline = self.clock() + self.bounds.stop
         while self._running and self.clock() < deadline:
@@ -317,7 +336,6 @@ class Gather:
             self.send({"event": "beat"})
         for running in self._running:
             self.cluster.cancel(running.task, hard=True)
-            running.receiver.close()
 
     # --- Words ---------------------------------------------------------------------------------------
 
@@ -349,8 +367,17 @@ def _text(told: object) -> str:
 
 
 def _share(told: object) -> float:
-    return min(1.0, max(0.0, float(told))) if isinstance(told, int | float) and math.isfinite(told) else 0.0
+    return min(1.0, _number(told))
 
 
 def _seconds(told: object) -> float:
-    return min(1e7, max(0.0, float(told))) if isinstance(told, int | float) and math.isfinite(told) else 0.0
+    return min(1e7, _number(told))
+
+
+def _number(told: object) -> float:
+    """Return a number that a node tells, from 0 on; 0 for what is none."""
+    try:
+        number = float(told) if isinstance(told, int | float) else 0.0
+    except OverflowError:
+        return 0.0
+    return max(0.0, number) if math.isfinite(number) else 0.0

@@ -1,6 +1,6 @@
 """The folder in which the runs of a cluster's sweep gather: a sweep folder for each block, until they can be merged.
 
-What a node sends is checked as a stranger's folder is: when a run is there, when a block is over, and when all are
+receiver.py puts there what nodes send. A block is checked as a stranger's folder is: when it is over, and when all are
 merged. A block that another host begins anew is set aside in superseded/, so that nothing is counted twice.
 """
 
@@ -10,32 +10,43 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
 
 from bufferlab import marked
-from bufferlab.errors import BufferlabError, DataFileError, Problem, SpecError
+from bufferlab.errors import DataFileError, Problem, SpecError
 from bufferlab.execute import resume
-from bufferlab.execute.fleet.parcels import Arriving, Item
+from bufferlab.execute.fleet.node_options import NodeOptions
 from bufferlab.execute.fleet.rounds import Host
 from bufferlab.execute.host import storage
-from bufferlab.execute.merge import checked, merge
-from bufferlab.registry import open_sweep, registry
-from bufferlab.results.blocks import cells_of, said
-from bufferlab.results.files import COPY_HINT, read_json, read_toml, sync_folder, write_bytes
-from bufferlab.results.store import OTHER_POOLS_FILE, RunRecord, SweepFolder, open_run
+from bufferlab.execute.merge import checked, merge, refuse_links
+from bufferlab.registry import open_sweep
+from bufferlab.results.blocks import said
+from bufferlab.results.files import COPY_HINT, into, read_json, read_toml, sync_folder, validated, write_bytes
+from bufferlab.results.store import SweepFolder, experiment_mode
 from bufferlab.spec import Experiment, loads, to_toml
 from bufferlab.units import GIB
 
 SUFFIX = ".fleet"
 FILE = "fleet.json"
-_FORMAT = "bufferlab-fleet"
-_FORMAT_VERSION = 1
 _TRACE_BYTES = 2 * GIB
 """The most that a trace may take where no --trace-limit was given, as on one host."""
+
+
+class _Stored(BaseModel):
+    """The document fleet.json."""
+
+    format: Literal["bufferlab-fleet"] = "bufferlab-fleet"
+    format_version: Literal[1] = 1
+    sweep_id: str = Field(pattern="^[0-9a-f]{12}$")
+    """The name of the sweep on its nodes."""
+    blocks: list[Annotated[int, Field(ge=0)]] = Field(min_length=1)
+    options: NodeOptions
 
 
 @dataclass(frozen=True)
@@ -66,28 +77,25 @@ class Gathering:
     sweep_id: str
     experiment: Experiment
     blocks: tuple[int, ...]
-    options: Mapping[str, Any]
-    """The options of the command that nodes need, as JSON holds them."""
+    options: NodeOptions
 
     @classmethod
-    def create(cls, out: Path, experiment: Experiment, blocks: Sequence[int], options: Mapping[str, Any]) -> Gathering:
-        """Make the folder `<experiment>-<time>.fleet` below `out`; it appears whole or not at all."""
-        stem = f"{experiment.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        document = {
-            "format": _FORMAT,
-            "format_version": _FORMAT_VERSION,
-            "sweep_id": secrets.token_hex(6),
-            "blocks": list(blocks),
-            "options": dict(options),
-        }
+    def create(cls, out: Path, experiment: Experiment, blocks: Sequence[int], options: NodeOptions) -> Gathering:
+        """Make the folder `<experiment>-<time>.fleet` below `out`; it appears whole or not at all.
+
+        Raises EnvironmentLackingError when the disk does not take it.
+        """
+        stem, text = f"{experiment.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}", to_toml(experiment)
+        document = _Stored(sweep_id=secrets.token_hex(6), blocks=list(blocks), options=options)
         storage.require_directory(out, "the results", "--out")
         with (
+            into(out, "the sweep's folder", "nothing of it is kept", "run the command again"),
             storage.locked(out),
-            marked.folder(out.resolve(), f"{marked.TEMPORARY}{document['sweep_id']}", 0o777) as temporary,
+            marked.folder(out.resolve(), f"{marked.TEMPORARY}{document.sweep_id}", 0o777) as temporary,
         ):
-            (temporary / "experiment.toml").touch(0o600 if "choose(" in to_toml(experiment) else 0o666)
-            write_bytes(temporary / "experiment.toml", to_toml(experiment).encode())
-            write_bytes(temporary / FILE, (json.dumps(document, indent=1) + "\n").encode())
+            (temporary / "experiment.toml").touch(experiment_mode(text))
+            write_bytes(temporary / "experiment.toml", text.encode())
+            write_bytes(temporary / FILE, (json.dumps(document.model_dump(mode="json"), indent=1) + "\n").encode())
             sync_folder(temporary)
             path = next(path for path in _names(out, stem, SUFFIX) if not path.exists())
             temporary.rename(path)
@@ -100,28 +108,37 @@ class Gathering:
         if not (path / FILE).is_file():
             hint = "for the folder of one host, leave --ray out; of a cluster's sweep it ends in .fleet"
             raise SpecError("no sweep of a cluster is in this folder", f"--resume {path}", hint)
-        told, file = read_json(path / FILE, COPY_HINT), path / FILE
-        blocks, sweep_id, options = told.get("blocks"), told.get("sweep_id"), told.get("options")
-        if (
-            (told.get("format"), told.get("format_version")) != (_FORMAT, _FORMAT_VERSION)
-            or not isinstance(sweep_id, str)
-            or not sweep_id.isalnum()
-            or not isinstance(options, dict)
-            or not isinstance(blocks, list)
-            or not blocks
-            or not all(type(block) is int and block >= 0 for block in blocks)
-        ):
-            raise DataFileError(f"{FILE} is damaged, or another version's", str(file), COPY_HINT)
+        refuse_links(path)
+        file = path / FILE
+        try:
+            stored = validated(_Stored, read_json(file, COPY_HINT), file, COPY_HINT)
+        except SpecError as error:  # Options that exclude each other.
+            raise DataFileError(f"{FILE} is damaged at options: {error.what}", str(file), COPY_HINT) from error
+        blocks = tuple(sorted({*stored.blocks}))
         text, _ = read_toml(path / "experiment.toml", COPY_HINT)
         experiment = loads(text, str(path / "experiment.toml"))
         if blocks[-1] >= experiment.design.repetitions:
             raise DataFileError(f"{FILE} has {said(blocks)}, which the plan lacks", str(file), COPY_HINT)
-        return cls(path, sweep_id, experiment, tuple(blocks), options)
+        return cls(path, stored.sweep_id, experiment, blocks, stored.options)
 
     @property
     def trace_bytes(self) -> int:
         """Return the most bytes that the file of a trace may have."""
-        return int(self.options.get("page_trace", {}).get("limit_bytes") or _TRACE_BYTES) + (1 << 20)
+        return (self.options.page_trace.limit_bytes or _TRACE_BYTES) + (1 << 20)
+
+    @property
+    def told_options(self) -> dict[str, Any]:
+        """Return the options as JSON holds them."""
+        return asdict(self.options)
+
+    @property
+    def resume_command(self) -> str:
+        """Return the command that does the rest."""
+        return f"bufferlab run --resume {self.path} --ray HOST:PORT"
+
+    def writing(self, what: str) -> AbstractContextManager[None]:
+        """Context manager for writing into the folder: a disk that refuses it ends the sweep, resumable."""
+        return into(self.path, what, "the runs that are home are kept", self.resume_command)
 
     def part(self, block: int) -> Path:
         """Return the sweep folder of one block."""
@@ -154,22 +171,35 @@ class Gathering:
         )
 
     def check(self, block: int) -> None:
-        """Check a block that is over as `merge` does. Raises DataFileError; the block is then set aside."""
+        """Check a block that is over as `merge` does.
+
+        Raises DataFileError and SpecError for what is no block of this sweep: it is then set aside.
+        """
         if not self.part(block).exists():
             return
         try:
             if any(not record.ok for record in checked(self.part(block)).records):
                 resume.supersede_all(open_sweep(self.part(block)))
-        except BufferlabError:
+        except (DataFileError, SpecError):
             self.set_aside(block)
             raise
 
     def set_aside(self, block: int) -> None:
         """Move what is home of a block out of the way: it does not count, and is kept."""
-        if self.part(block).exists():
-            aside = self.path / resume.SUPERSEDED
+        if not self.part(block).exists():
+            return
+        aside = self.path / resume.SUPERSEDED
+        with self.writing("a block's place"):
             aside.mkdir(exist_ok=True)
             self.part(block).rename(next(p for p in _names(aside, f"block-{block + 1}", "") if not p.exists()))
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether no block lacks a run, and none is damaged."""
+        try:
+            return all(self.state(block).is_whole for block in self.blocks)
+        except DataFileError:
+            return False
 
     def join(self) -> tuple[SweepFolder, list[Problem]]:
         """Make the sweep's folder of the blocks that are home, and remove this one.
@@ -182,8 +212,9 @@ class Gathering:
         if len(there) == 1:
             lacking = checked(self.part(there[0])).lacking()
             problems = [lacking] if lacking else []
-            self.part(there[0]).rename(final)
-            sync_folder(out)
+            with self.writing("the sweep's folder"):
+                self.part(there[0]).rename(final)
+                sync_folder(out)
             merged = open_sweep(final)
         else:
             merged, problems = merge([self.part(block) for block in there], final)
@@ -193,10 +224,12 @@ class Gathering:
 
     def _keep_superseded(self, merged: Path) -> None:
         """Move the runs that were done again into the sweep's folder."""
-        for run in (*self.path.glob("superseded/*/runs/*"), *self.path.glob("block-*/superseded/*")):
-            (merged / resume.SUPERSEDED).mkdir(exist_ok=True)
-            with suppress(OSError):  # Two hosts do not give one name to two runs.
-                run.rename(merged / resume.SUPERSEDED / run.name)
+        runs = [*self.path.glob("superseded/*/runs/*"), *self.path.glob("block-*/superseded/*")]
+        with self.writing("the place of runs that were done again"):
+            for run in runs:
+                (merged / resume.SUPERSEDED).mkdir(exist_ok=True)
+                if not (merged / resume.SUPERSEDED / run.name).exists():  # Names of runs are random.
+                    run.rename(merged / resume.SUPERSEDED / run.name)
 
     def remove(self) -> None:
         """Remove this folder."""
@@ -205,101 +238,6 @@ class Gathering:
             os.close(descriptor)
             with suppress(OSError):
                 marked.remove(self.path)
-
-
-@dataclass
-class Receiver:
-    """Takes what a node sends of one block, item by item, and puts it into the block's folder."""
-
-    gathering: Gathering
-    block: int
-    where: str
-    """The node, for messages."""
-    _arriving: Arriving | None = None
-    _stack: ExitStack = field(default_factory=ExitStack)
-
-    def begun(self, *, resumed: bool) -> None:
-        """Note that a node begins: runs that are home stay if it continues them, and are set aside otherwise."""
-        if not resumed:
-            self.gathering.set_aside(self.block)
-
-    def take(self, item: Item) -> RunRecord | None:
-        """Take a parcel's header or a piece. Return a run that is now home, whole and checked.
-
-        Raises DataFileError for what no node of ours would send, and EnvironmentLackingError without space for it.
-        """
-        if item["event"] == "parcel":
-            self._open(item)
-        elif self._arriving is None:
-            raise DataFileError("the node sent a piece of no parcel", self.where, COPY_HINT)
-        else:
-            self._arriving.take(item.get("data"))
-        arriving = self._arriving
-        if arriving is None or not arriving.is_whole:
-            return None
-        try:
-            return self._whole(arriving)
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        """Remove what has arrived of a parcel that is not whole."""
-        self._arriving = None
-        self._stack.close()
-
-    def _open(self, header: Item) -> None:
-        if self._arriving is not None:
-            raise DataFileError("the node sent a parcel inside another", self.where, COPY_HINT)
-        part = self.gathering.part(self.block)
-        if (header.get("kind") == "sweep") == part.exists():
-            raise DataFileError("the node sent a parcel before or after its time", self.where, COPY_HINT)
-        above = part / "runs" if header.get("kind") == "run" else self.gathering.path
-        temporary = self._stack.enter_context(
-            marked.folder(above.resolve(), f"{marked.TEMPORARY}{secrets.token_hex(6)}", 0o777)
-        )
-        inside = temporary / "arriving"
-        inside.mkdir()
-        arriving = Arriving(header, inside, self.gathering.trace_bytes, self.where)
-        storage.require_space(above, arriving.bytes_left, "the files of a node", "--out")
-        self._arriving = arriving
-
-    def _whole(self, arriving: Arriving) -> RunRecord | None:
-        part = self.gathering.part(self.block)
-        sync_folder(arriving.folder)
-        if arriving.kind == "sweep":
-            self._require_ours(arriving.folder)
-            arriving.folder.rename(part)
-        elif arriving.kind == "pools":
-            (arriving.folder / OTHER_POOLS_FILE).rename(part / OTHER_POOLS_FILE)
-        else:
-            return self._keep_run(arriving)
-        return None
-
-    def _require_ours(self, folder: Path) -> None:
-        """Refuse a sweep folder that is not of this block and experiment."""
-        (folder / "runs").mkdir()
-        found = open_sweep(folder)
-        _, ours = read_toml(self.gathering.path / "experiment.toml", COPY_HINT)
-        if found.blocks != (self.block,) or found.asked != ours or found.merged is not None:
-            what = (
-                f"the node sent the plan of {said(found.blocks)} of {found.experiment}, and not what it was asked for"
-            )
-            raise DataFileError(what, self.where, COPY_HINT)
-
-    def _keep_run(self, arriving: Arriving) -> RunRecord | None:
-        part, run_id = self.gathering.part(self.block), arriving.name
-        named = arriving.folder.rename(arriving.folder.with_name(run_id))
-        record = open_run(named, registry())
-        cell = (record.run.point.index, record.run.block)
-        sent = set(arriving.header["files"])
-        if sent != {"run.json", *record.run.files} or cell not in cells_of(read_json(part / "plan.json")):
-            what = "the node sent a run that is not of its block, or more files than run.json names"
-            raise DataFileError(what, self.where, COPY_HINT)
-        if (part / "runs" / run_id).exists():
-            return None
-        named.rename(part / "runs" / run_id)
-        sync_folder(part / "runs")
-        return replace(record, folder=part / "runs" / run_id)
 
 
 def host_of(host: Mapping[str, Any]) -> Host:

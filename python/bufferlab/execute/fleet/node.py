@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ def do_block(order: Order) -> Iterator[Item]:
             yield from _BlockDone(order, room).items()
     except (BufferlabError, OSError) as error:
         failure = error.failure if isinstance(error, BufferlabError) else Failure(str(error), None, None, "io")
-        yield {"event": "end", "failure": failure.as_dict()}
+        yield _bounded({"event": "end", "failure": failure.as_dict()})
 
 
 def forget(sweep_id: str) -> None:
@@ -105,7 +105,7 @@ class _BlockDone:
 
     order: Order
     room: Path
-    _told: queue.Queue[Event] = field(default_factory=lambda: queue.Queue(10_000))
+    _told: queue.Queue[Event] = field(default_factory=lambda: queue.Queue(1000))
     _stop: StopRequest = field(default_factory=StopRequest)
 
     @property
@@ -167,7 +167,17 @@ class _BlockDone:
             event = self._told.get(timeout=block.BEAT_S)
         except queue.Empty:
             return {"event": "beat"}
-        return {name: value[:_MOST_TEXT] if isinstance(value, str) else value for name, value in event.items()}
+        return _bounded(event)
+
+    def _tell(self, event: Event) -> None:
+        """Note what the process says, for `_next`. Never wait: where nobody asks any more, the oldest is dropped."""
+        while True:
+            try:
+                self._told.put_nowait(event)
+                return
+            except queue.Full:
+                with suppress(queue.Empty):
+                    self._told.get_nowait()
 
     def _work(self, before: Path | None) -> None:
         """Have a process do the block; the last event is how it ended."""
@@ -188,13 +198,21 @@ class _BlockDone:
                 log_file=self.room / "block.log",
                 stop=self._stop,
                 silent_seconds=_SILENT_S,
-                on_event=self._told.put,
+                on_event=self._tell,
                 module=block.MODULE,
             )
             failure = _failure(outcome)
         except OSError as error:
             failure = Failure(str(error), str(self.room), None, "io").as_dict()
-        self._told.put({"event": "end", "failure": failure})
+        self._tell({"event": "end", "failure": failure})
+
+
+def _bounded(told: Event) -> Event:
+    """Return an event whose texts are short enough to travel inside Ray's messages."""
+    return {
+        name: value[:_MOST_TEXT] if isinstance(value, str) else _bounded(value) if isinstance(value, dict) else value
+        for name, value in told.items()
+    }
 
 
 def _failure(outcome: Outcome) -> dict[str, str | None] | None:

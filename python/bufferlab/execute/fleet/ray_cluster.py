@@ -19,6 +19,7 @@ from bufferlab.execute.fleet.rounds import Node
 _CALL_S = 120.0
 """For a small task, which may have to wait until Ray has started a Python for it."""
 _ITEM_S = 30.0
+"""For what a node said to arrive."""
 _AHEAD = 8
 """How many items a node may be ahead of what home has taken."""
 _MOST_TEXT = 300
@@ -69,10 +70,18 @@ class RayCluster:
             raise EnvironmentLackingError(self._problem(error).what, f"--ray {address}", hint) from error
 
     def nodes(self) -> list[Node]:
-        """Return the nodes that live and have a CPU, in the order of their names."""
+        """Return the nodes that live and have a CPU, in the order of their names.
+
+        Raises EnvironmentLackingError when the head does not answer any more.
+        """
+        try:
+            told_of = self._ray.nodes()
+        except (ConnectionError, RuntimeError, *self._errors) as error:
+            what = f"the cluster's head does not answer any more: {self._problem(error).what}"
+            raise EnvironmentLackingError(what, "--ray", "look whether it lives, and start it again") from error
         found = [
             Node(str(told["NodeID"]), str(told["NodeManagerAddress"]), float(told["Resources"].get("CPU", 0)))
-            for told in self._ray.nodes()
+            for told in told_of
             if told["Alive"]
         ]
         names = [node.name for node in found]
@@ -126,22 +135,24 @@ class RayCluster:
         """Call a function on each node, beside what else its CPUs do. Return its value, or a Problem, of each."""
         ray = self._ray
         references = [self._on(node, function, 0).remote(*arguments) for node in nodes]
-        ready, _ = ray.wait(references, num_returns=len(references), timeout=_CALL_S)
-        found: list[Any] = []
-        for reference in references:
-            if reference not in ready:
-                ray.cancel(reference, force=True)
-                found.append(
-                    Problem(f"it did not answer within {_CALL_S:g} s", None, "look at its load, and at its logs")
-                )
-                continue
-            try:
-                value = ray.get(reference, timeout=_ITEM_S)
-                problem = value.get("problem") if isinstance(value, dict) else None
-                found.append(Problem(*(str(part) if part else None for part in problem)) if problem else value)  # type: ignore[arg-type]
-            except self._errors as error:
-                found.append(self._problem(error))
-        return found
+        ready, late = ray.wait(references, num_returns=len(references), timeout=_CALL_S)
+        for reference in late:
+            ray.cancel(reference, force=True)
+        silent = Problem(f"it did not answer within {_CALL_S:g} s", None, "look at its load, and at its logs")
+        # A value that is ready is here: nobody waits for it.
+        return [self._value(reference) if reference in ready else silent for reference in references]
+
+    def _value(self, reference: Any) -> Any:
+        """Return the value of a small task that is ready, or the problem that it had."""
+        try:
+            value = self._ray.get(reference, timeout=_ITEM_S)
+        except self._errors as error:
+            return self._problem(error)
+        told = value.get("problem") if isinstance(value, dict) else None
+        if not isinstance(told, dict):
+            return value
+        what, where, hint = (told.get(name) and str(told[name])[:_MOST_TEXT] for name in ("what", "where", "hint"))
+        return Problem(what or "it has a problem that it does not tell", where, hint)
 
     def _on(self, node: Node, function: Callable[..., Any], cpus: float, **more: Any) -> Any:
         """Return a task for one node, whose process ends with it and which Ray does not repeat."""
@@ -184,11 +195,11 @@ def _facts() -> Callable[..., Any]:
             from bufferlab.execute.fleet import node
         except ImportError as error:
             hint = "install the same bufferlab on every node, for the Python that `ray start` uses there"
-            return {"problem": (f"its Python has no such bufferlab: {error}", None, hint)}
+            return {"problem": {"what": f"its Python has no such bufferlab: {error}", "hint": hint}}
         try:
             return node.facts(order)
         except BufferlabError as error:
-            return {"problem": (error.what, error.where, error.hint)}
+            return {"problem": error.problems[0].as_dict()}
 
     return facts
 

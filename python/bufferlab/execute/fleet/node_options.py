@@ -1,0 +1,49 @@
+"""The options of a command that its nodes need, as JSON carries them: to a node, and in fleet.json until a --resume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
+from bufferlab.execute.probes.planned_traces import NOTHING_SAID, TraceWish
+
+if TYPE_CHECKING:
+    from bufferlab.execute.sweep import SweepOptions
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """What `SweepOptions` says, but for what a cluster decides: the blocks, and how long a device is waited for."""
+
+    data_dir: str | None = None
+    share_device: bool = False
+    keeps_restored: bool = False
+    page_trace: TraceWish = NOTHING_SAID
+    block_trace: BlockTraceAsked | None = None
+
+    @classmethod
+    def of(cls, options: SweepOptions) -> NodeOptions:
+        """Return the options of a command, which may not allow changes of servers: `--ray` refuses such servers."""
+        return cls(
+            data_dir=str(options.data_dir) if options.data_dir else None,
+            share_device=options.share_device,
+            keeps_restored=options.keeps_restored,
+            page_trace=options.page_trace,
+            block_trace=next((probe for probe in options.probes if isinstance(probe, BlockTraceAsked)), None),
+        )
+
+    def for_block(self, block: int, device_wait_s: float) -> SweepOptions:
+        """Return the options of the sweep that does one block, which is counted from 0."""
+        from bufferlab.execute.sweep import SweepOptions  # Not at the top: it loads the models too.
+
+        return SweepOptions(
+            data_dir=Path(self.data_dir) if self.data_dir else None,
+            share_device=self.share_device,
+            probes=(self.block_trace,) if self.block_trace else (),
+            page_trace=self.page_trace,
+            keeps_restored=self.keeps_restored,
+            blocks=(block,),
+            device_wait_s=device_wait_s,
+        )

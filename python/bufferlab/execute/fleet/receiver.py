@@ -1,0 +1,160 @@
+"""Takes what a node sends of one block, item by item, and puts it into the block's folder once it is whole and checked.
+
+A node may be another program, or damaged: its items come in the order of ours, its files are bounded, and they are
+opened as those of a stranger's folder. Whoever has the cluster's token could do worse, as Ray runs what he sends.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NoReturn
+
+from bufferlab import marked
+from bufferlab.errors import DataFileError, EnvironmentLackingError, SpecError
+from bufferlab.execute.fleet.gathering import Gathering
+from bufferlab.execute.fleet.parcels import Arriving, Item
+from bufferlab.execute.merge import require_one_plan
+from bufferlab.registry import open_sweep, registry
+from bufferlab.results.blocks import cells_of, said
+from bufferlab.results.files import COPY_HINT, read_json, read_toml, sync_folder
+from bufferlab.results.store import OTHER_POOLS_FILE, RunRecord, SweepFolder, experiment_mode, open_run
+
+_SPARE_BYTES = 1 << 20
+_RUNS_PER_CELL = 4
+"""How many runs of one point a task may send: the one that it does, and what a killed one had left there."""
+
+
+@dataclass
+class Receiver:
+    """The receipt of one task: `begun` first, then `take` for each parcel and piece, `close` at the end."""
+
+    gathering: Gathering
+    block: int
+    where: str
+    """The node, for messages."""
+    _arriving: Arriving | None = None
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _has_begun: bool = False
+    _runs: int = 0
+
+    def begun(self, *, resumed: bool) -> None:
+        """Note that a node begins: runs that are home stay if it continues them, and are set aside otherwise.
+
+        Raises DataFileError for a second beginning.
+        """
+        if self._has_begun:
+            self._refuse("a second beginning of its block")
+        self._has_begun = True
+        if not resumed:
+            self.gathering.set_aside(self.block)
+
+    def take(self, item: Item) -> RunRecord | None:
+        """Take a parcel's header or a piece. Return a run that is now home, whole and checked.
+
+        Raises DataFileError for what no node of ours would send, and EnvironmentLackingError when our disk does not
+        take it. Either way nothing of the parcel stays after `close`.
+        """
+        with self.gathering.writing("what the nodes send"):
+            if not self._has_begun:
+                self._refuse("a parcel before its block had begun")
+            if item["event"] == "parcel":
+                self._open(item)
+            elif self._arriving is None:
+                self._refuse("a piece of no parcel")
+            else:
+                self._arriving.take(item.get("data"))
+            arriving = self._arriving
+            if arriving is None or not arriving.is_whole:
+                return None
+            try:
+                return self._whole(arriving)
+            finally:
+                self.close()
+
+    def close(self) -> None:
+        """Remove what has arrived of a parcel that is not whole."""
+        self._arriving = None
+        self._stack.close()
+
+    def _open(self, header: Item) -> None:
+        if self._arriving is not None:
+            self._refuse("a parcel inside another")
+        part, kind = self.gathering.part(self.block), header.get("kind")
+        if (kind == "sweep") == part.exists():
+            self._refuse("a parcel before or after its time")
+        self._runs += kind == "run"
+        if kind == "run" and self._runs > _RUNS_PER_CELL * len(cells_of(read_json(part / "plan.json"))):
+            self._refuse("more runs than its block has")
+        above = part / "runs" if kind == "run" else self.gathering.path
+        # 0o700: until its mode is known, nobody else reads an experiment.toml.
+        temporary = self._stack.enter_context(
+            marked.folder(above.resolve(), f"{marked.TEMPORARY}{secrets.token_hex(6)}", 0o700)
+        )
+        inside = temporary / "arriving"
+        inside.mkdir()
+        arriving = Arriving(header, inside, self.gathering.trace_bytes, self.where)
+        if shutil.disk_usage(above).free < arriving.bytes_left + _SPARE_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._arriving = arriving
+
+    def _whole(self, arriving: Arriving) -> RunRecord | None:
+        part = self.gathering.part(self.block)
+        sync_folder(arriving.folder)
+        if arriving.kind == "sweep":
+            self._require_ours(arriving.folder)
+            toml = arriving.folder / "experiment.toml"
+            toml.chmod(toml.stat().st_mode & experiment_mode(toml.read_text(encoding="utf-8")))
+            arriving.folder.rename(part)
+        elif arriving.kind == "pools":
+            (arriving.folder / OTHER_POOLS_FILE).rename(part / OTHER_POOLS_FILE)
+        else:
+            return self._keep_run(arriving)
+        return None
+
+    def _require_ours(self, folder: Path) -> None:
+        """Refuse a sweep folder that is not of this block and experiment, or of another plan than the other blocks'.
+
+        Plans differ where the loaded data does: shares of a database are then other sizes.
+        """
+        (folder / "runs").mkdir()
+        found = self._opened(folder)
+        _, ours = read_toml(self.gathering.path / "experiment.toml", COPY_HINT)
+        if found.blocks != (self.block,) or found.asked != ours or found.merged is not None:
+            self._refuse(f"the plan of {said(found.blocks)} of {found.experiment}, and not what it was asked for")
+        others = [block for block in self.gathering.blocks if self.gathering.part(block).exists()]
+        for block in others[:1]:
+            try:
+                require_one_plan([open_sweep(self.gathering.part(block)), found])
+            except SpecError as error:
+                what = f"the plan of this node is not that of {said([block])}: {error.what}"
+                raise DataFileError(what, self.where, error.hint) from error
+
+    def _opened(self, folder: Path) -> SweepFolder:
+        try:
+            return open_sweep(folder)
+        except EnvironmentLackingError as error:  # Of a file that was sent, and not of our disk.
+            raise DataFileError(error.what, self.where, COPY_HINT) from error
+
+    def _keep_run(self, arriving: Arriving) -> RunRecord | None:
+        part, run_id = self.gathering.part(self.block), arriving.name
+        named = arriving.folder.rename(arriving.folder.with_name(run_id))
+        told = read_json(named / "run.json", COPY_HINT).get("files") if "run.json" in arriving.header["files"] else None
+        if not isinstance(told, dict) or {"run.json", *told} != {*arriving.header["files"]}:
+            self._refuse("other files than run.json names")  # None of another name is looked for.
+        record = open_run(named, registry())
+        if (record.run.point.index, record.run.block) not in cells_of(read_json(part / "plan.json")):
+            self._refuse("a run that is not of its block")
+        if (part / "runs" / run_id).exists():
+            return None
+        named.rename(part / "runs" / run_id)
+        sync_folder(part / "runs")
+        return replace(record, folder=part / "runs" / run_id)
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise DataFileError(f"the node sent {what}", self.where, COPY_HINT)
