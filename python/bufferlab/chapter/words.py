@@ -326,10 +326,11 @@ def with_column(metric: Metric) -> str:
     """Return a metric's title with the column of iostat or mpstat that shows the same, and the unit of its numbers.
 
     >>> from bufferlab.results.metrics import DeviceRest
-    >>> with_column(DeviceRest.device_flush_await_ms), with_column(DeviceRest.device_busy_ratio)
-    ('Time of a device flush (f_await, ms)', 'Device busy (%util)')
+    >>> with_column(DeviceRest.device_flush_await_ms), with_column(DeviceRest.device_flushes_per_s)
+    ('Time of a device flush (f_await, ms)', 'Device flushes per second (f/s)')
     """
-    told = ", ".join(filter(None, [metric.column, _UNITS_IN_HEADS.get(metric.top_unit)]))
+    unit = "" if metric.top_unit == "requests" else _UNITS_IN_HEADS.get(metric.top_unit)
+    told = ", ".join(filter(None, [metric.column, unit]))
     return f"{metric.label} ({told})" if told else metric.label
 
 
