@@ -364,13 +364,13 @@ def test_a_busy_device_is_a_warning_that_leaves_the_databases_own_counts_alone(t
 def test_the_device_under_a_query_is_busy_and_waited_for_in_per_cent(tmp_path: Path) -> None:
     analysis = Analysis.of(build(tmp_path, Sweep(blocks=2)))
     found = point_table(analysis, "query-device", "", headed(analysis, ("device_busy_ratio", "cpu_iowait_share")), "")
-    assert [found.title for found in found.columns] == ["Point", "n", "%util", "%iowait"]
+    assert [found.title for found in found.columns] == ["Point", "n", "Device busy", "Waiting for I/O"]
     busy = analysis.mean("device_busy_ratio", analysis.points[0])
     assert busy is not None
-    shown = column(found, "%util")[0]
+    shown = column(found, "Device busy")[0]
     assert shown.endswith(" %")
     assert float(shown.split()[0]) == pytest.approx(100 * busy.value, rel=0.02)
-    assert all(cell.endswith(" %") for cell in column(found, "%iowait"))
+    assert all(cell.endswith(" %") for cell in column(found, "Waiting for I/O"))
 
 
 def test_columns_that_no_run_has_are_left_out_where_asked_and_a_table_of_none_has_no_rows(tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_every_share_of_an_innodb_server_is_shown_per_cent(deep: Report) -> None
         "pool-levels": ("of the pool", "Dirty"),
         "victim-path-table": ("Free list", "LRU scan", "Single page", "Given back"),
         "server-work": ("Doublewritten pages / pages written", "Read-ahead of all reads"),
-        "device": ("%rrqm", "%util"),
+        "device": ("Merged, of all reads (%rrqm)", "Device busy (%util)"),
     }
     for id, titles in shares.items():
         for title in titles:

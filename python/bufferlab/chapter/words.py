@@ -34,6 +34,16 @@ def number(value: float | None, unit: str = "") -> str:
     return f"{value:,.{_decimals(value)}f}"
 
 
+def four_digits(value: float) -> str:
+    """Return a value with four digits, for numbers that a model gives, and no exponent.
+
+    >>> four_digits(9.7031), four_digits(1234.5), four_digits(4690944), four_digits(0.00001234)
+    ('9.703', '1234', '4,690,944', '0.000012')
+    """
+    text = f"{value:.4g}"
+    return number(value) if "e" in text else text
+
+
 def two_digits(share: float) -> str:
     """Return a share in per cent, for sizes of effects, whose third digit nobody knows.
 
@@ -298,7 +308,7 @@ def heading(metric: Metric) -> str:
 
 
 #: Units that stand in the head of a column. Bytes and shares have theirs in each cell; other units are in the title.
-_UNITS_IN_HEADS = {"us": "µs", "ms": "ms", "pages": "pages", "gets": "gets", "requests": "requests"}
+_UNITS_IN_HEADS = {"us": "µs", "ms": "ms", "pages": "pages", "gets": "gets", "requests": "requests", "KiB": "KiB"}
 
 
 def with_unit(title: str, metric: Metric) -> str:
@@ -310,6 +320,18 @@ def with_unit(title: str, metric: Metric) -> str:
     """
     unit = _UNITS_IN_HEADS.get(metric.top_unit)
     return f"{title} ({unit})" if unit else title
+
+
+def with_column(metric: Metric) -> str:
+    """Return a metric's title with the column of iostat or mpstat that shows the same, and the unit of its numbers.
+
+    >>> from bufferlab.results.metrics import DeviceRest
+    >>> with_column(DeviceRest.device_flush_await_ms), with_column(DeviceRest.device_flushes_per_s)
+    ('Time of a device flush (f_await, ms)', 'Device flushes per second (f/s)')
+    """
+    unit = "" if metric.top_unit == "requests" else _UNITS_IN_HEADS.get(metric.top_unit)
+    told = ", ".join(filter(None, [metric.column, unit]))
+    return f"{metric.label} ({told})" if told else metric.label
 
 
 def axis_title(metric: Metric) -> str:

@@ -92,7 +92,7 @@ def _without_errors(accuracy: Accuracy) -> str:
     if not told:
         return "The model gives no prediction at any of these points: reads depend on the speed of the run."
     title = declared(accuracy.metric).label
-    return f"{title}: none were measured where there is a prediction, which is {max(told):.3g} at most."
+    return f"{title}: none were measured where there is a prediction, which is {words.number(max(told))} at most."
 
 
 def as_json(accuracy: Accuracy) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def _table(accuracy: Accuracy) -> Table:
     rows = []
     for point in accuracy.points:
         frames = "" if point.measured_frames is None else f"{point.measured_frames:,.0f}"
-        model = "depends on speed" if point.predicted is None else f"{point.predicted:.4g}"
+        model = "depends on speed" if point.predicted is None else words.four_digits(point.predicted)
         cells = (
             point.label,
             str(point.measured.n),
@@ -181,7 +181,7 @@ def _table(accuracy: Accuracy) -> Table:
             model,
             words.signed_share(point.error),
             _YES[point.inside],
-            f"{point.lru:.4g}",
+            words.four_digits(point.lru),
             words.signed_share(point.lru_error),
             frames,
             f"{point.prediction.pool_frames:,}",

@@ -104,7 +104,7 @@ def banners(analysis: Analysis) -> list[Banner]:
     missing = sum(len(point.failures) for point in analysis.points)
     unrun = _unrun(analysis)
     if missing and analysis.runs:
-        text = f'{words.plural(missing, "run")} did not end well: see the reasons under "Runs that failed".'
+        text = f'{words.plural(missing, "run")} did not end well: see the reasons under "Runs that did not end well".'
         found.append(Banner("warning", text))
     if unrun:
         found.append(Banner("warning", unrun))

@@ -28,7 +28,16 @@ from bufferlab.report.detail_tables import (
     latency_table,
     run_table,
 )
-from bufferlab.report.document import FailedRun, GeneratedResult, PointResult, Report, StepResult, Summary, stamped
+from bufferlab.report.document import (
+    FailedRun,
+    GeneratedResult,
+    PointResult,
+    Report,
+    Status,
+    StepResult,
+    Summary,
+    stamped,
+)
 from bufferlab.report.findings import instead
 from bufferlab.report.html import write_html
 from bufferlab.report.markdown import write_markdown
@@ -136,7 +145,7 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
     per_second_figure = analysis.work_per_s.replace("_", "-")
     writes = analysis.per_work("writes")
     sections = (
-        section("failures", "Runs that failed", "", failure_table(analysis)),
+        section("failures", "Runs that did not end well", "", failure_table(analysis)),
         section(
             "numbers",
             "The numbers",
@@ -233,8 +242,11 @@ def _facts(analysis: Analysis) -> tuple[str, ...]:
     return tuple(facts)
 
 
-def _status(analysis: Analysis) -> str:
-    return "ok" if all(point.status == "ok" for point in analysis.points) else "failed"
+def _status(analysis: Analysis) -> Status:
+    """Return "failed" where a run failed, "interrupted" where runs were stopped or points not run, else "ok"."""
+    if any(record.run.status == "failed" for point in analysis.points for record in point.failures):
+        return "failed"
+    return "ok" if all(point.status == "ok" for point in analysis.points) else "interrupted"
 
 
 def summaries(analysis: Analysis) -> list[Summary]:

@@ -35,6 +35,10 @@ _DEVICE = (
     "device_queue_length",
     "device_busy_ratio",
 )
+_OF_CPU = (
+    "Columns as mpstat has them. usr is time in programs, sys in the kernel; iowait is idle time while the disk worked; "
+    "steal is what the hypervisor took."
+)
 _STATUS_WORDS = {"passed": "passed", "failed": "FAILED", "not_applicable": "not applicable"}
 
 
@@ -112,9 +116,9 @@ def _latency_cells(values: LatencyValues) -> tuple[str, ...]:
 
 def device_table(analysis: Analysis) -> Table:
     """Return iostat -x of the measured windows, means over the runs of a point."""
-    heads = {metric.label: partial(_plain_mean, metric) for metric in map(analysis.metric, _DEVICE)}
+    heads = {words.with_column(metric): partial(_plain_mean, metric) for metric in map(analysis.metric, _DEVICE)}
     reasons = {run.values["device_reads_per_s"].reason for run in analysis.runs} - {None}
-    caption = "The whole disk that holds the data, columns as iostat -x has them (kB are 1024 bytes, awaits in ms)."
+    caption = "The whole disk that holds the data. Names in parentheses are those of iostat -x."
     caption += "".join(f" Missing: {reason}." for reason in sorted(str(reason) for reason in reasons))
     return point_table(analysis, "device", "Device", heads, caption, folded=True)
 
@@ -145,7 +149,7 @@ def cpu_table(analysis: Analysis) -> Table:
         Column("CPU", numeric=False),
         *(Column(f"%{c}") for c in CPU_COLUMNS),
     )
-    return Table("cpu", "CPU", heads, tuple(rows), "Columns as mpstat has them.", folded=True)
+    return Table("cpu", "CPU", heads, tuple(rows), _OF_CPU, folded=True)
 
 
 def shares_of_cores(window: Window) -> dict[str, dict[str, Value]]:

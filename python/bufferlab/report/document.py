@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bufferlab.chapter.blocks import Banner, Figure, Section, Table
 from bufferlab.errors import Failure
@@ -17,6 +17,10 @@ from bufferlab.stats.estimate import Estimate
 
 if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder
+
+
+Status = Literal["ok", "failed", "interrupted"]
+"""How a sweep ended: a run failed; or none did, and points have no runs, or runs that somebody stopped."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ class Report:
     limits: tuple[str, ...]
     sections: tuple[Section, ...]
     checks: tuple[Check, ...]
-    status: str
+    status: Status
     is_doubted: bool = False
     """Whether the numbers must not be believed although no check failed."""
     lead: str = ""

@@ -188,7 +188,7 @@ def _point(run: Run, prediction: Prediction) -> dict[str, Any]:
 
 def told_range(counts: Sequence[float]) -> str:
     """Return a number, or the least and the most of several, for a cell: "5.2" or "5.2 to 7.9"."""
-    return " to ".join(f"{number:.4g}" for number in sorted({min(counts), max(counts)}))
+    return " to ".join(words.four_digits(number) for number in sorted({min(counts), max(counts)}))
 
 
 _CAPTION = (
@@ -237,9 +237,9 @@ def _cells(label: str, prediction: Prediction, traced: TracedRun, unit: Work) ->
         f"{prediction.pool_frames:,}",
         told_range([one.reads / work for one in told]),
         told_range([one.misses / work for one in told]),
-        f"{prediction.lru.reads / work:.4g}",
-        f"{prediction.opt.reads / work:.4g}" if prediction.opt else "",
-        f"{traced.measured_reads / work:.4g}" if prediction.is_traced_point else "",
+        words.four_digits(prediction.lru.reads / work),
+        words.four_digits(prediction.opt.reads / work) if prediction.opt else "",
+        words.four_digits(traced.measured_reads / work) if prediction.is_traced_point else "",
         words.signed_share(of_model) if of_model is not None else "",
         words.signed_share(traced.own_error),
     )
@@ -258,7 +258,7 @@ def _mean_cells(analysis: Analysis, point: PointRuns, unit: Work) -> tuple[str, 
         format_bytes(loaded) if first.generated and (loaded := first.generated.database_bytes) else words.NOTHING,
         str(len(told)),
         told_range(replays) if depends else words.cell(analysis.metric(reads), analysis.mean(reads, point)),
-        f"{fmean(one.lru.reads / one.work[unit] for one in told):.4g}",
+        words.four_digits(fmean(one.lru.reads / one.work[unit] for one in told)),
         " to ".join(f"{count:,}" for count in sorted({min(warm_ups), max(warm_ups)})),
     )
 

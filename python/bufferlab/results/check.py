@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from bufferlab.results.drift import MIN_MISSES, WORK
 from bufferlab.results.metrics import Metric
 from bufferlab.results.window import Value, Window
+from bufferlab.units import format_percent
 
 if TYPE_CHECKING:
     from bufferlab.results.schema import Run, StoredSetting
@@ -267,12 +268,12 @@ def worst_of(name: str, title: str, limit: float, offs: Iterable[Off]) -> Check:
 def limit_words(own: float, limit: float) -> str:
     """Return a limit, with its reason where the counts of a window made it wider.
 
-    >>> limit_words(0.05, 0.05), limit_words(0.0949, 0.05)
-    ('5 %', '9.5 %, as so short a window scatters (else 5 %)')
+    >>> limit_words(0.05, 0.05), limit_words(0.0949, 0.05), limit_words(2.126, 0.05)[:6]
+    ('5 %', '9.49 %, as so short a window scatters (else 5 %)', '213 %,')
     """
     if own <= limit:
         return f"{100 * limit:g} %"
-    return f"{100 * own:.2g} %, as so short a window scatters (else {100 * limit:g} %)"
+    return f"{format_percent(own)}, as so short a window scatters (else {100 * limit:g} %)"
 
 
 def ratio_off(run: MeasuredRun, value: Value, reference: Value) -> Off:

@@ -40,6 +40,8 @@ class Metric(Term):
     name: str = ""
     """The name of its row: the table gives it."""
     title: str = ""
+    column: str = ""
+    """The column of iostat -x or mpstat that shows the same."""
     scale: Scale = "log"
     """How values are compared: by ratio where all are above zero, or always by difference."""
     needs_long_window: bool = False
@@ -169,6 +171,7 @@ def derived(
     scale: Scale | None = None,
     from_zero: bool = True,
     long_window: bool = False,
+    column: str = "",
 ) -> Metric:
     """Return the row of a derived value; UnitMismatchError if its formula gives another unit."""
     return Metric(
@@ -179,6 +182,7 @@ def derived(
         "the edge samples" if formula else "the latency histograms",
         "derived",
         title=title,
+        column=column,
         # A ratio of two shares near one, or of shares that may be zero, says nothing.
         scale=scale or ("linear" if kind == "share" else "log"),
         needs_long_window=long_window or unit.endswith("/s"),
@@ -348,6 +352,10 @@ class Pulse(Table, probe="pulse", source="a thread of the worker that wakes ever
 
 #: mpstat's columns, in mpstat's order. They add up to the whole time of a core.
 CPU_COLUMNS = ("usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "gnice", "idle")
+_CPU_TITLES = dict(
+    usr="User time", nice="User time, nice", sys="System time", iowait="Waiting for I/O", irq="Interrupts", soft="Soft interrupts",
+    steal="Taken by the hypervisor", guest="Guests", gnice="Guests, nice", idle="Idle",
+)
 _CPU_US = {name: counter("us", "neither", f"CPU time in mpstat's %{name}") for name in CPU_COLUMNS}
 _CPU = named({f"cpu_{name}_us": metric for name, metric in _CPU_US.items()}, "cpu", "/proc/stat")
 
@@ -488,24 +496,24 @@ class Arrivals(Table):
 
 def _direction(word: str, requests: Metric, merged: Metric, size: Metric, ms: Metric, long: bool = False) -> Rows:
     """Return the columns of iostat -x for one direction (read, write or discard)."""
-    letter = word[0]
+    letter, done = word[0], {"read": "read", "write": "written", "discard": "discarded"}[word]
     return named({
-        f"device_{word}s_per_s": derived("requests/s", "ratio", "neither", f"{letter}/s", f"{word} requests a second", requests / SECONDS),
-        f"device_{word}_kib_per_s": derived("KiB/s", "ratio", "neither", f"{letter}kB/s", "KiB a second", size / SECONDS),
-        f"device_{word}s_merged_per_s": derived("requests/s", "ratio", "neither", f"{letter}rqm/s", "merged requests a second", merged / SECONDS),
-        f"device_{word}s_merged_ratio": derived("1", "share", "neither", f"%{letter}rqm", "share of requests merged", merged / (requests + merged), long_window=long),
-        f"device_{word}_await_ms": derived("ms/request", "latency", "lower", f"{letter}_await", "mean time, queue included", ms / requests, long_window=long),
-        f"device_{word}_size_kib": derived("KiB/request", "ratio", "neither", f"{letter}areq-sz", "mean size of a request", size / requests, long_window=long),
+        f"device_{word}s_per_s": derived("requests/s", "ratio", "neither", f"Device {word}s per second", f"{word} requests a second", requests / SECONDS, column=f"{letter}/s"),
+        f"device_{word}_kib_per_s": derived("KiB/s", "ratio", "neither", f"Data {done} per second", "KiB a second", size / SECONDS, column=f"{letter}kB/s"),
+        f"device_{word}s_merged_per_s": derived("requests/s", "ratio", "neither", f"Merged {word}s per second", "merged requests a second", merged / SECONDS, column=f"{letter}rqm/s"),
+        f"device_{word}s_merged_ratio": derived("1", "share", "neither", f"Merged, of all {word}s", "share of requests merged", merged / (requests + merged), long_window=long, column=f"%{letter}rqm"),
+        f"device_{word}_await_ms": derived("ms/request", "latency", "lower", f"Time of a device {word}", "mean time, queue included", ms / requests, long_window=long, column=f"{letter}_await"),
+        f"device_{word}_size_kib": derived("KiB/request", "ratio", "neither", f"Size of a device {word}", "mean size of a request", size / requests, long_window=long, column=f"{letter}areq-sz"),
     })
 
 
 class DeviceRest(Table):
     """Columns of iostat -x that belong to no direction."""
 
-    device_flushes_per_s = derived("requests/s", "ratio", "neither", "f/s", "flush requests a second", Device.device_flushes / SECONDS)
-    device_flush_await_ms = derived("ms/request", "latency", "lower", "f_await", "mean time of a flush", Device.device_flush_ms / Device.device_flushes)
-    device_queue_length = derived("1", "ratio", "lower", "aqu-sz", "mean requests in flight", Device.device_queue_ms / SECONDS)
-    device_busy_ratio = derived("1", "share", "lower", "%util", "share of the window with requests in flight", Device.device_busy_ms / SECONDS)
+    device_flushes_per_s = derived("requests/s", "ratio", "neither", "Device flushes per second", "flush requests a second", Device.device_flushes / SECONDS, column="f/s")
+    device_flush_await_ms = derived("ms/request", "latency", "lower", "Time of a device flush", "mean time of a flush", Device.device_flush_ms / Device.device_flushes, column="f_await")
+    device_queue_length = derived("1", "ratio", "lower", "Requests in flight", "mean requests in flight", Device.device_queue_ms / SECONDS, column="aqu-sz")
+    device_busy_ratio = derived("1", "share", "lower", "Device busy", "share of the window with requests in flight", Device.device_busy_ms / SECONDS, column="%util")
 
 
 _INTENDED = "of all transactions: in open loop from the intended start"
@@ -520,7 +528,7 @@ class Percentiles(Table):
 
 _D = Device
 _CPU_SHARES = named({
-    f"cpu_{name}_share": derived("1", "share", "neither", f"%{name}", f"share of all cores' time in mpstat's %{name}", share)
+    f"cpu_{name}_share": derived("1", "share", "neither", _CPU_TITLES[name], f"share of all cores' time in mpstat's %{name}", share, column=f"%{name}")
     for name, share in cpu_shares("all").items()
 })
 DERIVED = (

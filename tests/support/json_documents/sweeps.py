@@ -81,7 +81,7 @@ class Report(Printed):
     """`run`, `merge` and `report`: numbers unrounded; per cent is in sentences only."""
 
     sweep: str
-    status: Literal["ok", "failed"]
+    status: Literal["ok", "failed", "interrupted"]
     answer: str
     warnings: list[str]
     points: list[Point]

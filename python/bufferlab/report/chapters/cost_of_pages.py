@@ -191,7 +191,7 @@ def _largest(points: tuple[PointRuns, ...], metric: str) -> float:
     return max((value for point in points for _, _, value in point.values(metric)), default=0.0)
 
 
-_TIME = ("seconds_per_transaction", "device_reads_per_transaction")
+_TIME = ("seconds_per_transaction", "device_reads_per_transaction", "device_read_size_kib")
 _PAGES = ("reads_per_transaction", "misses_per_transaction", "page_gets_per_transaction", "cpu_us_per_transaction")
 _DEVICE = (
     "device_reads_per_s",
@@ -211,11 +211,11 @@ def query_cost(analysis: Analysis) -> Section | None:
     if plans is None:
         return None
     caption = "Means over the runs of a point, with 95 % intervals."
-    size = {"Size of a request (KiB)": "device_read_size_kib"}
-    heads = {**headed(analysis, _TIME), **size, **headed(analysis, _PAGES)}
+    heads = headed(analysis, (*_TIME, *_PAGES))
     cost = point_table(analysis, "query-cost", "What one query costs", heads, caption)
     title = "The device while queries ran"
-    device = point_table(analysis, "query-device", title, headed(analysis, _DEVICE), "Over the whole window.")
+    over = {words.with_column(analysis.metric(metric)): metric for metric in _DEVICE}
+    device = point_table(analysis, "query-device", title, over, "Over the whole window; names in parentheses are those of iostat and mpstat.")
     intro = "The plan is forced; that the engine takes it is checked before the window, every answer in it."
     return Section("query-costs", "What a query costs by its plan", intro, (cost, device, plans))
 

@@ -170,7 +170,7 @@ def _cells(analysis: Analysis, group: _Group, pool: OtherPool) -> tuple[str, ...
     return (
         f"{group.label}, {format_bytes(pool.pool_bytes)}" if group.label else format_bytes(pool.pool_bytes),
         words.cell(analysis.metric(group.metric), mean) if point else "",
-        "" if reads is None else f"{reads:.4g}",
+        "" if reads is None else words.four_digits(reads),
         "" if off is None else words.signed_share(off),
         ", ".join(verdict.name.replace("_", " ") for verdict in pool.verdicts),
     )

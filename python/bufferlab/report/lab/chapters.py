@@ -13,16 +13,18 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Banner, Figure, Section, Table
 from bufferlab.report.build import of_analysis
+from bufferlab.report.chapters.expected_reads import ID as EXPECTED_READS
 from bufferlab.report.document import Report
 from bufferlab.report.lab.catalogue import Catalogue
 from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Pair, Paragraph
 from bufferlab.report.lab.languages import ENGLISH
 from bufferlab.report.lab.method import method
 from bufferlab.report.lab.verdicts import verdicts
+from bufferlab.results.schema import StoredPlan
 from bufferlab.results.store import SweepFolder
 
 #: The chapters of a report that set what was expected beside what was measured.
-_EXPECTED = ("knee", "without-a-run", "other-pools", "predicted", "random-reads")
+_EXPECTED = ("knee", EXPECTED_READS, "without-a-run", "other-pools", "predicted", "random-reads")
 #: Tables whose content the lab report has in sentences.
 _IN_SENTENCES = ("all-steps",)
 #: Chapters that have a place of their own.
@@ -112,13 +114,17 @@ class _Made:
         return Heading(self.catalogue.headings[key])
 
     def _first_page(self) -> Iterator[Block]:
-        """Yield what page one must say: what is translated, whether the sweep failed, warnings, the answer."""
+        """Yield what page one must say: what is translated, whether the sweep failed or was stopped, warnings, the answer."""
         if self.catalogue.code != ENGLISH:
             yield Paragraph(self.catalogue.headings["sentences_are_english"], "note")
-        bad = [point for point in self.report.points if point.status != "ok"]
-        if bad:
+        if self.report.status == "failed":
+            bad = [point for point in self.report.points if point.status != "ok"]
             whole = words.plural(len(self.report.points), "point")
             yield Banner("danger", f"{self.catalogue.headings['failed']}: {len(bad)} of {whole} did not end well.")
+        elif self.report.status == "interrupted":
+            ended, planned = len(self.analysis.runs), words.plural(len(self.analysis.sweep.planned_cells), "planned run")
+            said = f"{ended} of {planned} ended, and the numbers are of these."
+            yield Banner("warning", f"{self.catalogue.headings['interrupted']}: {said}")
         yield from self.report.banners
         yield Paragraph(_first_sentence(self.report.answer), "lead")
 
@@ -161,7 +167,7 @@ class _Made:
         expected = [section for id in _EXPECTED if (section := self.sections.get(id))]
         yield Heading(self.catalogue.headings["expected"], 2)
         if not expected:
-            yield Paragraph("No theory and no model said before the runs what they would show.")
+            yield Paragraph(_nothing_expected(self.analysis))
         for section in expected:
             yield from self._section(section, 3)
         yield from self._checks()
@@ -233,6 +239,16 @@ def _abreast(figures: list[Figure]) -> Iterator[Block]:
     yield from (figure for figure in figures if figure.is_tall or len(figures) == 1)
     small = [figure for figure in figures if not figure.is_tall and len(figures) > 1]
     yield from (Pair(tuple(small[place : place + 2])) for place in range(0, len(small), 2))
+
+
+def _nothing_expected(analysis: Analysis) -> str:
+    """Return why no number stands beside the measured ones."""
+    planned = StoredPlan.model_validate(analysis.sweep.plan).page_trace
+    why = f" No page trace was recorded to predict from: {planned.why_not}." if planned and planned.why_not else ""
+    return (
+        "No prediction stands beside these numbers. bufferlab has formulas for hot rows, random reads and scans by an "
+        f"index, and models that predict reads from page accesses; none of them gave a number for this sweep.{why}"
+    )
 
 
 def _first_sentence(answer: str) -> str:

@@ -1,0 +1,38 @@
+"""Predicts the pages that one query reads from a cold pool: by a scan of the table, an index scan, a bitmap scan.
+
+A sequential scan reads every page of the table once, whatever the pool. An index scan asks for a page for each row that
+it wants; in a pool of B pages that holds a part of the T pages of the table, a row at a random place finds its page
+with probability B / T. So it reads about rows (1 - B / T) pages, and never fewer than the distinct pages of its rows
+(Yao, CACM 20(4), 1977; `hot_rows.distinct_pages`). A bitmap scan sorts the rows by their pages first, and reads each of
+these once. The last two read the leaves of the part of the index that they scan too.
+Rows are taken to lie at random in the table, and the pool to hold nothing but the table.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from bufferlab.theory.hot_rows import distinct_pages
+
+Plan = Literal["sequential", "index_scan", "bitmap"]
+
+
+def pages_read(
+    plan: Plan, table_pages: int, rows: int, wanted_rows: int, index_leaf_pages: int, pool_pages: float
+) -> float:
+    """Return the expected number of pages that a query reads which wants `wanted_rows` of the table's `rows`.
+
+    >>> pages_read("sequential", 1000, 80_000, 40_000, 200, 100)
+    1000.0
+    >>> pages_read("index_scan", 1000, 80_000, 40_000, 200, 100)
+    36100.0
+    >>> round(pages_read("index_scan", 1000, 80_000, 40_000, 200, 2000)), round(pages_read("bitmap", 1000, 80_000, 800, 200, 9))
+    (1100, 557)
+    """
+    if plan == "sequential":
+        return float(table_pages)
+    leaves = index_leaf_pages * wanted_rows / rows
+    distinct = distinct_pages(wanted_rows, table_pages, rows)
+    if plan == "bitmap":
+        return leaves + distinct
+    return leaves + max(distinct, wanted_rows * (1 - pool_pages / table_pages))
