@@ -89,7 +89,10 @@ def test_the_second_figure_has_median_and_p99(ordinary: Report) -> None:
     [
         (connections(client=2.0), "our own client took"),
         (connections(coherency=0.0, contention=0.02, client=0.03), "highest at the most connections measured, 64"),
-        (connections((1, 4, 16, 64)), "4 numbers of connections have a throughput, and the law's three parameters need"),
+        (
+            connections((1, 4, 16, 64)),
+            "4 numbers of connections have a throughput, and the law's three",
+        ),
         (connections(blocks=2), "2 blocks, and a peak needs 3: --repetitions 3"),
         (connections(coherency=0.7, contention=0.5), "highest at the fewest connections measured, 1: further ones"),
     ],

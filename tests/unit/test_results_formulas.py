@@ -111,7 +111,9 @@ PER_WORK: dict[str, float] = {
     "wal_log_bytes": C["postgres_wal_bytes"],
     "full_page_images": C["postgres_wal_fpi"],
     "backend_writes": C["postgres_bgwriter_buffers_backend"],
-    **{f"{of}_wait_ms": 1000 * SECONDS * BETWEEN * LEVELS[f"postgres_activity_{of}"] for of in ("lock", "lwlock", "io")},
+    **{
+        f"{of}_wait_ms": 1000 * SECONDS * BETWEEN * LEVELS[f"postgres_activity_{of}"] for of in ("lock", "lwlock", "io")
+    },
 }
 
 #: What is told per second.

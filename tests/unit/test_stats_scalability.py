@@ -120,7 +120,7 @@ def test_a_clear_peak_is_claimed() -> None:
     [
         (Scenario(peak_at=math.inf), "highest at the most connections measured, 64"),
         (Scenario(peak_at=1.0, contention=0.5), "highest at the fewest connections measured, 1"),
-        (Scenario(peak_at=16.0, contention=0.05, noise=0.6), "the fall behind it may be chance"),
+        (Scenario(peak_at=16.0, contention=0.05, noise=0.6), "its fall may be chance"),
         (Scenario(misfit=0.4), "do not follow the law"),
     ],
 )
@@ -135,7 +135,7 @@ def test_the_reason_is_in_words(scenario: Any, why: str) -> None:
         ([(8, block, 80.0) for block in range(3)], "1 number of connections has a throughput"),
         ([row for row in CLEAN if row[0] < 16], "4 numbers of connections have a throughput, and the law's three"),
         ([(count, block, 0.0 if count == 16 else of) for count, block, of in CLEAN], "nothing was done at 16 connect"),
-        ([(count, block, math.nan) for count, block, _ in CLEAN], "nothing was done at 1 connections"),
+        ([(count, block, math.nan) for count, block, _ in CLEAN], "nothing was done at 1 connection,"),
         ([row for row in CLEAN if row[1] < 2], "2 blocks, and a peak needs 3: --repetitions 3"),
         ([row for row in CLEAN if row[1] == 0], "1 block, and a peak needs 3"),
         ([row for row in CLEAN if row[0] != 4 or row[1] == 2], "only one run at 4 connections succeeded"),
@@ -157,8 +157,7 @@ def test_any_throughputs_give_a_law_or_a_reason_and_no_warning(data: some.DataOb
     rows = [row for row in rows if data.draw(some.sampled_from([True] * 9 + [False]))]
     try:
         found = law(rows)
-    except ValueError as error:
-        assert str(error)[0].islower() or str(error)[0].isdigit()
+    except ValueError:
         return
     why_no_peak(found, fit(rows, comparisons=()))
     for estimate in (found.one, found.contention, found.coherency, found.peak):

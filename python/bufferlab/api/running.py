@@ -48,11 +48,11 @@ def run(
 
     `experiment` is the name of a built-in one, or the path of a TOML file or of a script. `settings` are those that
     `--set` takes, `sweep` those that `--sweep` takes. With `resume`, the folder of an earlier sweep and nothing else,
-    what it lacks is done. `blocks` are those that `--blocks` takes ("1,3-4"): other hosts do the others, and
-    `bufferlab merge` joins their folders. Runs carry a page trace where they can; with `page_trace` they must, or must not.
-    `keep_traces` names the blocks whose traces stay. A run that fails is a row of the results with its reason. Raises
-    a BufferlabError when the sweep cannot begin; after Ctrl-C, which keeps what was measured, the one that names the
-    folder to resume.
+    what it lacks is done. `blocks` is what `--blocks` takes, such as "1,3-4": other hosts do the others, and
+    `bufferlab merge` joins their folders. Runs carry a page trace where they can; with `page_trace` they must, or must
+    not. `keep_traces` names the blocks whose traces stay. A run that fails is a row of the results with its reason.
+    Raises a BufferlabError when the sweep cannot begin; after Ctrl-C, which keeps what was measured, the one that names
+    the folder to resume.
     """
     overrides = replace(
         _overrides(settings, sweep, server),

@@ -4,10 +4,10 @@ X(N) = one * N / (1 + contention * (N - 1) + coherency * N * (N - 1)); its peak 
 (Gunther, Guerrilla Capacity Planning, Springer 2007; A General Theory of Computational Scalability, arXiv:0808.1431).
 
 It is fitted to logarithms of the points' means by least squares, because throughput errs in per cent. Block effects are
-factors, so `fit` takes them out of the means, also where a block lacks runs. The noise is what the means leave of the law, with three degrees of
-freedom less than points. It holds both the scatter of the runs and how far this system is from the law; the scatter of
-runs alone would promise too much where the law is not exact. docs/statistics.md has the simulations that decided, also
-against a bootstrap of the blocks.
+factors, so `fit` takes them out of the means, also where a block lacks runs. The noise is what the means leave of the
+law, with three degrees of freedom less than points. It holds both the scatter of the runs and how far this system is
+from the law; the scatter of runs alone would promise too much where the law is not exact. docs/statistics.md has the
+simulations that decided, also against a bootstrap of the blocks.
 
 One noise for all points is wrong where some scatter more than others: the last points alone tell the coherency. So no
 interval of the law's parameters or of its peak is shorter than the one by the blocks: how each block, were it repeated,
@@ -131,14 +131,18 @@ def _why_no_law(cells: Sequence[Placed], ns: Sequence[int]) -> str:
         has = "1 number of connections has" if len(ns) == 1 else f"{len(ns)} numbers of connections have"
         return f"{has} a throughput, and the law's three parameters need {MIN_POINTS}"
     if still := sorted({count for count, _, value in cells if not (math.isfinite(value) and value > 0)}):
-        return f"nothing was done at {still[0]} connections, and the law needs throughputs above zero"
+        return f"nothing was done at {_connections(still[0])}, and the law needs throughputs above zero"
     blocks = len({block for _, block, _ in cells})
     if blocks < MIN_BLOCKS:
         return f"{blocks} block{'' if blocks == 1 else 's'}, and a peak needs {MIN_BLOCKS}: --repetitions {MIN_BLOCKS}"
     runs = Counter(count for count, _, _ in cells)
     if lone := sorted(count for count, of in runs.items() if of < 2):
-        return f"only one run at {lone[0]} connections succeeded, so nothing says how much another would differ"
+        return f"only one run at {_connections(lone[0])} succeeded, so nothing says how much another would differ"
     return ""
+
+
+def _connections(count: int) -> str:
+    return f"{count} connection{'' if count == 1 else 's'}"
 
 
 def _law(
@@ -344,9 +348,7 @@ def why_no_peak(of: Law, throughput: Fit, level: float = 0.95) -> str | None:
             return f"throughput is highest at the most connections measured, {last}: the peak may lie beyond"
         if highest == first:
             return f"throughput is highest at the fewest connections measured, {first}: further ones only cost"
-        return (
-            f"throughput is highest at {highest} connections, but the rise to there and the fall behind it may be chance"
-        )
+        return f"throughput is highest at {highest} connections, but its rise to there or its fall may be chance"
     if abs(of.misfit) > MOST_MISFIT:
         side = "above" if of.misfit > 0 else "below"
         far = f"{100 * abs(of.misfit):.0f} % {side} it"
