@@ -1,13 +1,20 @@
-"""The bases of the families of hostile inputs: what makes one input, and what makes one text file of a corpus."""
+"""The bases of the families of hostile inputs: one input, one text file of a corpus, a sweep folder."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import random
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from bufferlab.results.keys import canonical_json
 from campaign import mutate
+from support.synthetic import BUFFER_SIZE, Sweep, build
 
 
 class Family(ABC):
@@ -57,3 +64,68 @@ class Text(Family):
     @abstractmethod
     def arguments(self, path: Path, rng: random.Random) -> list[str]:
         """Return the command that reads the file."""
+
+
+class Folder(Family):
+    """A sweep folder of few runs, with files changed and its seal made to fit again."""
+
+    sweeps: Sequence[Sweep] = (Sweep(truths=BUFFER_SIZE[:1], blocks=1, transactions=600, warm_up_seconds=2),)
+
+    def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
+        super().__init__(folder, corpus)
+        self.templates = [build(folder / f"template-{place}", sweep).path for place, sweep in enumerate(self.sweeps)]
+        self.path = folder / "sweep"
+        self.begin_with(self.templates[0])
+
+    def begin_with(self, template: Path) -> None:
+        """Put a copy of the template in the place of the sweep."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        shutil.copytree(template, self.path)
+        self.files = {path.relative_to(self.path): path.read_bytes() for path in self.path.rglob("*") if path.is_file()}
+        self.run = min(path.parent for path in self.path.glob("runs/*/run.json"))
+        self.whole = template
+
+    def make(self, rng: random.Random) -> list[str]:
+        self.change(rng)
+        return self.arguments(rng)
+
+    @abstractmethod
+    def change(self, rng: random.Random) -> None:
+        """Change files of the sweep folder."""
+
+    def arguments(self, rng: random.Random) -> list[str]:
+        """Return a command that reads the folder."""
+        path = str(self.path)
+        # Weighed by what they cost: whole pages take thirty times the time of the others, because they are drawn.
+        commands: dict[int, list[str]] = {
+            25: ["run", "--resume", path, "--dry-run"],
+            50: ["report", path, "--format", "tpcc-mysql"],
+            51: ["report", path, "--html", "--json"],
+            52: ["report", path, "--md", "--json"],
+            100: ["compare", path, str(self.whole), "--json"],
+        }
+        drawn = rng.randrange(100)
+        return next(command for below, command in commands.items() if drawn < below)
+
+    def clear(self) -> None:
+        for path in self.path.rglob("*"):
+            if path.is_file() and path.relative_to(self.path) not in self.files:
+                path.unlink()
+        for name, content in self.files.items():
+            if not (self.path / name).is_file() or (self.path / name).read_bytes() != content:
+                (self.path / name).write_bytes(content)
+
+    def read(self, path: Path) -> Any:
+        """Return a JSON file of the sweep as it was before any change."""
+        return json.loads(self.files[path.relative_to(self.path)])
+
+    def seal(self, document: dict[str, Any], files: Sequence[str] = ()) -> None:
+        """Write run.json with the hashes of these files and of itself."""
+        if isinstance(document.get("files"), dict):
+            for name in files:
+                data = (self.run / name).read_bytes()
+                document["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        document.pop("seal", None)
+        with contextlib.suppress(ValueError, RecursionError):
+            document["seal"] = hashlib.sha256(canonical_json(document).encode()).hexdigest()
+        (self.run / "run.json").write_text(json.dumps(document))

@@ -6,14 +6,11 @@ An input depends on its family, its seed and the corpus alone. Files are written
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import json
 import os
 import random
-import shutil
 import struct
-from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,15 +22,15 @@ from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.execute.run import backend
 from bufferlab.models.other_pools import other_pools
 from bufferlab.results import page_traces
-from bufferlab.results.keys import canonical_json
 from bufferlab.results.schema import FORMAT_VERSION, LATENCY_COLUMNS, SAMPLE_COLUMNS
 from bufferlab.results.store import OTHER_POOLS_FILE
 from bufferlab.spec import Overrides
 from campaign import mutate
-from campaign.family import Family, Text
+from campaign.family import Family, Folder, Text
 from campaign.mangle_table import mangle_table
+from campaign.merge_inputs import Merge
 from support import traced
-from support.synthetic import BUFFER_SIZE, Sweep, build
+from support.synthetic import BUFFER_SIZE, Sweep
 from support.synthetic_innodb import SCAN_DEPTH, scan_depth
 from support.synthetic_postgres import SPLITS, memory_split
 from support.traced import GET
@@ -268,76 +265,11 @@ def _asked_of_a_curve(folder: Path, rng: random.Random) -> list[str]:
     return [*drawn, *rng.choice((["--json"],) * 10 + ([], ["--html", str(folder / "page.html")]))]
 
 
-class _Folder(Family):
-    """A sweep folder of few runs, with files changed and its seal made to fit again."""
-
-    sweeps: Sequence[Sweep] = (Sweep(truths=BUFFER_SIZE[:1], blocks=1, transactions=600, warm_up_seconds=2),)
-
-    def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
-        super().__init__(folder, corpus)
-        self.templates = [build(folder / f"template-{place}", sweep).path for place, sweep in enumerate(self.sweeps)]
-        self.path = folder / "sweep"
-        self.begin_with(self.templates[0])
-
-    def begin_with(self, template: Path) -> None:
-        """Put a copy of the template in the place of the sweep."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        shutil.copytree(template, self.path)
-        self.files = {path.relative_to(self.path): path.read_bytes() for path in self.path.rglob("*") if path.is_file()}
-        self.run = min(path.parent for path in self.path.glob("runs/*/run.json"))
-        self.whole = template
-
-    def make(self, rng: random.Random) -> list[str]:
-        self.change(rng)
-        return self.arguments(rng)
-
-    @abstractmethod
-    def change(self, rng: random.Random) -> None:
-        """Change files of the sweep folder."""
-
-    def arguments(self, rng: random.Random) -> list[str]:
-        """Return a command that reads the folder."""
-        path = str(self.path)
-        # Weighed by what they cost: whole pages take thirty times the time of the others, because they are drawn.
-        commands: dict[int, list[str]] = {
-            25: ["run", "--resume", path, "--dry-run"],
-            50: ["report", path, "--format", "tpcc-mysql"],
-            51: ["report", path, "--html", "--json"],
-            52: ["report", path, "--md", "--json"],
-            100: ["compare", path, str(self.whole), "--json"],
-        }
-        drawn = rng.randrange(100)
-        return next(command for below, command in commands.items() if drawn < below)
-
-    def clear(self) -> None:
-        for path in self.path.rglob("*"):
-            if path.is_file() and path.relative_to(self.path) not in self.files:
-                path.unlink()
-        for name, content in self.files.items():
-            if not (self.path / name).is_file() or (self.path / name).read_bytes() != content:
-                (self.path / name).write_bytes(content)
-
-    def read(self, path: Path) -> Any:
-        """Return a JSON file of the sweep as it was before any change."""
-        return json.loads(self.files[path.relative_to(self.path)])
-
-    def seal(self, document: dict[str, Any], files: Sequence[str] = ()) -> None:
-        """Write run.json with the hashes of these files and of itself."""
-        if isinstance(document.get("files"), dict):
-            for name in files:
-                data = (self.run / name).read_bytes()
-                document["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        document.pop("seal", None)
-        with contextlib.suppress(ValueError, RecursionError):
-            document["seal"] = hashlib.sha256(canonical_json(document).encode()).hexdigest()
-        (self.run / "run.json").write_text(json.dumps(document))
-
-
-class Json(_Folder):
+class Json(Folder):
     """run.json and plan.json, and now and then host.json and the stored experiment; of SQLite and of servers."""
 
     sweeps = (
-        *_Folder.sweeps,
+        *Folder.sweeps,
         scan_depth(truths=SCAN_DEPTH[:2], blocks=1, transactions=600, warm_up_seconds=2),
         memory_split(truths=SPLITS[:2], blocks=1, transactions=600, warm_up_seconds=2),
     )
@@ -391,7 +323,7 @@ class Shared(Json):
         self.run = first
 
 
-class Parquet(_Folder):
+class Parquet(Folder):
     """samples.parquet and latency.parquet: bytes changed, or well-formed tables with hostile contents."""
 
     def change(self, rng: random.Random) -> None:
@@ -411,7 +343,7 @@ class Parquet(_Folder):
         self.seal(self.read(self.run / "run.json"), [name])
 
 
-class PageTrace(_Folder):
+class PageTrace(Folder):
     """A run with a page trace: its part of run.json, or rows of page-trace.parquet; `curve RUN`."""
 
     def begin_with(self, template: Path) -> None:
@@ -462,7 +394,7 @@ class PageTrace(_Folder):
         return ["curve", str(rng.choice((self.path, self.run))), *by, *_asked_of_a_curve(self.folder, rng)]
 
 
-class Predicted(_Folder):
+class Predicted(Folder):
     """A predicted sweep: its part of run.json, set beside the sweep that it was predicted from."""
 
     def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
@@ -499,7 +431,7 @@ class Predicted(_Folder):
         return next(command for below, command in commands.items() if drawn < below)
 
 
-class OtherPools(_Folder):
+class OtherPools(Folder):
     """other-pools.json of a sweep, what a model reads with other pools: values, nesting and bytes; `report`."""
 
     def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
@@ -560,6 +492,7 @@ FAMILIES: dict[str, type[Family]] = {
     "page-trace": PageTrace,
     "predicted": Predicted,
     "other-pools": OtherPools,
+    "merge": Merge,
 }
 
 

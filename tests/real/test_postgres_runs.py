@@ -157,8 +157,19 @@ def test_a_database_is_loaded_checked_run_and_checked_again(name: str, root: Pat
     # The log of a load is not copied for each run.
     assert sum(file.stat().st_size for file in (job.database / "data/pg_wal").glob("0*")) <= 32 * MIB
     assert job.passed([]) == [True] * 13
-    outcome = job.run(1000)
+    waiting: dict[str, list[tuple[bool, float]]] = {}
+
+    def look(event: dict[str, Any]) -> None:
+        for row in event.get("values", ()):
+            if row["metric"].startswith("postgres_activity_"):
+                waiting.setdefault(row["metric"], []).append((event["edge"] is not None, row["value"]))
+
+    outcome = job.run(1000, look, interval_ms=50)
     assert outcome.kind == "ok", outcome
+    # Four connections update one warehouse's row in turn. At the edges all of them stand still.
+    assert waiting.keys() == {f"postgres_activity_{name}" for name in ("lock", "lwlock", "io")}
+    assert 1 <= max(count for _, count in waiting["postgres_activity_lock"]) <= 3
+    assert {count for at_edge, count in waiting["postgres_activity_lock"] if at_edge} == {0}
     result = outcome.result
     assert result is not None
     assert result["measured"]["transactions"] == 1000

@@ -261,11 +261,21 @@ def test_run_measures_and_returns_what_it_stored(tmp_path: Path, capsys: pytest.
     assert "run 3 of 3" in capsys.readouterr().err
 
 
+def test_run_does_the_blocks_that_it_is_asked_for(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    with bench.in_environment():
+        found = bl.run(bench.experiment(repetitions=3), blocks="2", out=bench.out)
+        with pytest.raises(bl.BufferlabError, match="the plan has 3 blocks, and block 4 is beyond it"):
+            bl.run(bench.experiment(repetitions=3), blocks="1,4", out=bench.out)
+    assert found.runs["block"].unique().to_list() == [1]
+
+
 def test_a_run_that_is_resumed_takes_nothing_else(tmp_path: Path) -> None:
     for arguments, what in (
         ({}, "no experiment given"),
         ({"experiment": "noise", "resume": tmp_path}, "run as it was begun"),
         ({"resume": tmp_path, "seed": 2}, "run as it was begun"),
+        ({"resume": tmp_path, "blocks": "1"}, "run as it was begun"),
         ({"experiment": "buffer-size", "settings": {"pol_size": 5}}, "pol_size"),
     ):
         with pytest.raises(bl.BufferlabError, match=what) as refused:

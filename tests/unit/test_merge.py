@@ -14,6 +14,7 @@ import pytest
 
 from bufferlab import spec
 from bufferlab.errors import BufferlabError, SpecError
+from bufferlab.execute import merge as merging
 from bufferlab.execute import resume
 from bufferlab.execute.host import fingerprint
 from bufferlab.execute.merge import merge
@@ -238,6 +239,34 @@ def test_one_folder_and_a_place_that_is_taken_are_refused(parts: list[Path], tmp
     for taken in ("link", "empty"):
         with pytest.raises(SpecError, match="something is at this path already"):
             merge(parts, tmp_path / taken)
+
+
+def _a_folder(taken: Path) -> None:
+    taken.mkdir()
+    (taken / "note").touch()
+
+
+@pytest.mark.parametrize("appear", [_a_folder, Path.touch, lambda taken: taken.symlink_to("nowhere")])
+def test_a_place_that_is_taken_while_runs_are_copied_is_refused_and_left_alone(
+    parts: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, appear: Callable[[Path], object]
+) -> None:
+    copied = merging._copy_runs
+
+    def copy_and_lose_the_place(*of: Any) -> None:
+        copied(*of)
+        appear(tmp_path / "merged")
+
+    monkeypatch.setattr(merging, "_copy_runs", copy_and_lose_the_place)
+    with pytest.raises(SpecError, match="something is at this path already") as refused:
+        merge(parts, tmp_path / "merged")
+    assert refused.value.where == str(tmp_path / "merged")
+    assert [path.name for path in tmp_path.iterdir()] == ["merged"]
+
+
+def test_a_name_that_no_file_system_takes_is_refused(parts: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(BufferlabError, match="the sweep folder cannot be written: File name too long") as refused:
+        merge(parts, tmp_path / ("x" * 300))
+    assert refused.value.exit_code == 3
 
 
 def test_what_an_interrupted_folder_lacks_is_told_and_the_rest_is_merged(copies: list[Path], tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ C = {name: sum(changes.values()) for name, changes in CHANGES.items()}
 COURSE = ((0.0, 1.0), (1.0, 3.0), (7.0, 0.5), (10.0, 2.0))
 #: Trapezia by hand: 1 * (1 + 3) / 2 + 6 * (3 + 0.5) / 2 + 3 * (0.5 + 2) / 2 = 16.25 in 10 s.
 MEAN, LOWEST, FIRST, LAST = 1.625, 0.5, 1.0, 2.0
+#: The mean of the two samples that are no edge.
+BETWEEN = (3.0 + 0.5) / 2
 #: Cumulative reads and requests of the device; their stretches are of 2 s.
 GROWTHS = {"logical_reads": (8, 12, 8, 16, 6, 10), "device_reads": (2, 6, 2, 2, 10, 2)}
 
@@ -109,6 +111,9 @@ PER_WORK: dict[str, float] = {
     "wal_log_bytes": C["postgres_wal_bytes"],
     "full_page_images": C["postgres_wal_fpi"],
     "backend_writes": C["postgres_bgwriter_buffers_backend"],
+    **{
+        f"{of}_wait_ms": 1000 * SECONDS * BETWEEN * LEVELS[f"postgres_activity_{of}"] for of in ("lock", "lwlock", "io")
+    },
 }
 
 #: What is told per second.
@@ -254,6 +259,15 @@ def test_pages_of_the_device_are_told_by_its_own_bytes_where_the_servers_are_hid
     hidden = window(frozenset({"server_read_bytes"}))
     pages = C["device_read_bytes"] / 8192
     assert FORMULAS["device_pages_per_new_order"].evaluate(hidden).value == pytest.approx(pages / NEW_ORDERS)
+
+
+def test_waits_are_untold_where_no_sample_lies_between_the_edges() -> None:
+    edges_only = replace(window(), course={})
+    found = FORMULAS["lock_wait_ms_per_transaction"].evaluate(edges_only)
+    assert found.value is None
+    assert found.reason == "no sample lies between the edges of this window"
+    older = window(frozenset({"postgres_activity_lock"}))
+    assert "was not sampled" in str(FORMULAS["lock_wait_ms_per_transaction"].evaluate(older).reason)
 
 
 def test_pages_of_lru_batches_are_what_others_did_not_write_where_their_own_counter_is_dead() -> None:

@@ -22,6 +22,8 @@ sys.path.remove(str(ROOT / "tools"))
 DOUBLINGS, ONE, Scenario, cells, shares = tool.DOUBLINGS, tool.ONE, tool.Scenario, tool.cells, tool.shares
 
 EXACT = dict.fromkeys(("noise", "misfit"), 0.0)
+CLEAN = [(count, block, 10.0 * count**0.5) for count in (1, 2, 4, 8, 16) for block in range(3)]
+SIX_BLOCKS = [(count, block, 10.0 * count**0.5) for count in (1, 2, 4, 8, 16) for block in range(6)]
 
 
 def of(scenario: Any, seed: int = 1) -> tuple[Law, str | None]:
@@ -117,7 +119,8 @@ def test_a_clear_peak_is_claimed() -> None:
     ("scenario", "why"),
     [
         (Scenario(peak_at=math.inf), "highest at the most connections measured, 64"),
-        (Scenario(peak_at=1.0, contention=0.5), "no fall from the highest point, 1,"),
+        (Scenario(peak_at=1.0, contention=0.5), "highest at the fewest connections measured, 1"),
+        (Scenario(peak_at=16.0, contention=0.05, noise=0.6), "its fall may be chance"),
         (Scenario(misfit=0.4), "do not follow the law"),
     ],
 )
@@ -126,12 +129,60 @@ def test_the_reason_is_in_words(scenario: Any, why: str) -> None:
     assert why in str(said)
 
 
-def test_what_cannot_be_fitted_is_refused() -> None:
-    four = [(count, block, 10.0 * count) for count in (1, 2, 4, 8) for block in range(3)]
-    with pytest.raises(ValueError, match="5 numbers of connections, got 4"):
-        law(four)
-    with pytest.raises(ValueError, match="above zero"):
-        law([*four, (16, 0, 0.0)])
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([(8, block, 80.0) for block in range(3)], "1 number of connections has a throughput"),
+        ([row for row in CLEAN if row[0] < 16], "4 numbers of connections have a throughput, and the law's three"),
+        ([(count, block, 0.0 if count == 16 else of) for count, block, of in CLEAN], "nothing was done at 16 connect"),
+        ([(count, block, math.nan) for count, block, _ in CLEAN], "nothing was done at 1 connection,"),
+        ([row for row in CLEAN if row[1] < 2], "2 blocks, and a peak needs 3: --repetitions 3"),
+        ([row for row in CLEAN if row[1] == 0], "1 block, and a peak needs 3"),
+        ([row for row in CLEAN if row[0] != 4 or row[1] == 2], "only one run at 4 connections succeeded"),
+        ([row for row in SIX_BLOCKS if (row[0] < 8) == (row[1] < 3)], "share no block with the others"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_in_words(rows: list[tuple[int, int, float]], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        law(rows)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=some.data())
+def test_any_throughputs_give_a_law_or_a_reason_and_no_warning(data: some.DataObject) -> None:
+    """Ties, runs that are missing, and throughputs that no server has: pytest makes each warning an error."""
+    counts = data.draw(some.sampled_from([DOUBLINGS, (1, 2, 3, 4, 5), (2, 300, 301, 5000, 9999)]))
+    value = some.one_of(some.sampled_from([1.0, 500.0]), some.floats(1e-9, 1e12))
+    rows = [(count, block, data.draw(value)) for count in counts for block in range(3)]
+    rows = [row for row in rows if data.draw(some.sampled_from([True] * 9 + [False]))]
+    try:
+        found = law(rows)
+    except ValueError:
+        return
+    why_no_peak(found, fit(rows, comparisons=()))
+    for estimate in (found.one, found.contention, found.coherency, found.peak):
+        assert math.isfinite(estimate.value)
+        if estimate.ci_low is not None and estimate.ci_high is not None:
+            assert estimate.ci_low <= estimate.value * (1 + 1e-9)
+            assert estimate.value <= estimate.ci_high * (1 + 1e-9)
+    assert not math.isnan(found.peak_at.value)
+
+
+def test_ties_at_all_connections_have_no_peak() -> None:
+    rows = [(count, block, 100.0) for count in DOUBLINGS for block in range(3)]
+    found = law(rows)
+    assert found.contention.value == pytest.approx(1.0, abs=1e-6)
+    assert why_no_peak(found, fit(rows, comparisons=())) is not None
+
+
+def test_blocks_that_lack_runs_do_not_move_the_law() -> None:
+    """Blocks differ by half: a mean over the blocks that are there would be far off."""
+    rows = cells(DOUBLINGS, Scenario(**EXACT).draw(np.random.default_rng(6)))
+    rows = [(count, block, of * (1.5 if block == 2 else 1)) for count, block, of in rows]
+    whole, without = law(rows), law([row for row in rows if row[:2] not in {(2, 2), (64, 2), (16, 0)}])
+    assert without.contention.value == pytest.approx(whole.contention.value, abs=1e-3)
+    assert without.peak_at.value == pytest.approx(whole.peak_at.value, rel=1e-3)
+    assert without.one.value == pytest.approx(whole.one.value, rel=1e-3)
 
 
 def test_a_missing_run_leaves_the_law_near() -> None:

@@ -17,6 +17,7 @@ from bufferlab.execute.resume import open_for_resume
 from bufferlab.execute.sweep import SweepOptions, run_sweep
 from bufferlab.execute.sweep_runs import SweepOutcome
 from bufferlab.report.build import publish
+from bufferlab.results.blocks import parse_blocks
 from bufferlab.results.keep_traces import KeepTraces
 from bufferlab.spec import Overrides, load
 
@@ -33,6 +34,7 @@ def run(
     sweep: Mapping[str, Sequence[Setting]] | None = None,
     profile: Literal["quick", "full"] | None = None,
     repetitions: int | None = None,
+    blocks: str | None = None,
     transactions: int | None = None,
     duration: str | None = None,
     seed: int | None = None,
@@ -46,10 +48,11 @@ def run(
 
     `experiment` is the name of a built-in one, or the path of a TOML file or of a script. `settings` are those that
     `--set` takes, `sweep` those that `--sweep` takes. With `resume`, the folder of an earlier sweep and nothing else,
-    what it lacks is done. Runs carry a page trace where they can; with `page_trace` they must, or must not.
-    `keep_traces` names the blocks whose traces stay. A run that fails is a row of the results with its reason. Raises
-    a BufferlabError when the sweep cannot begin; after Ctrl-C, which keeps what was measured, the one that names the
-    folder to resume.
+    what it lacks is done. `blocks` is what `--blocks` takes, such as "1,3-4": other hosts do the others, and
+    `bufferlab merge` joins their folders. Runs carry a page trace where they can; with `page_trace` they must, or must
+    not. `keep_traces` names the blocks whose traces stay. A run that fails is a row of the results with its reason.
+    Raises a BufferlabError when the sweep cannot begin; after Ctrl-C, which keeps what was measured, the one that names
+    the folder to resume.
     """
     overrides = replace(
         _overrides(settings, sweep, server),
@@ -61,7 +64,7 @@ def run(
         seed=seed,
     )
     if resume is not None:
-        if experiment is not None or overrides != Overrides():
+        if experiment is not None or blocks is not None or overrides != Overrides():
             raise SpecError("a resumed sweep is run as it was begun", "bl.run(resume=...)", _ALONE)
         _, wanted = open_for_resume(Path(resume))
     elif experiment is None:
@@ -69,7 +72,11 @@ def run(
     else:
         wanted = load(str(experiment), overrides)
     wish = TraceWish("inside" if page_trace else None, unwanted=page_trace is False, keep=keep_traces)
-    options = SweepOptions(Path(data_dir) if data_dir else None, page_trace=wish)
+    options = SweepOptions(
+        Path(data_dir) if data_dir else None,
+        page_trace=wish,
+        blocks=parse_blocks(blocks, wanted.design.repetitions) if blocks is not None else None,
+    )
     with progress() as shown:
         outcome = run_sweep(wanted, Path(out), Path(resume) if resume else None, shown, options)
     return _ended(outcome, "bl.run(")

@@ -357,6 +357,16 @@ def kept_together(text: str) -> str:
     return _KEPT_TOGETHER.sub("\u00a0", text)
 
 
+def lowered(title: str) -> str:
+    """Return a title as it stands inside a sentence: without its capital, unless its first word is a name.
+
+    >>> lowered("Hit ratio"), lowered("New-Orders per second"), lowered("LRU scan depth")
+    ('hit ratio', 'New-Orders per second', 'LRU scan depth')
+    """
+    is_name = title.startswith("New-Order") or title[:2].isupper()
+    return title if is_name else title[:1].lower() + title[1:]
+
+
 def listing(items: list[str]) -> str:
     """Return a list in a sentence: "a, b and c"."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

@@ -21,7 +21,7 @@ from bufferlab.errors import DataFileError, Problem, SpecError
 from bufferlab.execute.host import storage
 from bufferlab.registry import open_sweep, registry
 from bufferlab.results.blocks import HostBlocks, blocks_of, said
-from bufferlab.results.files import COPY_HINT, sync_folder
+from bufferlab.results.files import COPY_HINT, sync_folder, taken
 from bufferlab.results.page_traces import OtherPools
 from bufferlab.results.schema import StoredFile
 from bufferlab.results.store import PREDICTED_FROM, RunRecord, SweepFolder
@@ -41,8 +41,8 @@ def merge(paths: Sequence[Path], out: Path) -> tuple[SweepFolder, list[Problem]]
     """
     if len(paths) < 2:
         raise SpecError("one folder has no other to be joined with", str(paths[0]), "name the folders of all hosts")
-    if out.exists() or out.is_symlink():
-        raise SpecError("something is at this path already", f"--out {out}", "name a folder that is not there yet")
+    if os.path.lexists(out):
+        raise taken(out)
     parts = sorted((checked(path) for path in paths), key=lambda part: part.folder.blocks)
     require_one_plan([part.folder for part in parts])
     _require_other_blocks([part.folder for part in parts])
@@ -238,7 +238,11 @@ def _copy(inside: int, name: str, target: Path, stored: StoredFile | None) -> No
 
     Raises DataFileError when it is no longer the file that was checked; run.json is checked where it is opened.
     """
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=inside)
+    changed = DataFileError("the file was changed while it was merged", f"{target.parent.name}/{name}", COPY_HINT)
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=inside)
+    except OSError as error:
+        raise changed from error
     digest = hashlib.sha256()
     with os.fdopen(descriptor, "rb") as old, target.open("wb") as new:
         while chunk := old.read(1 << 20):
@@ -247,4 +251,4 @@ def _copy(inside: int, name: str, target: Path, stored: StoredFile | None) -> No
         new.flush()
         os.fsync(new.fileno())
     if stored is not None and digest.hexdigest() != stored.sha256:
-        raise DataFileError("the file was changed while it was merged", f"{target.parent.name}/{name}", COPY_HINT)
+        raise changed

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
-from bufferlab.errors import DataFileError, EnvironmentLackingError
+from bufferlab.errors import DataFileError, EnvironmentLackingError, InternalError, SpecError
 from bufferlab.results import decoding
 from bufferlab.results.page_traces import page_trace_words
 from bufferlab.texts import parse_toml
@@ -288,6 +288,30 @@ def sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def taken(path: Path) -> SpecError:
+    """Return the error that there is something at the path where a folder shall be made."""
+    return SpecError("something is at this path already", str(path), "name a folder that is not there yet")
+
+
+def rename_to_free_name(temporary: Path, parent: Path, name: str, tries: int) -> Path:
+    """Rename without replacing: a rename onto a non-empty folder fails, and the next number is tried.
+
+    Raises SpecError when the only name that may be tried is taken.
+    """
+    for number in range(1, 1 + tries):
+        target = parent / (name if number == 1 else f"{name}-{number}")
+        if os.path.lexists(target):
+            continue
+        try:
+            return temporary.rename(target)
+        except OSError:
+            if not os.path.lexists(target):
+                raise
+    if tries == 1:
+        raise taken(parent / name)
+    raise InternalError(f"{tries:,} folders are called {name}", str(parent))
 
 
 def write_parquet(path: Path, frame: pl.DataFrame | pl.LazyFrame, metadata: Mapping[str, str]) -> None:

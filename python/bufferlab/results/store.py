@@ -36,6 +36,7 @@ from bufferlab.results.files import (
     read_json,
     read_parquet,
     read_toml,
+    rename_to_free_name,
     sync_folder,
     validated,
     write_bytes,
@@ -302,7 +303,7 @@ class SweepFolder:
                     write_bytes(temporary / HOSTS_FILE, _pretty({"hosts": told, **stamp}))
                 fill(temporary)
                 sync_folder(temporary)
-                path = _rename_to_free_name(temporary, parent, name, tries)
+                path = rename_to_free_name(temporary, parent, name, tries)
                 sync_folder(parent)
         return cls.open(path, registry)
 
@@ -541,20 +542,6 @@ def _fingerprint(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
         return {"bytes": file.tell(), "sha256": digest.hexdigest()}
-
-
-def _rename_to_free_name(temporary: Path, parent: Path, name: str, tries: int) -> Path:
-    """Rename without replacing: a rename onto a non-empty folder fails, and the next number is tried."""
-    for number in range(1, 1 + tries):
-        target = parent / (name if number == 1 else f"{name}-{number}")
-        if target.exists():
-            continue
-        try:
-            return temporary.rename(target)
-        except OSError:
-            if not target.exists():
-                raise
-    raise InternalError(f"{tries:,} folders are called {name}", str(parent))
 
 
 def polars_schema(columns: Mapping[str, str]) -> dict[str, Any]:

@@ -4,10 +4,10 @@ X(N) = one * N / (1 + contention * (N - 1) + coherency * N * (N - 1)); its peak 
 (Gunther, Guerrilla Capacity Planning, Springer 2007; A General Theory of Computational Scalability, arXiv:0808.1431).
 
 It is fitted to logarithms of the points' means by least squares, because throughput errs in per cent. Block effects are
-factors, so `fit` takes them out of the means. The noise is what the means leave of the law, with three degrees of
-freedom less than points. It holds both the scatter of the runs and how far this system is from the law; the scatter of
-runs alone would promise too much where the law is not exact. docs/statistics.md has the simulations that decided, also
-against a bootstrap of the blocks.
+factors, so `fit` takes them out of the means, also where a block lacks runs. The noise is what the means leave of the
+law, with three degrees of freedom less than points. It holds both the scatter of the runs and how far this system is
+from the law; the scatter of runs alone would promise too much where the law is not exact. docs/statistics.md has the
+simulations that decided, also against a bootstrap of the blocks.
 
 One noise for all points is wrong where some scatter more than others: the last points alone tell the coherency. So no
 interval of the law's parameters or of its peak is shorter than the one by the blocks: how each block, were it repeated,
@@ -23,7 +23,9 @@ and Its Applications, Wiley 1988, chapter 6), so they are not symmetric, and the
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +53,10 @@ _HALVINGS = 22
 #: Half of an interval of a logarithm from which on it has no end worth telling.
 _NO_END = 100.0
 _ROUNDING = 1e-12
+#: A coherency below this is none: the peak is at more connections than can be.
+_NO_COHERENCY = 1e-30
+_MOST_STEPS = 2000
+_UNDETERMINED = "these throughputs do not determine the law's three parameters"
 
 
 @dataclass(frozen=True)
@@ -89,27 +95,54 @@ class Law:
 def law(cells: Sequence[Placed], level: float = 0.95) -> Law:
     """Return the law fitted to (connections, block, throughput) rows, with intervals at `level`.
 
-    Raise ValueError for fewer than MIN_POINTS numbers of connections or MIN_BLOCKS blocks, or for a throughput that is
-    not above zero.
+    Raise ValueError, whose text says why in words for the user, where no law can be fitted: for fewer than MIN_POINTS
+    numbers of connections or MIN_BLOCKS blocks, a throughput that is not above zero, numbers of connections with one
+    run, or that share no block, and throughputs that do not determine the law.
     """
     ns = tuple(sorted({count for count, _, _ in cells}))
-    if len(ns) < MIN_POINTS:
-        raise ValueError(f"the law needs {MIN_POINTS} numbers of connections, got {len(ns)}")
-    if not all(math.isfinite(value) and value > 0 for _, _, value in cells):
-        raise ValueError("the law needs throughputs above zero")
-    found = fit(cells, comparisons=())
+    if why := _why_no_law(cells, ns):
+        raise ValueError(why)
+    # "always": the mean of a point without the effects of the blocks that it has, as it would be with all of them.
+    found = fit(cells, comparisons=(), pooling="always")
     blocks = len(found.blocks)
-    if blocks < MIN_BLOCKS:
-        raise ValueError(f"the law needs {MIN_BLOCKS} blocks, got {blocks}")
+    if len(cells) - found.df_error < len(ns) + blocks - 1:
+        raise ValueError("too many runs are missing: some numbers of connections share no block with the others")
     x = np.array(ns, dtype=np.float64)
     y = np.log([found.mean(count).value for count in ns])
     df = len(ns) - 3
-    best = _best(x, y)
-    variance = max(_left(x, y, *best)) / df
-    halves = _halves_by_blocks(x, best, _deviations(cells, ns), level)
     error_of_blocks = math.sqrt(max(0.0, found.variance_blocks) / blocks)
     of_blocks = quantile_of_t(1 - (1 - level) / 2, blocks - 1) * error_of_blocks
-    return _law(x, y, best, variance, df, len(cells), level, of_blocks, halves)
+    try:
+        with np.errstate(all="ignore"):
+            best = _best(x, y)
+            variance = max(_left(x, y, *best)) / df
+            halves = _halves_by_blocks(x, best, _deviations(cells, ns), level)
+            fitted = _law(x, y, best, variance, df, len(cells), level, of_blocks, halves)
+    except np.linalg.LinAlgError:
+        raise ValueError(_UNDETERMINED) from None
+    if not all(map(math.isfinite, (fitted.one.value, fitted.contention.value, fitted.coherency.value, fitted.misfit))):
+        raise ValueError(_UNDETERMINED)
+    return fitted
+
+
+def _why_no_law(cells: Sequence[Placed], ns: Sequence[int]) -> str:
+    """Return what these runs lack for a law, in words; "" where one may be tried."""
+    if len(ns) < MIN_POINTS:
+        has = "1 number of connections has" if len(ns) == 1 else f"{len(ns)} numbers of connections have"
+        return f"{has} a throughput, and the law's three parameters need {MIN_POINTS}"
+    if still := sorted({count for count, _, value in cells if not (math.isfinite(value) and value > 0)}):
+        return f"nothing was done at {_connections(still[0])}, and the law needs throughputs above zero"
+    blocks = len({block for _, block, _ in cells})
+    if blocks < MIN_BLOCKS:
+        return f"{blocks} block{'' if blocks == 1 else 's'}, and a peak needs {MIN_BLOCKS}: --repetitions {MIN_BLOCKS}"
+    runs = Counter(count for count, _, _ in cells)
+    if lone := sorted(count for count, of in runs.items() if of < 2):
+        return f"only one run at {_connections(lone[0])} succeeded, so nothing says how much another would differ"
+    return ""
+
+
+def _connections(count: int) -> str:
+    return f"{count} connection{'' if count == 1 else 's'}"
 
 
 def _law(
@@ -149,7 +182,7 @@ def _law(
     def throughput(logs: Array) -> Estimate:
         low, value, high = (logs - free).min(), float(logs[0]), (logs + free).max()
         low, high = _wider(low, value, high, of_blocks)
-        return estimate(math.exp(low), math.exp(value), math.exp(high))
+        return estimate(float(np.exp(low)), math.exp(value), float(np.exp(high)))
 
     left = y - ones[0] - _shape(x, *best)
     worst = int(np.argmax(np.abs(left)))
@@ -195,8 +228,10 @@ def _left(x: Array, y: Array, contention: Array | float, coherency: Array | floa
 
 
 def _peak_at(contention: Array, coherency: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.sqrt(np.maximum(0.0, 1 - contention) / coherency))
+    """Return the connections of the law's peak: infinite without coherency, 0 where each further one does harm."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        peaks = np.sqrt(np.maximum(0.0, 1 - contention) / coherency)
+    return np.asarray(np.where(contention < 1, peaks, 0.0))
 
 
 def _best(x: Array, y: Array) -> tuple[float, float]:
@@ -206,8 +241,11 @@ def _best(x: Array, y: Array) -> tuple[float, float]:
     # N / X is linear in the parameters: a first guess, whose errors are weighed as those of the logarithms.
     inverse = x / np.exp(y - y.max())
     design = np.column_stack([np.ones_like(x), x - 1, x * (x - 1)]) / inverse[:, None]
-    (a, b, c), _ = nnls(design, np.ones_like(x))
-    start = np.array([b / a, c / a]) if a > 0 else np.array([0.1, 0.001])
+    start = np.array([0.1, 0.001])
+    with suppress(RuntimeError, ValueError):  # It did not converge, or has infinities: the guess will do.
+        (a, b, c), _ = nnls(design, np.ones_like(x))
+        if a > 0 and math.isfinite(b / a) and math.isfinite(c / a):
+            start = np.array([b / a, c / a])
 
     def apart(at: Array) -> Array:
         left = y - _shape(x, at[0], at[1])
@@ -216,8 +254,17 @@ def _best(x: Array, y: Array) -> tuple[float, float]:
     def slopes(at: Array) -> Array:
         return _slopes(x, at)
 
-    found = least_squares(apart, start, slopes, bounds=(0, np.inf), x_scale=(0.1, 0.001), xtol=1e-12, ftol=1e-12)
-    return float(found.x[0]), float(found.x[1])
+    scale, end = (0.1, 0.001), 1e-12
+    try:
+        found = least_squares(
+            apart, start, slopes, bounds=(0, np.inf), x_scale=scale, xtol=end, ftol=end, max_nfev=_MOST_STEPS
+        )
+    except ValueError:  # A residual is no finite number.
+        raise ValueError(_UNDETERMINED) from None
+    if found.status < 1:
+        raise ValueError("the fit of the law did not converge")
+    contention, coherency = float(found.x[0]), float(found.x[1])
+    return contention, coherency if coherency >= _NO_COHERENCY else 0.0
 
 
 def _slopes(x: Array, at: Array) -> Array:
@@ -299,10 +346,13 @@ def why_no_peak(of: Law, throughput: Fit, level: float = 0.95) -> str | None:
         highest = max(of.measured, key=lambda count: throughput.mean(count).value)
         if highest == last:
             return f"throughput is highest at the most connections measured, {last}: the peak may lie beyond"
-        return f"no fall from the highest point, {highest}, to {last} connections is resolved"
+        if highest == first:
+            return f"throughput is highest at the fewest connections measured, {first}: further ones only cost"
+        return f"throughput is highest at {highest} connections, but its rise to there or its fall may be chance"
     if abs(of.misfit) > MOST_MISFIT:
         side = "above" if of.misfit > 0 else "below"
-        return f"the runs do not follow the law: at {of.misfit_at} they lie {100 * abs(of.misfit):.0f} % {side} it"
+        far = f"{100 * abs(of.misfit):.0f} % {side} it"
+        return f"the runs do not follow the law: at {of.misfit_at} connections their mean lies {far}"
     low, high = of.peak_at.ci_low, of.peak_at.ci_high
     if low is None or high is None or high > last or low < first:
         ends = "without an end" if low is None or high is None or math.isinf(high) else f"{low:.1f} to {high:.1f}"

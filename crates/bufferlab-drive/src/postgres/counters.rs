@@ -8,6 +8,10 @@
 //! (`pg_stat_force_next_flush`), and in between a sample is up to a second old. The background writer flushes after
 //! each of its rounds, the checkpointer while it writes.
 //!
+//! The server does not count waits. pg_stat_activity tells which connections wait at the moment of a sample, by
+//! wait_event_type. A session copies that view's list once a transaction, and the reader's lasts as long as the run: so
+//! each sample clears the copy first.
+//!
 //! Names that differ: from 17 on checkpoints stand in pg_stat_checkpointer. Meanings that differ:
 //!
 //! - blks_read counts up to 15 the pages by which tables and indexes grow (ReadBufferExtended with P_NEW in bufmgr.c),
@@ -31,6 +35,8 @@ const PROBE: &str = "engine";
 /// Our statements' names at the server.
 const SAMPLE: &str = "sample";
 const MISSES: &str = "misses";
+const CLEAR: &str = "clear";
+const CLEAR_SQL: &str = "SELECT pg_stat_clear_snapshot()";
 
 /// A metric's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +133,9 @@ const METRICS: &[Metric] = &[
     ("postgres_io_bulkread_hits", Counter, &[(15, NO_STAT_IO), (16, By("i.bulkread_hits"))]),
     ("postgres_io_bulkread_evictions", Counter, &[(15, NO_STAT_IO), (16, By("i.bulkread_evictions"))]),
     ("postgres_io_bulkread_reuses", Counter, &[(15, NO_STAT_IO), (16, By("i.bulkread_reuses"))]),
+    ("postgres_activity_lock", Gauge, &[(15, By("a.lock"))]),
+    ("postgres_activity_lwlock", Gauge, &[(15, By("a.lwlock"))]),
+    ("postgres_activity_io", Gauge, &[(15, By("a.io"))]),
     ("postgres_statio_heap_blks_read", Counter, &[(15, By("t.heap_read"))]),
     ("postgres_statio_heap_blks_hit", Counter, &[(15, By("t.heap_hit"))]),
     ("postgres_statio_idx_blks_read", Counter, &[(15, By("t.idx_read"))]),
@@ -172,7 +181,11 @@ fn from_sql(major: u32, growth: Option<&str>) -> String {
     let mut sql = "FROM pg_stat_database AS d CROSS JOIN pg_stat_bgwriter AS b CROSS JOIN pg_stat_wal AS w \
         CROSS JOIN (SELECT coalesce(sum(heap_blks_read), 0) AS heap_read, coalesce(sum(heap_blks_hit), 0) AS heap_hit, \
         coalesce(sum(idx_blks_read), 0) AS idx_read, coalesce(sum(idx_blks_hit), 0) AS idx_hit \
-        FROM pg_statio_user_tables) AS t"
+        FROM pg_statio_user_tables) AS t CROSS JOIN LATERAL (SELECT \
+        count(*) FILTER (WHERE wait_event_type = 'Lock') AS lock, \
+        count(*) FILTER (WHERE wait_event_type = 'LWLock') AS lwlock, \
+        count(*) FILTER (WHERE wait_event_type = 'IO') AS io \
+        FROM pg_stat_activity WHERE datid = d.datid AND backend_type = 'client backend') AS a"
         .to_owned();
     if let Some(growth) = growth {
         sql += &format!(" CROSS JOIN {growth}");
@@ -267,7 +280,7 @@ impl Counters {
         let no_frames = frames_untold(&mut control, major)?;
         let growth = growth_sql(&mut control, major)?;
         let sql = sample_sql(major, growth.as_deref(), no_frames.is_none());
-        let reader = Reader::new(control, &[(SAMPLE, &sql)])?;
+        let reader = Reader::new(control, &[(SAMPLE, &sql), (CLEAR, CLEAR_SQL)])?;
         let no_frames = no_frames.map(Arc::from);
         let held = vec![0; METRICS.len()];
         Ok(Counters { reader, major, own_commits, no_frames, held, no_subject: Arc::from("") })
@@ -308,6 +321,7 @@ impl EngineCounters for Counters {
     fn read(&mut self, out: &mut Vec<Reading>) -> Result<(), Failure> {
         // The client counts a commit after the server: a sample never subtracts more than the counter holds.
         let own = self.own_commits.load(Ordering::Relaxed) as i64;
+        self.reader.numbers(CLEAR)?;
         let mut values = self.reader.numbers(SAMPLE)?.into_iter();
         let silent: Arc<str> = "the server did not tell this metric".into();
         for (place, row) in METRICS.iter().enumerate() {

@@ -11,6 +11,10 @@ the page cache. The kernel tells what it read from storage for each of the serve
 /proc/PID/io). Where the kernel does not, the device tells what it read for all programs. So a page from the page cache
 is one that the server read and no device did. Where the kernel reads ahead, the device may read more than the server
 asks for, and the split cannot be told.
+
+The server counts no waits. pg_stat_activity shows for each connection what it waits for now (wait_event_type), so every
+sample counts those that wait. Their mean over the samples, times the window's seconds, is the time that was waited. At
+the edges of a window the connections stand still: edges are left out of that mean.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from bufferlab.results.metrics import (
     counted,
     counter,
     derived,
+    gauge,
     named,
 )
 from bufferlab.results.quantity import Quantity, Unit
@@ -68,6 +73,9 @@ class Views(Table, probe="engine", source=_SOURCE):
     postgres_statio_heap_blks_hit = counter("gets", "higher", "pages of the workload's tables that were")
     postgres_statio_idx_blks_read = counter("pages", "lower", "pages of its indexes that were not in shared buffers, until 15 with growth")
     postgres_statio_idx_blks_hit = counter("gets", "higher", "pages of its indexes that were")
+    postgres_activity_lock = gauge("connections", "lower", "connections that wait at this moment with wait_event_type Lock: for a row, or another lock of the manual's chapter Explicit Locking")
+    postgres_activity_lwlock = gauge("connections", "lower", "the same of LWLock: for a part of shared memory, such as a buffer's content, or for another connection that writes the log (WALWrite)")
+    postgres_activity_io = gauge("connections", "lower", "the same of IO: for a read, a write or a sync of a file, the log's too")
 
 
 #: The two contexts of pg_stat_io in which a workload's own connections read and write.
@@ -92,6 +100,7 @@ PAGE_BYTES = 8192
 #: Metrics that every run of PostgreSQL has and no other.
 MARK = Views.postgres_database_xact_commit.name
 NOT_POSTGRES = "the engine is not PostgreSQL"
+NO_SAMPLE_BETWEEN = "no sample lies between the edges of this window"
 NO_SPLIT = (
     "more was read from the device than the server asked for: by the kernel's read-ahead, or for other programs; "
     "what the page cache served cannot be told"
@@ -159,6 +168,22 @@ def _backend_writes(window: Window) -> Value:
     return Value(None, missing) if missing else Value(sum(part.value or 0.0 for part in parts))
 
 
+def _waited(of: Metric) -> Quantity:
+    """Return the time that connections waited, by the number of them that each sample between the edges saw wait."""
+
+    def evaluate(window: Window) -> Value:
+        if MARK not in window.end:
+            return Value(None, NOT_POSTGRES)
+        if of.name not in window.end:
+            return Value(None, f"{of.name} was not sampled")
+        seen = [count for _, count in window.course.get(of.name, ())[1:-1]]
+        if not seen or window.seconds is None:
+            return Value(None, NO_SAMPLE_BETWEEN)
+        return Value(1000 * window.seconds * sum(seen) / len(seen))
+
+    return Quantity(Unit.parse("ms"), evaluate, of.name, frozenset({MARK, of.name}), is_timed=True)
+
+
 SHARED_BUFFER_HITS = _of_postgres("gets", "shared-buffer hits", Engine.page_gets, Engine.demand_misses)
 _PAGES = Unit.parse("pages")
 _DEVICE = frozenset({MARK, Server.server_read_bytes.name, Device.device_read_bytes.name})
@@ -191,6 +216,9 @@ class PerWork(Table):
     wal_log_bytes = counted("bytes", "lower", "Log bytes", "bytes of the write-ahead log", WAL_LOG_BYTES)
     full_page_images = counted("pages", "lower", "Whole pages logged", "first changes of a page after a checkpoint", Views.postgres_wal_fpi)
     backend_writes = counted("pages", "lower", "Pages written by connections", "dirty pages a connection wrote to take their place", BACKEND_WRITES)
+    lock_wait_ms = counted("ms", "lower", "Lock waits", "time in wait_event_type Lock (rows and other locks), of all connections together, by samples of pg_stat_activity", _waited(Views.postgres_activity_lock))
+    lwlock_wait_ms = counted("ms", "lower", "LWLock waits", "the same of LWLock: parts of shared memory, and another connection that writes the log", _waited(Views.postgres_activity_lwlock))
+    io_wait_ms = counted("ms", "lower", "IO waits", "the same of IO: reads, writes and syncs of files, the log's too", _waited(Views.postgres_activity_io))
 
 
 class Rates(Table):

@@ -33,4 +33,5 @@ RESULTS = EngineResults(
     page_gets_limit=checks.PAGE_GETS_LIMIT,
     # The server's processes publish their counters up to a second late: misses and transactions at once.
     own_work=("postgres_database_xact_commit", "postgres_database_xact_rollback"),
+    waits=("lock_wait_ms", "lwlock_wait_ms", "io_wait_ms"),
 )

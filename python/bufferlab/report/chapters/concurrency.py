@@ -18,8 +18,8 @@ from bufferlab.chapter.points_figure import Axis, dot, points_data
 from bufferlab.results.check import MeasuredRun
 from bufferlab.results.metrics import per_work
 from bufferlab.stats.estimate import Estimate
-from bufferlab.stats.fit import Fit, fit
-from bufferlab.stats.scalability import MIN_BLOCKS, MIN_POINTS, Law, law, why_no_peak
+from bufferlab.stats.fit import fit
+from bufferlab.stats.scalability import Law, law, why_no_peak
 
 AXIS = "connections"
 #: From this share of all processors on the curve is our client's too.
@@ -76,7 +76,7 @@ def found_concurrency(analysis: Analysis) -> list[Concurrency]:
     found = []
     for place, group in enumerate(analysis.groups):
         points = tuple(point for point in group.points if point.values(analysis.work_per_s))
-        if len(points) > 1:
+        if points:
             found.append(_of_group(analysis, place, group, points))
     return found
 
@@ -86,33 +86,44 @@ def _of_group(analysis: Analysis, place: int, group: Group, points: tuple[PointR
     cells = [(_count(point), block, value) for point in points for _, block, value in point.values(metric)]
     throughput = fit(cells, comparisons=())
     highest = max(points, key=lambda point: throughput.mean(_count(point)).value)
-    refused = _why_not_fitted(analysis, points, throughput)
-    fitted = None
+    fitted, refused = None, analysis.claim_blocked(metric) or ""
     if not refused:
-        fitted = law(cells)
-        refused = why_no_peak(fitted, throughput) or ""
+        try:
+            fitted = law(cells)
+        except ValueError as error:  # Its text is for a reader.
+            refused = str(error)
+        else:
+            refused = _why_the_clients(analysis, points) or why_no_peak(fitted, throughput) or ""
     return Concurrency(place, group, points, None if refused else fitted, refused, highest)
 
 
-def _why_not_fitted(analysis: Analysis, points: Sequence[PointRuns], throughput: Fit) -> str:
-    """Return why no law may be fitted to these points; "" where one may."""
-    if blocked := analysis.claim_blocked(analysis.work_per_s):
-        return blocked
-    if len(throughput.points) < MIN_POINTS:
-        counts = len(throughput.points)
-        return f"{counts} numbers of connections were measured, and the law's three parameters need {MIN_POINTS}"
-    if len(throughput.blocks) < MIN_BLOCKS:
-        blocks = words.plural(len(throughput.blocks), "block")
-        return f"{blocks}, and a peak needs {MIN_BLOCKS}: --repetitions {MIN_BLOCKS}"
+def _why_the_clients(analysis: Analysis, points: Sequence[PointRuns]) -> str:
+    """Return why the curve is not the server's alone; "" where it is."""
+    client = _client(analysis, points)
+    if client is None or client.share <= MOST_CLIENT_SHARE:
+        return ""
+    return (
+        f"our own client took {client.words}, and above {words.share(MOST_CLIENT_SHARE, 0)} the curve shows the client "
+        "as much as the server"
+    )
+
+
+@dataclass(frozen=True)
+class _Client:
+    """The largest share of the time of all processors that our own client took, and where."""
+
+    share: float
+    words: str
+
+
+def _client(analysis: Analysis, points: Sequence[PointRuns]) -> _Client | None:
+    """Return what our own client took at most; None where it is not known."""
     shares = [(mean.value, point) for point in points if (mean := analysis.mean(_WORKER, point)) is not None]
-    worst, at = max(shares, key=lambda pair: pair[0], default=(0.0, points[0]))
-    if worst > MOST_CLIENT_SHARE:
-        return (
-            f"our own client took {words.share(worst, 0)} of the processors at "
-            f"{words.plural(_count(at), 'connection')}, more than {words.share(MOST_CLIENT_SHARE, 0)}: the curve is "
-            "the client's too"
-        )
-    return ""
+    if not shares:
+        return None
+    worst, at = max(shares, key=lambda pair: pair[0])
+    where = words.plural(_count(at), "connection")
+    return _Client(worst, f"{words.share(worst, 0)} of the processors at {where}")
 
 
 def _count(point: PointRuns) -> int:
@@ -124,17 +135,20 @@ def sentence(analysis: Analysis, found: Concurrency) -> str:
     """Return what may be said of one group's peak, or why nothing may be said."""
     where = f"With {found.group.label}: throughput" if found.group.label else "Throughput"
     unit = f"{analysis.work_noun}s a second"
+    client = _client(analysis, found.points)
+    told = f" Our own client took at most {client.words}." if client else ""
     if found.law is None:
         mean = analysis.mean(analysis.work_per_s, found.highest)
         shown = words.cell(analysis.metric(analysis.work_per_s), mean)
         most = f"The highest mean is {shown} {unit}, at {words.plural(_count(found.highest), 'connection')}."
-        return f"{where} has no peak that can be claimed ({found.refused}). {most}"
+        told = "" if client and client.words in found.refused else told
+        return f"{where} has no peak that can be claimed: {found.refused}. {most}{told}"
     peak, at = words.with_bounds(found.law.peak), words.with_bounds(found.law.peak_at)
     basis = f"95 % intervals of the fitted law, {words.plural(found.law.one.n, 'run')}"
     return (
         f"{where} peaks at {at} connections with {peak} {unit}; the law's contention is "
         f"{words.share_interval(found.law.contention)}, its coherency {words.share_interval(found.law.coherency)} "
-        f"({basis})."
+        f"({basis}).{told}"
     )
 
 
@@ -357,7 +371,7 @@ _PARTS: tuple[tuple[str, Callable[[_Time], float | None]], ...] = (
 
 def _times(analysis: Analysis) -> Table | None:
     """Return where a transaction's time goes at each point, with what the engine counts of its own waits."""
-    own = [per_work(count, analysis.unit_of_work) for count in analysis.runs[0].engine.waits]
+    own = [per_work(count, "transaction") for count in analysis.runs[0].engine.waits]
     own = [metric for metric in own if analysis.fit(metric) is not None]
     times = {point.index: [_time_of(run) for run in point.ok] for point in analysis.points}
 
@@ -373,6 +387,9 @@ def _times(analysis: Analysis) -> Table | None:
         "way between client and server. The server's CPU has that of its background threads too, so what is left may "
         "be a little more than is shown."
     )
+    if own:
+        meant = (f"{analysis.metric(metric).label}: {analysis.metric(metric).meaning}." for metric in own)
+        caption += f" The last columns are the server's own count of waits, and part of the others. {' '.join(meant)}"
     rows = point_rows(analysis.points, len(columns), row, analysis.name_of)
     return Table("transaction-times", "Where a transaction's time goes", columns, rows, caption) if rows else None
 

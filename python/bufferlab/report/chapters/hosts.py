@@ -53,7 +53,7 @@ def differ_more(analysis: Analysis) -> list[str]:
     if not analysis.across_hosts:
         return []
     return [
-        f"Hosts differ more than points in {_lowered(analysis.metric(metric).label)} (up to "
+        f"Hosts differ more than points in {words.lowered(analysis.metric(metric).label)} (up to "
         f"{_times(found.hosts_factor)} between hosts, {_times(found.points_factor)} between points): "
         "differences between points are taken within blocks and stand, means are of these hosts alone."
         for metric, found in compared(analysis)
@@ -69,7 +69,3 @@ def _row(analysis: Analysis, metric: str, found: HostsCompared, others: list[int
 
 def _times(factor: float) -> str:
     return f"{words.number(factor)} times"
-
-
-def _lowered(title: str) -> str:
-    return title[0].lower() + title[1:]
