@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -30,6 +31,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Marks that say where a test may run."""
     alone = "alone: timed, or changes what the whole host has; ./test runs it after the lanes, with nothing beside it"
     config.addinivalue_line("markers", alone)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported and collected out of the garbage collector's sight: it stays to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

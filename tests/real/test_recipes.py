@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,13 @@ class Tree:
         files = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout
         for name in [*files.decode().split("\0")[:-1], *(str(core.relative_to(ROOT)) for core in cores())]:
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
-            # A link stays one: python/bufferlab/experiments leads to a folder.
-            shutil.copyfile(ROOT / name, self.root / name, follow_symlinks=False)
+            # A link stays one: python/bufferlab/experiments leads to a folder. Files keep their times, by which Python
+            # knows the compiled modules that are theirs.
+            shutil.copy2(ROOT / name, self.root / name, follow_symlinks=False)
+        for compiled in (*(ROOT / "python").rglob("*.pyc"), *(ROOT / "tests").rglob("*.pyc")):
+            (self.root / compiled.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):  # Another lane has written it anew meanwhile.
+                shutil.copyfile(compiled, self.root / compiled.relative_to(ROOT))
 
     def add(self, recipe: str) -> None:
         """Apply the recipe's patch."""

@@ -27,7 +27,7 @@ import pytest
 from bufferlab.engines import registry as engines
 from bufferlab.registry import open_sweep, registry
 from bufferlab.results import keys, store
-from bufferlab.results.metrics import values_in
+from bufferlab.results.metrics import Metric, values_in
 from bufferlab.results.schema import Run
 from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.results.window import MEASURE, Value, Window
@@ -474,6 +474,8 @@ def _samples(
     done = np.concatenate([[0.0], np.cumsum(pace)])
     done = (done - done[warm]) / (done[-1] - done[warm])
     rows: list[dict[str, Any]] = []
+    kind = sweep.kind
+    emitted = [(name, of, kind.missing(name)) for name, of in registry().raw.items() if kind.emits(name)]
     for second in range(warm + whole + 1):
         edge = {warm: "start", warm + whole: "end"}.get(second)
         phase = "warm_up" if second < warm else "measure"
@@ -481,13 +483,14 @@ def _samples(
         if not edge and second - warm in sweep.silent:
             continue
         t_s = warm + seconds if edge == "end" else float(second)
-        rows += _sample(sweep, truth, t_s, phase, edge, share, changes, pool_bytes, seconds)
+        rows += _sample(sweep, truth, emitted, t_s, phase, edge, share, changes, pool_bytes, seconds)
     return rows
 
 
 def _sample(
     sweep: Sweep,
     truth: Truth,
+    emitted: Sequence[tuple[str, Metric, str | None]],
     t_s: float,
     phase: str,
     edge: str | None,
@@ -510,10 +513,8 @@ def _sample(
         }
 
     rows = []
-    for name, metric in registry().raw.items():
-        if not sweep.kind.emits(name):
-            continue
-        if why := sweep.kind.missing(name):
+    for name, metric, why in emitted:
+        if why:
             rows.append(row(name, "", None, None, why))
         elif metric.probe == "sched" and sweep.unscheduled:
             rows.append(row(name, "worker", None, None, "this kernel counts nothing in schedstat"))

@@ -68,8 +68,9 @@ def run(project: Path, part: str, *arguments: str) -> tuple[int, str]:
     script = f"ROOT={project}; . {ROOT}/tools/steps.sh; tree_state() {{ echo kept; }}; keep_outcomes {part}"
     script += "; echo ${KEPT[@]}"
     said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    command = [sys.executable, "-m", "pytest", *said, "-v", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    command = [sys.executable, "-m", "pytest", "-p", "xdist", *said, "-v", *arguments]
+    # Without hypothesis, whose import takes as long as these tests.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout
 

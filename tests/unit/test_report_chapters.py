@@ -164,6 +164,18 @@ def test_the_fitted_knee_is_near_what_the_engine_was_made_to_show(of_hot_rows: R
         assert at[2] == pytest.approx(at[0], rel=0.20)
 
 
+def test_hot_rows_are_answered_by_their_knees_beside_the_predicted_ones(of_hot_rows: Report) -> None:
+    said = re.findall(
+        r"With layout (\w+), page size (\d+) KiB: the knee was found at ([\d,]+).*?, predicted at ([\d,]+): measured",
+        of_hot_rows.answer,
+    )
+    assert [line[:2] for line in said] == [
+        ("scattered", "4"), ("clustered", "4"), ("scattered", "16"), ("clustered", "16")
+    ]  # fmt: skip
+    for _, _, fitted, predicted in said:
+        assert float(fitted.replace(",", "")) == pytest.approx(float(predicted.replace(",", "")), rel=0.1)
+
+
 def test_how_far_the_knee_moves_with_page_size_and_layout_is_told_as_ratios(of_hot_rows: Report) -> None:
     found = table(chapter(of_hot_rows, "knee"), "knee-ratios")
     smaller = "layout scattered, page size 4 KiB against layout scattered, page size 16 KiB"
@@ -271,6 +283,11 @@ def test_response_times_rise_with_the_rate_until_the_database_does_not_keep_up(o
     (mark,) = plot.marks
     assert mark.x == 3000
     assert "kept up with 800 a second and not with 3,000" in response.intro
+
+
+def test_an_open_loop_is_answered_by_the_rate_it_served(of_rates: Report) -> None:
+    said = "The highest rate served was 800 transactions a second; of 3,000 it completed "
+    assert of_rates.answer.startswith(said)
 
 
 def test_the_best_setting_is_a_set_and_the_benefit_of_each_mib_is_told(tmp_path: Path) -> None:

@@ -94,7 +94,10 @@ def test_the_second_figure_has_median_and_p99(ordinary: Report) -> None:
             "4 numbers of connections have a throughput, and the law's three",
         ),
         (connections(blocks=2), "2 blocks, and a peak needs 3: --repetitions 3"),
-        (connections(coherency=0.7, contention=0.5), "highest at the fewest connections measured, 1: further ones"),
+        (
+            connections((1, 2, 4, 8, 16), coherency=0.7, contention=0.5),
+            "highest at the fewest connections measured, 1: further ones",
+        ),
     ],
 )
 def test_a_peak_that_may_not_be_claimed_is_refused_in_words(tmp_path: Path, sweep: Sweep, why: str) -> None:

@@ -1,11 +1,12 @@
-"""The sentences beside the headline's change: each is there when its data allow it, and silent otherwise."""
+"""The sentences beside the headline's change: each is there when its data allow it, and silent otherwise.
+
+test_report_chapters.py has those on knees and on rates, beside their chapters.
+"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-
-import pytest
 
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.report.answer import answer
@@ -49,27 +50,6 @@ def test_one_repetition_says_nothing_of_best_or_benefit(tmp_path: Path) -> None:
     found = said(tmp_path, Sweep(blocks=1))
     assert "cannot be told apart" not in found
     assert "saved" not in found
-
-
-def test_hot_rows_are_answered_by_their_knees_beside_the_predicted_ones(tmp_path: Path) -> None:
-    bench = Bench(tmp_path / "bench")
-    sweep = 'layout = ["scattered", "clustered"]\nhot_rows = ["40%", "80%", "115%", "140%", "250%"]'
-    workload = 'name = "hot_rows"\nrows = 200000'
-    bench.measure(bench.experiment(workload=workload, knobs='pool_size = "2MiB"', sweep=sweep, repetitions=2))
-    found = answer(Analysis.of(bench.sweep()))
-    knees = re.findall(r"With layout (\w+): the knee was found at ([\d,]+).*?, predicted at ([\d,]+): measured", found)
-    assert [layout for layout, _, _ in knees] == ["scattered", "clustered"]
-    for _, fitted, predicted in knees:
-        assert float(fitted.replace(",", "")) == pytest.approx(float(predicted.replace(",", "")), rel=0.1)
-
-
-def test_an_open_loop_is_answered_by_the_rate_it_served(tmp_path: Path) -> None:
-    """The fake engine serves a thousand transactions a second and no more."""
-    bench = Bench(tmp_path / "bench")
-    sweep = 'rate = ["200", "800", "3000"]'
-    bench.measure(bench.experiment(knobs='patience = "500ms"', sweep=sweep, repetitions=2))
-    found = answer(Analysis.of(bench.sweep()))
-    assert found.startswith("The highest rate served was 800 transactions a second; of 3,000 it completed ")
 
 
 def test_page_sizes_are_answered_in_pages_bytes_and_phases(tmp_path: Path) -> None:

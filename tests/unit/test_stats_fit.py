@@ -338,5 +338,6 @@ def test_the_degrees_of_freedom_of_a_mixed_variance_are_welchs() -> None:
 
 def test_residuals_are_zero_only_where_they_are_rounding() -> None:
     ones = np.ones((2, 1))
-    assert _rss(np.array([1.0, 1.0 + 2e-7]), ones) == pytest.approx(2e-14, rel=1e-3, abs=0)
-    assert _rss(np.array([1.0, 1.0 + 2e-13]), ones) == 0.0
+    solved = np.linalg.pinv(ones)
+    assert _rss(np.array([1.0, 1.0 + 2e-7]), ones, solved) == pytest.approx(2e-14, rel=1e-3, abs=0)
+    assert _rss(np.array([1.0, 1.0 + 2e-13]), ones, solved) == 0.0

@@ -42,7 +42,9 @@ def device_drift(samples: pl.DataFrame) -> float | None:
 
 
 def _drift(samples: pl.DataFrame, metric: str, unit: int, own_work: Sequence[str]) -> float | None:
-    points = measured_instants(samples.filter(samples["metric"].is_in([metric, *own_work, *WORK])))
+    import polars as pl
+
+    points = measured_instants(samples.filter(pl.col("metric").is_in([metric, *own_work, *WORK])))
     if len(points) < 3:
         return None
     whole = part(points, 0.0, 1.0)

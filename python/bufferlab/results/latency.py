@@ -48,7 +48,9 @@ def latency_values(frames: Sequence[pl.DataFrame]) -> list[LatencyValues]:
 
 def of_window(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the buckets of the measured window: a phase's types have its name and a dot before their own."""
-    return frame.filter(~frame["transaction_type"].str.contains(".", literal=True))
+    import polars as pl
+
+    return frame.filter(~pl.col("transaction_type").str.contains(".", literal=True))
 
 
 def percentiles(frame: pl.DataFrame) -> dict[str, Value]:
@@ -61,8 +63,8 @@ def percentiles(frame: pl.DataFrame) -> dict[str, Value]:
     for time in ("response", "service"):
         rows = frame.filter(pl.col("time") == time)
         if n := int(rows["count"].sum()):
-            merged = rows.group_by("low_us").agg(pl.col("high_us").max(), pl.col("count").sum()).sort("low_us")
-            buckets = [((low, high), count) for low, high, count in merged.iter_rows()]
+            merged = rows.lazy().group_by("low_us").agg(pl.col("high_us").max(), pl.col("count").sum()).sort("low_us")
+            buckets = [((low, high), count) for low, high, count in merged.collect().iter_rows()]
             return {name: Value(_percentile(buckets, n, share)) for name, share in OF_LATENCIES.items()}
     return dict.fromkeys(OF_LATENCIES, Value(None, "no transaction was timed"))
 

@@ -202,8 +202,9 @@ class RunRecord:
         )
 
     def latency(self) -> pl.DataFrame:
-        """Read latency.parquet: the histogram buckets of every transaction type."""
-        return _table(self.folder / "latency.parquet", LATENCY_COLUMNS, wrong_latencies)
+        """Return the rows of latency.parquet, the histogram buckets of every transaction type; not to be changed."""
+        path = self.folder / "latency.parquet"
+        return _recent.get(path, lambda: _table(path, LATENCY_COLUMNS, wrong_latencies))
 
     def block_trace(self) -> pl.DataFrame | None:
         """Read block-trace.parquet: one row per event of the block layer; None when there is no good trace."""

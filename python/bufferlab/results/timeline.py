@@ -45,8 +45,10 @@ class Second:
 
 def samples_of(samples: pl.DataFrame, derived: Iterable[Metric]) -> pl.DataFrame:
     """Return the samples that these derived values need: a small part of all."""
+    import polars as pl
+
     needed = set().union(*(metric.quantity().reads for metric in derived))
-    return samples.filter(samples["metric"].is_in(needed))
+    return samples.filter(pl.col("metric").is_in(needed))
 
 
 def instants(samples: pl.DataFrame) -> list[Instant]:
@@ -86,11 +88,13 @@ def per_second(samples: pl.DataFrame, derived: Sequence[Metric]) -> list[Second]
 
 def measured_instants(samples: pl.DataFrame) -> list[Instant]:
     """Return the samples from the start edge to the end edge; empty when a run has not both."""
-    of_window = samples.filter((samples["phase"] == MEASURE) & samples["edge"].is_not_null())
-    times = dict(of_window.select("edge", "t_s").iter_rows())
+    import polars as pl
+
+    of_window = samples.lazy().filter((pl.col("phase") == MEASURE) & pl.col("edge").is_not_null())
+    times = dict(of_window.select("edge", "t_s").collect().iter_rows())
     if "start" not in times or "end" not in times:
         return []
-    points = instants(samples.filter(samples["t_s"].is_between(times["start"], times["end"])))
+    points = instants(samples.filter(pl.col("t_s").is_between(times["start"], times["end"])))
     edges = {instant.edge: place for place, instant in enumerate(points) if instant.edge and instant.phase == MEASURE}
     # An edge has another phase in a damaged file, whose rows at one moment belong to two.
     return points[edges["start"] : edges["end"] + 1] if edges.keys() == {"start", "end"} else []

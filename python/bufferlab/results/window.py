@@ -61,8 +61,8 @@ class Window:
 
         Without its edges every value is null with that reason.
         """
-        start, start_s = _edge(samples, phase, "start")
-        end, end_s = _edge(samples, phase, "end")
+        edges, times = _edges(samples, phase)
+        start, end, start_s, end_s = edges["start"], edges["end"], times.get("start"), times.get("end")
         seconds = end_s - start_s if start_s is not None and end_s is not None else None
         counts = _counts(samples, phase, courses | {PULSE})
         gaps = _gaps(samples, phase, counts) if seconds else None
@@ -140,8 +140,12 @@ class Window:
 
 
 def _gaps(samples: pl.DataFrame, phase: str, counts: Course) -> Gaps | None:
-    between = samples.filter(samples["edge"].is_null())["t_s"].unique().sort().to_list()
-    times = samples.filter(samples["phase"] == phase)["t_s"].unique().sort().to_list()
+    import polars as pl
+
+    between, times = (
+        samples.lazy().filter(rows).select(pl.col("t_s").unique().sort()).collect()["t_s"].to_list()
+        for rows in (pl.col("edge").is_null(), pl.col("phase") == phase)
+    )
     return gaps_of(times, usual_interval(between), counts.get(PULSE, ()))
 
 
@@ -156,7 +160,8 @@ def _course(samples: pl.DataFrame, phase: str) -> Course:
     import polars as pl
 
     of_gauges = (pl.col("phase") == phase) & (pl.col("subject") == "") & pl.col("value").is_not_null()
-    rows = samples.filter(of_gauges).select("metric", "t_s", "value").sort("t_s", maintain_order=True)
+    # One query: what one costs is more than what it does to a run's few thousand rows.
+    rows = samples.lazy().filter(of_gauges).select("metric", "t_s", "value").sort("t_s", maintain_order=True).collect()
     found: dict[str, list[tuple[float, float]]] = {}
     for metric, t_s, value in rows.iter_rows():
         found.setdefault(metric, []).append((t_s, value))
@@ -167,25 +172,28 @@ def _counts(samples: pl.DataFrame, phase: str, courses: frozenset[str]) -> Cours
     import polars as pl
 
     wanted = (pl.col("phase") == phase) & pl.col("metric").is_in(sorted(courses)) & pl.col("count").is_not_null()
-    rows = samples.filter(wanted).group_by("metric", "t_s").agg(pl.col("count").sum()).sort("t_s")
+    summed = samples.lazy().filter(wanted).group_by("metric", "t_s").agg(pl.col("count").sum())
+    rows = summed.sort("t_s").collect()
     found: dict[str, list[tuple[float, float]]] = {}
     for metric, t_s, count in rows.iter_rows():
         found.setdefault(metric, []).append((t_s, float(count)))
     return {metric: tuple(points) for metric, points in found.items()}
 
 
-def _edge(samples: pl.DataFrame, phase: str, edge: str) -> tuple[Edge, float | None]:
+def _edges(samples: pl.DataFrame, phase: str) -> tuple[dict[str, Edge], dict[str, float]]:
+    """Return the readings and the time of each edge of a phase; an edge that is missing has no reading and no time."""
     import polars as pl
 
-    rows = samples.filter((pl.col("edge") == edge) & (pl.col("phase") == phase))
-    readings: Edge = {}
-    for row in rows.iter_rows(named=True):
-        subject = _subject_in(phase, row["probe"], row["subject"])
-        if subject is None:
-            continue
-        number = row["count"] if row["count"] is not None else row["value"]
-        readings.setdefault(row["metric"], {})[subject] = Reading(number, row["reason"])
-    return readings, (float(rows["t_s"][0]) if rows.height else None)
+    columns = ("edge", "t_s", "metric", "subject", "probe", "count", "value", "reason")
+    of_phase = samples.lazy().filter((pl.col("phase") == phase) & pl.col("edge").is_in(["start", "end"]))
+    edges: dict[str, Edge] = {"start": {}, "end": {}}
+    times: dict[str, float] = {}
+    for edge, t_s, metric, subject, probe, count, value, reason in of_phase.select(columns).collect().iter_rows():
+        times.setdefault(edge, float(t_s))
+        name = _subject_in(phase, probe, subject)
+        if name is not None:
+            edges[edge].setdefault(metric, {})[name] = Reading(value if count is None else count, reason)
+    return edges, times
 
 
 def _subject_in(phase: str, probe: str, subject: str) -> str | None:

@@ -335,18 +335,15 @@ def fit(
     blocks = tuple(dict.fromkeys(block for _, block, _ in values))
     chosen: Scale = "log" if scale == "log" and all(value > 0 for _, _, value in values) else "linear"
     y = _transform([value for _, _, value in values], chosen)
-    at_point = _indicator([points.index(point) for point, _, _ in values], len(points))
-    at_block = _indicator([blocks.index(block) for _, block, _ in values], len(blocks))
-    # Block effects add to zero, so that a point's effect is its mean over the blocks.
-    design = np.hstack([at_point, at_block[:, :-1] - at_block[:, -1:]])
-    inverse: Array = np.asarray(np.linalg.pinv(design.T @ design), dtype=np.float64)
-    effects = inverse @ design.T @ y
-    rank = int(np.linalg.matrix_rank(design))
-    df_error, df_blocks = len(y) - rank, rank - len(points)
-    rss_full, rss_points = _rss(y, design), _rss(y, at_point)
+    found = _designed(
+        tuple(points.index(point) for point, _, _ in values), tuple(blocks.index(block) for _, block, _ in values)
+    )
+    design, at_point, inverse = found.whole, found.at_point, found.inverse
+    effects = found.effects @ y
+    df_error, df_blocks = len(y) - found.rank, found.df_blocks
+    rss_full, rss_points = _rss(y, design, found.solved), _rss(y, at_point, found.points_solved)
     variance_error = rss_full / df_error if df_error else 0.0
     ms_blocks = max(0.0, rss_points - rss_full) / df_blocks if df_blocks else 0.0
-    block_weight = _block_weight(at_point, at_block, df_blocks)
     seen = None
     if df_error >= 2 and len(points) > 1 and variance_error > 0:
         seen = spread(design, at_point, y - design @ effects)
@@ -360,7 +357,7 @@ def fit(
         n=len(y),
         df_error=df_error,
         variance_error=variance_error,
-        variance_blocks=block_weight * (ms_blocks - variance_error),
+        variance_blocks=found.block_weight * (ms_blocks - variance_error),
         spread=seen,
         uneven=uneven,
         pooling=pooling,
@@ -371,8 +368,56 @@ def fit(
         _design=design,
         _df_blocks=df_blocks,
         _ms_blocks=ms_blocks,
-        _block_weight=block_weight,
+        _block_weight=found.block_weight,
         _known_errors=_on_scale(known_scatter or {}, values, chosen),
+    )
+
+
+@dataclass(frozen=True)
+class _Design:
+    """What a fit computes from the places of its values alone: every metric of a sweep has the same."""
+
+    at_point: Array
+    """A column for each point."""
+    whole: Array
+    """The columns of `at_point`, then one for each block but the last."""
+    inverse: Array
+    """The pseudo-inverse of the normal equations."""
+    effects: Array
+    """The matrix that turns values into effects."""
+    solved: Array
+    """The pseudo-inverse of `whole`."""
+    points_solved: Array
+    """The pseudo-inverse of `at_point`."""
+    rank: int
+    df_blocks: int
+    block_weight: float
+    """The weight in E[mean square of blocks] = error variance + block variance / weight (Henderson III)."""
+
+
+@lru_cache(maxsize=64)
+def _designed(points: tuple[int, ...], blocks: tuple[int, ...]) -> _Design:
+    """Return the design of values at these points in these blocks, each numbered from 0 without a gap."""
+    at_point, at_block = _indicator(points, max(points) + 1), _indicator(blocks, max(blocks) + 1)
+    # Block effects add to zero, so that a point's effect is its mean over the blocks.
+    whole = np.hstack([at_point, at_block[:, :-1] - at_block[:, -1:]])
+    inverse: Array = np.asarray(np.linalg.pinv(whole.T @ whole), dtype=np.float64)
+    points_solved: Array = np.asarray(np.linalg.pinv(at_point), dtype=np.float64)
+    rank = int(np.linalg.matrix_rank(whole))
+    df_blocks, weight = rank - at_point.shape[1], 0.0
+    if df_blocks >= 1:
+        within = at_block - at_point @ (points_solved @ at_block)
+        weight = df_blocks / float(np.sum(within**2))
+    return _Design(
+        at_point=at_point,
+        whole=whole,
+        inverse=inverse,
+        effects=inverse @ whole.T,
+        solved=np.asarray(np.linalg.pinv(whole), dtype=np.float64),
+        points_solved=points_solved,
+        rank=rank,
+        df_blocks=df_blocks,
+        block_weight=weight,
     )
 
 
@@ -460,17 +505,12 @@ def _variance(numbers: Array) -> float:
     return 0.0 if deviation <= _ROUNDING * max(1.0, float(np.abs(numbers).max())) else deviation**2
 
 
-def _rss(y: Array, design: Array) -> float:
-    """Return the residual sum of squares; residuals that are only rounding count as zero."""
-    residuals = y - design @ (np.linalg.pinv(design) @ y)
+def _rss(y: Array, design: Array, solved: Array) -> float:
+    """Return the residual sum of squares; residuals that are only rounding count as zero.
+
+    `solved` is the design's pseudo-inverse.
+    """
+    residuals = y - design @ (solved @ y)
     rss = float(residuals @ residuals)
     floor = (_ROUNDING * max(1.0, float(np.abs(y).max()))) ** 2
     return 0.0 if rss <= floor * len(y) else rss
-
-
-def _block_weight(at_point: Array, at_block: Array, df_blocks: int) -> float:
-    """Return the weight in E[mean square of blocks] = error variance + block variance / weight (Henderson III)."""
-    if df_blocks < 1:
-        return 0.0
-    within = at_block - at_point @ (np.linalg.pinv(at_point) @ at_block)
-    return df_blocks / float(np.sum(within**2))
