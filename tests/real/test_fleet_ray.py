@@ -90,9 +90,18 @@ def start(cluster: RayNodes, place: Path, out: str, *more: str) -> subprocess.Po
         cluster.address,
     ]
     return subprocess.Popen(
-        [sys.executable, "-m", "bufferlab", *words, "--out", str(place / out), "--json", *more],
-        env=cluster.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-P", "-m", "bufferlab", *words, "--out", str(place / out), "--json", *more],
+        cwd=_trap(place), env=cluster.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
+
+
+def _trap(place: Path) -> Path:
+    """A folder whose modules nobody may import: Ray would, on all nodes, if the courier stood in it."""
+    trap = place / "trap"
+    trap.mkdir(exist_ok=True)
+    for name in ("bufferlab", "polars", "pydantic"):
+        (trap / f"{name}.py").write_text("raise ImportError('a module of the folder in which the command began')")
+    return trap
 
 
 def ended(process: subprocess.Popen[str]) -> Ended:
