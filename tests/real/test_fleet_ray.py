@@ -5,7 +5,6 @@ The nodes share the disk (`--share-device`), and so only counts are compared.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -91,9 +90,18 @@ def start(cluster: RayNodes, place: Path, out: str, *more: str) -> subprocess.Po
         cluster.address,
     ]
     return subprocess.Popen(
-        [sys.executable, "-m", "bufferlab", *words, "--out", str(place / out), "--json", *more],
-        env=cluster.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-P", "-m", "bufferlab", *words, "--out", str(place / out), "--json", *more],
+        cwd=_trap(place), env=cluster.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
+
+
+def _trap(place: Path) -> Path:
+    """A folder whose modules nobody may import: Ray would, on all nodes, if the courier stood in it."""
+    trap = place / "trap"
+    trap.mkdir(exist_ok=True)
+    for name in ("bufferlab", "polars", "pydantic"):
+        (trap / f"{name}.py").write_text("raise ImportError('a module of the folder in which the command began')")
+    return trap
 
 
 def ended(process: subprocess.Popen[str]) -> Ended:
@@ -126,6 +134,17 @@ def test_two_nodes_count_what_one_host_counts_run_by_run(cluster: RayNodes, plac
     assert {record.run.block for record in merged.runs() if record.page_trace() is not None} == {0}
     assert merged.other_pools() is not None
     is_clean(cluster, place, "two")
+    assert _who_tells(cluster, place) == []
+    assert cluster.environment["RAY_AUTH_TOKEN"] not in done.out + done.err
+
+
+def _who_tells(cluster: RayNodes, place: Path) -> list[str]:
+    """The files and command lines that have the token: those of Ray, of the sweep, and of all processes."""
+    token = cluster.environment["RAY_AUTH_TOKEN"].encode()
+    files = [path for root in (cluster.place, place) for path in root.rglob("*") if path.is_file()]
+    return [str(path) for path in files if token in path.read_bytes()] + [
+        str(entry) for entry in Path("/proc").iterdir() if entry.name.isdigit() and token in _command(int(entry.name))
+    ]
 
 
 @pytest.mark.parametrize("number", range(KILLS))
@@ -198,14 +217,21 @@ def test_a_command_that_is_stopped_is_continued(cluster: RayNodes, place: Path, 
     assert done.code == 130, done.err
     (folder,) = (place / "stopped").glob("*.fleet")
     assert f"--resume {folder} --ray {cluster.address}" in done.err
-    command = [sys.executable, "-m", "bufferlab", "run", "--resume", str(folder), "--ray", cluster.address, "--json"]
-    again = subprocess.run(command, env=cluster.environment, capture_output=True, text=True, check=False, timeout=900)
-    assert again.returncode == 0, again.stderr
-    assert _counts(open_sweep(Path(json.loads(again.stdout)["sweep"]))) == _counts(at_once)
+    again = _resumed(cluster, folder)
+    assert again.code == 0, again.err
+    assert _counts(open_sweep(Path(again.json["sweep"]))) == _counts(at_once)
     is_clean(cluster, place, "stopped")
 
 
-def test_a_command_that_is_killed_leaves_no_process(cluster: RayNodes, place: Path, at_once: SweepFolder) -> None:
+def _resumed(cluster: RayNodes, folder: Path) -> Ended:
+    command = [sys.executable, "-m", "bufferlab", "run", "--resume", str(folder), "--ray", cluster.address, "--json"]
+    done = subprocess.run(command, env=cluster.environment, capture_output=True, text=True, check=False, timeout=900)
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_command_that_is_killed_leaves_no_process_and_is_continued(
+    cluster: RayNodes, place: Path, at_once: SweepFolder
+) -> None:
     process = start(cluster, place, "gone")
     _wait_for_run(cluster.nodes[-1].pid, process)
     process.kill()
@@ -216,6 +242,11 @@ def test_a_command_that_is_killed_leaves_no_process(cluster: RayNodes, place: Pa
         return {pid: words for pid, words in ours.items() if "bufferlab.execute" in words}
 
     wait_until(lambda: not left(), f"the end of {left()}", 30)
+    (folder,) = (place / "gone").glob("*.fleet")
+    again = _resumed(cluster, folder)
+    assert again.code == 0, again.err
+    assert _counts(open_sweep(Path(again.json["sweep"]))) == _counts(at_once)
+    is_clean(cluster, place, "gone")
 
 
 @pytest.mark.parametrize(

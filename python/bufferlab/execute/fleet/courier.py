@@ -24,8 +24,13 @@ def main() -> int:
     return serve(_gathered)
 
 
+_FILES = ("RAY_AUTH_TOKEN_PATH", "RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT")
+"""The variables of Ray that name a file."""
+
+
 def _gathered(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    _leave_folder()
     from bufferlab.execute.fleet.gather import Gather
     from bufferlab.execute.fleet.gathering import Gathering
     from bufferlab.execute.fleet.ray_cluster import RayCluster
@@ -39,6 +44,17 @@ def _gathered(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     cluster = RayCluster(job["address"])
     with StopRequest() as stop:  # Ray has handlers of its own, which it sets when it connects.
         return Gather(cluster, gathering, job["versions"], send, lambda: stop.requested).do()
+
+
+def _leave_folder() -> None:
+    """Go to the root folder: on every node Ray searches the driver's current folder for modules, before all others.
+
+    There a module of another user could take the place of one of Python's.
+    """
+    for name in _FILES:
+        if found := os.environ.get(name):
+            os.environ[name] = os.path.abspath(found)
+    os.chdir("/")
 
 
 if __name__ == "__main__":

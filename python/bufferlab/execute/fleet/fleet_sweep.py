@@ -93,7 +93,7 @@ def _gathered(gathering: Gathering, address: str, progress: Progress) -> tuple[S
 
 def _courier(gathering: Gathering, address: str, progress: Progress, stop: StopRequest) -> Outcome:
     versions = {"bufferlab": __version__, "core": native().core_version()}
-    job = {"folder": str(gathering.path), "address": address, "versions": versions}
+    job = {"folder": str(gathering.path.absolute()), "address": address, "versions": versions}
     with ExitStack() as stack:
         with gathering.writing("the log"):  # In the sweep's folder: after a kill the next --resume removes it.
             name = f"{marked.TEMPORARY}{secrets.token_hex(6)}"

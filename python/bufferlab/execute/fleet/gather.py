@@ -300,6 +300,8 @@ class Gather:
         again = rounds.end(block, running.node, whole=state.is_whole, host=state.host)
         if state.is_whole:
             self._say(f"{said([block])} is whole, by {running.node.name}")
+            if running.refused and problem is not None:
+                self._warn(problem)
             return
         if state.lasting:
             rounds.give_up(block)
