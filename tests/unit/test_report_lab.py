@@ -79,7 +79,7 @@ def test_the_method_says_what_varied_what_was_held_and_how_often_it_was_run_in_w
         "2 blocks, each of a run of each point: n = 2 runs a point (6 of 6 planned runs ended well).",
         "in a random order, drawn from the design's seed 1.",
         "differences between points are paired",
-        "Before its window each run warmed up; what ended it: 6 by a turned-over pool.",
+        "Before its window each run warmed up; what ended the warm-up: 6 by a turned-over pool.",
         "The measured window had 11,500 transactions",
     ):
         assert said in method, said

@@ -132,7 +132,7 @@ class _Made:
         yield self._heading("purpose")
         metric = self.analysis.metric(self.analysis.headline)
         meaning = metric.meaning.rstrip(".")
-        yield Paragraph(f"{self.report.question} The answer is told in {_lower(metric.label)}: {_lower(meaning)}.")
+        yield Paragraph(f"{self.report.question} The answer is told in {_lower(metric.label)} ({_lower(meaning)}).")
 
     def _setup(self) -> Iterator[Block]:
         yield self._heading("setup")
