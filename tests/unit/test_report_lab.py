@@ -25,7 +25,9 @@ from bufferlab.report.lab.fonts import FALLBACK, TEXT, Chosen, choose, folder, w
 from bufferlab.report.lab.languages import languages
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, build
+from support.synthetic_connections import connections
 from support.synthetic_innodb import scan_depth
+from support.synthetic_postgres import memory_split
 
 ENGLISH = catalogue("en")
 SMALL = Sweep(truths=BUFFER_SIZE[:3], blocks=2)
@@ -201,7 +203,11 @@ def test_english_words_are_themselves() -> None:
 _NAMES = re.compile(r".*\d.*|%?[a-z/_+-]+(/s)?|.*[a-z]_[a-z].*|n|CPU|p\d.*|%\w+")
 
 
-@pytest.mark.parametrize("sweep", [SMALL, scan_depth(transactions=2300)], ids=["sqlite", "innodb"])
+@pytest.mark.parametrize(
+    "sweep",
+    [SMALL, scan_depth(transactions=2300), memory_split(blocks=2), connections(blocks=2)],
+    ids=["sqlite", "innodb", "postgres", "concurrency"],
+)
 def test_the_words_of_default_reports_are_in_the_catalogue(sweep: Sweep, tmp_path: Path) -> None:
     korean = catalogue("ko")
     missing = set()
