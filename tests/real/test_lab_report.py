@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 import subprocess
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bufferlab.errors import BufferlabError
 from bufferlab.report.lab.catalogue import catalogue
-from bufferlab.report.lab.pdf import write_pdf
+from bufferlab.report.lab.fonts import FALLBACK, TEXT, Chosen
+from bufferlab.report.lab.pdf import compiled, write_pdf
 from bufferlab.results.store import SweepFolder
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, build
@@ -60,6 +64,43 @@ def test_a_default_sweep_has_at_most_twelve_pages_with_every_chapter(sweep: Swee
     for place, chapter in enumerate(("Purpose", "Set-up", "Method", "Results", "Analysis", "Limits", "Appendix"), 1):
         assert re.search(rf"^\s*{place} {chapter}", text, re.MULTILINE), chapter
     assert "�" not in text
+
+
+def test_no_heading_is_parted_from_its_table_and_no_table_leaves_one_row_on_a_page(tmp_path: Path) -> None:
+    """Tables of every length at every height of a page: three rows or more stand together, below their headings."""
+    draw = random.Random(1)
+    blocks: list[dict[str, Any]] = []
+    for place in range(40):
+        words = " ".join(["word"] * draw.randint(5, 400))
+        blocks.append({"kind": "paragraph", "look": "plain", "goes_on": False, "text": words})
+        blocks.append({"kind": "heading", "level": draw.choice([1, 2, 3]), "text": f"HEAD{place}"})
+        rows = draw.choice([3, 6, 7, 8, 9, 12, 20, 60])
+        cells = [[f"ROW{place}.{row}.", " ".join(["x"] * draw.choice([1, 30])), "1"] for row in range(rows)]
+        blocks.append(
+            {
+                "kind": "table", "title": f"TITLE{place}", "part": "", "caption": "caption " * draw.choice([0, 1, 40]),
+                "size": 8.0, "in_halves": rows >= 20 and draw.random() < 0.5, "widths": [60.0] * 3,
+                "numeric": [False, True, True], "heads": ["a", "b", "c"],
+                "rows": [{"mark": "", "cells": one} for one in cells],
+            }
+        )  # fmt: skip
+    headings = catalogue("en").headings
+    document = {
+        "language": "en", "title": "T", "facts": [["a", "b"]], "date": "2026-01-01", "blocks": blocks,
+        "words": {key: headings[key] for key in ("lab_report", "figure", "table", "page")},
+    }  # fmt: skip
+    path = tmp_path / "tables.pdf"
+    path.write_bytes(compiled(document, Chosen((TEXT, FALLBACK))))
+    page_of: dict[str, int] = {}
+    for number, page in enumerate(text_of(path).split("\f")):
+        page_of |= dict.fromkeys(re.findall(r"HEAD\d+|TITLE\d+|ROW\d+\.\d+\.", page), number)
+    for place, table in enumerate(blocks[2::3]):
+        count = len(table["rows"])
+        at = [page_of[f"ROW{place}.{row}."] for row in range(count)]
+        assert page_of[f"HEAD{place}"] == page_of[f"TITLE{place}"] == at[0], place
+        half = (count + 1) // 2 if table["in_halves"] else count
+        for part in filter(None, (at[:half], at[half:])):
+            assert min(Counter(part).values()) >= min(3, len(part)), place
 
 
 def test_the_same_sweep_gives_the_same_bytes(tmp_path: Path) -> None:

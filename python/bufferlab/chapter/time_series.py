@@ -16,7 +16,7 @@ from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Figure, Level, Row, Section, Table, TimePlot, Trace
 from bufferlab.results.metrics import Metric
 from bufferlab.results.timeline import measured_instants, per_second, samples_of
-from bufferlab.results.window import MEASURE
+from bufferlab.results.window import MEASURE, NOT_SAMPLED
 from bufferlab.stats.series import batch_means, dispersion, regimes
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _OF_A_DATABASE = ("hit_ratio", "writes_per_s", "device_requests_per_s", "reads_p
 _TITLE_CHARACTERS = 26
 _A_NUMBER = re.compile(r"[\d,.]+")
 _TOO_SHORT = "no run has two samples of it"
+_AT_EDGES = "counters were read only at the edges of the window"
 #: The fewest measured seconds that say something of levels or scatter.
 _FEWEST_SECONDS = 10
 
@@ -90,7 +91,8 @@ def _not_drawn(analysis: Analysis, runs: Sequence[_Run], rates: Mapping[str, str
     missing = [metric for metric in rates if not any(_is_drawn(run.traces[metric]) for run in runs)]
     if not missing or not runs:
         return ""
-    reasons = dict.fromkeys(run.reasons.get(metric, "") or _TOO_SHORT for metric in missing for run in runs)
+    told = (run.reasons.get(metric, "") or _TOO_SHORT for metric in missing for run in runs)
+    reasons = dict.fromkeys(_AT_EDGES if reason.endswith(NOT_SAMPLED) else reason for reason in told)
     labels = [analysis.metric(metric).label for metric in missing]
     titles = [label[0].lower() + label[1:] for label in labels]
     return f" Not drawn: {words.listing(titles)} ({'; '.join(reasons)})."

@@ -36,8 +36,8 @@ _DEVICE = (
     "device_busy_ratio",
 )
 _OF_CPU = (
-    "Columns as mpstat has them. usr is time in programs, sys in the kernel; iowait is idle time while the disk worked; "
-    "steal is what the hypervisor took."
+    "Columns as mpstat has them. usr is time in programs, sys in the kernel; iowait is idle time while the disk "
+    "worked; steal is what the hypervisor took."
 )
 _STATUS_WORDS = {"passed": "passed", "failed": "FAILED", "not_applicable": "not applicable"}
 

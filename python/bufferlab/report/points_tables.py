@@ -186,7 +186,7 @@ def _frames(point: PointRuns, pool: int) -> str:
 
 def parts_of_window(analysis: Analysis) -> Table | None:
     """Return start, middle and end of the measured window: they show whether figures moved while they were measured."""
-    rows, shares, skipped = [], set(), 0
+    rows, shares, skipped, told = [], set(), 0, False
     derived = [analysis.metric(name) for name in ("hit_ratio", analysis.headline)]
     for point in analysis.points:
         per_part: dict[tuple[str, int], list[float]] = {}
@@ -205,8 +205,9 @@ def parts_of_window(analysis: Analysis) -> Table | None:
                     value = metric.quantity().evaluate(window).value
                     if value is not None:
                         per_part.setdefault((metric.name, place), []).append(value)
+        told |= bool(per_part)
         rows += [_parts_row(analysis.name_of(point), used, derived, per_part)] if used else []
-    if not shares:
+    if not told:
         return None
     heads = (
         "n",

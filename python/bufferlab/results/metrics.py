@@ -352,10 +352,10 @@ class Pulse(Table, probe="pulse", source="a thread of the worker that wakes ever
 
 #: mpstat's columns, in mpstat's order. They add up to the whole time of a core.
 CPU_COLUMNS = ("usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "gnice", "idle")
-_CPU_TITLES = dict(
-    usr="User time", nice="User time, nice", sys="System time", iowait="Waiting for I/O", irq="Interrupts", soft="Soft interrupts",
-    steal="Taken by the hypervisor", guest="Guests", gnice="Guests, nice", idle="Idle",
-)
+_CPU_TITLES = dict(zip(CPU_COLUMNS, (
+    "User time", "User time, nice", "System time", "Waiting for I/O", "Interrupts", "Soft interrupts", "Taken by the hypervisor",
+    "Guests", "Guests, nice", "Idle",
+), strict=True))
 _CPU_US = {name: counter("us", "neither", f"CPU time in mpstat's %{name}") for name in CPU_COLUMNS}
 _CPU = named({f"cpu_{name}_us": metric for name, metric in _CPU_US.items()}, "cpu", "/proc/stat")
 

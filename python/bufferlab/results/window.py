@@ -35,6 +35,8 @@ class Reading(NamedTuple):
 Edge = dict[str, dict[str, Reading]]
 #: Gauge -> (time in s, number) of every sample of a window, in time's order.
 Course = Mapping[str, tuple[tuple[float, float], ...]]
+#: The reason of a counter that an edge lacks, after its name.
+NOT_SAMPLED = "was not sampled at both edges"
 #: The lateness of the worker's pulse.
 PULSE = "pulse_late_us"
 #: The phase of the samples that bound the main window.
@@ -131,7 +133,7 @@ class Window:
         before = self.start.get(metric, {}).get(subject)
         after = self.end.get(metric, {}).get(subject)
         if before is None or after is None:
-            return Value(None, f"{metric} was not sampled at both edges")
+            return Value(None, f"{metric} {NOT_SAMPLED}")
         if before.number is None or after.number is None:
             return Value(None, before.reason or after.reason)
         if after.number < before.number:

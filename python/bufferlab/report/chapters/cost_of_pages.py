@@ -214,8 +214,9 @@ def query_cost(analysis: Analysis) -> Section | None:
     heads = headed(analysis, (*_TIME, *_PAGES))
     cost = point_table(analysis, "query-cost", "What one query costs", heads, caption)
     title = "The device while queries ran"
+    of_what = "Over the whole window. Names in parentheses are those of iostat and mpstat."
     over = {words.with_column(analysis.metric(metric)): metric for metric in _DEVICE}
-    device = point_table(analysis, "query-device", title, over, "Over the whole window; names in parentheses are those of iostat and mpstat.")
+    device = point_table(analysis, "query-device", title, over, of_what)
     intro = "The plan is forced; that the engine takes it is checked before the window, every answer in it."
     return Section("query-costs", "What a query costs by its plan", intro, (cost, device, plans))
 

@@ -8,7 +8,7 @@ from typing import get_args
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Section, Table
+from bufferlab.chapter.blocks import Section
 from bufferlab.chapter.point_table import Heads, point_table
 from bufferlab.results.schema import Tree
 from bufferlab.results.sweep_checks import MeasuredRun
@@ -18,6 +18,8 @@ from bufferlab.units import format_count
 ID = "expected-reads"
 _TABLE, _INDEX = "lineitem", "lineitem_by_shipdate"
 _READS = "reads_per_transaction"
+_NEAR = 0.01
+"""Points that lie no further off than this share are as expected."""
 _FORMULAS = (
     "Expected before any run, from the sizes of table, index and pool alone: a sequential scan reads every page of the "
     "table once. An index scan reads the leaves of its part of the index, and a page for each row that does not find "
@@ -79,7 +81,11 @@ def _intro(analysis: Analysis, expected: Mapping[int, _Expected], measured: Mapp
         return _FORMULAS
     worst = max(offs, key=lambda index: abs(offs[index]))
     name = next(analysis.name_of(point) for point in analysis.points if point.index == worst)
-    return f"{_FORMULAS} The point furthest from that, {name}, read {words.signed_share(offs[worst])}."
+    most = offs[worst]
+    if abs(most) < _NEAR:
+        return f"{_FORMULAS} Every point read within {words.share(_NEAR, 0)} of that."
+    how = f"{words.two_digits(abs(most))} % {'fewer' if most < 0 else 'more'}"
+    return f"{_FORMULAS} The point furthest from that ({name}) read {how}."
 
 
 def _of_run(run: MeasuredRun) -> _Expected | None:

@@ -13,8 +13,12 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Banner, Figure, Section, Table
 from bufferlab.report.build import of_analysis
+from bufferlab.report.chapters.concurrency import asks_for_throughput
 from bufferlab.report.chapters.expected_reads import ID as EXPECTED_READS
+from bufferlab.report.chapters.knee import found_knees
+from bufferlab.report.chapters.latency_rate import saturation
 from bufferlab.report.document import Report
+from bufferlab.report.findings import instead
 from bufferlab.report.lab.catalogue import Catalogue
 from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Pair, Paragraph
 from bufferlab.report.lab.languages import ENGLISH
@@ -114,7 +118,7 @@ class _Made:
         return Heading(self.catalogue.headings[key])
 
     def _first_page(self) -> Iterator[Block]:
-        """Yield what page one must say: what is translated, whether the sweep failed or was stopped, warnings, the answer."""
+        """Yield what page one must say: what is translated, whether the sweep is whole, warnings, the answer."""
         if self.catalogue.code != ENGLISH:
             yield Paragraph(self.catalogue.headings["sentences_are_english"], "note")
         if self.report.status == "failed":
@@ -122,17 +126,15 @@ class _Made:
             whole = words.plural(len(self.report.points), "point")
             yield Banner("danger", f"{self.catalogue.headings['failed']}: {len(bad)} of {whole} did not end well.")
         elif self.report.status == "interrupted":
-            ended, planned = len(self.analysis.runs), words.plural(len(self.analysis.sweep.planned_cells), "planned run")
-            said = f"{ended} of {planned} ended, and the numbers are of these."
+            planned = words.plural(len(self.analysis.sweep.planned_cells), "planned run")
+            said = f"{len(self.analysis.runs)} of {planned} ended, and the numbers are of these."
             yield Banner("warning", f"{self.catalogue.headings['interrupted']}: {said}")
         yield from self.report.banners
         yield Paragraph(_first_sentence(self.report.answer), "lead")
 
     def _purpose(self) -> Iterator[Block]:
         yield self._heading("purpose")
-        metric = self.analysis.metric(self.analysis.headline)
-        meaning = metric.meaning.rstrip(".")
-        yield Paragraph(f"{self.report.question} The answer is told in {_lower(metric.label)}: {_lower(meaning)}.")
+        yield Paragraph(" ".join(filter(None, [self.report.question, _told_in(self.analysis)])))
 
     def _setup(self) -> Iterator[Block]:
         yield self._heading("setup")
@@ -239,6 +241,24 @@ def _abreast(figures: list[Figure]) -> Iterator[Block]:
     yield from (figure for figure in figures if figure.is_tall or len(figures) == 1)
     small = [figure for figure in figures if not figure.is_tall and len(figures) > 1]
     yield from (Pair(tuple(small[place : place + 2])) for place in range(0, len(small), 2))
+
+
+def _told_in(analysis: Analysis) -> str:
+    """Return in which figure the answer is told; "" where an engine's own sentences answer."""
+    if found_knees(analysis):
+        return "The answer is the knee: the most hot rows whose pages all fit into the pool."
+    if asks_for_throughput(analysis):
+        metric = analysis.metric(analysis.work_per_s)
+    elif saturation(analysis):
+        return (
+            "The answer is the highest rate that the database kept up with. Response times count from the moment at "
+            "which a transaction arrived, whether or not a connection was free."
+        )
+    elif instead(analysis):
+        return ""
+    else:
+        metric = analysis.metric(analysis.headline)
+    return f"The answer is told in {_lower(metric.label)} ({_lower(metric.meaning.rstrip('.'))})."
 
 
 def _nothing_expected(analysis: Analysis) -> str:

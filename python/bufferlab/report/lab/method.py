@@ -21,8 +21,9 @@ _GATES = {
     "no_new_pages": "no new pages",
     "cap": "its cap",
     "fixed": "a fixed length",
-    "cold": "none: the pool was cold",
 }
+_COLD = "cold"
+"""The gate of runs that do not warm up."""
 
 
 def varied(analysis: Analysis) -> str:
@@ -79,9 +80,14 @@ def _window(analysis: Analysis) -> str:
     if not runs:
         return ""
     warm_ups = Counter(run.run.warm_up.gate for run in runs if run.run.warm_up)
-    gates = [f"{count} by {_GATES[gate]}" for gate, count in sorted(warm_ups.items())]
-    warmed = f"Before its window each run warmed up; what ended it: {words.listing(gates)}. " if gates else ""
-    return warmed + _measured(runs)
+    cold = warm_ups.pop(_COLD, 0)
+    told = []
+    if cold:
+        told.append(f"{'Each run' if cold == len(runs) else words.plural(cold, 'run')} began on an empty pool.")
+    if gates := [f"{count} by {_GATES[gate]}" for gate, count in sorted(warm_ups.items())]:
+        which = "the other runs" if cold else "each run"
+        told.append(f"Before its window {which} warmed up; what ended the warm-up: {words.listing(gates)}.")
+    return " ".join(filter(None, [*told, _measured(runs)]))
 
 
 def _measured(runs: Sequence[MeasuredRun]) -> str:
@@ -91,11 +97,14 @@ def _measured(runs: Sequence[MeasuredRun]) -> str:
         return ""
     counts = sorted({one.transactions for one in told if one.transactions is not None})
     seconds = sorted(one.seconds for one in told if one.seconds is not None)
-    ends = [f"{counts[0]:,}" if counts[:1] == counts[-1:] else f"{counts[0]:,} to {counts[-1]:,}"] if counts else []
-    length = [f"{count} transactions" for count in ends]
+    length = []
+    if counts:
+        fewest = f"{counts[0]:,} to " if counts[0] != counts[-1] else ""
+        length.append(f"had {fewest}{words.plural(counts[-1], 'transaction')}")
     if seconds and seconds[-1] > 0:
-        length.append(f"{words.number(seconds[0])} to {words.number(seconds[-1])} s")
-    return f"The measured window had {', '.join(length)}." if length else ""
+        ends = dict.fromkeys(map(words.number, (seconds[0], seconds[-1])))
+        length.append(f"took {' to '.join(ends)} s")
+    return f"The measured window {' and '.join(length)}." if length else ""
 
 
 def _sampled(analysis: Analysis) -> Iterator[str]:
