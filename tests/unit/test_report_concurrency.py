@@ -51,6 +51,7 @@ def test_the_answer_names_the_peak_and_the_first_figure_shows_the_law(ordinary: 
     # The peak of the law is at the root of (1 - 0.2) / 0.005, which is 12.6.
     assert found.answer.startswith("Throughput peaks at 12.")
     assert "the law's contention is" in found.answer
+    assert found.answer.endswith("Our own client took at most 6 % of the processors, at 16 connections.")
     assert found.headline is not None
     plot = found.headline.plot
     assert isinstance(plot, PointsPlot)
@@ -105,6 +106,7 @@ def test_a_peak_that_may_not_be_claimed_is_refused_in_words(tmp_path: Path, swee
     assert "no peak that can be claimed" in found.answer
     assert why in found.answer
     assert "The highest mean is" in found.answer
+    assert found.answer.count("own client took") == 1
     assert not [block for block in chapter(found).blocks if block.id == "law"]
     assert found.headline is not None
     assert isinstance(found.headline.plot, PointsPlot)
@@ -129,6 +131,15 @@ def test_every_pool_has_a_law_of_its_own(tmp_path: Path) -> None:
     found = report(tmp_path, connections(truths=truths, kind=kind))
     assert found.answer.count("peaks at") == 2
     assert cells(chapter(found), "law")["Points"] == ["pool size 100 MiB", "pool size 200 MiB"]
+
+
+def test_a_pool_of_which_one_number_of_connections_was_measured_is_refused_in_words(tmp_path: Path) -> None:
+    small, large = connections((1, 8)).truths, connections((8,)).truths
+    truths = (*small, *(Load(**{**vars(truth), "pool": "200MiB"}) for truth in large))  # type: ignore[arg-type]
+    kind = type(connections().kind)(pools=True)  # type: ignore[call-arg]
+    found = report(tmp_path, connections(truths=truths, kind=kind, blocks=1))
+    assert "With pool size 200 MiB: throughput has no peak that can be claimed: 1 number of connections" in found.answer
+    assert "pool size 100 MiB: throughput has no peak that can be claimed: 2 numbers of connections" in found.answer
 
 
 def test_other_sweeps_have_no_such_chapter(tmp_path: Path) -> None:

@@ -378,6 +378,7 @@ mod tests {
         assert!(!sql(17).contains("write_bytes") && sql(18).contains("write_bytes"));
         assert!(!sql(17).contains("i.read_bytes") && sql(18).contains("i.read_bytes"));
         assert!(sql(16).contains("'background worker'"), "a scan's parallel workers read for a connection");
+        assert!((15..=19).all(|major| sql(major).contains("(a.lock)::bigint")), "waits are told on every version");
         assert!(sql(19).contains("pg_stat_checkpointer"), "a newer one is taken to be like the newest known");
     }
 }

@@ -103,8 +103,8 @@ def _why_the_clients(analysis: Analysis, points: Sequence[PointRuns]) -> str:
     if client is None or client.share <= MOST_CLIENT_SHARE:
         return ""
     return (
-        f"our own client took {client.words}, and above {words.share(MOST_CLIENT_SHARE, 0)} the curve shows the client "
-        "as much as the server"
+        f"our own client took {client.took} at {client.where}, and above {words.share(MOST_CLIENT_SHARE, 0)} the curve "
+        "shows the client as much as the server"
     )
 
 
@@ -113,7 +113,12 @@ class _Client:
     """The largest share of the time of all processors that our own client took, and where."""
 
     share: float
-    words: str
+    where: str
+
+    @property
+    def took(self) -> str:
+        """Return the share in words."""
+        return f"{words.share(self.share, 0)} of the processors"
 
 
 def _client(analysis: Analysis, points: Sequence[PointRuns]) -> _Client | None:
@@ -122,8 +127,7 @@ def _client(analysis: Analysis, points: Sequence[PointRuns]) -> _Client | None:
     if not shares:
         return None
     worst, at = max(shares, key=lambda pair: pair[0])
-    where = words.plural(_count(at), "connection")
-    return _Client(worst, f"{words.share(worst, 0)} of the processors at {where}")
+    return _Client(worst, words.plural(_count(at), "connection"))
 
 
 def _count(point: PointRuns) -> int:
@@ -136,12 +140,12 @@ def sentence(analysis: Analysis, found: Concurrency) -> str:
     where = f"With {found.group.label}: throughput" if found.group.label else "Throughput"
     unit = f"{analysis.work_noun}s a second"
     client = _client(analysis, found.points)
-    told = f" Our own client took at most {client.words}." if client else ""
+    told = f" Our own client took at most {client.took}, at {client.where}." if client else ""
     if found.law is None:
         mean = analysis.mean(analysis.work_per_s, found.highest)
         shown = words.cell(analysis.metric(analysis.work_per_s), mean)
         most = f"The highest mean is {shown} {unit}, at {words.plural(_count(found.highest), 'connection')}."
-        told = "" if client and client.words in found.refused else told
+        told = "" if client and client.took in found.refused else told
         return f"{where} has no peak that can be claimed: {found.refused}. {most}{told}"
     peak, at = words.with_bounds(found.law.peak), words.with_bounds(found.law.peak_at)
     basis = f"95 % intervals of the fitted law, {words.plural(found.law.one.n, 'run')}"
