@@ -30,6 +30,12 @@ pytestmark = [pytest.mark.real, pytest.mark.alone]
 SIZE = 64 << 20
 
 
+@pytest.fixture(scope="module", autouse=True)
+def commands() -> None:
+    """Commands get ready while the first tests run, which a busy processor does not disturb."""
+    prepared.begin()
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
     """Before and after: no instance of ours."""

@@ -75,7 +75,7 @@ class Job:
             connections=4,
             workload={**WORKLOAD, "seed": 5},
             load={"mode": "closed"},
-            warm_up={"max_transactions": 2000, "max_seconds": 60},
+            warm_up={"max_transactions": 500, "max_seconds": 60},
             measure={"transactions": transactions, "max_seconds": 60},
             phases=[],
             sample_interval_ms=1000,

@@ -132,7 +132,7 @@ def test_patience_turns_a_stall_into_dropped_arrivals(table: Path) -> None:
 
 
 def test_the_warm_up_and_a_window_without_a_rate_are_closed_loops(table: Path) -> None:
-    opened = windows.run(table, windows.script(QUICK), transactions=100, load=open_loop(100))
+    opened = windows.run(table, windows.script(QUICK), transactions=100, load=open_loop(500))
     assert opened.window().start["arrivals", "quick"] == 0, "transactions of the warm-up counted as arrivals"
     assert opened.window().start["transactions_committed", "quick"] > 0
     closed = windows.run(table, windows.script(QUICK), transactions=100, load={"mode": "closed"})

@@ -164,7 +164,7 @@ def test_a_database_is_loaded_checked_run_and_checked_again(name: str, root: Pat
             if row["metric"].startswith("postgres_activity_"):
                 waiting.setdefault(row["metric"], []).append((event["edge"] is not None, row["value"]))
 
-    outcome = job.run(1000, look, interval_ms=50)
+    outcome = job.run(1000, look, warm_up=500, interval_ms=50)
     assert outcome.kind == "ok", outcome
     # Four connections update one warehouse's row in turn. At the edges all of them stand still.
     assert waiting.keys() == {f"postgres_activity_{name}" for name in ("lock", "lwlock", "io")}
@@ -264,7 +264,7 @@ def test_a_memory_limit_holds_through_a_run_and_nothing_of_it_is_left(
             if event.get("event") == "sample" and file.exists():
                 seen.append(int(file.read_text()))
 
-    outcome = job.run(1000, look, memory_limit=96 * MIB)
+    outcome = job.run(1000, look, warm_up=500, memory_limit=96 * MIB)
     assert outcome.kind == "ok", outcome
     assert outcome.result is not None
     assert outcome.result["actual"]["memory_limit"] == 96 * MIB
@@ -294,7 +294,7 @@ def test_a_server_killed_in_the_window_fails_the_run_and_a_stop_request_ends_it(
         if event.get("edge") == "start":
             os.kill(min(postgres.processes(root)), signal.SIGKILL)  # The postmaster began first.
 
-    killed = job.run(1_000_000, kill)
+    killed = job.run(1_000_000, kill, warm_up=300)
     assert killed.kind == "engine"
     assert killed.failure is not None
     assert "SIGKILL" in killed.failure.what
@@ -304,7 +304,7 @@ def test_a_server_killed_in_the_window_fails_the_run_and_a_stop_request_ends_it(
             threading.Timer(1.0, lambda: setattr(job.stop, "signal_number", signal.SIGTERM)).start()
 
     (job.database / "data/postmaster.pid").unlink(missing_ok=True)
-    assert job.run(1_000_000, ask_to_stop).kind == "interrupted"
+    assert job.run(1_000_000, ask_to_stop, warm_up=300).kind == "interrupted"
     assert postgres.processes(root) == []
 
 

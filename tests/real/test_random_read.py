@@ -269,7 +269,7 @@ def test_what_a_killed_run_left_is_put_back_by_the_next_start_and_its_loop_devic
     before = device.read_text()
     other = "96" if before.strip() != "96" else "64"
     job = random_read.engine_job(file, reads=2**53 - 1, read_ahead=other)
-    for name in ("as_is", "loop"):
+    for name, begun in (("as_is", lambda: device.read_text().strip() == other), ("loop", lambda: ours(file))):
         job["knobs"]["device"] = name
         process = subprocess.Popen(
             random_read.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=random_read.environment(),
@@ -278,7 +278,8 @@ def test_what_a_killed_run_left_is_put_back_by_the_next_start_and_its_loop_devic
         assert process.stdin is not None
         process.stdin.write(json.dumps(job))
         process.stdin.close()
-        time.sleep(1.5)
+        wait_for(begun)
+        time.sleep(0.3)
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert process.stdout is not None

@@ -34,6 +34,12 @@ _LIBRARIES = (
 )
 
 
+def begin() -> None:
+    """Let the process import everything from now on, so that the first command need not wait for it."""
+    if os.environ.get("BUFFERLAB_TEST_COMMANDS") != "exec":
+        _server()
+
+
 def run(
     arguments: Sequence[str | Path], environment: Mapping[str, str], timeout_s: float = 120
 ) -> subprocess.CompletedProcess[str]:
