@@ -91,7 +91,8 @@ def start(cluster: RayNodes, place: Path, out: str, *more: str) -> subprocess.Po
     ]
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "bufferlab", *words, "--out", str(place / out), "--json", *more],
-        cwd=_trap(place), env=cluster.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=_trap(place), env=cluster.environment, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
 
@@ -134,17 +135,7 @@ def test_two_nodes_count_what_one_host_counts_run_by_run(cluster: RayNodes, plac
     assert {record.run.block for record in merged.runs() if record.page_trace() is not None} == {0}
     assert merged.other_pools() is not None
     is_clean(cluster, place, "two")
-    assert _who_tells(cluster, place) == []
     assert cluster.environment["RAY_AUTH_TOKEN"] not in done.out + done.err
-
-
-def _who_tells(cluster: RayNodes, place: Path) -> list[str]:
-    """The files and command lines that have the token: those of Ray, of the sweep, and of all processes."""
-    token = cluster.environment["RAY_AUTH_TOKEN"].encode()
-    files = [path for root in (cluster.place, place) for path in root.rglob("*") if path.is_file()]
-    return [str(path) for path in files if token in path.read_bytes()] + [
-        str(entry) for entry in Path("/proc").iterdir() if entry.name.isdigit() and token in _command(int(entry.name))
-    ]
 
 
 @pytest.mark.parametrize("number", range(KILLS))
@@ -304,3 +295,17 @@ def test_a_full_object_store_hinders_nothing(cluster: RayNodes, place: Path, at_
     finally:
         filler.kill()
         filler.wait()
+
+
+def test_the_token_is_in_no_file_and_on_no_command_line(cluster: RayNodes, place: Path, at_once: SweepFolder) -> None:
+    """Last: Ray's logs, and the folders of the sweeps above."""
+    assert _who_tells(cluster, place) == []
+
+
+def _who_tells(cluster: RayNodes, place: Path) -> list[str]:
+    """The files and command lines that have the token: those of Ray, of the sweep, and of all processes."""
+    token = cluster.environment["RAY_AUTH_TOKEN"].encode()
+    files = [path for root in (cluster.place, place) for path in root.rglob("*") if path.is_file()]
+    return [str(path) for path in files if token in path.read_bytes()] + [
+        str(entry) for entry in Path("/proc").iterdir() if entry.name.isdigit() and token in _command(int(entry.name))
+    ]
