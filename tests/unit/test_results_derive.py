@@ -324,6 +324,17 @@ def test_percentiles_never_fall_and_never_pass_the_maximum(times_us: list[int]) 
     assert total_us(frame)["service"] == pytest.approx(found.mean_us * found.n)
 
 
+def test_a_gauge_is_sampled_from_edge_to_edge() -> None:
+    """The sampler begins before the window and goes on behind it; nothing runs then."""
+    told = ((0.5, None, 900.0), (1.0, "start", 100.0), (2.0, None, 40.0), (3.0, "end", 100.0), (3.4, None, 0.0))
+    rows = [(t_s, "measure", edge, "level", "", None, value, None, "engine") for t_s, edge, value in told]
+    types = {"f64": pl.Float64, "i64": pl.Int64, "str": pl.String}
+    schema = {name: types[kind] for name, kind in SAMPLE_COLUMNS.items()}
+    window = Window.of(pl.DataFrame(rows, schema=schema, orient="row"))
+    assert window.course["level"] == ((1.0, 100.0), (2.0, 40.0), (3.0, 100.0))
+    assert (window.time_mean("level").value, window.lowest("level").value) == (70.0, 40.0)
+
+
 def test_a_formula_names_every_metric_that_decides_its_value(tmp_path: Path) -> None:
     kinds = {"sqlite": Sweep(), "innodb": scan_depth(), "postgres": memory_split()}
     made = [build(tmp_path / name, sweep) for name, sweep in kinds.items()]

@@ -68,7 +68,7 @@ class Window:
         seconds = end_s - start_s if start_s is not None and end_s is not None else None
         counts = _counts(samples, phase, courses | {PULSE})
         gaps = _gaps(samples, phase, counts) if seconds else None
-        return cls(start, end, seconds, _course(samples, phase), counts, gaps)
+        return cls(start, end, seconds, _course(samples, phase, start_s, end_s), counts, gaps)
 
     def subjects(self, metric: str) -> list[str]:
         """Return the devices, cores or transaction types that a metric was sampled for."""
@@ -158,9 +158,12 @@ def _shown(edge: Edge, metric: str, subject: str) -> Value:
     return Value(reading.number, reading.reason)
 
 
-def _course(samples: pl.DataFrame, phase: str) -> Course:
+def _course(samples: pl.DataFrame, phase: str, start_s: float | None, end_s: float | None) -> Course:
+    """Return the gauges of a phase from its start to its end; the sampler goes on for a moment after the end."""
     import polars as pl
 
+    if start_s is not None and end_s is not None:
+        samples = samples.filter(pl.col("t_s").is_between(start_s, end_s))
     of_gauges = (pl.col("phase") == phase) & (pl.col("subject") == "") & pl.col("value").is_not_null()
     # One query: what one costs is more than what it does to a run's few thousand rows.
     rows = samples.lazy().filter(of_gauges).select("metric", "t_s", "value").sort("t_s", maintain_order=True).collect()
