@@ -120,9 +120,17 @@ def law(cells: Sequence[Placed], level: float = 0.95) -> Law:
             fitted = _law(x, y, best, variance, df, len(cells), level, of_blocks, halves)
     except np.linalg.LinAlgError:
         raise ValueError(_UNDETERMINED) from None
-    if not all(map(math.isfinite, (fitted.one.value, fitted.contention.value, fitted.coherency.value, fitted.misfit))):
+    if not _is_determined(fitted):
         raise ValueError(_UNDETERMINED)
     return fitted
+
+
+def _is_determined(of: Law) -> bool:
+    """Return whether the parameters are finite, and every end of an interval is a number; a peak's may be infinite."""
+    finite = (of.one.value, of.contention.value, of.coherency.value, of.misfit)
+    estimates = (of.one, of.contention, of.coherency, of.peak_at, of.peak)
+    ends = [end for one in estimates for end in (one.value, one.ci_low, one.ci_high) if end is not None]
+    return all(map(math.isfinite, finite)) and not any(map(math.isnan, ends))
 
 
 def _why_no_law(cells: Sequence[Placed], ns: Sequence[int]) -> str:
@@ -182,7 +190,7 @@ def _law(
     def throughput(logs: Array) -> Estimate:
         low, value, high = (logs - free).min(), float(logs[0]), (logs + free).max()
         low, high = _wider(low, value, high, of_blocks)
-        return estimate(float(np.exp(low)), math.exp(value), float(np.exp(high)))
+        return estimate(float(np.exp(low)), float(np.exp(value)), float(np.exp(high)))
 
     left = y - ones[0] - _shape(x, *best)
     worst = int(np.argmax(np.abs(left)))
