@@ -91,9 +91,10 @@ def _intro(analysis: Analysis, expected: Mapping[int, _Expected], measured: Mapp
 def _of_run(run: MeasuredRun) -> _Expected | None:
     """Return what theory expects of a run; None where its plan or a size is not known."""
     drawn, database = run.run.workload.get("drawn") or {}, run.run.database
-    plan, rows, pool = drawn.get("plan"), drawn.get("rows_in_range"), run.knob(run.engine.pool)
+    rows, pool = drawn.get("rows_in_range"), run.knob(run.engine.pool)
+    plan: Plan | None = next((one for one in get_args(Plan) if one == drawn.get("plan")), None)
     shape = database.shape if database else None
-    if plan not in get_args(Plan) or shape is None or not rows or not isinstance(pool, int):
+    if plan is None or shape is None or not rows or not isinstance(pool, int):
         return None
     table = next((tree for tree in shape.trees if tree.kind == "table" and tree.name == _TABLE), None)
     index = next((tree for tree in shape.trees if tree.name == _INDEX), None)

@@ -79,7 +79,7 @@ def _window(analysis: Analysis) -> str:
     runs = analysis.runs
     if not runs:
         return ""
-    warm_ups = Counter(run.run.warm_up.gate for run in runs if run.run.warm_up)
+    warm_ups = Counter[str](run.run.warm_up.gate for run in runs if run.run.warm_up)
     cold = warm_ups.pop(_COLD, 0)
     told = []
     if cold:
