@@ -49,14 +49,32 @@ def at() -> Iterator[Bench]:
 
 @pytest.mark.parametrize("tier", ["misses", "full"])
 @pytest.mark.parametrize("within_s", [30.0, 61.0, 600.0, 86_400.0])
-def test_stages_fill_the_time_and_none_follows_another_at_once(tier: tiers.Tier, within_s: float) -> None:
-    planned = tiers.stages(tier, within_s)
+@pytest.mark.parametrize("full_s", [10.0, 75.0, 1e6])
+def test_stages_fill_the_time_and_none_follows_another_at_once(
+    tier: tiers.Tier, within_s: float, full_s: float
+) -> None:
+    planned = tiers.stages(tier, within_s, full_s)
     assert sum(stage.seconds for stage in planned) == pytest.approx(within_s)
     assert all(stage.seconds > 0 for stage in planned)
     assert [stage.tier is None for stage in planned] == [place % 2 == 0 for place in range(len(planned))]
     assert planned[-1].tier is None
     assert {stage.tier for stage in planned} <= {None, "misses", tier}
-    assert all(stage.seconds <= tiers.FULL_S for stage in planned if stage.tier == "full")
+    windows = [stage.seconds for stage in planned if stage.tier == "full"]
+    assert all(seconds <= full_s for seconds in windows)
+    if full_s > tiers.FULL_S:
+        assert sum(windows) <= max(len(windows) * tiers.FULL_S, within_s / 2)
+
+
+def test_windows_of_full_grow_with_the_turnover_and_cost_no_more_than_short_ones_at_the_limit() -> None:
+    def full_s(gets: float, reads: float, pool_pages: int = 3000) -> float:
+        rows = [Row(float(place), 1.0, {"page_gets": gets, "pages_read": reads}, {}) for place in range(5)]
+        return tiers.full_s(rows, pool_pages, 0.25, "mysql")
+
+    assert full_s(20_000, 1000) == tiers.FULL_S  # It turns over in 3 s.
+    assert full_s(400, 15) == pytest.approx(2 * 200 / 3)
+    busy = full_s(40_000, 15)
+    assert busy * cost.foretold_cores(40_000 + 2 * 15, "mysql") == pytest.approx(tiers.FULL_S * 0.25)
+    assert full_s(400, 0) == full_s(0, 0) == tiers.FULL_S
 
 
 def test_misses_are_attached_and_larger_sizes_answered(at: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +100,8 @@ def test_full_comes_in_short_windows_and_hands_the_rest_to_misses(at: Bench) -> 
     advice = at.advise(asked(120, "full"))
     ((recorded, *_),) = at.answer.asked
     assert [one.tier for one in recorded] == ["full", "full", "full", "misses"]
-    assert all(one.seconds == pytest.approx(10, abs=1.2) for one in recorded[:3])
+    # The pool turns over in 68 s; the three windows with their pauses take half of the time.
+    assert all(one.seconds == pytest.approx(110 / 6 - 5, abs=1.2) for one in recorded[:3])
     assert all(one.cannot_say is None for one in advice.others)
     assert [one.tier for one in advice.costs] == ["full", "misses"]
 

@@ -112,6 +112,11 @@ def test_a_pool_that_begins_with_the_servers_pages_counts_at_once(model: str) ->
     assert with_pages.first_counted(with_pages.own, FRAMES) == 0
     assert with_pages.own_error is not None
     assert abs(with_pages.own_error) < 0.1
+    # What the server's pool held of it is not what a smaller pool would hold.
+    smaller = with_pages.estimate((FRAMES - 50) * PAGE_BYTES)
+    assert smaller is not None
+    assert smaller.cannot_say is not None
+    assert "fill such a pool" in smaller.cannot_say.why
 
 
 def test_a_larger_pool_that_was_not_turned_over_three_times_is_left_to_the_list() -> None:

@@ -195,8 +195,10 @@ class ByModel:
 
     def first_counted(self, did: _Did, frames: int) -> int:
         """Return the first slice that counts of a pool of so many frames."""
-        begins_warm = self.has_resident and frames <= self.pool.pool_pages
-        return did.first_counted(frames, 0.0 if begins_warm else max(rules.TURNOVERS_WARM, self.manager.filled))
+        if self.has_resident and frames == self.pool.pool_pages:
+            return 0
+        is_partly_warm = self.has_resident and frames < self.pool.pool_pages
+        return did.first_counted(frames, max(rules.TURNOVERS_WARM, 0.0 if is_partly_warm else self.manager.filled))
 
     @cached_property
     def own_error(self) -> float | None:
@@ -218,12 +220,9 @@ class ByModel:
             return changed
         error = self.own_error
         if error is None:
-            turnovers = self.own.brought_in.sum() / self.pool.pool_pages
-            seconds = self.played.cut.seconds.sum()
             wanted = 2 * max(rules.TURNOVERS_WARM, self.manager.filled)
-            why = f"the accesses that were recorded fill the pool {turnovers:.2g} times, and {wanted:g} are needed"
-            remedy = f"record all accesses for {seconds * wanted / max(turnovers, 1e-9):,.0f} s, or let us look inside"
-            return NotTold(why, remedy)
+            turnovers = float(self.own.brought_in.sum()) / self.pool.pool_pages
+            return self._too_short("the pool", turnovers, wanted, ", or let us look inside")
         if abs(error) > OWN_LIMIT:
             why = (
                 f"at the pool's own size the model {self.manager.name} reads {100 * error:+.1f} % of what the server "
@@ -244,13 +243,21 @@ class ByModel:
         if is_larger and turnovers < rules.TURNOVERS_LARGER:
             return None
         first = max(self.first_counted(did, frames), self.first_counted(self.own, self.pool.pool_pages))
-        if is_larger and len(did.reads) - first < rules.LEAST_SLICES:
-            return None
+        if len(did.reads) - first < rules.LEAST_SLICES:
+            return None if is_larger else Estimate(size_bytes, None, None, None, "full", self._too_short("such a pool", turnovers))
         if (by_speed := self._by_speed(frames, did, first)) is not None:
             return None if is_larger else Estimate(size_bytes, None, None, None, "full", by_speed)
         value, low, high = self._rate(did, frames, first)
         facts = {"own_error": self.own_error, "turnovers": turnovers}
         return Estimate(size_bytes, value, low, high, "full", facts=facts)
+
+    def _too_short(
+        self, which: str, turnovers: float, wanted: float = 2 * rules.TURNOVERS_WARM, instead: str = ""
+    ) -> NotTold:
+        """Return that a pool was turned over too few times, and how long to record."""
+        why = f"the accesses that were recorded fill {which} {turnovers:.2g} times, and {wanted:g} are needed"
+        seconds = self.played.cut.seconds.sum() * wanted / max(turnovers, 1e-9)
+        return NotTold(why, f"record all accesses for {seconds:,.0f} s (a longer --within){instead}")
 
     def _rate(self, did: _Did, frames: int, first: int) -> tuple[float, float, float]:
         present = self.counted.reads / self.counted.seconds

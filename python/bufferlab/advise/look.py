@@ -130,7 +130,8 @@ def prepare(
     except (Refused, Lost) as error:
         raise EnvironmentLackingError(f"the server cannot be looked at: {error}", session.address.server) from error
     idle = doubts.idle(rows)
-    planned = (Stage(None, tiers.BESIDE_S),) if idle else tiers.stages(asked.tier, asked.within_s)
+    full_s = tiers.full_s(rows, facts.pool_size_bytes / facts.page_size_bytes, asked.max_cores, facts.flavour)
+    planned = (Stage(None, tiers.BESIDE_S),) if idle else tiers.stages(asked.tier, asked.within_s, full_s)
     foretold = () if idle else tiers.foretell(planned, rows, facts.flavour)
     tiers.refuse_above(asked.max_cores, foretold)
     if asked.tier == "full" and not idle and manager is None:

@@ -16,7 +16,9 @@ BESIDE_S = 5.0
 """Seconds before and behind each attachment in which nothing is attached: the cost is measured against them."""
 FULL_S = 10.0
 MOST_FULL = 3
-"""Windows of all accesses, each of FULL_S."""
+"""Windows of all accesses, each of FULL_S; longer where the pool turns over slowly (`full_s`)."""
+TURNOVERS = 2.0
+"""Pools' worth of pages that all windows of `full` should see read: a smaller pool is turned over more often."""
 _READ_EVENTS = 2
 """Events of a page read: the read, and the eviction that makes room for it."""
 
@@ -45,10 +47,11 @@ class Foretold:
         return foretold_cores(self.events_per_s, self.flavour)
 
 
-def stages(tier: Tier, within_s: float) -> tuple[Stage, ...]:
+def stages(tier: Tier, within_s: float, full_s: float = FULL_S) -> tuple[Stage, ...]:
     """Return the parts of a look of that length, first and last ones without anything attached.
 
-    The tier `full` comes in short windows, then the rest of the time is of `misses`: larger sizes need it.
+    The tier `full` comes in short windows, then the rest of the time is of `misses`: larger sizes need it. Windows of
+    `full_s` seconds are shorter where all of them would take more than half of the time, but not below FULL_S.
 
     >>> [(one.tier, one.seconds) for one in stages("full", 60)]
     [(None, 5.0), ('full', 10.0), (None, 5.0), ('misses', 35.0), (None, 5.0)]
@@ -56,12 +59,25 @@ def stages(tier: Tier, within_s: float) -> tuple[Stage, ...]:
     found, left_s = [Stage(None, BESIDE_S)], within_s - 2 * BESIDE_S
     if tier == "full":
         windows = max(1, min(MOST_FULL, int(left_s / 2 // (FULL_S + BESIDE_S))))
+        seconds = min(left_s, max(FULL_S, min(full_s, left_s / 2 / windows - BESIDE_S)))
         for _ in range(windows):
-            found += [Stage("full", min(FULL_S, left_s)), Stage(None, BESIDE_S)]
-            left_s -= FULL_S + BESIDE_S
+            found += [Stage("full", seconds), Stage(None, BESIDE_S)]
+            left_s -= seconds + BESIDE_S
     if left_s >= BESIDE_S:
         found += [Stage("misses", left_s), Stage(None, BESIDE_S)]
     return tuple(found)
+
+
+def full_s(rows: Sequence[Row], pool_pages: float, limit_cores: float, flavour: Flavour) -> float:
+    """Return the seconds of a window of `full` that all together see the pool turned over TURNOVERS times.
+
+    So long as they take no more processor time than windows of FULL_S at the limit; `rows` are of a time in which
+    nothing was attached.
+    """
+    (full,) = foretell((Stage("full", 1.0),), rows, flavour)
+    reads_per_s = sum(row.counts.get("pages_read", 0.0) for row in rows) / (sum(row.seconds for row in rows) or 1.0)
+    wanted_s = TURNOVERS * pool_pages / reads_per_s / MOST_FULL if reads_per_s else FULL_S
+    return max(FULL_S, min(wanted_s, FULL_S * limit_cores / full.cores if full.cores else FULL_S))
 
 
 def foretell(planned: Sequence[Stage], rows: Sequence[Row], flavour: Flavour) -> tuple[Foretold, ...]:
