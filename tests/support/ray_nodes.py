@@ -77,12 +77,15 @@ class RayNodes:
             log = self.place / f"{name}-{attempt}.log"
             node = self._process(log, *options)
             deadline = time.monotonic() + START_S
-            while node.poll() is None and time.monotonic() < deadline:
-                if "Ray runtime started" in log.read_text(errors="replace"):
-                    self.nodes.append(node)
-                    return node
-                time.sleep(0.1)
-            self.kill(node)
+            try:
+                while node.poll() is None and time.monotonic() < deadline:
+                    if "Ray runtime started" in log.read_text(errors="replace"):
+                        self.nodes.append(node)
+                        return node
+                    time.sleep(0.1)
+            finally:
+                if node not in self.nodes:  # An interrupt too must leave none.
+                    self.kill(node)
         raise AssertionError(f"{name} did not start: {log.read_text(errors='replace')[-3000:]}")
 
     def _process(self, log: Path, *options: str) -> subprocess.Popen[bytes]:

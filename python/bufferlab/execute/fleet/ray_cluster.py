@@ -62,7 +62,7 @@ class RayCluster:
 
         self._ray = ray
         self._errors: tuple[type[Exception], ...] = (exceptions.RayError, TimeoutError)
-        self._no_head: tuple[type[Exception], ...] = (ConnectionError, RuntimeError, *self._errors)
+        self._lost: tuple[type[Exception], ...] = (ConnectionError, RuntimeError, *self._errors)
         self._known = {getattr(exceptions, name): told for name, told in _KNOWN.items()}
         try:
             ray.init(address=address, namespace="bufferlab", log_to_driver=False, configure_logging=False)
@@ -77,7 +77,7 @@ class RayCluster:
         """
         try:
             told_of = self._ray.nodes()
-        except self._no_head as error:
+        except self._lost as error:
             what = f"the cluster's head does not answer any more: {self._problem(error).what}"
             raise EnvironmentLackingError(what, "--ray", "look whether it lives, and start it again") from error
         found = [
