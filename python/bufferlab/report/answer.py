@@ -175,7 +175,7 @@ def _unrun(analysis: Analysis) -> str:
 
 def _title(analysis: Analysis, metric: str) -> str:
     title = analysis.metric(metric).label
-    return title[0].lower() + title[1:]
+    return title if title.startswith("New-Order") else title[0].lower() + title[1:]
 
 
 def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
