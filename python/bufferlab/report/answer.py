@@ -260,8 +260,9 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
             return f"{title} are predicted to go {ends} {route} ({predicted.NO_INTERVAL})."
         return f"{title} go {ends} {route}, but {_why_no_claim(found)}, so no difference is claimed."
     if words.change_is_unknown(span):
-        runs = words.plural(span.estimate.n, "run")
-        return f"{title} go {ends} {route}, but {runs} of a point scatter too much to tell a change from chance."
+        n = span.estimate.n
+        runs = f"{n} runs of a point scatter too much to" if n > 1 else "one run of a point does not"
+        return f"{title} go {ends} {route}, but {runs} tell a change from chance."
     overall = f"{words.signed_change(span, unit)} overall{words.could_find(span, unit)}"
     return f"{title}: no step is resolved {route} ({overall}; {basis})."
 
