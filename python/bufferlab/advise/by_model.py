@@ -244,7 +244,8 @@ class ByModel:
             return None
         first = max(self.first_counted(did, frames), self.first_counted(self.own, self.pool.pool_pages))
         if len(did.reads) - first < rules.LEAST_SLICES:
-            return None if is_larger else Estimate(size_bytes, None, None, None, "full", self._too_short("such a pool", turnovers))
+            why = self._too_short("such a pool", turnovers)
+            return None if is_larger else Estimate(size_bytes, None, None, None, "full", why)
         if (by_speed := self._by_speed(frames, did, first)) is not None:
             return None if is_larger else Estimate(size_bytes, None, None, None, "full", by_speed)
         value, low, high = self._rate(did, frames, first)

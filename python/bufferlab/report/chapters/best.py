@@ -82,6 +82,8 @@ def _behind(found: BestSet, fit: Fit, metric: Metric) -> str:
     if len(found.members) == 1:
         return "it is the best"
     if fit.contrast == "ratio":
+        if worst > words.WIDEST_FACTOR:
+            return "not known: intervals too wide"
         return f"{words.two_digits(worst - 1)} %"
     factor = 100.0 if metric.is_share else 1.0
     return f"{words.number(factor * worst)} {words.unit_of_change(metric)}".strip()

@@ -279,4 +279,4 @@ def _first_sentence(answer: str) -> str:
 
 def _lower(text: str) -> str:
     """Return a text that stands within a sentence; names such as LRU keep their capitals."""
-    return text if text[1:2].isupper() else f"{text[:1].lower()}{text[1:]}"
+    return text if text[1:2].isupper() or text.startswith("New-Order") else f"{text[:1].lower()}{text[1:]}"
