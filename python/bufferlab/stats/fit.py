@@ -296,7 +296,8 @@ class Fit:
         return sum(map(len, self._ys.get(point, {}).values()))
 
     def _back(self, number: float) -> float:
-        return float(np.exp(number)) if self.scale == "log" else float(number)
+        with np.errstate(over="ignore"):  # An end too far for a float is infinite.
+            return float(np.exp(number)) if self.scale == "log" else float(number)
 
 
 def _half(spot: _Spot, level: float) -> float:
