@@ -17,7 +17,7 @@ settings.load_profile("bufferlab")
 
 pytest_plugins = ["support.parts", "support.figures"]
 
-forked.install()
+forked.install(in_lane=True)
 
 # Traces are recorded where a test asks for one by name: what else it measures is quicker without.
 os.environ.setdefault("BUFFERLAB_NO_PAGE_TRACE", "1")

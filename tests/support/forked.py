@@ -1,53 +1,62 @@
-"""Lets workers of the fake engines be forks of the process that supervises them: imports were most of their time.
+"""Lets workers of the fake engines be forks of a process that has imported what they need: imports were most of their
+time.
 
-A fork is a process of its own, with its own session, files, signals and end. The fake engines use no native code, so
-that nothing of the core, which its parent may have used, goes with it. Workers of other engines, every worker of a
-command that starts from the beginning, and all of `./test --all` (BUFFERLAB_TEST_COMMANDS=exec), start as a user's do.
+In a lane of tests they are forks of a small process that does nothing else (a fork of the lane copies what tests have
+left in memory, page by page), and its children. In a command of a test they are forks of the command. The fake engines
+use no native code, so that nothing of the core, which a command may have used, goes with them. Workers of other
+engines, every worker of a command that starts from the beginning, and all of `./test --all`
+(BUFFERLAB_TEST_COMMANDS=exec), start as a user's do.
 """
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import gc
+import json
 import os
 import signal
+import socket
+import subprocess
 import sys
+import threading
+import time
 import traceback
 import warnings
-from typing import IO, Any
+from collections.abc import Callable
+from functools import cache
+from typing import IO
 
+from bufferlab.engines import registry
 from bufferlab.execute.run import supervise, worker
-from bufferlab.results import store
 
 _by_exec = supervise._started
+_PR_SET_CHILD_SUBREAPER = 36
+_PARENT_DIED_S = 10.0
 
 
-def install() -> None:
-    """From now on this process forks its workers of the fake engines."""
-    if os.environ.get("BUFFERLAB_TEST_COMMANDS") != "exec":
-        supervise._started = lambda engine, log: _Worker(log) if engine.startswith("fake") else _by_exec(engine, log)
+def install(*, in_lane: bool = False) -> None:
+    """From now on this process forks its workers of the fake engines; `in_lane` has a small process do so."""
+    if os.environ.get("BUFFERLAB_TEST_COMMANDS") == "exec":
+        return
+    begin: Callable[[tuple[int, int, int]], int] = (lambda of: _small().begin(of)) if in_lane else _forked
+    supervise._started = lambda engine, log: _Worker(log, begin) if engine.startswith("fake") else _by_exec(engine, log)
 
 
 class _Worker:
     """What `supervise` asks of a subprocess.Popen."""
 
-    def __init__(self, log: IO[bytes]) -> None:
-        store._recent = store._Recent()  # The more memory, the slower a fork.
+    def __init__(self, log: IO[bytes], begin: Callable[[tuple[int, int, int]], int]) -> None:
         from_us, to_them = os.pipe()
         from_them, to_us = os.pipe()
-        began, begun = os.pipe()
-        # A signal that came before the fork has its own handlers would be handled by its parent's.
+        # A signal that came before a fork has its own handlers would be handled by its parent's.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        with warnings.catch_warnings():
-            # From Python 3.12 on a fork beside threads warns. The worker needs nothing that another thread may hold.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self.pid = os.fork()
-        if self.pid == 0:
-            _become(from_us, to_us, log.fileno(), begun, mask)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for descriptor in (from_us, to_us, begun):
+        try:
+            self.pid = begin((from_us, to_us, log.fileno()))
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for descriptor in (from_us, to_us):
             os.close(descriptor)
-        os.read(began, 1)  # It leads its session now: its process group can be killed.
-        os.close(began)
         self.stdin, self.stdout = os.fdopen(to_them, "wb"), os.fdopen(from_them, "rb")
         self.returncode: int | None = None
 
@@ -59,9 +68,100 @@ class _Worker:
         return self.returncode
 
 
-def _become(stdin: int, stdout: int, stderr: int, begun: int, mask: Any) -> None:
+def _forked(descriptors: tuple[int, int, int]) -> int:
+    """Fork a worker of this process; return its number when its process group can be killed."""
+    from bufferlab.results import store
+
+    store._recent = store._Recent()  # The more memory, the slower a fork.
+    began, begun = os.pipe()
+    with warnings.catch_warnings():
+        # From Python 3.12 on a fork beside threads warns. The worker needs nothing that another thread may hold.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        gc.freeze()  # An object of the parent that were freed here would close a file by its number.
+        _be_worker(descriptors, lambda: os.write(begun, b"."))
+    os.close(begun)
+    os.read(began, 1)
+    os.close(began)
+    return pid
+
+
+class _Small:
+    """A process that forks workers and gives them to this one: they become its children when who forked them ends."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", __file__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        atexit.register(self._end)
+
+    def begin(self, descriptors: tuple[int, int, int]) -> int:
+        told = {"environment": dict(os.environ), "folder": os.getcwd(), "parent": os.getpid()}
+        with self._lock:
+            _adopt_orphans(True)
+            try:
+                socket.send_fds(self._ours, [json.dumps(told).encode()], descriptors)
+                return int(self._ours.recv(64))
+            finally:
+                _adopt_orphans(False)
+
+    def _end(self) -> None:
+        self._ours.close()
+        self._process.wait()
+
+
+@cache
+def _small() -> _Small:
+    return _Small()
+
+
+def _adopt_orphans(wanted: bool) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
+
+
+def _serve(descriptor: int) -> None:
+    """Be the small process."""
+    for name in ("fake", "fake_server"):
+        registry.behaviour(name)
+    gc.freeze()
+    lane = socket.socket(fileno=descriptor)
+    while True:
+        said, descriptors, _, _ = socket.recv_fds(lane, 1 << 20, 3)
+        if not said:
+            return
+        between = os.fork()
+        if between == 0:
+            if os.fork() == 0:
+                told = json.loads(said)
+                _wait_for_parent(told["parent"])
+                os.chdir(told["folder"])
+                os.environ.clear()
+                os.environ.update(told["environment"])
+                _be_worker(tuple(descriptors), lambda: lane.send(str(os.getpid()).encode()))
+            os._exit(0)
+        for one in descriptors:
+            os.close(one)
+        os.waitpid(between, 0)
+
+
+def _wait_for_parent(pid: int) -> None:
+    deadline = time.monotonic() + _PARENT_DIED_S
+    while os.getppid() != pid:
+        if time.monotonic() > deadline:
+            os._exit(1)
+        time.sleep(0.0002)
+
+
+def _be_worker(descriptors: tuple[int, ...], begun: Callable[[], object]) -> None:
     """Be the worker, in this fork, and end."""
-    gc.freeze()  # An object of the parent that were freed here would close a file by its number.
     code = 1
     try:
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE}:
@@ -69,14 +169,18 @@ def _become(stdin: int, stdout: int, stderr: int, begun: int, mask: Any) -> None
                 signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
         warnings.simplefilter("ignore")
         os.setsid()
-        for number, descriptor in enumerate((stdin, stdout, stderr)):
+        for number, descriptor in enumerate(descriptors):
             os.dup2(descriptor, number)
-        os.write(begun, b".")
+        begun()  # It leads its session now: its process group can be killed.
         os.closerange(3, 1 + max(map(int, os.listdir("/proc/self/fd"))))
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         code = worker.main()
     except BaseException:
         traceback.print_exc()
     sys.stderr.flush()
     os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve(int(sys.argv[1]))
