@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
@@ -91,7 +91,8 @@ def _intro(analysis: Analysis, expected: Mapping[int, _Expected], measured: Mapp
 def _of_run(run: MeasuredRun) -> _Expected | None:
     """Return what theory expects of a run; None where its plan or a size is not known."""
     drawn, database = run.run.workload.get("drawn") or {}, run.run.database
-    plan, rows, pool = drawn.get("plan"), drawn.get("rows_in_range"), run.knob(run.engine.pool)
+    plan: Any = drawn.get("plan")
+    rows, pool = drawn.get("rows_in_range"), run.knob(run.engine.pool)
     shape = database.shape if database else None
     if plan not in get_args(Plan) or shape is None or not rows or not isinstance(pool, int):
         return None
