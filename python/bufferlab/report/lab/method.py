@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
@@ -22,7 +23,7 @@ _GATES = {
     "cap": "its cap",
     "fixed": "a fixed length",
 }
-_COLD = "cold"
+_COLD: Final = "cold"
 """The gate of runs that do not warm up."""
 
 
