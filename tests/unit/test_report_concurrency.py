@@ -112,7 +112,10 @@ def test_a_peak_that_may_not_be_claimed_is_refused_in_words(tmp_path: Path, swee
 
 def test_short_windows_claim_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(of_analysis, "LONG_WINDOW_SECONDS", 60.0)
-    assert "no peak that can be claimed: window" in report(tmp_path, connections()).answer
+    assert (
+        "no peak that can be claimed: the runs allow no claim about a rate (window"
+        in report(tmp_path, connections()).answer
+    )
 
 
 def test_windows_of_transactions_ask_for_the_headline_and_show_the_chapter_all_the_same(tmp_path: Path) -> None:
