@@ -390,8 +390,8 @@ def _times(analysis: Analysis) -> Table | None:
     columns = (Column("Point", numeric=False), Column("n"), *map(Column, titles))
     caption = (
         "Means over runs, of a transaction of any type. Other waits are what is left: locks, reads, the log, and the "
-        "way between client and server. The server's CPU and the waiting have those of its background threads too: what "
-        f"is left may be more than is shown, and {words.NOTHING} stands where they had more than all of it."
+        "way between client and server. The server's CPU and the waiting have those of its background threads too: "
+        f"what is left may be more than is shown, and {words.NOTHING} stands where they had more than all of it."
     )
     if own:
         meant = (f"{analysis.metric(metric).label}: {analysis.metric(metric).meaning}." for metric in own)
