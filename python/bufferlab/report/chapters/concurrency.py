@@ -395,7 +395,7 @@ def _times(analysis: Analysis) -> Table | None:
     )
     if own:
         meant = (f"{analysis.metric(metric).label}: {analysis.metric(metric).meaning}." for metric in own)
-        caption += f" The last columns are the server's own count of waits, and part of the others. {' '.join(meant)}"
+        caption += f" The last columns are what the server tells of its waits. {' '.join(meant)}"
     rows = point_rows(analysis.points, len(columns), row, analysis.name_of)
     return Table("transaction-times", "Where a transaction's time goes", columns, rows, caption) if rows else None
 
