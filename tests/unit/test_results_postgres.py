@@ -106,8 +106,10 @@ def test_other_engines_have_none_of_these_figures_and_say_so(tmp_path: Path) -> 
 
 def test_every_counter_says_where_its_number_comes_from() -> None:
     ours = [metric for name, metric in registry().raw.items() if name.startswith("postgres_")]
-    assert len(ours) == 30 + 12
-    assert all(metric.kind == "counter" and metric.meaning and metric.source for metric in ours)
+    assert len(ours) == 30 + 12 + 3
+    assert all(metric.meaning and metric.source for metric in ours)
+    gauges = {metric.name for metric in ours if metric.kind != "counter"}
+    assert gauges == {f"postgres_activity_{name}" for name in ("lock", "lwlock", "io")}
 
 
 @pytest.mark.parametrize("version", ["15.18", "16.10", "17.2", "18.0"])

@@ -86,7 +86,8 @@ def _of_group(analysis: Analysis, place: int, group: Group, points: tuple[PointR
     cells = [(_count(point), block, value) for point in points for _, block, value in point.values(metric)]
     throughput = fit(cells, comparisons=())
     highest = max(points, key=lambda point: throughput.mean(_count(point)).value)
-    fitted, refused = None, analysis.claim_blocked(metric) or ""
+    blocked = analysis.claim_blocked(metric)
+    fitted, refused = None, f"the runs allow no claim about a rate ({blocked})" if blocked else ""
     if not refused:
         try:
             fitted = law(cells)
@@ -342,11 +343,12 @@ class _Time:
 
     @property
     def rest(self) -> float | None:
-        """Return what is left for locks, reads and the log."""
+        """Return what is left for locks, reads and the log; None where threads in the background had more than that."""
         parts = (self.server, self.client, self.queue)
         if self.whole is None or any(part is None for part in parts):
             return None
-        return self.whole - sum(part for part in parts if part is not None)
+        left = self.whole - sum(part for part in parts if part is not None)
+        return left if left >= 0 else None
 
 
 def _time_of(run: MeasuredRun) -> _Time:
@@ -388,12 +390,12 @@ def _times(analysis: Analysis) -> Table | None:
     columns = (Column("Point", numeric=False), Column("n"), *map(Column, titles))
     caption = (
         "Means over runs, of a transaction of any type. Other waits are what is left: locks, reads, the log, and the "
-        "way between client and server. The server's CPU has that of its background threads too, so what is left may "
-        "be a little more than is shown."
+        "way between client and server. The server's CPU and the waiting have those of its background threads too: "
+        f"what is left may be more than is shown, and {words.NOTHING} stands where they had more than all of it."
     )
     if own:
         meant = (f"{analysis.metric(metric).label}: {analysis.metric(metric).meaning}." for metric in own)
-        caption += f" The last columns are the server's own count of waits, and part of the others. {' '.join(meant)}"
+        caption += f" The last columns are what the server tells of its waits. {' '.join(meant)}"
     rows = point_rows(analysis.points, len(columns), row, analysis.name_of)
     return Table("transaction-times", "Where a transaction's time goes", columns, rows, caption) if rows else None
 
