@@ -186,4 +186,4 @@ def _home(gathering: Gathering) -> str:
             done += len(gathering.state(block).done)
         except BufferlabError:
             continue
-    return f"{done} runs are home, and kept"
+    return f"{done} {'run is' if done == 1 else 'runs are'} home, and kept"
