@@ -294,7 +294,7 @@ def test_a_full_object_store_hinders_nothing(cluster: RayNodes, place: Path, at_
         assert _counts(open_sweep(Path(done.json["sweep"]))) == _counts(at_once)
     finally:
         filler.kill()
-        filler.wait()
+        filler.communicate()  # It closes the pipes, too.
 
 
 def test_the_token_is_in_no_file_and_on_no_command_line(cluster: RayNodes, place: Path, at_once: SweepFolder) -> None:

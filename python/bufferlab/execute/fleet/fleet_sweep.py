@@ -136,7 +136,8 @@ def _require_whole(gathering: Gathering, outcome: Outcome, hint: str, stop: Stop
     result = outcome.result
     if stop.requested or (result is not None and result["status"] == "interrupted"):
         number = stop.signal_number or 15
-        raise Interrupted(number, f"interrupted; {_home(gathering)}", f"to do the rest: {hint}")
+        # The sentence has the command: of an interrupt nothing else is shown.
+        raise Interrupted(number, f"interrupted; {_home(gathering)}. To do the rest: {hint}")
     if result is None:
         raise _not_connected(gathering, outcome, hint)
     problems = [_problem(told, int(block)) for block, told in result["problems"].items()]
@@ -185,4 +186,4 @@ def _home(gathering: Gathering) -> str:
             done += len(gathering.state(block).done)
         except BufferlabError:
             continue
-    return f"{done} runs are home, and kept"
+    return f"{done} {'run is' if done == 1 else 'runs are'} home, and kept"
