@@ -207,11 +207,14 @@ def test_tables_are_read_after_the_process_that_decodes_them_was_killed(sweep: S
     assert decoding._children[0].pid != child.pid
 
 
-def test_only_tables_that_this_process_has_made_itself_are_read_without_another_one(sweep: SweepFolder) -> None:
+def test_only_tables_that_this_process_has_made_itself_are_read_without_another_one(
+    sweep: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     decoding._end()
     read_all(sweep)
     assert decoding._children == []
     decoding._decoded.clear()
+    monkeypatch.setattr(store, "_recent", store._Recent())
     read_all(sweep)
     assert len(decoding._children) == 1
 
