@@ -29,7 +29,7 @@ EXCUSED: dict[str, str] = {
     "tools/campaign": "takes an hour; tests/unit/test_campaign.py tries its checkers",
     "tools/campaign --only fuzz --minutes 10": "as the one above",
     "tools/campaign --minutes 0": "as the one above",
-    "tools/advice-cells /var/tmp/advice": "takes half an hour, as root",
+    "tools/advice-cells /var/tmp/advice": "takes an hour and a half, as root",
     "tools/prediction-cells /var/tmp/cells": "takes an hour and a half, as root",
     "tools/prediction-cells /var/tmp/borders --borders": "takes an hour, as root",
     "tools/prediction-cells /var/tmp/no-run --no-run": "takes an hour, as root",
