@@ -51,7 +51,7 @@ _SECTIONS = {
     default="misses",
     show_default=True,
     metavar="TIER",
-    help="misses: record reads and evictions, for larger sizes. full: every access for 10 s at a time too, for smaller "
+    help="misses: record reads and evictions, for larger sizes. full: every access for short windows too, for smaller "
     "ones.",
 )
 @may_look_inside("Ask also a large pool which pages it holds, for --tier full.")
