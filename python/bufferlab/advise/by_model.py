@@ -258,7 +258,8 @@ class ByModel:
         """Return that a pool was turned over too few times, and how long to record."""
         why = f"the accesses that were recorded fill {which} {turnovers:.2g} times, and {wanted:g} are needed"
         seconds = self.played.cut.seconds.sum() * wanted / max(turnovers, 1e-9)
-        return NotTold(why, f"record all accesses for {seconds:,.0f} s (a longer --within){instead}")
+        remedy = f"record all accesses for {seconds:,.0f} s (a longer --within, or a larger --max-cpu){instead}"
+        return NotTold(why, remedy)
 
     def _rate(self, did: _Did, frames: int, first: int) -> tuple[float, float, float]:
         present = self.counted.reads / self.counted.seconds
