@@ -151,17 +151,22 @@ def test_one_run_of_each_way_tells_no_scatter(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_sweep_with_traces_is_compared_as_a_whole_and_run_by_run() -> None:
     bench = importlib.import_module("page_trace_sweep")
-    runs = {("a", 0): 10.0, ("a", 1): 12.0, ("b", 0): 8.0}
-    plain = [bench.Swept(100.0, runs, 5_000_000), bench.Swept(100.0, runs, 5_000_000)]
-    for seconds, more_bytes, verdict in (
-        (105.0, 100_000_000, "met"),
-        (106.0, 0, "missed"),
-        (105.0, 100_000_001, "missed"),
+    runs = {"a": 10.0, "b": 8.0}
+    plain = [bench.Swept(49.0, 2.0, runs, 5_000_000), bench.Swept(49.0, 2.0, runs, 5_000_000)]
+    for block, end, more_bytes, verdict in (
+        (49.0, 7.0, 100_000_000, "met"),
+        (49.5, 7.0, 0, "missed"),
+        (49.0, 7.0, 100_000_001, "missed"),
     ):
         longer = {key: 1.03 * one for key, one in runs.items()}
-        traced = [bench.Swept(seconds, longer, 5_000_000), bench.Swept(seconds, longer, 5_000_000 + more_bytes)]
+        traced = [
+            bench.Swept(block, end - 1.0, longer, 5_000_000),
+            bench.Swept(block, end + 1.0, longer, 5_000_000 + more_bytes),
+        ]
+        seconds = 2 * block + end
         head, line, row = bench.table(plain, traced)
         cells = row.strip("| ").split(" | ")
         assert len(cells) == head.count("|") - 1 == line.count("|") - 1
-        assert cells[:5] == ["2", "100.0", f"{seconds:.1f}", f"{seconds / 100:.3f}", "1.030 (1.030-1.030)"]
+        assert cells[:4] == ["2", "100.0", f"{seconds:.1f}", f"{seconds / 100:.3f}"]
+        assert cells[4:6] == [f"2.0, {end:.1f}", "1.030 (1.030-1.030)"]
         assert cells[-2:] == [f"{more_bytes / 1e6:.1f}", verdict]
