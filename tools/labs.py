@@ -11,10 +11,10 @@ import argparse
 import json
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -122,30 +122,46 @@ LABS = (
 def ended(log: Path, *words: str) -> int:
     """Run a command to its end, with what it prints in a file; return its exit code.
 
-    Ctrl-C reaches the command too, which then ends by itself: it is waited for, so that it can tidy up.
+    Ctrl-C reaches the command too, which then ends by itself: it is waited for, so that it can tidy up. SIGTERM is
+    passed on to it. Where either came, the code is that of a command that it ended.
     """
+    stopped: list[int] = []
     with log.open("a") as opened, subprocess.Popen(words, stdout=opened, stderr=opened) as process:
-        while True:
-            with suppress(KeyboardInterrupt):
-                return process.wait()
+
+        def note(number: int, _: object) -> None:
+            stopped.append(128 + number)
+            if number == signal.SIGTERM:
+                process.send_signal(number)
+
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            code = process.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    return stopped[0] if stopped else code
 
 
-def bufferlab(log: Path, *arguments: str) -> int:
-    """Run ./bufferlab as `ended` does. Raises SystemExit where somebody stopped it."""
-    code = ended(log, "./bufferlab", *arguments)
+def unless_stopped(code: int) -> int:
+    """Return an exit code. Raises SystemExit where somebody stopped the command."""
     if code in STOPPED:
         print("stopped; called again, it goes on from here", flush=True)
         raise SystemExit(code)
     return code
 
 
+def bufferlab(log: Path, *arguments: str) -> int:
+    """Run ./bufferlab as `ended` does. Raises SystemExit where somebody stopped it."""
+    return unless_stopped(ended(log, "./bufferlab", *arguments))
+
+
 def set_pdf_up(log: Path) -> None:
     """Install Typst, which sets the reports, into the environment that ./bufferlab made, unless it is there."""
     # Without ./bufferlab's environment nothing can be measured: `able` says so next.
-    if not Path(PYTHON).exists() or ended(log, PYTHON, "-c", "import typst") == 0:
+    if not Path(PYTHON).exists() or unless_stopped(ended(log, PYTHON, "-c", "import typst")) == 0:
         return
     print("installing Typst, which sets the reports", flush=True)
-    if ended(log, PYTHON, "-m", "pip", "install", "--require-hashes", "-r", PDF_PACKAGES) != 0:
+    if unless_stopped(ended(log, PYTHON, "-m", "pip", "install", "--require-hashes", "-r", PDF_PACKAGES)) != 0:
         print(f"Typst could not be installed, see {log}; the sweeps are done all the same", file=sys.stderr)
 
 
@@ -234,4 +250,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # Between two commands.
+        sys.exit(130)

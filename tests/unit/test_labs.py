@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -203,3 +204,14 @@ def test_a_page_that_is_not_there_is_refused_by_name(
         done(labs, monkeypatch, str(tmp_path), "--only", "5-none")
     assert ended.value.code == 2
     assert "no pages are named 5-none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_before_the_tool(labs: ModuleType, tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C reaches the command from the terminal, SIGTERM as the tool passes it on. Its tidying is waited for."""
+    tidied, log = tmp_path / "tidied", tmp_path / "log"
+    answers = (
+        f"trap 'sleep 0.2; touch {tidied}; exit 1' TERM; kill -{number:d} $PPID; [ {number:d} = 2 ] && kill -TERM $$"
+    )
+    assert labs.ended(log, "sh", "-c", f"{answers}; sleep 20 & wait") == 128 + number
+    assert tidied.exists()

@@ -19,6 +19,7 @@ from bufferlab.execute.sweep_runs import SweepOutcome
 from bufferlab.report.build import publish
 from bufferlab.results.blocks import parse_blocks
 from bufferlab.results.keep_traces import KeepTraces
+from bufferlab.results.store import PREDICTED_FROM
 from bufferlab.spec import Overrides, load
 
 Setting = str | int | float
@@ -105,8 +106,9 @@ def predict(
     asked = Path(run) if run is not None else None
     with progress() as shown:
         outcome = predict_sweep(asked, overrides, Path(out), Path(resume) if resume else None, shown)
-    named = "" if run is None else f'"{run}", '
-    return _ended(outcome, f"bl.predict({named}")
+    # What was generated needs no experiment again: the folder has it as it was asked for.
+    generated = "rules" in outcome.folder.plan[PREDICTED_FROM]
+    return _ended(outcome, "bl.predict(" if run is None or generated else f'bl.predict("{run}", ')
 
 
 def _overrides(

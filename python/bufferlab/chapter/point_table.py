@@ -16,7 +16,7 @@ def means_over_runs(analysis: Analysis) -> str:
     """Return the beginning of a caption: what the numbers of a point are."""
     if all(len(point.ok) < 2 for point in analysis.points):
         return "One run of each point: no interval"
-    return "Means over runs with 95 % intervals for another run"
+    return "Means over runs with 95 % intervals for the mean of many such runs"
 
 
 def claims_blocked(analysis: Analysis, metric: str, what: str = "") -> str:

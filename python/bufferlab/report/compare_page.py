@@ -138,8 +138,8 @@ def _figure(compared: SidesCompared) -> Figure | None:
         x_is_words=True,
     )
     caption = (
-        "Open dots: the runs. Filled: mean with its 95 % interval for another run like them. Whether two means differ "
-        "is said by the interval of their change, in the table; overlap here does not say it."
+        "Open dots: the runs. Filled: mean with its 95 % interval for the mean of many such runs. Whether two means "
+        "differ is said by the interval of their change, in the table; overlap here does not say it."
     )
     where = words.plural(len(sides.matched), "setting")
     alt = f"{title} of {sides.name_a} and {sides.name_b} at {where}; the table has the numbers."

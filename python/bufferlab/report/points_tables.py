@@ -110,7 +110,7 @@ def main_table(analysis: Analysis) -> Table:
         *("hit_ratio", analysis.work_per_s),
         *(analysis.per_work(name) for name in rest),
     )
-    caption = "Means over the runs of a point with 95 % intervals for another run like them."
+    caption = "Means over the runs of a point with 95 % intervals for the mean of many such runs."
     if all(len(point.ok) < 2 for point in analysis.points):
         caption = "One run of each point: no interval."
     if analysis.unit_of_work == "new_order":

@@ -11,8 +11,8 @@ Statistical Applications in Genetics and Molecular Biology 3, 2004). The weight 
 few to estimate it. Pooling alone fails where one point scatters more than the rest (up to 13 % false claims at five
 times as much); the pair alone costs a third more width. docs/statistics.md has the simulations that decided.
 
-Means do not cancel the block effects. The interval of a mean says where another block's mean would lie. It is
-Student's, from that point's runs alone, so it does not depend on the other points.
+Means do not cancel the block effects. The interval of a mean says where the mean of many blocks like these would lie.
+It is Student's, from that point's runs alone, so it does not depend on the other points.
 
 One or two runs a point tell no noise, or hardly any. Where the caller knows how much a run scatters (`known_scatter`),
 a comparison's interval is CLAIM_TIMES that, and two runs must not speak against it.
@@ -109,7 +109,7 @@ class Fit:
         return float(self.level ** (1.0 / max(1, len(self.comparisons))))
 
     def mean(self, point: Hashable, level: float | None = None) -> Estimate:
-        """Return the value of a point; its interval says where another block's mean would lie."""
+        """Return the value of a point; its interval says where the mean of many blocks would lie."""
         alone = self.pooling != "always" and self._runs_at(point) > 1
         spot = self._own_mean(point) if alone else self._pooled_mean(point)
         if spot.note is None and spot.error == 0:

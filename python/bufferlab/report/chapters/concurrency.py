@@ -103,15 +103,21 @@ def _why_the_clients(analysis: Analysis, points: Sequence[PointRuns]) -> str:
     client = _client(analysis, points)
     if client is None or client.share <= MOST_CLIENT_SHARE:
         return ""
+    shown = "shows the client as much as the server" if _is_here(analysis) else "may show the client's host"
     return (
         f"our own client took {client.took} at {client.where}, and above {words.share(MOST_CLIENT_SHARE, 0)} the curve "
-        "shows the client as much as the server"
+        f"{shown}"
     )
+
+
+def _is_here(analysis: Analysis) -> bool:
+    """Return whether the server runs on our host: there its processor time is known."""
+    return analysis.fit(_SERVER) is not None
 
 
 @dataclass(frozen=True)
 class _Client:
-    """The largest share of the time of all processors that our own client took, and where."""
+    """The largest share of the time of the processors it could use that our own client took, and where."""
 
     share: float
     where: str
@@ -124,7 +130,8 @@ class _Client:
 
 def _client(analysis: Analysis, points: Sequence[PointRuns]) -> _Client | None:
     """Return what our own client took at most; None where it is not known."""
-    shares = [(mean.value, point) for point in points if (mean := analysis.mean(_WORKER, point)) is not None]
+    means = [(mean.value, point) for point in points if (mean := analysis.mean(_WORKER, point)) is not None]
+    shares = [(_all_over_usable(analysis) * value, point) for value, point in means]
     if not shares:
         return None
     worst, at = max(shares, key=lambda pair: pair[0])
@@ -292,8 +299,9 @@ def _table(analysis: Analysis) -> Table:
         "Server's CPU": _SERVER,
         "Waiting for a processor": "processor_wait_share",
     }
+    host = "our client runs on the server's host" if _is_here(analysis) else "our client's are of its own host"
     caption = (
-        f"{means_over_runs(analysis)}. CPU: of the time of all processors; our client runs on the server's host. "
+        f"{means_over_runs(analysis)}. CPU: of the time of all processors; {host}. "
         "Waiting for a processor: of the time that threads of client and server ran or could have run."
     )
     brief = ("Point", per_s.label, "median (ms)", "p99 (ms)", "Client's CPU", "Server's CPU")
@@ -389,15 +397,26 @@ def _times(analysis: Analysis) -> Table | None:
     titles = [*(title for title, _ in _PARTS), *(_title(analysis, metric) for metric in own)]
     columns = (Column("Point", numeric=False), Column("n"), *map(Column, titles))
     caption = (
-        "Means over runs, of a transaction of any type. Other waits are what is left: locks, reads, the log, and the "
-        "way between client and server. The server's CPU and the waiting have those of its background threads too: "
-        f"what is left may be more than is shown, and {words.NOTHING} stands where they had more than all of it."
+        f"{means_over_runs(analysis)}, of a transaction of any type. Other waits are what is left: locks, reads, the "
+        "log, and the way between client and server. CPU and waiting have those of the server's background threads "
+        f"too: what is left may be more than is shown, and {words.NOTHING} stands where they had more than all of it."
     )
     if own:
         meant = (f"{analysis.metric(metric).label}: {analysis.metric(metric).meaning}." for metric in own)
         caption += f" The last columns are what the server tells of its waits. {' '.join(meant)}"
     rows = point_rows(analysis.points, len(columns), row, analysis.name_of)
     return Table("transaction-times", "Where a transaction's time goes", columns, rows, caption) if rows else None
+
+
+def _all_over_usable(analysis: Analysis) -> float:
+    """Return how many times as many processors the host has as we may use: an affinity or a quota leaves fewer."""
+    usable = {str(told.get("host_id")): told.get("cores") for told, _ in analysis.sweep.hosts}
+    found = [
+        (len(run.window.subjects("cpu_usr_us")) - 1) / cores  # All of them together are a subject too.
+        for run in analysis.runs
+        if isinstance(cores := usable.get(run.run.host), int) and cores > 0
+    ]
+    return max([1.0, *found])
 
 
 def _title(analysis: Analysis, metric: str) -> str:
@@ -409,4 +428,7 @@ def _mean(times: Sequence[_Time], part: Callable[[_Time], float | None]) -> str:
     known = [value for one in times if (value := part(one)) is not None and math.isfinite(value)]
     if len(known) < len(times) or not known:
         return words.NOTHING
-    return words.number(sum(known) / len(known))
+    cells = [(0, place, value) for place, value in enumerate(known)]
+    mean = fit(cells, comparisons=(), scale="linear").mean(0)
+    # The fit does not know that no time is below 0.
+    return words.with_bounds(replace(mean, ci_low=None if mean.ci_low is None else max(0.0, mean.ci_low)))

@@ -160,7 +160,7 @@ def _per_work(analysis: Analysis) -> Table:
     cache = [_CACHE] if analysis.fit(_CACHE) is not None else []
     metrics = [*(analysis.per_work(name) for name in _PER_WORK), *cache]
     title = f"Pages created and bytes moved per {analysis.work_noun}"
-    caption = "Means over the runs of a point with 95 % intervals for another run like them."
+    caption = "Means over the runs of a point with 95 % intervals for the mean of many such runs."
     return point_table(analysis, "page-costs", title, headed(analysis, metrics), caption)
 
 

@@ -235,9 +235,10 @@ def _table(analysis: Analysis, found: Sequence[_Response], fits: Sequence[Fit]) 
         Column("Keeps up", numeric=False),
     )
     caption = (
-        "Response times of all transaction types, means over runs with 95 % intervals for another run. Late: begun "
-        "more than a millisecond after its time. Dropped: given up after waiting for as long as the patience. "
-        f"Keeps up: completes at least {100 * _KEEPS_UP:.0f} % of the offered rate, within what chance explains."
+        "Response times of all transaction types, means over runs with 95 % intervals for the mean of many such runs. "
+        "Late: begun more than a millisecond after its time. Dropped: given up after waiting for as long as the "
+        f"patience. Keeps up: completes at least {100 * _KEEPS_UP:.0f} % of the offered rate, within what chance "
+        "explains."
     )
     brief = ("Point", "Completed per s", "Late", "Dropped", "median (ms)", "p99 (ms)", "Keeps up")
     shown = [point for point in analysis.points if point.index in by_point or not point.ok]

@@ -127,6 +127,6 @@ def _statistics(analysis: Analysis) -> str:
     if len({run.run.block for run in analysis.runs}) < 2:
         return ""
     return (
-        "Tables have means with 95 % intervals for another run like them. Steps between neighbouring points are judged "
-        "by intervals that hold together for all steps of one metric (Šidák); n counts the runs of a point."
+        "Tables have means with 95 % intervals for the mean of many such runs. Steps between neighbouring points are "
+        "judged by intervals that hold together for all steps of one metric (Šidák); n counts the runs of a point."
     )
