@@ -20,7 +20,7 @@ from bufferlab.engines.innodb.option_file import option_file
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.private_server import make_data, make_home
 from bufferlab.engines.servers.signs_of_life import OnWait
-from bufferlab.engines.servers.user import give
+from bufferlab.engines.servers.user import give, write_for
 from bufferlab.errors import EnvironmentLackingError
 
 _SYSTEM_SQL = ("system_tables", "performance_tables", "system_tables_data")
@@ -91,9 +91,7 @@ def _run(
     on_wait: OnWait,
 ) -> None:
     conf = home / "initialise.conf"
-    conf.write_text(option_file(build, data, home, home / "initialise.sock", 1, settings))
-    conf.chmod(0o600)
-    give(conf, user)
+    write_for(conf, option_file(build, data, home, home / "initialise.sock", 1, settings), user)
     command = [str(build.binary), f"--defaults-file={conf}", f"--datadir={data}", *arguments]
     make_data(command, build, home, user, failure, on_wait, stdin=stdin)
     # A bootstrap that gets a wrong statement reports it and still ends with success.

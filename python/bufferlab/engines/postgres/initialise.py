@@ -12,7 +12,7 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.private_server import make_data, make_home
 from bufferlab.engines.servers.signs_of_life import OnWait
-from bufferlab.engines.servers.user import give
+from bufferlab.engines.servers.user import give, write_for
 
 _CHECKSUMS_BY_DEFAULT = (18,)
 
@@ -36,9 +36,7 @@ def initialise(
     give(data, user)
     secret = home / "initialise.password"
     try:
-        secret.touch(mode=0o600)
-        give(secret, user)
-        secret.write_text(identity.password + "\n")
+        write_for(secret, identity.password + "\n", user)
         command = [str(initdb(build)), *_arguments(build, data, secret, identity, checksums)]
         make_data(command, build, home, user, failure, on_wait, own_ipc=child_process.can_own_ipc(user))
     finally:

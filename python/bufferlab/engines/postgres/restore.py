@@ -27,7 +27,7 @@ from bufferlab.engines.servers.child_process import ended_by
 from bufferlab.engines.servers.identity import DATABASE
 from bufferlab.engines.servers.restoring import Dump, Restorer
 from bufferlab.engines.servers.signs_of_life import OnWait
-from bufferlab.engines.servers.user import give
+from bufferlab.engines.servers.user import open_log, write_for
 from bufferlab.units import GIB, MIB
 
 _LEFT_OUT = (
@@ -73,9 +73,7 @@ def restore(server: Restorer, build: Build, dump: Dump, owner: tuple[int, int] |
         _make_role(connection, login)
     secret = server.home / "restore.password"
     try:
-        secret.touch(mode=0o600)
-        give(secret, owner)
-        secret.write_text(f"*:*:*:*:{login[1]}\n")
+        write_for(secret, f"*:*:*:*:{login[1]}\n", owner)
         _run(program, _connection(server, secret), dump, server.home, owner, wait)
     finally:
         with suppress(FileNotFoundError):
@@ -113,8 +111,8 @@ def _run(
     program: Build, connection: str, dump: Dump, home: Path, owner: tuple[int, int] | None, wait: OnWait
 ) -> None:  # fmt: skip
     log = home / "restore.log"
-    with log.open("wb") as output, dump.path.open("rb") as archive:
-        give(log, owner)
+    log.unlink(missing_ok=True)  # It is read for errors: those of before are none of this one's.
+    with open_log(log, owner) as output, dump.path.open("rb") as archive:
         running = child_process.start(
             [str(program.binary), "--dbname", connection, *_LEFT_OUT],
             user=owner, libraries=program.libraries, output=output, folder=home, stdin=archive, own_net=True,

@@ -91,7 +91,7 @@ def start(
             stdin=stdin,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**environment(libraries), **(preload.environment if preload else {})},
+            env={**environment(libraries), **_later(preload.environment if preload else {})},
             cwd=folder,
             pass_fds=(*((gate,) if watch else ()), *((preload.descriptor,) if preload else ())),
         )
@@ -170,6 +170,11 @@ def environment(libraries: Path | None) -> Mapping[str, str]:
     return {**kept, "LC_ALL": "C", **named}
 
 
+def _later(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return variables that are the program's alone: launch.py, which may be root, must load no library of theirs."""
+    return {f"BUFFERLAB_LATER_{name}": value for name, value in variables.items()}
+
+
 def loaded(program: Sequence[str], libraries: Path | None) -> list[str]:
     """Return the command that runs the program with its libraries: by their own loader, if they have one."""
     loader = _loader(libraries)
@@ -183,8 +188,8 @@ def _loader(libraries: Path | None) -> Path | None:
 def tail(log: Path, lines: int = _TAIL_LINES) -> str:
     """Return the last lines of a log; "" when there is none."""
     try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        with os.fdopen(os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return ""

@@ -3,7 +3,8 @@
 UID and GID -1: keep the user. OWN is the sum of the namespaces to enter. 1: a new IPC namespace with a /dev/shm of its
 own, so that the kernel removes all shared memory, System V's and POSIX's, together with the server. 2: a new network
 namespace, whose only device is a loopback that is down. GROUP: the cgroup.procs of the group to join, or "-". GATE: a
-descriptor that gives a byte when the program may begin, or -1.
+descriptor that gives a byte when the program may begin, or -1. A variable whose name begins with BUFFERLAB_LATER_ loses
+that when the program begins.
 
 This file is run, never imported. Between bufferlab and the server, a new process must give up root and ask the kernel
 to end it with its parent. Python's preexec_fn is unsafe in a process with threads; the process here has none. The death
@@ -20,6 +21,7 @@ _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWNET = 0x00020000, 0x08000
 _OWN_IPC, _OWN_NET = 1, 2
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_SLAVE = 0x2, 0x4, 0x8, 0x80000
 _SHM = b"/dev/shm"
+_LATER = "BUFFERLAB_LATER_"
 
 
 def main() -> None:
@@ -45,6 +47,9 @@ def main() -> None:
         if not os.read(gate, 1):
             sys.exit("the parent gave up before the server began")
         os.close(gate)
+    # Not before the user has changed: who may write the library that is loaded may not become us.
+    for name in [name for name in os.environ if name.startswith(_LATER)]:
+        os.environ[name.removeprefix(_LATER)] = os.environ.pop(name)
     try:
         os.execv(program[0], program)
     except OSError as error:

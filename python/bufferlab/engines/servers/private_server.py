@@ -25,7 +25,7 @@ from bufferlab.engines.servers.family import Family
 from bufferlab.engines.servers.identity import DATABASE
 from bufferlab.engines.servers.page_sites import Recording
 from bufferlab.engines.servers.signs_of_life import OnWait
-from bufferlab.engines.servers.user import give, require_reachable
+from bufferlab.engines.servers.user import give, make_folder_for, open_log, require_reachable, write_for
 from bufferlab.errors import EnvironmentLackingError
 
 INITIALISE_SECONDS = 300.0
@@ -203,13 +203,9 @@ class PrivateServer:
             self.build, self.data, self.home, self.socket, self._connections, self._settings, own_ipc=self._own_ipc
         )
         for name, text in {"engine.conf": self.conf, **self.family.further_files}.items():
-            path = self.home / name
-            path.write_text(text)
-            path.chmod(0o600)
-            give(path, self._user)
+            write_for(self.home / name, text, self._user)
         # We open the log and the server inherits it, so that it also has what the loader and a dying server say.
-        with self.log.open("ab") as log:
-            give(self.log, self._user)
+        with open_log(self.log, self._user) as log:
             self._process = child_process.start(
                 self.command(self.home / "engine.conf"),
                 user=self._user,
@@ -305,10 +301,7 @@ class PrivateServer:
 def make_home(home: Path, user: tuple[int, int] | None) -> None:
     """Make the server's folder (mode 0700, owned by `user`) with a tmp/ in it; both may exist already."""
     for folder in (home, home / "tmp"):
-        with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
-        folder.chmod(0o700)
-        give(folder, user)
+        make_folder_for(folder, user)
 
 
 def make_data(
@@ -324,8 +317,7 @@ def make_data(
 ) -> None:
     """Run the program that makes a data directory, to its end; raise `failure` of its log when it did not succeed."""
     log = home / "initialise.log"
-    with log.open("ab") as output:
-        give(log, user)
+    with open_log(log, user) as output:
         running = child_process.start(
             command, user=user, libraries=build.libraries, output=output, folder=home, stdin=stdin, own_ipc=own_ipc
         )

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import pwd
 import stat
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from bufferlab.errors import EnvironmentLackingError
 
@@ -20,6 +22,7 @@ _NEEDED = {"CAP_CHOWN": 0, "CAP_DAC_OVERRIDE": 1, "CAP_KILL": 5, "CAP_SETGID": 6
 """The capabilities, with their bits (capabilities(7)), to run a server as another user, and to give it its files, read
 them and end it."""
 _STATUS = Path("/proc/self/status")
+_NOT_OURS = "a process of the server's user put it there: look what it is, and begin the sweep anew"
 _READ_EXECUTE = 0o5
 _EXECUTE = 0o1
 
@@ -84,6 +87,59 @@ def give(path: Path, user: tuple[int, int] | None) -> None:
     """Give a file or folder to `user`; do nothing for None. Links are not followed."""
     if user is not None:
         os.chown(path, *user, follow_symlinks=False)
+
+
+def write_for(path: Path, text: str, user: tuple[int, int] | None) -> None:
+    """Write a file anew that only `user` may read (None: we), in a folder where `user` may have put something else.
+
+    Raises FileExistsError when `user` makes one of that name meanwhile.
+    """
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        if user is not None:
+            os.fchown(descriptor, *user)
+        file.write(text)
+
+
+def open_log(path: Path, user: tuple[int, int] | None) -> IO[bytes]:
+    """Open a log to append to, as `write_for` writes a file; there may be one from before.
+
+    Raises EnvironmentLackingError for what is no file, or has another name elsewhere.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise EnvironmentLackingError(f"the log cannot be opened: {error.strerror}", str(path), _NOT_OURS) from error
+    log = os.fdopen(descriptor, "ab")
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        log.close()
+        raise EnvironmentLackingError("the log is no file of its own", str(path), _NOT_OURS)
+    if user is not None:
+        os.fchown(descriptor, *user)
+    return log
+
+
+def make_folder_for(path: Path, user: tuple[int, int] | None) -> None:
+    """Make a folder (mode 0700, owned by `user`), or make an existing one so; a link in its place is refused.
+
+    Raises EnvironmentLackingError when something else is there.
+    """
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        what = f"the server's folder cannot be opened: {error.strerror}"
+        raise EnvironmentLackingError(what, str(path), _NOT_OURS) from error
+    try:
+        os.fchmod(descriptor, 0o700)
+        if user is not None:
+            os.fchown(descriptor, *user)
+    finally:
+        os.close(descriptor)
 
 
 def require_reachable(path: Path, user: tuple[int, int] | None, *, needs: int = _EXECUTE) -> None:

@@ -5,6 +5,7 @@ The copy is deleted afterwards in every case.
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -314,8 +315,9 @@ def _log_ends(home: Path) -> str:
     """Return the last 64 KiB of every log of a run's server; "" if there is none."""
     found = ""
     for path in sorted([*(home / _SERVER).glob("*.log"), *(home / _SERVER).glob("*.err")]):
-        with suppress(OSError), path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _LOG_BYTES))
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # The server's user may put links there.
+        with suppress(OSError), os.fdopen(os.open(path, flags), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_BYTES))
             found += f"\n=== the end of the server's {path.name}\n{file.read().decode('utf-8', 'replace')}"
     return found
 

@@ -1,0 +1,82 @@
+"""Root writes into folders of the server's user, who may put anything there: links are neither followed nor obeyed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bufferlab.engines.servers import child_process
+from bufferlab.engines.servers.user import make_folder_for, open_log, write_for
+from bufferlab.errors import EnvironmentLackingError
+
+ME = (os.geteuid(), os.getegid())
+
+
+def _log(path: Path) -> None:
+    with open_log(path, ME) as log:
+        log.write(b"more\n")
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    """A file elsewhere that the server's user may not write."""
+    path = tmp_path / "precious"
+    path.write_text("kept")
+    path.chmod(0o640)
+    return path
+
+
+def test_a_file_takes_the_place_of_whatever_has_its_name(tmp_path: Path, precious: Path) -> None:
+    (tmp_path / "engine.conf").symlink_to(precious)
+    write_for(tmp_path / "engine.conf", "new", ME)
+    assert (precious.read_text(), (tmp_path / "engine.conf").read_text()) == ("kept", "new")
+    assert stat.S_IMODE((tmp_path / "engine.conf").lstat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("plant", [Path.symlink_to, Path.hardlink_to, lambda path, _: os.mkfifo(path)])
+def test_a_log_that_is_no_file_of_its_own_is_refused(
+    tmp_path: Path, precious: Path, plant: Callable[[Path, Path], None]
+) -> None:
+    log = tmp_path / "server.log"
+    plant(log, precious)
+    with pytest.raises(EnvironmentLackingError, match="the log"):
+        _log(log)
+    assert (precious.read_text(), stat.S_IMODE(precious.stat().st_mode)) == ("kept", 0o640)
+
+
+def test_a_log_goes_on_and_its_end_is_not_read_through_a_link(tmp_path: Path, precious: Path) -> None:
+    log, link = tmp_path / "server.log", tmp_path / "other.log"
+    _log(log)
+    _log(log)
+    link.symlink_to(precious)
+    assert (child_process.tail(log), child_process.tail(link)) == ("more\nmore", "")
+
+
+def test_a_link_in_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o755)
+    (tmp_path / "tmp").symlink_to(elsewhere)
+    with pytest.raises(EnvironmentLackingError, match="the server's folder"):
+        make_folder_for(tmp_path / "tmp", ME)
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o755
+    make_folder_for(elsewhere, ME)
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o700
+
+
+def test_a_library_is_loaded_into_the_server_alone(tmp_path: Path) -> None:
+    """Who launches it may be root, and its user may write where the library is."""
+    said = tmp_path / "said"
+    preload = child_process.Preload({"LD_PRELOAD": "/none/of-ours.so"}, 0)
+    with open_log(said, None) as output:
+        process = child_process.start(
+            ["/usr/bin/env"], user=None, libraries=None, output=output, folder=tmp_path, preload=preload
+        )
+        assert process.wait() == 0
+    lines = said.read_text().splitlines()
+    assert [line for line in lines if "LD_PRELOAD" in line and "=" in line] == ["LD_PRELOAD=/none/of-ours.so"]
+    assert sum("cannot be preloaded" in line for line in lines) == 1  # By env's loader, not by Python's.
+    assert not any("LATER" in line for line in lines)
