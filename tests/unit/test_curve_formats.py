@@ -30,6 +30,7 @@ def oracle_general(pages: list[int], size: int = 4096) -> bytes:
 
 TEXTS = {
     "names.csv": b"timestamp,obj_id,size,op\n0,a,4096,get\n1,b,4096,set\n2,a,4096,get\n3,c,4096,get\n4,b,4096,get\n",
+    "own.csv": b"time,page,op\n0,a,get\n1,b,get\n2,a,get\n3,c,get\n4,b,get\n",
     "no-names.csv": b"0,70,4096,get\n1,71,4096,get\n2,70,4096,get\n3,72,4096,get\n4,71,4096,get\n",
     "no-op.csv": b"0,70,4096\n1,71,4096\n2,70,4096\n3,72,4096\n4,71,4096\n",
     "tabs.csv": b"time\tkey\n0\ta\n1\tb\n2\ta\n3\tc\n4\tb\n",
@@ -147,7 +148,7 @@ def test_a_small_file_that_unpacks_to_all_memory_is_refused(tmp_path: Path, monk
     assert files.read(path).gets == 1 << 20
 
 
-@pytest.mark.parametrize("name", ["decimal.txt", "names.csv", "plain.oracleGeneral"])
+@pytest.mark.parametrize("name", ["decimal.txt", "names.csv", "own.csv", "plain.oracleGeneral"])
 def test_more_accesses_than_the_memory_suffices_for_are_refused(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
