@@ -129,7 +129,8 @@ def test_a_rule_says_where_it_is_broken_and_by_how_much() -> None:
 
 @pytest.mark.parametrize(("limit", "outcome"), [("20%", "holds"), ("1%", "undecided")])
 def test_a_change_to_the_better_makes_no_rule_hold_whose_limit_would_go_unseen(limit: str, outcome: str) -> None:
-    found = told([replace(one, points=one.points[:1]) for one in many(change=0.8)], f"reads_per_new_order worse {limit}")
+    sweeps = [replace(one, points=one.points[:1]) for one in many(change=0.8)]
+    found = told(sweeps, f"reads_per_new_order worse {limit}")
     assert len(found.events) == 1
     (judged,) = found.rules
     assert judged.outcome == outcome

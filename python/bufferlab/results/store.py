@@ -414,7 +414,8 @@ class SweepFolder:
 
     def write_other_pools(self, found: OtherPools) -> Path:
         """Replace other-pools.json, which is derived from the plan, the runs and their page traces."""
-        return self._replace(OTHER_POOLS_FILE, lambda path: write_bytes(path, json_bytes(found.model_dump(mode="json"))))
+        data = json_bytes(found.model_dump(mode="json"))
+        return self._replace(OTHER_POOLS_FILE, lambda path: write_bytes(path, data))
 
     def other_pools(self) -> OtherPools | None:
         """Return the predictions that the sweep's end made; None where it made none.

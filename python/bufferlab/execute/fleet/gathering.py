@@ -259,10 +259,8 @@ def _lacking(parts: Sequence[Path]) -> list[Problem]:
 
 def _merged_before(parts: Sequence[Path], taken: Sequence[Path]) -> SweepFolder | None:
     """Return which of the `taken` folders holds exactly the runs of the parts: a command was killed after it merged."""
-    if not taken:
-        return None
-    runs = {record.run_id for part in parts for record in open_sweep(part).runs()}
-    for path in taken:
+    runs = {record.run_id for part in parts for record in open_sweep(part).runs()} if taken else set()
+    for path in taken if runs else ():
         with suppress(BufferlabError):  # It is somebody else's, whatever is wrong with it.
             folder = open_sweep(path)
             if {record.run_id for record in folder.runs()} == runs:
