@@ -94,7 +94,7 @@ def joined(folder: Path, server: str, traced: bool, joins: int) -> Joined:
     identity = identities.read(folder / "database")
     spool = folder / "spool"
     asked = {"spool": {"path": str(spool), "limit_bytes": 64 * GIB}, "way": "inside", "required": True}
-    with page_sites.recording(family.page_sites_table, build, asked) if traced else nullcontext() as trace:
+    with page_sites.recording(family.page_sites_table, build, asked, print) if traced else nullcontext() as trace:
         with (
             PrivateServer(
                 family, build, folder / "database" / "data", folder / "server", user=user.server_user(),

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from bufferlab.errors import BufferlabError, DataFileError, SpecError
@@ -30,6 +31,7 @@ def oracle_general(pages: list[int], size: int = 4096) -> bytes:
 
 TEXTS = {
     "names.csv": b"timestamp,obj_id,size,op\n0,a,4096,get\n1,b,4096,set\n2,a,4096,get\n3,c,4096,get\n4,b,4096,get\n",
+    "own.csv": b"time,page,op\n0,a,get\n1,b,get\n2,a,get\n3,c,get\n4,b,get\n",
     "no-names.csv": b"0,70,4096,get\n1,71,4096,get\n2,70,4096,get\n3,72,4096,get\n4,71,4096,get\n",
     "no-op.csv": b"0,70,4096\n1,71,4096\n2,70,4096\n3,72,4096\n4,71,4096\n",
     "tabs.csv": b"time\tkey\n0\ta\n1\tb\n2\ta\n3\tc\n4\tb\n",
@@ -147,7 +149,7 @@ def test_a_small_file_that_unpacks_to_all_memory_is_refused(tmp_path: Path, monk
     assert files.read(path).gets == 1 << 20
 
 
-@pytest.mark.parametrize("name", ["decimal.txt", "names.csv", "plain.oracleGeneral"])
+@pytest.mark.parametrize("name", ["decimal.txt", "names.csv", "own.csv", "plain.oracleGeneral"])
 def test_more_accesses_than_the_memory_suffices_for_are_refused(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +159,28 @@ def test_more_accesses_than_the_memory_suffices_for_are_refused(
         monkeypatch.setattr(module, "most_accesses", lambda: 4)
     with pytest.raises(DataFileError, match="more than 4 accesses"):
         files.read(path)
+
+
+@pytest.mark.parametrize("before", [b"", b"\n\n", b"\r\n" * 200, b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b"1,2\n"])
+@pytest.mark.parametrize(
+    ("name", "separator", "columns"),
+    [("a.csv", b",", None), ("a.csv.zst", b",", "page=1"), ("a.csv", b",\r", "page=1"), ("a.txt", b"\x1f", None)],
+)
+def test_a_line_of_very_many_columns_is_refused_before_they_take_memory(
+    tmp_path: Path, before: bytes, name: str, separator: bytes, columns: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = before + b"time" + separator + b"page" + separator * 100_000 + b"\n"
+    path = tmp_path / name
+    path.write_bytes(zstd.compress(wide) if name.endswith("zst") else wide)
+    monkeypatch.setattr(pl, "read_csv", lambda *_, **__: pytest.fail("polars would take memory for each column"))
+    with pytest.raises(DataFileError, match="more than 1,000 columns|does not name the columns"):
+        files.read(path, text.parse_columns(columns))
+
+
+def test_a_table_of_a_thousand_columns_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_bytes((b"0,a" + b",x" * 998 + b"\n") * 3)
+    assert files.read(path, text.parse_columns("time=1,page=2")).gets == 3
 
 
 def test_mangled_traces_end_in_an_answer_or_a_refusal(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
 import tomllib
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +25,7 @@ from bufferlab.engines.behaviour import TraceWay
 from bufferlab.engines.innodb import page_owners as innodb_owners
 from bufferlab.engines.native import native
 from bufferlab.engines.postgres import page_owners as postgres_owners
-from bufferlab.engines.servers import child_process, page_sites, stored_sizes
+from bufferlab.engines.servers import child_process, page_sites, signs_of_life, stored_sizes
 from bufferlab.engines.servers.behaviour import ServerBehaviour
 from bufferlab.engines.servers.builds import ON_PATH, Build, servers_root
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
@@ -154,7 +155,7 @@ def test_a_server_on_another_processor_is_refused_by_that_and_not_as_an_unknown_
     assert "cannot be recorded on this processor: only builds for x86-64 are known" in refused.value.what
     assert (refused.value.where, "x86-64" in str(refused.value.hint)) == ("aarch64", True)
     asked = {"spool": SPOOL, "way": way, "required": False}
-    with page_sites.recording(TABLES[0], build, asked) as trace:
+    with page_sites.recording(TABLES[0], build, asked, print) as trace:
         assert trace is not None
         told = trace.added_to({"recorded": {"page_trace": {}}})["recorded"]["page_trace"]
     assert told["refused"]["where"] == "aarch64"
@@ -185,7 +186,7 @@ def test_a_server_that_cannot_be_recorded_runs_without_a_trace_that_nobody_asked
     monkeypatch.setattr(page_sites, "native", lambda: SimpleNamespace(page_trace=lambda settings: Refusing()))
     sites, build = page_sites.PageSites("x", {"fields": [], "site": []}), build_of(Path("server"))
     asked = {"spool": SPOOL, "way": "inside", "required": False}
-    trace = page_sites.Recording(sites, build, asked)
+    trace = page_sites.Recording(sites, build, asked, print)
     assert trace.preload(tmp_path) is None
     trace.attach(1)
     trace.require_on()
@@ -194,7 +195,45 @@ def test_a_server_that_cannot_be_recorded_runs_without_a_trace_that_nobody_asked
         "what": "no path for the loader", "where": str(tmp_path), "hint": "name another", "kind": "environment"
     }  # fmt: skip
     with pytest.raises(Exception, match="no path for the loader"):
-        page_sites.Recording(sites, build, {**asked, "required": True}).preload(tmp_path)
+        page_sites.Recording(sites, build, {**asked, "required": True}, print).preload(tmp_path)
+
+
+class Slow(Refusing):
+    """A trace whose file takes long; it is written once."""
+
+    def __init__(self, signs: list[Any]) -> None:
+        self._signs = signs
+        self._ended = False
+
+    def finish(self) -> str:
+        """As of the core: the end at the first call, null at others."""
+        if self._ended:
+            return "null"
+        self._ended = True
+        deadline = time.monotonic() + 30
+        while not self._signs and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return json.dumps({"events": {}})
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_trace_that_is_written_for_long_gives_signs_of_life_also_when_its_run_has_failed(
+    fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signs: list[Any] = []
+    monkeypatch.setattr(signs_of_life, "_SECONDS", 0.01)
+    monkeypatch.setattr(page_sites, "require", lambda *_: page_sites.PageSites("x", {"fields": [], "site": []}))
+    monkeypatch.setattr(page_sites, "native", lambda: SimpleNamespace(page_trace=lambda settings: Slow(signs)))
+    asked = {"spool": SPOOL, "way": "inside", "required": True}
+    with (
+        pytest.raises(OSError, match="broken") if fails else nullcontext(),
+        page_sites.recording(TABLES[0], build_of(tmp_path), asked, signs.append) as trace,
+    ):
+        assert trace is not None
+        if fails:
+            raise OSError("broken")
+        assert trace.added_to({"recorded": {"page_trace": {}}})["recorded"]["page_trace"]["events"] == {}
+    assert json.loads(signs[0])["phase"] == "keeping the page trace"
 
 
 def no_memory(settings: str) -> Any:
@@ -218,7 +257,7 @@ def test_a_trace_that_nobody_asked_for_and_that_cannot_begin_leaves_a_run_withou
     monkeypatch.setattr(page_sites, "native", lambda: SimpleNamespace(**core))
     monkeypatch.setattr(page_sites, "find", lambda *_: page_sites.PageSites("x", {"fields": [], "site": []}))
     asked, build = {"spool": SPOOL, "way": "inside", "required": False}, build_of(Path("server"))
-    with page_sites.recording(TABLES[1], build, asked) as trace:
+    with page_sites.recording(TABLES[1], build, asked, print) as trace:
         assert trace is not None
         assert trace.preload(tmp_path) is None
         trace.attach(1)
@@ -227,7 +266,7 @@ def test_a_trace_that_nobody_asked_for_and_that_cannot_begin_leaves_a_run_withou
     assert told["refused"] == {"what": what, "where": "memfd_create", "hint": "allow it", "kind": "environment"}
     with (
         pytest.raises(Exception, match="no memory"),
-        page_sites.recording(TABLES[1], build, {**asked, "required": True}),
+        page_sites.recording(TABLES[1], build, {**asked, "required": True}, print),
     ):
         pytest.fail("the trace was asked for by name")
 
@@ -236,13 +275,13 @@ def test_a_server_that_was_updated_in_place_runs_without_a_trace_that_nobody_ask
     binary = tmp_path / "server"
     shutil.copy("/bin/sleep", binary)
     asked = {"spool": SPOOL, "way": "inside", "required": False}
-    with page_sites.recording(TABLES[1], build_of(binary), asked) as trace:
+    with page_sites.recording(TABLES[1], build_of(binary), asked, print) as trace:
         assert trace is not None
         told = trace.added_to({"recorded": {"page_trace": {}}})["recorded"]["page_trace"]
     assert "cannot be recorded: it is not known where this build's functions" in told["refused"]["what"]
     with (
         pytest.raises(SpecError, match="it is not known"),
-        page_sites.recording(TABLES[1], build_of(binary), {**asked, "required": True}),
+        page_sites.recording(TABLES[1], build_of(binary), {**asked, "required": True}, print),
     ):
         pytest.fail("the trace was asked for by name")
 

@@ -144,6 +144,7 @@ def test_a_trace_that_disagrees_with_the_engine_is_failed_and_has_no_table(tmp_p
             {"threads": range(65_537)},
             "65,537 threads and sessions touched pages",
         ),
+        ({"steps_back": 1200}, "processors disagree: 1,200 records are older than the one before"),
     ],
 )
 def test_a_trace_that_is_not_whole_is_failed_and_says_why(

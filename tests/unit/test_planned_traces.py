@@ -120,6 +120,22 @@ def test_a_resumed_sweep_goes_on_as_it_was_begun(traces: PlannedTraces, monkeypa
     assert of(stored=stored(traces)) == traces
 
 
+@pytest.mark.parametrize("wish", [TraceWish(limit_bytes=5), TraceWish("inside", limit_bytes=5)])
+def test_a_resumed_sweep_keeps_its_limit_unless_it_is_given_another(wish: TraceWish) -> None:
+    begun = stored(of(wish=wish))
+    (probe,) = asked(of(stored=begun), NOTHING_SAID)
+    assert probe.limit_bytes == 5
+    again = TraceWish(limit_bytes=7)
+    (probe,) = asked(of(wish=again, stored=begun), again)
+    assert probe.limit_bytes == 7
+
+
+def test_a_plan_of_an_earlier_version_has_no_limit() -> None:
+    earlier = {"recorder": "inside", "keep": "one", "by_name": False, "why_not": None}
+    (probe,) = asked(of(stored={"experiment": "x", "page_trace": earlier}), NOTHING_SAID)
+    assert probe.limit_bytes is None
+
+
 @pytest.mark.parametrize(
     ("wish", "traces", "flag"),
     [

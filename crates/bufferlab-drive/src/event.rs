@@ -1,6 +1,8 @@
 //! Messages of a run, in the form in which Python receives them.
 
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use bufferlab_probe::Reading;
 use serde::{Serialize, Serializer};
@@ -102,6 +104,13 @@ pub enum Event {
         /// The engine's words.
         text: String,
     },
+    /// A sign of life during work that tells nothing else: a silent worker is taken for dead.
+    Alive {
+        /// The work, in words.
+        phase: &'static str,
+        /// Seconds since the work began.
+        t_s: f64,
+    },
 }
 
 /// A receiver of events. The driver's thread and the sampler's call it.
@@ -113,5 +122,54 @@ pub trait Sink: Sync {
 impl<F: Fn(Event) + Sync> Sink for F {
     fn send(&self, event: Event) {
         self(event);
+    }
+}
+
+/// Does `work` on this thread while another sends a sign of life every `interval`; returns what it returns.
+pub fn with_signs_of_life<T>(
+    sink: &dyn Sink,
+    phase: &'static str,
+    interval: Duration,
+    work: impl FnOnce() -> T,
+) -> T {
+    let (works, ended) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let begun = Instant::now();
+            while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                sink.send(Event::Alive { phase, t_s: begun.elapsed().as_secs_f64() });
+            }
+        });
+        let done = work();
+        // Its end, also by a panic, ends the thread at once.
+        drop(works);
+        done
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn work_that_takes_long_gives_signs_of_life_until_it_ends() {
+        let seen = Mutex::new(Vec::new());
+        let sink = |event: Event| seen.lock().unwrap().push(serde_json::to_value(event).unwrap());
+        let second = Duration::from_secs(1);
+        let begun = Instant::now();
+        assert_eq!(with_signs_of_life(&sink, "waiting", second * 60, || 7), 7);
+        assert!(begun.elapsed() < second * 30 && seen.lock().unwrap().is_empty());
+        let enough = || seen.lock().unwrap().len() >= 3;
+        with_signs_of_life(&sink, "keeping the page trace", second / 1000, || {
+            while !enough() {
+                assert!(begun.elapsed() < second * 60, "there is no sign of life");
+                std::thread::yield_now();
+            }
+        });
+        let seen = seen.into_inner().unwrap();
+        assert!(seen.iter().all(|sign| sign["event"] == "alive" && sign["phase"] == "keeping the page trace"));
+        assert!(seen.is_sorted_by_key(|sign| sign["t_s"].as_f64().unwrap()));
     }
 }

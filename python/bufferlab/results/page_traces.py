@@ -92,6 +92,8 @@ class PlannedTraces(_Strict):
     by_name: bool
     """Whether somebody asked for them."""
     why_not: str | None = None
+    limit_bytes: int | None = Field(default=None, gt=0)
+    """The most bytes of a run's file of accesses, as asked for. None for the default, and in earlier sweeps."""
 
 
 class Replayed(_Strict):

@@ -49,8 +49,11 @@ def read(path: Path, columns: dict[str, str] | None = None, block_bytes: int | N
 
 
 def _read_csv(path: Path) -> Accesses:
+    data = unpacked.all_bytes(path)
+    if data.count(b"\n") > unpacked.most_accesses():
+        raise unpacked.too_many(path)
     try:
-        table = pl.read_csv(unpacked.all_bytes(path), infer_schema=False, quote_char=None)
+        table = pl.read_csv(data, infer_schema=False, quote_char=None)
     except pl.exceptions.PolarsError as error:
         raise DataFileError(f"not a table: {str(error).splitlines()[0]}", str(path), _CSV_HINT) from error
     time = table["time"].cast(pl.Float64, strict=False)

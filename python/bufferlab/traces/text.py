@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,9 @@ _NAMES = {
 _UNNAMED = {"time": 1, "page": 2, "size": 3}
 _NUMBER = re.compile(r"\s*[-+]?\d+(?:\.\d*)?\s*")
 _SEPARATORS = (",", "\t", ";")
+#: polars takes 2.5 KB for a column, however short it is, and finds the columns in the first lines that have anything.
+_MOST_COLUMNS, _LOOKED_AT_LINES = 1000, 100
+_LINE = re.compile(rb"[^\r\n][^\n]*")
 #: Larger disks and requests are no real ones, and their sum must fit 64 bits.
 _MOST_OFFSET, _MOST_SIZE, _MOST_DISKS = 1 << 62, 1 << 40, 1 << 10
 _HINT = "name its columns: --columns time=NAME,page=NAME, or their numbers: time=1,page=2"
@@ -143,6 +147,7 @@ def _asked(path: Path, separator: str, cells: list[str], asked: dict[str, str]) 
 def _parsed(data: bytes, path: Path, *, separator: str, has_header: bool) -> pl.DataFrame:
     if data.count(b"\n") > most_accesses():
         raise too_many(path)
+    _require_few_columns(data, path, separator.encode())
     try:
         table = pl.read_csv(data, infer_schema=False, quote_char=None, separator=separator, has_header=has_header)
     except pl.exceptions.NoDataError:
@@ -152,6 +157,14 @@ def _parsed(data: bytes, path: Path, *, separator: str, has_header: bool) -> pl.
     if not len(table):
         raise DataFileError("there is no get: no pool misses anything", str(path), "give a trace with gets")
     return table
+
+
+def _require_few_columns(data: bytes, path: Path, separator: bytes) -> None:
+    for line in islice(_LINE.finditer(data), _LOOKED_AT_LINES):
+        if data.count(separator, line.start(), line.end()) >= _MOST_COLUMNS:
+            number = data.count(b"\n", 0, line.start()) + 1
+            hint = "leave out the columns that name neither time nor page, such as with cut"
+            raise DataFileError(f"the line has more than {_MOST_COLUMNS:,} columns", f"{path}:{number}", hint)
 
 
 def _msr(table: pl.DataFrame, path: Path, first_line: int, block_bytes: int) -> Accesses:

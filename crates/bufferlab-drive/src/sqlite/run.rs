@@ -12,7 +12,7 @@ use super::knobs::Database;
 use super::page_trace::Recorder;
 use super::session::SqliteServer;
 use super::{page_trace, pcache};
-use crate::event::Sink;
+use crate::event::{Sink, with_signs_of_life};
 use crate::failure::{Failure, FailureKind};
 use crate::finished::Finished;
 use crate::probes::{ProbedRun, Probes};
@@ -53,7 +53,9 @@ pub fn run(job: &Run<Database>, sink: &dyn Sink, cancelled: &AtomicBool) -> Resu
     })?;
     server.close()?;
     if let Some((holder, spool)) = recorder {
-        let spooled = page_trace::finish(&holder, spool);
+        // The sampler has ended, and a long trace on a slow disk takes minutes.
+        let keep = || page_trace::finish(&holder, spool);
+        let spooled = with_signs_of_life(sink, "keeping the page trace", job.sample_interval, keep);
         finished.recorded.iter_mut().filter(|table| table.probe == NAME).for_each(|table| table.add(&spooled));
     }
     Ok(Finished { actual, ..finished })

@@ -69,6 +69,8 @@ pub struct Told {
     pub recorder: Method,
     /// Records for which there was no room.
     pub lost: u64,
+    /// Records of a thread that are older than the one before: the clocks of the processors disagree.
+    pub steps_back: u64,
     /// Tablespace, database, relation and fork of each object, where objects have no number of their own.
     pub relations: Vec<[u32; 4]>,
     /// The kernel's number of each thread.
@@ -87,7 +89,18 @@ impl Told {
     /// The result of a trace of which nothing is known but its file.
     pub(super) fn empty(recorder: Method, spooled: Spooled) -> Self {
         let (relations, threads) = (Vec::new(), Vec::new());
-        Self { spooled, recorder, lost: 0, relations, threads, reader_cpu_ns: 0, set_up_ns: 0, waits: 0, wait_ns: 0 }
+        Self {
+            spooled,
+            recorder,
+            lost: 0,
+            steps_back: 0,
+            relations,
+            threads,
+            reader_cpu_ns: 0,
+            set_up_ns: 0,
+            waits: 0,
+            wait_ns: 0,
+        }
     }
 
     /// The result of a trace whose reading thread ended in a panic.

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bufferlab_probe::page_trace::check;
+use bufferlab_probe::page_trace::{arm, check};
 use bufferlab_probe::tracefs::TraceError;
 
 use super::{PLACE, TASK, Trace, offset, own_program, settings, touch};
@@ -28,6 +28,15 @@ pub fn task(name: &str) {
             // SAFETY: only this process's rights change.
             assert_eq!(unsafe { (libc::setgid(NOBODY), libc::setuid(NOBODY)) }, (0, 0));
             super::forks(100);
+        }
+        "strict umask" => {
+            // SAFETY: only this process's new files change.
+            unsafe { libc::umask(0o077) };
+            let folder = tempfile::tempdir().expect("a folder");
+            let recorder = arm(settings(&own_program(), &folder.path().join("spool"))).expect("it can be recorded");
+            recorder.preload(folder.path()).expect("the folder serves").expect("it needs a library");
+            let library = fs::metadata(folder.path().join("bufferlab-inside.so")).expect("it was written");
+            assert_eq!(library.permissions().mode() & 0o777, 0o444);
         }
         other => panic!("no task {other}"),
     }
@@ -130,6 +139,13 @@ fn a_program_that_gives_up_its_user_is_recorded_with_its_children() {
     let (told, records) = trace.end();
     assert_eq!((told.lost, told.spooled.problem, told.threads.len()), (0, None, 101));
     assert_eq!(records.len(), 1 + 1 + 100 * 51);
+}
+
+#[test]
+fn a_library_can_be_loaded_by_another_user_whatever_the_umask_is() {
+    let mut command = Command::new(own_program());
+    command.args(["victim", "--exact", "--nocapture"]).env(TASK, "strict umask").env(PLACE, "");
+    assert!(command.stdout(Stdio::null()).status().expect("it starts").success());
 }
 
 #[test]

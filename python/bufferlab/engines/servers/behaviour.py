@@ -174,7 +174,9 @@ class ServerBehaviour(Host, Behaviour):
         with (
             read_ahead.around_run(database, knobs) as ahead,
             family.bounded(knobs, database) as limit,
-            page_sites.recording(family.page_sites_table, build, job.get("probes", {}).get("page_trace")) as trace,
+            page_sites.recording(
+                family.page_sites_table, build, job.get("probes", {}).get("page_trace"), on_event
+            ) as trace,
             self._server(
                 build, database, on_event, login=(identity.user, identity.password),
                 settings=self._quiet(family.settings(build, knobs), identity), own_net=identity.restored,

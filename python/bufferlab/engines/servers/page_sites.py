@@ -22,10 +22,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from bufferlab.engines.behaviour import TraceWay
+from bufferlab.engines.behaviour import OnEvent, TraceWay
 from bufferlab.engines.native import PageTrace, ask_host, failure_of_core, native
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.child_process import LOADER, Preload
+from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
 
 T = TypeVar("T")
@@ -143,9 +144,12 @@ class Recording:
     Where it is not required, a server that cannot be recorded runs without it, and the run tells why.
     """
 
-    def __init__(self, sites: PageSites | Failure, build: Build, asked: Mapping[str, Any]) -> None:
+    def __init__(
+        self, sites: PageSites | Failure, build: Build, asked: Mapping[str, Any], on_event: OnEvent
+    ) -> None:
         """`sites`: a failure where the build cannot be traced here, and need not be."""
         self._required = asked["required"]
+        self._on_event = on_event
         self._refused: Failure | None = None
         self._uncounted: list[int] = []
         self._late: list[int] = []
@@ -184,7 +188,7 @@ class Recording:
 
     def added_to(self, result: dict[str, Any]) -> dict[str, Any]:
         """End the trace; return the core's answer with what was recorded beside the window's edges."""
-        told = json.loads(self._trace.finish()) if self._trace else {}
+        told = self._ended()
         refused = {"refused": asdict(self._refused)} if self._refused else {}
         recorded = result["recorded"]
         of_sites = {"uncounted_sites": self._uncounted, "late_sites": self._late}
@@ -193,13 +197,25 @@ class Recording:
 
     def close(self) -> None:
         """End the trace, also when the run failed."""
-        if self._trace:
-            self._trace.finish()
+        self._ended()
+
+    def _ended(self) -> dict[str, Any]:
+        """End the trace, which writes its file: minutes of a long trace on a slow disk. Return what the core tells."""
+        if not self._trace:
+            return {}
+        with signs_of_life(self._on_event, "keeping the page trace"):
+            told: dict[str, Any] | None = json.loads(self._trace.finish())
+        return told or {}
 
 
 @contextmanager
-def recording(table: Path, build: Build, asked: Mapping[str, Any] | None) -> Iterator[Recording | None]:
-    """Context manager for a trace of a server that is started inside it; yields None when nobody asked for one."""
+def recording(
+    table: Path, build: Build, asked: Mapping[str, Any] | None, on_event: OnEvent
+) -> Iterator[Recording | None]:
+    """Context manager for a trace of a server that is started inside it; yields None when nobody asked for one.
+
+    `on_event` gets signs of life while the trace is written.
+    """
     if asked is None:
         yield None
         return
@@ -211,7 +227,7 @@ def recording(table: Path, build: Build, asked: Mapping[str, Any] | None) -> Ite
         if asked["required"]:
             raise
         sites = error.failure
-    trace = Recording(sites, build, asked)
+    trace = Recording(sites, build, asked, on_event)
     try:
         yield trace
     finally:

@@ -158,6 +158,13 @@ def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
     if told.get("lost"):
         hint = "leave the processors to the run, or use fewer connections"
         return Failure(f"there was no room for {told['lost']:,} records of the trace", None, hint)
+    if told.get("steps_back"):
+        what = (
+            "the time-stamp counters of this host's processors disagree:"
+            f" {told['steps_back']:,} records are older than the one before"
+        )
+        hint = "use --probe page-trace=uprobes as root, which has the kernel's clock, or another machine"
+        return Failure(what, None, hint)
     if (threads := len(told.get("threads", ()))) > _MOST_THREADS:
         what = f"{threads:,} threads and sessions touched pages, and a page trace has numbers for {_MOST_THREADS:,}"
         return Failure(what, None, "measure fewer transactions, or let queries use fewer parallel workers")

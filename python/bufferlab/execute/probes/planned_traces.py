@@ -79,23 +79,25 @@ def planned(wish: TraceWish, plan: Plan, stored: Mapping[str, Any] | None) -> Pl
 
 
 def asked(traces: PlannedTraces, wish: TraceWish) -> tuple[PageTraceAsked, ...]:
-    """Return the probe of these traces, if any."""
+    """Return the probe of these traces, if any. A resumed sweep has its limit, unless the wish names another."""
     if traces.recorder is None:
         return ()
-    return (PageTraceAsked(traces.recorder, wish.limit_bytes, traces.keep, traces.by_name),)
+    return (PageTraceAsked(traces.recorder, wish.limit_bytes or traces.limit_bytes, traces.keep, traces.by_name),)
 
 
 def _new(wish: TraceWish, plan: Plan) -> PlannedTraces:
-    keep = wish.keep or DEFAULT_KEEP
+    keep, limit_bytes = wish.keep or DEFAULT_KEEP, wish.limit_bytes
     if wish.way:
-        return PlannedTraces(recorder=wish.way, keep=keep, by_name=True)
+        return PlannedTraces(recorder=wish.way, keep=keep, by_name=True, limit_bytes=limit_bytes)
     if wish.unwanted or OFF in os.environ or not engines.behaviour(plan.experiment.engine).page_trace_counters:
         return PlannedTraces(recorder=None, keep=keep, by_name=False)
     try:
         why_not = _why_not(plan)
     except BufferlabError as error:
         why_not = error.what
-    return PlannedTraces(recorder=None if why_not else "inside", keep=keep, by_name=False, why_not=why_not)
+    if why_not:
+        return PlannedTraces(recorder=None, keep=keep, by_name=False, why_not=why_not)
+    return PlannedTraces(recorder="inside", keep=keep, by_name=False, limit_bytes=limit_bytes)
 
 
 def _why_not(plan: Plan) -> str | None:

@@ -13,9 +13,9 @@ mod shared;
 mod tests;
 mod trampoline;
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::Write;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,11 +126,14 @@ impl Recorder for Inside {
             let hint = "name a directory without spaces, colons and dollars with --data-dir";
             TraceError::new("the loader cannot be told this path", path.display().to_string(), hint)
         })?;
-        // Everybody may read it, as the server has another user.
+        // Everybody may read it, as the server has another user; a umask may have said otherwise.
         let _ = std::fs::remove_file(&path);
         let file = File::options().write(true).create_new(true).mode(0o444).open(&path);
-        file.and_then(|mut file| file.write_all(LIBRARY))
-            .map_err(|error| TraceError::io("the server's recorder cannot be written", &path, &error))?;
+        file.and_then(|mut file| {
+            file.set_permissions(Permissions::from_mode(0o444))?;
+            file.write_all(LIBRARY)
+        })
+        .map_err(|error| TraceError::io("the server's recorder cannot be written", &path, &error))?;
         let descriptor = self.shared.descriptor();
         let environment = [("LD_PRELOAD", text.to_owned()), (VARIABLE, descriptor.to_string())];
         let environment = environment.map(|(name, value)| (name.to_owned(), value)).to_vec();

@@ -219,7 +219,11 @@ fn take(place: &Place<'_>) -> Result<Taken, String> {
         }
         next = decoder.decode();
     }
-    if moved.iter().any(|one| one.is_invalid() || one.memory_base() == Register::EIP) || bytes > COVER_BYTES {
+    // `fixups` would take a load from the thread's memory, such as the stack protector's, for that of our slot.
+    let stays = |one: &Instruction| {
+        one.is_invalid() || one.memory_base() == Register::EIP || one.segment_prefix() == Register::FS
+    };
+    if moved.iter().any(stays) || bytes > COVER_BYTES {
         return Err("its instructions cannot be moved".to_owned());
     }
     let then = (!ended).then_some(place.address + bytes as u64);

@@ -24,6 +24,9 @@ const AHEAD: usize = 8;
 const MOST_AHEAD: usize = 62;
 /// Rounds between two looks for processes that have gone without a word.
 const ROUNDS_PER_LOOK: u32 = 10;
+/// Counts, about a microsecond, by which a record may be older than the one before it in its ring: a processor may look
+/// at its counter before it has done all that comes before, and the order of records needs no more.
+const NEAR_COUNTS: u64 = 1 << 12;
 
 pub(super) struct Reader {
     shared: Arc<Shared>,
@@ -36,22 +39,26 @@ pub(super) struct Reader {
     round: u32,
     /// Malformed records.
     unread: u64,
+    /// Records that are older than the one before them.
+    steps_back: u64,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
     /// Bytes that were read.
     read: u64,
+    /// The counter of the last record.
+    count: u64,
     /// Our number of the thread.
     thread: u32,
-    /// It lost records, so that those that are left belong nowhere.
+    /// It lost records, or its server wrote nonsense, so that those that are left belong nowhere.
     is_over: bool,
 }
 
 impl Reader {
     pub fn new(shared: Arc<Shared>, decoder: Decoder, spool: Spool) -> Self {
         let clock = Clock::new();
-        Self { shared, decoder, spool, clock, slots: Vec::new(), touched: 0, round: 0, unread: 0 }
+        Self { shared, decoder, spool, clock, slots: Vec::new(), touched: 0, round: 0, unread: 0, steps_back: 0 }
     }
 
     /// Moves records until told to stop, and then the rest; the body of the thread.
@@ -79,13 +86,16 @@ impl Reader {
         let header = self.shared.header();
         let mut told = Told::empty(Method::Inside, spooled);
         told.lost = header.dropped.load(Ordering::Relaxed);
+        told.steps_back = self.steps_back;
         told.set_up_ns = header.set_up_ns.load(Ordering::Relaxed);
         for (number, slot) in self.slots.iter().enumerate() {
             let head = self.shared.slot(number);
-            told.waits += head.waits.load(Ordering::Relaxed);
-            told.wait_ns += head.wait_ns.load(Ordering::Relaxed);
+            // The server may write any number.
+            told.waits = told.waits.saturating_add(head.waits.load(Ordering::Relaxed));
+            told.wait_ns = told.wait_ns.saturating_add(head.wait_ns.load(Ordering::Relaxed));
             if slot.is_over {
-                told.lost += head.write.load(Ordering::Relaxed).saturating_sub(slot.read) / RECORD_BYTES as u64;
+                let missed = head.write.load(Ordering::Relaxed).saturating_sub(slot.read) / RECORD_BYTES as u64;
+                told.lost = told.lost.saturating_add(missed.max(1));
             }
         }
         let Decoder { relations, threads, .. } = self.decoder;
@@ -109,7 +119,8 @@ impl Reader {
                 continue;
             }
             let gave_up = self.shared.slot(number).given_up.load(Ordering::Acquire) != 0;
-            if gave_up || bytes > RING_BYTES as u64 {
+            // A trampoline adds whole records, and no more than there is room for.
+            if gave_up || bytes > RING_BYTES as u64 || !bytes.is_multiple_of(RECORD_BYTES as u64) {
                 self.slots[number].is_over = true;
                 continue;
             }
@@ -123,17 +134,21 @@ impl Reader {
     }
 
     fn read(&mut self, number: usize, end: u64, time: &impl Fn(u64) -> u64) {
-        let Self { shared, decoder, spool, slots, unread, .. } = self;
+        let Self { shared, decoder, spool, slots, unread, steps_back, .. } = self;
         let slot = &mut slots[number];
         while slot.read != end {
             let record = shared.record(number, slot.read);
             slot.read = slot.read.wrapping_add(RECORD_BYTES as u64);
             let word = |at: usize| u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]);
+            let count = u64::from(word(0)) | u64::from(word(4)) << 32;
+            // A ring's records follow one another, on whatever processors its threads were.
+            *steps_back += u64::from(count.saturating_add(NEAR_COUNTS) < slot.count);
+            slot.count = count;
             if record[SITE_AT] == BEGINS {
                 slot.thread = decoder.thread(word(12));
                 continue;
             }
-            let t_ns = time(u64::from(word(0)) | u64::from(word(4)) << 32);
+            let t_ns = time(count);
             let read = decoder.accesses(slot.thread, t_ns, &record, &mut |access| spool.push_from(number, &access));
             *unread += u64::from(read.is_none());
         }
@@ -178,7 +193,94 @@ fn is_gone(process: libc::pid_t) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use bufferlab_model::trace::Kind;
+
+    use super::super::super::recorder::{Settings, Site};
+    use super::super::super::recording::SpoolAsked;
+    use super::super::fetch;
     use super::*;
+
+    /// A reader of one ring, into which the test writes as a server would.
+    fn reader(folder: &tempfile::TempDir) -> Reader {
+        let site = Site {
+            at: "touch".into(),
+            kinds: vec![Kind::Get],
+            kinds_if_flag: None,
+            offset: 0,
+            byte: 0x55,
+            semaphore: None,
+            fetch: vec!["%di".into(), "%si".into()],
+        };
+        let spool = SpoolAsked { path: folder.path().join("spool"), limit_bytes: 1 << 20 };
+        let (binary, fields) = ("server".into(), vec!["space:u32".into(), "page:u32".into()]);
+        let settings = Settings { way: Method::Inside, binary, spool, fields, modes_if_in_pool: vec![], sites: vec![site] };
+        let format = fetch::format(&fetch::parts(&settings).unwrap());
+        let decoder = Decoder::new(&format, &settings).unwrap();
+        let shared = Shared::new().unwrap();
+        shared.states()[0].store(USED, Ordering::Relaxed);
+        Reader::new(Arc::new(shared), decoder, Spool::create(&settings.spool).unwrap())
+    }
+
+    /// Writes records of these counters, each of which begins a thread, or is an access.
+    fn write(reader: &Reader, records: &[(u64, bool)]) {
+        for (count, begins) in records {
+            let mut record = [0; RECORD_BYTES];
+            record[..8].copy_from_slice(&count.to_le_bytes());
+            record[SITE_AT] = if *begins { BEGINS } else { 0 };
+            reader.shared.put_record(0, record);
+        }
+    }
+
+    #[test]
+    fn a_server_that_writes_no_whole_records_or_takes_some_back_has_lost_records() {
+        for (first, then) in [(33, 33), (1, 1), (64, 32), (64, 65), (0, u64::MAX), (64, 64 + RING_BYTES as u64 + 32)] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut reader = reader(&folder);
+            for written in [first, then, then] {
+                reader.shared.slot(0).write.store(written, Ordering::Relaxed);
+                reader.drain();
+            }
+            let told = reader.told(0);
+            assert!(told.lost >= 1, "{first}, then {then}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_the_server_that_cannot_be_are_told_as_the_largest() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut reader = reader(&folder);
+        let slot = reader.shared.slot(0);
+        [&slot.waits, &slot.wait_ns, &slot.write].map(|number| number.store(u64::MAX, Ordering::Relaxed));
+        reader.shared.states()[1].store(USED, Ordering::Relaxed);
+        reader.shared.slot(1).waits.store(2, Ordering::Relaxed);
+        reader.shared.slot(1).wait_ns.store(2, Ordering::Relaxed);
+        reader.shared.header().dropped.store(u64::MAX, Ordering::Relaxed);
+        reader.drain();
+        let told = reader.told(0);
+        assert_eq!((told.lost, told.waits, told.wait_ns), (u64::MAX, u64::MAX, u64::MAX));
+    }
+
+    #[test]
+    fn a_record_that_is_older_than_the_one_before_it_is_counted_also_where_a_ring_has_another_thread() {
+        let far = 10 * NEAR_COUNTS;
+        for (records, steps_back) in [
+            (vec![(far, true), (far, false), (far + 1, false), (far + 1, false)], 0),
+            (vec![(far, true), (far + 9, false), (far + 9 - NEAR_COUNTS, false)], 0),
+            (vec![(far, true), (far + 9, false), (far + 8 - NEAR_COUNTS, false), (far + 9, false)], 1),
+            (vec![(2 * far, true), (3 * far, false), (2 * far, true), (far, false)], 2),
+            (vec![(u64::MAX, true), (u64::MAX, false), (0, false)], 1),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut reader = reader(&folder);
+            // In two rounds, as a step back may lie between them.
+            for half in records.chunks(2) {
+                write(&reader, half);
+                reader.drain();
+            }
+            let told = reader.told(0);
+            assert_eq!((told.steps_back, told.lost, told.spooled.problem), (steps_back, 0, None), "{records:?}");
+        }
+    }
 
     #[test]
     fn a_process_that_has_ended_is_gone_and_one_that_has_not_said_who_it_is_is_not() {

@@ -34,8 +34,9 @@ impl Shared {
             let hint = "allow memfd_create and mmap to this process, or use --probe page-trace=uprobes as root";
             TraceError::new(format!("no memory can be shared with the server: {error}"), "memfd_create", hint)
         };
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         // SAFETY: the name ends with a zero.
-        let descriptor = unsafe { libc::memfd_create(c"bufferlab-page-trace".as_ptr(), libc::MFD_CLOEXEC) };
+        let descriptor = unsafe { libc::memfd_create(c"bufferlab-page-trace".as_ptr(), flags) };
         if descriptor < 0 {
             return Err(refused());
         }
@@ -43,6 +44,12 @@ impl Shared {
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
         // SAFETY: it is a file.
         if unsafe { libc::ftruncate(descriptor.as_raw_fd(), ALL_BYTES as libc::off_t) } != 0 {
+            return Err(refused());
+        }
+        // A server that cut it off would end this process by SIGBUS at its next look.
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+        // SAFETY: it only takes rights away from whoever has the file.
+        if unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
             return Err(refused());
         }
         let rights = libc::PROT_READ | libc::PROT_WRITE;
@@ -122,6 +129,16 @@ impl Shared {
         bytes
     }
 
+    /// Writes a record as the server does.
+    #[cfg(test)]
+    pub fn put_record(&self, number: usize, record: [u8; RECORD_BYTES]) {
+        let slot = self.slot(number);
+        let at = HEAD_BYTES + (slot.write.load(Ordering::Relaxed) as usize & (RING_BYTES - 1));
+        // SAFETY: the place is inside of the slot, and nobody reads it before it is told.
+        unsafe { self.at(number).add(at).cast::<[u8; RECORD_BYTES]>().write_volatile(record) };
+        slot.write.fetch_add(RECORD_BYTES as u64, Ordering::Release);
+    }
+
     /// Takes memory for a slot, so that it does not count as the server's, whose memory may be limited.
     pub fn touch(&self, number: usize) {
         for page in (0..SLOT_BYTES).step_by(PAGE) {
@@ -143,5 +160,21 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // SAFETY: nobody has a reference any more.
         unsafe { libc::munmap(self.place.cast(), ALL_BYTES) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_who_has_the_memory_can_make_it_shorter_or_longer() {
+        let shared = Shared::new().unwrap();
+        for bytes in [0, PAGE, ALL_BYTES - 1, ALL_BYTES + 1] {
+            // SAFETY: the file is ours; were it cut off, nobody would look.
+            let done = unsafe { libc::ftruncate(shared.descriptor(), bytes as libc::off_t) };
+            assert_eq!((done, std::io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EPERM)), "{bytes}");
+        }
+        shared.touch(SLOTS - 1);
     }
 }

@@ -558,9 +558,13 @@ fn a_site_that_has_no_room_is_refused_by_name() {
         let program = Program { code: vec![Mapped { offset: 0, address: CODE_AT, bytes: code }], data: Vec::new() };
         plan(&program, &settings(bytes[0], &["%di".to_owned()])).expect_err("refused")
     };
-    // A return, and a function behind it; a call in the moved bytes; another instruction than the expected one.
+    // A return, and a function behind it; a call in the moved bytes; the stack protector's load, alone and behind
+    // another instruction; another instruction than the expected one.
     assert!(refused(&[0x5d, 0xc3, 0x55, 0x48, 0x89, 0xe5]).contains("belongs to another path"));
     assert!(refused(&[0x90, 0xe8, 1, 2, 3, 4]).contains("Call cannot be moved"));
+    let canary = [0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0];
+    assert!(refused(&canary).contains("its instructions cannot be moved"));
+    assert!(refused(&[&[0x55][..], &canary[..]].concat()).contains("its instructions cannot be moved"));
     let program = Program { code: vec![Mapped { offset: 0, address: CODE_AT, bytes: vec![0x90; 64] }], data: vec![] };
     let wrong = plan(&program, &settings(0x55, &["%di".to_owned()])).expect_err("refused");
     assert_eq!(wrong, "victim at 0x0: the instruction is not the expected one");
