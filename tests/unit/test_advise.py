@@ -418,7 +418,9 @@ def test_the_least_of_host_and_groups_is_left_and_files_that_are_given_back_coun
 
 
 def test_what_a_killed_command_left_goes_and_what_is_used_or_anothers_stays(tmp_path: Path) -> None:
-    killed, strangers, other = (tmp_path / name for name in ("bufferlab-advise-7-a", "bufferlab-advise-999999-b", "other"))
+    killed, strangers, other = (
+        tmp_path / name for name in ("bufferlab-advise-7-a", "bufferlab-advise-999999-b", "other")
+    )
     for folder in (killed, strangers, other):
         folder.mkdir()
         (folder / "1").write_text("")
@@ -429,7 +431,9 @@ def test_what_a_killed_command_left_goes_and_what_is_used_or_anothers_stays(tmp_
         assert [folder.exists() for folder in (killed, strangers, other, used)] == [False, True, True, True]
 
 
-def test_the_folder_of_a_look_is_marked_and_gone_at_its_end(at: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_a_look_is_marked_and_gone_at_its_end(
+    at: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     during: list[str] = []
     at.clock.at[20.0] = lambda: during.extend(marked.state(folder) for folder in tmp_path.iterdir())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bufferlab.advise import doubts, look, resident, tiers
+from bufferlab.advise import doubts, look, resident
 from bufferlab.advise.attachments import Attached
 from bufferlab.advise.recorded import Recorded
 from bufferlab.errors import EnvironmentLackingError
@@ -59,9 +59,10 @@ def test_what_is_asked_before_full_and_the_reading_of_a_record_take_no_time_from
 
     monkeypatch.setattr(at.tracing, "recorded", slowly)
     monkeypatch.setattr(resident, "pages", lambda *_, **__: at.clock.sleep(5.0) or [])
-    advice = at.advise(asked(60, "full"))
+    ready = at.prepare(asked(60, "full"))
+    advice = look.advise(ready, at.tracing, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
     full, misses = at.tracing.traces
-    _, of_full, beside, of_misses, _ = tiers.stages("full", 60)
+    _, of_full, beside, of_misses, _ = ready.planned
     assert (full.tier, misses.tier) == ("full", "misses")
     assert full.seconds == pytest.approx(of_full.seconds, abs=1.2)
     assert misses.begun_s - full.ended_s - 4.0 == pytest.approx(beside.seconds, abs=1.2)

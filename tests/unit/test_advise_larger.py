@@ -197,7 +197,8 @@ def test_short_windows_and_then_a_long_one_of_the_same_load_are_no_change_of_the
     parts = [lru_misses(pages[:end], FRAMES, warm=begin) for begin, end in pairwise(edges)]
     seconds, reads = (sum(getattr(counted(part), name) for part in parts) for name in ("seconds", "reads"))
     pool, size = facts(FRAMES, model="lru"), FRAMES + 500
-    (told,) = larger.estimates(parts, pool, replace(counted(parts[0]), seconds=seconds, reads=reads), [size * PAGE_BYTES])
+    both = replace(counted(parts[0]), seconds=seconds, reads=reads)
+    (told,) = larger.estimates(parts, pool, both, [size * PAGE_BYTES])
     assert told.cannot_say is None
     truth = lru_reads(pages, size, warm=warm) / seconds
     assert told.low is not None

@@ -19,8 +19,8 @@ UUID, OTHER = "6ad4b66c-0000-11f0-8000-000000000001", "6ad4b66c-0000-11f0-8000-0
 
 
 def facts(thread: int | None, flavour: Flavour = "mysql", identity: str = "a", **settings: str) -> Facts:
-    numbers = (8, 0, 15)
-    return Facts(flavour, "8.0.15", numbers, identity, 16384, 1 << 26, "transaction", "", UPTIME_S, thread, None, settings)
+    version, numbers, unit = "8.0.15", (8, 0, 15), "transaction"
+    return Facts(flavour, version, numbers, identity, 16384, 1 << 26, unit, "", UPTIME_S, thread, None, settings)
 
 
 def add(proc: Path, pid: int, name: str, tasks: Mapping[int, str]) -> Path:
@@ -89,6 +89,16 @@ def test_the_identity_in_the_data_directory_tells_which_server_it_is(proc: Path)
     assert server_process.find(mine, None, proc) == 900, "the one that is known to be it"
     (proc / "data-700/auto.cnf").write_text(f"[auto]\nserver-uuid={UUID}\n")
     assert isinstance(server_process.find(mine, None, proc), NotTold), "a copy of its data"
+
+
+def test_a_pipe_or_a_link_in_place_of_the_identity_is_not_read(proc: Path) -> None:
+    file = proc / "data-700/auto.cnf"
+    os.mkfifo(file)
+    assert server_process.find(facts(30, server_uuid=UUID), None, proc) == 700
+    file.unlink()
+    (proc / "elsewhere").write_text(f"[auto]\nserver-uuid={OTHER}\n")
+    file.symlink_to(proc / "elsewhere")
+    assert server_process.find(facts(30, server_uuid=UUID), None, proc) == 700
 
 
 def test_postgres_is_known_by_its_system_identifier(proc: Path) -> None:

@@ -39,7 +39,8 @@ from bufferlab.traces.page_trace import number_of
 FIRST_LOOK_S = 5
 ENOUGH_TURNOVERS = 10.0
 """Evictions, as multiples of the frames that a size has more than the pool, after which `misses` has seen enough."""
-_SLACK_S = 30.0
+_SLACK_S = 60.0
+"""So much longer than its stages a look may take: to read each record, and to ask for the pool's pages."""
 _FOLDER = "bufferlab-advise-"
 _COUNTS_CREATIONS = 15
 """The last version of PostgreSQL that counts pages by which a relation grows as read (observe/postgres.py)."""

@@ -7,7 +7,9 @@ families' servers work in that directory (MySQL: mysqld.cc, my_setwd; PostgreSQL
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -20,6 +22,7 @@ from bufferlab.observe.looker import Facts
 _HOST = Path("/proc")
 _SYSTEM_IDENTIFIER = struct.Struct("=q")
 """The first field of pg_control (pg_control.h, ControlFileData), as pg_control_system() tells it."""
+_BEGINNING_BYTES = 4096
 
 
 def find(facts: Facts, peer: int | None, proc: Path = _HOST) -> int | NotTold:
@@ -55,7 +58,7 @@ def _numbered(thread: int, proc: Path) -> Iterator[int]:
             continue
         with suppress(OSError):
             for task in (entry / "task").iterdir():
-                with suppress(OSError, ValueError):
+                with suppress(OSError, ValueError, IndexError):
                     told = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines())
                     if told.get("NSpid", task.name).split()[-1] == str(thread):
                         yield int(task.name)
@@ -63,11 +66,20 @@ def _numbered(thread: int, proc: Path) -> Iterator[int]:
 
 def _has_identity(facts: Facts, pid: int, proc: Path) -> bool | None:
     """Return whether the identity in a process's data directory is the server's; None where there is none to read."""
-    with suppress(OSError, ValueError, struct.error):
+    with suppress(OSError, struct.error):
         if facts.flavour == "postgres" and facts.identity:
-            with (proc / f"{pid}/cwd/global/pg_control").open("rb") as control:
-                return str(_SYSTEM_IDENTIFIER.unpack(control.read(_SYSTEM_IDENTIFIER.size))[0]) == facts.identity
+            identifier = _SYSTEM_IDENTIFIER.unpack_from(_beginning(proc / f"{pid}/cwd/global/pg_control"))[0]
+            return str(identifier) == facts.identity
         if uuid := facts.settings.get("server_uuid"):
-            told = re.search(r"^server-uuid\s*=\s*(\S+)", (proc / f"{pid}/cwd/auto.cnf").read_text(), re.MULTILINE)
-            return told[1] == uuid if told else None
+            told = re.search(rb"^server-uuid\s*=\s*(\S+)", _beginning(proc / f"{pid}/cwd/auto.cnf"), re.MULTILINE)
+            return told[1] == uuid.encode() if told else None
     return None
+
+
+def _beginning(file: Path) -> bytes:
+    """Return the first bytes of a file. Whoever owns a container chooses what it is: no link is followed, no pipe read."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _BEGINNING_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    finally:
+        os.close(descriptor)

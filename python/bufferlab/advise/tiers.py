@@ -86,7 +86,8 @@ def foretell(planned: Sequence[Stage], rows: Sequence[Row], flavour: Flavour) ->
     """Return what each tier of the stages will cost, from rows of a time in which nothing was attached."""
     seconds = sum(row.seconds for row in rows) or 1.0
     gets, read, made = (
-        sum(row.counts.get(name, 0.0) for row in rows) / seconds for name in ("page_gets", "pages_read", "pages_created")
+        sum(row.counts.get(name, 0.0) for row in rows) / seconds
+        for name in ("page_gets", "pages_read", "pages_created")
     )
     misses = _FRAME_EVENTS * (read + made)
     events: dict[Tier, float] = {"full": gets + misses, "misses": misses}
