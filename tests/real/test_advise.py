@@ -78,11 +78,15 @@ def test_full_judges_smaller_sizes_or_says_why_not(server: Served) -> None:
     with server.working():
         told, _ = ended(started(server, "--sizes", "75%,150%", "--within", "60s", "--tier", "full", "--json"))
     assert {one.tier for one in told.attached} == {"full", "misses"}
-    smaller, present, *_ = told.sizes
+    smaller, present, larger = told.sizes
     assert present.reads_per_s
     if smaller.cannot_say is None:
         assert smaller.reads_per_s
         assert smaller.reads_per_s > present.reads_per_s
+    if larger.cannot_say is None:
+        assert (larger.reads_per_s or larger.high or 0.0) < present.reads_per_s
+    else:
+        assert "changed" not in larger.cannot_say.why, "the load is the same all the time"
     server.require_untouched()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -233,6 +235,21 @@ def test_a_reset_of_the_statistics_is_said_and_no_count_is_negative(postgresql: 
     with closing(server.connect("postgres")) as connection:
         seen = look(url, Load(lambda: postgres_control.rows(connection, "SELECT pg_stat_reset()")))
     _require_reset(seen)
+
+
+def test_the_crash_of_a_session_of_postgresql_is_said_to_be_a_restart(postgresql: tuple[PrivateServer, str]) -> None:
+    """The first process and its start stay; shared_buffers and the statistics begin anew."""
+    server, url = postgresql
+
+    def crash() -> None:
+        with closing(server.connect("postgres")) as connection:
+            ((pid,),) = postgres_control.rows(connection, "SELECT pg_backend_pid()")
+            os.kill(pid, signal.SIGKILL)
+
+    seen = look(url, Load(crash))
+    kinds = [event.kind for event in seen.window.events]
+    assert (kinds[0], kinds[-2:]) == ("lost", ["back", "restart"]), kinds
+    assert min(seen.window.totals.values()) >= 0
 
 
 def _require_reset(seen: Seen) -> None:

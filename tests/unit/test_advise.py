@@ -11,10 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from bufferlab import marked
 from bufferlab.advise import attachments, cost, doubts, look, memory, report, sentence, tiers
 from bufferlab.advise.cost import Second
 from bufferlab.advise.look import Advice
 from bufferlab.advise.recorded import Estimate
+from bufferlab.advise.tiers import Stage
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.observe.confounds import Confound
@@ -27,6 +29,7 @@ from support import fake_mysql
 from support.advised_server import Bench, asked, bench
 from support.fake_mysql import FakeMysql
 from support.json_documents.advised import Advised
+from support.marks import leave_marked
 
 PRESENT = 64 * MIB
 
@@ -200,6 +203,36 @@ def test_gets_a_second_above_max_cpu_refuse_full_but_not_misses(at: Bench, monke
     assert at.tracing.traces == []
 
 
+def test_pages_that_the_server_makes_are_foretold_as_stops_and_where_they_are_not_told_that_is_said(
+    at: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (alone,) = at.prepare(asked()).foretold
+    assert tiers.sentence(alone).endswith(", without the pages that it makes, which the server does not tell")
+    monkeypatch.setitem(fake_mysql.GROWTH, "Innodb_pages_created", 40)
+    at.server.status["Innodb_pages_created"] = 7
+    full, misses = at.prepare(asked(120, "full")).foretold
+    assert misses.events_per_s == pytest.approx(2 * (60 + 40))
+    assert full.events_per_s == pytest.approx(1000 + 2 * (60 + 40))
+    assert "does not tell" not in tiers.sentence(misses)
+    # PostgreSQL up to 15 counts them as read.
+    (postgres,) = tiers.foretell((Stage("misses", 1.0),), rows(3), "postgres")
+    assert (postgres.events_per_s, postgres.reads_alone) == (20, False)
+
+
+def test_who_fills_the_pool_is_consented_to_by_each_tier_that_asks_it(
+    at: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def inside(pool_pages: int, tier: tiers.Tier = "misses", look_inside: bool = False) -> str:
+        monkeypatch.setitem(fake_mysql.VARIABLES, "innodb_buffer_pool_size", str(pool_pages * 16384))
+        return at.prepare(asked(120, tier, look_inside=look_inside)).inside
+
+    assert inside(4096).startswith("asking who fills 4,096 pages takes about 0.061 s, under the latch of the pool")
+    assert inside(4096).endswith("; that is asked at the end")
+    assert inside(4096, "full").endswith("; that is asked before full and at the end")
+    assert inside(100_000) == inside(100_000, "full") == inside(100_000, look_inside=True) == ""
+    assert inside(100_000, "full", look_inside=True).endswith("; that is asked before full")
+
+
 def test_an_idle_server_is_not_attached_to(at: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in fake_mysql.GROWTH:
         monkeypatch.setitem(fake_mysql.GROWTH, name, 0)
@@ -213,6 +246,10 @@ def test_a_server_elsewhere_is_refused_with_the_way_to_look(at: Bench) -> None:
     with pytest.raises(EnvironmentLackingError, match="nothing can be attached") as refused:
         look.prepare(at.session, asked(), at.tracing, at.clock, at.clock.sleep)
     assert refused.value.hint == "run it as root on the server's own host"
+    several = NotTold("several servers fit", "name its Unix socket in the URL")
+    with pytest.raises(EnvironmentLackingError, match="several servers fit") as refused:
+        look.prepare(at.session, asked(), at.tracing, at.clock, at.clock.sleep, lambda *_: several)
+    assert refused.value.hint == several.remedy
 
 
 # What happens in the window.
@@ -380,15 +417,29 @@ def test_the_least_of_host_and_groups_is_left_and_files_that_are_given_back_coun
     assert memory.least(tmp_path / "nowhere", []) is None
 
 
-def test_what_a_killed_command_left_goes_and_what_a_living_one_has_stays(tmp_path: Path) -> None:
-    folders = [
-        tmp_path / name for name in ("bufferlab-advise-999999999-a", f"bufferlab-advise-{os.getpid()}-b", "other")
-    ]
-    for folder in folders:
+def test_what_a_killed_command_left_goes_and_what_is_used_or_anothers_stays(tmp_path: Path) -> None:
+    killed, strangers, other = (
+        tmp_path / name for name in ("bufferlab-advise-7-a", "bufferlab-advise-999999-b", "other")
+    )
+    for folder in (killed, strangers, other):
         folder.mkdir()
         (folder / "1").write_text("")
-    look.remove_stale(tmp_path)
-    assert [folder.exists() for folder in folders] == [False, True, True]
+    for folder in (killed, other):
+        leave_marked(folder)
+    with marked.folder(tmp_path, "bufferlab-advise-999999-c") as used:
+        look.remove_stale(tmp_path)
+        assert [folder.exists() for folder in (killed, strangers, other, used)] == [False, True, True, True]
+
+
+def test_the_folder_of_a_look_is_marked_and_gone_at_its_end(
+    at: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    during: list[str] = []
+    at.clock.at[20.0] = lambda: during.extend(marked.state(folder) for folder in tmp_path.iterdir())
+    at.advise(asked())
+    assert during == ["in use"]
+    assert list(tmp_path.iterdir()) == []
 
 
 # The words.

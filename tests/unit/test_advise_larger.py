@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -186,6 +187,23 @@ def test_two_windows_tell_what_one_tells_and_the_list_begins_anew() -> None:
     both = answer(parts, facts(FRAMES), replace(counted(whole), reads=reads, seconds=80.0), sizes, None)[0]
     one = answer([whole], facts(FRAMES), counted(whole), sizes, None)[0]
     assert both.reads_per_s == pytest.approx(one.reads_per_s, rel=0.03)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_short_windows_and_then_a_long_one_of_the_same_load_are_no_change_of_the_mix(seed: int) -> None:
+    """As `full` has them: three short ones, in which the list stays short, then the rest as `misses`."""
+    pages, warm = skewed(seed, 20_000, 22_000, power=0.9), 10_000
+    edges = [warm, warm + 1000, warm + 2000, warm + 3000, len(pages)]
+    parts = [lru_misses(pages[:end], FRAMES, warm=begin) for begin, end in pairwise(edges)]
+    seconds, reads = (sum(getattr(counted(part), name) for part in parts) for name in ("seconds", "reads"))
+    pool, size = facts(FRAMES, model="lru"), FRAMES + 500
+    both = replace(counted(parts[0]), seconds=seconds, reads=reads)
+    (told,) = larger.estimates(parts, pool, both, [size * PAGE_BYTES])
+    assert told.cannot_say is None
+    truth = lru_reads(pages, size, warm=warm) / seconds
+    assert told.low is not None
+    assert told.high is not None
+    assert told.low <= truth <= told.high
 
 
 @pytest.mark.parametrize(

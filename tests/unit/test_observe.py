@@ -153,6 +153,16 @@ def test_a_restart_of_a_server_that_had_just_started_is_known_by_its_counters() 
     assert [event.kind for event in made.events] == ["restart"]
 
 
+def test_statistics_that_are_lost_with_the_connection_are_a_restart_and_those_that_were_reset_are_not() -> None:
+    """A session of PostgreSQL crashed: its pool begins anew, and the server's start stays."""
+    for reset_s, kind in ((None, "restart"), (0.5, "restart"), (4.0, "reset")):
+        made = window()
+        made.add(sample(1.0, reset_s=0.5, page_gets=1000))
+        made.connected(6.0, "a")
+        made.add(sample(6.0, reset_s=reset_s, page_gets=10))
+        assert [event.kind for event in made.events] == [kind], reset_s
+
+
 def test_a_connection_that_was_cut_and_regained_loses_nothing() -> None:
     made = window()
     made.add(sample(1.0, page_gets=1000))

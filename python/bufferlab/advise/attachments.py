@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from bufferlab.advise import memory
 from bufferlab.advise.cost import Processors, Second
+from bufferlab.advise.doubts import BROKEN
 from bufferlab.advise.tiers import Stage
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.live_trace import Recorded, Tier
@@ -113,6 +114,8 @@ class Attachments:
         self._due_s = math.inf
         self._last_s: float | None = None
         self._trace: LiveTrace | None = None
+        self._file = spool
+        """The recorder's file, while something is attached."""
         self._rows: list[Row] = []
         self._is_fresh = False
         """Whether no row has come since the tier was attached."""
@@ -132,7 +135,8 @@ class Attachments:
         if math.isinf(self._due_s):
             self._due_s = now_s - row.seconds + self._planned[0].seconds
         if now_s >= self._due_s or self._has_enough():
-            self._next(now_s)
+            self._next()
+            now_s = self._clock()
         whole_s = sum(one.seconds for one in self._planned)
         stage = self._planned[min(self._place, len(self._planned) - 1)]
         left_s = max(0.0, self._due_s - now_s) + sum(one.seconds for one in self._planned[self._place + 1 :])
@@ -140,8 +144,11 @@ class Attachments:
         self._shown.at(what, min(1.0, max(0.0, 1 - left_s / whole_s)), left_s)
 
     def event(self, event: Event) -> None:
-        """Show what happened to the server."""
+        """Show what happened to the server. Where no answer can come any more, detach and end."""
         self._shown.say(f"{event.t_s:.0f} s  {event.what}")
+        if event.kind in BROKEN:
+            self.close()
+            self.is_over = True
 
     @property
     def requested(self) -> bool:
@@ -151,13 +158,13 @@ class Attachments:
             if state != "attached" or self._stop.requested or self._clock() > self._due_s + _PATIENCE_S:
                 self._detach(state)
         elif self._clock() > self._due_s + _PATIENCE_S:
-            self._next(self._clock())
+            self._next()
         return self.is_over or self._stop.requested
 
     def close(self) -> None:
         """Detach, if something is attached still."""
         if self._trace:
-            self._detach()
+            self._detach(str(self._trace.told()["state"]))
 
     def _keep(self, row: Row) -> None:
         now_s, last_s = self._clock(), self._last_s
@@ -184,7 +191,7 @@ class Attachments:
             return False
         return int(self._trace.told()["events"].get("evict", 0)) >= self._wanted > 0
 
-    def _next(self, now_s: float) -> None:
+    def _next(self) -> None:
         if self._trace:
             self._detach()
         if self.is_over:
@@ -194,16 +201,19 @@ class Attachments:
             self.is_over = True
             return
         stage = self._planned[self._place]
-        self._due_s = now_s + stage.seconds
-        if stage.tier is None:
-            return
-        spool = self._spool / f"{self._place}"
-        if stage.tier == "full" and self._before_full:
+        if stage.tier:
+            self._attach(stage.tier)
+        # Only now: reading a record, asking for the pool's pages and attaching may take seconds.
+        self._due_s = self._clock() + stage.seconds
+
+    def _attach(self, tier: Tier) -> None:
+        self._file = self._spool / f"{self._place}"
+        if tier == "full" and self._before_full:
             self._before_full()
             self._before_full = None
         try:
             self._trace = self._tracing.attach(
-                self._plans[stage.tier], spool, events_per_s_max=self._limit, limit_bytes=_limit_bytes(self._spool)
+                self._plans[tier], self._file, events_per_s_max=self._limit, limit_bytes=_limit_bytes(self._spool)
             )
         except BufferlabError as error:
             # The observation would take it for the server's refusal.
@@ -224,6 +234,9 @@ class Attachments:
         except BufferlabError as error:
             self.failed, self.is_over = error, True
             return
+        finally:
+            # The next file may have as much of the disk again.
+            self._file.unlink(missing_ok=True)
         found = Attached(recorded, tuple(self._rows), told)
         self.attached.append(found)
         if state == "gone":

@@ -26,7 +26,8 @@ MIX_SIGMA = 3.0
 """Standard errors that such a change must exceed."""
 FEWEST_UNITS = 100
 """Transactions or statements of each half below which their mix is chance."""
-_BROKEN = {"restart": "the server was restarted", "failover": "another server answered (a failover)"}
+BROKEN = {"restart": "the server was restarted", "failover": "another server answered (a failover)"}
+"""Events of a window after which it has no answer, by their kind."""
 _LATER = "ask again when it is over"
 _STRANGERS = {
     "backup": "a backup ran",
@@ -63,8 +64,8 @@ def idle(rows: Sequence[Row]) -> NotTold | None:
 
 def _broken(seen: Seen, is_away: bool) -> NotTold | None:
     for event in seen.window.events:
-        if event.kind in _BROKEN:
-            return NotTold(f"{_BROKEN[event.kind]} in the window, and its pool began anew", "ask again once it is warm")
+        if event.kind in BROKEN:
+            return NotTold(f"{BROKEN[event.kind]} in the window, and its pool began anew", "ask again once it is warm")
     if is_away or seen.ended == "lost":
         return NotTold("the server went away in the window", "ask again when it is back")
     return None

@@ -138,7 +138,8 @@ def _refused(found: Distances, counted: Counted) -> NotTold | None:
 def _changing_mix(found: Distances) -> NotTold | None:
     """Return why windows whose halves read pages of other distances tell nothing; None where they agree."""
     more = found.longest // 4
-    known = (found.length >= more) | ~found.cold
+    # A list that is shorter tells of its hits alone: their share would be one.
+    known = found.length >= more
     spared = (found.depth > 0) & (found.depth <= more)
     slices = len(found.cut.seconds)
     reads = np.bincount(found.slice[known], minlength=slices)

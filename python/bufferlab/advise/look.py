@@ -7,7 +7,7 @@ of `observe`, over one session.
 from __future__ import annotations
 
 import os
-import shutil
+import secrets
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +16,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
+from bufferlab import marked
 from bufferlab.advise import cost, doubts, pool_facts, resident, tiers
 from bufferlab.advise.attachments import Attached, Attachments, LivePlan, Shown, Tracing
 from bufferlab.advise.cost import Cost, Processors
@@ -31,12 +34,16 @@ from bufferlab.observe.look import Observation, Seen, Stop
 from bufferlab.observe.looker import Facts, Lost, Refused
 from bufferlab.observe.session import Session
 from bufferlab.observe.window import Row, Window
+from bufferlab.traces.page_trace import number_of
 
 FIRST_LOOK_S = 5
 ENOUGH_TURNOVERS = 10.0
 """Evictions, as multiples of the frames that a size has more than the pool, after which `misses` has seen enough."""
-_SLACK_S = 30.0
+_SLACK_S = 60.0
+"""So much longer than its stages a look may take: to read each record, and to ask for the pool's pages."""
 _FOLDER = "bufferlab-advise-"
+_COUNTS_CREATIONS = 15
+"""The last version of PostgreSQL that counts pages by which a relation grows as read (observe/postgres.py)."""
 _SHARES = (0.5, 0.75, 1.5, 2.0, 4.0)
 """The sizes that are judged where none are named, as shares of the present one."""
 
@@ -71,7 +78,7 @@ class Ready:
     idle: NotTold | None
     """Why nothing will be attached; None where something will."""
     inside: str
-    """What it costs to ask which pages the pool holds; "" where that is not asked."""
+    """What it costs to ask which pages the pool holds, and when that is; "" where it is not asked."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +129,7 @@ def prepare(
         facts = session.looker.facts(session.query)
         pid = server_pid(session, facts)
         if isinstance(pid, NotTold):
-            hint = "run it as root on the server's own host"
+            hint = pid.remedy or "run it as root on the server's own host"
             raise EnvironmentLackingError(f"nothing can be attached: {pid.why}", session.address.server, hint)
         manager = pool_facts.model_of(facts)
         settings = pool_facts.settings_of(session.query, facts, manager)
@@ -138,7 +145,7 @@ def prepare(
         what = f"there is no model of {facts.engine} {facts.version}"
         raise SpecError(what, "--tier full", "--tier misses needs none")
     plans = {one.tier: tracing.plan(pid, facts.flavour, one.tier) for one in foretold}
-    inside = resident.cost(facts, look_inside=asked.look_inside) if "full" in plans else ""
+    inside = _inside(facts, asked, is_full="full" in plans) if plans else ""
     return Ready(session, facts, pid, asked, planned, plans, foretold, manager, settings, idle, inside)
 
 
@@ -162,9 +169,9 @@ def advise(
             held.extend([] if isinstance(found, NotTold) else found)
 
     # The recorder's file holds page numbers of somebody's data.
-    with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-") as folder:
+    with marked.folder(_temporary(), f"{_FOLDER}{os.getpid()}-{secrets.token_hex(4)}") as folder:
         attachments = Attachments(
-            ready.planned, ready.plans, tracing, Path(folder),
+            ready.planned, ready.plans, tracing, folder,
             events_per_s_max=max(1, int(ready.asked.max_cores / cost.event_s(facts.flavour))),
             pages_wanted=ENOUGH_TURNOVERS * (sizes[-1] - facts.pool_size_bytes) / facts.page_size_bytes,
             processors=Processors(ready.pid), stop=stop, shown=shown, clock=clock, before_full=before_full,
@@ -182,10 +189,11 @@ def advise(
 
 def remove_stale(parent: Path | None = None) -> None:
     """Remove the folders of killed processes: what they recorded holds page numbers of somebody's data."""
-    for folder in (parent or Path(tempfile.gettempdir())).glob(f"{_FOLDER}*"):
-        pid = folder.name.removeprefix(_FOLDER).split("-")[0]
-        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+    marked.remove_leftovers(parent or _temporary(), f"{_FOLDER}*")
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir()).resolve()
 
 
 def sizes_of(asked: Asked, present_bytes: int) -> tuple[int, ...]:
@@ -196,6 +204,14 @@ def sizes_of(asked: Asked, present_bytes: int) -> tuple[int, ...]:
 
 def _share(ratio: float, present_bytes: int) -> int:
     return int(ratio * present_bytes)
+
+
+def _inside(facts: Facts, asked: Asked, *, is_full: bool) -> str:
+    """Return in words what it costs to ask which pages the pool holds, and when that is; "" where it is not asked."""
+    at_end = resident.cost(facts, look_inside=False)
+    before = resident.cost(facts, look_inside=asked.look_inside) if is_full else ""
+    when = [words for words, is_asked in (("before full", before), ("at the end", at_end)) if is_asked]
+    return f"{before or at_end}; that is asked {' and '.join(when)}" if when else ""
 
 
 def _first_look(
@@ -221,7 +237,7 @@ def _advice(
     held: Sequence[resident.Page],
 ) -> Advice:
     attached = tuple(attachments.attached)
-    rows = [row for one in attached for row in one.rows] or seen.window.rows
+    rows = [row for one in attached for row in _without_creations(one, seen.facts)] or seen.window.rows
     pool, counted = pool_facts.pool_facts(seen.facts, ready.manager, ready.settings, rows), count(rows)
     found = doubts.doubts(seen, is_away=attachments.is_away)
     if ready.idle and ready.idle not in found:
@@ -249,6 +265,21 @@ def _advice(
     )  # fmt: skip
 
 
+def _without_creations(one: Attached, facts: Facts) -> Sequence[Row]:
+    """Return the rows of an attachment, with reads from which the pages that were made are taken, where they count so.
+
+    Sessions tell their counts late: the rate of the whole attachment is taken from each row, which may get below zero.
+    """
+    recorded = one.recorded
+    if facts.flavour != "postgres" or facts.numbers[0] > _COUNTS_CREATIONS or not recorded.seconds:
+        return one.rows
+    per_s = np.count_nonzero(recorded.columns["kind"] == number_of("create")) / recorded.seconds
+    return [
+        replace(row, counts={**row.counts, "pages_read": row.counts.get("pages_read", 0.0) - per_s * row.seconds})
+        for row in one.rows
+    ]
+
+
 def _believed(one: Estimate, refused: NotTold | None) -> Estimate:
     """Return an estimate, without its numbers where it is a model's that must not be believed."""
     if refused is None or one.tier != "full" or one.cannot_say:
@@ -269,7 +300,8 @@ def count(rows: Sequence[Row]) -> Counted:
     sums = {name: sum(row.counts.get(name, 0.0) for row in rows)
             for name in ("pages_read", "page_gets", "transactions", "statements")}  # fmt: skip
     unit = "transaction" if sums["transactions"] else "statement"
-    return Counted(sum(row.seconds for row in rows), sums["pages_read"], sums["page_gets"], sums[f"{unit}s"], unit)
+    reads = max(0.0, sums["pages_read"])
+    return Counted(sum(row.seconds for row in rows), reads, sums["page_gets"], sums[f"{unit}s"], unit)
 
 
 def _costs(ready: Ready, attachments: Attachments) -> tuple[Cost, ...]:

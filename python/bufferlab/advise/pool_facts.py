@@ -50,7 +50,7 @@ def pool_facts(
         page_size_bytes=facts.page_size_bytes,
         pool_pages=round(frames),
         data_pages=_mean(rows, "data_pages"),
-        read_us=1000 * sum(row.counts["read_ms"] for row in timed) / reads if reads else None,
+        read_us=1000 * sum(row.counts["read_ms"] for row in timed) / reads if reads > 0 else None,
         version=".".join(map(str, facts.numbers)),
         pool_bytes=facts.pool_size_bytes,
     )

@@ -19,8 +19,8 @@ MOST_FULL = 3
 """Windows of all accesses, each of FULL_S; longer where the pool turns over slowly (`full_s`)."""
 TURNOVERS = 2.0
 """Pools' worth of pages that all windows of `full` should see read: a smaller pool is turned over more often."""
-_READ_EVENTS = 2
-"""Events of a page read: the read, and the eviction that makes room for it."""
+_FRAME_EVENTS = 2
+"""Events of a page that is read or made: that, and the eviction that makes room for it."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class Foretold:
     seconds: float
     """In all its windows together."""
     flavour: Flavour
+    reads_alone: bool = False
+    """Whether the server does not tell how many pages it makes, so that these are left out."""
 
     @property
     def cores(self) -> float:
@@ -83,10 +85,16 @@ def full_s(rows: Sequence[Row], pool_pages: float, limit_cores: float, flavour: 
 def foretell(planned: Sequence[Stage], rows: Sequence[Row], flavour: Flavour) -> tuple[Foretold, ...]:
     """Return what each tier of the stages will cost, from rows of a time in which nothing was attached."""
     seconds = sum(row.seconds for row in rows) or 1.0
-    gets, reads = (sum(row.counts.get(name, 0.0) for row in rows) / seconds for name in ("page_gets", "pages_read"))
-    events: dict[Tier, float] = {"full": gets + _READ_EVENTS * reads, "misses": _READ_EVENTS * reads}
+    gets, read, made = (
+        sum(row.counts.get(name, 0.0) for row in rows) / seconds
+        for name in ("page_gets", "pages_read", "pages_created")
+    )
+    misses = _FRAME_EVENTS * (read + made)
+    events: dict[Tier, float] = {"full": gets + misses, "misses": misses}
     lengths = {tier: sum(one.seconds for one in planned if one.tier == tier) for tier in events}
-    return tuple(Foretold(tier, events[tier], length, flavour) for tier, length in lengths.items() if length)
+    # PostgreSQL up to 15 counts pages that it makes as read.
+    alone = flavour != "postgres" and not any("pages_created" in row.counts for row in rows)
+    return tuple(Foretold(tier, events[tier], length, flavour, alone) for tier, length in lengths.items() if length)
 
 
 def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
@@ -96,7 +104,7 @@ def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
             each = f"{1e6 * event_s(one.flavour):g} µs each"
             what = (
                 f"the tier {one.tier} would take {format_percent(one.cores)} of a processor: {one.events_per_s:,.0f} "
-                f"{'gets' if one.tier == 'full' else 'reads and evictions'} a second of {each}"
+                f"{'gets' if one.tier == 'full' else 'reads, creations and evictions'} a second of {each}"
             )
             instead = "--tier misses, or " if one.tier == "full" else ""
             raise SpecError(what, f"--max-cpu {format_percent(limit_cores)}", f"{instead}a larger --max-cpu")
@@ -104,7 +112,8 @@ def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
 
 def sentence(one: Foretold) -> str:
     """Return what a tier will cost in words."""
+    alone = ", without the pages that it makes, which the server does not tell" if one.reads_alone else ""
     return (
         f"{one.tier}: about {one.events_per_s:,.0f} events a second, {format_percent(one.cores)} of a processor, for "
-        f"{format_duration(one.seconds)}"
+        f"{format_duration(one.seconds)}{alone}"
     )

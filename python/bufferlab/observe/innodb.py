@@ -26,6 +26,7 @@ _COUNTERS = {
     "innodb_buffer_pool_read_ahead_rnd": "random_read_ahead_pages",
     "innodb_buffer_pool_read_ahead_evicted": "read_ahead_evicted_pages",
     "innodb_pages_read": "pages_read",
+    "innodb_pages_created": "pages_created",
     "innodb_pages_written": "pages_written",
     "innodb_buffer_pool_wait_free": "free_frame_waits",
     "innodb_dblwr_pages_written": "doublewrite_pages",

@@ -35,7 +35,9 @@ current_setting('block_size')::bigint AS page_size, pg_backend_pid() AS pid,
 (SELECT setting::bigint * 1048576 FROM pg_settings WHERE name = 'max_wal_size') AS max_wal_size,
 current_setting('track_io_timing') AS io_timing, current_setting('track_activities') AS activities,
 current_setting('track_counts') AS counts,
-extract(epoch FROM now() - pg_postmaster_start_time()) AS uptime_s"""
+extract(epoch FROM now() - pg_postmaster_start_time()) AS uptime_s,
+(SELECT extract(epoch FROM max(backend_start)) FROM pg_stat_get_activity(NULL) WHERE backend_type = 'checkpointer')
+AS pool_s"""
 _LOG_AGE = """\
 SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END
 - redo_lsn)::bigint AS value FROM pg_control_checkpoint()"""
@@ -108,7 +110,8 @@ class PostgresLooker(Looker):
             uptime_s=float(told["uptime_s"]),
             thread=int(told["pid"]),
             data_directory=data_directory,
-            settings={"max_wal_size_bytes": str(told["max_wal_size"] or 0)},
+            # After a session's crash the first process stays, and shared_buffers and the checkpointer begin anew.
+            settings={"max_wal_size_bytes": str(told["max_wal_size"] or 0), "pool_s": str(told["pool_s"] or 0)},
         )
         return replace(facts, settings={**facts.settings, "own_gets": str(_own_gets(query, major))})
 
@@ -125,7 +128,8 @@ class PostgresLooker(Looker):
             "pool_pages": facts.pool_size_bytes / facts.page_size_bytes,
         }
         reset = None if row["reset_s"] is None else float(row["reset_s"])
-        return Sample(t_s, counters, levels, mine, float(row["started_s"]), reset)
+        started_s = max(float(row["started_s"]), float(facts.settings["pool_s"]))
+        return Sample(t_s, counters, levels, mine, started_s, reset)
 
     def derive(self, grown: Mapping[str, int], facts: Facts) -> dict[str, float]:
         found: dict[str, float] = dict(grown)
@@ -177,7 +181,10 @@ extract(epoch FROM pg_postmaster_start_time()) AS started_s,
 (SELECT buffers_backend FROM pg_stat_bgwriter) AS backend_written_pages,
 (SELECT buffers_checkpoint + buffers_clean + buffers_backend FROM pg_stat_bgwriter) AS pages_written"""
     if major >= 16:
-        columns += ", (SELECT sum(evictions)::bigint FROM pg_stat_io) AS evicted_pages"
+        made = "extend_bytes / current_setting('block_size')::bigint" if major >= 18 else "extends"
+        columns += f""",
+(SELECT sum(evictions)::bigint FROM pg_stat_io) AS evicted_pages,
+(SELECT sum({made})::bigint FROM pg_stat_io WHERE object = 'relation') AS pages_created"""
     if major >= 17:
         written = "write_bytes / current_setting('block_size')::bigint" if major >= 18 else "writes"
         backend = (

@@ -19,6 +19,7 @@ QUANTITIES = {
     "page_gets": "Gets",
     "misses": "Misses",
     "pages_read": "Pages read",
+    "pages_created": "Pages made",
     "pages_written": "Pages written",
     "read_ahead_pages": "Pages read ahead",
     "read_ahead_evicted_pages": "Pages read ahead in vain",

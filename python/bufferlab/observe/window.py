@@ -95,7 +95,8 @@ class Window:
         self._started_s = max(started_s, sample.started_s)
         later_s = sample.started_s - started_s
         # A server that lived for a second or two before it was restarted is known by its counters.
-        if is_new and (later_s > _START_TOLERANCE_SECONDS or (later_s > 0 and _fell(last, sample))):
+        began_anew = (later_s > 0 and _fell(last, sample)) or _crashed(last, sample)
+        if is_new and (later_s > _START_TOLERANCE_SECONDS or began_anew):
             self.say(sample.t_s, "restart", "the server was restarted: its counters began anew")
             return None
         if (reset := self._reset(last, sample)) or sample.t_s <= last.t_s:
@@ -116,9 +117,7 @@ class Window:
     def _reset(self, last: Sample, sample: Sample) -> str:
         """Return in words that counters were reset between two samples; "" when they were not."""
         fell = _fell(last, sample)
-        before, after = last.reset_s, sample.reset_s
-        is_told = after is not None and (before is None or after != before)
-        if not fell and not is_told:
+        if not fell and not _is_reset(last, sample):
             return ""
         which = f" ({', '.join(sorted(fell)[:3])})" if fell else ""
         return f"counters were reset, or a database was dropped{which}; this second is left out"
@@ -145,6 +144,19 @@ class Window:
         row = Row(sample.t_s - self.begun_s, seconds, counts, sample.levels)
         self.rows.append(row)
         return row
+
+
+def _is_reset(last: Sample, sample: Sample) -> bool:
+    """Return whether the server tells that somebody reset its counters between two samples."""
+    return sample.reset_s is not None and sample.reset_s != last.reset_s
+
+
+def _crashed(last: Sample, sample: Sample) -> bool:
+    """Return whether gets fell and the server tells no reset: it lost its statistics.
+
+    So does PostgreSQL from 15 on when a session crashed, whose start stays (pgstat.c, pgstat_reset_after_failure).
+    """
+    return "page_gets" in _fell(last, sample) and not _is_reset(last, sample)
 
 
 def _fell(last: Sample, sample: Sample) -> list[str]:

@@ -1,0 +1,119 @@
+"""What is attached when, whose seconds are whose, and what stays of it: over a fake server, by a scripted recorder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.advise import doubts, look, resident
+from bufferlab.advise.attachments import Attached
+from bufferlab.advise.recorded import Recorded
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.observe.look import Observation
+from bufferlab.observe.looker import Facts, Sample
+from bufferlab.observe.window import Row, Window
+from support import fake_mysql
+from support.advised import CREATE, READ, columns_of, recorded
+from support.advised_server import Bench, asked, bench
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setitem(fake_mysql.GROWTH, "Innodb_buffer_pool_read_ahead", 0)
+    with bench() as made:
+        yield made
+
+
+@pytest.mark.parametrize("kind", sorted(doubts.BROKEN))
+def test_after_an_event_that_leaves_no_answer_nothing_stays_attached(
+    at: Bench, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old server of a failover may live on, as the first process of PostgreSQL does when a session crashes."""
+    ready, add = at.prepare(asked()), Window.add
+
+    def add_and_say(window: Window, sample: Sample) -> Row | None:
+        if at.clock.now_s - 1000.0 > 30 and not window.events:
+            window.say(at.clock.now_s, kind, "something happened")
+        return add(window, sample)
+
+    monkeypatch.setattr(Window, "add", add_and_say)
+    advice = look.advise(ready, at.tracing, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
+    (trace,) = at.tracing.traces
+    assert trace.ended_s - 1000.0 == pytest.approx(31, abs=1.2)
+    assert at.clock.now_s - 1000.0 < 35
+    assert all(one.cannot_say for one in advice.others)
+
+
+def test_what_is_asked_before_full_and_the_reading_of_a_record_take_no_time_from_the_stages(
+    at: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = at.tracing.recorded
+
+    def slowly(*arguments: Any, **how: Any) -> Recorded:
+        at.clock.sleep(4.0)
+        return read(*arguments, **how)
+
+    monkeypatch.setattr(at.tracing, "recorded", slowly)
+    monkeypatch.setattr(resident, "pages", lambda *_, **__: at.clock.sleep(5.0) or [])
+    ready = at.prepare(asked(60, "full"))
+    advice = look.advise(ready, at.tracing, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
+    full, misses = at.tracing.traces
+    _, of_full, beside, of_misses, _ = ready.planned
+    assert (full.tier, misses.tier) == ("full", "misses")
+    assert full.seconds == pytest.approx(of_full.seconds, abs=1.2)
+    assert misses.begun_s - full.ended_s - 4.0 == pytest.approx(beside.seconds, abs=1.2)
+    assert misses.seconds == pytest.approx(of_misses.seconds, abs=1.2)
+    assert all(one.cannot_say is None for one in advice.others)
+
+
+@pytest.mark.parametrize("problem", [None, EnvironmentLackingError("the disk is full", "/tmp")])
+def test_a_record_is_removed_as_soon_as_it_was_read(
+    at: Bench, problem: Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one may take as much of the disk."""
+    attach, read, run = at.tracing.attach, at.tracing.recorded, Observation.run
+    files: list[Path] = []
+    left: list[list[Path]] = []
+
+    def attaching(plan: Any, spool: Path, **how: Any) -> Any:
+        left.append([file for file in files if file.exists()])
+        spool.write_bytes(b"records")
+        files.append(spool)
+        return attach(plan, spool, **how)
+
+    def reading(*arguments: Any, **how: Any) -> Recorded:
+        assert files[-1].exists()
+        if problem:
+            raise problem
+        return read(*arguments, **how)
+
+    def running(*arguments: Any, **how: Any) -> Any:
+        seen = run(*arguments, **how)
+        left.append([file for file in files if file.exists()])
+        return seen
+
+    monkeypatch.setattr(at.tracing, "attach", attaching)
+    monkeypatch.setattr(at.tracing, "recorded", reading)
+    monkeypatch.setattr(Observation, "run", running)
+    if problem:
+        with pytest.raises(EnvironmentLackingError, match="the disk is full"):
+            at.advise(asked(120, "full"))
+    else:
+        at.advise(asked(120, "full"))
+    assert len(files) == (1 if problem else 4)
+    assert left == [[]] * (len(files) + 1)
+
+
+@pytest.mark.parametrize(("major", "reads"), [(15, 60.0), (16, 80.0), (17, 80.0)])
+def test_pages_that_postgres_made_are_no_reads_where_it_counts_them_so(major: int, reads: float) -> None:
+    facts = Facts("postgres", f"{major}.1", (major, 1), "a", 8192, 1 << 26, "transaction", "", 100.0)
+    window = replace(recorded(columns_of([(1, CREATE)] * 40 + [(2, READ)] * 60)), seconds=2.0)
+    # Sessions tell their counts late: one row has those of two.
+    rows = tuple(Row(float(place), 1.0, {"pages_read": told}, {}) for place, told in enumerate((0.0, 160.0) * 2))
+    found = look._without_creations(Attached(window, rows, {}), facts)
+    assert look.count(found).reads == pytest.approx(4 * reads)
+    assert look.count(found[:1]).reads == 0
