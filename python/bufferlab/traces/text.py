@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +32,8 @@ _NAMES = {
 _UNNAMED = {"time": 1, "page": 2, "size": 3}
 _NUMBER = re.compile(r"\s*[-+]?\d+(?:\.\d*)?\s*")
 _SEPARATORS = (",", "\t", ";")
-#: polars takes 2.5 KB for a column, however short it is, and finds the columns in the first lines that have anything.
-_MOST_COLUMNS, _LOOKED_AT_LINES = 1000, 100
+#: polars takes 2.5 KB for a column, however short it is. The first line that is not empty has them all.
+_MOST_COLUMNS = 1000
 _LINE = re.compile(rb"[^\r\n][^\n]*")
 #: Larger disks and requests are no real ones, and their sum must fit 64 bits.
 _MOST_OFFSET, _MOST_SIZE, _MOST_DISKS = 1 << 62, 1 << 40, 1 << 10
@@ -160,11 +159,11 @@ def _parsed(data: bytes, path: Path, *, separator: str, has_header: bool) -> pl.
 
 
 def _require_few_columns(data: bytes, path: Path, separator: bytes) -> None:
-    for line in islice(_LINE.finditer(data), _LOOKED_AT_LINES):
-        if data.count(separator, line.start(), line.end()) >= _MOST_COLUMNS:
-            number = data.count(b"\n", 0, line.start()) + 1
-            hint = "leave out the columns that name neither time nor page, such as with cut"
-            raise DataFileError(f"the line has more than {_MOST_COLUMNS:,} columns", f"{path}:{number}", hint)
+    line = _LINE.search(data)
+    if line and data.count(separator, line.start(), line.end()) >= _MOST_COLUMNS:
+        number = data.count(b"\n", 0, line.start()) + 1
+        hint = "leave out the columns that name neither time nor page, such as with cut"
+        raise DataFileError(f"the line has more than {_MOST_COLUMNS:,} columns", f"{path}:{number}", hint)
 
 
 def _msr(table: pl.DataFrame, path: Path, first_line: int, block_bytes: int) -> Accesses:

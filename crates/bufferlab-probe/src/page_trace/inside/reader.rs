@@ -213,7 +213,8 @@ mod tests {
         };
         let spool = SpoolAsked { path: folder.path().join("spool"), limit_bytes: 1 << 20 };
         let (binary, fields) = ("server".into(), vec!["space:u32".into(), "page:u32".into()]);
-        let settings = Settings { way: Method::Inside, binary, spool, fields, modes_if_in_pool: vec![], sites: vec![site] };
+        let settings =
+            Settings { way: Method::Inside, binary, spool, fields, modes_if_in_pool: vec![], sites: vec![site] };
         let format = fetch::format(&fetch::parts(&settings).unwrap());
         let decoder = Decoder::new(&format, &settings).unwrap();
         let shared = Shared::new().unwrap();
