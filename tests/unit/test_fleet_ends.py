@@ -55,9 +55,10 @@ def test_a_resume_after_a_kill_takes_the_folder_that_was_merged(
     gathering = whole(bench, parts, tmp_path, range(BLOCKS))
     stem = gathering.path.stem
     (tmp_path / stem).mkdir()  # Somebody else's, so that the sweep gets a number.
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         patch.setattr(Gathering, moment, killed)
-        gathering.join()
+        with pytest.raises(Killed):
+            gathering.join()
     merged, lacking = Gathering.open(gathering.path).join()
     assert lacking == []
     assert merged.path == tmp_path / f"{stem}-2"
@@ -79,9 +80,10 @@ def test_a_sweep_of_one_block_is_not_to_be_resumed_once_it_has_its_name(
     bench: Bench, parts: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gathering = whole(bench, parts, tmp_path, range(1, 2))
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         patch.setattr(module, "open_sweep", killed)
-        gathering.join()
+        with pytest.raises(Killed):
+            gathering.join()
     assert [path.name for path in tmp_path.iterdir()] == [gathering.path.stem]
     assert runs_of(tmp_path / gathering.path.stem) == runs_of(parts[1])
 
@@ -90,9 +92,10 @@ def test_a_kill_while_the_folder_is_removed_leaves_nothing_to_resume_and_the_nex
     bench: Bench, parts: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gathering = whole(bench, parts, tmp_path, range(BLOCKS))
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         patch.setattr(module.marked, "remove", killed)
-        gathering.join()
+        with pytest.raises(Killed):
+            gathering.join()
     assert not gathering.path.exists()
     with storage.locked(tmp_path):
         storage.clean_temporaries(tmp_path)
