@@ -137,6 +137,7 @@ impl Trace {
     /// Ends the trace; returns what was told, and of each record time, space, page and thread.
     fn end(self) -> (Told, Vec<(u64, u32, u32, u32)>) {
         let told = self.recorder.finish();
+        assert_eq!(told.steps_back, 0, "the counters of this host's processors disagree");
         let bytes = fs::read(&told.spooled.spool).expect("a spool");
         let word = |record: &[u8], at: usize| u32::from_le_bytes(record[at..at + 4].try_into().expect("four"));
         let time = |record: &[u8]| u64::from_le_bytes(record[..8].try_into().expect("eight"));

@@ -7,6 +7,7 @@ the traces, SNIA IOTTA 388). Every row is a get, whatever its operation.
 
 from __future__ import annotations
 
+import codecs
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,7 +160,7 @@ def _parsed(data: bytes, path: Path, *, separator: str, has_header: bool) -> pl.
 
 
 def _require_few_columns(data: bytes, path: Path, separator: bytes) -> None:
-    line = _LINE.search(data)
+    line = _LINE.search(data, len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0)
     if line and data.count(separator, line.start(), line.end()) >= _MOST_COLUMNS:
         number = data.count(b"\n", 0, line.start()) + 1
         hint = "leave out the columns that name neither time nor page, such as with cut"
