@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from bufferlab.execute import sweep
 from bufferlab.execute.host import fingerprint
 from bufferlab.execute.run import engine_backend
 from bufferlab.execute.sweep import SweepOptions, prepare_estimate
+from bufferlab.spec.experiment import Measure
 from support.fake import Bench, Heard
 
 
@@ -74,6 +76,23 @@ def test_the_time_left_goes_to_nothing(bench: Bench) -> None:
     assert heard.states[-1].done > 0.7
     # A second on an idle host; a busy one has seen slower runs and expects more.
     assert heard.states[-1].seconds_left < 2
+
+
+@pytest.mark.parametrize(
+    ("measure", "share"),
+    [(Measure(duration=60.0), 0.25), (Measure(transactions=200, max_duration=60.0), 0.5)],
+)
+def test_a_window_of_a_fixed_time_is_told_by_the_clock(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, measure: Measure, share: float
+) -> None:
+    heard: list[tuple[str, float]] = []
+    context: Any = SimpleNamespace(experiment=SimpleNamespace(measure=measure))
+    nothing: Any = None
+    run = engine_backend._OneRun(context, nothing, nothing, tmp_path, nothing, lambda *told: heard.append(told))
+    monkeypatch.setattr(engine_backend, "time", SimpleNamespace(monotonic=iter([100.0, 115.0]).__next__))
+    run._hear({"event": "phase", "phase": "measure"})
+    run._hear({"event": "progress", "phase": "measure", "done": 100, "total": measure.transactions or 2**53 - 1})
+    assert heard == [("measuring", 0.0), ("measuring", share)]
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,8 @@ class _OneRun:
     sizes: list[int] = field(default_factory=list)
     """Bytes of the database at the edges of the window, as the worker's events told them."""
     status_texts: list[Event] = field(default_factory=list)
+    phase_began_s: float = 0.0
+    """On the monotonic clock."""
 
     @property
     def database(self) -> Path:
@@ -200,9 +202,17 @@ class _OneRun:
                         if value["metric"] == "db_bytes" and value.get("value") is not None
                     ]
             case "progress":
-                self.on_stage(_stage(event), event["done"] / event["total"] if event.get("total") else 0.0)
+                self.on_stage(_stage(event), self._share(event))
             case "phase":
+                self.phase_began_s = time.monotonic()
                 self.on_stage(_stage(event), 0.0)
+
+    def _share(self, event: Event) -> float:
+        """Return the share of a phase that is done: of a window of a fixed time by the clock, not by transactions."""
+        measure = self.context.experiment.measure
+        if _stage(event) == MEASURING and measure.transactions is None:
+            return min(1.0, (time.monotonic() - self.phase_began_s) / measure.max_seconds)
+        return event["done"] / event["total"] if event.get("total") else 0.0
 
     def _keep_tables(self, ended: EndedRun) -> None:
         """Keep what further probes recorded, or the reason why there is none. A missing table does not fail the run."""
