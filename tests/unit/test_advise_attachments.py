@@ -12,8 +12,9 @@ import pytest
 from bufferlab.advise import doubts, look, resident
 from bufferlab.advise.attachments import Attached
 from bufferlab.advise.recorded import Recorded
+from bufferlab.engines.servers.builds import Flavour
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.observe.look import Observation
+from bufferlab.observe.look import Observation, Seen
 from bufferlab.observe.looker import Facts, Sample
 from bufferlab.observe.window import Row, Window
 from support import fake_mysql
@@ -108,12 +109,33 @@ def test_a_record_is_removed_as_soon_as_it_was_read(
     assert left == [[]] * (len(files) + 1)
 
 
-@pytest.mark.parametrize(("major", "reads"), [(15, 60.0), (16, 80.0), (17, 80.0)])
-def test_pages_that_postgres_made_are_no_reads_where_it_counts_them_so(major: int, reads: float) -> None:
-    facts = Facts("postgres", f"{major}.1", (major, 1), "a", 8192, 1 << 26, "transaction", "", 100.0)
-    window = replace(recorded(columns_of([(1, CREATE)] * 40 + [(2, READ)] * 60)), seconds=2.0)
-    # Sessions tell their counts late: one row has those of two.
+@pytest.mark.parametrize(
+    ("flavour", "major", "reads"), [("postgres", 15, 40), ("postgres", 16, 60), ("mariadb", 10, 60)]
+)
+def test_pages_that_postgres_made_are_no_reads_where_it_counts_them_so(
+    at: Bench, flavour: Flavour, major: int, reads: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, run = at.tracing.recorded, Observation.run
+
+    def reading(*arguments: Any, **how: Any) -> Recorded:
+        found = read(*arguments, **how)
+        return replace(found, columns=columns_of([(1, CREATE), (2, READ), (2, READ)] * round(20 * found.seconds)))
+
+    def running(*arguments: Any, **how: Any) -> Seen:
+        seen = run(*arguments, **how)
+        return replace(seen, facts=replace(seen.facts, flavour=flavour, numbers=(major, 1)))
+
+    monkeypatch.setattr(at.tracing, "recorded", reading)
+    monkeypatch.setattr(Observation, "run", running)
+    counted = at.advise(asked(60, "full")).counted
+    assert counted.reads / counted.seconds == pytest.approx(reads, rel=0.01)
+
+
+def test_the_pages_made_are_taken_from_all_rows_together() -> None:
+    """Sessions of PostgreSQL tell their counts late: one row has those of two."""
+    window = replace(recorded(columns_of([(1, CREATE)] * 40)), seconds=2.0)
+    facts = Facts("postgres", "15.1", (15, 1), "a", 8192, 1 << 26, "transaction", "", 100.0)
     rows = tuple(Row(float(place), 1.0, {"pages_read": told}, {}) for place, told in enumerate((0.0, 160.0) * 2))
     found = look._without_creations(Attached(window, rows, {}), facts)
-    assert look.count(found).reads == pytest.approx(4 * reads)
+    assert look.count(found).reads == 4 * (80 - 20)
     assert look.count(found[:1]).reads == 0

@@ -1,8 +1,8 @@
 """Finds the process of a server on this host, also of one in a container, which numbers its processes by itself.
 
 The kernel names a process in each of its PID namespaces (proc(5), NSpid), its own one last. What is found must fit the
-age that the server tells, as `host_side.server_pid` asks, and the identity in its data directory, where it has one. Both
-families' servers work in that directory (MySQL: mysqld.cc, my_setwd; PostgreSQL: miscinit.c, ChangeToDataDir).
+age that the server tells, as `host_side.server_pid` asks, and the identity in its data directory, where one is kept.
+Servers of both families work in that directory (MySQL: mysqld.cc, my_setwd; PostgreSQL: miscinit.c, ChangeToDataDir).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _has_identity(facts: Facts, pid: int, proc: Path) -> bool | None:
 
 
 def _beginning(file: Path) -> bytes:
-    """Return the first bytes of a file. Whoever owns a container chooses what it is: no link is followed, no pipe read."""
+    """Return the first bytes of a file; none of a link or a pipe, for whoever owns a container chooses what it is."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         return os.read(descriptor, _BEGINNING_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
