@@ -127,6 +127,18 @@ def test_a_rule_says_where_it_is_broken_and_by_how_much() -> None:
     assert line.startswith("reads_per_new_order worse 5%: broken at pool size 10 % (+")
 
 
+@pytest.mark.parametrize(("limit", "outcome"), [("20%", "holds"), ("1%", "undecided")])
+def test_a_change_to_the_better_makes_no_rule_hold_whose_limit_would_go_unseen(limit: str, outcome: str) -> None:
+    sweeps = [replace(one, points=one.points[:1]) for one in many(change=0.8)]
+    found = told(sweeps, f"reads_per_new_order worse {limit}")
+    assert len(found.events) == 1
+    (judged,) = found.rules
+    assert judged.outcome == outcome
+    if outcome == "undecided":
+        (line,) = rule_lines(found, judged)
+        assert line.endswith("(no further change is found, nor would the limit have been)")
+
+
 def test_rules_of_unknown_and_unclaimed_figures_are_mistakes() -> None:
     with pytest.raises(SpecError, match="no sweep has such a figure"):
         told(many(), "server_cpu_us_per_transaction worse 5%")
@@ -170,6 +182,8 @@ def test_folders_that_are_named_alike_are_told_apart_by_the_folders_above(read: 
         ("aaaaaaab\n", ["aaaaaaa", "aaaaaaab"], 'two sweeps have the name "aaaaaaab"'),
         (b"\xff\xfe\x00", ["a", "b"], "the order cannot be read: it is no text"),
         (None, ["a", "b"], "the order cannot be read: No such file"),
+        ("", ["a", "b"], "the order has no name"),
+        ("\n  \n", ["", ""], "the order has no name"),
     ],
 )
 def test_an_order_that_does_not_fit_is_a_mistake(

@@ -238,12 +238,16 @@ def _judged_rule(told: History, rule: Rule, level: float) -> RuleJudged:
     points = []
     for one in series:
         since = [step for step in one.steps if step.change.place >= told.since]
-        points += [at_place(rule, one.setting, step.found) for step in since] or [_unchanged(rule, one)]
+        found = [at_place(rule, one.setting, step.found) for step in since]
+        rest = _unchanged(rule, one)
+        # Beside a change to the better, one to the worse may have gone unseen.
+        is_needed = rest.outcome == "undecided" and all(point.outcome != "broken" for point in found)
+        points += [*found, rest] if is_needed or not found else found
     return RuleJudged(rule, level, tuple(points))
 
 
 def _unchanged(rule: Rule, series: Series) -> RuleAtPoint:
-    """Return what is said of a rule where no change is found: it holds if the limit would have been seen."""
+    """Return what is said of a rule beside the changes that are found: it holds if the limit would have been seen."""
     limit = series.detectable
     if limit is None:
         return RuleAtPoint(series.setting, "undecided", None, None, "too few sweeps to find any change")
@@ -253,5 +257,7 @@ def _unchanged(rule: Rule, series: Series) -> RuleAtPoint:
         mean = abs(_centre(_told(series.values), "linear"))
         limit = limit / mean if mean else (0.0 if limit == 0 else float("inf"))
     if limit > rule.limit:
-        return RuleAtPoint(series.setting, "undecided", None, None, "no change is found, nor would the limit have been")
+        change = "further change" if series.steps else "change"
+        why = f"no {change} is found, nor would the limit have been"
+        return RuleAtPoint(series.setting, "undecided", None, None, why)
     return RuleAtPoint(series.setting, "holds", None, None, "no change is found")

@@ -242,6 +242,9 @@ def _lines(order: Path) -> dict[str, str]:
             raise SpecError(f'the name "{name}" is there twice', f"{order}:{number}", "leave one of the lines out")
         if name:
             found[name] = rest.strip()
+    if not found:
+        hint = "write a name on each line, the oldest first: git rev-list --reverse HEAD"
+        raise SpecError("the order has no name", f"--order {order}", hint)
     return found
 
 
