@@ -23,6 +23,7 @@ from bufferlab.registry import open_sweep
 from bufferlab.report.build import build
 from bufferlab.results import store
 from bufferlab.results.blocks import in_words, parse_blocks
+from bufferlab.results.page_traces import OtherPools
 from bufferlab.results.store import SweepFolder
 from support.fake import Bench
 from support.synthetic import reseal
@@ -280,6 +281,33 @@ def test_what_an_interrupted_folder_lacks_is_told_and_the_rest_is_merged(copies:
     assert len(merged.runs()) == 2 * PLANNED - 1
     (banner,) = (banner.text for banner in build(merged).banners if "Not whole" in banner.text)
     assert "1 of 6 runs are missing" in banner
+
+
+def test_folders_whose_plans_name_no_points_lack_their_runs_in_words(copies: list[Path], tmp_path: Path) -> None:
+    for copy in copies:
+        _edit("plan.json", lambda plan: plan.pop("points"))(copy)
+        shutil.rmtree(copy / "runs")
+        (copy / "runs").mkdir()
+    merged, lacking = merge(copies, tmp_path / "merged")
+    assert merged.runs() == []
+    assert "2 of 2 runs of this folder are missing or failed: 0 in block 1, 1 in block 1" in lacking[0].what
+
+
+def test_a_merged_folder_has_its_predictions_before_it_has_its_name(
+    copies: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill may come at any moment, and a merged folder is not resumed."""
+    open_sweep(copies[1]).write_other_pools(OtherPools(of=[]))
+    rename, seen = store.rename_to_free_name, []
+
+    def renamed(temporary: Path, *more: Any) -> Path:
+        seen.append((temporary / store.OTHER_POOLS_FILE).is_file())
+        return rename(temporary, *more)
+
+    monkeypatch.setattr(store, "rename_to_free_name", renamed)
+    merged, _ = merge(copies, tmp_path / "merged")
+    assert seen == [True]
+    assert merged.other_pools() == OtherPools(of=[])
 
 
 @pytest.mark.parametrize(

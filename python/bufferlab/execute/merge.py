@@ -21,10 +21,10 @@ from bufferlab.errors import DataFileError, Problem, SpecError
 from bufferlab.execute.host import storage
 from bufferlab.registry import open_sweep, registry
 from bufferlab.results.blocks import HostBlocks, blocks_of, said
-from bufferlab.results.files import COPY_HINT, sync_folder, taken
+from bufferlab.results.files import COPY_HINT, json_bytes, sync_folder, taken, write_bytes
 from bufferlab.results.page_traces import OtherPools
 from bufferlab.results.schema import StoredFile
-from bufferlab.results.store import PREDICTED_FROM, RunRecord, SweepFolder
+from bufferlab.results.store import OTHER_POOLS_FILE, PREDICTED_FROM, RunRecord, SweepFolder
 
 _NOT_THE_PLAN = ("format", "format_version", "blocks", "versions", "page_trace")
 """The keys of plan.json that tell of one host, or of the file."""
@@ -195,8 +195,15 @@ def _joined(parts: Sequence[Part], out: Path) -> SweepFolder:
     if blocks != blocks_of(plan):
         plan["blocks"] = list(blocks)
     hosts = _hosts([part.folder for part in parts])
+    pools = _pools(parts)
+
+    def fill(folder: Path) -> None:
+        _copy_runs(records, folder / "runs")
+        if pools is not None:  # Before the folder has its name: a merged folder is not resumed.
+            write_bytes(folder / OTHER_POOLS_FILE, json_bytes(pools.model_dump(mode="json")))
+
     with storage.locked(parent):
-        merged = SweepFolder.create(
+        return SweepFolder.create(
             parent,
             registry(),
             first.experiment_toml,
@@ -204,13 +211,18 @@ def _joined(parts: Sequence[Part], out: Path) -> SweepFolder:
             hosts[0].host,
             name=out.name,
             hosts=hosts,
-            fill=lambda folder: _copy_runs(records, folder / "runs"),
+            fill=fill,
         )
-    if predicted := [part.pools for part in parts if part.pools]:
-        of = next((found.of for found in predicted if found.of), [])
-        generated = next((found.generated for found in predicted if found.generated), None)
-        merged.write_other_pools(OtherPools(of=of, generated=generated))
-    return merged
+
+
+def _pools(parts: Sequence[Part]) -> OtherPools | None:
+    """Return the predictions that the folders have; None where none has any."""
+    predicted = [part.pools for part in parts if part.pools]
+    if not predicted:
+        return None
+    of = next((found.of for found in predicted if found.of), [])
+    generated = next((found.generated for found in predicted if found.generated), None)
+    return OtherPools(of=of, generated=generated)
 
 
 def _hosts(folders: Sequence[SweepFolder]) -> list[HostBlocks]:

@@ -267,6 +267,11 @@ def into(place: Path, what: str, kept: str, then: str) -> Iterator[None]:
         ) from error
 
 
+def json_bytes(document: Mapping[str, Any]) -> bytes:
+    """Return a document as the sweep folder's JSON files hold it."""
+    return (json.dumps(document, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
+
+
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file and wait until it is on the disk."""
     with path.open("wb") as file:

@@ -124,7 +124,7 @@ def _flat(table: dict[str, Any]) -> dict[str, Any]:
 
 #: Constraints on a value beyond its type. They are not part of the format: `schema_hash` does not see them.
 Moment = Annotated[str, AfterValidator(_moment)]
-Place = Annotated[int, Field(ge=0), AfterValidator(_small)]
+Place = Annotated[int, Field(ge=0, strict=True), AfterValidator(_small)]
 
 
 class _Strict(BaseModel):

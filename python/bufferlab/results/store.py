@@ -8,7 +8,6 @@ folder, which the next one removes.
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -33,6 +32,7 @@ from bufferlab.results.files import (
     Told,
     copy,
     into,
+    json_bytes,
     read_json,
     read_parquet,
     read_toml,
@@ -297,11 +297,11 @@ class SweepFolder:
                 (temporary / "runs").mkdir()
                 (temporary / "experiment.toml").touch(experiment_mode(experiment_toml_text))
                 write_bytes(temporary / "experiment.toml", experiment_toml_text.encode())
-                write_bytes(temporary / "plan.json", _pretty({**plan, **stamp}))
-                write_bytes(temporary / "host.json", _pretty({**host, **stamp}))
+                write_bytes(temporary / "plan.json", json_bytes({**plan, **stamp}))
+                write_bytes(temporary / "host.json", json_bytes({**host, **stamp}))
                 if hosts:
                     told = [one._asdict() for one in hosts]
-                    write_bytes(temporary / HOSTS_FILE, _pretty({"hosts": told, **stamp}))
+                    write_bytes(temporary / HOSTS_FILE, json_bytes({"hosts": told, **stamp}))
                 fill(temporary)
                 sync_folder(temporary)
                 path = rename_to_free_name(temporary, parent, name, tries)
@@ -319,7 +319,7 @@ class SweepFolder:
         path = Path(path)
         if not path.is_dir():
             raise DataFileError("there is no such sweep folder", str(path), _WRONG_FOLDER_HINT)
-        plan = _read_stamped(path / "plan.json", StoredPlan)
+        plan = {"points": [], "runs": [], **_read_stamped(path / "plan.json", StoredPlan)}
         host = _read_stamped(path / "host.json", StoredHost)
         toml = path / "experiment.toml"
         if not toml.is_file():
@@ -414,7 +414,8 @@ class SweepFolder:
 
     def write_other_pools(self, found: OtherPools) -> Path:
         """Replace other-pools.json, which is derived from the plan, the runs and their page traces."""
-        return self._replace(OTHER_POOLS_FILE, lambda path: write_bytes(path, _pretty(found.model_dump(mode="json"))))
+        data = json_bytes(found.model_dump(mode="json"))
+        return self._replace(OTHER_POOLS_FILE, lambda path: write_bytes(path, data))
 
     def other_pools(self) -> OtherPools | None:
         """Return the predictions that the sweep's end made; None where it made none.
@@ -526,17 +527,13 @@ def _read_stamped(path: Path, model: type[BaseModel]) -> dict[str, Any]:
     return document
 
 
-def _pretty(document: Mapping[str, Any]) -> bytes:
-    return (json.dumps(document, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
-
-
 def _seal(document: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical_json(document).encode()).hexdigest()
 
 
 def _sealed(document: dict[str, Any]) -> bytes:
     """Return run.json with a hash of itself, so that a flipped bit in a number is noticed too."""
-    return _pretty({**document, "seal": _seal(document)})
+    return json_bytes({**document, "seal": _seal(document)})
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
