@@ -117,6 +117,7 @@ def test_a_block_that_fails_goes_round_twice_and_what_is_home_stays(gathering: G
     assert (result["status"], result["missing"]) == ("missing", [1])
     assert [order["block"] for _, order in cluster.orders].count(1) == MOST_TRIES
     assert result["problems"]["1"]["what"] == "the device is in use"
+    assert cluster.forgotten == 0, "the nodes keep what --resume goes on with"
     assert "it has gone round often enough" in told.words
     again, _ = gathered(Gathering.open(gathering.path), StandIn(parts))
     assert again["status"] == "whole", "--resume does the rest"
@@ -373,11 +374,21 @@ def test_an_altered_block_is_done_anew(gathering: Gathering, parts: list[Path]) 
     assert runs_of(gathering.join()[0].path) == set[Any]().union(*map(runs_of, parts))
 
 
-def test_a_part_is_not_taken_twice(gathering: Gathering, parts: list[Path]) -> None:
-    gathered(gathering, StandIn(parts))
-    shutil.copytree(parts[0], gathering.part(0), dirs_exist_ok=True)
-    result, _ = gathered(gathering, StandIn(parts))
+def test_a_run_that_is_sent_again_is_taken_once(gathering: Gathering, parts: list[Path]) -> None:
+    """The node's host goes on with its block and does not heed what home has."""
+
+    def sends_all(cluster: StandIn, node: Node, order: Mapping[str, Any]) -> Says:
+        runs = 0
+        for item in cluster.does(node, {**order, "known": []}):
+            runs += isinstance(item, dict) and item.get("kind") == "run"
+            if order["block"] == 1 and not order["known"] and runs == 2:
+                return
+            yield item
+
+    result, told = gathered(gathering, StandIn(parts, work=sends_all))
     assert result["status"] == "whole"
+    assert told.words.count(" is home") == len(set[Any]().union(*map(runs_of, parts)))
+    assert runs_of(gathering.join()[0].path) == set[Any]().union(*map(runs_of, parts))
 
 
 STORED = {

@@ -19,6 +19,7 @@ from bufferlab.execute.fleet.node_options import NodeOptions
 from bufferlab.execute.fleet.parcels import Item
 from bufferlab.execute.fleet.receiver import Receiver
 from bufferlab.execute.fleet.rounds import Node
+from bufferlab.execute.host import fingerprint
 from bufferlab.registry import open_sweep
 from support.fake import Bench, wait_until
 from support.fleet import StandIn, Told, runs_of
@@ -130,6 +131,31 @@ def test_a_place_that_another_node_of_the_host_holds_is_waited_for_and_then_refu
     assert told["event"] == "end"
     assert told["failure"]["kind"] == "environment"
     assert "another process is adding runs" in told["failure"]["what"]
+
+
+def test_a_block_is_continued_by_the_booted_system_that_began_it_alone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a reboot, and where two nodes share a cache, the folder is another system's, which home may know."""
+    sweep = bench.measure(bench.experiment(repetitions=1)).folder
+    room = bench.root / "room"
+    (room / "out").mkdir(parents=True)
+    done = node._BlockDone({"host": [sweep.host["host_id"], sweep.host["boot_key"]], "done": []}, room)
+    begun = sweep.path.rename(room / "out" / sweep.path.name)
+    assert done._continued() == begun
+    monkeypatch.setattr(fingerprint, "boot_key", lambda: "another")
+    assert done._continued() is None
+    assert not begun.exists()
+
+
+def test_a_folder_of_a_block_without_its_name_is_not_sent_nor_continued(tmp_path: Path) -> None:
+    done = node._BlockDone({"host": None, "done": []}, tmp_path)
+    unfinished = done.out / ".tmp-0123456789ab"
+    unfinished.mkdir(parents=True)
+    (unfinished / "plan.json").touch()
+    assert done._folder() is None
+    assert done._continued() is None
+    assert not unfinished.exists()
 
 
 def test_what_a_block_says_while_nobody_asks_is_dropped_but_for_the_end(tmp_path: Path) -> None:

@@ -11,7 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bufferlab.errors import DataFileError
+from bufferlab.execute.fleet.gathering import Gathering
+from bufferlab.execute.fleet.node_options import NodeOptions
 from bufferlab.execute.fleet.parcels import PIECE_BYTES, Arriving, packed
+from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
+from bufferlab.execute.probes.planned_traces import TraceWish
+from bufferlab.spec import load
+from bufferlab.units import GIB, MIB
 
 
 @settings(max_examples=25)
@@ -70,3 +76,14 @@ def test_a_link_is_not_sent(tmp_path: Path) -> None:
     (tmp_path / "run.json").symlink_to("/etc/passwd")
     with pytest.raises(OSError, match="symbolic"):
         list(packed("run", "0" * 16, tmp_path, ["run.json"]))
+
+
+def test_a_limit_of_page_traces_is_none_of_block_traces(tmp_path: Path) -> None:
+    small = TraceWish(limit_bytes=MIB)
+    for options, least in (
+        (NodeOptions(page_trace=small), 2 * MIB),
+        (NodeOptions(page_trace=small, block_trace=BlockTraceAsked()), 2 * GIB + MIB),
+        (NodeOptions(page_trace=TraceWish(limit_bytes=3 * GIB), block_trace=BlockTraceAsked()), 3 * GIB + MIB),
+        (NodeOptions(), 2 * GIB + MIB),
+    ):
+        assert Gathering(tmp_path, "0" * 12, load("buffer-size"), (0,), options).trace_bytes == least

@@ -186,6 +186,10 @@ def test_the_command_refuses_what_cannot_be_and_names_what_to_do(bench: Bench, t
         (("run", experiment, "--resume", gathering.path, "--ray", "h:1"), 2, "a resumed sweep is run as it was begun"),
         (("run", "--resume", bench.root, "--ray", "h:1"), 2, "no sweep of a cluster is in this folder"),
         (("run", "--resume", gathering.path, "--ray", "h:1", "--out", bench.out), 2, "exclude each other"),
+        (("run", "--resume", gathering.path, "--ray", "h:1", "--share-device"), 2, "is run as it was begun"),
+        (("run", "--resume", gathering.path, "--ray", "h:1", "--no-page-trace"), 2, "is run as it was begun"),
+        (("run", "--resume", gathering.path, "--ray", "h:1", "--probe", "block-trace"), 2, "is run as it was begun"),
+        (("run", "--resume", gathering.path, "--ray", "h:1", "--dry-run"), 0, ""),
     ):
         ended = bench.bufferlab(*arguments)
         assert (ended.code, "Traceback" in ended.err) == (code, False), ended.err

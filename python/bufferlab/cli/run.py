@@ -251,6 +251,9 @@ def command(
         keeps_restored=keep_data,
         blocks=chosen,
     )
+    if ray is not None and resume is not None and options != SweepOptions(blocks=chosen):
+        hint = "leave the options of data, device and traces out, or begin a new sweep"
+        raise SpecError("a resumed sweep is run as it was begun", f"--resume {resume}", hint)
     if dry_run:
         from bufferlab.cli.plan_text import show_plan
 

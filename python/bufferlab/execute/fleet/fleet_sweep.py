@@ -28,6 +28,7 @@ from bufferlab.execute.fleet.cluster_address import require_cluster
 from bufferlab.execute.fleet.gathering import Gathering
 from bufferlab.execute.fleet.node_options import NodeOptions
 from bufferlab.execute.progress import Progress, Status
+from bufferlab.execute.resume import SUPERSEDED
 from bufferlab.execute.run.supervise import Event, Outcome, supervise
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.sweep import SweepOptions
@@ -152,7 +153,9 @@ def _not_connected(gathering: Gathering, outcome: Outcome, hint: str) -> Bufferl
     """Return what ended the courier. A folder in which nothing has arrived is removed: there is nothing to continue."""
     failure, more = outcome.failure or Failure("the courier ended without a word"), _more(outcome)
     said_how = gathering.resume_command in (failure.hint or "")  # Our disk did not take what was sent.
-    is_begun = said_how or any(gathering.part(block).exists() for block in gathering.blocks)
+    # A block that another host began anew has its first host's runs in superseded/.
+    places = [*(gathering.part(block) for block in gathering.blocks), gathering.path / SUPERSEDED]
+    is_begun = said_how or any(place.exists() for place in places)
     if not is_begun:
         gathering.remove()
     if failure.kind == "internal":

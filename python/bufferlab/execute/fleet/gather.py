@@ -122,7 +122,9 @@ class Gather:
             interrupted = bool(rounds.missing) and self.stopped()
         finally:
             self._stop()
-        if not rounds.missing and self._nodes:
+        # Settings that are refused lastingly end the sweep too: nobody continues it.
+        over = not interrupted and all(self.gathering.state(block).lasting for block in rounds.missing)
+        if over and self._nodes:
             self.cluster.forget(list(self._nodes.values()), self.gathering.sweep_id)
         status = "interrupted" if interrupted else "missing" if rounds.missing else "whole"
         problems = {str(block): self._last[block].as_dict() for block in rounds.missing if block in self._last}

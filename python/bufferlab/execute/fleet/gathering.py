@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
 from bufferlab import marked
-from bufferlab.errors import DataFileError, Problem, SpecError
+from bufferlab.errors import BufferlabError, DataFileError, Problem, SpecError
 from bufferlab.execute import resume
 from bufferlab.execute.fleet.node_options import NodeOptions
 from bufferlab.execute.fleet.rounds import Host
@@ -123,8 +124,9 @@ class Gathering:
 
     @property
     def trace_bytes(self) -> int:
-        """Return the most bytes that the file of a trace may have."""
-        return (self.options.page_trace.limit_bytes or _TRACE_BYTES) + (1 << 20)
+        """Return the most bytes that the file of a trace may have. --trace-limit is of page traces alone."""
+        limit = self.options.page_trace.limit_bytes or _TRACE_BYTES
+        return (max(limit, _TRACE_BYTES) if self.options.block_trace else limit) + (1 << 20)
 
     @property
     def told_options(self) -> dict[str, Any]:
@@ -206,18 +208,22 @@ class Gathering:
 
         Return it, and a problem for each block that lacks runs. Raises DataFileError for a block that was altered.
         """
-        there = [block for block in self.blocks if self.part(block).exists()]
+        parts = [self.part(block) for block in self.blocks if self.part(block).exists()]
         out, stem = self.path.parent, self.path.name.removesuffix(SUFFIX)
-        final = next(path for path in _names(out, stem, "") if not path.exists())
-        if len(there) == 1:
-            lacking = checked(self.part(there[0])).lacking()
-            problems = [lacking] if lacking else []
+        taken = list(takewhile(Path.exists, _names(out, stem, "")))
+        final = next(path for path in _names(out, stem, "") if path not in taken)
+        if len(parts) == 1:
+            problems = _lacking(parts)
+            self._keep_superseded(parts[0])
             with self.writing("the sweep's folder"):
-                self.part(there[0]).rename(final)
+                parts[0].rename(final)
                 sync_folder(out)
-            merged = open_sweep(final)
+            self.remove()  # At once: a --resume after a kill would measure the block again.
+            return open_sweep(final), problems
+        if before := _merged_before(parts, taken):
+            merged, problems = before, _lacking(parts)
         else:
-            merged, problems = merge([self.part(block) for block in there], final)
+            merged, problems = merge(parts, final)
         self._keep_superseded(merged.path)
         self.remove()
         return merged, problems
@@ -232,17 +238,34 @@ class Gathering:
                     run.rename(merged / resume.SUPERSEDED / run.name)
 
     def remove(self) -> None:
-        """Remove this folder."""
+        """Remove this folder. After a kill nothing of it is resumed: the next sweep removes what is left."""
         descriptor = marked.use(self.path)
         if descriptor is not None:
             os.close(descriptor)
             with suppress(OSError):
-                marked.remove(self.path)
+                aside = self.path.parent.resolve() / f"{marked.TEMPORARY}{self.sweep_id}"
+                marked.remove(self.path.rename(aside))
 
 
 def host_of(host: Mapping[str, Any]) -> Host:
     """Return which booted system a host.json is of."""
     return str(host.get("host_id", "")), str(host.get("boot_key", ""))
+
+
+def _lacking(parts: Sequence[Path]) -> list[Problem]:
+    """Return a problem for each block that lacks runs. Raises DataFileError for a block that was altered."""
+    return [problem for part in parts if (problem := checked(part).lacking())]
+
+
+def _merged_before(parts: Sequence[Path], taken: Sequence[Path]) -> SweepFolder | None:
+    """Return which of the `taken` folders holds exactly the runs of the parts: a command was killed after it merged."""
+    runs = {record.run_id for part in parts for record in open_sweep(part).runs()} if taken else set()
+    for path in taken if runs else ():
+        with suppress(BufferlabError):  # It is somebody else's, whatever is wrong with it.
+            folder = open_sweep(path)
+            if {record.run_id for record in folder.runs()} == runs:
+                return folder
+    return None
 
 
 def _names(parent: Path, stem: str, suffix: str) -> Iterator[Path]:

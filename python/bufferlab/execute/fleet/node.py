@@ -141,10 +141,16 @@ class _BlockDone:
             thread.join()
 
     def _continued(self) -> Path | None:
-        """Return the sweep folder that is continued: it has all runs that home has of this host. Remove any other."""
+        """Return the sweep folder that is continued, and remove any other.
+
+        This booted system made it, and it has all runs that home has of this system. A folder from before a reboot, or
+        of another host that shares the cache, is of another system: a block is one system's work.
+        """
         folder = self._folder()
-        if folder is not None and (
-            all((folder / "runs" / run).is_dir() for run in self.order["done"]) or not self._is_at_home(folder)
+        if (
+            folder is not None
+            and read_json(folder / "host.json").get("boot_key", "") == fingerprint.boot_key()
+            and (all((folder / "runs" / run).is_dir() for run in self.order["done"]) or not self._is_at_home(folder))
         ):
             return folder
         if self.out.exists():
@@ -157,9 +163,11 @@ class _BlockDone:
         return bool(self.order["host"] == [host.get("host_id"), host.get("boot_key")])
 
     def _folder(self) -> Path | None:
+        """Return the sweep folder of the block; None before it has its name."""
         if not self.out.is_dir():
             return None
-        return next((path for path in sorted(self.out.iterdir()) if (path / "plan.json").is_file()), None)
+        named = [path for path in sorted(self.out.iterdir()) if not path.name.startswith(marked.TEMPORARY)]
+        return next((path for path in named if (path / "plan.json").is_file()), None)
 
     def _next(self) -> Event:
         """Return the next thing that the process says, with a bound on its texts; a beat when it says nothing."""

@@ -26,7 +26,7 @@ def fingerprint(directory: Path) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(native().host_fingerprint(str(directory)))
     except EnvironmentLackingError:
         found = _plain(directory)
-    return {**found, "data_directory": str(directory), "host_id": _identity(found), "boot_key": _boot_key()}
+    return {**found, "data_directory": str(directory), "host_id": _identity(found), "boot_key": boot_key()}
 
 
 def memory_bytes() -> int:
@@ -64,7 +64,7 @@ def _plain(directory: Path) -> dict[str, Any]:
     }
 
 
-def _boot_key() -> str:
+def boot_key() -> str:
     """Return a short hash of what the kernel drew when it booted (random(4)): equal hosts have the same `host_id`.
 
     It tells runners of a CI apart, and containers of one host not.
