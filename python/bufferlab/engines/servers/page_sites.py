@@ -144,9 +144,7 @@ class Recording:
     Where it is not required, a server that cannot be recorded runs without it, and the run tells why.
     """
 
-    def __init__(
-        self, sites: PageSites | Failure, build: Build, asked: Mapping[str, Any], on_event: OnEvent
-    ) -> None:
+    def __init__(self, sites: PageSites | Failure, build: Build, asked: Mapping[str, Any], on_event: OnEvent) -> None:
         """`sites`: a failure where the build cannot be traced here, and need not be."""
         self._required = asked["required"]
         self._on_event = on_event
