@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from bufferlab.stats.estimate import Estimate, quantile_of_t
 from bufferlab.stats.fit import Fit, fit
-from bufferlab.stats.trend import turn
+from bufferlab.stats.trend import around, turn
 
 Array = npt.NDArray[np.float64]
 #: (connections, block, throughput)
@@ -342,6 +342,14 @@ def _region(x: Array, y: Array, best: tuple[float, float], limit: float) -> tupl
     return np.vstack([centre, at.reshape(-1, 2).clip(0)]), is_open
 
 
+def _interval(change: Estimate) -> str:
+    """Return the interval of a ratio as changes in parentheses; "" where it has none."""
+    if change.ci_low is None or change.ci_high is None:
+        return ""
+    low, high = (f"{100 * (end - 1):+.0f}".replace("-", "−") for end in (change.ci_low, change.ci_high))
+    return f" ({low} to {high} %)"
+
+
 def why_no_peak(of: Law, throughput: Fit, level: float = 0.95) -> str | None:
     """Return why no peak inside the measured connections may be claimed; None where one may.
 
@@ -356,7 +364,10 @@ def why_no_peak(of: Law, throughput: Fit, level: float = 0.95) -> str | None:
             return f"throughput is highest at the most connections measured, {last}: the peak may lie beyond"
         if highest == first:
             return f"throughput is highest at the fewest connections measured, {first}: further ones only cost"
-        return f"throughput is highest at {highest} connections, but its rise to there or its fall may be chance"
+        before, after = around(throughput, of.measured, highest, level)
+        sides = ((before, "rises", "its rise to there"), (after, "falls", f"its fall to {last}"))
+        open_ones = [what + _interval(side.estimate) for side, wanted, what in sides if side.direction != wanted]
+        return f"throughput is highest at {highest} connections, but {' and '.join(open_ones)} may be chance"
     if abs(of.misfit) > MOST_MISFIT:
         side = "above" if of.misfit > 0 else "below"
         far = f"{100 * abs(of.misfit):.0f} % {side} it"

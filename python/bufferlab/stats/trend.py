@@ -199,15 +199,16 @@ def turn(fit: Fit, points: Sequence[Hashable], level: float) -> Turn | None:
     inner = points[1:-1]
     if not inner:
         return None
-    single = single_level(level, 2 * len(inner))
     ends = (min(inner, key=lambda point: fit.mean(point).value), max(inner, key=lambda point: fit.mean(point).value))
-    found = [_at(fit, points[0], point, points[-1], single) for point in ends]
+    found = [Turn(point, *around(fit, points, point, level)) for point in ends]
     turns = [one for one in found if {one.before.direction, one.after.direction} == {"falls", "rises"}]
     return max(turns, key=_lesser_side, default=None)
 
 
-def _at(fit: Fit, first: Hashable, point: Hashable, last: Hashable, level: float) -> Turn:
-    return Turn(point, _side(fit, first, point, level), _side(fit, point, last, level))
+def around(fit: Fit, points: Sequence[Hashable], point: Hashable, level: float) -> tuple[Verdict, Verdict]:
+    """Return the changes from the first point to an inner one, and on to the last, by intervals that `turn` takes."""
+    single = single_level(level, 2 * (len(points) - 2))
+    return _side(fit, points[0], point, single), _side(fit, point, points[-1], single)
 
 
 def _side(fit: Fit, a: Hashable, b: Hashable, level: float) -> Verdict:
