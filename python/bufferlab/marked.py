@@ -31,10 +31,10 @@ _FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @contextmanager
-def folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
+def folder(parent: Path, name: str, mode: int = 0o700, *, keeps_mark: bool = False) -> Iterator[Path]:
     """Context manager that makes a marked folder, holds it while the context lasts, and removes it at the end.
 
-    A folder that was renamed in the meantime stays, and its mark is removed.
+    A folder that was renamed in the meantime stays, and its mark is removed, unless it `keeps_mark`.
     """
     with opened(parent) as above:
         os.mkdir(name, mode, dir_fd=above)
@@ -48,7 +48,7 @@ def folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
                 if _is_at(inside, name, above):
                     _empty(inside, above)
                     os.rmdir(name, dir_fd=above)
-                else:
+                elif not keeps_mark:
                     os.unlink(MARK, dir_fd=inside)
             for descriptor in (mark, inside):
                 if descriptor is not None:
@@ -58,18 +58,22 @@ def folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
 def use(kept: Path) -> int | None:
     """Hold a folder of the cache and note the time as its last use. Return a descriptor: closing it ends the use.
 
-    The first use marks the folder. Return None where it cannot be marked: it is another user's, or its disk is
-    read-only.
+    The first use marks the folder. Return None where it cannot be marked: it is another user's, or its disk is full
+    or read-only.
     """
     try:
         with opened(kept) as inside:
             mark = os.open(MARK, _FILE | os.O_CREAT, 0o600, dir_fd=inside)
     except OSError:
         return None
-    fcntl.flock(mark, fcntl.LOCK_SH)
-    if os.fstat(mark).st_size == 0:
-        os.pwrite(mark, _TEXT, 0)
-    os.utime(mark)
+    try:
+        fcntl.flock(mark, fcntl.LOCK_SH)
+        if os.fstat(mark).st_size == 0:
+            os.pwrite(mark, _TEXT, 0)
+        os.utime(mark)
+    except OSError:
+        os.close(mark)
+        return None
     return mark
 
 

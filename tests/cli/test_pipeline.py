@@ -288,6 +288,8 @@ def test_a_sweep_folder_is_resumed_by_one_process_at_a_time(bench: Bench) -> Non
     experiment = bench.experiment(knobs="pace_ms = 50", transactions=1_000_000, repetitions=1)
     process = bench.start("run", experiment, "--out", bench.out)
     wait_until(lambda: started_measuring(bench), "the sweep to start")
+    beside = bench.bufferlab("run", "--resume", bench.sweep_path(), "--share-device")
+    assert (beside.code, "another process is adding runs" in beside.err) == (3, True)
     process.send_signal(signal.SIGINT)
     wait(process)
     first = bench.start("run", "--resume", bench.sweep_path())

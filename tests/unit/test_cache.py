@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -147,6 +148,25 @@ def test_a_kept_folder_without_our_mark_is_not_removed_and_the_command_says_why(
     assert "does not have bufferlab's mark" in ended.err
     assert str(folder) in ended.err
     assert folder.is_dir()
+
+
+def test_a_folder_that_is_published_can_keep_its_mark(tmp_path: Path) -> None:
+    """A database must have one at any moment: what a killed process leaves is known by it."""
+    for keeps, state in ((True, "left"), (False, "foreign")):
+        with marked.folder(tmp_path, ".tmp-load", keeps_mark=keeps) as folder:
+            whole = folder.rename(tmp_path / f"whole-{keeps}")
+            assert marked.state(whole) == "in use"
+        assert marked.state(whole) == state
+
+
+def test_a_full_disk_leaves_a_kept_folder_without_a_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    before = os.listdir("/proc/self/fd")
+    assert marked.use(tmp_path) is None
+    assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
 def test_a_mark_of_two_names_or_of_another_text_is_nobodys(tmp_path: Path) -> None:

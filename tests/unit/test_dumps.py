@@ -15,6 +15,7 @@ from bufferlab.engines.servers import child_process, stored_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.restoring import Dump, RoomWatch, require_restorable
 from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.execute.data import leftovers
 from bufferlab.execute.data.datasets import Datasets
 from bufferlab.execute.run.jobs import load_workload
 from bufferlab.execute.sweep import SweepOptions, run_sweep
@@ -292,6 +293,26 @@ def test_what_a_killed_sweep_left_of_restored_data_is_found_and_removed(bench: B
     assert marked.leftovers(left.parent, f"{marked.TEMPORARY}*") == [left]
     sweep(bench, Heard(), keep=False)
     assert restored(bench) == []
+
+
+def test_restored_data_that_another_sweep_verifies_stay(bench: Bench) -> None:
+    original = Datasets.release
+    stayed: list[str] = []
+
+    def verified_by_another(self: Datasets) -> None:
+        (key,) = self._in_use
+        with leftovers.loaders_kept_out(self._root, key):  # As that sweep holds the lock of the key.
+            original(self)
+            stayed.extend(leftovers.remove(leftovers.left_over()).values())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Datasets, "release", verified_by_another)
+        sweep(bench, Heard(), keep=False)
+    assert stayed == ["it is in use"]
+    (left,) = restored(bench)
+    with bench.in_environment():
+        assert leftovers.remove(leftovers.left_over()) == {}
+    assert not left.exists()
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from bufferlab.results.check import MeasuredRun
 from bufferlab.results.schema import SAMPLE_COLUMNS
 from bufferlab.results.window import Reading, Window
 from bufferlab.spec import Overrides
+from bufferlab.stats import factors
 from bufferlab.stats.factors import Effect, Observation, effects
 from bufferlab.theory.random_read import PAGE_BYTES, amplification, pages_first_touched, pages_per_read
 from support.synthetic import derived_values
@@ -347,3 +348,10 @@ def test_littles_law_is_asked_of_windows_that_are_long_enough() -> None:
     assert status(measured([1000] * 8))["littles_law_of_reads"] == "passed"
     assert status(measured([1000] * 8, service_us=1.8e6))["littles_law_of_reads"] == "failed"
     assert status(measured([1000] * 8, seconds=0.005))["littles_law_of_reads"] == "not_applicable"
+
+
+@pytest.mark.parametrize(("ratio", "blocks"), [(32.0, 7), (1.5, 5), (32.0, 4)])
+def test_rounding_is_no_noise_of_an_effect(ratio: float, blocks: int) -> None:
+    found = factors._ratio([math.log(ratio)] * blocks, 0.95)
+    assert (found.ci_low, found.identical, found.value) == (None, False, pytest.approx(ratio))
+    assert factors._ratio([0.0] * blocks, 0.95).identical

@@ -320,6 +320,49 @@ def test_a_run_killed_before_it_noted_what_it_set_is_put_back_as_well(server: Fa
     assert server.variables[POOL] == "64"
 
 
+def test_a_change_that_is_under_way_is_waited_for_before_it_is_put_back(server: FakeServer) -> None:
+    """A pool that is resized in the background: the variable tells the old size until it has the new one."""
+    under_way: dict[str, str] = {}
+
+    def begin_and_fail(connection: Any, address: Address, name: str, value: str, *_: object) -> None:
+        under_way[name] = value
+        raise EngineFailure("interrupted", "interrupted", None, None)
+
+    server.change = begin_and_fail  # type: ignore[method-assign]
+    server.settle = lambda connection: server.variables.update(under_way)  # type: ignore[method-assign]
+    with pytest.raises(EngineFailure):
+        change(server, wanted={POOL: "128"})
+    assert server.variables[POOL] == "64"
+    assert (server.kept, list(journal.every())) == ({}, [])
+
+
+def test_a_setting_that_was_not_reached_is_the_owners(server: FakeServer) -> None:
+    def refuse(connection: Any, address: Address, name: str, *_: object) -> None:
+        server.variables[POOL] = "512"  # By the owner, meanwhile.
+        raise EngineFailure("usage", "refused", None, None)
+
+    server.change = refuse  # type: ignore[method-assign]
+    with pytest.raises(EngineFailure):
+        change(server)
+    assert server.variables == {DEPTH: "1024", POOL: "512"}
+
+
+def test_a_mark_whose_truth_the_account_may_not_see_stops_nobody_else(server: FakeServer) -> None:
+    """As a setting of ALTER SYSTEM on PostgreSQL, which an ordinary account may not read."""
+
+    def unseen(connection: Any, variables: Mapping[str, Any]) -> dict[str, Any]:
+        raise EngineFailure("environment", "the account may not see it", None, None)
+
+    server.kept["lab"] = Record("", "1", {DEPTH: {"found": "1"}}).text()
+    server.now = unseen  # type: ignore[method-assign]
+    (said,) = changes.left(server, OTHER)
+    assert said.startswith("the mark of lab")
+    assert "the account may not see it" in said
+    assert everywhere(server) == []
+    with pytest.raises(EngineFailure, match="the mark of lab"):
+        change(server, OTHER)
+
+
 def test_what_an_earlier_run_left_is_told_without_touching_it(server: FakeServer, cache: Callable[[str], None]) -> None:
     assert changes.left(server, LAB) == []
     killed(server)

@@ -199,6 +199,12 @@ def test_what_the_log_does_not_end_is_left_out() -> None:
     assert grouped(log) == ([(1, "", "SELECT ?")], {"in a transaction without an end": 1})
 
 
+@pytest.mark.parametrize("undone", ["ROLLBACK TO s", "CALL p()", "EXECUTE stmt"])
+def test_a_transaction_whose_work_would_be_another_is_left_out(undone: str) -> None:
+    log = mariadb(1, "BEGIN", "UPDATE t SET a = 1", "SAVEPOINT s", "INSERT INTO t VALUES (1)", undone, "COMMIT")
+    assert grouped(log)[0] == []
+
+
 def test_a_transaction_is_whole_or_left_out() -> None:
     log = mariadb(1, "BEGIN", "SELECT 1", "SELECT @x", "COMMIT", "BEGIN", "SELECT 1", "SHOW TABLES", "COMMIT")
     reasons = {

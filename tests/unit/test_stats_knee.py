@@ -40,6 +40,12 @@ def test_a_line_without_noise_gives_its_zero_exactly() -> None:
     assert (found.ci_low or 0) < 5.2 < 5.4 < (found.ci_high or 0)
 
 
+def test_rounding_is_no_noise_of_a_hinge() -> None:
+    """Seven times the same number has a standard deviation above zero."""
+    found = hinge_zero([(block, x, max(0.0, 1.7 * (x - 0.3))) for block in range(7) for x in (0.1, 0.4, 0.7, 0.9)])
+    assert (found.ci_low, found.note) == (None, "every block gave the same hinge: no noise to compute an interval from")
+
+
 def test_the_interval_of_a_hinge_is_students_over_the_hinges_of_the_blocks() -> None:
     zeros = (5.0, 5.1, 5.3, 5.7, 6.3)
     found = hinge_zero([(block, x, max(0.0, 3 * (x - zero))) for block, zero in enumerate(zeros) for x in range(1, 12)])

@@ -204,3 +204,17 @@ def test_a_fall_that_may_be_chance_is_told_with_its_interval() -> None:
     rows = [(2**place, block, float(told)) for block, one in enumerate(blocks) for place, told in enumerate(one)]
     said = why_no_peak(law(rows), fit(rows, comparisons=()))
     assert said == "throughput is highest at 8 connections, but its fall to 64 (−40 to +29 %) may be chance"
+
+
+def test_a_curve_that_turns_twice_is_told_as_that() -> None:
+    means = {1: 500.0, 2: 700.0, 4: 650.0, 8: 200.0, 16: 300.0, 32: 550.0, 64: 450.0}
+    noise = np.random.default_rng(3)
+    rows = [
+        (count, block, mean * math.exp(0.01 * noise.standard_normal()))
+        for count, mean in means.items()
+        for block in range(3)
+    ]
+    said = why_no_peak(law(rows), fit(rows, comparisons=()))
+    assert said == (
+        "throughput is highest at 2 connections and lower at 8 than at either end: it turns twice, and the law once"
+    )

@@ -74,6 +74,7 @@ def predict_sweep(
             if folder is None:
                 experiment = to_toml(origin.plan.experiment)
                 folder = SweepFolder.create(out, registry(), experiment, document, origin.host)
+                stack.enter_context(storage.folder_lock(folder.path))
         todo = resume.to_do(origin.plan, folder)
         threads, why_fewer = threads_for(len(todo), origin.prediction_bytes)
         if why_fewer:

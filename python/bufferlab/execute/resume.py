@@ -133,18 +133,24 @@ def supersede(folder: SweepFolder, new: RunRecord) -> None:
     """Move the failed earlier attempts at the new run's point and block to superseded/."""
     for record in folder.runs():
         if _cell(record) == _cell(new) and record.run_id != new.run_id and not record.ok:
-            aside = folder.path / SUPERSEDED
-            with folder.changing("a run's place"):
-                aside.mkdir(exist_ok=True)
-                with own_folder(aside) as opened:
-                    record.folder.rename(opened / record.folder.name)
+            _set_aside(folder, record)
 
 
 def supersede_all(folder: SweepFolder) -> None:
     """Do what a killed resume may have left undone: move aside the predecessors of every run that succeeded."""
-    for record in folder.runs():
-        if record.ok:
-            supersede(folder, record)
+    records = folder.runs()  # It reads and hashes all files: once.
+    done = {_cell(record) for record in records if record.ok}
+    for record in records:
+        if not record.ok and _cell(record) in done:
+            _set_aside(folder, record)
+
+
+def _set_aside(folder: SweepFolder, record: RunRecord) -> None:
+    aside = folder.path / SUPERSEDED
+    with folder.changing("a run's place"):
+        aside.mkdir(exist_ok=True)
+        with own_folder(aside) as opened:
+            record.folder.rename(opened / record.folder.name)
 
 
 def _cell(record: RunRecord) -> tuple[int, int]:

@@ -143,6 +143,8 @@ def run_sweep(
         stack.callback(sweep.datasets.release)
         plan = _plan(sweep, guess, data_dir, cache)
         context = _context(sweep, plan, traces, folder, scratch, data_dir)
+        if folder is None:
+            stack.enter_context(storage.folder_lock(context.folder.path))
         try:
             return _run_all(sweep, plan, context, predicts=traces.recorder is not None or traces.why_not is not None)
         finally:

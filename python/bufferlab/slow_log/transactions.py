@@ -33,6 +33,8 @@ _MOST_DIGEST = 1_000
 """The characters of a digest that are kept."""
 
 _WORK = frozenset(("SELECT", "INSERT", "REPLACE", "UPDATE", "DELETE", "WITH"))
+_SPOILING = _WORK | {"ROLLBACK", "CALL", "EXECUTE", "LOAD", "HANDLER"}
+"""Words of statements that do work or undo it: without one of them a transaction is another one."""
 _COMMITTING = frozenset(("CREATE", "ALTER", "DROP", "TRUNCATE", "RENAME", "GRANT", "REVOKE", "LOCK"))
 """Words that begin a statement that commits (MySQL Reference Manual, "Statements That Cause an Implicit Commit")."""
 _NAMED = _COMMITTING | words(
@@ -140,7 +142,7 @@ class Transactions:
                 self._add(entry.schema, [statement], "", entry.seconds)
             return
         session.seconds += entry.seconds
-        session.whole &= statement is not None or word not in _WORK or entry.failed or entry.inside
+        session.whole &= statement is not None or word not in _SPOILING or entry.failed or entry.inside
         if statement:
             session.whole &= entry.schema == session.schema
             session.opened.append(statement)

@@ -367,6 +367,9 @@ def why_no_peak(of: Law, throughput: Fit, level: float = 0.95) -> str | None:
         before, after = around(throughput, of.measured, highest, level)
         sides = ((before, "rises", "its rise to there"), (after, "falls", f"its fall to {last}"))
         open_ones = [what + _interval(side.estimate) for side, wanted, what in sides if side.direction != wanted]
+        if not open_ones and found is not None:
+            lowest = f"lower at {found.point} than at either end"
+            return f"throughput is highest at {highest} connections and {lowest}: it turns twice, and the law once"
         return f"throughput is highest at {highest} connections, but {' and '.join(open_ones)} may be chance"
     if abs(of.misfit) > MOST_MISFIT:
         side = "above" if of.misfit > 0 else "below"

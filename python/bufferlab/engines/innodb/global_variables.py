@@ -91,6 +91,10 @@ class GlobalVariables(Settings):
             _wait_for_pool(connection, on_wait)
         on_set()
 
+    def settle(self, connection: Any) -> None:
+        """Wait until the server resizes its pool no more; a resize that failed has ended too."""
+        _wait_for_pool(connection, lambda what: None, must_succeed=False)
+
     def now(self, connection: Any, variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """Return the present values."""
         told = control.variables(connection)
@@ -149,8 +153,11 @@ def _refuse_fatal_resize(told: Mapping[str, str]) -> None:
         raise EngineFailure("usage", what, f"var.{_POOL}", f"--set pool_size={pool}, or larger chunks at the server")
 
 
-def _wait_for_pool(connection: Any, on_wait: OnWait) -> None:
-    """Wait until the pool is as large as it was told to be. The server resizes it in the background, page by page."""
+def _wait_for_pool(connection: Any, on_wait: OnWait, *, must_succeed: bool = True) -> None:
+    """Wait until the pool is as large as it was told to be. The server resizes it in the background, page by page.
+
+    Raises EngineFailure when that takes too long, or fails where it `must_succeed`.
+    """
     deadline = time.monotonic() + _RESIZE_SECONDS
     while True:
         told = control.status(connection, "Innodb_buffer_pool_resize_status").get(
@@ -159,7 +166,10 @@ def _wait_for_pool(connection: Any, on_wait: OnWait) -> None:
         # The server tells "Requested to resize" before the statement ends, then each step, and at last this.
         if not told or told.startswith("Completed") or "did not change" in told:
             return
-        if "failed" in told.lower() or "abort" in told.lower() or time.monotonic() > deadline:
+        has_failed = "failed" in told.lower() or "abort" in told.lower()
+        if has_failed and not must_succeed:
+            return
+        if has_failed or time.monotonic() > deadline:
             raise EngineFailure("engine", f"the pool was not resized: {told}", f"var.{_POOL}", "see the server's log")
         on_wait("resizing its pool")
         time.sleep(_POLL_SECONDS)

@@ -25,6 +25,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, Problem, RunFailed
+from bufferlab.execute.data.leftovers import loaders_kept_out
 from bufferlab.execute.data.trees import Fingerprint, difference, fingerprint, fsync, make_durable, protect, size_of
 from bufferlab.execute.host.reachable import open_way, servers_owner
 from bufferlab.execute.host.storage import require_space
@@ -150,7 +151,9 @@ class Datasets:
             key, descriptor = self._in_use.popitem()
             os.close(descriptor)
             if self._is_temporary:
-                marked.remove_leftovers(self._root, self._restored_name(key))
+                with loaders_kept_out(self._root, key) as alone:
+                    if alone:  # Else the sweep that verifies it now removes it at its own end.
+                        marked.remove_leftovers(self._root, self._restored_name(key))
 
     def _folder(self, key: str) -> Path:
         """Return the database's folder: the one that stays, or the one that goes with the sweeps that use it."""
@@ -262,7 +265,7 @@ class Datasets:
 
     def _temporary(self, key: str) -> AbstractContextManager[Path]:
         """Make a temporary folder that is removed on leaving, unless it was renamed to become an entry of the cache."""
-        return marked.folder(self._root, f"{marked.TEMPORARY}{key}-{secrets.token_hex(4)}")
+        return marked.folder(self._root, f"{marked.TEMPORARY}{key}-{secrets.token_hex(4)}", keeps_mark=True)
 
     def _load_file(self, database: Path, data: DataKnobs, log_file: Path) -> dict[str, Any]:
         job = load_job(load_workload(self._workload, data), dict(data.knobs), database)

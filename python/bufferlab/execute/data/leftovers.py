@@ -136,15 +136,19 @@ def _remove(entry: Entry) -> str | None:
 
 @contextmanager
 def _loaders_kept_out(entry: Entry) -> Iterator[bool]:
-    """Hold the lock of a database's key, so that no sweep verifies it while it is removed.
-
-    Yield False if a sweep holds the lock.
-    """
-    if entry.kind != "database":
+    """Hold the lock of the key of a database, of one that is left over too. Yield False if a sweep holds it."""
+    if entry.path.parent not in [cache / "data" for cache in _caches()]:
         yield True
         return
-    lock = entry.path.with_name(f"{entry.path.name}.lock")
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    key = entry.path.name.removeprefix(marked.TEMPORARY).partition("-")[0]
+    with loaders_kept_out(entry.path.parent, key) as alone:
+        yield alone
+
+
+@contextmanager
+def loaders_kept_out(data: Path, key: str) -> Iterator[bool]:
+    """Hold the lock of a key, so that no sweep verifies its database meanwhile. Yield False if a sweep holds it."""
+    descriptor = os.open(data / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         alone = True
         try:

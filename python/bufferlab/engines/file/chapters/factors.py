@@ -158,7 +158,7 @@ def _table(analysis: Analysis, id: str, title: str, within: tuple[str, str] | No
     )
     caption = (
         "Ratios with 95 % intervals that hold together for all effects of a column. A ratio without an interval was "
-        "told by one block only."
+        "told by one block only, or was the same in every block."
     )
     brief = ("From → to", analysis.metric("iops").label, analysis.metric(SCATTER).label, analysis.metric(COST).label)
     return Table(id, title, columns, tuple(rows), caption, brief=brief if within is None else ())

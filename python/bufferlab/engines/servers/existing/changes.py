@@ -109,6 +109,10 @@ class Settings(ABC):
         Before: the record with its `found` value is kept. Calls `on_set` once the server tells the new value.
         """
 
+    def settle(self, connection: Any) -> None:
+        """Wait until no change is under way: until then a variable may tell its value of before."""
+        return  # On most servers none is, once the statement has ended.
+
     @abstractmethod
     def now(self, connection: Any, variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """Return the present values of a record's variables, in the form of `found`; leave out those that are gone.
@@ -166,14 +170,17 @@ class Turn:
     def _change(self, connection: Any, wanted: Mapping[str, str], on_wait: OnWait) -> None:
         settings, address = self._settings, self._address
         record = Record(address.url, settings.since(connection), settings.found(connection, address, wanted))
+        for entry in record.variables.values():
+            entry["ours"] = entry["found"]  # Not begun: any other value is the owner's.
 
         def keep() -> None:
             self.journal.write(record)
             settings.record(self._lock, address.schema, replace(record, url="").text())
 
-        keep()
         for name, value in wanted.items():
             entry = record.variables[name]
+            del entry["ours"]  # From now on, until it is read back, another value than the owner's is ours.
+            keep()
 
             def on_set(name: str = name, entry: dict[str, Any] = entry) -> None:
                 # The server may have rounded it, so read the value back.
@@ -187,6 +194,7 @@ class Turn:
         record, names = self.journal.read(), list[str]()
         # A new connection, because the one that changed them may have failed.
         with closing(self._settings.connect(self._address)) as connection:
+            self._settings.settle(connection)
             if record:
                 names = _put_back(self._settings, connection, record)
             self._told_by_marks(connection)
@@ -309,7 +317,7 @@ def left(settings: Settings, address: Address) -> list[str]:
             if record := journal.read(journal.path_of(settings.identity(connection))):
                 said += [f"{name} is {now}, as an earlier run of bufferlab left it; it was {entry['found'] or 'unset'}"
                          for name, (now, entry) in _still_ours(settings, connection, record).items()]  # fmt: skip
-        except DataFileError as error:
+        except (DataFileError, EngineFailure) as error:
             said.append(f"{error.what} ({error.where}): it says what an earlier run left changed on this server")
         if said:
             return said
@@ -348,7 +356,7 @@ def _said_by_mark(settings: Settings, connection: Any, schema: str, text: str) -
     """Return what a mark says is still changed, as the words of a stranger; None when it says nothing that is true."""
     try:
         ours = _still_ours(settings, connection, Record.parse(text, schema))
-    except DataFileError as error:
+    except (DataFileError, EngineFailure) as error:
         return f"the mark of {schema}, written by whoever may write there, tells of changed settings: {error.what}"
     if not ours:
         return None

@@ -6,6 +6,7 @@ all, before it changes the first setting, holds its lock while it lives, and rem
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -72,11 +73,22 @@ class Journal:
         descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         # Locked before it takes the name: nobody finds a journal of a live run that is not locked.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        os.write(descriptor, record.text().encode() + b"\n")
-        os.fsync(descriptor)
-        beside.rename(self.path)
+        text = record.text().encode() + b"\n"
+        try:
+            if os.write(descriptor, text) != len(text):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(beside))
+            os.fsync(descriptor)
+            beside.rename(self.path)
+        except BaseException:
+            os.close(descriptor)
+            raise
         self.close()
         self._descriptor = descriptor
+        place = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(place)  # The new name, too.
+        finally:
+            os.close(place)
 
     def clear(self) -> None:
         """Remove the file, because everything was put back."""
