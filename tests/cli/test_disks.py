@@ -117,3 +117,11 @@ def test_a_full_disk_under_standard_output_is_the_environments(bench: Bench, arg
     assert ended.returncode == 3
     assert "an output cannot be written: No space left on device" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_an_error_keeps_its_code_where_its_json_cannot_be_written(bench: Bench) -> None:
+    bench.root.mkdir(parents=True)
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "bufferlab", "audit", str(bench.root / "missing"), "--json"]
+        ended = subprocess.run(command, env=bench.environment, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (ended.returncode, "missing" in ended.stderr, "Traceback" in ended.stderr) == (65, True, False)

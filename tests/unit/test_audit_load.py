@@ -207,3 +207,37 @@ def test_text_that_only_begins_like_a_report_is_none() -> None:
     assert loads("sysbench 1.0.20 is what we used.\nNumber of threads: 4\n") == []
     assert loads("transaction type: <builtin: TPC-B>\nnumber of clients: 4\n") == []
     assert loads("Vuser 1:RUNNING\n") == []
+
+
+def test_percentiles_of_syncs_are_not_those_of_reads() -> None:
+    syncs = """
+  fsync/fdatasync/sync_file_range:
+    sync (usec): min=471, max=15103, avg=820.11, stdev=402.5
+    sync percentiles (msec):
+     |  1.00th=[     553], 99.99th=[   15008]
+   bw (  KiB/s):"""
+    text = text_of(FIO, [("\n   bw (  KiB/s):", syncs)])
+    assert (loads(text), found(text, "latency-order")) == (loads(text_of(FIO)), [])
+
+
+def test_the_ends_of_a_latency_hold_those_of_its_mean() -> None:
+    """Where a read happens while it is submitted, its completion takes no time."""
+    text = text_of(FIO, [("clat (usec): min=39, max=1117.3k, avg=3445.33", "clat (usec): min=1, max=95, avg=2.10")])
+    assert loads(text)[0].latency_ms["max"] == 1117.3
+
+
+def test_a_client_that_pgbench_lost_is_counted_once() -> None:
+    told = "client 2 aborted in command 4\nprogress: 10.0"
+    for end in ("", "\npgbench: error: Run was aborted; the above results are incomplete."):
+        (run,) = loads(text_of(PGBENCH, [("progress: 10.0", told), ("(without initial connection time)", end)]))
+        assert run.lost == {"2"}
+
+
+def test_a_time_far_away_takes_no_memory() -> None:
+    """Two logs of pgbench in one file, the second with `--progress-timestamp`."""
+    rest = "s, 700.2 tps, lat 5.631 ms stddev 14.193, 0 failed\n"
+    lines = "".join(f"progress: {at}.0 {rest}" for at in (35, 40, 45, 1700000000))
+    findings = audit_of(text_of(PGBENCH).replace("transaction type", f"{lines}transaction type", 1)).findings
+    (gap,) = [one for one in findings if "missing" in one.numbers]
+    assert gap.numbers["missing"] == 339999990
+    assert gap.numbers["at_s"] == [50.0 + 5 * number for number in range(12)]

@@ -66,6 +66,18 @@ def test_the_old_value_comes_back_after_success(setting: Path, journal: Path) ->
     assert not list(journal.iterdir())
 
 
+def test_a_value_that_the_kernel_rounds_is_put_back_too(
+    setting: Path, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read-ahead is of whole pages: 5 KiB become 4."""
+    read = host_settings._value
+    monkeypatch.setattr(host_settings, "_value", lambda file: "4" if read(file) == "5" else read(file))
+    with host_settings.changed(setting, "5", journal) as read_back:
+        assert read_back == "4"
+    assert value(setting) == "128"
+    assert not list(journal.iterdir())
+
+
 def test_the_old_value_comes_back_after_a_failure(setting: Path, journal: Path) -> None:
     with pytest.raises(ZeroDivisionError), host_settings.changed(setting, "64", journal):
         raise ZeroDivisionError

@@ -223,14 +223,16 @@ def _show(error: BufferlabError, debug: bool, as_json: bool) -> int:
     _tell(error.what if isinstance(error, Interrupted) else error.render())
     if as_json:
         problems: tuple[Problem, ...] = error.problems
-        print_json(
-            {
-                "status": "error",
-                "exit_code": error.exit_code,
-                "kind": error.kind,
-                "errors": [p.as_dict() for p in problems],
-            }
-        )
+        told = {
+            "status": "error",
+            "exit_code": error.exit_code,
+            "kind": error.kind,
+            "errors": [p.as_dict() for p in problems],
+        }
+        try:
+            print_json(told)
+        except OSError:  # The disk is full or the reader gone: the exit code alone tells.
+            _give_up_output()
     return error.exit_code
 
 

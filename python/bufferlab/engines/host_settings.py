@@ -57,9 +57,9 @@ def changed(file: Path, value: str, journal: Path = JOURNAL) -> Iterator[str]:
                     str(file),
                     "wait for that run to end",
                 )
-            old = _value(file)
-            _write(entry, {"file": str(file), "old": old, "new": value, **_me()})
-        file.write_text(value)
+            told = {"file": str(file), "old": _value(file), "new": value, **_me()}
+            _write(entry, told)
+            _set(file, told, entry)
     except OSError as error:
         with suppress(OSError):
             entry.unlink(missing_ok=True)
@@ -76,6 +76,17 @@ def changed(file: Path, value: str, journal: Path = JOURNAL) -> Iterator[str]:
             if told is not None:
                 _put_back(told)
             entry.unlink(missing_ok=True)
+
+
+def _set(file: Path, told: dict[str, Any], entry: Path) -> None:
+    """Write the new value, and note what the kernel took of it: it rounds read-ahead to whole pages."""
+    file.write_text(told["new"])
+    try:
+        if (taken := _value(file)) != told["new"]:
+            _write(entry, told | {"new": taken})
+    except OSError:
+        file.write_text(told["old"])
+        raise
 
 
 def _put_back(told: dict[str, Any]) -> list[str]:

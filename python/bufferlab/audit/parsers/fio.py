@@ -29,7 +29,8 @@ _OLD = re.compile(
 _LATENCY = re.compile(
     rf"(clat|lat)\s+\((nsec|usec|msec)\)\s*: min=\s*({_F})([kMG]?), max=\s*({_F})([kMG]?), avg=\s*({_F})"
 )
-_HEAD = re.compile(r"(?:clat|lat) percentiles \((nsec|usec|msec)\):")
+#: Percentiles of syncs, submissions and priorities have a head too; they are not those of all reads or writes.
+_HEAD = re.compile(r"(?:(clat|lat)|\w.{0,60}) percentiles \((nsec|usec|msec)\):")
 _PERCENTILES = re.compile(rf"({_F})th=\[\s*(\d{{1,15}})\]")
 _ISSUED = re.compile(r"issued (?:rwts: )?(?:rwts?: |: )?\s*total=(?:r=)?(\d{1,15})(?:/\d{1,15})?,(?:w=)?(\d{1,15})")
 _OTHER = re.compile(
@@ -102,11 +103,12 @@ class FioParser(LoadParser):
             unit_ms = _MS[match[2]]
             if match[1] == "lat" or run.mean_ms is None:
                 run.mean_ms = float(match[7]) * unit_ms
-            if match[1] == "clat":
-                run.latency_ms["min"] = float(match[3]) * THOUSANDS[match[4]] * unit_ms
-                run.latency_ms["max"] = float(match[5]) * THOUSANDS[match[6]] * unit_ms
+            # Percentiles may be clat's and the mean lat's: the ends hold both.
+            for end, text, thousands, outer in (("min", match[3], match[4], min), ("max", match[5], match[6], max)):
+                value = float(text) * THOUSANDS[thousands] * unit_ms
+                run.latency_ms[end] = outer(run.latency_ms.get(end, value), value)
         elif match := _HEAD.match(bare):
-            self._unit = match[1]
+            self._unit = match[2] if match[1] else ""
         elif bare.startswith("|") and self._unit and (found := _PERCENTILES.findall(bare)):
             for percent, value in found:
                 run.latency_ms[f"{float(percent):g} %"] = int(value) * _MS[self._unit]

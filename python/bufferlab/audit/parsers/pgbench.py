@@ -79,7 +79,8 @@ def _report(run: LoadRun, bare: str) -> bool:
         # Older ones print two: the time to connect belongs to no transaction, so the later one is kept.
         run.per_s = float(match[1])
     elif _INCOMPLETE.match(bare):
-        run.lost.add("")
+        if not run.lost:  # Those that it counts have lines of their own above, where these were kept.
+            run.lost.add("")
     else:
         return False
     return True

@@ -140,7 +140,9 @@ class TpccLog:
         if not step:
             return None
         times = sorted(interval.elapsed_s for interval in self.intervals)
-        return times[-1] if times == list(range(step, times[-1] + 1, step)) else None
+        whole = range(step, times[-1] + 1, step)
+        # Lengths first: a misread time makes a range that no memory holds.
+        return times[-1] if len(times) == len(whole) and times == list(whole) else None
 
     @property
     def complete_s(self) -> int | None:

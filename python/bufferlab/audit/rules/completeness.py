@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import median
 
 from bufferlab.audit.case import Case, Finding
@@ -41,9 +41,8 @@ def _gaps(program: str, lines: Sequence[_Line]) -> Iterator[Finding]:
     wide = [at for at, one in enumerate(steps) if step > 0 and one > 1.5 * step]
     if not wide or len(wide) > _MOST_GAPS * len(steps) or min(steps) <= 0:
         return
-    missing = [lines[at][0] + step * number for at in wide for number in range(1, round(steps[at] / step))][
-        :_MOST_LISTED
-    ]
+    every = (lines[at][0] + step * number for at in wide for number in range(1, round(steps[at] / step)))
+    missing = list(islice(every, _MOST_LISTED))
     count = sum(round(steps[at] / step) - 1 for at in wide)
     before, after = lines[wide[0]], lines[wide[0] + 1]
     yield Finding(
