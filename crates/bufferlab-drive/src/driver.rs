@@ -220,8 +220,10 @@ impl<C: Client, K: Clock> Driver<C, K> {
         self.workload.prefill_step(&mut self.client)
     }
 
-    /// Starts the clock of the schedule, if there is one. Until then the driver runs a closed loop.
+    /// Starts the clock of the schedule, if there is one, and those of queues anew: the edge before is no wait. Until
+    /// then the driver runs a closed loop.
     pub fn start_arrivals(&mut self) {
+        self.ended_ns.fill(self.clock.now_ns());
         if let Some(open) = &mut self.open {
             open.start_ns = Some(self.clock.now_ns().saturating_sub(open.ahead_ns));
         }

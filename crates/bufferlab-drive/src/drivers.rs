@@ -331,10 +331,15 @@ fn watch(
 ) -> Result<(), Failure> {
     let mut outcome = Ok(());
     let mut next = Instant::now() + interval;
-    let mut over_since = None;
+    let (mut over_since, mut has_enough) = (None, false);
     while shared.running() {
         wait(shared.board, if shared.is_over() { Instant::now() + Duration::from_millis(50) } else { next });
         if shared.is_over() {
+            // Who has enough waits for the transactions that run, as at a window's end: interrupting one fails the run.
+            let must_stop = shared.segment.cancelled.load(Ordering::Relaxed) || lock(&shared.failed).is_some();
+            if has_enough && !must_stop {
+                continue;
+            }
             let since = *over_since.get_or_insert_with(Instant::now);
             if since.elapsed() > UNSTICK_AFTER {
                 (shared.segment.unstick)();
@@ -343,7 +348,10 @@ fn watch(
         } else if Instant::now() >= next {
             match enough(shared.board.transactions()) {
                 Ok(false) => {}
-                Ok(true) => shared.halt.store(true, Ordering::Relaxed),
+                Ok(true) => {
+                    has_enough = true;
+                    shared.halt.store(true, Ordering::Relaxed);
+                }
                 Err(failure) => {
                     outcome = Err(failure);
                     shared.halt.store(true, Ordering::Relaxed);

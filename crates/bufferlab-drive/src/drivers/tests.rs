@@ -12,13 +12,15 @@ use crate::gate_feed::GateFeed;
 use crate::probes::Probes;
 use crate::sampler::{Sampler, StopOnDrop};
 
-/// A test's engine: it counts commits of all connections, fails at one of them, or holds one until the test frees it.
+/// A test's engine: it counts commits of all connections, fails at one of them, or holds one until the test frees it
+/// or, with `ends_by_itself_after`, for so many seconds.
 #[derive(Default)]
 struct Engine {
     commits: AtomicU64,
     rollbacks: AtomicUsize,
     fails_at: Option<u64>,
     holds_at: Option<u64>,
+    ends_by_itself_after: f64,
     freed: AtomicBool,
 }
 
@@ -34,7 +36,11 @@ impl Client for Connection {
         if self.0.fails_at == Some(number) {
             return Err(ClientError::Lost { message: "the engine is gone".to_owned() });
         }
+        let begun = Instant::now();
         while self.0.holds_at == Some(number) && !self.0.freed.load(Ordering::Relaxed) {
+            if self.0.ends_by_itself_after > 0.0 && begun.elapsed().as_secs_f64() > self.0.ends_by_itself_after {
+                return Ok(());
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
         if self.0.freed.load(Ordering::Relaxed) {
@@ -180,6 +186,20 @@ fn a_driver_that_does_not_end_is_interrupted_when_cancelled() {
         run(&mut drivers, u64::MAX, &cancelled, &|| engine.freed.store(true, Ordering::Relaxed))
     });
     assert_eq!(outcome, Ok(SegmentEnd::Cancelled));
+}
+
+#[test]
+fn a_transaction_that_runs_when_enough_was_done_is_waited_for() {
+    let engine = Arc::new(Engine { holds_at: Some(100), ends_by_itself_after: 3.0, ..Engine::default() });
+    let mut drivers = drivers(&engine, 2);
+    let segment = Segment {
+        quota: Quota::new(u64::MAX, 2),
+        deadline: Instant::now() + Duration::from_secs(60),
+        cancelled: &NOT_CANCELLED,
+        unstick: &|| panic!("nobody asked to stop"),
+    };
+    let outcome = drivers.run(&segment, Duration::from_millis(1), &mut |transactions| Ok(transactions >= 50));
+    assert_eq!(outcome, Ok(SegmentEnd::Whole));
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub struct MysqlClient {
     conn: Conn,
     statements: Vec<Sent>,
     names: Vec<String>,
+    /// The columns of each statement's rows, as the workload reads them.
+    widths: Vec<usize>,
     rows: RowUse,
     coalesced: Option<Coalesced>,
     /// For each statement, its prepared statements by number of calls.
@@ -74,6 +76,7 @@ impl MysqlClient {
         Ok(MysqlClient {
             conn,
             names: list.specs.iter().map(|spec| spec.name.to_string()).collect(),
+            widths: list.specs.iter().map(|spec| spec.columns).collect(),
             rows: list.rows,
             runs: statements.iter().map(|_| Vec::new()).collect(),
             statements,
@@ -114,7 +117,8 @@ impl MysqlClient {
         let name = &self.names[id];
         let fail = |error: MysqlError| client_error(name, &error);
         self.round_trips += 1;
-        let (kept, mut rows, mut problem) = (self.rows == RowUse::Kept, 0, None);
+        let (kept, width) = (self.rows == RowUse::Kept, self.widths[id]);
+        let (mut rows, mut problem) = (0, None);
         let affected = match &mut self.statements[id] {
             Sent::Prepared(statement) => {
                 let params = (0..batch.param_count(call)).map(|index| batch.param(call, index));
@@ -122,7 +126,11 @@ impl MysqlClient {
                 batch.begin_rows(call);
                 let take = |row: Row<'_>| {
                     if kept && problem.is_none() {
-                        problem = row.values().try_for_each(|value| value.map(|value| batch.push_column(value))).err();
+                        let values = row.of_width(width).map(Row::values);
+                        let pushed = values.and_then(|mut values| {
+                            values.try_for_each(|value| value.map(|value| batch.push_column(value)))
+                        });
+                        problem = pushed.err();
                     }
                     batch.end_row(call);
                     rows += 1;
@@ -159,9 +167,16 @@ impl MysqlClient {
         self.conn.wire.execute(statement.id, params).map_err(fail)?;
         let (cells, mut problem) = (&mut self.run_rows, None);
         cells.clear();
+        let width = match &template.answer {
+            Answer::Key(key) => key.len() + self.widths[id],
+            Answer::Affects(_) => 0,
+        };
         let take = |row: Row<'_>| {
             if problem.is_none() {
-                problem = row.values().try_for_each(|value| value.map(|value| cells.push(value))).err();
+                let values = row.of_width(width).map(Row::values);
+                let pushed =
+                    values.and_then(|mut values| values.try_for_each(|value| value.map(|value| cells.push(value))));
+                problem = pushed.err();
             }
         };
         let affected = self.conn.wire.answer(&mut statement.columns, take).map_err(fail)?;
@@ -171,7 +186,7 @@ impl MysqlClient {
         match &template.answer {
             Answer::Affects(each) => share_out(affected, *each, first..end, batch),
             Answer::Key(key) => {
-                self.rows_returned += sort_rows(&self.run_rows, statement.columns.len(), key, first..end, batch);
+                self.rows_returned += sort_rows(&self.run_rows, width, key, first..end, batch);
             }
         }
         Ok(())

@@ -108,7 +108,8 @@ pub struct AlignedFile<F: RawFile> {
 impl<F: RawFile> AlignedFile<F> {
     /// Wraps a file opened with O_DIRECT on a device of `block_bytes` logical blocks.
     pub fn new(raw: F, block_bytes: usize) -> Self {
-        let bounce_bytes = 2 * 65_536;
+        // Two pages between two blocks that they cover in part.
+        let bounce_bytes = 2 * 65_536 + 2 * block_bytes;
         AlignedFile { raw, block_bytes, bounce: AlignedBuffer::new(bounce_bytes, block_bytes.max(4096)), bounce_bytes }
     }
 
@@ -308,6 +309,19 @@ mod tests {
 
     fn unreliable(bytes: Vec<u8>, script: Vec<u8>) -> AlignedFile<Unreliable> {
         AlignedFile::new(Unreliable { bytes: RefCell::new(bytes), calls: Cell::new(0), script }, BLOCK)
+    }
+
+    #[test]
+    fn a_part_of_a_block_as_large_as_a_page_can_be_is_read_and_written() {
+        let plain: Vec<u8> = (0..3 * 65_536).map(|at| (at % 251) as u8).collect();
+        let raw = Unreliable { bytes: RefCell::new(plain.clone()), calls: Cell::new(0), script: vec![] };
+        let mut file = AlignedFile::new(raw, 65_536);
+        let mut buffer = vec![0; 65_536];
+        assert_eq!(file.read(&mut buffer, 100).expect("it is there").filled, 65_536);
+        assert_eq!(buffer, plain[100..100 + 65_536]);
+        file.write(&[7; 100], 65_500).expect("it can be written");
+        assert!(file.raw.bytes.borrow()[65_500..65_600].iter().all(|&byte| byte == 7));
+        assert_eq!(file.raw.bytes.borrow()[..65_500], plain[..65_500]);
     }
 
     proptest! {

@@ -277,9 +277,8 @@ impl<'a> Parser<'a> {
                 let comment = cursor.line_text();
                 cursor.skip(comment.len());
                 // Only a separate line can begin a section; a comment behind a statement cannot.
-                let begins_line =
-                    text[..cursor.at - comment.len()].trim_end_matches([' ', '\t']).ends_with(['\n', '\r']);
-                if begins_line || cursor.at == comment.len() {
+                let before = text[..cursor.at - comment.len()].trim_end_matches([' ', '\t']);
+                if before.is_empty() || before.ends_with(['\n', '\r']) {
                     self.comment_line(comment.trim_end(), line).map_err(at_line)?;
                 }
             } else if rest.starts_with("/*") {

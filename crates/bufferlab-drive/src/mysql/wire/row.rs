@@ -112,6 +112,17 @@ impl<'a> Row<'a> {
         Ok(Row { columns: &columns.0, nulls, values: rest })
     }
 
+    /// Refuses a row of another number of columns: the server describes them anew at each execution.
+    ///
+    /// # Errors
+    /// As it says.
+    pub fn of_width(self, columns: usize) -> Result<Self, Unreadable> {
+        if self.columns.len() == columns {
+            return Ok(self);
+        }
+        Err(broken("a row of another number of columns than its statement has").into())
+    }
+
     /// Returns its values, from the first column on; nothing follows an error.
     pub fn values(self) -> impl Iterator<Item = Result<Value<'a>, Unreadable>> {
         let mut rest = self.values;

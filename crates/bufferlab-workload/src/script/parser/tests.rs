@@ -66,6 +66,15 @@ fn windows_line_ends_and_any_case_of_markers_are_read() {
 }
 
 #[test]
+fn a_marker_with_blanks_before_it_begins_a_section_on_the_first_line_too() {
+    let script = read("  -- setup\nCREATE TABLE a(b);\n \t-- transaction: one weight=3\nSELECT 1;");
+    let script = script.expect("the script is right");
+    assert_eq!((script.setup_statements(), script.transactions()[0].weight), (1, 3));
+    let only = read("  -- transaction: one weight=3\nSELECT 1;").expect("the script is right");
+    assert_eq!((only.transactions()[0].name.as_str(), only.transactions()[0].weight), ("one", 3));
+}
+
+#[test]
 fn variables_are_found_and_everything_that_only_looks_like_one_is_left_alone() {
     let sql = "SELECT ':id', \":id\", `:id`, x::int, $$:id$$, $tag$ :id; $tag$, '12:30', a[1:2], :rows /* :id ; */\n-- :id;\nFROM t;";
     assert_eq!(texts(sql), [sql.replace(":rows", "?").trim_end_matches(';')]);
