@@ -213,6 +213,15 @@ mod tests {
     }
 
     #[test]
+    fn a_row_of_another_width_is_refused() {
+        let columns = columns(&[(1, false), (1, false)]);
+        let row = Row::of(&columns, &[0, 0, 5, 6]).expect("it is whole");
+        assert_eq!(row.of_width(2).expect("it has two").values().count(), 2);
+        assert!(matches!(row.of_width(1), Err(Unreadable::Broken(_))));
+        assert!(matches!(row.of_width(14), Err(Unreadable::Broken(_))));
+    }
+
+    #[test]
     fn integers_have_their_size_and_sign() {
         let forms = [(1, false), (1, true), (2, false), (13, true), (3, false), (9, true), (8, false), (8, true)];
         let mut packet = vec![0, 0, 0, 0xfe, 0xfe, 0xfe, 0xff, 0xe6, 7];
