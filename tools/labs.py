@@ -126,19 +126,25 @@ def ended(log: Path, *words: str) -> int:
     passed on to it. Where either came, the code is that of a command that it ended.
     """
     stopped: list[int] = []
-    with log.open("a") as opened, subprocess.Popen(words, stdout=opened, stderr=opened) as process:
+    running: list[subprocess.Popen[bytes]] = []
 
-        def note(number: int, _: object) -> None:
-            stopped.append(128 + number)
+    def note(number: int, _: object) -> None:
+        stopped.append(128 + number)
+        for process in running:
             if number == signal.SIGTERM:
                 process.send_signal(number)
 
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+    # Before the command begins: a signal that comes then must not end us alone.
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with log.open("a") as opened, subprocess.Popen(words, stdout=opened, stderr=opened) as process:
+            running.append(process)
+            if stopped:
+                process.terminate()
             code = process.wait()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return stopped[0] if stopped else code
 
 
