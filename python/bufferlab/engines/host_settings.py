@@ -57,9 +57,9 @@ def changed(file: Path, value: str, journal: Path = JOURNAL) -> Iterator[str]:
                     str(file),
                     "wait for that run to end",
                 )
-            told = {"file": str(file), "old": _value(file), "new": value, **_me()}
-            _write(entry, told)
-            _set(file, told, entry)
+            note = {"file": str(file), "old": _value(file), "new": value, **_me()}
+            _write(entry, note)
+            _set(file, note, entry)
     except OSError as error:
         with suppress(OSError):
             entry.unlink(missing_ok=True)

@@ -251,7 +251,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut reader = reader(&folder);
         let slot = reader.shared.slot(0);
-        [&slot.waits, &slot.wait_ns, &slot.write].map(|number| number.store(u64::MAX, Ordering::Relaxed));
+        for number in [&slot.waits, &slot.wait_ns, &slot.write] {
+            number.store(u64::MAX, Ordering::Relaxed);
+        }
         reader.shared.states()[1].store(USED, Ordering::Relaxed);
         reader.shared.slot(1).waits.store(2, Ordering::Relaxed);
         reader.shared.slot(1).wait_ns.store(2, Ordering::Relaxed);
