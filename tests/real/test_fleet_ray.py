@@ -177,11 +177,16 @@ def _wait_for_run(node: int, command: subprocess.Popen[str]) -> None:
     time.sleep(0.3)
 
 
-def _command(pid: int) -> bytes:
+def _content(path: Path) -> bytes:
+    """What a file has; nothing where it has gone meanwhile, as Ray's own do."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
+        return path.read_bytes()
     except OSError:
         return b""
+
+
+def _command(pid: int) -> bytes:
+    return _content(Path(f"/proc/{pid}/cmdline"))
 
 
 def _maps(pid: int) -> bytes:
@@ -306,6 +311,6 @@ def _who_tells(cluster: RayNodes, place: Path) -> list[str]:
     """The files and command lines that have the token: those of Ray, of the sweep, and of all processes."""
     token = cluster.environment["RAY_AUTH_TOKEN"].encode()
     files = [path for root in (cluster.place, place) for path in root.rglob("*") if path.is_file()]
-    return [str(path) for path in files if token in path.read_bytes()] + [
+    return [str(path) for path in files if token in _content(path)] + [
         str(entry) for entry in Path("/proc").iterdir() if entry.name.isdigit() and token in _command(int(entry.name))
     ]
