@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.servers import child_process
+from bufferlab.engines.servers import child_process, stored_sizes
 from bufferlab.engines.servers.user import make_folder_for, open_log, write_for
 from bufferlab.errors import EnvironmentLackingError
 
@@ -35,6 +35,15 @@ def test_a_file_takes_the_place_of_whatever_has_its_name(tmp_path: Path, preciou
     write_for(tmp_path / "engine.conf", "new", ME)
     assert (precious.read_text(), (tmp_path / "engine.conf").read_text()) == ("kept", "new")
     assert stat.S_IMODE((tmp_path / "engine.conf").lstat().st_mode) == 0o600
+
+
+def test_the_sizes_of_loaded_data_are_written_through_no_link(tmp_path: Path, precious: Path) -> None:
+    database = tmp_path / "database"
+    database.mkdir()
+    (database / "sizes.json").symlink_to(precious)
+    stored_sizes.Sizes(4096).store(database)
+    assert precious.read_text() == "kept"
+    assert stored_sizes.read(database)["allocated_bytes"] == 4096
 
 
 @pytest.mark.parametrize("plant", [Path.symlink_to, Path.hardlink_to, lambda path, _: os.mkfifo(path)])

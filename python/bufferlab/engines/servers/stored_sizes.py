@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bufferlab.engines.servers.user import write_for
 from bufferlab.errors import DataFileError
 
 _FILE = "sizes.json"
@@ -32,7 +33,8 @@ class Sizes:
         """Count the trees in the closed files and write sizes.json. Before: the server has stopped cleanly."""
         shape = self.count and self.count(database / "data")
         head = {"format": _FORMAT, "format_version": 1, "allocated_bytes": self.allocated_bytes, "shape": shape}
-        (database / _FILE).write_text(json.dumps({**head, **self.asked}, indent=1) + "\n")
+        # The folder is the server's user's, who may have put a link there.
+        write_for(database / _FILE, json.dumps({**head, **self.asked}, indent=1) + "\n", None)
 
 
 def store_where_known(sizes: Sizes, database: Path) -> None:
