@@ -148,12 +148,18 @@ class Lane:
 
 @pytest.fixture
 def defined(tmp_path: Path) -> Iterator[Callable[[str], list[str]]]:
-    """The kernel's definitions of probes in which a text stands; the commands have mounts of their own."""
-    subprocess.run(["mount", "-t", "tracefs", "none", str(tmp_path)], check=True)
-    try:
-        yield lambda text: [line for line in (tmp_path / "uprobe_events").read_text().splitlines() if text in line]
-    finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)
+    """The kernel's definitions of probes in which a text stands; the commands have mounts of their own.
+
+    The mount is that of a child, which ends with its input: whatever ends the test, none stays.
+    """
+    hold = 'mount -t tracefs none "$0" && echo && exec cat'
+    with subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"\n"
+        events = Path(f"/proc/{holder.pid}/root{tmp_path}/uprobe_events")
+        yield lambda text: [line for line in events.read_text().splitlines() if text in line]
 
 
 def spent(servers: Sequence[Lane]) -> np.ndarray[Any, Any]:
