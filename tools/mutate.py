@@ -109,6 +109,8 @@ class Python:
         "python/bufferlab/stats/comparison.py": _tests("stats_compare"),
         "python/bufferlab/stats/noise.py": _tests("noise"),
         "python/bufferlab/stats/factors.py": _tests("random_read_parts"),
+        "python/bufferlab/stats/hosts.py": _tests("report_hosts"),
+        "python/bufferlab/stats/scalability.py": _tests("stats_scalability"),
         **{f"python/bufferlab/stats/{name}.py": _tests("stats_changes") for name in ("changes", "levels")},
         **{
             f"python/bufferlab/results/{name}.py": RESULTS
@@ -116,7 +118,7 @@ class Python:
         },
         "python/bufferlab/engines/*/metrics.py": _tests("results_formulas", "results_innodb", "results_postgres"),
         "python/bufferlab/engines/file/metrics.py": _tests("results_formulas", "random_read_parts"),
-        "python/bufferlab/audit/rules/*.py": _tests("audit_rules", "audit_planted"),
+        "python/bufferlab/audit/rules/*.py": _tests("audit_rules", "audit_planted", "audit_borders", "audit_load"),
         "python/bufferlab/plan/*.py": _tests("plan", "plan_settings"),
     }
     timeout_s = 600.0

@@ -65,6 +65,12 @@ def test_runs_that_are_identical_in_every_block_have_no_noise_within_and_some_ac
     assert found.across.value > 0
 
 
+def test_rounding_is_no_noise_across_blocks() -> None:
+    found = noise([(arm, block, value) for arm in "ab" for block, value in enumerate((10.0, 10 * (1 + 1e-15), 10.0))])
+    assert found.across is not None
+    assert (found.across.value, found.across.ci_low, found.across.n) == (0.0, None, 6)
+
+
 def test_figures_that_may_be_zero_are_relative_to_their_mean() -> None:
     rows = [("a", 0, 0.0), ("a", 1, 2.0), ("b", 0, 1.0), ("b", 1, 5.0)]
     found = noise(rows).within

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,18 @@ def test_hosts_of_one_block_each_have_ratios_without_an_interval() -> None:
     assert not found.ratios["y"].has_interval
     assert "one block a host" in str(found.ratios["y"].note)
     assert found.points_factor == pytest.approx(2.0)
+
+
+def test_rounding_is_no_scatter_of_the_blocks_of_a_host() -> None:
+    cells: list[Cell] = [
+        ("a", block, value * times) for block, (value, times) in enumerate(product((10.0, 15.0), (1.0, 1 + 1e-15)))
+    ]
+    found = compare_hosts(cells, {0: "x", 1: "x", 2: "y", 3: "y"})
+    assert found is not None
+    ratio = found.ratios["y"]
+    assert ratio.value == pytest.approx(1.5)
+    assert not ratio.has_interval
+    assert "no noise" in str(ratio.note)
 
 
 @pytest.mark.parametrize(

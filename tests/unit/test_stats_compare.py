@@ -128,6 +128,14 @@ def test_one_run_a_side_says_nothing(method: Method) -> None:
     assert found.estimate.n == 1
 
 
+def test_an_end_beyond_all_floats_is_infinite_and_warns_of_nothing() -> None:
+    """Two runs a side have a quantile of thousands; pytest makes each warning an error."""
+    pair = match([1.0, 90.0], [300.0, 2.0], shared=False)
+    found = compare([pair], method="welch", level=0.9999999).compared[0].verdict
+    assert (found.estimate.ci_low, found.estimate.ci_high, found.detectable) == (0.0, math.inf, math.inf)
+    assert found.direction == "not_resolved"
+
+
 #: The scatter of `drawn`, as it is known before.
 KNOWN = {("a", "only"): 0.3, ("b", "only"): 0.3}
 

@@ -13,7 +13,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bufferlab.stats.fit import OWN_WEIGHT, Cell, _half_widths, _median_of_variance, _mixed, _rss, _shift_found, fit
+from bufferlab.stats.fit import (
+    OWN_WEIGHT,
+    Cell,
+    _half_widths,
+    _median_of_variance,
+    _mixed,
+    _rss,
+    _shift_found,
+    fit,
+)
+from bufferlab.stats.rounding import is_rounding, sample_deviation, sample_variance
 from bufferlab.stats.verdict import judge, judge_sweep
 
 Matrix = npt.NDArray[np.float64]
@@ -341,3 +351,31 @@ def test_residuals_are_zero_only_where_they_are_rounding() -> None:
     solved = np.linalg.pinv(ones)
     assert _rss(np.array([1.0, 1.0 + 2e-7]), ones, solved) == pytest.approx(2e-14, rel=1e-3, abs=0)
     assert _rss(np.array([1.0, 1.0 + 2e-13]), ones, solved) == 0.0
+
+
+def test_noise_of_a_pair_that_is_rounding_beside_large_values_claims_nothing() -> None:
+    """Values of millions whose changes of one differ in the seventh decimal: nothing is left of them as residuals."""
+    table = 1e6 + np.array([[0.0, 0.0, 0.0], [1.0, 1 + 1e-7, 1 - 1e-7], [2.0, 2.0, 2.0]])
+    found = fit(cells(table), scale="linear")
+    assert found.variance_error == 0
+    assert found.step(0, 1).value == pytest.approx(1.0)
+    assert judge(found, 0, 1).direction == "no_interval"
+    assert found.detectable(0, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("numbers", "deviation", "rounds"),
+    [
+        ([1e6, 1e6 + 1e-7], 7e-8, True),
+        ([1e6, 1e6 + 1e-5], 7e-6, False),
+        # Logarithms of numbers near one count as one, or their own rounding would be noise.
+        ([1e-9, 1.0000001e-9], 7e-17, True),
+        ([-5.0, -5.0 - 1e-11], 7e-12, False),
+    ],
+)
+def test_a_deviation_is_rounding_up_to_a_share_of_the_largest_number(
+    numbers: list[float], deviation: float, rounds: bool
+) -> None:
+    assert is_rounding(deviation, numbers) is rounds
+    assert (sample_deviation(numbers) == 0) is rounds
+    assert sample_variance(numbers) == sample_deviation(numbers) ** 2

@@ -122,3 +122,8 @@ def test_the_interval_of_a_dispersion_is_a_jackknife_of_stretches_on_the_log_sca
 
 def test_a_series_without_any_scatter_has_a_dispersion_of_zero() -> None:
     assert dispersion([5.0] * 60).value == 0.0
+
+
+def test_rounding_is_no_dispersion_of_a_series() -> None:
+    told = dispersion([5.0, 5 * (1 + 1e-15)] * 30)
+    assert (told.value, told.ci_low, told.note) == (0.0, None, "every second gave the same value")

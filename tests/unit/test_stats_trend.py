@@ -134,6 +134,23 @@ def test_one_far_point_is_no_trend() -> None:
     assert found.order_p > 0.0127
 
 
+def test_a_slope_against_the_order_of_the_values_is_no_trend() -> None:
+    """One far point with one deep value before it: the slope rises, and in every block the order all but falls."""
+    cells = [
+        (x, block, value)
+        for block, deep in enumerate((-1000.0, -1001.0, -1002.0))
+        for x, value in zip((0.0, 1.0, 2.0, 3.0, 1000.0), (10.0, 9.0, 8.0, deep, 7.0), strict=True)
+    ]
+    found = trend(cells, scale="linear")
+    assert found.slope.ci_low is not None
+    assert found.slope.ci_low > 0
+    assert found.order_p is not None
+    assert found.order_p < 0.05
+    assert found.direction == "not_resolved"
+    turned = trend([(x, block, -value) for x, block, value in cells], scale="linear")
+    assert (turned.direction, turned.order_p) == ("not_resolved", pytest.approx(found.order_p))
+
+
 def test_zeros_are_told_by_difference_and_ratios_by_factors() -> None:
     rng = np.random.default_rng(7)
     rows = [(float(i), j, 3.0 - i + rng.normal(0, 0.01)) for i in range(4) for j in range(5)]

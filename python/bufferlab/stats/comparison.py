@@ -21,6 +21,7 @@ import numpy.typing as npt
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Cell, Fit, Scale, fit, same_numbers
 from bufferlab.stats.known_scatter import CLAIM_TIMES, DOUBT_TIMES
+from bufferlab.stats.rounding import sample_deviation, sample_variance
 from bufferlab.stats.verdict import Verdict, direction_of, judge
 
 Array = npt.NDArray[np.float64]
@@ -35,8 +36,6 @@ MIN_SHARED = 2
 _ONE_RUN = "one run on a side: nothing says how much another would differ"
 _NO_NOISE = "every run of a side gave the same number: no noise to compute an interval from"
 _IDENTICAL = "identical"
-#: Deviations below this share of the values are rounding, not noise.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ def _welch(match: Match, level: float, scale: Scale, scatter: Mapping[Hashable, 
     known = _known_error(match, scale, scatter)
     if n < 2:
         return _by_known(match, change, n, scale, known, _ONE_RUN)
-    parts = [(_variance(side) / len(side), len(side) - 1) for side in sides]
+    parts = [(sample_variance(side) / len(side), len(side) - 1) for side in sides]
     error = sum(part for part, _ in parts) ** 0.5
     if error == 0:
         return _by_known(match, change, n, scale, known, _NO_NOISE)
@@ -181,7 +180,7 @@ def _known_error(match: Match, scale: Scale, scatter: Mapping[Hashable, float]) 
             return None
         if scale == "log":
             deviation /= float(np.mean(values))
-        if len(values) > 1 and _variance(_scaled(values, scale)) ** 0.5 > DOUBT_TIMES * deviation:
+        if len(values) > 1 and sample_deviation(_scaled(values, scale)) > DOUBT_TIMES * deviation:
             return None
         parts.append(deviation**2 / len(values))
     return float(sum(parts) ** 0.5)
@@ -207,19 +206,14 @@ def _scaled(values: Sequence[float], scale: Scale) -> Array:
     return np.log(array) if scale == "log" else array
 
 
-def _variance(numbers: Array) -> float:
-    """Return the sample variance; a deviation that is only rounding counts as zero."""
-    deviation = float(numbers.std(ddof=1))
-    return 0.0 if deviation <= _ROUNDING * max(1.0, float(np.abs(numbers).max())) else deviation**2
-
-
 def _mean(values: Sequence[float], scale: Scale) -> float:
     """Return the centre of a side on the scale compared, so that the ratio shown is that of the values shown."""
     return _back(float(_scaled(values, scale).mean()), scale)
 
 
 def _back(number: float, scale: Scale) -> float:
-    return float(np.exp(number)) if scale == "log" else number
+    with np.errstate(over="ignore"):  # An end beyond all floats is infinite.
+        return float(np.exp(number)) if scale == "log" else number
 
 
 def _t(probability: float, df: float) -> float:

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bufferlab.stats.estimate import Estimate, quantile_of_t
+from bufferlab.stats.rounding import is_rounding, sample_deviation
 
 _ONE_BLOCK = "one block: nothing says how much another would differ"
-_ROUNDING = 1e-12
-"""Deviations of logarithms below this are rounding, not noise."""
 _NO_NOISE = "every block gave the same ratio: no noise to compute an interval from"
 
 
@@ -84,9 +83,9 @@ def _ratio(blocks: Sequence[float], level: float) -> Estimate:
     value = float(np.exp(mean))
     if n < 2:
         return Estimate(value, None, None, n, note=_ONE_BLOCK)
-    deviation = float(np.std(blocks, ddof=1))
-    if deviation <= _ROUNDING * max(1.0, abs(mean)):
-        return Estimate(value, None, None, n, note=_NO_NOISE, identical=abs(mean) <= _ROUNDING)
+    deviation = sample_deviation(blocks)
+    if not deviation:
+        return Estimate(value, None, None, n, note=_NO_NOISE, identical=is_rounding(abs(mean), blocks))
     error = deviation / n**0.5
     half = quantile_of_t(1 - (1 - level) / 2, n - 1.0) * error
     return Estimate(value, float(np.exp(mean - half)), float(np.exp(mean + half)), n, n - 1.0)

@@ -37,6 +37,7 @@ import numpy.typing as npt
 
 from bufferlab.stats.estimate import Estimate, quantile_of_t
 from bufferlab.stats.known_scatter import CLAIM_TIMES, DOUBT_TIMES
+from bufferlab.stats.rounding import is_rounding, sample_variance
 from bufferlab.stats.spread import Spread, spread
 
 Array = npt.NDArray[np.float64]
@@ -48,8 +49,6 @@ Cell = tuple[Hashable, Hashable, float]
 UNEVEN_P_VALUE = 0.10
 #: The share of a comparison's variance that is taken from its own pair; docs/statistics.md says how it was chosen.
 OWN_WEIGHT = 0.6
-#: Residuals below this share of the values are rounding, not noise.
-_ROUNDING = 1e-12
 _DRAWS = 1000
 _SEED = 20260103
 _ONE_BLOCK = "one repetition: nothing says how much another would differ"
@@ -159,7 +158,7 @@ class Fit:
         df_rest = self.df_error - df_own if self.pooling == "partial" else 0
         error = rest = spot.error
         if df_rest > 0 and df_own > 0:
-            factor, own = pooled.error**2 / self.variance_error, _variance(changes) / 2
+            factor, own = pooled.error**2 / self.variance_error, sample_variance(changes) / 2
             left = max(0.0, self.df_error * self.variance_error - df_own * own) / df_rest
             # The larger one, because a pair that scatters more than the rest must not be promised the rest's precision.
             error, rest = max(error, (factor * own) ** 0.5), (factor * left) ** 0.5
@@ -194,7 +193,7 @@ class Fit:
         known = float(np.hypot(self._known_errors[a], self._known_errors[b]) / runs**0.5)
         if len(changes) < 2:
             return known if len(self.blocks) < 2 else None
-        own = float((_variance(changes) / len(changes)) ** 0.5)
+        own = float((sample_variance(changes) / len(changes)) ** 0.5)
         is_doubted = own > DOUBT_TIMES * known if runs == 2 else own > 0
         if (
             is_doubted
@@ -224,9 +223,9 @@ class Fit:
         if pooled.note is not None or df_own < 1 or df_rest < 1:
             # One shared block says nothing about this pair: the others' noise, trusted no more than the blocks allow.
             return pooled if df_own >= 1 else replace(pooled, df=min(pooled.df, max(1.0, len(self.blocks) - 1.0)))
-        own = _variance(changes) / 2
+        own = sample_variance(changes) / 2
         rest = max(0.0, self.df_error * self.variance_error - df_own * own) / df_rest
-        if own == 0:
+        if own == 0 or pooled.error == 0:
             # All blocks gave the same change, as counts may: other points' noise allows no claim.
             return _Spot(pooled.centre)
         variance, df = _mixed(own, rest, df_own, df_rest)
@@ -497,13 +496,7 @@ def _one_sample(numbers: Array) -> _Spot:
     centre = float(numbers.mean())
     if len(numbers) < 2:
         return _Spot(centre, note=_TOO_FEW)
-    return _Spot(centre, (_variance(numbers) / len(numbers)) ** 0.5, len(numbers) - 1)
-
-
-def _variance(numbers: Array) -> float:
-    """Return the sample variance; a deviation that is only rounding counts as zero."""
-    deviation = float(numbers.std(ddof=1))
-    return 0.0 if deviation <= _ROUNDING * max(1.0, float(np.abs(numbers).max())) else deviation**2
+    return _Spot(centre, (sample_variance(numbers) / len(numbers)) ** 0.5, len(numbers) - 1)
 
 
 def _rss(y: Array, design: Array, solved: Array) -> float:
@@ -513,5 +506,4 @@ def _rss(y: Array, design: Array, solved: Array) -> float:
     """
     residuals = y - design @ (solved @ y)
     rss = float(residuals @ residuals)
-    floor = (_ROUNDING * max(1.0, float(np.abs(y).max()))) ** 2
-    return 0.0 if rss <= floor * len(y) else rss
+    return 0.0 if is_rounding((rss / len(y)) ** 0.5, y) else rss

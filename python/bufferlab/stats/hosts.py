@@ -14,6 +14,7 @@ import numpy as np
 
 from bufferlab.stats.estimate import Estimate, quantile_of_t
 from bufferlab.stats.fit import Cell
+from bufferlab.stats.rounding import is_rounding
 
 _ROUNDING = 1e-9
 _ONE_BLOCK_EACH = "one block a host: nothing tells the host from its block's transactions"
@@ -64,6 +65,8 @@ def compare_hosts(
     df = len(whole) - len(by_host)
     squares = sum(float(np.sum((np.array(values) - np.mean(values)) ** 2)) for values in by_host.values())
     variance = squares / df if df else 0.0
+    if is_rounding(variance**0.5, np.concatenate(list(by_host.values()))):
+        variance = 0.0
     single = level ** (1 / len(others))
     ratios = {host: _ratio(by_host[first], by_host[host], variance, df, single) for host in others}
     host_means = [float(np.mean(values)) for values in by_host.values()]

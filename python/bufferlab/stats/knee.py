@@ -16,12 +16,11 @@ import numpy.typing as npt
 
 from bufferlab.stats.estimate import Estimate, quantile_of_t
 from bufferlab.stats.fit import Fit
+from bufferlab.stats.rounding import sample_deviation
 
 Array = npt.NDArray[np.float64]
 
 _MIB = 1024**2
-_ROUNDING = 1e-12
-"""Deviations below this share of a value are rounding, not noise."""
 _FLAT = "no value rises above zero: no hinge to find"
 _ONE_BLOCK = "one repetition: nothing says how much another would differ"
 _NO_NOISE = "every block gave the same hinge: no noise to compute an interval from"
@@ -75,8 +74,8 @@ def hinge_zero(rows: Sequence[tuple[Hashable, float, float]], level: float = 0.9
     centre, n = float(zeros.mean()), len(zeros)
     if n < 2:
         return Estimate(centre, None, None, n, note=_ONE_BLOCK)
-    deviation = float(zeros.std(ddof=1))
-    if deviation <= _ROUNDING * abs(centre):
+    deviation = sample_deviation(zeros)
+    if not deviation:
         return Estimate(centre, None, None, n, note=_NO_NOISE)
     half = quantile_of_t(1 - (1 - level) / 2, n - 1) * deviation / n**0.5
     return Estimate(centre, centre - half, centre + half, n, n - 1)

@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from bufferlab.stats.estimate import Estimate, quantile_of_t
 from bufferlab.stats.fit import Scale
+from bufferlab.stats.rounding import is_rounding
 
 Array = npt.NDArray[np.float64]
 
-#: Deviations below this share of the values are rounding, not scatter.
-_ROUNDING = 1e-12
 _FLAT = "every place of each stretch has the same number"
 
 
@@ -42,5 +41,4 @@ def scatter(stretches: Sequence[Array]) -> tuple[float, float]:
     residuals = np.concatenate([part - part.mean() for part in stretches])
     df = len(residuals) - len(stretches)
     deviation = float(np.sum(residuals**2) / max(1, df)) ** 0.5
-    largest = max(float(np.abs(part).max()) for part in stretches)
-    return (0.0 if deviation <= _ROUNDING * max(1.0, largest) else deviation), float(df)
+    return (0.0 if is_rounding(deviation, np.concatenate(stretches)) else deviation), float(df)

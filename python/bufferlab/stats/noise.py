@@ -14,6 +14,7 @@ import numpy as np
 
 from bufferlab.stats.estimate import quantile_of_t
 from bufferlab.stats.fit import Cell, fit
+from bufferlab.stats.rounding import sample_variance
 
 #: "Clearly more" means this many times the floor, with a p-value below CLEARLY_P.
 CLEARLY_TIMES = 1.5
@@ -50,7 +51,7 @@ def noise(cells: Sequence[Cell], level: float = 0.95) -> Noise:
     of_arm: dict[object, list[float]] = {}
     for arm, _, value in cells:
         of_arm.setdefault(arm, []).append(float(np.log(value)) if fitted.scale == "log" else value)
-    variances = [float(np.var(values, ddof=1)) for values in of_arm.values() if len(values) > 1]
+    variances = [sample_variance(values) for values in of_arm.values() if len(values) > 1]
     if not variances:
         return Noise(within, None)
     # The arms share their transactions block by block, so both tell no more about other blocks than one does.

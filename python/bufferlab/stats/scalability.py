@@ -193,7 +193,7 @@ def _law(
         return estimate(float(np.exp(low)), float(np.exp(value)), float(np.exp(high)))
 
     left = y - ones[0] - _shape(x, *best)
-    worst = int(np.argmax(np.abs(left)))
+    worst = int(np.argmax(np.abs(np.expm1(left))))
     return Law(
         one=throughput(ones),
         contention=shape(at[:, 0], halves[0]),

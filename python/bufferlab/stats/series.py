@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bufferlab.stats.estimate import Estimate, quantile_of_t
+from bufferlab.stats.rounding import sample_deviation
 
 Array = npt.NDArray[np.float64]
 
@@ -75,7 +76,7 @@ def dispersion(values: Sequence[float], level: float = 0.95) -> Estimate:
     mean = float(series.mean())
     if mean <= 0:
         raise ValueError("a coefficient of variation needs a mean above zero")
-    value = float(series.std(ddof=1)) / mean if len(series) > 1 else 0.0
+    value = sample_deviation(series) / mean if len(series) > 1 else 0.0
     if len(series) < MIN_VALUES:
         return Estimate(value, None, None, len(series), note=_TOO_SHORT)
     if value == 0:

@@ -28,6 +28,7 @@ import numpy.typing as npt
 from bufferlab.stats.comparison import single_level
 from bufferlab.stats.estimate import Estimate, quantile_of_t
 from bufferlab.stats.fit import Fit
+from bufferlab.stats.rounding import is_rounding
 from bufferlab.stats.verdict import Direction, Verdict, direction_of
 
 Array = npt.NDArray[np.float64]
@@ -37,7 +38,6 @@ Placed = tuple[float, Hashable, float]
 MIN_POINTS = 3
 #: The most points whose orders are few enough to try them all.
 _MOST_EXACT = 8
-_ROUNDING = 1e-12
 _FEW_POINTS = "fewer than three points have no trend beside their differences"
 _ONE_BLOCK = "one whole repetition: nothing says how much another would differ"
 _NO_NOISE = "every block gave the same slope: no noise to compute an interval from"
@@ -89,7 +89,7 @@ def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log"
         return Trend(still, contrast, "identical", 1.0, left_out, None)
     order_p = page_p(table)
     deviation = float(slopes.std(ddof=1)) if n > 1 else 0.0
-    if n < 2 or deviation <= _ROUNDING * max(1.0, float(np.abs(table).max())):
+    if n < 2 or is_rounding(deviation, table):
         note = _ONE_BLOCK if n < 2 else _NO_NOISE
         return Trend(_without(_back(centre, log), n, note), contrast, "no_interval", order_p, left_out, None)
     error, quantile = deviation / n**0.5, quantile_of_t(1 - (1 - level) / 2, n - 1)
@@ -97,8 +97,9 @@ def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log"
     slope = Estimate(_back(centre, log), _back(low, log), _back(high, log), n, float(n - 1))
     # If points and blocks are so few that no order is rare enough, the slope alone proves nothing either.
     ordered = order_p <= 1 - level
+    way = _order(table) - _order(table[:, ::-1])
     direction: Direction = "not_resolved"
-    if ordered and (low > 0 or high < 0):
+    if ordered and (low > 0 or high < 0) and (low > 0) == (way > 0):
         direction = "rises" if low > 0 else "falls"
     return Trend(slope, contrast, direction, order_p, left_out, _back(_found(error, quantile, n - 1), log))
 
@@ -118,10 +119,8 @@ def _found(error: float, quantile: float, df: int, power: float = 0.8) -> float:
 def page_p(table: Array) -> float:
     """Return the two-sided p-value of Page's L for values [block, point], the points in the axis' order."""
     points = table.shape[1]
-    # Twice the ranks, so that the ranks of ties are whole numbers.
     ranks = [_double_ranks(row) for row in table]
-    scores = np.arange(points)
-    seen = int(sum(int(scores @ np.array(row)) for row in ranks))
+    seen = _order(table)
     if points > _MOST_EXACT:
         return _normal_p(ranks, seen)
     low, chances = 0, np.ones(1)
@@ -131,6 +130,15 @@ def page_p(table: Array) -> float:
     place = seen - low
     above, below = float(chances[place:].sum()), float(chances[: place + 1].sum())
     return min(1.0, 2 * min(above, below))
+
+
+def _order(table: Array) -> int:
+    """Return Page's L: the sum of each value's place times its rank in its block.
+
+    Ranks are doubled, so that those of ties are whole numbers.
+    """
+    scores = np.arange(table.shape[1])
+    return sum(int(scores @ np.array(_double_ranks(row))) for row in table)
 
 
 def _normal_p(ranks: Sequence[tuple[int, ...]], seen: int) -> float:

@@ -1,0 +1,29 @@
+"""Tells scatter from rounding: what floating-point arithmetic leaves of equal numbers is no noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+_ROUNDING = 1e-12
+
+
+def is_rounding(deviation: float, numbers: Sequence[float] | NDArray[np.float64]) -> bool:
+    """Return whether a deviation is no more than rounding leaves of these numbers.
+
+    That is a share of the largest; numbers below one, as logarithms may be, count as one.
+    """
+    return bool(deviation <= _ROUNDING * max(1.0, float(np.max(np.abs(numbers)))))
+
+
+def sample_deviation(numbers: Sequence[float] | NDArray[np.float64]) -> float:
+    """Return the standard deviation of two numbers or more; 0 where it is only rounding."""
+    deviation = float(np.std(numbers, ddof=1))
+    return 0.0 if is_rounding(deviation, numbers) else deviation
+
+
+def sample_variance(numbers: Sequence[float] | NDArray[np.float64]) -> float:
+    """Return the variance of two numbers or more; 0 where it is only rounding."""
+    return sample_deviation(numbers) ** 2
