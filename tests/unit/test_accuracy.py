@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from bufferlab.chapter.analysis import Analysis, Group
+from bufferlab.chapter.blocks import PanelsPlot
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.registry import open_sweep
+from bufferlab.report import accuracy_page
 from bufferlab.report.accuracy import accuracy, was_seen
 from bufferlab.report.accuracy_page import answer, as_json, as_report
 from bufferlab.results.store import SweepFolder
@@ -84,6 +87,44 @@ def test_a_choice_that_the_measurement_regrets_is_told(bench: Bench, tmp_path: P
     told = as_json(accuracy(folder, predict(bench, folder)))
     assert told["steps"][0]["right"] is False
     assert (told["chosen"], told["best"], told["regret"]) == ("320 KiB", "256 KiB", pytest.approx(0.5, rel=1e-3))
+
+
+def test_a_step_of_which_nothing_may_be_claimed_is_not_resolved(
+    bench: Bench, measured: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predicted = predict(bench, measured)
+    monkeypatch.setattr(Analysis, "claim_blocked", lambda *_: "1 whole block, a claim needs 2")
+    found = accuracy(measured, predicted)
+    assert [(step.measured, step.right) for step in found.steps] == [("not resolved", None)]
+    assert "resolved step" not in answer(found)
+
+
+def test_the_largest_error_is_told_as_a_bound_and_the_mean_to_the_nearest(bench: Bench, tmp_path: Path) -> None:
+    """80 against 99.8 is 19.84 % less; a pool that read nothing has no error."""
+    folder = build(tmp_path / "bound", LOOP, LOOP, sweep=TWO, reads=100, counters={"db_other_reads": 0})
+    folder = repeat(folder, [[98, 102, 100, 99], [0, 0, 0, 0, 0]])
+    assert answer(accuracy(folder, predict(bench, folder))).startswith(
+        "Reads per New-Order that the model predicts are within 19.9 % of the measured ones at the one point, and "
+        "19.8 % off in the mean; those of LRU are up to 19.9 % off."
+    )
+
+
+@pytest.mark.parametrize(("error", "told"), [(-1.0, "100.0 %"), (0.05, "5.0 %"), (-0.0501, "5.1 %"), (0.0, "0.0 %")])
+def test_a_bound_of_an_error_goes_outward_and_a_whole_tenth_stays(error: float, told: str) -> None:
+    assert accuracy_page._at_most(error) == told
+
+
+def test_the_data_of_the_figure_have_the_points_of_every_panel(bench: Bench, measured: SweepFolder) -> None:
+    found = accuracy(measured, predict(bench, measured))
+    found.sides.a.groups = tuple(Group(point.label, (point,)) for point in found.sides.a.points)
+    figure = as_report(found).headline
+    assert figure is not None
+    assert isinstance(figure.plot, PanelsPlot)
+    labels = [panel.title for panel in figure.plot.panels]
+    assert len(set(labels)) == 2
+    names = [row.cells[0] for row in figure.data.rows]
+    for label in labels:
+        assert sum(name.startswith(f"{label}, ") for name in names) == 3, "model, LRU and measured"
 
 
 def test_points_of_one_side_alone_are_named(bench: Bench, measured: SweepFolder) -> None:

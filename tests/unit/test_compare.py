@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -297,6 +299,20 @@ def test_the_object_for_programs_holds_every_figure_unrounded(tmp_path: Path) ->
     assert figure["ci_low"] < 1.2 < figure["ci_high"]
     assert figure["value"] == pytest.approx(figure["b"] / figure["a"])
     assert figure["outcome"] == "different"
+
+
+def test_an_end_beyond_all_floats_is_null_in_the_object(tmp_path: Path) -> None:
+    compared = two(tmp_path, ONE, replace(ONE, **OTHER_SEEDS))
+    first, *rest = compared.figures
+    assert first.found is not None
+    verdict = first.found.verdict
+    endless = replace(verdict, estimate=replace(verdict.estimate, ci_high=math.inf), detectable=math.inf)
+    figures = (replace(first, found=replace(first.found, verdict=endless)), *rest)
+    document = json.loads(json.dumps(as_json(replace(compared, figures=figures)), allow_nan=False))
+    told = document["points"][0]["figures"][0]
+    assert (told["ci_low"], told["ci_high"]) == (verdict.estimate.ci_low, None)
+    assert told["smallest_detectable"] is None
+    assert told["value"] == verdict.estimate.value
 
 
 def test_every_format_begins_with_the_answer_and_holds_no_foreign_markup(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +12,8 @@ import pytest
 
 from bufferlab.errors import SpecError
 from bufferlab.report.compare_metrics import SidesCompared, compare_sides
-from bufferlab.report.compare_page import as_json, as_report
-from bufferlab.report.compare_rules import RuleAtPoint, judge, parse, sentences
+from bufferlab.report.compare_page import as_json, as_report, rule_as_json
+from bufferlab.report.compare_rules import RuleAtPoint, RuleJudged, judge, parse, sentences
 from bufferlab.report.compare_sides import MatchedPoint, of_two_folders
 from bufferlab.report.compare_words import table
 from bufferlab.results.store import SweepFolder
@@ -101,6 +103,13 @@ def test_a_rule_is_broken_where_a_change_is_claimed_that_may_be_as_large(
     rule: str, low: float, high: float, outcome: str
 ) -> None:
     assert one(rule, low, high).outcome == outcome
+
+
+def test_an_interval_of_a_rule_without_an_end_is_null_in_the_object() -> None:
+    rule = "reads_per_new_order worse 5%"
+    judged = RuleJudged(parse(rule), 0.95, (one(rule, 1.25, math.inf),))
+    (point,) = json.loads(json.dumps(rule_as_json(judged), allow_nan=False))["points"]
+    assert (point["outcome"], point["low"], point["high"]) == ("broken", 0.25, None)
 
 
 def test_shares_change_by_percentage_points_and_zeros_by_a_share_of_the_mean() -> None:

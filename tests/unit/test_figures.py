@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -25,6 +26,7 @@ from bufferlab.chapter.blocks import (
     TimePlot,
     Trace,
 )
+from bufferlab.chapter.points_figure import side_by_side
 from bufferlab.report.figures.points import apart, draw_panels, draw_points
 from bufferlab.report.figures.svg import draw, draw_times
 
@@ -157,6 +159,27 @@ def test_both_ends_of_an_axis_are_named_and_no_name_is_on_another(names_at_ends:
         assert found[0][0].startswith(f"{first_line}31.25")
         assert found[-1][0].startswith(f"{first_line}189.25")
         assert all(end < begin for (_, _, end), (_, begin, _) in pairwise(found))
+
+
+@pytest.mark.parametrize(
+    ("lowest", "is_log"),
+    [pytest.param(1.0, True, id="all-above-zero"), pytest.param(0.0, False, id="zero-has-no-logarithm")],
+)
+def test_panels_of_one_metric_share_the_kind_of_their_axis(lowest: float, is_log: bool) -> None:
+    """One panel alone would be logarithmic, the other linear: the same height would be two numbers."""
+    steep = replace(lines((500.0, 20.0, 5.0, 1.0), y_is_log=True), title="steep")
+    flat = replace(lines((5.0, 4.0, 3.0, lowest)), title="flat")
+    for plots in ((steep, flat), (flat, steep)):
+        shown, data = side_by_side(plots, "figure", "A figure")
+        assert isinstance(shown, PanelsPlot)
+        assert [panel.y_is_log for panel in shown.panels] == [is_log] * 2
+        assert len(data.rows) == sum(len(one.dots) for plot in plots for one in plot.series)
+        assert {axes.get_yscale() for axes in draw_panels(shown).axes} == {"log" if is_log else "linear"}
+
+
+def test_a_plot_without_another_beside_it_stays_as_it_is() -> None:
+    alone = lines((500.0, 20.0, 5.0, 1.0), y_is_log=True)
+    assert side_by_side([alone], "figure", "A figure")[0] is alone
 
 
 def test_an_axis_with_nothing_to_name_has_no_tick() -> None:

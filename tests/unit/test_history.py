@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bufferlab.chapter.blocks import PanelsPlot
 from bufferlab.errors import SpecError
 from bufferlab.report import history_sweeps
 from bufferlab.report.compare_rules import parse
@@ -137,6 +138,41 @@ def test_a_change_to_the_better_makes_no_rule_hold_whose_limit_would_go_unseen(l
     if outcome == "undecided":
         (line,) = rule_lines(found, judged)
         assert line.endswith("(no further change is found, nor would the limit have been)")
+
+
+@pytest.mark.parametrize(
+    ("changing", "said"),
+    [
+        (10, " Left out: 2 more panels, 2 with a change."),
+        (9, " Left out: 2 more panels, 1 with a change."),
+        (3, " Left out: 2 more panels, none with a change."),
+    ],
+)
+def test_the_figure_says_how_many_panels_it_leaves_out_and_how_many_of_them_have_a_change(
+    changing: int, said: str
+) -> None:
+    """Ten settings make ten panels, of which eight are drawn, those with a change first."""
+    random = np.random.default_rng(1)
+    noise = np.exp(random.normal(0, 0.01, (20, 10)))
+    sweeps = []
+    for place in range(20):
+        levels = [1.5 if place >= 12 and at < changing else 1.0 for at in range(10)]
+        reads = 10 * noise[place] * levels
+        points: dict[str, Values] = {f"{at + 1}%": {READS: (float(value),)} for at, value in enumerate(reads)}
+        sweeps.append(sweep(place, points, metrics=(READS,)))
+    found = told(sweeps)
+    assert sum(bool(one.steps) for one in found.series) == changing
+    figure = as_report(found).headline
+    assert figure is not None
+    assert figure.caption.endswith(f"Axes do not start at zero.{said}")
+    assert isinstance(figure.plot, PanelsPlot)
+    assert len(figure.plot.panels) == 8
+
+
+def test_a_figure_that_shows_every_panel_leaves_none_out() -> None:
+    figure = as_report(told(many())).headline
+    assert figure is not None
+    assert figure.caption.endswith("Axes do not start at zero.")
 
 
 def test_rules_of_unknown_and_unclaimed_figures_are_mistakes() -> None:

@@ -300,6 +300,17 @@ def test_the_answer_is_of_what_was_asked_for_and_of_rates_alone() -> None:
     assert rates.startswith("The I/O mode from direct to buffered slows reads most: × ")
 
 
+def test_runs_of_zero_and_the_factors_that_only_they_could_tell_are_named() -> None:
+    """A ratio to zero is none: with direct reads nothing scattered, so the I/O mode cannot be judged."""
+    some = [0.20, 0.21, 0.19, 0.22]
+    beside = {"buffered disk": some, "buffered memory": [2 * value for value in some[::-1]]}
+    (said,) = answer(analysis({**beside, "direct disk": [0.0] * 4, "direct memory": [0.0] * 4}))
+    assert said.startswith("The device from disk to memory makes reads erratic most: × ")
+    assert said.endswith(" n = 4 blocks. 8 runs had none, which has no ratio, so nothing is said of the I/O mode.")
+    (said,) = answer(analysis({**beside, "direct disk": [0.0, *some[1:]], "direct memory": some}))
+    assert said.endswith(" blocks. 1 run had none, which has no ratio.")
+
+
 def test_other_engines_and_single_factors_have_no_such_answer() -> None:
     one = analysis({"direct disk": [0.1, 0.1], "buffered disk": [0.2, 0.2]})
     assert answer(one) == []

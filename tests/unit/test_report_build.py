@@ -19,9 +19,13 @@ from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report
 from bufferlab.report.html import render_html
 from bufferlab.report.terminal import terminal_table
+from bufferlab.results.window import Value
 from support.synthetic import BUFFER_SIZE, Kind, Sweep, Truth, build, reseal
 
 LEVEL = tuple(Truth(pool, 9.7) for pool in ("5%", "10%", "20%"))
+ENDS = (Truth("10%", 30.0), Truth("20%", 12.0))
+#: Every run of a point is the same, but at the second one.
+WITHOUT_NOISE: dict[str, Any] = {"noise": 0.0, "block_noise": 0.0, "noise_at": {1: 0.015}, "transactions": 4000}
 
 
 def report(tmp_path: Path, sweep: Sweep | None = None) -> Report:
@@ -112,7 +116,7 @@ def test_ids_are_unique_so_that_links_work(ordinary: Report) -> None:
 
 
 def test_n_and_units_stand_with_every_mean(ordinary: Report) -> None:
-    for id in ("per-new-order", "per-transaction", "per-second"):
+    for id in ("per-new-order", "per-transaction", "per-second", "device", "cpu"):
         found = table(ordinary, id)
         assert set(column(found, "n")) == {"3"}
     assert "Reads (pages)" in [column.title for column in table(ordinary, "per-new-order").columns]
@@ -186,6 +190,29 @@ def test_a_sweep_that_turns_is_not_said_to_fall(tmp_path: Path) -> None:
     found = report(tmp_path, Sweep(truths=(Truth("5%", 9), Truth("10%", 3), Truth("20%", 9))))
     assert "do not move one way" in found.answer
     assert "10 % to 20 % rises by" in found.answer
+
+
+def test_steps_are_claimed_where_the_ends_have_no_interval_and_no_size_is_said_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All blocks gave the same change from the first pool to the last, and the pool between them scatters."""
+    monkeypatch.setattr("bufferlab.chapter.known.COUNTED", {})
+    found = report(tmp_path, Sweep(truths=(*ENDS, Truth("40%", 0.0)), **WITHOUT_NOISE))
+    assert found.answer.startswith(
+        "Reads per New-Order fall at every step as the buffer pool grows from 10 % (17 MiB) to 40 % (68 MiB) of the "
+        "database: from 30.0 to 0 pages (95 % intervals, 3 runs a point)."
+    )
+
+
+def test_resolved_steps_between_unresolved_ends_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bufferlab.chapter.known.COUNTED", {})
+    found = report(tmp_path, Sweep(truths=(*ENDS, Truth("40%", 0.0), Truth("80%", 0.0)), **WITHOUT_NOISE))
+    assert re.match(
+        r"Reads per New-Order: 2 of 3 steps are resolved as the buffer pool grows .* of the database: "
+        r"10 % to 20 % falls by [\d.]+–[\d.]+ pages/New-Order; 20 % to 40 % falls by [\d.]+–[\d.]+ "
+        r"pages/New-Order; from first to last not resolved \(95 % intervals, 3 runs a point\)\.",
+        found.answer,
+    )
 
 
 def test_a_single_point_has_an_interval_and_nothing_to_compare(tmp_path: Path) -> None:
@@ -385,6 +412,17 @@ def test_columns_that_no_run_has_are_left_out_where_asked_and_a_table_of_none_ha
     known = point_table(analysis, "x", "", heads, "", known_only=True)
     assert [found.title for found in known.columns] == ["Point", "n", "Reads"]
     assert point_table(analysis, "x", "", {"Redo": heads["Redo"]}, "", known_only=True).rows == ()
+
+
+def test_a_column_that_some_runs_do_not_have_is_named_below_the_table(tmp_path: Path) -> None:
+    analysis = Analysis.of(build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=3)))
+    heads = {"Reads": "reads_per_new_order", "Writes": "writes_per_new_order"}
+    assert "Of fewer runs" not in point_table(analysis, "x", "", heads, "Means.").caption
+    analysis = Analysis.of(analysis.sweep)
+    analysis.points[0].ok[1].values["writes_per_new_order"] = Value(None, "the counter was reset")
+    found = point_table(analysis, "x", "", heads, "Means.")
+    assert column(found, "n") == ["3", "3"]
+    assert found.caption == "Means. Of fewer runs than n: writes per New-Order."
 
 
 def test_a_pool_is_no_share_of_an_empty_database(tmp_path: Path) -> None:

@@ -12,12 +12,14 @@ from rich.console import Console
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Figure, PointsPlot, Section, Table, TimePlot
 from bufferlab.report.build import build as build_report
+from bufferlab.report.chapters.latency_rate import latency_rate
 from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import render_markdown
 from bufferlab.report.terminal import terminal_table
 from bufferlab.results.store import SweepFolder
+from bufferlab.results.window import Value
 from bufferlab.theory.hot_rows import predicted_knee
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, Truth, build, reseal
@@ -164,6 +166,10 @@ def test_the_fitted_knee_is_near_what_the_engine_was_made_to_show(of_hot_rows: R
         assert at[2] == pytest.approx(at[0], rel=0.20)
 
 
+def test_the_intervals_of_knees_say_over_how_many_blocks_they_are(of_hot_rows: Report) -> None:
+    assert "95 % interval over 2 blocks." in table(chapter(of_hot_rows, "knee"), "knees").caption
+
+
 def test_hot_rows_are_answered_by_their_knees_beside_the_predicted_ones(of_hot_rows: Report) -> None:
     said = re.findall(
         r"With layout (\w+), page size (\d+) KiB: the knee was found at ([\d,]+).*?, predicted at ([\d,]+): measured",
@@ -285,9 +291,26 @@ def test_response_times_rise_with_the_rate_until_the_database_does_not_keep_up(o
     assert "kept up with 800 a second and not with 3,000" in response.intro
 
 
+def test_means_of_arrivals_and_of_transactions_given_up_have_their_intervals(tmp_path: Path) -> None:
+    """The fake engine's runs of a rate are all alike, so two that differ take their place."""
+    bench = Bench(tmp_path / "bench")
+    bench.measure(bench.experiment(knobs='patience = "500ms"', sweep='rate = ["800", "3000"]', repetitions=2))
+    analysis = Analysis.of(bench.sweep())
+    for run, (arrived, dropped) in zip(analysis.points[-1].ok, ((3000.0, 0.60), (3010.0, 0.61)), strict=True):
+        run.values.update(arrivals_per_s=Value(arrived), dropped_share=Value(dropped))
+    response = latency_rate(analysis)
+    assert response is not None
+    found = table(response, "response-times")
+    for title in ("Arrived per s", "Dropped"):
+        shown = re.findall(r"[\d,.]+", column(found, title)[-1])
+        value, low, high = (float(number.replace(",", "")) for number in shown)
+        assert low < value < high
+
+
 def test_an_open_loop_is_answered_by_the_rate_it_served(of_rates: Report) -> None:
     said = "The highest rate served was 800 transactions a second; of 3,000 it completed "
     assert of_rates.answer.startswith(said)
+    assert re.match(r"[\d,]+ a second \(mean of 2 runs\)\.", of_rates.answer.removeprefix(said))
 
 
 def test_the_best_setting_is_a_set_and_the_benefit_of_each_mib_is_told(tmp_path: Path) -> None:
@@ -303,6 +326,19 @@ def test_the_best_setting_is_a_set_and_the_benefit_of_each_mib_is_told(tmp_path:
     saved = float(column(steps, next(c.title for c in steps.columns if "saved per MiB" in c.title))[0].split()[0])
     assert saved == pytest.approx((31.2 - 19.5) / 8.5, rel=0.15)
     assert "Up to 34 MiB, a larger size brought fewer reads per New-Order" in best.intro
+
+
+@pytest.mark.parametrize(
+    ("reads", "said"),
+    [
+        ((20, 20, 10), "1 of 2 steps up to 34 MiB were shown to bring fewer reads per New-Order."),
+        ((20, 10, 15), "Up to 17 MiB, a larger size brought fewer reads per New-Order; the next step brought more."),
+        ((20, 10, 5), "Every step up to the largest, 34 MiB, brought fewer reads per New-Order."),
+    ],
+)
+def test_the_size_up_to_which_more_helps_hides_no_step(tmp_path: Path, reads: tuple[float, ...], said: str) -> None:
+    truths = tuple(Truth(pool, of) for pool, of in zip(("5%", "10%", "20%"), reads, strict=True))
+    assert chapter(build_report(build(tmp_path, Sweep(truths=truths, blocks=5))), "best").intro == said
 
 
 def test_one_repetition_names_no_best_where_no_scatter_is_known(

@@ -205,6 +205,12 @@ def test_the_terminal_shows_failed_checks_and_hostile_markup_as_text(tmp_path: P
     assert "[bold]Really?[/bold]" in shown
 
 
+def test_brackets_in_the_title_of_a_table_are_no_markup_on_a_terminal(report: Report) -> None:
+    columns = (Column("Point", numeric=False), Column("Reads"))
+    table = Table("steps", "Rate [/s]", columns, (Row(("10 a second", "41.2")),))
+    assert "Rate [/s]" in on_terminal(replace(report, steps=table))
+
+
 def test_json_holds_numbers_unrounded_with_n_and_unit(sweep: SweepFolder, report: Report) -> None:
     document = json.loads(json.dumps(as_json(report, sweep), allow_nan=False))
     assert document["format_version"] == 2
@@ -306,6 +312,34 @@ def test_a_cell_of_a_csv_file_is_a_number_where_the_table_has_one() -> None:
         '5 %,9.70,9.51,9.89,41.2 %,40.1 %,42.3 %,126 KiB,125 KiB,127 KiB,-1234,"a, b"',
         "10 %,1234,1200,1300,,,,2 MiB,,,,x",
     ]
+
+
+def test_an_interval_below_zero_is_parted_into_its_ends() -> None:
+    cells = ("-5.0 (-7.5–-2.5)", "−0.5 (−0.7–0.2) %", "-20 (-30–11)")
+    found = table_csv(Table("t", "", (Column("Change"),), tuple(Row((cell,)) for cell in cells)))
+    assert found.splitlines() == [
+        "Change,Change: 95 % from,to", "-5.0,-7.5,-2.5", "-0.5 %,-0.7 %,0.2 %", "-20,-30,11",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["=1+1", '=HYPERLINK("http://x","y")', "@SUM(A1:A9)", "+SUM(A1)", "-cmd|' /C calc'!A0", "+x\n!A1"],
+)
+def test_no_spreadsheet_takes_a_label_for_a_formula(formula: str) -> None:
+    shown = Table("t", "", (Column(formula),), (Row((formula,)),))
+    assert list(csv.reader(io.StringIO(table_csv(shown)))) == [[f"'{formula}"]] * 2
+
+
+@pytest.mark.parametrize("cell", ["-5", "+2.1 %", "-0.5 to +2.1 %", "-19.8 %", "a=b", "x@y", "5 % (8.5 MiB)"])
+def test_cells_that_no_spreadsheet_calculates_stay_as_they_are(cell: str) -> None:
+    shown = Table("t", "", (Column("Change"),), (Row((cell,)),))
+    assert list(csv.reader(io.StringIO(table_csv(shown)))) == [["Change"], [cell]]
+
+
+def test_no_terminal_obeys_a_csv_file() -> None:
+    shown = Table("t", "Red \x1b[31m", (Column("\x9b2J"),), (Row(("a\x07\rb",)),), "\x1b]0;title\x07")
+    assert table_csv(shown).splitlines() == ["# Red \\x1b[31m", "# \\x1b]0;title\\x07", "\\x9b2J", "a\\x07\\x0db"]
 
 
 def test_people_see_no_column_without_a_value() -> None:

@@ -64,6 +64,22 @@ def test_a_difference_of_hit_ratios_is_in_percentage_points() -> None:
     assert words.verdict(found, words.POINTS) == "rises by 1.67–1.75 percentage points"
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "unit", "said"),
+    [
+        (0.0004, 0.9, "pages", "rises by 0.0004–0.9000 pages"),
+        (0.0000021, 0.013, words.POINTS, "rises by 0.0002–1.3000 percentage points"),
+        (0.3, 0.9, "pages", "rises by 0.3–0.9 pages"),
+    ],
+)
+def test_a_small_but_certain_difference_is_not_rounded_to_nothing(
+    low: float, high: float, unit: str, said: str
+) -> None:
+    assert words.verdict(verdict("rises", high / 2, low, high, contrast="difference"), unit) == said
+    mirrored = verdict("falls", -high / 2, -high, -low, contrast="difference")
+    assert words.verdict(mirrored, unit) == said.replace("rises", "falls")
+
+
 def test_a_claim_without_an_interval_is_refused() -> None:
     with pytest.raises(ValueError, match="without an interval"):
         words.change(verdict("falls", 0.5, None, None), "")

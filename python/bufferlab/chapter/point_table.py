@@ -56,10 +56,21 @@ def point_table(
         return Row((name(point), str(len(point.ok)), *(cell(of, point) for of in heads.values())))
 
     shown = [analysis.metric(of) for of in heads.values() if isinstance(of, str)]
-    caption += doubts.caption(analysis.checks, shown)
+    caption += doubts.caption(analysis.checks, shown) + _fewer(analysis, heads.values())
     columns = (Column("Point", numeric=False), Column("n"), *map(Column, heads))
     rows = point_rows(analysis.points, len(columns), row, name) if heads else ()
     return Table(id, title, columns, rows, caption, folded, brief)
+
+
+def _fewer(analysis: Analysis, columns: Iterable[str | Callable[[PointRuns], str]]) -> str:
+    """Return the sentence on metrics that some runs of a point do not have, so that their n is less than its row's."""
+    names = (of for of in columns if isinstance(of, str))
+    fewer = [
+        words.lowered(analysis.metric(name).label)
+        for name in names
+        if any((mean := analysis.mean(name, point)) and mean.n < len(point.ok) for point in analysis.points)
+    ]
+    return f" Of fewer runs than n: {words.listing(fewer)}." if fewer else ""
 
 
 def point_rows(

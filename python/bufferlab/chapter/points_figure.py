@@ -211,6 +211,10 @@ def side_by_side(plots: Sequence[PointsPlot], id: str, title: str) -> tuple[Poin
     parts = [points_data(plot, id, title) for plot in plots]
     if len(plots) == 1:
         return plots[0], parts[0]
+    # Panels of one metric share their axis, and zero has no place on a logarithmic one.
+    heights = [height for plot in plots for one in plot.series for dot in one.dots for height in (dot.mean, *dot.runs)]
+    y_is_log = any(plot.y_is_log for plot in plots) and min(heights) > 0
+    plots = [replace(plot, y_is_log=y_is_log) for plot in plots]
     rows = tuple(
         Row((f"{plot.title}, {row.cells[0]}", *row.cells[1:]))
         for plot, part in zip(plots, parts, strict=True)

@@ -390,6 +390,9 @@ def _difference_range(low: float, high: float, unit: str) -> str:
     factor = _factor(unit)
     decimals = _decimals(factor * (high - low)) - 2 if high > low else 2
     decimals = max(0, decimals)
+    # Rounding must not make a change that is claimed nothing.
+    while low > 0 and decimals < 6 and _outward(factor * low, factor * high, decimals)[0] <= 0:
+        decimals += 1
     low, high = _outward(factor * low, factor * high, decimals)
     return f"{low:,.{decimals}f}–{high:,.{decimals}f} {unit}".strip()
 

@@ -254,7 +254,7 @@ def _steps(analysis: Analysis, metric: str, points: Iterable[PointAccuracy]) -> 
             continue
         verdict = analysis.verdict(metric, a.index, b.index)
         change = second.measured.value - first.measured.value
-        resolved = verdict is not None and verdict.resolved
+        resolved = verdict is not None and verdict.resolved and not analysis.claim_blocked(metric)
         yield StepAccuracy(
             first.label,
             second.label,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from bufferlab.chapter import words
@@ -11,14 +12,13 @@ from bufferlab.chapter.blocks import (
     Dot,
     Figure,
     Look,
-    PanelsPlot,
     PointsPlot,
     Row,
     Section,
     Series,
     Table,
 )
-from bufferlab.chapter.points_figure import Axis, dot, points_data, reads_better_on_a_log_axis
+from bufferlab.chapter.points_figure import Axis, dot, reads_better_on_a_log_axis, side_by_side
 from bufferlab.registry import declared
 from bufferlab.report import touched
 from bufferlab.report.accuracy import Accuracy, PointAccuracy, Summary
@@ -70,8 +70,8 @@ def answer(accuracy: Accuracy) -> str:
     title = declared(accuracy.metric).label
     where = f"at all {told.n} points" if told.n > 1 else "at the one point"
     lines = [
-        f"{title} that the model predicts are within {_share(told.largest)} of the measured ones {where}, and "
-        f"{_share(told.mean)} off in the mean; those of LRU are up to {_share(told.lru_largest)} off."
+        f"{title} that the model predicts are within {_at_most(told.largest)} of the measured ones {where}, and "
+        f"{_share(told.mean)} off in the mean; those of LRU are up to {_at_most(told.lru_largest)} off."
     ]
     held = next((one for one in accuracy.summaries if one.name == "held out"), None)
     if held:
@@ -301,13 +301,17 @@ def _figure(accuracy: Accuracy) -> Figure | None:
     caption = (
         f"Measured: each run, and means with 95 % intervals. Lines: predicted from {origin}. LRU has the same bytes."
     )
-    data = points_data(panels[0], "accuracy-figure", title)
-    plot = panels[0] if len(panels) == 1 else PanelsPlot(tuple(panels), is_one_metric=True)
+    plot, data = side_by_side(panels, "accuracy-figure", title)
     return Figure("accuracy-figure", title, f"{title}. {answer(accuracy)}", caption, plot, data)
 
 
 def _between(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _at_most(error: float) -> str:
+    """Return the size of the largest error; a bound goes outward."""
+    return f"{math.ceil(1000 * abs(error) - 1e-9) / 10:.1f} %"
 
 
 def _share(error: float) -> str:

@@ -244,14 +244,20 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
         resolved = f"; {sum(step.resolved for step in found.steps)} of {len(found.steps)} steps are resolved"
         every, tail = (" at every step", "") if shape.endswith("every_step") else ("", resolved)
         every = every if len(found.steps) > 1 else ""
-        return f"{title} {verb}{every} {route}: {ends}, {words.change(span, unit)} {more}{tail} ({basis})."
+        # Each step may be resolved where the ends have no interval: all blocks may have given the same change.
+        whole = f", {words.change(span, unit)} {more}" if span.resolved else ""
+        return f"{title} {verb}{every} {route}: {ends}{whole}{tail} ({basis})."
+    steps = [
+        f"{analysis.short_label(a)} to {analysis.short_label(b)} {words.verdict(step, unit)}"
+        for (a, b), step in zip(pairwise(points), found.steps, strict=True)
+        if step.resolved
+    ]
     if shape == "turns":
-        steps = [
-            f"{analysis.short_label(a)} to {analysis.short_label(b)} {words.verdict(step, unit)}"
-            for (a, b), step in zip(pairwise(points), found.steps, strict=True)
-            if step.resolved
-        ]
         return f"{title} do not move one way {route}: {'; '.join(steps)} ({basis})."
+    if steps:
+        told = f"{len(steps)} of {len(found.steps)} steps are resolved {route}"
+        ends = f"from first to last {words.verdict(span, unit)}" if span.resolved else "from first to last not resolved"
+        return f"{title}: {told}: {'; '.join([*steps, ends])} ({basis})."
     if shape == "identical":
         return f"{title} are identical in every run {route} (n = {span.estimate.n} a point)."
     if shape == "no_interval":

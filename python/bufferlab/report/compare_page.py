@@ -5,6 +5,7 @@ docs/compare.md describes the object; its numbers are unrounded.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -249,8 +250,8 @@ def rule_as_json(judged: RuleJudged) -> dict[str, Any]:
             {
                 "settings": point.match.settings,
                 "outcome": point.outcome,
-                "low": point.low,
-                "high": point.high,
+                "low": _finite(point.low),
+                "high": _finite(point.high),
                 "reason": point.reason,
             }
             for point in judged.points
@@ -272,8 +273,13 @@ def _figure_as_json(figure: MetricCompared) -> dict[str, Any]:
         "n_b": found.n_b if found else 0,
         "contrast": found.verdict.contrast if found else None,
         "value": estimate.value if estimate else None,
-        "ci_low": estimate.ci_low if estimate else None,
-        "ci_high": estimate.ci_high if estimate else None,
+        "ci_low": _finite(estimate.ci_low) if estimate else None,
+        "ci_high": _finite(estimate.ci_high) if estimate else None,
         "level": figure.level,
-        "smallest_detectable": found.verdict.detectable if found else None,
+        "smallest_detectable": _finite(found.verdict.detectable) if found else None,
     }
+
+
+def _finite(number: float | None) -> float | None:
+    """Return a number that JSON has: None where an interval's end lies beyond all floats."""
+    return number if number is not None and math.isfinite(number) else None

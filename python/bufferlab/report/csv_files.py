@@ -16,16 +16,19 @@ from typing import TYPE_CHECKING
 from bufferlab.chapter.blocks import Figure, Table
 from bufferlab.chapter.words import NOTHING
 from bufferlab.report.document import Report
+from bufferlab.texts import printable
 
 if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder
 
 #: A mean with its interval: "9.70 (9.51–9.89)", "41.2 (40.1–42.3) %", "126 KiB (125–127 KiB)".
 _INTERVAL = re.compile(
-    r"(?P<mean>[\d.,]+)(?P<unit> [KMGT]?i?B)? \((?P<low>[\d.,]+)(?P<low_unit> [KMGT]?i?B)?–"
-    r"(?P<high>[\d.,]+)(?P<high_unit> [KMGT]?i?B)?\)(?P<share> %)?"
+    r"(?P<mean>[−-]?[\d.,]+)(?P<unit> [KMGT]?i?B)? \((?P<low>[−-]?[\d.,]+)(?P<low_unit> [KMGT]?i?B)?–"
+    r"(?P<high>[−-]?[\d.,]+)(?P<high_unit> [KMGT]?i?B)?\)(?P<share> %)?"
 )
 _NUMBER = re.compile(r"[+−-]?\d[\d,]*(\.\d+)?( %)?")
+#: What a spreadsheet would calculate; a change in per cent is none.
+_FORMULA = re.compile(r"[=@]|[+-].*(\w\(|[|!])", re.DOTALL)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _SUMMARY = ("point_index", "point_label", "metric", "statistic", "value", "ci_low", "ci_high", "n", "unit")
 
@@ -96,6 +99,15 @@ def _summary_csv(report: Report) -> str:
 def _text(comments: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     text = io.StringIO()
     for line in filter(None, comments):
-        text.write(f"# {' '.join(line.split())}\n")
-    csv.writer(text, lineterminator="\n").writerows(map(list, rows))
+        text.write(f"# {printable(' '.join(line.split()))}\n")
+    csv.writer(text, lineterminator="\n").writerows([_harmless(cell) for cell in row] for row in rows)
     return text.getvalue()
+
+
+def _harmless(cell: str) -> str:
+    """Return a cell of which no terminal obeys a character, and that no spreadsheet takes for a formula.
+
+    A stranger may have written labels and reasons.
+    """
+    cell = printable(cell)
+    return f"'{cell}" if _FORMULA.match(cell) else cell

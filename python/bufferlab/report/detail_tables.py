@@ -36,8 +36,8 @@ _DEVICE = (
     "device_busy_ratio",
 )
 _OF_CPU = (
-    "Columns as mpstat has them. usr is time in programs, sys in the kernel; iowait is idle time while the disk "
-    "worked; steal is what the hypervisor took."
+    "Means over n runs, without intervals: nothing is claimed of them. Columns as mpstat has them. usr is time in "
+    "programs, sys in the kernel; iowait is idle time while the disk worked; steal is what the hypervisor took."
 )
 _STATUS_WORDS = {"passed": "passed", "failed": "FAILED", "not_applicable": "not applicable"}
 
@@ -118,7 +118,8 @@ def device_table(analysis: Analysis) -> Table:
     """Return iostat -x of the measured windows, means over the runs of a point."""
     heads = {words.with_column(metric): partial(_plain_mean, metric) for metric in map(analysis.metric, _DEVICE)}
     reasons = {run.values["device_reads_per_s"].reason for run in analysis.runs} - {None}
-    caption = "The whole disk that holds the data. Names in parentheses are those of iostat -x."
+    caption = "The whole disk that holds the data: means over n runs, without intervals: nothing is claimed of them. "
+    caption += "Names in parentheses are those of iostat -x."
     caption += "".join(f" Missing: {reason}." for reason in sorted(str(reason) for reason in reasons))
     return point_table(analysis, "device", "Device", heads, caption, folded=True)
 
@@ -143,9 +144,10 @@ def cpu_table(analysis: Analysis) -> Table:
                         totals.setdefault(core, {}).setdefault(column, []).append(figure.value)
         for core, shares in sorted(totals.items()):
             cells = (_mean_cell(analysis.metric(f"cpu_{name}_share"), shares.get(name, [])) for name in CPU_COLUMNS)
-            rows.append(Row((analysis.name_of(point), core, *cells)))
+            rows.append(Row((analysis.name_of(point), str(len(point.ok)), core, *cells)))
     heads = (
         Column("Point", numeric=False),
+        Column("n"),
         Column("CPU", numeric=False),
         *(Column(f"%{c}") for c in CPU_COLUMNS),
     )

@@ -130,9 +130,10 @@ def _saturation(found: Saturation) -> str:
     where = f"With {found.group.label}: the" if found.group.label else "The"
     if found.first_not_served_per_s is None:
         return f"{where} database kept up with every rate offered, up to {found.served_per_s:,g} transactions a second."
-    beyond = f"of {found.first_not_served_per_s:,g} it completed {found.completed_per_s or 0:,.0f}"
+    mean = f" (mean of {words.plural(found.runs, 'run')})"
+    beyond = f"of {found.first_not_served_per_s:,g} it completed {found.completed_per_s or 0:,.0f} a second{mean}"
     if found.served_per_s is None:
-        return f"{where} database kept up with no rate offered; {beyond} a second."
+        return f"{where} database kept up with no rate offered; {beyond}."
     return f"{where} highest rate served was {found.served_per_s:,g} transactions a second; {beyond}."
 
 
@@ -175,10 +176,12 @@ def _marginal(found: Knee, metric: Metric) -> str | None:
     if found.beyond is None:
         return f"{said}."
     most = found.beyond.benefit.ci_high
+    if most is not None and most < 0:
+        return f"{said}; the step to {format_bytes(found.beyond.to_bytes)} cost some."
     beyond = f"{said}; beyond {format_bytes(found.size_bytes)} nothing more was resolved"
     if most is None:
         return f"{beyond}."
-    return f"{beyond}, the next step saves {words.number(max(0.0, most * _mib_more(found.beyond)))} at most."
+    return f"{beyond}, the next step saves {words.number(most * _mib_more(found.beyond))} at most."
 
 
 def _mib_more(step: Marginal) -> float:

@@ -144,8 +144,10 @@ def _figure(history: History) -> Figure:
     several = len({one.metric for one in shown}) > 1
     panels = [_panel(one, with_metric=several) for one in shown]
     title = f"{title_of(history.headline)} from sweep to sweep"
-    left = len(of_headline) + len(changing) - len(shown)
-    more = f" {words.plural(left, 'more panel')} would have no change." if left else ""
+    every = (*of_headline, *changing)
+    changed = sum(bool(one.steps) for one in every) - sum(bool(one.steps) for one in shown)
+    left = words.plural(len(every) - len(shown), "more panel")
+    more = f" Left out: {left}, {changed or 'none'} with a change." if len(every) > len(shown) else ""
     caption = (
         "Dots: the mean of each sweep's runs. Lines: the levels between changes. Upright: the "
         f"first sweep of a change. Axes do not start at zero.{more}"

@@ -54,7 +54,8 @@ def _rich(whole: Table, only: tuple[str, ...] | None = None) -> RichTable | Text
     if len(table.rows) > _MOST_ROWS:
         return Text(f"{table.title}: {len(table.rows)} rows, in the report.", style="dim")
     shown = [place for place, column in enumerate(table.columns) if only is None or column.title in only]
-    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=table.title, title_justify="left", title_style="")
+    heading = Text(table.title)  # As a str it would be read as markup.
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=heading, title_justify="left", title_style="")
     for place in shown:
         column = table.columns[place]
         # A number is never cut, nor parted from its per cent: words give way.

@@ -147,9 +147,16 @@ def _sentence(analysis: Analysis, group: Group, found: Knee) -> str:
     if found.size_bytes is None:
         return f"{where}no step was shown to bring fewer {title}."
     size = format_bytes(found.size_bytes)
+    steps = [step for step in found.steps if step.to_bytes <= found.size_bytes]
+    resolved = sum(step.resolved for step in steps)
+    if resolved < len(steps):
+        told = f"{resolved} of {words.plural(len(steps), 'step')} up to {size} were shown to bring fewer {title}"
+        return f"{where}{told}; no later one was." if found.beyond else f"{where}{told}."
     if found.beyond is None:
         return f"{where}every step up to the largest, {size}, brought fewer {title}."
     high = found.beyond.benefit.ci_high
+    if high is not None and high < 0:
+        return f"{where}up to {size}, a larger size brought fewer {title}; the next step brought more."
     most = f"; it brought at most {words.number(high)} fewer per MiB" if high is not None else ""
     beyond = format_bytes(found.beyond.to_bytes)
     return f"{where}up to {size}, a larger size brought fewer {title}; the step to {beyond} was not resolved{most}."

@@ -266,6 +266,9 @@ def _table(lines: Sequence[_Line], fitted: Fit | None) -> Table:
                 )
             )
         )
+    n = {fitted.mean(line.place).n for line in lines if fitted and line.place in fitted.points}
+    each = words.plural(max(n), "block") if len(n) == 1 else f"{min(n)} to {max(n)} blocks" if n else "blocks"
+    blocks = f" over {each}"
     heads = ("Frames", "Leaf pages", "Interior pages", "Rows per page", "Predicted knee (rows)", "Fitted knee (rows)")
     others = tuple(Column(name.replace("_", " ").capitalize(), numeric=False) for name in _other_names(lines[0]))
     columns = (
@@ -279,7 +282,7 @@ def _table(lines: Sequence[_Line], fitted: Fit | None) -> Table:
     caption = (
         "Frames: those that hold pages, of the pool's, as the server told them; means over runs. "
         "Fitted: in every block the frames with which the model comes nearest to the measured misses, and the knee of "
-        "a pool of so many; 95 % interval over blocks. Straight line: where a line through the misses leaves zero, "
+        f"a pool of so many; 95 % interval{blocks}. Straight line: where a line through the misses leaves zero, "
         f"without any model, from points up to {_HINGE_REACH} times the predicted knee."
     )
     return Table("knees", "Predicted and fitted knees", columns, tuple(rows), caption, brief=_BRIEF)

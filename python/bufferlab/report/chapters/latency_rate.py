@@ -63,7 +63,8 @@ class Saturation:
     first_not_served_per_s: float | None
     """None when every rate was served."""
     completed_per_s: float | None
-    """The rate completed at the first rate that was not served."""
+    """The rate completed at the first rate that was not served: the mean of its runs."""
+    runs: int
 
 
 def saturation(analysis: Analysis) -> list[Saturation]:
@@ -76,7 +77,8 @@ def saturation(analysis: Analysis) -> list[Saturation]:
         served = [one.rate_per_s for one in told if behind is None or one.rate_per_s < behind.rate_per_s]
         if told:
             first, completed = (behind.rate_per_s, behind.completed_per_s) if behind else (None, None)
-            found.append(Saturation(group, max(served, default=None), first, completed))
+            runs = len(behind.per_run) if behind else 0
+            found.append(Saturation(group, max(served, default=None), first, completed, runs))
     return found
 
 
@@ -247,5 +249,4 @@ def _table(analysis: Analysis, found: Sequence[_Response], fits: Sequence[Fit]) 
 
 
 def _mean(analysis: Analysis, point: PointRuns, metric: str) -> str:
-    mean = analysis.mean(metric, point)
-    return words.cell(analysis.metric(metric), mean.value if mean else None)
+    return words.cell(analysis.metric(metric), analysis.mean(metric, point))

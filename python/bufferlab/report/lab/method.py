@@ -5,6 +5,7 @@ Every sentence is made from the plan and the runs as they are stored.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -116,9 +117,9 @@ def _sampled(analysis: Analysis) -> Iterator[str]:
         return
     try:
         seconds = parse_duration(told) if isinstance(told, str) else float(told)
-    except (UnitError, TypeError, ValueError):
+    except (UnitError, TypeError, ValueError, OverflowError):
         return
-    every = f", and every {format_duration(seconds)} between" if seconds > 0 else ""
+    every = f", and every {format_duration(seconds)} between" if 0 < seconds < math.inf else ""
     yield f"Counters were read at both edges of the window{every}; numbers are differences between the edges."
 
 

@@ -5,6 +5,7 @@ A sentence names the factor with the largest effect. The intervals of all effect
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from bufferlab.chapter import words
@@ -215,12 +216,23 @@ def _sentence(analysis: Analysis, metric: str, found: list[Effect]) -> str:
     rest = [name for name in rest if name not in {_name(analysis, effect.factor) for effect in resolved}]
     unresolved = f"; not resolved: {words.listing(rest)}" if rest else ""
     basis = f"{title}, 95 % intervals that hold together, n = {n} blocks"
+    apart = _without_ratio(analysis, metric, {effect.factor for effect in found})
     if not resolved:
-        return f"No factor was shown to be what {does}, by ratios of {basis}."
+        return f"No factor was shown to be what {does}, by ratios of {basis}.{apart}"
     first, *more = resolved
     also = f"; then {words.listing([_told(analysis, effect) for effect in more[:3]])}" if more else ""
     by = f"{_capital(_named(analysis, first))} {does} most: × {words.ratio(first.ratio)}"
-    return f"{by}{also}{unresolved}. These are ratios of {basis}."
+    return f"{by}{also}{unresolved}. These are ratios of {basis}.{apart}"
+
+
+def _without_ratio(analysis: Analysis, metric: str, judged: Collection[str]) -> str:
+    """Return the sentence on runs in which the figure was zero, and on the factors that only they could have told."""
+    zeros = sum(value <= 0 for point in analysis.points for _, _, value in point.values(metric))
+    if not zeros:
+        return ""
+    left = [_name(analysis, name) for name in swept_factors(analysis) if name not in judged]
+    unsaid = f", so nothing is said of {words.listing(left)}" if left else ""
+    return f" {words.plural(zeros, 'run')} had none, which has no ratio{unsaid}."
 
 
 def _oriented(effect: Effect, way: int) -> Effect:
