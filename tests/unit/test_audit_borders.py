@@ -43,6 +43,23 @@ def test_a_queue_is_the_requests_times_their_waits(text: str, count: int) -> Non
     assert len(found(text, "littles-law")) == count
 
 
+@pytest.mark.parametrize(
+    ("queues", "count"),
+    [
+        # Each line's requests and waits make 0.9 without its flushes.
+        ((0.5, 0.5, 0.5), 1),
+        ((0.5, 0.5, 0.5, 1.3, 1.3, 1.3), 0),
+        # In all 5.4: a fifth of it, 1.08, may be missing.
+        ((0.1, 0.1, 0.1, 1.3, 1.3, 1.3), 1),
+        ((0.1, 0.1, 0.1, 1.4, 1.4, 1.4), 0),
+        ((9.0, 9.0, 9.0), 0),
+    ],
+)
+def test_a_queue_of_an_older_kernel_is_judged_over_all_lines(queues: tuple[float, ...], count: int) -> None:
+    text = "".join(lines(1, queue=queue) for queue in queues).replace(" f_await", " x").replace(" f/s", " y")
+    assert len(found(text, "littles-law")) == count
+
+
 def test_a_line_of_short_queues_or_without_waits_is_not_judged() -> None:
     short = lines(3, queue=0.05).replace("400 6400 1.00", "1 16 1.00").replace("150 1200 2.00", "1 8 2.00")
     assert found(short.replace(" 50 200 4.0 4 50 2.0 ", " 0 0 0 0 0 0 "), "littles-law") == []
@@ -94,7 +111,10 @@ def test_no_rate_is_taken_over_reads_that_fell() -> None:
     text = text_of(STATUS, [("Pages read 47431,", "Pages read 4743,")])
     (run,) = audit_evidence([evidence_of(text)]).case.runs
     assert run.rates() is None
-    assert found(text.replace("0.00 reads/s", "0.00 reads/s"), "idle-rates") == []
+    rates = "1144.49 reads/s, 12.55 creates/s, 553.02 writes/s"
+    idle = text.replace(rates, "0.00 reads/s, 0.00 creates/s, 0.00 writes/s")
+    assert idle != text
+    assert found(idle, "idle-rates") == []
 
 
 @pytest.mark.parametrize(
@@ -112,6 +132,15 @@ def test_pages_fit_into_the_pool(change: tuple[str, str], count: int) -> None:
 @pytest.mark.parametrize(("modified", "count"), [(1000, 0), (1010, 0), (1011, 1)])
 def test_modified_pages_are_database_pages(modified: int, count: int) -> None:
     text = f"Buffer pool size   2047\nFree buffers       1\nDatabase pages     1000\nModified db pages  {modified}\n"
+    assert len(found(text, "pages-in-pool")) == count
+
+
+@pytest.mark.parametrize(("unzipped", "modified", "count"), [(0, 0, 1), (300, 0, 0), (300, 4040, 0), (300, 4041, 1)])
+def test_compressed_pages_need_no_frame_of_the_pool(unzipped: int, modified: int, count: int) -> None:
+    text = (
+        f"Buffer pool size   2047\nFree buffers       1\nDatabase pages     4000\nModified db pages  {modified}\n"
+        f"LRU len: 4000, unzip_LRU len: {unzipped}\n"
+    )
     assert len(found(text, "pages-in-pool")) == count
 
 

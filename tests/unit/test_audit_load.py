@@ -102,7 +102,7 @@ def test_pgbench_is_read_with_its_progress() -> None:
     assert (counted.seconds, counted.transactions) == (None, 400)
 
 
-def test_of_the_two_rates_of_older_pgbench_the_one_without_connecting_is_kept() -> None:
+def test_of_the_two_rates_of_older_pgbench_the_one_of_the_whole_time_is_kept() -> None:
     text = """transaction type: TPC-B (sort of)
 number of clients: 10
 duration: 60 s
@@ -112,7 +112,22 @@ tps = 499.1 (including connections establishing)
 tps = 500.2 (excluding connections establishing)
 """
     first, second = loads(text + text)
-    assert (first.per_s, first.mean_ms, second.transactions) == (500.2, 20.0, 30000)
+    assert (first.per_s, first.mean_ms, second.transactions) == (499.1, 20.0, 30000)
+
+
+def test_nothing_is_found_where_older_pgbench_connects_for_each_transaction() -> None:
+    """Half of the time goes into connecting, and the mean latency has all of it."""
+    text = """transaction type: <builtin: select only>
+number of clients: 4
+duration: 30 s
+number of transactions actually processed: 12000
+latency average = 10.000 ms
+tps = 400.000000 (including connections establishing)
+tps = 800.000000 (excluding connections establishing)
+"""
+    audit = audit_of(text)
+    assert [load.per_s for load in audit.case.loads()] == [400]
+    assert audit.findings == ()
 
 
 def test_hammerdb_is_read_in_both_orders_of_its_result() -> None:
@@ -144,6 +159,43 @@ def test_fio_is_read_by_job_and_direction() -> None:
     assert reads.latency_ms["min"] == pytest.approx(0.000621)
     _, second = loads(text_of("load/fio-3.33-two-jobs.txt"))
     assert (second.title, second.per_s, second.block_bytes) == ("fio's b, write", 21400, 4096)
+
+
+def fio_section(name: str, size: str, depth: int, group: int = 0) -> str:
+    return f"{name}: (g={group}): rw=randread, bs=(R) {size}-{size}, ioengine=libaio, iodepth={depth}\n"
+
+
+def fio_group(name: str, jobs: int) -> str:
+    """900 reads a second of 5 KiB, 9 at a time."""
+    return (
+        f"{name}: (groupid=0, jobs={jobs}): err= 0: pid=5\n"
+        "  read: IOPS=900, BW=4500KiB/s (4608kB/s)(43.9MiB/10000msec)\n"
+        "    lat (usec): min=100, max=90000, avg=10000.00, stdev=10.00\n"
+    )
+
+
+SEVERAL = fio_section("a", "16.0KiB", 1) + fio_section("b", "4096B", 8) + fio_group("a", 2)
+CLONES = fio_section("a", "5120B", 5) + fio_group("a", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # The clients and the size are not those of the first section, twice.
+        (SEVERAL, [(None, None)]),
+        (CLONES, [(10, 5120)]),
+        # The second section stands in a group of its own.
+        (fio_section("a", "5120B", 5) + fio_section("b", "4096B", 8, 1) + fio_group("a", 2), [(10, 5120)]),
+        # The sections of one run of fio are none of the next.
+        (SEVERAL + CLONES, [(None, None), (10, 5120)]),
+    ],
+)
+def test_only_a_group_of_one_section_of_fio_has_its_depth_and_size(
+    text: str, expected: list[tuple[int | None, int | None]]
+) -> None:
+    audit = audit_of(text)
+    assert [(load.clients, load.block_bytes) for load in audit.case.loads()] == expected
+    assert audit.findings == ()
 
 
 def test_fio_2_is_read() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import tomllib
@@ -223,6 +224,14 @@ def test_reads_per_transaction_that_are_reads_per_second_by_tpmc_are_found_in_on
     assert found(f"{head}32M\t2400\t960\t24.0\n64M\t3000\t600\t12.0\n", "minute-by-second") == []
 
 
+def test_reads_per_transaction_of_so_few_digits_that_they_may_be_right_are_left_alone() -> None:
+    # 0.15 and 0.06 reads, or 0.0025 and 0.001 by the wrong formula: both are within a digit of 0.1.
+    unsure = "Pool\tTpmC\tr/s\treads/tx\n32M\t2400\t6\t0.1\n64M\t3000\t3\t0.1\n"
+    assert found(unsure, "minute-by-second") == []
+    (one,) = found(f"{unsure}96M\t2400\t960\t0.4\n128M\t3000\t600\t0.2\n", "minute-by-second")
+    assert one.numbers["settings"] == ["96M", "128M"]
+
+
 def log_of(counts: Sequence[int]) -> str:
     """A log of tpcc-mysql with a line each 5 s."""
     lines = [
@@ -286,6 +295,14 @@ def test_shares_of_one_whole_are_not_corrected() -> None:
     for text in (rows, rows.replace("%", ""), "128\t700\t250\t50\n256\t800\t150\t50"):
         audit = audit_of(f"Depth\tFree list\tLRU scan\tSingle page\n{text}\n")
         assert (audit.findings, audit.tables) == ((), ())
+
+
+def test_brackets_in_a_header_are_no_markup_on_a_terminal() -> None:
+    from rich.console import Console
+
+    console = Console(width=110, record=True, file=io.StringIO())
+    console.print(terminal(audit_of("Rate [/s]\tTpmC\tr/s\n10\t2400\t960\n20\t3000\t600\n")))
+    assert "Rate [/s], from given.txt:1" in console.export_text()
 
 
 def test_tables_of_zeros_are_survived() -> None:

@@ -156,6 +156,9 @@ def test_sizes_are_rounded_as_a_server_with_chunks_does() -> None:
         ("MySQL version 5.6.51", 0),
         ("MySQL version 5.7.9", 1),
         ("MySQL version 8.0.36", 1),
+        ("MySQL version 8.4.0", 0),  # Its default number of instances depends on the processors.
+        ("MySQL version 8.4.0\ninnodb_buffer_pool_instances=1", 1),
+        ("MySQL version 9.1.0", 0),
         ("MariaDB version 10.1.48", 0),
         ("MariaDB version 10.2.11", 1),
         ("MariaDB version 10.7.8", 1),
@@ -166,6 +169,24 @@ def test_sizes_are_rounded_as_a_server_with_chunks_does() -> None:
 )
 def test_only_versions_with_chunks_round(server: str, count: int) -> None:
     assert len(found(text_of(BUFFER, [("Runtime	600s", f"Runtime	600s\n{server}")]), "rounded-sizes")) == count
+
+
+@pytest.mark.parametrize(
+    ("server", "instances", "run_mib"),
+    [
+        ("MySQL version 8.0.36", 8, 2048),
+        ("MySQL version 8.4.0\ninnodb_buffer_pool_instances=2", 2, 1536),
+        ("MariaDB version 10.4.34", 8, 2048),
+        ("MariaDB version 10.5.9", 1, 1408),
+        # The setting is taken and means nothing.
+        ("MariaDB version 10.6.18\ninnodb_buffer_pool_instances=8", 1, 1408),
+    ],
+)
+def test_a_pool_above_1_gib_has_the_instances_of_its_server(server: str, instances: int, run_mib: int) -> None:
+    changes = [("1G", "1300M"), ("Runtime	600s", f"Runtime	600s\n{server}")]
+    (one,) = found(text_of(BUFFER, changes), "rounded-sizes")
+    assert one.numbers["instances"] == [1, 1, 1, 1, instances]
+    assert one.numbers["run_mib"] == [256, 512, 640, 896, run_mib]
 
 
 def test_a_count_of_nothing_tells_no_whole() -> None:
@@ -210,6 +231,29 @@ def test_rates_of_nothing_are_held_against_the_counters() -> None:
 def test_a_hit_ratio_of_997_means_three_to_four_misses() -> None:
     (one,) = found(text_of(PAGE, [("hit rate 994", "hit rate 997")]), "floored-hit-ratio")
     assert (one.numbers["misses_permille_low"], one.numbers["misses_permille_high"]) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("server", "hit", "misses"),
+    [
+        ("mysql-5.7.22", 1000, [(0, 1)]),
+        ("mysql-5.7.22", 993, [(7, 8)]),
+        ("mariadb-10.11.19", 1000, []),  # A single miss makes it 999.
+        ("mariadb-10.11.19", 999, [(0, 1)]),
+        ("mariadb-10.2.11", 993, [(6, 7)]),
+    ],
+)
+def test_mysql_cuts_misses_off_and_mariadb_hits(server: str, hit: int, misses: list[tuple[int, int]]) -> None:
+    text = text_of(f"status/{server}.txt", [("hit rate 1000 /", f"hit rate {hit} /")])
+    told = [one.numbers for one in found(text + text, "floored-hit-ratio")]
+    assert [(numbers["misses_permille_low"], numbers["misses_permille_high"]) for numbers in told] == misses
+
+
+def test_a_printout_of_mariadb_without_a_miss_is_not_the_coarsest() -> None:
+    exact = text_of("status/mariadb-10.11.19.txt")
+    (one,) = found(exact + exact.replace("hit rate 1000 /", "hit rate 998 /"), "floored-hit-ratio")
+    assert one.numbers["hit_permille"] == 998
+    assert one.what.startswith("hit rates of 998 of 1000: ")
 
 
 def test_a_ratio_that_somebody_typed_with_one_decimal_was_cut_off_by_nobody() -> None:
@@ -365,6 +409,21 @@ def test_consistent_rows_have_the_same_gets_and_are_not_reported() -> None:
 def test_shares_of_one_whole_are_not_reported() -> None:
     rows = "128\t700 (70.0%)\t250 (25.0%)\t50 (5.0%)\n256\t800 (80.0%)\t150 (15.0%)\t50 (5.0%)"
     assert found(f"Depth\tFree list\tLRU scan\tSingle page\n{rows}\n", "shares-of-what") == []
+
+
+@pytest.mark.parametrize(
+    ("shares", "count"),
+    [
+        ((33, 33, 33), 0),
+        ((34, 34, 33), 0),
+        ((33, 33, 32), 1),  # Three roundings move the sum by 1.5 at most.
+        ((33.3, 33.3, 33.0), 0),
+        ((33.3, 33.3, 32.8), 1),
+    ],
+)
+def test_shares_may_miss_a_hundred_by_their_rounding(shares: tuple[float, ...], count: int) -> None:
+    cells = "\t".join(f"700 ({share}%)" for share in shares)
+    assert len(found(f"Depth\tFree list\tLRU scan\tSingle page\n128\t{cells}\n", "shares-of-what")) == count
 
 
 def test_repeated_runs_are_told_apart_by_their_own_scatter() -> None:

@@ -61,6 +61,11 @@ def test_any_text_is_survived(text: str) -> None:
     assert as_report(audit_of(text)).answer
 
 
+def test_a_counter_with_more_digits_than_python_converts_is_survived() -> None:
+    number = "1" + ",000" * 1450
+    assert as_report(audit_of(f"CPU0 (md0):\n Reads Queued:  {number},  {number}KiB\n")).answer
+
+
 def test_a_huge_file_takes_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "huge.txt"
     with path.open("wb") as file:

@@ -226,7 +226,8 @@ def _drawn(table: Table) -> RenderableType:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=table.title, title_justify="left", title_style="")
+    heading = Text(table.title)  # As a str it would be read as markup.
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=heading, title_justify="left", title_style="")
     for place, column in enumerate(table.columns):
         cells = [column.title, *(row.cells[place] for row in table.rows)]
         widest = max(len(part) for cell in cells for part in cell.split())

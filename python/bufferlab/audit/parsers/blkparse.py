@@ -35,7 +35,7 @@ _HELD = re.compile(r"\] (\d{1,9})\s*$")
 _SECTION = re.compile(r"^(?:CPU\d{1,5}|(Total)) \(([^()]{1,64})\):\s*$")
 _EVENTS = re.compile(r"^Events \(([^()]{1,64})\): ([\d,.']{1,24}) entries")
 _SKIPS = re.compile(r"^Skips: [\d,.']{1,24} forward \([\d,.']{1,24}")
-_NUMBER = r"\d{1,3}(?:[,.']\d{3})+|\d{1,20}"
+_NUMBER = r"(?:\d{1,3}(?:[,.']\d{3}){1,6}|\d{1,20})(?![,.']?\d)"
 _COUNTER = re.compile(
     rf"(Reads? [A-Z][a-z]+|Writes? [A-Z][a-z]+|Read depth|Write depth|IO unplugs|Timer unplugs):\s+({_NUMBER})([KMGP]?)"
     rf"(?:,\s+({_NUMBER})([KMGP])iB)?"

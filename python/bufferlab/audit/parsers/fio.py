@@ -14,11 +14,11 @@ from bufferlab.units import GIB, KIB, MIB
 
 _F = r"\d{1,15}(?:\.\d{1,6})?"
 _JOB = re.compile(
-    r"(?P<name>[^\s:][^:]{0,60}): \(g=\d{1,6}\): rw=\w{1,20}, bs=(?P<sizes>.{1,120}), ioengine=\w{1,40}, "
+    r"(?P<name>[^\s:][^:]{0,60}): \(g=(?P<group>\d{1,6})\): rw=\w{1,20}, bs=(?P<sizes>.{1,120}), ioengine=\w{1,40}, "
     r"iodepth=(?P<depth>\d{1,9})"
 )
 _SIZES = re.compile(rf"(?:\(([RWT])\) )?({_F})([KMG]?)i?B?-({_F})([KMG]?)i?B?")
-_GROUP = re.compile(r"(?P<name>[^\s:][^:]{0,60}): \(groupid=\d{1,6}, jobs=(?P<jobs>\d{1,9})\): err=")
+_GROUP = re.compile(r"(?P<name>[^\s:][^:]{0,60}): \(groupid=(?P<group>\d{1,6}), jobs=(?P<jobs>\d{1,9})\): err=")
 _NEW = re.compile(
     rf"(read|write|trim)\s*: IOPS=({_F})([kMG]?), BW=({_F})([KMG]?)i?B/s \([^)]{{1,30}}\)"
     rf"\(({_F})([KMG]?)i?B/(\d{{1,12}})msec\)"
@@ -44,10 +44,11 @@ _MS = {"nsec": 1e-6, "usec": 1e-3, "msec": 1.0}
 
 @dataclass(frozen=True)
 class _Job:
-    """What fio says of a job before it starts: the size of requests by direction, and its depth."""
+    """What fio says of a job before it starts: the size of requests by direction, its depth, and its group."""
 
     sizes: dict[str, int]
     depth: int
+    group: str
 
 
 class FioParser(LoadParser):
@@ -59,6 +60,8 @@ class FioParser(LoadParser):
         super().__init__(file)
         self._jobs: dict[str, _Job] = {}
         self._group: tuple[str, int] | None = None
+        self._is_mixed = False
+        """Whether the group has several jobs, each perhaps with a size and depth of its own."""
         self._in_group: list[LoadRun] = []
         self._unit = ""
 
@@ -66,11 +69,15 @@ class FioParser(LoadParser):
         """Parse a line under a caption's label; return whether it is fio's."""
         bare = text.strip()
         if match := _JOB.match(bare):
+            if self._group is not None:  # Another run of fio begins.
+                self._jobs, self._group = {}, None
             if len(self._jobs) < 1000:
-                self._jobs[match["name"]] = _Job(_sizes(match["sizes"]), int(match["depth"]))
+                self._jobs[match["name"]] = _Job(_sizes(match["sizes"]), int(match["depth"]), match["group"])
             return True
         if match := _GROUP.match(bare):
             self._group, self._in_group, self._unit = (match["name"], int(match["jobs"])), [], ""
+            sections = sum(job.group == match["group"] for job in self._jobs.values())
+            self._is_mixed = int(match["jobs"]) > 1 and sections > 1
             return True
         if self._group is None:
             return False
@@ -89,7 +96,7 @@ class FioParser(LoadParser):
         run.name = f"{name}, {direction}"
         self._in_group.append(run)
         self._unit = ""
-        if job := self._jobs.get(name):
+        if (job := self._jobs.get(name)) and not self._is_mixed:
             run.clients = jobs * job.depth
             run.block_bytes = job.sizes.get(direction[0].upper())
         return run

@@ -67,10 +67,6 @@ class IostatReport:
     t_s: float | None = None
     devices: dict[str, DeviceRow] = field(default_factory=dict)
 
-    def total(self) -> float:
-        """Return the requests per second of the busiest device."""
-        return max((_requests(row) for row in self.devices.values()), default=0.0)
-
 
 class IostatParser:
     """A parser that takes lines one after another; `reports` are those found so far."""

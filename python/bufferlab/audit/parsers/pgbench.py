@@ -76,8 +76,8 @@ def _report(run: LoadRun, bare: str) -> bool:
     elif _LAG.match(bare):
         run.paced = True
     elif match := _TPS.match(bare):
-        # Older ones print two: the time to connect belongs to no transaction, so the later one is kept.
-        run.per_s = float(match[1])
+        # Older ones print two: the first is of the whole time, as count, seconds and mean latency are.
+        run.per_s = float(match[1]) if run.per_s is None else run.per_s
     elif _INCOMPLETE.match(bare):
         if not run.lost:  # Those that it counts have lines of their own above, where these were kept.
             run.lost.add("")

@@ -306,8 +306,8 @@ def littles_law(case: Case) -> Iterator[Finding]:
     """Compare the queue of iostat with requests per second times their waits: Little's law, of reads to flushes.
 
     From Linux 5.7 on the queue is the sum of the times of ended requests (`diskstats_show` in block/genhd.c), so they
-    agree but for rounding; an older kernel counts requests in flight, which comes to the same over some seconds. Lines
-    without a column of flushes may have a longer queue than is explained.
+    agree but for rounding. An older kernel counts requests in flight, and waits when they end, which comes to the same
+    over all lines and not in each. Lines without a column of flushes may have a longer queue than is explained.
 
     Yield a finding for each device with three lines that are off by more than 20 %.
     """
@@ -319,6 +319,11 @@ def littles_law(case: Case) -> Iterator[Finding]:
                     devices.setdefault(device, []).append((report, device, *queue))
         for seen in devices.values():
             found = [one for one in seen if abs(one[2] - one[3]) > _LITTLE * max(one[3], _LEAST_QUEUE)]
+            if not any("f_await" in report.devices[device].columns for report, device, *_ in seen):
+                short = sum(should - said for *_, said, should in seen)
+                found = [one for one in found if one[2] < one[3]]
+                if short <= _LITTLE * sum(one[3] for one in seen):
+                    continue
             if len(found) >= _ENOUGH_LINES:
                 yield _littles_law_finding(found, len(seen))
 
@@ -334,8 +339,6 @@ def _queue(row: DeviceRow) -> tuple[float, float] | None:
     # Of very short waits the digits behind the point do not tell the product.
     doubt = sum(rate for rate, _ in known) * row.half_digit / 1000
     if max(said, should) < _LEAST_QUEUE or doubt > _LITTLE / 2 * max(said, should):
-        return None
-    if said > should and "f_await" not in columns:
         return None
     return said, should
 

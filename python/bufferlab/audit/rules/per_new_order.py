@@ -52,6 +52,8 @@ def _pairs(source: ResultTable, stated: ResultTable, noun: str, rate: str, roles
             continue
         if abs(number.value - per_s.value / tpmc.value) > number.last_digit:
             return None
+        if abs(number.value - 60 * per_s.value / tpmc.value) <= number.last_digit:
+            continue  # With so few digits it may be the right one.
         found.append((row, number, 60 * per_s.value / tpmc.value))
     return (noun, found) if len(found) > 1 and any(number.value for _, number, _ in found) else None
 
@@ -162,8 +164,9 @@ _WELL_KNOWN = 0.12
 def floored_hit_ratio(case: Case) -> Iterator[Finding]:
     """Find hit rates of the status text that say little, because they have three digits and are near 1000.
 
-    The status text rounds the misses down. Source: `buf_print_io_instance`, which prints 1000 - (1000 * pages read /
-    page gets) in whole numbers.
+    MySQL's status text rounds the misses down, MariaDB's the hits. Source: `buf_print_io_instance`, which prints
+    1000 - (1000 * pages read / page gets) in whole numbers, and that of MariaDB from 10.2 on, which prints
+    1000 * (1 - pages read / page gets).
 
     A ratio in a table is not judged: nothing tells whether it was cut off or rounded.
 
@@ -171,31 +174,39 @@ def floored_hit_ratio(case: Case) -> Iterator[Finding]:
     """
     for evidence in case.files:
         shown = [
-            (int(hit), dump.place) for dump in evidence.dumps if (hit := dump.fields.get("hit_permille")) is not None
+            # Of the two servers only MariaDB prints the share of dirty pages.
+            (int(hit), "dirty_percent" in dump.fields, dump.place)
+            for dump in evidence.dumps
+            if (hit := dump.fields.get("hit_permille")) is not None
         ]
         # A single printout is not compared with anything.
         if len(shown) > 1 or evidence.logs:
             yield from _coarsest(shown)
 
 
-def misses_permille(hit_permille: int) -> tuple[float, float]:
-    """Return the misses of 1000 page gets that a printed hit rate may mean: from the first to below the second.
+def misses_permille(hit_permille: int, *, mariadb: bool = False) -> tuple[float, float]:
+    """Return the misses of 1000 page gets that a printed hit rate may mean.
 
-    >>> misses_permille(993)
-    (7.0, 8.0)
+    From the first to below the second, or of MariaDB from above the first to the second.
+
+    >>> misses_permille(993), misses_permille(993, mariadb=True)
+    ((7.0, 8.0), (6.0, 7.0))
     """
-    return float(1000 - hit_permille), float(1000 - hit_permille + 1)
+    least = max(0, 1000 - hit_permille - mariadb)
+    return float(least), float(1000 - hit_permille + (not mariadb))
 
 
-def _coarsest(shown: list[tuple[int, Place]]) -> Iterator[Finding]:
-    if not shown:
+def _coarsest(shown: list[tuple[int, bool, Place]]) -> Iterator[Finding]:
+    # MariaDB's 1000 is no miss at all.
+    unsure = [one for one in shown if one[:2] != (1000, True)]
+    if not unsure:
         return
-    hit, place = max(shown, key=lambda one: one[0])
-    low, high = misses_permille(hit)
+    hit, mariadb, place = max(unsure, key=lambda one: one[0])
+    low, high = misses_permille(hit, mariadb=mariadb)
     width = high / low - 1 if low else float("inf")
     if width <= _WELL_KNOWN:
         return
-    lowest = min(hit for hit, _ in shown)
+    lowest = min(hit for hit, *_ in unsure)
     known = f"by up to {format_percent(width)}" if low else "by any factor"
     values = f"{lowest} to {hit}" if lowest < hit else f"{hit}"
     yield Finding(

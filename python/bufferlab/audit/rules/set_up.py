@@ -253,7 +253,9 @@ def rounds(stated: Stated) -> bool:
     if stated.version is None:
         return True
     name, version = stated.version
-    return version >= (5, 7) if name == "mysql" else (10, 2) <= version < (10, 8)
+    if name == "mysql":  # From 8.4 on the default number of instances depends on size and processors.
+        return version >= (5, 7) and (version < (8, 4) or stated.instances is not None)
+    return (10, 2) <= version < (10, 8)
 
 
 def sizes_run(asked: tuple[int, ...], stated: PoolStated | None, setup: Stated) -> list[Ran]:
@@ -261,13 +263,19 @@ def sizes_run(asked: tuple[int, ...], stated: PoolStated | None, setup: Stated) 
     shares = dict(zip(stated.sizes_bytes, stated.shares, strict=True)) if stated else {}
     found = []
     for size in asked:
-        instances = (setup.instances or _INSTANCES_FROM_1_GIB) if size >= GIB else 1
+        several = size >= GIB and not _has_one_instance(setup)
+        instances = (setup.instances or _INSTANCES_FROM_1_GIB) if several else 1
         # A pool smaller than a chunk is a single chunk of that size.
         unit = min(setup.chunk_bytes or CHUNK_BYTES, max(size // instances, MIB)) * instances
         run = -(-size // unit) * unit
         share = shares.get(size)
         found.append(Ran(size, run, instances, share * run / size if share else None))
     return found
+
+
+def _has_one_instance(setup: Stated) -> bool:
+    """Return whether the pool is one instance, whatever it was asked for: of MariaDB from 10.5 on (MDEV-15058)."""
+    return setup.version is not None and setup.version[0] == "mariadb" and setup.version[1] >= (10, 5)
 
 
 def _rounded_sizes_finding(place: Place, ran: list[Ran]) -> Finding:

@@ -132,7 +132,8 @@ _TooMany = tuple[StatusDump, str, float, str, float]
 def _too_many(dump: StatusDump) -> Iterator[_TooMany]:
     fields = dump.fields
     free, there = fields.get("free_buffers"), fields.get("database_pages")
-    if free is not None and there is not None:
+    # Pages that are there compressed alone have no frame: the pool may hold more of them than it has frames.
+    if free is not None and there is not None and not fields.get("unzip_lru_pages"):
         yield from _above(dump, "free buffers and database pages", free + there, "Buffer pool size", "pool_pages")
     for part, name in (("Modified db pages", "modified_pages"), ("Old database pages", "old_database_pages")):
         if (value := fields.get(name)) is not None:

@@ -37,8 +37,14 @@ def shares_of_what(case: Case) -> Iterator[Finding]:
 
 def adds_up(table: ResultTable) -> bool:
     """Return whether every row's shares add up to 100 %; counts without shares contradict nothing."""
-    _, sums = _rows(table)
-    return all(abs(found - 100) <= _ROUNDING_PERCENT for found in sums)
+    rows, sums = _rows(table)
+    return all(abs(found - 100) <= _rounding_percent(row) for (row, _), found in zip(rows, sums, strict=True))
+
+
+def _rounding_percent(row: ResultRow) -> float:
+    """Return by how much the rounding of a row's shares may move their sum."""
+    shares = [number for path in PATHS for number in row.values.get(path, ()) if number.percent]
+    return max(_ROUNDING_PERCENT, sum(share.last_digit for share in shares) / 2)
 
 
 _Row = tuple[ResultRow, dict[str, tuple[float, float]]]
