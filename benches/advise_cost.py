@@ -1,14 +1,15 @@
 """What `bufferlab advise` costs a server while it is attached: windows with and without it in turn, with intervals.
 
     PYTHONPATH=python .venv/bin/python benches/advise_cost.py [--server mysql-5.7] [--pairs 8] [--seconds 60]
-        [--pool-mib 1024] [--rows 8000000] [--state FILE]
+        [--pool-mib 1024] [--rows 8000000] [--rate R] [--state FILE]
 
 As root. One private server with a table of about twice its pool; eight connections in a closed loop select single rows
-of which some are hotter, and change a tenth. Both windows of a pair have the same statements, and before each the same
-load runs until `advise` has attached, or would have. It records misses, its default tier, and stays attached for the
-whole window. All else must rest. With `--state`, each window is noted in FILE when it is done; the same command goes on
-with the pairs that are not whole. Prints a Markdown table, all intervals of 99 %. Processor time is that of the
-server's threads (schedstat).
+of which some are hotter, and change a tenth. With `--rate` as many begin each second, in an open loop: production
+leaves processors free, and a closed loop none. Latency is then that of the answer, waiting included. Both windows of a
+pair have the same statements, and before each the same load runs until `advise` has attached, or would have. It records
+misses, its default tier, and stays attached for the whole window. All else must rest. With `--state`, each window is
+noted in FILE when it is done; the same command goes on with the pairs that are not whole. Prints a Markdown table, all
+intervals of 99 %. Processor time is that of the server's threads (schedstat).
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ LEAST_WITHIN_S = 2
 LEVEL = 0.99
 THROUGHPUT, LATENCY = (0.95, 1.05), (0.8, 1.25)
 """What the intervals must lie within; they must hold 1 too."""
+PATIENCE_S = 10.0
 _WITHOUT_END = 2**53 - 1
 _SCRIPT = """\
 -- transaction: look weight=9
@@ -79,6 +81,8 @@ class Turn:
     seconds: int
     pair: int
     attached: bool
+    rate_per_s: float = 0.0
+    """Transactions that begin each second; 0: each begins when the one before has ended."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--pool-mib", type=int, default=1024)
     parser.add_argument("--rows", type=int, default=8_000_000)
+    parser.add_argument("--rate", type=float, default=0.0, metavar="R", help="transactions a second (closed loop)")
     parser.add_argument("--warm-seconds", type=int, default=180)
     parser.add_argument("--state", type=Path)
     arguments = parser.parse_args()
@@ -131,14 +136,15 @@ def turns(arguments: argparse.Namespace) -> Iterator[Turn]:
     """Yield all windows in their order; who begins alternates from pair to pair."""
     for pair in range(arguments.pairs):
         for attached in (False, True) if pair % 2 else (True, False):
-            yield Turn(arguments.server, arguments.pool_mib, arguments.rows, arguments.seconds, pair, attached)
+            asked = arguments.server, arguments.pool_mib, arguments.rows, arguments.seconds
+            yield Turn(*asked, pair, attached, arguments.rate)
 
 
 def whole_pairs(done: Mapping[Turn, Done]) -> dict[Turn, Done]:
     """Return the windows whose other side is done too: both sides of a pair are of one server's life."""
 
     def pair(turn: Turn) -> tuple[Any, ...]:
-        return (turn.server, turn.pool_mib, turn.rows, turn.seconds, turn.pair)
+        return (turn.server, turn.pool_mib, turn.rows, turn.seconds, turn.pair, turn.rate_per_s)
 
     sides = [pair(turn) for turn in done]
     return {turn: found for turn, found in done.items() if sides.count(pair(turn)) == 2}
@@ -170,7 +176,7 @@ def measured(folder: Path, wanted: Sequence[Turn], warm_s: int) -> Iterator[tupl
 def window(server: PrivateServer, identity: identities.Identity, turn: Turn) -> Done:
     """One window, with `advise` attached or without."""
     if not turn.attached:
-        return drive(server, identity, turn.rows, turn.pair + 1, LEAD_S, turn.seconds)
+        return drive(server, identity, turn.rows, turn.pair + 1, LEAD_S, turn.seconds, turn.rate_per_s)
     url = f"mysql://{identity.user}@localhost?socket={server.socket}"
     # It must not end by itself: it is told to, when the window is over.
     within_s = 2 * (LEAD_S + turn.seconds)
@@ -180,7 +186,7 @@ def window(server: PrivateServer, identity: identities.Identity, turn: Turn) -> 
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            found = drive(server, identity, turn.rows, turn.pair + 1, LEAD_S, turn.seconds)
+            found = drive(server, identity, turn.rows, turn.pair + 1, LEAD_S, turn.seconds, turn.rate_per_s)
         finally:
             process.send_signal(signal.SIGINT)
             told, said = process.communicate()
@@ -203,8 +209,9 @@ def with_cost(found: Done, told: Mapping[str, Any], seconds: float) -> Done:
 
 
 def drive(
-    server: PrivateServer, identity: identities.Identity, rows: int, seed: int, lead_s: float, seconds: float
-) -> Done:
+    server: PrivateServer, identity: identities.Identity, rows: int, seed: int, lead_s: float, seconds: float,
+    rate_per_s: float = 0.0,
+) -> Done:  # fmt: skip
     """Run the load for a time that counts for nothing, then for a window."""
     processors, spent_s = Processors(server.pid), []
 
@@ -217,8 +224,10 @@ def drive(
         "name": "script", "source": "advise.sql", "text": _SCRIPT.format(rows=rows), "variables": {}, "seed": seed,
     }  # fmt: skip
     endless = {"min_transactions": _WITHOUT_END, "max_transactions": _WITHOUT_END}
+    open_loop = {"mode": "open", "rate_per_s": rate_per_s, "arrivals": "poisson", "patience_s": PATIENCE_S}
     job = {
         **job_of(server, identity, script, "spec"),
+        "load": open_loop if rate_per_s else {"mode": "closed"},
         "warm_up": {**endless, "max_seconds": lead_s},
         "measure": {"transactions": _WITHOUT_END, "max_seconds": seconds},
     }
@@ -231,7 +240,8 @@ def drive(
 
 def p999_us(histograms: Sequence[Mapping[str, Any]]) -> float:
     """Return the latency that one transaction of a thousand exceeds, of all types together."""
-    frame = pl.DataFrame(latency_rows(histograms)).filter(pl.col("time") == "service")
+    frame = pl.DataFrame(latency_rows(histograms))
+    frame = frame.filter(pl.col("time") == ("response" if "response" in frame["time"] else "service"))
     (every,) = latency_values([frame.with_columns(transaction_type=pl.lit("every"))])
     return every.percentiles_us[0.999]
 

@@ -92,7 +92,7 @@ def test_it_says_what_is_attached_where_and_what_that_costs_and_asks(
     assert refused.value.hint == "add --yes"
     said = capsys.readouterr().err
     assert "5 probes in /usr/sbin/mariadbd" in said
-    assert "misses: about 1,234 events a second, 0.247 % of a processor, for 9 min 50 s" in said
+    assert "misses: about 1,234 events a second, 0.37 % of a processor, for 9 min 50 s" in said
 
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     asked = []

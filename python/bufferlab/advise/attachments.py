@@ -42,6 +42,10 @@ class LivePlan(Protocol):
     def sentence(self) -> str:
         """Return it in words."""
 
+    @property
+    def stop_us(self) -> float:
+        """Return about how long each stop takes."""
+
 
 class LiveTrace(Protocol):
     """The recorder that is attached."""
@@ -94,7 +98,7 @@ class Attachments:
         plans: Mapping[Tier, LivePlan],
         tracing: Tracing,
         spool: Path,
-        events_per_s_max: int,
+        max_cores: float,
         pages_wanted: float,
         processors: Processors | None,
         stop: Stop,
@@ -102,14 +106,16 @@ class Attachments:
         clock: Callable[[], float],
         before_full: Callable[[], None],
     ) -> None:
-        """`pages_wanted`: evictions with which `misses` has seen enough for the largest size asked for.
+        """`max_cores`: the processors that a tier may take.
+
+        `pages_wanted`: evictions with which `misses` has seen enough for the largest size asked for.
 
         `before_full` is called once, right before the tier `full` is attached for the first time.
         """
         self._planned, self._plans, self._tracing, self._spool = tuple(planned), plans, tracing, spool
-        self._limit, self._wanted, self._processors = events_per_s_max, pages_wanted, processors
+        self._max_cores, self._wanted, self._processors = max_cores, pages_wanted, processors
         self._stop, self._shown, self._clock = stop, shown, clock
-        self._place = 0
+        self._place, self._limit = 0, 0
         # The first stage begins with the first row: what is asked at the observation's begin is not its time.
         self._due_s = math.inf
         self._last_s: float | None = None
@@ -212,8 +218,10 @@ class Attachments:
             self._before_full()
             self._before_full = None
         try:
+            plan = self._plans[tier]
+            self._limit = max(1, int(1e6 * self._max_cores / plan.stop_us))
             self._trace = self._tracing.attach(
-                self._plans[tier], self._file, events_per_s_max=self._limit, limit_bytes=_limit_bytes(self._spool)
+                plan, self._file, events_per_s_max=self._limit, limit_bytes=_limit_bytes(self._spool)
             )
         except BufferlabError as error:
             # The observation would take it for the server's refusal.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bufferlab.engines.servers.builds import Flavour
-from bufferlab.engines.servers.live_trace import STOP_US, Tier
+from bufferlab.engines.servers.live_trace import Tier, stop_us
 from bufferlab.observe.host_side import children
 from bufferlab.stats.estimate import quantile_of_t
 
@@ -48,7 +48,7 @@ class Cost:
     foretold_cores: float
     """By the rates that were seen before anything was attached."""
     by_events_cores: float
-    """The stops that came, at STOP_US each."""
+    """The stops that came, each at the time that is told for one."""
     server_cores: float | None
     """What the server's threads used more a get than in the seconds without; None with too few seconds of either."""
     low: float | None
@@ -67,18 +67,13 @@ class Cost:
         return (self.high - self.low) / 2 <= TOLD_WITHIN * self.by_events_cores
 
 
-def event_s(flavour: Flavour) -> float:
-    """Return the processor time of one stop with its sample."""
-    return STOP_US[flavour] / 1e6
-
-
-def foretold_cores(events_per_s: float, flavour: Flavour) -> float:
+def foretold_cores(events_per_s: float, flavour: Flavour, tier: Tier) -> float:
     """Return the processors that recording so many events a second takes.
 
-    >>> foretold_cores(100_000, "postgres")
+    >>> foretold_cores(100_000, "postgres", "full")
     0.3
     """
-    return round(events_per_s * event_s(flavour), 12)
+    return round(events_per_s * stop_us(flavour, tier) / 1e6, 12)
 
 
 class Processors:
@@ -119,7 +114,7 @@ def _cost(
     beside = [one for one in seconds if one.tier is None and one.gets]
     whole_s = sum(one.seconds for one in during)
     ours = sum(one.ours_s for one in during) / whole_s if whole_s else 0.0
-    by_events = foretold_cores(events / attached_s, flavour) if attached_s else 0.0
+    by_events = foretold_cores(events / attached_s, flavour, tier) if attached_s else 0.0
     if min(len(during), len(beside)) < _FEWEST_SECONDS:
         return Cost(tier, attached_s, events, foretold, by_events, None, None, None, ours)
     gets_per_s = sum(one.gets for one in during) / whole_s

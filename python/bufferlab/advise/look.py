@@ -24,7 +24,6 @@ from bufferlab.advise.attachments import Attached, Attachments, LivePlan, Shown,
 from bufferlab.advise.cost import Cost, Processors
 from bufferlab.advise.memory import MemoryLeft, left
 from bufferlab.advise.recorded import Counted, Estimate, PoolFacts, Recorded
-from bufferlab.advise.server_process import find
 from bufferlab.advise.tiers import Foretold, Stage
 from bufferlab.engines.servers.live_trace import Tier
 from bufferlab.engines.servers.questions import NotTold
@@ -32,6 +31,7 @@ from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.models.managers.declaration import BufferManager
 from bufferlab.observe.look import Observation, Seen, Stop
 from bufferlab.observe.looker import Facts, Lost, Refused
+from bufferlab.observe.server_process import find
 from bufferlab.observe.session import Session
 from bufferlab.observe.window import Row, Window
 from bufferlab.traces.page_trace import number_of
@@ -172,7 +172,7 @@ def advise(
     with marked.folder(_temporary(), f"{_FOLDER}{os.getpid()}-{secrets.token_hex(4)}") as folder:
         attachments = Attachments(
             ready.planned, ready.plans, tracing, folder,
-            events_per_s_max=max(1, int(ready.asked.max_cores / cost.event_s(facts.flavour))),
+            max_cores=ready.asked.max_cores,
             pages_wanted=ENOUGH_TURNOVERS * (sizes[-1] - facts.pool_size_bytes) / facts.page_size_bytes,
             processors=Processors(ready.pid), stop=stop, shown=shown, clock=clock, before_full=before_full,
         )  # fmt: skip

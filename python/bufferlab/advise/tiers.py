@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bufferlab.advise.cost import event_s, foretold_cores
+from bufferlab.advise.cost import foretold_cores
 from bufferlab.engines.servers.builds import Flavour
-from bufferlab.engines.servers.live_trace import Tier
+from bufferlab.engines.servers.live_trace import Tier, stop_us
 from bufferlab.errors import SpecError
 from bufferlab.observe.window import Row
 from bufferlab.units import format_duration, format_percent
@@ -46,7 +46,7 @@ class Foretold:
     @property
     def cores(self) -> float:
         """Processors that its events take."""
-        return foretold_cores(self.events_per_s, self.flavour)
+        return foretold_cores(self.events_per_s, self.flavour, self.tier)
 
 
 def stages(tier: Tier, within_s: float, full_s: float = FULL_S) -> tuple[Stage, ...]:
@@ -101,7 +101,7 @@ def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
     """Raise SpecError for a tier that would take more than the limit. Nothing is attached yet."""
     for one in foretold:
         if one.cores > limit_cores:
-            each = f"{1e6 * event_s(one.flavour):g} µs each"
+            each = f"{stop_us(one.flavour, one.tier):g} µs each"
             what = (
                 f"the tier {one.tier} would take {format_percent(one.cores)} of a processor: {one.events_per_s:,.0f} "
                 f"{'gets' if one.tier == 'full' else 'reads, creations and evictions'} a second of {each}"

@@ -26,7 +26,7 @@ from bufferlab.engines.servers import page_sites
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.results.page_traces import page_trace_words
+from bufferlab.results.page_traces import hint_for, page_trace_words
 from bufferlab.versions import SERVERS
 
 Tier = Literal["misses", "full"]
@@ -34,13 +34,21 @@ Tier = Literal["misses", "full"]
 Ended = Literal["whole", "rate", "lost", "gone", "stopped", "limit"]
 """Why a trace ended: as asked; too many stops; records lost; the server gone; our user's wish; the file full."""
 
-STOP_US: Mapping[Flavour, float] = {"mysql": 2.0, "mariadb": 2.0, "postgres": 3.0}
-"""About how long a probe stops a thread of a server that works, its sample included.
+_OFTEN_US: Mapping[Flavour, float] = {"mysql": 2.0, "mariadb": 2.0, "postgres": 3.0}
+_SELDOM_US = 3.0
 
-On an AMD EPYC under KVM, kernel 6.18. A loop that does nothing else is stopped for 1.0 us where a site tells 4 values,
-as InnoDB's do, and for 1.2 us where it tells 10, as PostgreSQL's do. When the loop reads 64 KiB between two stops, a
-stop takes 3.1 to 5.4 us: the kernel's way there has left the caches. Servers lie between (docs/advice.md).
-"""
+
+def stop_us(flavour: Flavour, tier: Tier) -> float:
+    """Return about how long a probe stops a thread of a server that works, its sample included.
+
+    On an AMD EPYC under KVM, kernel 6.18. A loop that does nothing else is stopped for 1.0 us where a site tells 4
+    values, as InnoDB's do, and for 1.2 us where it tells 10, as PostgreSQL's do. When the loop reads 64 KiB between two
+    stops, a stop takes 3.1 to 5.4 us: the kernel's way there has left the caches. Servers lie between, and the rarer
+    stops of `misses` above the others (docs/advice.md).
+    """
+    return _OFTEN_US[flavour] if tier == "full" else _SELDOM_US
+
+
 _GETS = ("get", "get_if_in_pool")
 _KINDS = ("kinds", "kinds_if_flag")
 _TABLES: Mapping[Flavour, Path] = {
@@ -126,7 +134,7 @@ def plan(pid: int, flavour: Flavour, tier: Tier, proc: Path = Path("/proc")) -> 
             where,
             "attach while only one of them runs, or give one a copy of the binary",
         )
-    found = LivePlan(pid, tier, sites.server, binary, program, elsewhere, _of_tier(sites, tier), STOP_US[flavour])
+    found = LivePlan(pid, tier, sites.server, binary, program, elsewhere, _of_tier(sites, tier), stop_us(flavour, tier))
     page_sites.require_able(json.dumps(found.sites.asked(binary, page_sites.NO_SPOOL, "uprobes")))
     return found
 
@@ -203,7 +211,8 @@ def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
     told = trace.finish()
     seconds = (told["end_ns"] - told["start_ns"]) / 1e9
     if told["problem"]:
-        raise EnvironmentLackingError(told["problem"], str(trace.spool), "free some space there, or use another disk")
+        hint = hint_for(told["problem"], "free some space there, or use another disk (TMPDIR)")
+        raise EnvironmentLackingError(told["problem"], str(trace.spool), hint)
     records = _records(trace.spool)
     # The processors begin and end one after another: only between those moments all of them record.
     first = int(np.searchsorted(records["t_ns"], told["start_ns"]))

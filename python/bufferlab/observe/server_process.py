@@ -39,6 +39,14 @@ def find(facts: Facts, peer: int | None, proc: Path = _HOST) -> int | NotTold:
     return found
 
 
+def thread_of(facts: Facts, pid: int, proc: Path = _HOST) -> int | None:
+    """Return the thread of the server `pid` that serves our session, as this host numbers it; None if not told."""
+    if facts.thread is None:
+        return None
+    numbered = _numbered(facts.thread, proc)
+    return next((one for one in numbered if server_pid(one, facts.uptime_s, proc) == pid), None)
+
+
 def _the_one(threads: Iterable[int], facts: Facts, proc: Path) -> int | NotTold:
     """Return the one server that has one of the threads and fits what the server tells."""
     told = {server_pid(thread, facts.uptime_s, proc) for thread in threads}
