@@ -41,7 +41,7 @@ def groups() -> dict[str, str]:
     """Return bufferlab's cgroups that hold processes although the process that made them is dead."""
     found = {}
     for path in _CGROUPS.glob("**/bufferlab-*"):
-        maker = path.name.split("-")[1]
+        maker = path.name.split("-")[2]  # Behind the number of its PID namespace.
         with suppress(OSError):
             held = (path / "cgroup.procs").read_text().split()
             if held and not Path(f"/proc/{maker}").exists():

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,16 @@ from bufferlab import spec
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.declaration import Rates
 from bufferlab.engines.fake.behaviour import FakeBehaviour
+from bufferlab.engines.servers import user
 from bufferlab.errors import FAILURE_KINDS, EnvironmentLackingError, Failure, Interrupted
 from bufferlab.execute.data.datasets import Dataset
 from bufferlab.execute.data.run_copy import probe_method, restore
-from bufferlab.execute.host import storage
-from bufferlab.execute.host.device_lock import Patience, device_lock
+from bufferlab.execute.host import reachable, storage
+from bufferlab.execute.host.device_lock import Patience, device_lock, lock_directory
 from bufferlab.execute.progress import Pace
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.run import child, engine_backend
+from bufferlab.mounts import mounts
 from bufferlab.results.schema import WarmUp
 from support.core import ROOT
 from support.fake import Bench, wait, wait_until
@@ -162,6 +165,38 @@ def test_a_copy_can_be_given_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("path", "kind"), [("/proc", "proc"), ("/dev/shm", "tmpfs"), ("/sys", "sysfs")])
 def test_a_file_system_is_known_by_its_mount(path: str, kind: str) -> None:
     assert storage.filesystem_of(Path(path)) == kind
+
+
+def test_a_file_system_is_known_also_below_a_mount_point_with_a_blank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "a disk" / "data"
+    place.mkdir(parents=True)
+    number = os.stat(place).st_dev
+    device, point = f"{os.major(number)}:{os.minor(number)}", str(place.parent).replace(" ", "\\040")
+    lines = [f"1 0 {device} / / rw - ext4 /dev/one rw", f"2 1 {device} / {point} rw - xfs /dev/two rw"]
+    (tmp_path / "mountinfo").write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(storage, "mounts", partial(mounts, tmp_path / "mountinfo"))
+    assert storage.filesystem_of(place) == "xfs"
+    assert storage.filesystem_of(tmp_path) == "ext4"
+
+
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize("what", ["locks", "data", "servers"])
+def test_a_file_or_a_link_in_the_place_of_a_folder_of_ours_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, link: bool
+) -> None:
+    place = tmp_path / "bufferlab"
+    place.symlink_to(tmp_path) if link else place.touch()
+    monkeypatch.setenv("BUFFERLAB_LOCKS", str(place))
+    monkeypatch.setattr(reachable, "Path", lambda _: place)
+    monkeypatch.setattr(user, "_ROOT_DIRECTORY", place)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    folder = {"locks": lock_directory, "data": reachable.shared_root, "servers": user.default_root}[what]
+    with pytest.raises(EnvironmentLackingError) as refused:
+        folder()
+    assert refused.value.where == str(place)
+    assert "remove it" in str(refused.value.hint)
 
 
 def test_data_in_memory_are_refused() -> None:

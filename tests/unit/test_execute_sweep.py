@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+import shutil
+from collections import Counter, defaultdict
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +15,9 @@ import pytest
 from bufferlab import spec, units
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
 from bufferlab.execute import sweep
-from bufferlab.execute.host import fingerprint
+from bufferlab.execute.host import fingerprint, storage
 from bufferlab.execute.run import engine_backend
-from bufferlab.execute.sweep import SweepOptions, prepare_estimate
+from bufferlab.execute.sweep import SweepOptions, prepare_estimate, run_sweep
 from bufferlab.spec.experiment import Measure
 from support.fake import Bench, Heard
 
@@ -234,6 +236,84 @@ def test_a_resume_does_failed_runs_again_and_puts_the_old_ones_aside(bench: Benc
     assert old[kept] == "ok"
     (aside,) = (bench.sweep_path() / "superseded").iterdir()
     assert old[aside.name] == "failed"
+
+
+def lose_a_run(bench: Bench, block: int) -> None:
+    """Remove the folder of a run of this block, as if it had not been done."""
+    shutil.rmtree(next(record.folder for record in bench.sweep().runs() if record.run.block == block))
+
+
+def ids_of_blocks(bench: Bench) -> list[set[str]]:
+    found: dict[int, set[str]] = defaultdict(set)
+    for run in bench.runs():
+        found[run["block"]].add(run["run_id"])
+    return [found[block] for block in sorted(found)]
+
+
+@pytest.mark.parametrize("other", ["boot", "host"])
+def test_a_resume_does_all_of_a_block_that_another_boot_or_host_began_and_leaves_whole_blocks(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    bench.measure(bench.experiment(repetitions=2))
+    first, second = ids_of_blocks(bench)
+    lose_a_run(bench, block=1)
+    booted_at = datetime.now(UTC)
+    if other == "boot":
+        monkeypatch.setattr(fingerprint, "boot_key", lambda: "another")
+        monkeypatch.setattr(fingerprint, "booted_at", lambda: booted_at)
+    else:
+        monkeypatch.setattr(fingerprint, "_identity", lambda found: "f" * 12)
+    heard = Heard()
+    bench.resume(heard)
+    kept, again = ids_of_blocks(bench)
+    assert kept == first
+    assert len(again) == 2
+    assert not again & second
+    (aside,) = (bench.sweep_path() / "superseded").iterdir()
+    assert aside.name in second
+    (warning,) = heard.warned
+    assert warning.what == "1 run of a block that another host or boot began is done again"
+    # Runs of this boot stay, though the folder tells of the first one.
+    lose_a_run(bench, block=1)
+    bench.resume(heard)
+    kept, last = ids_of_blocks(bench)
+    assert (kept, len(last & again), len(heard.warned)) == (first, 1, 1)
+
+
+def test_in_one_boot_a_resume_leaves_the_runs_of_a_block_that_is_not_whole(bench: Bench) -> None:
+    bench.measure(bench.experiment(repetitions=2))
+    first, second = ids_of_blocks(bench)
+    lose_a_run(bench, block=1)
+    heard = Heard()
+    bench.resume(heard)
+    kept, again = ids_of_blocks(bench)
+    assert (kept, len(again & second), heard.warned) == (first, 1, [])
+    assert not (bench.sweep_path() / "superseded").exists()
+
+
+def test_the_boot_was_as_long_ago_as_the_kernel_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "uptime").write_text("1000.50 3900.00\n")
+    monkeypatch.setattr(fingerprint, "Path", lambda _: tmp_path / "uptime")
+    assert (datetime.now(UTC) - fingerprint.booted_at()).total_seconds() == pytest.approx(1000.5, abs=0.5)
+
+
+def test_a_resume_from_within_the_folder_works_in_the_one_around_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder above "." is "." again: a search upwards from there never ended."""
+    bench.measure(bench.experiment(sweep='behave = ["crash", "ok"]', repetitions=1), failing=1)
+    data_directory = storage.data_directory
+
+    def looked(asked: Path | None, out: Path, *owner: Any) -> Path:
+        assert out == bench.out
+        return data_directory(asked, out, *owner)
+
+    monkeypatch.setattr(storage, "data_directory", looked)
+    monkeypatch.chdir(bench.sweep_path())
+    with bench.in_environment():
+        outcome = run_sweep(spec.load(Path("experiment.toml")), bench.out, Path("."))
+    assert (outcome.failed, len(bench.runs())) == (1, 2)
+    assert len(list((bench.sweep_path() / "superseded").iterdir())) == 1
 
 
 def test_of_a_point_whose_settings_were_refused_a_resume_tries_one_run(bench: Bench) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,63 @@ def test_a_directorys_copy_is_identical_and_its_holes_are_holes(tmp_path: Path, 
     modes = {path.is_dir(): path.stat().st_mode & 0o777 for path in (target, *target.rglob("*"))}
     assert modes == {True: 0o700, False: 0o600}
     assert after.size_bytes == trees.size_of(source) == 2 + 3 * MIB + 5 + 64 * MIB
+
+
+def test_what_is_protected_is_taken_from_the_top_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may write to a folder could put something else into it until the folder is taken."""
+    source, fchmod = tree(tmp_path / "source"), os.fchmod
+    taken: list[Path] = []
+
+    def take(descriptor: int, mode: int) -> None:
+        taken.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        fchmod(descriptor, mode)
+
+    monkeypatch.setattr(os, "fchmod", take)
+    trees.protect(source)
+    assert sorted(taken) == sorted([source, *source.rglob("*")])
+    assert all(path.parent in taken[:number] for number, path in enumerate(taken) if path != source)
+    assert {path.is_dir(): path.stat().st_mode & 0o777 for path in taken} == {True: 0o700, False: 0o400}
+
+
+def test_a_link_that_takes_a_files_place_while_it_is_protected_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, precious, geteuid = tmp_path / "source", tmp_path / "precious", os.geteuid
+    source.mkdir()
+    for file in (precious, source / "file"):
+        file.write_text("kept")
+        file.chmod(0o640)
+    asked: list[int] = []
+
+    def swap_at_the_second() -> int:
+        asked.append(1)
+        if len(asked) == 2:  # The folder's is the first.
+            (source / "file").rename(tmp_path / "away")
+            (source / "file").symlink_to(precious)
+        return geteuid()
+
+    monkeypatch.setattr(os, "geteuid", swap_at_the_second)
+    trees.protect(source)
+    assert len(asked) == 2
+    assert [path.stat().st_mode & 0o777 for path in (precious, tmp_path / "away")] == [0o640, 0o400]
+
+
+@pytest.mark.parametrize("place", ["database", "database/link", "database/data/link"])
+@pytest.mark.parametrize("to", ["file", "folder"])
+def test_a_link_in_a_databases_place_or_in_it_leaves_its_target_as_it_was(tmp_path: Path, place: str, to: str) -> None:
+    targets = {"file": tmp_path / "precious", "folder": tmp_path / "elsewhere"}
+    targets["folder"].mkdir()
+    inside = targets["folder"] / "inside"
+    for file in (targets["file"], inside):
+        file.write_text("kept")
+    for path in (*targets.values(), inside):
+        path.chmod(0o750)
+    if place != "database":
+        tree(tmp_path / "database")
+    (tmp_path / place).symlink_to(targets[to])
+    with suppress(OSError):
+        trees.protect(tmp_path / "database")
+    assert {path.stat().st_mode & 0o777 for path in (*targets.values(), inside)} == {0o750}
 
 
 def test_one_byte_makes_another_fingerprint_and_the_file_is_named(tmp_path: Path) -> None:

@@ -6,8 +6,11 @@ import json
 import os
 import shutil
 import stat
+import struct
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +19,21 @@ import pytest
 
 from bufferlab.engines import registry
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import connection, find_mysqld, option_file, packages, program
+from bufferlab.engines.innodb import (
+    connection,
+    consistency_by_pymysql,
+    control,
+    find_mysqld,
+    option_file,
+    packages,
+    program,
+    table_sizes,
+)
 from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.innodb.find_mysqld import Build, Flavour
 from bufferlab.engines.innodb.option_file import confounds
-from bufferlab.engines.servers import families, user
+from bufferlab.engines.servers import families, stored_sizes, user
 from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers.child_process import missing_library
 from bufferlab.engines.servers.existing.address import parse
@@ -285,6 +297,68 @@ def test_a_pool_rounded_up_to_its_chunks_is_a_confound() -> None:
 def test_an_adaptive_hash_index_and_a_change_buffer_are_told() -> None:
     said = confounds({}, {"innodb_adaptive_hash_index": "ON", "innodb_change_buffering": "all"})
     assert len(said) == 2
+
+
+def test_a_private_server_may_prepare_all_statements_of_all_connections_and_a_point_may_say_how_many(
+    tmp_path: Path,
+) -> None:
+    """The default is 16,382: a batch of another length is another statement."""
+    lines = written({}, tmp_path).splitlines()
+    assert [line for line in lines if "max_prepared" in line] == ["max_prepared_stmt_count = 1048576"]
+    lines = written({"max_prepared_stmt_count": "9"}, tmp_path).splitlines()
+    assert lines.index('max_prepared_stmt_count = "9"') > lines.index("max_prepared_stmt_count = 1048576"), (
+        "the last one counts"
+    )
+
+
+class Asked:
+    """A connection to a server with one table, whose name has a quote; it keeps what it is asked."""
+
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+
+    @contextmanager
+    def cursor(self) -> Iterator[Asked]:
+        yield self
+
+    def execute(self, query: str, parameters: object = None) -> None:
+        self.statements.append(query)
+
+    def fetchall(self) -> Sequence[tuple[object, ...]]:
+        asked = self.statements[-1]
+        if asked.startswith("SHOW TABLES"):
+            return [("a`b",)]
+        return [("lab.a`b", "check", "status", "OK")] if asked.startswith("CHECK") else [("a`b", 16384, None)]
+
+
+def test_a_name_that_has_a_quote_stays_one_name() -> None:
+    assert [control.quoted(name) for name in ("stock", "a`b", "``")] == ["`stock`", "`a``b`", "``````"]
+    asked = Asked()
+    assert table_sizes.sizes(asked, Build("x", "mariadb", "10.11.2", Path("/x")), "l`b", trees=False).allocated_bytes
+    assert asked.statements[:2] == ["SHOW TABLES FROM `l``b`", "ANALYZE TABLE `l``b`.`a``b`"]
+    consistency_by_pymysql._trees(asked)
+    assert asked.statements[-1] == "CHECK TABLE `a``b`"
+
+
+@pytest.mark.parametrize(
+    ("flags", "compressed"),
+    [(0, False), (33, False), (16_417, False), (21, False), (37, True), (41, True), (16_425, True)],
+)
+def test_a_compressed_table_is_known_by_its_first_page_and_has_no_shape(
+    tmp_path: Path, flags: int, compressed: bool
+) -> None:
+    """FLAG of information_schema.INNODB_TABLESPACES: 21 is MariaDB's full_crc32, 41 has a KEY_BLOCK_SIZE of 8."""
+    (tmp_path / "data").mkdir()
+    first = bytearray(16_384)
+    struct.pack_into(">I", first, 54, flags)
+    (tmp_path / "data" / "t.ibd").write_bytes(first)
+    indexes = [{"table": "t", "name": "PRIMARY", "index_id": 1, "clustered": True}]
+    asked = {"indexes": indexes, "page_size_bytes": 16_384}
+    sizes = stored_sizes.Sizes(1, asked, lambda data: table_sizes.count(data, indexes, 16_384))
+    stored_sizes.store_where_known(sizes, tmp_path)
+    told = stored_sizes.read(tmp_path)
+    assert (told["shape"] is None) == compressed
+    assert told["page_size_bytes"] == 16_384
 
 
 @pytest.mark.parametrize("workload", ["tpcc", "hot_rows", "index_scan"])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.observe import prometheus, report, sentence
+from bufferlab.observe import host_side, prometheus, report, sentence, server_process
 from bufferlab.observe.confounds import Confound
 from bufferlab.observe.digests import Digests, Statement
 from bufferlab.observe.ends import Inside
@@ -417,6 +417,25 @@ def test_our_own_statements_are_not_counted() -> None:
         assert b"bufferlab-observe" in server.names[0]
         assert "SET SESSION TRANSACTION READ ONLY" in server.statements
         assert {"SET", "SHOW", "SELECT"} >= {statement.split()[0] for statement in server.statements}
+
+
+def test_what_our_session_costs_is_the_time_of_the_thread_as_this_host_numbers_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server in a container tells another number, which may be another process's here."""
+    asked: list[int] = []
+
+    def processor_s(thread: int) -> float:
+        asked.append(thread)
+        return float(len(asked))
+
+    monkeypatch.setattr(server_process, "find", lambda facts, peer: 700)
+    monkeypatch.setattr(server_process, "thread_of", lambda facts, pid: pid + 1)
+    monkeypatch.setattr(host_side, "thread_processor_s", processor_s)
+    with FakeMysql() as server:
+        cost = look(server, 3, Quiet()).cost
+    assert set(asked) == {701}
+    assert cost.processor_seconds == len(asked) - 1
 
 
 def test_a_restart_is_survived_and_connections_are_made_once_in_five_seconds() -> None:

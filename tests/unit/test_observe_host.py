@@ -133,6 +133,21 @@ def test_programs_that_copy_data_are_found_by_name(host: Host) -> None:
     assert host_side.backup_programs(host.proc) == ["mariadb-backup", "pg_basebackup"]
 
 
+def test_a_program_may_have_a_name_that_is_no_utf8(host: Host) -> None:
+    host.process(80, "mariadb-backup")
+    host.process(81, "bash")
+    (host.proc / "81/comm").write_bytes(b"caf\xe9\n")
+    assert host_side.backup_programs(host.proc) == ["mariadb-backup"]
+
+
+def test_the_device_of_a_mount_is_found_beside_one_whose_name_is_no_utf8(host: Host) -> None:
+    host.process(50, "mariadbd")
+    (host.proc / "50/mountinfo").write_bytes(
+        b"1 0 8:1 / /caf\xe9 rw - ext4 /dev/one rw\n2 1 0:40 / /srv rw - btrfs /dev/two rw\n"
+    )
+    assert host_side._mount_source(host.proc, 50, os.makedev(0, 40)) == "/dev/two"
+
+
 def test_the_peer_of_a_unix_socket_is_known_and_of_tcp_is_not(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
         server.bind(str(tmp_path / "s"))

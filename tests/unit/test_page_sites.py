@@ -388,16 +388,26 @@ def keys(*pages: tuple[int, int]) -> Any:
     return np.asarray([object_ << 32 | page for object_, page in pages], np.uint64)
 
 
-def test_innodbs_pages_belong_to_the_index_that_their_header_names(tmp_path: Path) -> None:
+INDEXES = [
+    {"table": "stock", "name": "PRIMARY", "index_id": 40, "clustered": True},
+    {"table": "stock", "name": "by_item", "index_id": 41, "clustered": False},
+]
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        stored_sizes.Sizes(1, {"indexes": INDEXES}, lambda _: {"page_size_bytes": 1024}),
+        stored_sizes.Sizes(1, {"indexes": INDEXES, "page_size_bytes": 1024}),
+    ],
+    ids=["its trees are counted", "its trees cannot be counted"],
+)
+def test_innodbs_pages_belong_to_the_index_that_their_header_names(tmp_path: Path, sizes: stored_sizes.Sizes) -> None:
     data = tmp_path / "data" / "bufferlab"
     data.mkdir(parents=True)
     tablespace(data.parent / "ibdata1", 0, [(8, 0, 0), (2, 9, 0), (17855, 1, 11)])
     tablespace(data / "stock.ibd", 23, [(8, 0, 0), (17855, 1, 40), (17855, 0, 41), (17855, 0, 40)])
-    indexes = [
-        {"table": "stock", "name": "PRIMARY", "index_id": 40, "clustered": True},
-        {"table": "stock", "name": "by_item", "index_id": 41, "clustered": False},
-    ]
-    stored_sizes.Sizes(1, {"indexes": indexes}, lambda _: {"page_size_bytes": 1024}).store(tmp_path)
+    sizes.store(tmp_path)
     touched = keys((0, 0), (0, 1), (0, 2), (23, 0), (23, 1), (23, 2), (23, 3), (23, 99), (4_294_967_293, 5))
     found = innodb_owners.owners(tmp_path, touched)
     assert {one.name: one.pages.tolist() for one in found if len(one.pages)} == {
@@ -410,6 +420,16 @@ def test_innodbs_pages_belong_to_the_index_that_their_header_names(tmp_path: Pat
     }
     above = {one.name: one.interior.tolist() for one in found if len(one.interior)}
     assert above == {"stock": keys((23, 1)).tolist(), "(system)": keys((0, 2)).tolist()}
+
+
+def test_pages_of_data_that_were_loaded_before_page_sizes_were_noted_are_of_the_default_size(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    page = bytearray(16_384)
+    struct.pack_into(">I", page, 34, 23)
+    (tmp_path / "data" / "stock.ibd").write_bytes(page)
+    stored_sizes.Sizes(1, {"indexes": []}).store(tmp_path)
+    found = innodb_owners.owners(tmp_path, keys((23, 0)))
+    assert {one.name: len(one.pages) for one in found if len(one.pages)} == {"(space management)": 1}
 
 
 def test_postgresqls_pages_belong_to_the_relation_of_their_file(tmp_path: Path) -> None:

@@ -380,19 +380,38 @@ def test_a_host_without_a_memory_controller_is_told_why(monkeypatch: pytest.Monk
     # Version 2, whose controller nobody has switched on for the groups below.
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
     (tmp_path / "cgroup.subtree_control").write_text("cpu\n")
-    monkeypatch.setattr(memory_limit, "_mounts", lambda: [(tmp_path, "/", "cgroup2", set())])
+    monkeypatch.setattr(memory_limit, "_mounts", lambda: [(tmp_path, "/", "cgroup2", frozenset())])
     with pytest.raises(EnvironmentLackingError, match="neither this group nor one above it"):
         memory_limit.usable()
 
 
 def test_groups_of_the_dead_are_removed_and_those_of_the_living_stay(tmp_path: Path) -> None:
-    own = memory_limit._start_of("self")
-    living = tmp_path / f"bufferlab-{os.getpid()}-{own}-aa"
-    dead = tmp_path / "deep" / "bufferlab-999999999-123-bb"
-    again = tmp_path / f"bufferlab-{os.getpid()}-1-cc"
-    for folder in (living, dead, again):
+    here, own = memory_limit._namespace(), memory_limit._start_of("self")
+    living = tmp_path / f"bufferlab-{here}-{os.getpid()}-{own}-aa"
+    dead = tmp_path / "deep" / f"bufferlab-{here}-999999999-123-bb"
+    again = tmp_path / f"bufferlab-{here}-{os.getpid()}-1-cc"
+    # Its number is a process's of a container, or of the host around ours.
+    elsewhere = tmp_path / "bufferlab-1-999999999-123-dd"
+    for folder in (living, dead, again, elsewhere):
         folder.mkdir(parents=True)
     memory_limit.remove_stale(memory_limit.Hierarchy(1, tmp_path, tmp_path))
     assert living.exists()
     assert not dead.exists()
     assert not again.exists(), "another process had its number"
+    assert elsewhere.exists()
+
+
+def test_a_groups_name_tells_the_process_that_made_it_and_the_namespace_of_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hierarchy = memory_limit.Hierarchy(1, tmp_path, tmp_path)
+    group = memory_limit._make(hierarchy)
+    namespace = os.readlink("/proc/self/ns/pid").removeprefix("pid:[").removesuffix("]")
+    assert group.name.startswith(f"bufferlab-{namespace}-{os.getpid()}-{memory_limit._start_of('self')}-")
+    monkeypatch.setattr(memory_limit, "_start_of", lambda pid: "")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(memory_limit, "_namespace", lambda: "1")
+        memory_limit.remove_stale(hierarchy)
+    assert group.exists(), "a container has no process of that number"
+    memory_limit.remove_stale(hierarchy)
+    assert not group.exists()

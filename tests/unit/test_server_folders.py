@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from bufferlab.engines.innodb import initialise, program
+from bufferlab.engines.postgres import restore
 from bufferlab.engines.servers import child_process, stored_sizes
+from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.user import make_folder_for, open_log, write_for
 from bufferlab.errors import EnvironmentLackingError
 
@@ -63,6 +67,67 @@ def test_a_log_goes_on_and_its_end_is_not_read_through_a_link(tmp_path: Path, pr
     _log(log)
     link.symlink_to(precious)
     assert (child_process.tail(log), child_process.tail(link)) == ("more\nmore", "")
+
+
+def test_all_of_a_logs_end_can_be_asked_for_and_is_bounded(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    lines = [f"line {number}" for number in range(100)]
+    log.write_text("\n".join(lines) + "\n")
+    assert child_process.tail(log, None).splitlines() == lines
+    assert child_process.tail(log, 2).splitlines() == lines[-2:]
+    log.write_text("x" * (1 << 20) + "\nthe end\n")
+    assert len(child_process.tail(log, None)) < 64 << 10
+    assert child_process.tail(log, None).endswith("x\nthe end")
+    assert child_process.tail(tmp_path / "none.log", None) == ""
+
+
+def test_the_log_of_a_restore_is_read_through_no_link_and_no_further_than_it_may_grow(
+    tmp_path: Path, precious: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(restore._LIMITS, resource.RLIMIT_FSIZE, 10)
+    log = tmp_path / "restore.log"
+    log.write_text("pg_restore: error: x")
+    assert restore._text(log) == "pg_restore"
+    for target in (precious, Path("/dev/zero")):
+        log.unlink()
+        log.symlink_to(target)
+        with pytest.raises(OSError, match="symbolic links"):
+            restore._text(log)
+    log.unlink()
+    os.mkfifo(log)
+    assert restore._text(log) == ""
+
+
+def test_a_system_table_is_copied_through_no_link(
+    tmp_path: Path, precious: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "package"
+    (package / "mysql").mkdir(parents=True)
+    (package / "mysql" / "user.MYD").write_text("rows")
+    build = Build("mysql-5.6", "mysql", "5.6.24", Path("/nowhere/mysqld"), system_tables=package)
+    (tmp_path / "data").mkdir()
+    initialise._copy_system_tables(build, tmp_path / "data", ME)
+    copy = tmp_path / "data/mysql/user.MYD"
+    assert (copy.read_text(), stat.S_IMODE(copy.stat().st_mode)) == ("rows", 0o600)
+
+    def given(path: Path, user: object) -> None:
+        # From now on the folder is the server's user's.
+        if path.name == "mysql":
+            (path / "user.MYD").symlink_to(precious)
+
+    monkeypatch.setattr(initialise, "give", given)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(FileExistsError):
+        initialise._copy_system_tables(build, tmp_path / "other", ME)
+    assert (precious.read_text(), stat.S_IMODE(precious.stat().st_mode)) == ("kept", 0o640)
+
+
+def test_a_link_in_the_place_of_a_programs_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "program").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(EnvironmentLackingError, match="the server's folder"):
+        program.expand("sysbench", {"place": {"socket": "/s"}, "database": "x"}, tmp_path / "program")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_a_link_in_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def predict_sweep(
     origin = _origin(asked, overrides, folder, stored)
     versions = _versions(origin)
     document = {**origin.plan.as_dict(), PREDICTED_FROM: origin.identity, "versions": versions}
-    out = folder.path.parent if folder else out.absolute()
+    out = folder.path.resolve().parent if folder else out.absolute()
     with StopRequest() as stop, ExitStack() as stack:
         cache = storage.cache_root()
         storage.require_directory(out, "the results", "--out")

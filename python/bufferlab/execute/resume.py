@@ -2,12 +2,14 @@
 
 A resume does the missing, interrupted and failed runs. Of a point whose settings were refused, one run is tried first:
 if it is refused again, the point's other refused runs stay as they are. A run done again moves its failed predecessor
-to superseded/, so that nothing is dropped and nothing counted twice.
+to superseded/, so that nothing is dropped and nothing counted twice. Good runs of a block that another host or boot
+began go there too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +112,45 @@ def version_warnings(folder: SweepFolder, versions: dict[str, str]) -> list[Prob
         for name, now in versions.items()
         if stored.get(name) != now
     ]
+
+
+def set_aside_other_boots(
+    folder: SweepFolder, plan: Plan, host: Mapping[str, Any], booted_at: datetime
+) -> Problem | None:
+    """Move to superseded/ the good runs of other hosts and boots in blocks that are not whole; return a warning of it.
+
+    A block is the work of one system that runs: its runs are compared with each other. `host` is this one's
+    fingerprint.
+    """
+    good = [record for record in folder.runs() if record.ok]
+    # A run that is refused for good is none that the block waits for.
+    settled = {_cell(record) for record in good} | refused_cells(folder)
+    begun = {run.block for run in plan.runs if run.cell not in settled}
+    # The folder tells the boot in which it was made; of runs of a later resume their beginning tells it.
+    has_booted = folder.host.get("boot_key") != host["boot_key"]
+    others = [
+        record
+        for record in good
+        if record.run.block in begun
+        and (
+            record.run.host != host["host_id"]
+            or (has_booted and datetime.fromisoformat(record.run.started_at) < booted_at)
+        )
+    ]
+    for record in others:
+        _set_aside(folder, record)
+    if not others:
+        return None
+    runs = (
+        "run of a block that another host or boot began is"
+        if len(others) == 1
+        else ("runs of blocks that another host or boot began are")
+    )
+    return Problem(
+        f"{len(others)} {runs} done again",
+        str(folder.path),
+        f"a block is the work of one booted host; what was moved is in {SUPERSEDED}/",
+    )
 
 
 def done_cells(folder: SweepFolder) -> set[tuple[int, int]]:

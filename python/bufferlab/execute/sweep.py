@@ -111,7 +111,7 @@ def run_sweep(
     progress, options = progress or Silent(), options or SweepOptions()
     folder = resume.open_for_resume(resume_from)[0] if resume_from else None
     options = replace(options, blocks=resume.blocks_to_do(folder, options.blocks))
-    out = folder.path.parent if folder else out.absolute()
+    out = folder.path.resolve().parent if folder else out.absolute()
     owner = servers_owner(experiment.engine)
     data_dir = storage.data_directory(options.data_dir, out, owner)
     cache = storage.cache_root(owner)
@@ -394,6 +394,8 @@ def _context(
         resume.require_same_plan(folder, plan.as_dict())
         for problem in resume.version_warnings(folder, versions):
             sweep.progress.warn(problem)
+        if begun_elsewhere := resume.set_aside_other_boots(folder, plan, host_facts, fingerprint.booted_at()):
+            sweep.progress.warn(begun_elsewhere)
     return SweepContext(
         experiment=experiment,
         engine=engines.declaration(experiment.engine),

@@ -15,7 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bufferlab.engines.servers.questions import NotTold, Query, Question, Server, ask, integer, text
+from bufferlab.engines.servers.questions import NotTold, Query, Question, Server, ask, integer
+from bufferlab.mounts import mounts
 
 _POSTGRES = ("postgres", "postmaster")
 _PROGRAMS = ("mysqld", "mariadbd", *_POSTGRES)
@@ -240,7 +241,7 @@ def _is_one_of(programs: Collection[str], proc: Path, pid: int) -> bool:
 
 def _program(proc: Path, pid: int) -> str:
     with suppress(OSError):
-        return (proc / f"{pid}/comm").read_text().strip()
+        return os.fsdecode((proc / f"{pid}/comm").read_bytes()).strip()
     return ""
 
 
@@ -252,13 +253,8 @@ def _age_s(proc: Path, pid: int) -> float:
 def _mount_source(proc: Path, pid: int, number: int) -> str | None:
     """Return the device that a mounted file system of that number came from, as the server's process sees it."""
     wanted = f"{os.major(number)}:{os.minor(number)}"
-    for place in (proc / f"{pid}/mountinfo", proc / "self/mountinfo"):
-        with suppress(OSError, ValueError):
-            for line in place.read_text().splitlines():
-                fields = line.split()
-                if fields[2] == wanted:
-                    return text(fields[fields.index("-") + 2])
-    return None
+    places = (proc / f"{pid}/mountinfo", proc / "self/mountinfo")
+    return next((mount.source for place in places for mount in mounts(place) if mount.device == wanted), None)
 
 
 def _growth(first: float | None, last: float | None) -> float | None:

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.observe import host_side
+from bufferlab.observe import host_side, server_process
 from bufferlab.observe.ends import Ends, Inside
 from bufferlab.observe.host_side import HostWork, Reading
 from bufferlab.observe.looker import Facts, Lost, Pool, Refused, Sample
@@ -141,10 +141,8 @@ class Observation:
     def _facts(self) -> Facts:
         session = self._session
         facts = session.looker.facts(session.query)
-        # A server on a Unix socket is seen also where it does not tell our thread's number.
-        one_of_it = facts.thread or session.peer
-        unseen = NotTold("the server does not tell which of its threads serves us")
-        self._pid = host_side.server_pid(one_of_it, facts.uptime_s) if one_of_it else unseen
+        self._pid = found = server_process.find(facts, session.peer)
+        self._thread = None if isinstance(found, NotTold) else server_process.thread_of(facts, found)
         return facts
 
     def _derive(self, grown: dict[str, int]) -> dict[str, float]:
@@ -158,9 +156,7 @@ class Observation:
 
     def _thread_s(self) -> float | None:
         """Return the processor time of our session's thread, if the server is on this host."""
-        if isinstance(self._pid, NotTold) or self.facts.thread is None:
-            return None
-        return host_side.thread_processor_s(self.facts.thread)
+        return None if self._thread is None else host_side.thread_processor_s(self._thread)
 
     def _read(self) -> Reading | None:
         return None if isinstance(self._pid, NotTold) else host_side.read(self._pid, self.facts.data_directory)

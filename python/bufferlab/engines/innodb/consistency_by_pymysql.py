@@ -57,7 +57,7 @@ def _trees(connection: Any) -> dict[str, Any]:
     if not tables:
         faults = ["there are no tables"]
     else:
-        checked = control.rows(connection, "CHECK TABLE " + ", ".join(f"`{name}`" for name in tables))
+        checked = control.rows(connection, "CHECK TABLE " + ", ".join(map(control.quoted, tables)))
         faults = [
             f"{table}: {text}"
             for table, _, kind, text in checked

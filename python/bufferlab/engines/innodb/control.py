@@ -8,6 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 
+def quoted(name: str) -> str:
+    """Return a name as SQL has it; somebody's dump may have chosen it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def rows(connection: Any, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
     """Return all rows of a query."""
     with connection.cursor() as cursor:

@@ -7,6 +7,7 @@ the accounts.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -138,7 +139,13 @@ def _copy_system_tables(build: Build, data: Path, user: tuple[int, int] | None) 
         for file in sorted((source / name).iterdir()):
             if file.stem in _INNODB_TABLES:
                 continue
-            copy = folder / file.name
-            shutil.copyfile(file, copy)
-            copy.chmod(0o600)
-            give(copy, user)
+            _copy(file, folder / file.name, user)
+
+
+def _copy(source: Path, to: Path, user: tuple[int, int] | None) -> None:
+    """Copy a file into a folder of the server's user, who may have put a link there: it is not followed."""
+    descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as copy, source.open("rb") as original:
+        shutil.copyfileobj(original, copy)
+        if user is not None:
+            os.fchown(descriptor, *user)

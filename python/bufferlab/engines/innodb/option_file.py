@@ -61,7 +61,9 @@ def option_file(
         keys = ("sha256_password", "caching_sha2_password")
         lines += ["loose_auto_generate_certs = OFF"]
         lines += [f"loose_{plugin}_auto_generate_rsa_keys = OFF" for plugin in keys]
-    lines += [f"max_connections = {connections + 20}", "", "# The pool begins empty, whatever was in it before."]
+    # Each connection prepares every statement; batched, also one for each number of calls.
+    lines += [f"max_connections = {connections + 20}", "max_prepared_stmt_count = 1048576"]
+    lines += ["", "# The pool begins empty, whatever was in it before."]
     lines += [f"innodb_buffer_pool_{what} = OFF" for what in ("dump_at_shutdown", "load_at_startup")]
     lines += ["", "# What was asked."]
     lines += [f'{name} = "{value}"' for name, value in settings.items()]

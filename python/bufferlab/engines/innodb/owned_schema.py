@@ -182,14 +182,14 @@ def records(connection: Any) -> dict[str, str]:
 def record(connection: Any, schema: str, text: str | None) -> None:
     """Replace the record of changed settings in a marker; None removes it."""
     with _marker_locked(connection, schema), connection.cursor() as cursor:
-        cursor.execute(f"UPDATE {_quoted(schema)}.{MARKER} SET changed = %s WHERE id = 1", (text,))
+        cursor.execute(f"UPDATE {control.quoted(schema)}.{MARKER} SET changed = %s WHERE id = 1", (text,))
 
 
 def _read(connection: Any, schema: str) -> dict[str, Any]:
     """Return the marker's row by column; {} where there is none. HANDLER reads tables alone, never a view."""
     with connection.cursor() as cursor:
         try:
-            cursor.execute(f"HANDLER {_quoted(schema)}.{MARKER} OPEN AS bufferlab_mark")
+            cursor.execute(f"HANDLER {control.quoted(schema)}.{MARKER} OPEN AS bufferlab_mark")
             try:
                 cursor.execute("HANDLER bufferlab_mark READ FIRST")
                 row = cursor.fetchone()
@@ -206,17 +206,13 @@ def _read(connection: Any, schema: str) -> dict[str, Any]:
 def _marker_locked(connection: Any, schema: str) -> Iterator[None]:
     """Context manager during which the marker is a table and stays one: a lock keeps others from replacing it."""
     with connection.cursor() as cursor:
-        cursor.execute(f"LOCK TABLES {_quoted(schema)}.{MARKER} WRITE")
+        cursor.execute(f"LOCK TABLES {control.quoted(schema)}.{MARKER} WRITE")
         try:
             if _relations(connection, schema).get(MARKER) != "TABLE":
                 raise EngineFailure("usage", f"{schema}.{MARKER} is no table", schema, "drop it, or name a new schema")
             yield
         finally:
             cursor.execute("UNLOCK TABLES")
-
-
-def _quoted(schema: str) -> str:
-    return "`" + schema.replace("`", "``") + "`"
 
 
 def _is_small(grant: str, schema: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bufferlab.engines.behaviour import OwnedPages
-from bufferlab.engines.innodb.table_sizes import INDEX_PAGE
+from bufferlab.engines.innodb.table_sizes import INDEX_PAGE, compressed_page_bytes
 from bufferlab.engines.servers import stored_sizes
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _HEAD_BYTES = 74
 _UNDO_PAGE = 2
+_DEFAULT_PAGE_BYTES = 16384
 _UNDO, _SYSTEM, _BESIDE, _TEMPORARY = "(undo)", "(system)", "(space management)", "(temporary)"
 
 
@@ -34,13 +35,15 @@ def owners(database: Path, touched: NDArray[np.uint64]) -> list[OwnedPages]:
         one["index_id"]: one["table"] if one["clustered"] else f"{one['table']}.{one['name']}"
         for one in sizes["indexes"]
     }
+    # Of a user's tables whose files could not be counted there is no shape.
+    page_bytes = (sizes["shape"] or sizes).get("page_size_bytes", _DEFAULT_PAGE_BYTES)
     found: dict[str, list[NDArray[np.uint64]]] = {}
     interior = [touched[:0]]
-    for space, file in _tablespaces(database / "data"):
+    for space, file, own_bytes in _tablespaces(database / "data"):
         own = touched[touched >> np.uint64(32) == space]
         if not len(own):
             continue
-        types, levels, indexes = _headers(file, own & np.uint64(0xFFFFFFFF), sizes["shape"]["page_size_bytes"])
+        types, levels, indexes = _headers(file, own & np.uint64(0xFFFFFFFF), own_bytes or page_bytes)
         beside = _BESIDE if file.suffix == ".ibd" else _SYSTEM
         for number in np.unique(indexes[types == INDEX_PAGE]):
             pages = own[(types == INDEX_PAGE) & (indexes == number)]
@@ -57,14 +60,17 @@ def owners(database: Path, touched: NDArray[np.uint64]) -> list[OwnedPages]:
     return [OwnedPages(name, pages, np.intersect1d(pages, above)) for name, pages in all_pages.items()]
 
 
-def _tablespaces(data: Path) -> Iterator[tuple[int, Path]]:
-    """Yield the number and the file of each tablespace. The system's has several files; we look into its first."""
+def _tablespaces(data: Path) -> Iterator[tuple[int, Path, int | None]]:
+    """Yield the number and the file of each tablespace, and the bytes of its pages where they are compressed.
+
+    The system's has several files; we look into its first.
+    """
     for pattern in ("ibdata1", "undo*", "*.ibd", "*/*.ibd"):
         for file in sorted(data.glob(pattern)):
             with file.open("rb") as opened:
                 head = opened.read(_HEAD_BYTES)
             if len(head) == _HEAD_BYTES:
-                yield int.from_bytes(head[34:38], "big"), file
+                yield int.from_bytes(head[34:38], "big"), file, compressed_page_bytes(head)
 
 
 def _headers(

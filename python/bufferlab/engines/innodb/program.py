@@ -11,6 +11,7 @@ from typing import Any
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb.accounts import PROGRAM_USER
+from bufferlab.engines.servers.user import make_folder_for
 
 _PLACES = "{socket}, {user}, {database}, {connections}, {defaults_file}, {folder}"
 
@@ -24,7 +25,7 @@ def expand(command: str, target: Mapping[str, Any], folder: Path, connections: i
     read a password on a command line in /proc, so {password} is refused. {defaults_file} is an option file with a
     [client] group for programs that read one.
     """
-    folder.mkdir(mode=0o700, exist_ok=True)
+    make_folder_for(folder, None)
     places = {
         "socket": str(target["place"]["socket"]),
         "user": PROGRAM_USER,

@@ -38,8 +38,8 @@ class _Tree:
 
 def sizes(connection: Any, build: Build, schema: str, *, trees: bool) -> Sizes:
     """Return the bytes of every table, after renewing the statistics; with `trees`, also the names of its indexes."""
-    for (table,) in control.rows(connection, f"SHOW TABLES FROM `{schema}`"):
-        control.rows(connection, f"ANALYZE TABLE `{schema}`.`{table}`")
+    for (table,) in control.rows(connection, f"SHOW TABLES FROM {control.quoted(schema)}"):
+        control.rows(connection, f"ANALYZE TABLE {control.quoted(schema)}.{control.quoted(table)}")
     if build.flavour == "mysql" and build.numbers >= (8,):
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION information_schema_stats_expiry = 0")
@@ -55,7 +55,7 @@ def sizes(connection: Any, build: Build, schema: str, *, trees: bool) -> Sizes:
     page_bytes = int(control.variables(connection)["innodb_page_size"])
     tables = [{"name": str(name), "data_bytes": int(data or 0), "index_bytes": int(index or 0)}
               for name, data, index in sorted(told)]  # fmt: skip
-    asked = {"tables": tables, "indexes": indexes}
+    asked = {"tables": tables, "indexes": indexes, "page_size_bytes": page_bytes}
     return Sizes(allocated_bytes, asked, lambda data: count(data / schema, indexes, page_bytes))
 
 
@@ -104,6 +104,8 @@ def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, _Tree], int, int
         while len(page := opened.read(page_bytes)) == page_bytes:
             if number % page_bytes == 0:
                 descriptors = page
+            if number == 0 and compressed_page_bytes(page):
+                raise ValueError("its pages are compressed")
             if _is_free(descriptors, number % page_bytes, page_bytes):
                 free += 1
             else:
@@ -114,6 +116,15 @@ def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, _Tree], int, int
                     blobs += 1
             number += 1
     return trees, blobs, number, free
+
+
+def compressed_page_bytes(first: bytes) -> int | None:
+    """Return the bytes of a page of ROW_FORMAT=COMPRESSED, by the beginning of its tablespace; None for any other.
+
+    FSP_SPACE_FLAGS (fsp0types.h) has the ZIP_SSIZE, or MariaDB's full_crc32, whose tables have no such pages.
+    """
+    flags = int.from_bytes(first[54:58], "big")
+    return 512 << (flags >> 1 & 0xF) if flags & 0x1E and not flags & 0x10 else None
 
 
 def _add(trees: dict[int, _Tree], page: bytes, page_bytes: int) -> None:

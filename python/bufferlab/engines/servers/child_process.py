@@ -185,15 +185,18 @@ def _loader(libraries: Path | None) -> Path | None:
     return next(libraries.glob(LOADER), None) if libraries else None
 
 
-def tail(log: Path, lines: int = _TAIL_LINES) -> str:
-    """Return the last lines of a log; "" when there is none."""
+def tail(log: Path, lines: int | None = _TAIL_LINES) -> str:
+    """Return the last lines of a log, or with None all of its last 64 KiB; "" when there is none.
+
+    No link is followed: the server's user may put one there.
+    """
     try:
         with os.fdopen(os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return ""
-    return "\n".join(text.strip().splitlines()[-lines:])
+    return "\n".join(text.strip().splitlines()[-(lines or 0) :])
 
 
 def missing_library(text: str) -> str | None:

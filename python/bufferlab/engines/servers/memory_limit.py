@@ -1,9 +1,9 @@
 """Limits what a server and the page cache of its files may take together, with a cgroup that exists for one run.
 
-A group's name holds its owner's pid and start time. The next start removes groups whose owner is dead. It uses cgroup
-version 1 (memory.limit_in_bytes) or 2 (memory.max), the one that has the host's memory controller; see the kernel's
-admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. A page belongs to the group that brought it into memory. So pages
-cached before would not count, and the database is dropped from the cache first (`drop_cached`).
+A group's name holds its owner's PID namespace, pid and start time. The next start removes groups whose owner is dead.
+It uses cgroup version 1 (memory.limit_in_bytes) or 2 (memory.max), the one that has the host's memory controller; see
+the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. A page belongs to the group that brought it into
+memory. So pages cached before would not count, and the database is dropped from the cache first (`drop_cached`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Literal
 
 from bufferlab.engines.servers.child_process import can_join
 from bufferlab.errors import EnvironmentLackingError
+from bufferlab.mounts import mounts
 from bufferlab.units import format_bytes
 
 _PREFIX = "bufferlab-"
@@ -128,8 +129,9 @@ def usable() -> Hierarchy:
 def remove_stale(hierarchy: Hierarchy) -> None:
     """Remove the groups of dead processes everywhere below the root, and kill the processes still in them."""
     for group in _ours(hierarchy.root):
-        owner = group.name.removeprefix(_PREFIX).split("-")
-        if len(owner) == 3 and _start_of(owner[0]) != owner[1]:
+        namespace, *owner = group.name.removeprefix(_PREFIX).split("-")
+        # In another PID namespace, as of a container, the number is that of another process.
+        if namespace == _namespace() and len(owner) == 3 and _start_of(owner[0]) != owner[1]:
             _remove(group)
 
 
@@ -185,17 +187,10 @@ def _cannot(why: str, where: Path) -> EnvironmentLackingError:
     return EnvironmentLackingError(f"memory cannot be limited on this host: {why}", str(where), _HINT)
 
 
-def _mounts() -> list[tuple[Path, str, str, set[str]]]:
-    """Return (mount point, root inside, type, options) of every cgroup file system (proc(5), mountinfo)."""
-    found = []
-    with suppress(OSError):
-        for line in Path("/proc/self/mountinfo").read_text().splitlines():
-            fields = line.split()
-            dash = fields.index("-")
-            kind = fields[dash + 1]
-            if kind in ("cgroup", "cgroup2"):
-                found.append((Path(fields[4]), fields[3], kind, set(fields[dash + 3].split(","))))
-    return found
+def _mounts() -> list[tuple[Path, str, str, frozenset[str]]]:
+    """Return (mount point, root inside, type, options) of every cgroup file system."""
+    kinds = ("cgroup", "cgroup2")
+    return [(Path(one.point), one.root, one.kind, one.options) for one in mounts() if one.kind in kinds]
 
 
 def _groups(process: str = "self") -> dict[str, str]:
@@ -222,7 +217,7 @@ def _words(path: Path) -> list[str]:
 
 
 def _make(hierarchy: Hierarchy) -> Path:
-    group = hierarchy.folder / f"{_PREFIX}{os.getpid()}-{_start_of('self')}-{secrets.token_hex(4)}"
+    group = hierarchy.folder / f"{_PREFIX}{_namespace()}-{os.getpid()}-{_start_of('self')}-{secrets.token_hex(4)}"
     try:
         group.mkdir()
     except OSError as error:
@@ -256,6 +251,11 @@ def _ours(root: Path) -> Iterator[Path]:
         for name in [name for name in names if name.startswith(_PREFIX)]:
             names.remove(name)
             yield Path(folder) / name
+
+
+def _namespace() -> str:
+    """Return the number of this process's PID namespace (namespaces(7))."""
+    return str(os.stat("/proc/self/ns/pid").st_ino)
 
 
 def _start_of(pid: str) -> str:

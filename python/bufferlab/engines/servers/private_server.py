@@ -34,7 +34,8 @@ STOP_SECONDS = 120.0
 _SILENT_HINT = "it was stopped or waited for its device: see its log, and the kernel's (dmesg)"
 _SOCKET_BYTES_MAX = 107
 """sun_path of sockaddr_un has 108 bytes, one of them the end (unix(7))."""
-_SHORT = "bufferlab-socket-"
+SHORT_SOCKETS = "bufferlab-socket-"
+"""Folders below /tmp for sockets whose own path would be too long are named so."""
 _POLL_SECONDS = 0.05
 
 
@@ -285,8 +286,8 @@ class PrivateServer:
         # The server also makes a lock (socket.lock), whose path must fit too.
         if len(os.fsencode(socket)) > _SOCKET_BYTES_MAX - len(".lock"):
             place = Path("/tmp").resolve()
-            marked.remove_leftovers(place, f"{_SHORT}*")
-            short = self._short.enter_context(marked.folder(place, f"{_SHORT}{secrets.token_hex(8)}"))
+            marked.remove_leftovers(place, f"{SHORT_SOCKETS}*")
+            short = self._short.enter_context(marked.folder(place, f"{SHORT_SOCKETS}{secrets.token_hex(8)}"))
             give(short, self._user)
             socket = short / self.family.socket_name
         if socket.exists() or socket.is_symlink():

@@ -71,7 +71,8 @@ def default_root() -> Path | None:
     """
     if os.geteuid() != 0:
         return None
-    _ROOT_DIRECTORY.mkdir(mode=0o711, exist_ok=True)
+    with suppress(FileExistsError):
+        _ROOT_DIRECTORY.mkdir(mode=0o711)
     found = _ROOT_DIRECTORY.lstat()
     # Everybody may write to the folder above: a stranger who made this one first could put anything into it.
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != 0 or found.st_mode & 0o022:

@@ -20,6 +20,7 @@ from typing import Literal
 
 from bufferlab import marked
 from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.private_server import SHORT_SOCKETS
 from bufferlab.execute.host.storage import ROOM, SCRATCH, cache_root, remove_if_empty
 
 Kind = Literal["database", "server", "left over"]
@@ -80,8 +81,9 @@ def left_over(*directories: Path) -> list[Entry]:
         *_left_in({cache / "servers": "a killed fetch" for cache in _caches()}),
         *_left_in({cache / ROOM: "a block of a cluster's sweep" for cache in _caches()}),
     ]
+    short = [_entry("left over", "a killed server's socket", path) for path in _short_sockets()]
     worked = dict.fromkeys([*(directory.resolve() for directory in directories), *noted])
-    return [*in_caches, *(entry for place in worked for entry in _left_by_sweeps(place))]
+    return [*in_caches, *short, *(entry for place in worked for entry in _left_by_sweeps(place))]
 
 
 def unused(days: int) -> list[Entry]:
@@ -113,6 +115,10 @@ def _left_by_sweeps(directory: Path) -> list[Entry]:
     for runs in (directory / "runs", *sorted(directory.glob("*/runs"))):
         places |= {runs.parent: places.get(runs.parent, "a report in the making"), runs: "a run that was being written"}
     return _left_in(places)
+
+
+def _short_sockets() -> list[Path]:
+    return marked.leftovers(Path("/tmp").resolve(), f"{SHORT_SOCKETS}*")
 
 
 def _left_in(places: Mapping[Path, str]) -> list[Entry]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from bufferlab.errors import DataFileError
 
 _CHUNK_BYTES = 4 << 20
+_OPENED = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 Parts = dict[str, str | None]
 """SHA-256 of every file of a directory by its path inside, None for a directory; empty for a database of one file."""
@@ -82,12 +83,26 @@ def difference(stored: Mapping[str, str | None], found: Mapping[str, str | None]
 def protect(database: Path) -> None:
     """Let only this user read the database, and nobody write its files: runs work on copies.
 
-    Its directories stay writable for this user, so that they can be removed.
+    Its directories stay writable for this user, so that they can be removed. Each is taken before what it holds, so
+    that the server's user cannot put anything else there meanwhile. Raises OSError for a link.
     """
-    for path in (database, *(entries(database) if database.is_dir() else ())):
-        if os.geteuid() == 0 and path.stat().st_uid != 0:
-            os.chown(path, 0, 0)
-        path.chmod(0o700 if path.is_dir() else 0o400)
+    if not stat.S_ISDIR(database.lstat().st_mode):
+        _take(os.open(database, _OPENED), 0o400)
+        return
+    for _, _, files, folder in os.fwalk(database):
+        _take(os.dup(folder), 0o700)
+        for name in files:
+            _take(os.open(name, _OPENED, dir_fd=folder), 0o400)
+
+
+def _take(descriptor: int, mode: int) -> None:
+    """Make what is open ours, with this mode, and close it."""
+    try:
+        if os.geteuid() == 0:
+            os.fchown(descriptor, 0, 0)
+        os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)
 
 
 def make_durable(database: Path) -> None:

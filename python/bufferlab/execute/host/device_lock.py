@@ -10,9 +10,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,8 +119,10 @@ def lock_directory() -> Path:
         folder = runtime / "bufferlab"
     else:
         folder = Path(f"/tmp/bufferlab-{os.getuid()}")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise EnvironmentLackingError(
             "the folder for locks belongs to someone else", str(folder), "remove it, or set BUFFERLAB_LOCKS"
         )

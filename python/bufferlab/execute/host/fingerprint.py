@@ -8,6 +8,7 @@ import os
 import platform
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,11 @@ def boot_key() -> str:
     with suppress(OSError):
         return hashlib.sha256(Path("/proc/sys/kernel/random/boot_id").read_bytes()).hexdigest()[:12]
     return ""
+
+
+def booted_at() -> datetime:
+    """Return when this system booted, by the clock as it is now (proc_uptime(5))."""
+    return datetime.now(UTC) - timedelta(seconds=float(Path("/proc/uptime").read_text().split()[0]))
 
 
 def _identity(found: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from bufferlab.engines import registry as engines
@@ -73,7 +74,8 @@ def shared_root() -> Path:
     Raises EnvironmentLackingError if another user owns it or may change it.
     """
     root = Path(f"/var/tmp/bufferlab-{os.getuid()}")
-    root.mkdir(mode=0o711, exist_ok=True)
+    with suppress(FileExistsError):
+        root.mkdir(mode=0o711)
     if not is_ours_alone(root):
         raise EnvironmentLackingError(
             "the directory for data is not ours alone",

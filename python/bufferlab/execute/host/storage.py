@@ -16,6 +16,7 @@ from pathlib import Path
 from bufferlab import marked
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.host.reachable import Owner, barrier, is_ours_alone, open_way, shared_root
+from bufferlab.mounts import mounts
 from bufferlab.units import format_bytes
 
 SCRATCH = ".bufferlab-work"
@@ -99,15 +100,12 @@ def filesystem_of(path: Path) -> str:
     wanted = f"{os.major(device)}:{os.minor(device)}"
     best, found = -1, ""
     text = str(path.resolve())
-    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8") as mounts:
-        for line in mounts:
-            fields = line.split()
-            point, kind = fields[4], fields[fields.index("-") + 1]
-            inside = text == point or text.startswith(point.rstrip("/") + "/")
-            # A subvolume's device number differs from its mount's; then the longest mount point decides.
-            rank = len(point) + (1_000_000 if fields[2] == wanted else 0)
-            if inside and rank > best:
-                best, found = rank, kind
+    for mount in mounts():
+        inside = text == mount.point or text.startswith(mount.point.rstrip("/") + "/")
+        # A subvolume's device number differs from its mount's; then the longest mount point decides.
+        rank = len(mount.point) + (1_000_000 if mount.device == wanted else 0)
+        if inside and rank > best:
+            best, found = rank, mount.kind
     return found
 
 

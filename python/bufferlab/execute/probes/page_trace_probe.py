@@ -22,7 +22,7 @@ from bufferlab.execute.host import tracefs_clean
 from bufferlab.execute.host.fingerprint import memory_bytes
 from bufferlab.execute.probes.command_line_probe import EndedRun
 from bufferlab.results.keep_traces import KeepTraces
-from bufferlab.results.page_traces import PageTrace, page_trace_words
+from bufferlab.results.page_traces import NOT_WRITTEN, PageTrace, hint_for, page_trace_words
 from bufferlab.results.store import PAGE_TRACE_FILE, write_page_trace
 from bufferlab.units import GIB, format_bytes
 
@@ -107,7 +107,7 @@ class PageTraceAsked:
         try:
             return self._kept(run, told, spool, stored)
         except OSError as error:
-            what = f"the page trace could not be written: {error.strerror or error}"
+            what = f"{NOT_WRITTEN}: {error.strerror or error}"
             return _failed(stored, Failure(what, str(run.home), _NO_SPACE)), None
         finally:
             spool.unlink(missing_ok=True)
@@ -151,7 +151,7 @@ def _failed(stored: dict[str, Any], failure: Failure) -> PageTrace:
 def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
     """Return why the spool cannot be trusted; None if it can."""
     if told["problem"]:
-        return Failure(told["problem"], told["spool"], _NO_SPACE)
+        return Failure(told["problem"], told["spool"], hint_for(told["problem"], _NO_SPACE))
     if told.get("over_limit_bytes") is not None:
         what = f"the page trace ended at its limit of {format_bytes(told['over_limit_bytes'])}"
         return Failure(what, None, "raise it with --trace-limit, or measure fewer transactions")

@@ -5,17 +5,17 @@ The copy is deleted afterwards in every case.
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bufferlab import marked
 from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.engines.servers.child_process import tail
 from bufferlab.errors import Failure, Interrupted, RunFailed
 from bufferlab.execute.data.datasets import Dataset, database_name
 from bufferlab.execute.data.run_copy import Method, restore
@@ -38,7 +38,6 @@ from bufferlab.spec import Experiment
 COPYING, WARMING_UP, MEASURING = "copying", "warming up", "measuring"
 _SERVER = "server"
 """The folder, next to a run's database, in which its server keeps its socket, logs and pid."""
-_LOG_BYTES = 64 << 10
 _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
 
 
@@ -325,10 +324,8 @@ def _log_ends(home: Path) -> str:
     """Return the last 64 KiB of every log of a run's server; "" if there is none."""
     found = ""
     for path in sorted([*(home / _SERVER).glob("*.log"), *(home / _SERVER).glob("*.err")]):
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # The server's user may put links there.
-        with suppress(OSError), os.fdopen(os.open(path, flags), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_BYTES))
-            found += f"\n=== the end of the server's {path.name}\n{file.read().decode('utf-8', 'replace')}"
+        if text := tail(path, None):
+            found += f"\n=== the end of the server's {path.name}\n{text}\n"
     return found
 
 

@@ -1,0 +1,42 @@
+"""Reads which file systems are mounted where, as a process sees them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A mounted file system, or a part of one (proc_pid_mountinfo(5))."""
+
+    device: str
+    """Its number: major:minor."""
+    root: str
+    """The folder of the file system that is mounted."""
+    point: str
+    """Where it is mounted."""
+    kind: str
+    source: str
+    """What it came from: a device, or a word."""
+    options: frozenset[str]
+    """Those of the file system, not of this mount."""
+
+
+def mounts(mountinfo: Path = Path("/proc/self/mountinfo")) -> Iterator[Mount]:
+    """Yield all mounts in their order; none where they cannot be read.
+
+    Any user may mount something, and choose a name with any byte: a line that is not understood is left out.
+    """
+    with suppress(OSError):
+        for line in os.fsdecode(mountinfo.read_bytes()).split("\n"):
+            with suppress(ValueError, IndexError):
+                fields = [_ESCAPED.sub(lambda found: chr(int(found[1], 8)), field) for field in line.split(" ")]
+                kind, source, options = fields[fields.index("-", 6) + 1 :][:3]
+                yield Mount(fields[2], fields[3], fields[4], kind, source, frozenset(options.split(",")))
