@@ -85,7 +85,11 @@ impl Failure {
             ClientError::DiskFull { .. } => (FailureKind::FullDisk, FULL_DISK_HINT),
             ClientError::Lost { .. } => (FailureKind::Io, lost_hint),
             ClientError::Data { .. } => (FailureKind::Data, "the database differs from the loaded one: load it again"),
-            ClientError::Retry { .. } | ClientError::Statement { .. } | ClientError::Script { .. } => {
+            ClientError::Retry { .. } => (
+                FailureKind::Io,
+                "transactions block each other: use fewer connections, or statements that wait for locks",
+            ),
+            ClientError::Statement { .. } | ClientError::Script { .. } => {
                 (FailureKind::Internal, "please report this with the run's worker.log")
             }
         };
@@ -107,3 +111,17 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transactions_that_block_each_other_to_the_last_are_no_bug_and_say_what_to_try() {
+        let error = ClientError::Retry { message: "deadlock detected".to_owned() };
+        let failure = Failure::from_client(&error, "a socket", "start it again");
+        assert_eq!((failure.kind, failure.place.as_str()), (FailureKind::Io, "a socket"));
+        assert!(failure.what.contains("deadlock detected"), "{failure}");
+        assert!(failure.hint.contains("use fewer connections"), "{failure}");
+    }
+}

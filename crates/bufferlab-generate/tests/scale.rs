@@ -254,7 +254,8 @@ fn the_way_is_chosen_by_what_fits_into_memory() {
     assert_eq!(way(10_000, many(10_000_000, 100), limits(40_000)), Ok((Name::Sampled, 100, 16)));
     let refused = |warehouses, changes| way(warehouses, changes, limits(40_000)).unwrap_err();
     assert!(refused(10_000, many(10_000, 100)).contains("ask for fewer pools"));
-    assert!(refused(10, json!({"simulated_warehouses": 11})).contains("1 to 10"));
+    assert!(refused(10, json!({"simulated_warehouses": 11})).contains("2 to 10"));
+    assert!(refused(10, json!({"simulated_warehouses": 1})).contains("2 to 10"), "half of it would be none");
     for (name, value) in [("warm_up", json!({"gate_within": u64::MAX})), ("window_transactions", json!(u64::MAX))] {
         let endless = job(1, json!({ name: value }));
         assert!(done(&endless).unwrap_err().contains("at most 100000000 transactions"), "{name}");

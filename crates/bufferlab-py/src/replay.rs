@@ -104,6 +104,10 @@ pub(crate) fn replay(
 ) -> PyResult<String> {
     let columns = columns(py, &page, &kind, &latch, &thread, &delta_us)?;
     let is_frozen = [page.readonly(), kind.readonly(), latch.readonly(), thread.readonly(), delta_us.readonly()];
+    let may_detach = is_frozen.iter().all(|&is| is);
+    if watch.is_some() && !may_detach {
+        return Err(refused("a replay that is watched needs read-only columns: the watch might write them"));
+    }
     let model = MODELS.iter().find(|model| model.name == manager);
     let replay = model.ok_or_else(|| refused(format!("there is no manager {manager}")))?.replay;
     let mut teller = Teller::new(watch);
@@ -116,7 +120,7 @@ pub(crate) fn replay(
             Ok(replay(settings_json, frames, &columns, load_row, first_row..end_row, &mut tell))
         })
     };
-    let replayed = if is_frozen.iter().all(|&is| is) { py.detach(work) } else { work() };
+    let replayed = if may_detach { py.detach(work) } else { work() };
     json_text(&teller.answer(replayed)?.map_err(refused)?)
 }
 

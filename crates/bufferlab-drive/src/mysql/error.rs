@@ -25,6 +25,7 @@ const ER_SPECIFIC_ACCESS_DENIED_ERROR: u16 = 1227;
 const ER_LOCK_WAIT_TIMEOUT: u16 = 1205;
 const ER_LOCK_DEADLOCK: u16 = 1213;
 const ER_QUERY_INTERRUPTED: u16 = 1317;
+const ER_MAX_PREPARED_STMT_COUNT_REACHED: u16 = 1461;
 const ER_CONNECTION_KILLED: u16 = 1927;
 const CR_SERVER_GONE_ERROR: u16 = 2006;
 const CR_SERVER_LOST: u16 = 2013;
@@ -145,6 +146,9 @@ fn statement_failure(error: &MysqlError) -> (FailureKind, &'static str) {
         ),
         ER_BAD_DB_ERROR => (FailureKind::Data, "the database differs from the loaded one: load it again"),
         ER_CON_COUNT_ERROR => (FailureKind::Environment, "raise max_connections, or use fewer connections"),
+        ER_MAX_PREPARED_STMT_COUNT_REACHED => {
+            (FailureKind::Environment, "raise max_prepared_stmt_count, or use fewer connections")
+        }
         _ => (FailureKind::Data, "the database differs from the loaded one, or the server's version is unknown"),
     }
 }
@@ -214,5 +218,12 @@ mod tests {
     fn other_errors_name_their_statement() {
         let error = client_error("read_item", &server(1146, "Table 'item' doesn't exist"));
         assert!(error.to_string().contains("read_item"), "{error}");
+    }
+
+    #[test]
+    fn too_many_prepared_statements_are_the_servers_setting_and_not_the_datas_fault() {
+        let told = failure("preparing", "a socket", &server(1461, "Can't create more than max_prepared_stmt_count"));
+        assert_eq!(told.kind, FailureKind::Environment);
+        assert_eq!(told.hint, "raise max_prepared_stmt_count, or use fewer connections");
     }
 }

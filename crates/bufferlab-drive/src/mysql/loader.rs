@@ -16,6 +16,7 @@ use bufferlab_workload::population::Population;
 use self::table::TableWriter;
 use super::conn::Conn;
 use super::connection::{connect, connect_to_server};
+use super::control::Killer;
 use super::dialect::DIALECT;
 use super::error::{MysqlError, failure};
 use super::line::Line;
@@ -25,7 +26,7 @@ use crate::schema::{TableSchema, table_schemas};
 use crate::server::bulk::{Bulk, Written};
 use crate::server::encode::Form;
 use crate::server::job::Load;
-use crate::server::set_up::set_up;
+use crate::server::set_up::{interruptible, set_up};
 use crate::server::target::Target;
 use crate::sqlite::loader::{LoadProgress, Loaded};
 
@@ -62,10 +63,14 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
         tables = load_tables(load, &mut control, &**population, cancelled, on_progress)?;
     }
     if let Some(script) = &load.data.setup {
+        let killer = Killer::new(&load.target);
+        killer.set(vec![control.connection_id()]);
         let mut execute = |action: &str, place: &str, sql: &str| {
             control.query_drop(sql).map(drop).map_err(|error| failure(action, place, &error))
         };
-        set_up(script, &DIALECT, "the mysql shell", &mut execute, cancelled)?;
+        interruptible(&|| killer.kill(), cancelled, || {
+            set_up(script, &DIALECT, "the mysql shell", &mut execute, cancelled)
+        })?;
         tables = count_rows(load, &mut control)?;
     }
     let bytes = stored_bytes(load, &mut control)?;

@@ -66,6 +66,8 @@ impl EngineCounters for ProgramCounters {
 struct Running<'a> {
     child: Child,
     job: &'a ProgramJob,
+    /// Whether somebody has waited for it: then its number may be another's.
+    reaped: bool,
 }
 
 impl<'a> Running<'a> {
@@ -90,12 +92,12 @@ impl<'a> Running<'a> {
             });
         }
         let child = command.spawn().map_err(|error| unusable(format!("the program cannot be started: {error}")))?;
-        Ok(Running { child, job })
+        Ok(Running { child, job, reaped: false })
     }
 
     /// Returns an error when the program has ended by itself.
     fn check(&mut self) -> Result<(), Failure> {
-        let ended = self.child.try_wait().ok().flatten();
+        let ended = if self.has_ended() { self.reap() } else { None };
         ended.map_or(Ok(()), |status| {
             let what = format!("the program ended before its time ({})", said(status));
             let hint = "let it run for longer than warm-up and window; what it printed is in the run's log";
@@ -108,19 +110,34 @@ impl<'a> Running<'a> {
         unsafe { libc::kill(-(self.child.id() as libc::pid_t), signal) };
     }
 
-    /// Asks its group to end, and kills the processes that have not ended.
-    fn stop(&mut self) {
-        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
-            self.signal(libc::SIGTERM);
-            let asked = Instant::now();
-            while asked.elapsed() < GRACE && self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
-                self.signal(libc::SIGKILL);
-            }
-            let _ = self.child.wait();
+    /// Returns whether it has ended. Nobody waits for it here, so that its number still names its group.
+    fn has_ended(&self) -> bool {
+        // SAFETY: waitid(2) writes into a structure that is valid for it, and any bytes are.
+        unsafe {
+            let mut told: libc::siginfo_t = std::mem::zeroed();
+            let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+            libc::waitid(libc::P_PID, self.child.id(), &raw mut told, how) == 0 && told.si_pid() != 0
         }
+    }
+
+    /// Kills what is left of its group, and waits for it.
+    fn reap(&mut self) -> Option<ExitStatus> {
+        self.signal(libc::SIGKILL);
+        self.reaped = true;
+        self.child.wait().ok()
+    }
+
+    /// Asks its group to end, and kills the processes that have not ended when it has, or after [`GRACE`].
+    fn stop(&mut self) {
+        if self.reaped {
+            return;
+        }
+        self.signal(libc::SIGTERM);
+        let asked = Instant::now();
+        while asked.elapsed() < GRACE && !self.has_ended() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.reap();
     }
 }
 
@@ -221,6 +238,24 @@ mod tests {
         std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
     }
 
+    /// Returns the process whose number a program writes into a file.
+    fn written(file: &std::path::Path) -> u32 {
+        loop {
+            if let Ok(pid) = std::fs::read_to_string(file).unwrap_or_default().trim().parse() {
+                return pid;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn assert_ends(child: u32) {
+        let begun = Instant::now();
+        while lives(child) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "the program's child is still there");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     #[test]
     fn a_program_and_its_children_end_with_the_run() {
         let place = tempfile::tempdir().expect("a directory");
@@ -229,19 +264,44 @@ mod tests {
         let job = program(&format!("trap '' TERM; sleep 60 & echo $! > {}; wait; sleep 60", file.display()));
         let mut running = Running::start(&job).expect("sh is everywhere");
         running.check().expect("it runs");
-        let child = loop {
-            if let Ok(pid) = std::fs::read_to_string(&file).unwrap_or_default().trim().parse::<u32>() {
-                break pid;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        };
+        let child = written(&file);
         assert!(lives(child));
         running.signal(libc::SIGKILL);
         drop(running);
-        let begun = Instant::now();
-        while lives(child) {
-            assert!(begun.elapsed() < Duration::from_secs(10), "the program's child is still there");
-            std::thread::sleep(Duration::from_millis(5));
+        assert_ends(child);
+    }
+
+    #[test]
+    fn a_child_that_ignores_the_request_to_end_is_killed_when_its_program_has_ended_on_it() {
+        let place = tempfile::tempdir().expect("a directory");
+        let file = place.path().join("pid");
+        // The child alone ignores it, and the program has written its number only when it ends on it.
+        let job = program(&format!("trap '' TERM; sleep 60 & trap - TERM; echo $! > {}; wait", file.display()));
+        let mut running = Running::start(&job).expect("sh is everywhere");
+        let child = written(&file);
+        assert!(lives(child));
+        running.stop();
+        assert_ends(child);
+    }
+
+    #[test]
+    fn a_child_that_is_left_by_a_program_that_has_ended_is_killed() {
+        let place = tempfile::tempdir().expect("a directory");
+        let file = place.path().join("pid");
+        for is_looked_at in [true, false] {
+            let job = program(&format!("sleep 60 & echo $! > {}", file.display()));
+            let mut running = Running::start(&job).expect("sh is everywhere");
+            let child = written(&file);
+            while !running.has_ended() {
+                std::thread::yield_now();
+            }
+            assert!(lives(child));
+            if is_looked_at {
+                running.check().expect_err("it has ended");
+            }
+            drop(running);
+            assert_ends(child);
+            std::fs::remove_file(&file).expect("it was written");
         }
     }
 

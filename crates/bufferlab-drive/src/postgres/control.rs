@@ -185,8 +185,12 @@ impl Reader {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    pub fn control(connection: Connection) -> Control {
+        Control { connection, place: "this test".to_owned() }
+    }
 
     #[test]
     fn the_major_number_stands_first() {

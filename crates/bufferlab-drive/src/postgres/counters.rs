@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bufferlab_probe::Reading;
 
 use super::control::{Control, Reader};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::sampler::EngineCounters;
 
 const PROBE: &str = "engine";
@@ -223,6 +223,7 @@ fn sample_sql(major: u32, growth: Option<&str>, tells_frames: bool) -> String {
     if tells_frames {
         columns.push("(SELECT buffers_used FROM pg_buffercache_summary())::bigint".to_owned());
     }
+    columns.push("(extract(epoch FROM d.stats_reset) * 1000000)::bigint".to_owned());
     format!("SELECT {} {} WHERE d.datname = current_database()", columns.join(", "), from_sql(major, growth))
 }
 
@@ -267,6 +268,8 @@ pub struct Counters {
     no_frames: Option<Arc<str>>,
     /// The last value of each held counter, by its place in [`METRICS`].
     held: Vec<i64>,
+    /// When the server's counters were last set to zero, as the first sample told it.
+    reset_us: Option<Option<i64>>,
     no_subject: Arc<str>,
 }
 
@@ -283,7 +286,7 @@ impl Counters {
         let reader = Reader::new(control, &[(SAMPLE, &sql), (CLEAR, CLEAR_SQL)])?;
         let no_frames = no_frames.map(Arc::from);
         let held = vec![0; METRICS.len()];
-        Ok(Counters { reader, major, own_commits, no_frames, held, no_subject: Arc::from("") })
+        Ok(Counters { reader, major, own_commits, no_frames, held, reset_us: None, no_subject: Arc::from("") })
     }
 
     fn push(&self, out: &mut Vec<Reading>, (metric, kind): (&'static str, Kind), value: Result<i64, Arc<str>>) {
@@ -346,12 +349,20 @@ impl EngineCounters for Counters {
             Some(reason) => Err(Arc::clone(reason)),
         };
         self.push(out, (FRAMES_USED, Gauge), used);
+        let reset_us = values.next().flatten();
+        if *self.reset_us.get_or_insert(reset_us) != reset_us {
+            let what = "somebody reset the server's counters during the run (pg_stat_reset)";
+            return Err(Failure::new(FailureKind::Environment, what, "pg_stat_database", "run again without that"));
+        }
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::connection::tests::connection;
+    use super::super::control::tests::control;
+    use super::super::wire::tests::message;
     use super::*;
 
     #[test]
@@ -380,5 +391,55 @@ mod tests {
         assert!(sql(16).contains("'background worker'"), "a scan's parallel workers read for a connection");
         assert!((15..=19).all(|major| sql(major).contains("(a.lock)::bigint")), "waits are told on every version");
         assert!(sql(19).contains("pg_stat_checkpointer"), "a newer one is taken to be like the newest known");
+    }
+
+    #[test]
+    fn a_sample_asks_last_when_the_counters_were_reset() {
+        for (major, tells_frames) in [(15, false), (16, true), (17, false), (18, true)] {
+            let sql = sample_sql(major, None, tells_frames);
+            let views = format!(" {}", from_sql(major, None));
+            let (columns, _) = sql.split_once(&views).expect("columns, and then the views that have them");
+            assert!(columns.ends_with(", (extract(epoch FROM d.stats_reset) * 1000000)::bigint"), "{columns}");
+            assert_eq!(columns.contains("buffers_used"), tells_frames);
+        }
+    }
+
+    /// Returns the counters of a PostgreSQL 15 all of which are one, and which tells these times of a reset, one a
+    /// sample.
+    fn counters(resets: &[Option<&str>]) -> Counters {
+        let described = [message(b'1', b""), message(b't', b"\0\0"), message(b'n', b""), message(b'Z', b"I")].concat();
+        let bytes = |value: &Option<&str>| match value {
+            Some(text) => [&(text.len() as i32).to_be_bytes()[..], text.as_bytes()].concat(),
+            None => (-1i32).to_be_bytes().to_vec(),
+        };
+        let row = |values: &[Option<&str>]| {
+            let body = [(values.len() as i16).to_be_bytes().to_vec(), values.iter().flat_map(bytes).collect()].concat();
+            [message(b'2', b""), message(b'D', &body), message(b'Z', b"T")].concat()
+        };
+        let figures = METRICS.iter().filter(|metric| matches!(told(metric, 15), By(_))).count();
+        let sample = |&reset: &Option<&str>| [row(&[None]), row(&[vec![Some("1"); figures], vec![reset]].concat())];
+        let cues = [described.clone(), described, message(b'Z', b"T")];
+        let control = control(connection(cues.into_iter().chain(resets.iter().flat_map(sample))));
+        Counters {
+            reader: Reader::new(control, &[(SAMPLE, "SELECT 1"), (CLEAR, CLEAR_SQL)]).expect("it is scripted"),
+            major: 15,
+            own_commits: Arc::default(),
+            no_frames: Some(Arc::from("15 counts none")),
+            held: vec![0; METRICS.len()],
+            reset_us: None,
+            no_subject: Arc::from(""),
+        }
+    }
+
+    #[test]
+    fn counters_that_were_reset_before_a_run_are_read_and_a_reset_during_it_ends_it() {
+        for before in [None, Some("5")] {
+            let (mut counters, mut rows) = (counters(&[before, before, Some("7")]), Vec::new());
+            counters.read(&mut rows).expect("the first sample");
+            counters.read(&mut rows).expect("nobody has reset them since");
+            let failure = counters.read(&mut rows).expect_err("they begin from zero again");
+            assert_eq!(failure.kind, FailureKind::Environment, "{failure}");
+            assert!(failure.what.contains("pg_stat_reset"), "{failure}");
+        }
     }
 }

@@ -19,7 +19,7 @@ use crate::schema::{TableSchema, table_schemas};
 use crate::server::bulk::{Bulk, Chunk, Written};
 use crate::server::encode::{Encoder, Form};
 use crate::server::job::Load;
-use crate::server::set_up::set_up;
+use crate::server::set_up::{interruptible, set_up};
 use crate::server::target::Target;
 use crate::sqlite::loader::{LoadProgress, Loaded};
 
@@ -42,10 +42,14 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
         tables = load_tables(load, &mut control, &**population, cancelled, on_progress)?;
     }
     if let Some(script) = &load.data.setup {
+        let interrupter = Interrupter::new(&load.target);
+        interrupter.set(vec![control.handle()?]);
         let mut execute = |action: &str, place: &str, sql: &str| {
             control.try_execute(sql).map_err(|error| failure(action, place, &error))
         };
-        set_up(script, &DIALECT, "psql", &mut execute, cancelled)?;
+        interruptible(&|| interrupter.interrupt(), cancelled, || {
+            set_up(script, &DIALECT, "psql", &mut execute, cancelled)
+        })?;
         tables = count_rows(&mut control)?;
     }
     let bytes = control.number("asking for the size", "SELECT pg_database_size(current_database())")?;

@@ -29,8 +29,7 @@ pub(super) fn with_pread(reader: &mut Reader<'_>, file: RawFd, buffers: &Buffers
         }
         let ended_ns = now_ns();
         reader.done(offset, ended_ns - begun_ns);
-        reader.round(ended_ns);
-        begun_ns = ended_ns;
+        begun_ns = reader.round(ended_ns);
     }
     Ok(())
 }
@@ -44,7 +43,6 @@ pub(super) fn with_mapping(reader: &mut Reader<'_>, mapping: &Mapping, buffers: 
         unsafe { mapping.copy(offset, bytes, memory) };
         let ended_ns = now_ns();
         reader.done(offset, ended_ns - begun_ns);
-        reader.round(ended_ns);
-        begun_ns = ended_ns;
+        begun_ns = reader.round(ended_ns);
     }
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::job::{Cache, IoMode, Run, SECTOR_BYTES};
+use super::job::{Cache, IoMode, Reads, Run, SECTOR_BYTES};
 use super::memory::{Buffers, Mapping};
 use crate::failure::{Failure, FailureKind};
 use crate::sqlite::direct_io::storage_read_bytes;
@@ -90,13 +90,18 @@ impl OpenedFile {
             }
         }
         let buffers = Buffers::new(1, job.reads.io_size_bytes).map_err(|error| no_memory(&error))?;
+        // Not at 0, which is aligned to everything.
+        let Reads { io_size_bytes, alignment_bytes, .. } = job.reads;
+        let offset = if io_size_bytes + alignment_bytes <= self.range_bytes { alignment_bytes } else { 0 };
         for attempt in ["cold", "warm"] {
             // Where the kernel does not count, believe the flag.
             let Ok(before) = storage_read_bytes() else { return Ok(()) };
             // SAFETY: the buffer is ours alone and at least this large.
             let memory = unsafe { std::slice::from_raw_parts_mut(buffers.at(0), job.reads.io_size_bytes as usize) };
-            let read =
-                self.file.read_at(memory, 0).map_err(|error| read_failed(&self.path, 0, memory.len(), &error))?;
+            let read = self
+                .file
+                .read_at(memory, offset)
+                .map_err(|error| read_failed(&self.path, offset, memory.len(), &error))?;
             let fetched = storage_read_bytes().map_or(0, |after| after - before);
             if fetched < read as u64 {
                 let what = format!(

@@ -102,9 +102,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Ends a round of completions at this moment: checks whether the part is over, and answers the sampler if it has
-    /// asked.
+    /// asked. Returns the moment from which the next read counts: handing over is no part of it.
     #[inline]
-    pub fn round(&mut self, now_ns: u64) {
+    pub fn round(&mut self, now_ns: u64) -> u64 {
         let shared = self.shared;
         if now_ns >= shared.deadline_ns.load(Ordering::Relaxed)
             || shared.halt.load(Ordering::Relaxed)
@@ -113,11 +113,13 @@ impl<'a> Reader<'a> {
             self.is_open = false;
         }
         let question = shared.board.question();
-        if question != self.answered {
+        let is_asked = question != self.answered;
+        if is_asked {
             self.answered = question;
             self.tell(Some(question));
         }
         shared.board.count(self.index, self.reads);
+        if is_asked { self::now_ns() } else { now_ns }
     }
 
     fn tell(&mut self, question: Option<u64>) {

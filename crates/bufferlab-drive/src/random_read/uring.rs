@@ -139,7 +139,8 @@ impl Ring {
                     }
                 }
             }
-            reader.round(now_ns);
+            // Reads in flight have begun already.
+            let _ = reader.round(now_ns);
         }
         outcome
     }

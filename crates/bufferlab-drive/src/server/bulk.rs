@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bufferlab_workload::population::{Population, RowBlock};
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -23,6 +23,8 @@ const CHUNKS_AHEAD: usize = 8;
 const CHUNK_BYTES: usize = 256 * 1024;
 /// Time between two reports of progress.
 const TICK: Duration = Duration::from_millis(20);
+/// How long after one request to interrupt a statement the next is sent.
+pub(super) const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Rows on their way to the server.
 pub struct Chunk {
@@ -81,7 +83,7 @@ impl<'a> Bulk<'a> {
     }
 
     /// Writes all tables with `threads` threads, each of which calls `write` with a function that returns the next
-    /// table. When `cancelled` is set, it calls `interrupt` once, because connections may be in the middle of a long
+    /// table. When `cancelled` is set, it calls `interrupt` again and again, because connections may be in the middle of a long
     /// statement.
     ///
     /// # Errors
@@ -118,7 +120,7 @@ impl<'a> Bulk<'a> {
         on_progress: &mut dyn FnMut(LoadProgress),
     ) {
         let total = self.population.expected_rows();
-        let mut last = 0;
+        let (mut last, mut asked) = (0, None::<Instant>);
         loop {
             let done = writers.iter().all(ScopedJoinHandle::is_finished);
             let rows = self.rows.load(Ordering::Relaxed);
@@ -129,8 +131,11 @@ impl<'a> Bulk<'a> {
             if done {
                 return;
             }
-            if cancelled.load(Ordering::Relaxed) && !self.stop.swap(true, Ordering::Relaxed) {
+            // A server forgets a request that comes between two statements.
+            if cancelled.load(Ordering::Relaxed) && asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN) {
+                self.stop.store(true, Ordering::Relaxed);
                 interrupt();
+                asked = Some(Instant::now());
             }
             std::thread::sleep(TICK);
         }
@@ -266,5 +271,35 @@ mod tests {
         };
         let outcome = bulk.run(2, &write, &mut || {}, &AtomicBool::new(false), &mut |_| {});
         assert_eq!(outcome.expect_err("one failed").kind, FailureKind::FullDisk);
+    }
+
+    #[test]
+    fn a_cancellation_after_a_failure_interrupts_the_threads_that_still_write_until_they_end() {
+        let population = TpccPopulation::new(TpccConfig::new(1, 1, 0).expect("the scale is valid"));
+        let bulk = Bulk::new(&population, "here");
+        let (fails, cancelled) = (AtomicBool::new(true), AtomicBool::new(false));
+        let (interrupt, interrupts) = bounded::<()>(2);
+        let write = |_: &mut dyn FnMut() -> Option<usize>| {
+            if fails.swap(false, Ordering::Relaxed) {
+                return Err(Failure::new(FailureKind::FullDisk, "no space", "here", ""));
+            }
+            while !bulk.stop.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            cancelled.store(true, Ordering::Relaxed);
+            // The server forgets the first request.
+            for _ in 0..2 {
+                let _ = interrupts.recv_timeout(Duration::from_secs(5));
+            }
+            Ok(Vec::new())
+        };
+        let mut asked = 0;
+        let mut ask = || {
+            asked += 1;
+            let _ = interrupt.try_send(());
+        };
+        let outcome = bulk.run(2, &write, &mut ask, &cancelled, &mut |_| {});
+        assert_eq!(outcome.expect_err("it was cancelled").kind, FailureKind::Interrupted);
+        assert!(asked >= 2, "a thread that still wrote was interrupted {asked} times");
     }
 }

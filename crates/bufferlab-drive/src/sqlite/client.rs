@@ -125,7 +125,8 @@ impl Client for SqliteClient {
             let statement = &mut self.statements[id];
             // Texts are bound by address; rows are pushed into another part of the batch, so they stay where they are.
             for index in 0..batch.param_count(call) {
-                statement.bind(index, batch.param(call, index));
+                // SAFETY: the batch keeps its texts beyond this function, which binds every parameter before each run.
+                unsafe { statement.bind(index, batch.param(call, index)) };
             }
             let columns = statement.columns();
             batch.begin_rows(call);

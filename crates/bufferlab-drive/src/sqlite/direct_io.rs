@@ -69,8 +69,10 @@ struct TrialFile {
 impl TrialFile {
     fn create(directory: &Path) -> io::Result<Self> {
         let path = directory.join(format!(".bufferlab-direct-io-{}", std::process::id()));
+        // What a killed process of this number left. Others may write here too: a link is not followed.
+        let _ = fs::remove_file(&path);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let trial = TrialFile { path };
-        let mut file = File::create(&trial.path)?;
         file.write_all(&vec![0xA5; TRIAL_BYTES])?;
         file.sync_all()?;
         Ok(trial)
@@ -86,16 +88,22 @@ impl Drop for TrialFile {
 
 fn smallest_alignment(direct: &File) -> Option<usize> {
     let mut memory = AlignedBuffer::new(2 * LARGEST_ALIGNMENT, 2 * LARGEST_ALIGNMENT);
-    let mut alignment = 512;
+    let (mut alignment, mut accepted) = (512, None);
     while alignment <= LARGEST_ALIGNMENT {
         // Address, offset and length are multiples of `alignment` and of nothing larger.
         let buffer = &mut memory.as_mut_slice()[alignment..2 * alignment];
+        let before = storage_read_bytes();
         if direct.read_at(buffer, alignment as u64).is_ok_and(|count| count == alignment) {
-            return Some(alignment);
+            accepted = accepted.or(Some(alignment));
+            // Btrfs serves reads that are not aligned to its sector from the page cache, which has what was written.
+            match (before, storage_read_bytes()) {
+                (Ok(before), Ok(after)) if after - before < alignment as u64 => {}
+                _ => return Some(alignment),
+            }
         }
         alignment *= 2;
     }
-    None
+    accepted
 }
 
 /// Returns the bytes that the kernel has fetched from storage for this process (`read_bytes` of `/proc/self/io`).

@@ -267,7 +267,8 @@ fn write_blocks(
         let insert = &mut inserts[table];
         for row in 0..block.rows() {
             for column in 0..block.columns() {
-                insert.bind(column, block.value(row, column));
+                // SAFETY: the block keeps its texts beyond the run below, and each run has all columns anew.
+                unsafe { insert.bind(column, block.value(row, column)) };
             }
             insert.run(|_| {}).map_err(WriteError::Sqlite)?;
         }

@@ -30,7 +30,8 @@ pub(super) unsafe fn set_up(
     let mut statement = prepared.map_err(|error| failure(error, place))?;
     check_parameters(&statement, setup.sql.parameters(), place)?;
     for (index, &value) in setup.values.iter().enumerate() {
-        statement.bind(index, value);
+        // SAFETY: the setup keeps its texts beyond this function, in which the statement ends.
+        unsafe { statement.bind(index, value) };
     }
     match statement.run(|_| {}) {
         Err(error) if error.primary_code() == ffi::SQLITE_INTERRUPT => Ok(false),

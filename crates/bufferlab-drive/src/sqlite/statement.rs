@@ -85,11 +85,15 @@ impl Statement {
         unsafe { ffi::sqlite3_bind_parameter_count(self.raw) as usize }
     }
 
-    /// Binds a parameter, counted from zero. Text is not copied: it must live until [`Statement::run`] returns.
-    pub fn bind(&mut self, index: usize, value: Value<'_>) {
+    /// Binds a parameter, counted from zero. Text is not copied.
+    ///
+    /// # Safety
+    /// A text must live until the next [`Statement::run`] returns, and each run must be preceded by a bind of every
+    /// parameter that had one.
+    pub unsafe fn bind(&mut self, index: usize, value: Value<'_>) {
         let index = index as c_int + 1;
         // SAFETY: a valid statement that is not being stepped; a wrong index is answered with a code and shows as a
-        // constraint error at the step. Static lifetime of the text is kept by the callers of run().
+        // constraint error at the step. The caller keeps the text.
         unsafe {
             match value {
                 Value::Null => ffi::sqlite3_bind_null(self.raw, index),

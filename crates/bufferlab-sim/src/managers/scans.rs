@@ -61,8 +61,8 @@ pub(super) struct Scans {
     scans: Vec<Scan>,
     /// The table of each session's last get.
     last_table: Vec<u8>,
-    /// The slots of all rings: a buffer each, or `NONE`. It grows when a session first scans a table.
-    slots: Vec<u32>,
+    /// The buffers of all rings, by slot. A ring grows as it fills: a stranger's trace may have many sessions.
+    rings: Vec<Vec<u32>>,
     guessed: u64,
 }
 
@@ -73,7 +73,7 @@ impl Scans {
             ring_buffers: ring_buffers.max(1),
             scans: Vec::new(),
             last_table: Vec::new(),
-            slots: Vec::new(),
+            rings: Vec::new(),
             guessed: 0,
         }
     }
@@ -129,34 +129,50 @@ impl Scans {
 
     /// Moves to the next slot of a scan's ring; returns its buffer.
     pub fn next_buffer(&mut self, number: usize) -> Option<u32> {
-        let (ring_buffers, rings) =
-            (self.ring_buffers as usize, (self.slots.len() / self.ring_buffers as usize) as u32);
         let scan = &mut self.scans[number];
         if scan.ring == NONE {
-            scan.ring = rings;
-            self.slots.resize(self.slots.len() + ring_buffers, NONE);
+            scan.ring = self.rings.len() as u32;
+            self.rings.push(Vec::new());
+            scan.slot = self.ring_buffers - 1;
         }
         scan.slot = if scan.slot + 1 == self.ring_buffers { 0 } else { scan.slot + 1 };
-        Some(self.slots[self.place(number)]).filter(|&buffer| buffer != NONE)
+        self.rings[scan.ring as usize].get(scan.slot as usize).copied().filter(|&buffer| buffer != NONE)
     }
 
     /// Puts a buffer into the slot that was used last.
     pub fn replace_buffer(&mut self, number: usize, buffer: u32) {
-        let place = self.place(number);
-        self.slots[place] = buffer;
-    }
-
-    /// Returns the place of a scan's current slot among all slots.
-    fn place(&self, number: usize) -> usize {
         let Scan { ring, slot, .. } = self.scans[number];
-        ring as usize * self.ring_buffers as usize + slot as usize
+        let (ring, slot) = (&mut self.rings[ring as usize], slot as usize);
+        if slot >= ring.len() {
+            ring.resize(slot + 1, NONE);
+        }
+        ring[slot] = buffer;
     }
 
     fn empty_ring(&mut self, number: usize) {
-        let (ring, ring_buffers) = (self.scans[number].ring, self.ring_buffers as usize);
-        if ring != NONE {
-            let first = ring as usize * ring_buffers;
-            self.slots[first..first + ring_buffers].fill(NONE);
+        let scan = &mut self.scans[number];
+        if scan.ring != NONE {
+            self.rings[scan.ring as usize].clear();
+            // An empty ring is filled in turn, wherever that begins.
+            scan.slot = self.ring_buffers - 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rings_of_many_sessions_take_memory_for_the_buffers_that_they_have() {
+        let table = LargeTable { first_page: 0, pages: 1 << 20, had_rings: true };
+        let mut scans = Scans::new(&[table], 100_000);
+        for thread in 0..1000 {
+            let access = Access { page: 100 + u32::from(thread), thread, latch: BULK_READ, now_us: 0 };
+            let scan = scans.scan_of(access, 0).expect("the trace tells that it is one");
+            assert_eq!(scans.next_buffer(scan), None);
+            scans.replace_buffer(scan, u32::from(thread));
+        }
+        assert!(scans.rings.iter().map(Vec::capacity).sum::<usize>() < 10_000);
     }
 }

@@ -475,6 +475,9 @@ fn follow_transaction(section: &mut Section, sql: &Sql) -> Result<(), Fault> {
             let what = format!("BEGIN inside the transaction begun on line {line}");
             return Err(Fault::new(what, "end that one with COMMIT; before"));
         }
+        (Control::Chain, _) => {
+            return Err(Fault::new("AND CHAIN leaves a transaction open", "write COMMIT; and then BEGIN;"));
+        }
         (Control::Commit | Control::Rollback, Some(_)) => {
             section.open_since = None;
             section.ends_rolled_back = sql.control == Control::Rollback;

@@ -1,7 +1,7 @@
 //! Cuts SQL into statements and finds the `:variables` in them. It understands no more SQL than that needs.
 //!
 //! It finds no variables in strings, quoted names, comments, dollar-quoted bodies and `::`. A statement ends at a ';'
-//! outside of them, or, when it creates a trigger, at the one after END (as in sqlite3_complete).
+//! outside of them, or, when it creates a trigger with BEGIN, at the one after END (as in sqlite3_complete).
 
 use super::error::{Fault, shown};
 
@@ -41,6 +41,8 @@ pub(super) enum Control {
     Begin,
     Commit,
     Rollback,
+    /// It ends its transaction and begins the next.
+    Chain,
     Savepoint,
 }
 
@@ -95,12 +97,15 @@ struct Words {
     first: Vec<String>,
     /// The last two tokens: words in capitals, ";" or "".
     last: [String; 2],
+    /// Whether a body of several statements has begun: a trigger may have one statement without BEGIN.
+    has_block: bool,
 }
 
 impl Words {
     fn see(&mut self, word: &str) {
         // Long words are no keywords; cutting them limits the cost of hostile texts.
         let word: String = word.chars().take(16).map(|letter| letter.to_ascii_uppercase()).collect();
+        self.has_block |= word == "BEGIN";
         if self.first.len() < 6 {
             self.first.push(word.clone());
         }
@@ -116,15 +121,21 @@ impl Words {
     fn ends_at_semicolon(&self) -> bool {
         let is_trigger = self.is(0, &["CREATE"])
             && (self.is(1, &["TRIGGER"]) || (self.is(1, &["TEMP", "TEMPORARY"]) && self.is(2, &["TRIGGER"])));
-        !is_trigger || (self.last[0] == ";" && self.last[1] == "END")
+        !(is_trigger && self.has_block) || (self.last[0] == ";" && self.last[1] == "END")
     }
 
     fn control(&self) -> Control {
+        let has = |wanted: &str| self.first.iter().any(|word| word == wanted);
         match self.first.first().map(String::as_str) {
             Some("BEGIN") => Control::Begin,
             Some("START") if self.is(1, &["TRANSACTION"]) => Control::Begin,
+            Some("COMMIT" | "END" | "ROLLBACK" | "ABORT")
+                if self.first.windows(2).any(|two| two == ["AND", "CHAIN"]) =>
+            {
+                Control::Chain
+            }
             Some("COMMIT" | "END") => Control::Commit,
-            Some("ROLLBACK" | "ABORT") if !self.first.iter().any(|word| word == "TO") => Control::Rollback,
+            Some("ROLLBACK" | "ABORT") if !has("TO") => Control::Rollback,
             Some("ROLLBACK" | "SAVEPOINT" | "RELEASE") => Control::Savepoint,
             _ => Control::None,
         }

@@ -17,6 +17,12 @@ use crate::random::Random;
 /// Draws of every transaction that [`Script::check`] tries.
 const TRIALS: u32 = 3;
 
+/// A value shorter than this may be a part of any word.
+const LEAST_HIDDEN: usize = 4;
+/// Servers cut long values in messages, PostgreSQL and MySQL to 64 bytes: the shortest and longest beginnings looked for.
+const CUT_TO: usize = 8;
+const LONGEST_CUT: usize = 512;
+
 /// One statement of the setup section with its parameters' values.
 #[derive(Clone, Debug)]
 pub struct SetupStatement<'a> {
@@ -90,9 +96,13 @@ impl Script {
         // The longest first: where one is a part of another, the rest of that would stay.
         texts.sort_unstable_by_key(|text| std::cmp::Reverse(text.len()));
         texts.iter().fold(message, |message, text| {
-            // A short text may be a part of any word.
             let message = message.replace(&format!("'{text}'"), "'...'");
-            if text.len() < 4 { message } else { message.replace(text, "...") }
+            if text.len() < LEAST_HIDDEN {
+                return message;
+            }
+            let message = message.replace(text, "...");
+            let ends = (CUT_TO..text.len().min(LONGEST_CUT)).rev().filter(|&end| text.is_char_boundary(end));
+            ends.fold(message, |message, end| message.replace(&text[..end], "..."))
         })
     }
 

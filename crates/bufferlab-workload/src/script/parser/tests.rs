@@ -94,6 +94,31 @@ fn a_trigger_is_one_statement() {
 }
 
 #[test]
+fn a_trigger_without_a_body_of_several_statements_ends_at_its_semicolon() {
+    for trigger in [
+        "CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()",
+        "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.v = 'BEGIN'",
+    ] {
+        let text = format!("-- setup\n{trigger};\nSELECT :rows;\n-- transaction: a\nSELECT 2;");
+        assert_eq!(texts(&text), [trigger, "SELECT ?", "SELECT 2"]);
+    }
+    let open = "CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION f(); COMMIT;";
+    assert!(error(open).contains("this statement needs a transaction"), "{}", error(open));
+}
+
+#[test]
+fn a_transaction_that_chains_the_next_is_refused_and_one_that_says_it_does_not_is_read() {
+    for end in ["COMMIT AND CHAIN", "commit work and chain", "ROLLBACK AND CHAIN", "END AND CHAIN", "ABORT AND CHAIN"] {
+        let told = error(&format!("BEGIN;\nSELECT 1;\n{end};"));
+        assert_eq!(told, "3: AND CHAIN leaves a transaction open | write COMMIT; and then BEGIN;", "{end}");
+    }
+    for (end, is_rolled_back) in [("COMMIT AND NO CHAIN", false), ("ROLLBACK WORK AND NO CHAIN", true)] {
+        let script = read(&format!("BEGIN; SELECT 1; {end};")).expect("the transaction has ended");
+        assert_eq!(script.transactions()[0].ends_rolled_back, is_rolled_back, "{end}");
+    }
+}
+
+#[test]
 fn placeholders_are_the_engines() {
     let script = read("SELECT :rows, :rows").expect("the script is right");
     assert_eq!(script.statements[0].text(|index| format!("${}", index + 1)), "SELECT $1, $2");
@@ -267,6 +292,20 @@ fn an_engines_message_is_kept_without_the_values_that_a_script_chooses() {
     );
     let plain = read("\\set v 1\nSELECT :v;").expect("it is right");
     assert_eq!(plain.without_values(message(), &values), message());
+}
+
+#[test]
+fn the_beginning_of_a_value_that_an_engine_cut_does_not_stay_in_its_message() {
+    let ascii = "a letter of alice to bob about their holidays in the mountains of the north";
+    let wide = "ü€".repeat(20);
+    for (value, ends) in [(ascii, [8, 9, 64]), (&wide, [10, 15, 62])] {
+        let script = read(&format!("\\set v choose(1, '{value}')\nSELECT :v;")).expect("it is right");
+        for end in ends {
+            let message = format!("Duplicate entry '{}' for key 'x'", &value[..end]);
+            let told = script.without_values(message, &[Number::Text(0)]);
+            assert_eq!(told, "Duplicate entry '...' for key 'x'", "{end} bytes of {value}");
+        }
+    }
 }
 
 #[test]
