@@ -49,13 +49,15 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--measure", action="store_true", help="measure the sweeps that the table lacks")
     parser.add_argument("--sweeps", type=int, default=SWEEPS, metavar="N", help="sweeps of one setting (40)")
     parser.add_argument("--smaller", type=int, default=12, metavar="N", help="sweeps with a smaller pool (12)")
-    parser.add_argument("--table", type=Path, default=TABLE, metavar="FILE", help="where they stand (the fixture)")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="where they stand (simulated from: the fixture)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the simulated histories")
     given = parser.parse_args(arguments)
     if given.measure:
+        if given.table is None:
+            parser.error("--measure needs --table FILE: the fixture is replaced whole")
         measure({"same": given.sweeps, "smaller": given.smaller}, given.table)
         return
-    share, measured = 0.1 if given.quick else 1.0, real(given.table)
+    share, measured = 0.1 if given.quick else 1.0, real(given.table or TABLE)
     counted = (alarms_table(measured, int(500 * share)), steps_table(measured, int(200 * share)))
     for part in (*counted, power_table(int(4000 * share)), planted_lines(measured)):
         for line in part:
@@ -68,6 +70,7 @@ def measure(wanted: dict[str, int], table: Path) -> None:
     there = {(row["kind"], int(row["sweep"])) for row in _rows(table)}
     asked = [(kind, number) for kind, count in wanted.items() for number in range(count)]
     left = [one for one in asked if one not in there]
+    table.parent.mkdir(parents=True, exist_ok=True)
     print(f"{table}: {len(asked) - len(left)} of {len(asked)} sweeps are there", file=sys.stderr)
     for kind, number in with_time_left(left):
         _add(_measured(kind, number), table)
@@ -95,7 +98,8 @@ def _rows(table: Path) -> list[dict[str, str]]:
 def _add(row: dict[str, str], table: Path) -> None:
     rows = _rows(table)
     with table.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0] if rows else row), lineterminator="\n")
+        # Windows of a minute have more figures: a table has those of its first row.
+        writer = csv.DictWriter(file, list(rows[0] if rows else row), extrasaction="ignore", lineterminator="\n")
         if not rows:
             writer.writeheader()
         writer.writerow(row)
@@ -253,7 +257,7 @@ def power_table(histories: int) -> Iterator[str]:
     The last test is made for this step: of each place it takes the likelihood ratio of a step of that size, and it
     leaves out five places at either end.
     """
-    heads = ("figures", "sweeps since the step", "place known: found, %", "found, %", "within 3, %")
+    heads = ("figures", "sweeps since the step", "place known: found, %", "as `history`: found, %", "within 3, %")
     yield f"| {' | '.join((*heads, 'made for the step: found, %', 'within 3, %'))} |"
     yield f"|{' ---: |' * (len(heads) + 2)}"
     left = np.arange(1, SWEEPS)

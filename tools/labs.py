@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import shutil
 import signal
@@ -174,7 +175,10 @@ def set_pdf_up(log: Path) -> None:
 def able(log: Path) -> frozenset[str]:
     """Return what `bufferlab doctor` finds this host able to do, by the names of its findings."""
     with log.open("a") as opened:
-        told = subprocess.run(["./bufferlab", "doctor", "--json"], stdout=subprocess.PIPE, stderr=opened, check=False)
+        # Sweeps keep their data there, as `bufferlab run --out` does below the folder of this log.
+        place = os.environ.get("BUFFERLAB_DATA") or str(log.parent)
+        words = ["./bufferlab", "doctor", "--json", "--data-dir", place]
+        told = subprocess.run(words, stdout=subprocess.PIPE, stderr=opened, check=False)
     try:
         return frozenset(finding["name"] for finding in json.loads(told.stdout)["findings"] if finding["ok"])
     except ValueError:
@@ -249,10 +253,13 @@ def main() -> int:
         print(f"not all servers could be fetched, see {log}", file=sys.stderr)
     set_pdf_up(given.folder / "pdf.log")
     reports = dict(done(given.folder, wanted))
+    partly = [name for name, pdf in reports.items() if pdf and not (given.folder / f"{name}.done").exists()]
     print(f"all after {minutes_since(started)}")
     for name, pdf in reports.items():
         print(f"not done: {name}" if pdf is None else str(pdf), file=sys.stderr if pdf is None else sys.stdout)
-    return 1 if None in reports.values() else 0
+    for name in partly:
+        print(f"not whole: {name}; called again, its failed runs are done again", file=sys.stderr)
+    return 1 if partly or None in reports.values() else 0
 
 
 if __name__ == "__main__":

@@ -37,6 +37,9 @@ def quick_sweep(out: Path, pool: str, seed: int, cap_s: float | None = None) -> 
     outcome = run_sweep(experiment, out, options=SweepOptions(page_trace=TraceWish(unwanted=True)))
     if outcome.signal_number is not None:
         sys.exit(128 + outcome.signal_number)
+    if outcome.failed:
+        reason = next(filter(None, (record.reason for record in outcome.folder.runs())), "no reason is stored")
+        sys.exit(f"the sweep of seed {seed} failed: {reason}")
     return outcome.folder
 
 

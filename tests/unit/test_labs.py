@@ -36,12 +36,16 @@ class Bufferlab:
         """Exit codes by the word that a call must hold."""
         self.has_typst = True
         self.installs: list[tuple[str, ...]] = []
+        self.places: list[str] = []
+        """The folders that the doctor was asked about."""
         self._able = able
         monkeypatch.setattr(labs, "ended", self.ended)
         monkeypatch.setattr(subprocess, "run", self.doctor)
 
     def doctor(self, words: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        assert words == ["./bufferlab", "doctor", "--json"]
+        *asked, place = words
+        assert asked == ["./bufferlab", "doctor", "--json", "--data-dir"]
+        self.places.append(place)
         findings = [{"name": name, "ok": ok} for name, ok in self._able.items()]
         return subprocess.CompletedProcess(words, 0, json.dumps({"findings": findings}))
 
@@ -151,16 +155,32 @@ def test_a_sweep_that_failed_is_not_done_and_the_others_are(
     assert told.out.endswith(f"{tmp_path}/1-buffer-size.pdf\n")
 
 
-def test_a_sweep_with_a_failed_run_is_reported_and_resumed(
-    labs: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_sweep_with_a_failed_run_is_reported_is_not_whole_and_is_resumed(
+    labs: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake = Bufferlab(labs, monkeypatch, ALL)
     fake.codes = {"page-size": 1}
-    assert done(labs, monkeypatch, str(tmp_path), "--only", "0-page-size") == 0
+    assert done(labs, monkeypatch, str(tmp_path), "--only", "0-page-size,1-buffer-size") == 1
     assert (tmp_path / "0-page-size.pdf").exists()
+    told = capsys.readouterr()
+    assert told.err == "not whole: 0-page-size; called again, its failed runs are done again\n"
+    assert told.out.endswith(f"{tmp_path}/0-page-size.pdf\n{tmp_path}/1-buffer-size.pdf\n")
     fake.calls = []
-    assert done(labs, monkeypatch, str(tmp_path), "--only", "0-page-size") == 0
-    assert ("run", "--resume", str(tmp_path / "0-page-size/page-size-20260101-120000")) in fake.calls
+    assert done(labs, monkeypatch, str(tmp_path), "--only", "0-page-size,1-buffer-size") == 0
+    begun = str(tmp_path / "0-page-size/page-size-20260101-120000")
+    assert [call for call in fake.calls if call[0] == "run"] == [("run", "--resume", begun)]
+    assert capsys.readouterr().err == ""
+
+
+def test_the_doctor_judges_the_folder_in_which_sweeps_keep_their_data(
+    labs: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake = Bufferlab(labs, monkeypatch, ALL)
+    monkeypatch.delenv("BUFFERLAB_DATA", raising=False)
+    assert labs.able(tmp_path / "doctor.log") == {*ALL}
+    monkeypatch.setenv("BUFFERLAB_DATA", "/another/disk")
+    assert labs.able(tmp_path / "doctor.log") == {*ALL}
+    assert fake.places == [str(tmp_path), "/another/disk"]
 
 
 def test_where_the_host_cannot_set_it_the_other_command_runs_and_is_told(

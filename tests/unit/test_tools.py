@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -201,11 +201,16 @@ def test_a_pair_that_is_in_the_table_is_not_measured_again(
     ]
 
 
-def test_sweeps_for_histories_are_kept_as_they_end_and_what_the_table_lacks_is_measured(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def history_alarms(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(TOOLS))
-    tool, table, measured = import_module("history_alarms"), tmp_path / "sweeps.csv", []
+    return import_module("history_alarms")
+
+
+def test_sweeps_for_histories_are_kept_as_they_end_and_what_the_table_lacks_is_measured(
+    history_alarms: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tool, table, measured = history_alarms, tmp_path / "sweeps.csv", []
 
     def as_measured(kind: str, number: int) -> dict[str, str]:
         if len(measured) == 2:
@@ -223,6 +228,45 @@ def test_sweeps_for_histories_are_kept_as_they_end_and_what_the_table_lacks_is_m
     found = tool.real(table)
     assert found.metrics == ("reads_per_new_order",), "a metric that never differs is left out"
     assert np.exp(found.same[:, 0]) == pytest.approx([10.5, 11.5])
+
+
+def test_a_table_of_sweeps_gets_its_folder_and_has_the_figures_of_its_first_row(
+    history_alarms: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows = {"same": {"reads_per_new_order": "10.5"}, "smaller": {"reads_per_new_order": "11.5", "of_a_minute": "7.0"}}
+    monkeypatch.setattr(history_alarms, "_measured", lambda kind, number: {"kind": kind, "sweep": "0", **rows[kind]})
+    table = tmp_path / "new" / "sweeps.csv"
+    history_alarms.measure({"same": 1, "smaller": 1}, table)
+    assert table.read_text() == "kind,sweep,reads_per_new_order\nsame,0,10.5\nsmaller,0,11.5\n"
+
+
+def test_measuring_for_histories_goes_to_a_table_that_is_named_and_never_into_the_fixture(
+    history_alarms: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = []
+    monkeypatch.setattr(history_alarms, "measure", lambda wanted, table: measured.append((wanted, table)))
+    with pytest.raises(SystemExit) as ended:
+        history_alarms.main(["--measure"])
+    assert ended.value.code == 2
+    assert "--measure needs --table FILE" in capsys.readouterr().err
+    history_alarms.main(["--measure", "--smaller", "3", "--table", str(tmp_path / "sweeps.csv")])
+    assert measured == [({"same": 40, "smaller": 3}, tmp_path / "sweeps.csv")]
+
+
+@pytest.mark.parametrize(("reasons", "told"), [([None, "no space left"], "no space left"), ([], "no reason is stored")])
+def test_a_quick_sweep_that_failed_ends_its_tool_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reasons: list[str | None], told: str
+) -> None:
+    monkeypatch.syspath_prepend(str(TOOLS))
+    tool = import_module("quick_sweeps")
+    folder = SimpleNamespace(runs=lambda: [SimpleNamespace(reason=reason) for reason in reasons])
+    outcome = SimpleNamespace(folder=folder, failed=1, signal_number=None)
+    monkeypatch.setattr(tool, "run_sweep", lambda *_, **__: outcome)
+    with pytest.raises(SystemExit) as ended:
+        tool.quick_sweep(tmp_path, "20%", 7)
+    assert ended.value.code == f"the sweep of seed 7 failed: {told}"
+    outcome.failed = 0
+    assert tool.quick_sweep(tmp_path, "20%", 7) is folder
 
 
 def test_the_interval_of_a_share_is_the_exact_one(same_or_doubled: ModuleType) -> None:
