@@ -45,8 +45,11 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise ValueError(_TOO_DEEP) from None
     level: list[Any] = [tables]
     for _ in range(_DEEPEST_TOML):
-        inner = (value.values() if isinstance(value, dict) else value for value in level)
-        level = [one for values in inner for one in values if isinstance(one, dict | list)]
+        named = (value.items() if isinstance(value, dict) else (("an array", one) for one in value) for value in level)
+        found = [pair for pairs in named for pair in pairs]
+        if large := next((name for name, one in found if isinstance(one, int) and abs(one) >= 1 << 64), None):
+            raise ValueError(f"{large} holds a whole number of more than 64 bits")
+        level = [one for _, one in found if isinstance(one, dict | list)]
         if not level:
             return tables
     raise ValueError(_TOO_DEEP)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 import pytest
 
+from bufferlab.cli import past_runs
+from bufferlab.cli.past_runs import Past
 from support.fake import Bench
 
 
@@ -31,6 +36,14 @@ def test_past_sweeps_are_listed_each_in_a_line_and_a_damaged_one_stops_nothing(p
     assert "  2 of 2 runs  " in good
     assert "Reads per New-Order" in good
     assert "  0 of 2 runs, 2 failed  no run ended well" in failed
+
+
+def test_a_folder_that_cannot_be_read_stops_nothing(past: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(folder: Path) -> Past:
+        raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+
+    monkeypatch.setattr(past_runs, "_past", refused)
+    assert [one.problem for one in past_runs.past(past.out)] == ["it cannot be read: Permission denied"] * 3
 
 
 def test_the_list_for_programs_has_whole_answers(past: Bench) -> None:

@@ -5,16 +5,19 @@ UPDATE_SNAPSHOTS=1 writes the snapshots anew; a changed one is a decision, shown
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import resource
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from bufferlab.cli import app
 from bufferlab.cli.app import COMMANDS
 from bufferlab.errors import STARTED_AS, runnable
 from support.core import OF_A_CLONE, ROOT
@@ -242,3 +245,37 @@ def test_a_bug_is_told_with_a_file_to_report_and_code_70(bench: Bench, tmp_path:
     (log,) = tmp_path.glob("bufferlab-bug-*.log")
     assert "Traceback" in log.read_text()
     assert str(log) in json.loads(process.stdout)["errors"][0]["hint"]
+
+
+def test_a_bug_is_told_whatever_the_arguments_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("sys.argv", ["bufferlab", "report", "/root/\udcff"])
+    with pytest.raises(ZeroDivisionError) as planted:
+        _ = 1 / 0
+    told = app._bug(planted.value)
+    (log,) = tmp_path.glob("bufferlab-bug-*.log")
+    assert "report /root/\\udcff" in log.read_text()
+    assert str(log) in (told.hint or "")
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.ENAMETOOLONG])
+def test_a_path_that_this_user_may_not_use_is_no_bug(
+    number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(arguments: list[str]) -> None:
+        raise OSError(number, os.strerror(number), "/somewhere")
+
+    monkeypatch.setattr(app, "_main", refused)
+    assert app.run([]) == 3
+    assert f"this cannot be used: {os.strerror(number)}\n  where: /somewhere" in capsys.readouterr().err
+
+
+def test_what_is_measured_goes_on_when_nobody_reads_the_words() -> None:
+    program = "from bufferlab.cli.output import say; [say('word') for _ in range(3)]; print('measured')"
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        ended = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=write, check=False)
+    finally:
+        os.close(write)
+    assert (ended.returncode, ended.stdout) == (0, b"measured\n")

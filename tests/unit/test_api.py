@@ -247,6 +247,8 @@ def test_two_settings_of_one_sweep_are_compared(sides: tuple[SweepFolder, SweepF
     assert "lower with pool_size 20 %" in found.answer
     with pytest.raises(bl.BufferlabError, match="two sweeps, or one and between"):
         bl.compare(sides[0].path)
+    with pytest.raises(bl.BufferlabError, match="not a sweep folder"):
+        bl.compare(sides[0].path, "")
 
 
 def test_run_measures_and_returns_what_it_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

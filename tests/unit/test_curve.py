@@ -80,6 +80,14 @@ def test_the_file_that_is_read_is_never_replaced(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_times_that_the_format_has_no_room_for_are_refused(tmp_path: Path) -> None:
+    path, target = tmp_path / "times.csv", tmp_path / "out.oracleGeneral"
+    path.write_text(f"time,page,op\n0,1,get\n{2**32},1,get\n")
+    ended = Bench(tmp_path / "bench").bufferlab("curve", path, "--to", "oraclegeneral", target)
+    assert (ended.code, target.exists()) == (2, False)
+    assert "last longer than the 2^32 seconds" in ended.err
+
+
 def test_the_working_set_is_the_pages_of_each_part() -> None:
     ends, pages = curve.working_set(files.read(TEN))
     assert len(ends) == len(pages) == 50

@@ -103,7 +103,7 @@ def test_a_request_of_a_block_trace_touches_each_page_that_it_covers(tmp_path: P
         ("a.csv", b"when,obj_id\n1,2\n", "does not name the columns", ":1"),
         ("a.csv", b"time,obj_id\n1,a\nsoon,b\n", "the time is no number", ":3"),
         ("a.csv", b"1,5,1,get\n2, ,1,get\n", "no page is named", ":2"),
-        ("a.csv", b"2,5,1,get\n1,6,1,get\n", "time runs backwards", ""),
+        ("a.csv", b"2,5,1,get\n1,6,1,get\n", "time runs backwards", ":2"),
         ("a.csv", b"time,obj_id\n", "there is no get", ""),
         ("a.csv", b"1,h,0,Read,x,1,1\n", "offset is no number", ":1"),
         ("a.csv", b"1,h,0,Read,1,1,1\n1,h,0,Read,%d,1,1\n" % 2**63, "offset is no number", ":2"),

@@ -115,6 +115,8 @@ def test_settings_have_the_servers_defaults_and_change_what_is_missed() -> None:
         ("postgres", {"shared_buffers": "1"}, "has no setting shared_buffers"),
         ("innodb57", {"lru_scan_depth": "-1"}, "is no whole number"),
         ("innodb57", {"lru_scan_depth": "4294967296"}, "is no whole number"),
+        ("innodb57", {"lru_scan_depth": "0" * 12 + "9" * 10}, "is no whole number"),
+        ("innodb57", {"lru_scan_depth": "0" * 12 + "9" * 5000}, "is no whole number"),
         ("innodb57", {"old_blocks_pct": "99"}, "cannot play this"),
     ],
 )

@@ -305,6 +305,10 @@ def test_a_resume_with_another_seed_or_server_is_refused(bench: Bench, tmp_path:
     (Path(sweep) / "plan.json").write_text(json.dumps(document))
     ended = bench.bufferlab("predict", "--resume", sweep)
     assert (ended.code, "predicted_from differ" in ended.err) == (2, True)
+    for hostile in (5, None, [1]):
+        (Path(sweep) / "plan.json").write_text(json.dumps({**document, "predicted_from": hostile}))
+        ended = bench.bufferlab("predict", "--resume", sweep)
+        assert (ended.code, "predicted_from" in ended.err) == (65, True)
 
 
 # How far to believe it.

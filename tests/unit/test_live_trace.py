@@ -266,7 +266,7 @@ def test_a_trace_without_a_file_tells_no_access_and_one_that_could_not_be_writte
     trace.spool.unlink()
     assert [len(column) for column in recorded(trace).columns.values()] == [0] * 5
     with pytest.raises(BufferlabError, match="No space left"):
-        recorded(ended(tmp_path / "spool", [], problem="No space left on device"))
+        recorded(ended(tmp_path / "spool", [], problem="the page trace could not be written: No space left on device"))
     with ended(tmp_path / "spool", [(2000, 1, 1, 1)]) as trace:
         assert trace.told() == {}
     assert not trace.spool.exists()

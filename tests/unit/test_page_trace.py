@@ -136,6 +136,7 @@ def test_a_trace_that_disagrees_with_the_engine_is_failed_and_has_no_table(tmp_p
     ("change", "reason"),
     [
         ({"problem": "the page trace could not be written: No space left on device"}, "No space left"),
+        ({"problem": "7 records of the page trace cannot be read"}, "7 records"),
         ({"window_end_ns": None}, "the measured window was not reached"),
         ({"counters_end_ns": None}, "the measured window was not reached"),
         ({"events": {"get": 9}}, "9 accesses were recorded, and the file has 192 bytes"),
@@ -153,6 +154,8 @@ def test_a_trace_that_is_not_whole_is_failed_and_says_why(
     stored, table = kept({**spooled(tmp_path, EVENTS), **change})
     assert (stored["status"], table) == ("failed", None)
     assert reason in stored["reason"]
+    # More space mends a full disk, and nothing else.
+    assert ("space" in (stored.get("hint") or "")) == ("written" in stored["reason"])
 
 
 def test_a_trace_that_lost_a_record_is_failed(tmp_path: Path, kept: Any) -> None:

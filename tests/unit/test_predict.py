@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from bufferlab.execute.host import storage
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.models.predict import Target
 from bufferlab.registry import open_sweep
@@ -88,6 +89,28 @@ def test_a_resume_does_the_points_that_are_missing(bench: Bench, tmp_path: Path)
     with bench.in_environment():
         predict_sweep(folder.path, Overrides(), bench.out, sweep.path)
     assert as_json(open_sweep(sweep.path)) == whole
+
+
+def test_a_resume_from_within_the_folder_works_in_the_one_around_it(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder above "." is "." again: a search upwards from there never ended."""
+    folder = build(tmp_path, LOOP, LOOP)
+    whole = told(bench, folder.path)
+    require_directory = storage.require_directory
+    used: list[Path] = []
+
+    def required(directory: Path, *more: str) -> None:
+        assert directory.is_absolute()
+        used.append(directory)
+        require_directory(directory, *more)
+
+    monkeypatch.setattr(storage, "require_directory", required)
+    monkeypatch.chdir(whole["sweep"])
+    with bench.in_environment():
+        predict_sweep(folder.path, Overrides(), bench.out, Path("."))
+    assert used[0] == bench.out
+    assert as_json(open_sweep(Path(whole["sweep"]))) == whole
 
 
 def test_a_resume_with_another_trace_is_refused(bench: Bench, tmp_path: Path) -> None:

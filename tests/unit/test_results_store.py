@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -31,6 +32,16 @@ SMALL = Sweep(truths=BUFFER_SIZE[:2], blocks=1, warm_up_seconds=2)
 @pytest.fixture
 def sweep(tmp_path: Path) -> SweepFolder:
     return build(tmp_path, SMALL)
+
+
+def test_a_folder_that_the_disk_does_not_read_is_told(sweep: SweepFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> str:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(store, "_fingerprint", refused)
+    for read in (sweep.runs, lambda: open_sweep(sweep.path)):
+        with pytest.raises(EnvironmentLackingError, match="cannot be read: Input/output error"):
+            read()
 
 
 def a_run(sweep: SweepFolder, run_id: str = "ab" * 8) -> dict[str, Any]:

@@ -141,3 +141,10 @@ def test_a_deep_toml_is_refused_in_bounded_time_and_memory(text: str) -> None:
 def test_a_number_of_thousands_of_digits_is_no_toml() -> None:
     with pytest.raises(ValueError, match="digits"):
         parse_toml("a = " + "9" * 5000)
+
+
+def test_a_number_of_more_than_64_bits_is_refused_wherever_it_stands() -> None:
+    for text in ("a = {}", "[b]\na = [1, {}]", "a = -{}"):
+        with pytest.raises(ValueError, match="more than 64 bits"):
+            parse_toml(text.format("9" * 400))
+    assert parse_toml(f"a = {2**64 - 1}") == {"a": 2**64 - 1}

@@ -120,7 +120,11 @@ def compare(
     if (b is None) == (between is None):
         raise SpecError("compare takes two sweeps, or one and between", "bl.compare", "give b, or between=(X, Y)")
     first = _folder(a)
-    sides = of_one_folder(first, *between) if between else of_two_folders(first, _folder(b or a))
+    if between is not None:
+        sides = of_one_folder(first, *between)
+    else:
+        assert b is not None
+        sides = of_two_folders(first, _folder(b))
     return Comparison(compare_sides(sides, force=force, rules=rules))
 
 

@@ -58,6 +58,7 @@ COMMANDS: dict[str, str] = {
 
 #: The errors of a disk, which are not bugs of bufferlab wherever they are raised.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+_PATH = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
 _LOG_FORMAT = "%(relativeCreated)7.0f ms %(name)s: %(message)s"
 
 
@@ -158,6 +159,8 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # A bug; the user gets a sentence and a file, not a page.
         if isinstance(error, OSError) and error.errno in _DISK:
             return _show(_refused(error), debug, as_json)
+        if isinstance(error, OSError) and error.errno in _PATH and error.filename is not None:
+            return _show(_unusable(error), debug, as_json)
         return _show(_bug(error), debug, as_json)
 
 
@@ -180,7 +183,9 @@ def _bug(error: Exception) -> InternalError:
     hint = "please report it; there is no room for its log"
     with (
         suppress(OSError),
-        tempfile.NamedTemporaryFile("w", prefix="bufferlab-bug-", suffix=".log", delete=False) as file,
+        tempfile.NamedTemporaryFile(
+            "w", prefix="bufferlab-bug-", suffix=".log", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file,
     ):
         file.write(f"bufferlab {__version__} {' '.join(sys.argv[1:])}\n")
         traceback.print_exception(error, file=file)
@@ -204,6 +209,12 @@ def _refused(error: OSError) -> EnvironmentLackingError:
     return EnvironmentLackingError(
         f"an output cannot be written: {error.strerror}", where, "free some space there, or choose another place"
     )
+
+
+def _unusable(error: OSError) -> EnvironmentLackingError:
+    """Return the error of a path that this user may not use, or that is too long."""
+    hint = "give another path, or make it readable for this user"
+    return EnvironmentLackingError(f"this cannot be used: {error.strerror}", os.fsdecode(error.filename), hint)
 
 
 def _give_up_output() -> None:

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,6 +99,9 @@ def command(
     accesses = page_trace.read(file).accesses() if file.is_dir() else files.read(file, named, given_bytes)
     if by and not accesses.objects:
         raise SpecError("a file does not tell of tables", f"--by {by}", "give the folder of a run")
+    if window_s:
+        # The run's own misses are those of its measured window.
+        accesses = replace(accesses, measured=None)
     window_s = window_s or accesses.window_s
     page_size_bytes = given_bytes or accesses.page_size_bytes
     pools = _pools(sizes, accesses.pages, page_size_bytes)
@@ -224,6 +228,10 @@ def _write_oracle_general(accesses: Accesses, source: Path, target: Path) -> Non
 
     if target.exists() and target.samefile(source):
         raise SpecError("this would replace the file that is read", f"--to oraclegeneral {target}", "choose another")
+    time_s = accesses.touches.time_s
+    if time_s[-1] - time_s[0] >= 1 << 32:
+        what = "the accesses last longer than the 2^32 seconds that the format has room for"
+        raise SpecError(what, f"--to oraclegeneral {target}", "give times in seconds")
     try:
         write_oracle_general(accesses, target)
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import textwrap
@@ -49,7 +50,10 @@ def draw(renderable: RenderableType, width_without_terminal: int) -> None:
 
 def say(text: str) -> None:
     """Print words for the user, which are not part of the data, on standard error."""
-    print(printable(runnable(text)), file=sys.stderr, flush=True)
+    try:
+        print(printable(runnable(text)), file=sys.stderr, flush=True)
+    except BrokenPipeError:  # Nobody reads the words any more; what is measured goes on.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 @contextmanager

@@ -74,11 +74,13 @@ def as_text(sweeps: list[Past]) -> str:
 
 def _found(parent: Path) -> Iterator[Past]:
     for folder in parent.iterdir():
-        if folder.is_dir() and any((folder / name).exists() for name in _MARKS):
-            try:
+        try:
+            if folder.is_dir() and any((folder / name).exists() for name in _MARKS):
                 yield _past(folder)
-            except BufferlabError as error:
-                yield Past(str(folder), problem=error.problems[0].sentence())
+        except BufferlabError as error:
+            yield Past(str(folder), problem=error.problems[0].sentence())
+        except OSError as error:
+            yield Past(str(folder), problem=f"it cannot be read: {error.strerror}")
 
 
 def _past(folder: Path) -> Past:

@@ -121,7 +121,8 @@ def _settings(manager: BufferManager, asked: Mapping[str, str]) -> dict[str, int
             known = f"its settings: {', '.join(sorted(settings))}" if settings else "it has none"
             hint = f"did you mean {close[0]}?" if close else known
             raise SpecError(f"{manager.name} has no setting {name}", f"--set {name}", hint)
-        if not (text.isascii() and text.isdigit() and int(text[:12]) < 1 << 32):
+        digits = text.lstrip("0") or "0"
+        if not (text.isascii() and text.isdigit() and len(digits) <= 10 and int(digits) < 1 << 32):
             raise SpecError(f'"{text}" is no whole number below 2^32', f"--set {name}", f"write --set {name}=1000")
-        settings[name] = int(text)
+        settings[name] = int(digits)
     return settings

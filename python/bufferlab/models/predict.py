@@ -415,7 +415,7 @@ def _rough_clock(target: Target, found: Replayed) -> Clock | None:
     source, own = target.source, target.own
     if source.read_us is None or source.run.load.mode == "open":
         return None
-    read_s = source.read_us / 1e6 / int(source.run.workload.get("connections", 1))
+    read_s = source.read_us / 1e6 / target.seen.connections
 
     def times(seconds: float, more: int) -> float:
         longer = (seconds + more * read_s) / seconds if seconds else 1.0

@@ -49,7 +49,7 @@ class Source:
             pool=Pool(self.frames, values),
             edges=self.edges,
             transactions=self.trace.work["transaction"],
-            connections=int(self.run.workload.get("connections", 1)),
+            connections=int(self.run.workload.get("connections") or 1),
             objects=self.trace.stored.objects,
             ran={name: one.value for name, one in self.run.settings.items() if type(one.value) is int},
             others=self.others,

@@ -15,6 +15,8 @@ from bufferlab.results.keep_traces import KeepTraces
 
 #: A stored table refuses unknown fields: a misspelt field must not be lost silently.
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+NOT_WRITTEN = "the page trace could not be written"
+"""What the core tells of a spool that a disk did not take begins so (recording.rs)."""
 
 
 class _Strict(BaseModel):
@@ -377,6 +379,11 @@ class PageTraceWords:
     """The columns of page-trace.parquet: one row per access to a page of the pool, in the order of time."""
     record: tuple[tuple[str, str], ...]
     """The fields of an access in a spool, with the types of numpy."""
+
+
+def hint_for(problem: str, if_not_written: str) -> str:
+    """Return what to do about a trace's problem, which the core tells in words."""
+    return if_not_written if problem.startswith(NOT_WRITTEN) else "please report this with the server's version"
 
 
 @cache

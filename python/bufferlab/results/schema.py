@@ -345,8 +345,8 @@ class Run(_Strict):
     settings: dict[str, StoredSetting]
     point: Point
     repetition: int = Field(ge=0)
-    block: int = Field(ge=0)
-    order: int = Field(ge=0)
+    block: Place
+    order: Place
     seed: int = Field(ge=0)
     host: str = ""
     versions: dict[str, str] = {}
@@ -413,6 +413,8 @@ class StoredPlan(_Open):
     """None in sweeps of earlier versions, and in predicted ones."""
     blocks: list[Place] | None = None
     """The blocks that the folder is for, where `run --blocks` chose some of the plan's."""
+    predicted_from: dict[str, Any] = {}
+    """What a predicted sweep was made from; a measured one lacks it."""
 
     @model_validator(mode="after")
     def _has_its_blocks(self) -> StoredPlan:

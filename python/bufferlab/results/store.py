@@ -8,6 +8,7 @@ folder, which the next one removes.
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from bufferlab import marked
-from bufferlab.errors import DataFileError, Failure, InternalError
+from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, InternalError
 from bufferlab.marked import TEMPORARY
 from bufferlab.results import decoding
 from bufferlab.results.blocks import HostBlocks, blocks_of, cells_of
@@ -317,6 +318,11 @@ class SweepFolder:
         Leftovers of an interrupted publication (`.tmp-*`) are not runs and are ignored here.
         """
         path = Path(path)
+        with _readable(path):
+            return cls._opened(path, registry)
+
+    @classmethod
+    def _opened(cls, path: Path, registry: Registry) -> SweepFolder:
         if not path.is_dir():
             raise DataFileError("there is no such sweep folder", str(path), _WRONG_FOLDER_HINT)
         plan = {"points": [], "runs": [], **_read_stamped(path / "plan.json", StoredPlan)}
@@ -390,8 +396,9 @@ class SweepFolder:
 
         Raises DataFileError, which names it, for a damaged one.
         """
-        folders = sorted(entry for entry in (self.path / "runs").iterdir() if not entry.name.startswith(TEMPORARY))
-        records = [open_run(folder, self.registry) for folder in folders]
+        with _readable(self.path):
+            folders = sorted(entry for entry in (self.path / "runs").iterdir() if not entry.name.startswith(TEMPORARY))
+            records = [open_run(folder, self.registry) for folder in folders]
         return sorted(records, key=lambda record: (record.run.started_at, record.run.order, record.run_id))
 
     def clean_temporaries(self) -> list[str]:
@@ -495,10 +502,21 @@ def open_run(folder: Path, registry: Registry) -> RunRecord:
     if run.run_id != folder.name:
         raise DataFileError(f"this is the run {run.run_id}, in another run's folder", str(folder), RESUME_HINT)
     for name, stored in run.files.items():
-        if Path(name).name != name or len(name) > _LONGEST_NAME:
+        if Path(name).name != name or len(name.encode()) > _LONGEST_NAME:
             raise DataFileError(f"it names a file outside its folder: {name[:_LONGEST_NAME]}", str(path), RESUME_HINT)
         _check_stored(folder / name, stored.bytes, stored.sha256)
     return RunRecord(folder, run.model_copy(update={"workload": Told(run.workload, path)}), registry)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Context manager that reads a folder. Raises EnvironmentLackingError where this user or the disk refuses that."""
+    try:
+        yield
+    except OSError as error:
+        where = os.fsdecode(error.filename) if error.filename else str(path)
+        what = f"the sweep folder cannot be read: {error.strerror or error}"
+        raise EnvironmentLackingError(what, where, "make it readable, or use another copy of the folder") from error
 
 
 def _check_stored(path: Path, size: int, sha256: str) -> None:

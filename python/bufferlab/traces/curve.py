@@ -96,5 +96,6 @@ def working_set(accesses: Accesses) -> tuple[NDArray[np.float64], NDArray[np.uin
     page, time_s = accesses.touches.page, accesses.touches.time_s
     ends = np.linspace(time_s[0], time_s[-1], _PARTS + 1)[1:]
     edges = [0, *np.searchsorted(time_s, ends[:-1], "right").tolist(), len(page)]
-    there = [np.bincount(page[first:last]) for first, last in pairwise(edges)]
-    return ends, np.array([np.count_nonzero(pages) for pages in there], np.uint32)
+    # The counts of one part at a time: they are as long as all pages.
+    there = [np.count_nonzero(np.bincount(page[first:last])) for first, last in pairwise(edges)]
+    return ends, np.array(there, np.uint32)

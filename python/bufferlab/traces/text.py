@@ -88,6 +88,8 @@ def read_table(path: Path, columns: dict[str, str], block_bytes: int | None) -> 
             ~time.is_finite().fill_null(value=False).to_numpy(), "the time is no number", path, first_line, _HINT
         )
         time_s = time.to_numpy()
+        backwards = np.diff(time_s, prepend=time_s[:1]) < 0
+        require_none(backwards, "time runs backwards", path, first_line, "sort the accesses by time")
     sizes = found["size"].str.strip_chars().cast(pl.Int64, strict=False) if "size" in found else pl.Series([None])
     one = sizes.n_unique() == 1 and (sizes[0] or 0) > 1
     return _gets(_numbered(page), time_s, int(sizes[0]) if one else None)
