@@ -118,7 +118,7 @@ def device_table(analysis: Analysis) -> Table:
     """Return iostat -x of the measured windows, means over the runs of a point."""
     heads = {words.with_column(metric): partial(_plain_mean, metric) for metric in map(analysis.metric, _DEVICE)}
     reasons = {run.values["device_reads_per_s"].reason for run in analysis.runs} - {None}
-    caption = "The whole disk that holds the data: means over n runs, without intervals: nothing is claimed of them. "
+    caption = "The whole disk that holds the data. Means over n runs, without intervals: nothing is claimed of them. "
     caption += "Names in parentheses are those of iostat -x."
     caption += "".join(f" Missing: {reason}." for reason in sorted(str(reason) for reason in reasons))
     return point_table(analysis, "device", "Device", heads, caption, folded=True)
