@@ -149,14 +149,65 @@ def test_reads_that_depend_on_speed_are_not_told() -> None:
     assert told.cannot_say.why.startswith("old_blocks_time is 1,000 ms")
 
 
-def test_purge_of_servers_that_go_back_to_each_row_may_fall_behind_in_half_the_pool() -> None:
-    window = _window("innodb1011")
-    latch = np.where(np.arange(len(window.columns["latch"])) % 10, 1, 2).astype(np.uint8)
-    window = replace(window, columns={**window.columns, "latch": latch})
+def _purged(late: int, each: int) -> Columns:
+    """Return accesses of which each so many change their page, to which purge goes so many accesses later."""
+    page = skewed(11, PAGES, 110_000, power=0.9)
+    when, is_change = np.arange(len(page)), np.arange(len(page)) % each == 0
+    order = np.argsort(np.concatenate((when, when[is_change] + late)), kind="stable")
+    columns = columns_of(np.column_stack((np.concatenate((page, page[is_change]))[order], np.full(len(order), GET))))
+    columns["latch"] = np.where(np.concatenate((is_change, np.ones(is_change.sum(), bool)))[order], 2, 1).astype(
+        np.uint8
+    )
+    columns["delta_us"] = np.where(np.concatenate((when >= 0, is_change[is_change] & False))[order], 1000, 0).astype(
+        np.uint32
+    )
+    return columns
+
+
+def _reads_per_s(columns: Columns, frames: int) -> float:
+    ends = [WARM, len(columns["page"])]
+    told = json.loads(native().replay_slices("innodb1011", json.dumps(INNODB), frames, ends, **columns))
+    return (told[1]["misses"] - told[0]["misses"]) / (float(columns["delta_us"][WARM:].sum()) / 1e6)
+
+
+def test_bounds_of_half_the_pool_hold_what_a_late_purge_would_read_there() -> None:
+    whole = with_reads("innodb1011", INNODB, FRAMES, _purged(20, 8))
+    window = recorded({name: column[WARM:] for name, column in whole.items()}, "full")
+    half, most = _estimates("innodb1011", [400, 700], window)
+    in_time, late = (_reads_per_s(_purged(late, 8), 400) for late in (20, 20_000))
+    assert late > 1.05 * in_time
+    assert half.reads_per_s == pytest.approx(in_time, rel=0.05)
+    assert half.low is not None
+    assert half.high is not None
+    assert half.low <= in_time
+    assert late <= half.high <= 1.5 * late
+    assert half.facts["purge_late_share"] > 0.05
+    assert "purge_late_share" not in most.facts
+
+
+def test_reads_that_a_late_purge_would_make_half_as_many_again_are_not_told() -> None:
+    whole = with_reads("innodb1011", INNODB, FRAMES, _purged(20, 2))
+    window = recorded({name: column[WARM:] for name, column in whole.items()}, "full")
     half, most = _estimates("innodb1011", [400, 700], window)
     assert half.cannot_say is not None
     assert "purge" in half.cannot_say.why
+    assert "% more pages" in half.cannot_say.why
     assert most.reads_per_s is not None
+
+
+def test_a_late_purge_goes_to_each_changed_page_once_more_in_its_slice() -> None:
+    columns = columns_of([(page, GET) for page in range(12)])
+    columns["latch"][[1, 5, 10]] = 2
+    one = played([recorded(columns, "full", seconds=0.012)], facts(100), [7 << 32 | 3])
+    late = one.with_late_purge(4)
+    rows = late.columns["page"][late.prefix :].tolist()
+    assert rows == [0, 1, 2, 3, 4, 1, 5, 6, 7, 8, 5, 9, 10, 11]
+    assert late.columns["delta_us"].sum() == one.columns["delta_us"].sum()
+    assert len(late.ends) == len(one.ends)
+    assert late.ends[-1] == late.prefix + len(rows)
+    # The rows that a slice had are still in it.
+    before = [one.columns["page"][end - 1] for end in one.ends]
+    assert [late.columns["page"][end - 1] for end in late.ends] == before
 
 
 def test_a_server_without_a_model_is_told_larger_sizes_alone() -> None:

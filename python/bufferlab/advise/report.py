@@ -292,6 +292,15 @@ def _limits(advice: Advice) -> list[str]:
         beyond = any(_is_bound(one) for one in advice.estimates)
         above = ". A larger pool reads no more than what was left there, so it has a bound alone" if beyond else ""
         limits.append(f"The reads and evictions of this window tell of pools up to {reach}{above}.")
+    late = {
+        one.pool_size_bytes: one.facts["purge_late_share"] for one in advice.others if "purge_late_share" in one.facts
+    }
+    if late:
+        shares = ", ".join(f"{format_percent(share)} at {format_bytes(size)}" for size, share in late.items())
+        limits.append(
+            f"Purge of this server goes back to each changed row. Were it late in a smaller pool, more pages would be "
+            f"read: {shares}. The upper bounds hold that."
+        )
     return [*_refusals(advice), *limits, *(_sentence(sentence.reason(one)) for one in advice.doubts[1:])]
 
 

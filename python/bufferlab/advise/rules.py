@@ -68,6 +68,8 @@ MODEL_ERROR_DOUBLED = 0.04
 """The models were off by 1 to 6 % in the mean at half to twice the traced pool (docs/prediction.md)."""
 WRITES = 0.001
 """Of the gets: with so many under an exclusive latch a load changes rows, and purge may fall behind."""
+PURGE_LIMIT = 0.5
+"""Of the reads: what a purge may add that is late by a turnover. With more an answer would be bounds alone."""
 SCANNED = 0.5
 SCANNED_LEAST = 64
 """A relation is scanned where a session's next get of it is mostly of the next page, and there are so many such
