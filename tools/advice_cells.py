@@ -217,7 +217,9 @@ def table(found: Sequence[dict[str, Any]]) -> str:
 def summary(found: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield a sentence for each tier: what it answers, its errors, and how often its bounds hold the truth."""
     for tier in ("full", "misses"):
-        cells = [row for row in found if row["tier"] == tier and (tier == "full" or row["size"] == "double")]
+        # A size that `full` handed on is a cell of `misses` alone, which is asked about larger sizes only.
+        mine = [row for row in found if (row["by"] or row["tier"]) == tier]
+        cells = [row for row in mine if tier == "full" or row["size"] == "double"]
         told = [row for row in cells if row["told"] is not None]
         if not told:
             yield f"{tier}: answers none of {len(cells)}"

@@ -76,6 +76,10 @@ def test_the_summary_counts_large_errors_wrong_signs_and_bounds_that_miss(tool: 
     assert "answers 2 of 3; mean error 30.0%, largest 55.0%, 1 above" in full
     assert "1 with the wrong sign; bounds hold 1," in full
     assert misses == "misses: answers none of 0"
+    handed_on = [row(size="double", by="misses"), row(size="double", by="misses", told=None, cannot_say="too short")]
+    full, misses = tool.summary([row(), *handed_on, row(tier="misses", by="misses", told=None)])
+    assert full.startswith("full: answers 1 of 1;")
+    assert misses.startswith("misses: answers 1 of 2;"), "one of half is none of its cells"
 
 
 def test_what_a_look_cost_stands_beside_what_was_foretold(tool: Any, tmp_path: Path) -> None:

@@ -322,13 +322,36 @@ def test_a_few_transactions_are_no_change_of_the_mix(advice: Advice) -> None:
     assert seen_with(advice, few) == []
 
 
-def test_a_setting_that_the_model_takes_otherwise_refuses_what_full_said_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_that_the_model_takes_otherwise_refuses_full_before_it_is_attached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(fake_mysql.VARIABLES, "innodb_change_buffering", "all")
     with bench() as at:
-        full, misses = at.advise(asked(120, "full")), at.advise(asked())
-    whys = [one.cannot_say.why for one in full.others if one.cannot_say]
-    assert whys == ["the model takes change_buffering to be none, and the server has all"] * 5
+        with pytest.raises(SpecError, match="takes change_buffering to be none, and the server has all") as refused:
+            at.prepare(asked(120, "full"))
+        assert "--tier misses" in refused.value.hint
+        assert at.tracing.traces == []
+        misses = at.advise(asked())
     assert [one.cannot_say is None for one in misses.others] == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("tier", "share", "words"),
+    [("misses", 0.5, "smaller pools"), ("full", 1.0, "no other size"), ("misses", 1.0, "no")],
+)
+def test_sizes_of_which_a_tier_tells_nothing_are_refused_before_it_is_attached(
+    at: Bench, tier: tiers.Tier, share: float, words: str
+) -> None:
+    with pytest.raises(SpecError, match=words) as refused:
+        at.prepare(asked(60, tier, sizes=(lambda present: int(share * present),)))
+    assert refused.value.hint
+    assert at.tracing.traces == []
+
+
+def test_full_of_smaller_sizes_alone_needs_no_misses(at: Bench) -> None:
+    advice = at.advise(asked(120, "full", sizes=(lambda present: present // 2,)))
+    assert {one.recorded.tier for one in advice.attached} == {"full"}
+    assert [one.cannot_say for one in advice.others] == [None]
 
 
 # The cost.
@@ -478,6 +501,35 @@ REFUSED = Estimate(32 * MIB, None, None, None, "misses", NotTold("smaller sizes 
 )  # fmt: skip
 def test_the_sentence(advice: Advice, others: tuple[Estimate, ...], words: str) -> None:
     assert sentence.answer(advised(advice, *others)) == words
+
+
+def test_reads_that_nobody_saw_are_not_told_as_none(advice: Advice) -> None:
+    made = advised(advice, REFUSED)
+    unseen = replace(made, estimates=tuple(replace(one, reads_per_s=None) for one in made.estimates))
+    assert sentence.answer(unseen).startswith("nobody saw how much 64 MiB reads; what another size")
+
+
+def test_what_could_not_be_looked_at_stands_in_every_view(advice: Advice) -> None:
+    inside = replace(
+        advice.seen.inside, not_told=(NotTold("which sessions work", "GRANT PROCESS ON *.* TO the account"),)
+    )
+    made = replace(advised(advice, told(128, 80)), seen=replace(advice.seen, inside=inside))
+    assert "Not looked at: which sessions work; GRANT PROCESS" in terminal.text(report.as_report(made))
+    (one,) = report.as_json(made, interrupted=False)["not_looked_at"]
+    assert one["why"] == "which sessions work"
+
+
+@pytest.mark.parametrize(
+    ("method", "are"), [("O_DIRECT", "device reads"), ("fsync", "asked of the system"), (None, "asked of the system")]
+)
+def test_reads_are_the_devices_where_the_server_opens_files_past_the_page_cache(
+    advice: Advice, method: str | None, are: str
+) -> None:
+    settings = {"innodb_flush_method": method} if method else {}
+    facts = replace(advice.seen.facts, settings=settings)
+    made = replace(advised(advice, told(128, 80)), seen=replace(advice.seen, facts=facts))
+    assert report.as_json(made, interrupted=False)["reads_are"] == are
+    assert ("cache has" in terminal.text(report.as_report(made))) == (are != "device reads")
 
 
 def test_a_size_for_which_there_is_no_memory_is_said_to_be_so(advice: Advice) -> None:

@@ -181,8 +181,8 @@ def test_bounds_of_half_the_pool_hold_what_a_late_purge_would_read_there() -> No
     assert half.high is not None
     assert half.low <= in_time
     assert late <= half.high <= 1.5 * late
-    assert half.facts["purge_late_share"] > 0.05
-    assert "purge_late_share" not in most.facts
+    assert half.facts["late_purge_share"] > 0.05
+    assert "late_purge_share" not in most.facts
 
 
 def test_reads_that_a_late_purge_would_make_half_as_many_again_are_not_told() -> None:

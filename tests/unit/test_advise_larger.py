@@ -236,6 +236,20 @@ def _changed_load() -> Recorded:
     return replace(window, columns={**window.columns, "delta_us": delta}, seconds=float(delta.sum()) / 1e6)
 
 
+@pytest.mark.parametrize(("reads", "most_per_s"), [(0, 4 / 80), (9, 19 / 80)])
+def test_where_a_load_hardly_reads_more_memory_brings_nothing_and_less_is_not_told(
+    reads: int, most_per_s: float
+) -> None:
+    window = recorded(columns_of([(page, READ) for page in range(reads)]), seconds=80.0)
+    sizes = [size * PAGE_BYTES for size in (FRAMES // 2, 2 * FRAMES)]
+    smaller, larger = answer([window], facts(FRAMES), counted(window), sizes, None)
+    assert (larger.reads_per_s, larger.low, larger.high, larger.cannot_say) == (None, 0.0, most_per_s, None)
+    assert smaller.cannot_say is not None
+    assert "holds all that this load reads" in smaller.cannot_say.why
+    lost = replace(window, ended="lost")
+    assert all(one.cannot_say for one in answer([lost], facts(FRAMES), counted(window), sizes, None))
+
+
 def test_counts_that_differ_and_lost_records_are_refused() -> None:
     window = lru_misses(skewed(1, 3000, 30_000), FRAMES, warm=5000)
     size = [500 * PAGE_BYTES]

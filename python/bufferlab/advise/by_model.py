@@ -1,10 +1,9 @@
 """Smaller and larger pools from all accesses, which the registered model of the server plays at each size.
 
 Windows are played one behind the other, as if nothing lay between them: the pages that the next one wants first are
-missed a little more often than in truth. A pool begins with the pages that the server tells (`resident`), and what it
-does counts at once unless it is larger than the server's; else it begins empty, and counts from one turnover on. Reads
-are those of the model at a size, times what the server counted for each read of the model at the server's own size.
-Pure.
+missed a little more often than in truth. A pool begins with the pages that the server tells (`resident`), else empty.
+One of the server's own size that begins with them counts at once, every other from one turnover on. Reads are those of
+the model at a size, times what the server counted for each read of the model at the server's own size. Pure.
 """
 
 from __future__ import annotations
@@ -278,7 +277,7 @@ class ByModel:
             most, _, high = self._rate(late, frames, first)
             if most > (1 + rules.PURGE_LIMIT) * value:
                 return Estimate(size_bytes, None, None, None, "full", _purge_matters(most / value - 1))
-            facts["purge_late_share"] = most / value - 1
+            facts["late_purge_share"] = most / value - 1
         return Estimate(size_bytes, value, low, high, "full", facts=facts)
 
     def _too_short(

@@ -133,20 +133,46 @@ def prepare(
             raise EnvironmentLackingError(f"nothing can be attached: {pid.why}", session.address.server, hint)
         manager = pool_facts.model_of(facts)
         settings = pool_facts.settings_of(session.query, facts, manager)
+        sizes = sizes_of(asked, facts.pool_size_bytes)
+        _require_told(asked.tier, sizes, facts.pool_size_bytes)
         rows = _first_look(session, facts, clock, sleep)
     except (Refused, Lost) as error:
-        raise EnvironmentLackingError(f"the server cannot be looked at: {error}", session.address.server) from error
+        hint = "ask again when it answers; docs/observe.md has the rights that the account needs"
+        raise EnvironmentLackingError(
+            f"the server cannot be looked at: {error}", session.address.server, hint
+        ) from error
     idle = doubts.idle(rows)
     full_s = tiers.full_s(rows, facts.pool_size_bytes / facts.page_size_bytes, asked.max_cores, facts.flavour)
-    planned = (Stage(None, tiers.BESIDE_S),) if idle else tiers.stages(asked.tier, asked.within_s, full_s)
+    planned = (
+        (Stage(None, tiers.BESIDE_S),)
+        if idle
+        else tiers.stages(asked.tier, asked.within_s, full_s, larger=sizes[-1] > facts.pool_size_bytes)
+    )
     foretold = () if idle else tiers.foretell(planned, rows, facts.flavour)
     tiers.refuse_above(asked.max_cores, foretold)
-    if asked.tier == "full" and not idle and manager is None:
-        what = f"there is no model of {facts.engine} {facts.version}"
-        raise SpecError(what, "--tier full", "--tier misses needs none")
+    if asked.tier == "full" and not idle:
+        _require_model(facts, manager, settings)
     plans = {one.tier: tracing.plan(pid, facts.flavour, one.tier) for one in foretold}
     inside = _inside(facts, asked, is_full="full" in plans) if plans else ""
     return Ready(session, facts, pid, asked, planned, plans, foretold, manager, settings, idle, inside)
+
+
+def _require_told(tier: Tier, sizes: Sequence[int], present_bytes: int) -> None:
+    """Raise SpecError where no answer can come of what is asked: nothing is attached for that."""
+    if sizes == (present_bytes,):
+        raise SpecError("no other size than the present one is asked about", "--sizes", "name another, as in 50%,200%")
+    if tier == "misses" and sizes[-1] < present_bytes:
+        what = "what a pool reads and evicts tells nothing of smaller pools"
+        raise SpecError(what, "--sizes", "add --tier full, which records all accesses, or name a larger size")
+
+
+def _require_model(facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str]) -> None:
+    """Raise SpecError where no model can be believed of a server with these settings."""
+    if manager is None:
+        what = f"there is no model of {facts.engine} {facts.version}"
+        raise SpecError(what, "--tier full", "--tier misses needs none")
+    if (why := pool_facts.presumed(manager, settings)) is not None:
+        raise SpecError(why.why, "--tier full", why.remedy)
 
 
 def advise(
@@ -253,9 +279,7 @@ def _advice(
         )
     else:
         full = next((one for one in recorded if one.tier == "full"), None)
-        told = answer(recorded, pool, counted, others, resident.keys(held, full) if full and held else None)
-        refused = pool_facts.presumed(ready.manager, ready.settings)
-        estimates = tuple(_believed(one, refused) for one in told)
+        estimates = answer(recorded, pool, counted, others, resident.keys(held, full) if full and held else None)
     per_s = counted.reads / counted.seconds if counted.seconds else None
     present = Estimate(present_bytes, per_s, None, None, "counted")
     return Advice(
@@ -278,13 +302,6 @@ def _without_creations(one: Attached, facts: Facts) -> Sequence[Row]:
         replace(row, counts={**row.counts, "pages_read": row.counts.get("pages_read", 0.0) - per_s * row.seconds})
         for row in one.rows
     ]
-
-
-def _believed(one: Estimate, refused: NotTold | None) -> Estimate:
-    """Return an estimate, without its numbers where it is a model's that must not be believed."""
-    if refused is None or one.tier != "full" or one.cannot_say:
-        return one
-    return replace(one, reads_per_s=None, low=None, high=None, cannot_say=refused)
 
 
 def _unrecorded(attachments: Attachments) -> NotTold:

@@ -56,10 +56,8 @@ def pool_facts(
     )
 
 
-def presumed(manager: BufferManager | None, settings: Mapping[str, int | str]) -> NotTold | None:
+def presumed(manager: BufferManager, settings: Mapping[str, int | str]) -> NotTold | None:
     """Return why the model must not be believed with a server's settings; None where it may."""
-    if manager is None:
-        return NotTold("there is no model of this server")
     for one in presumed_otherwise(manager.presumes, settings.get):
         return NotTold(
             one.sentence.replace("the run had", "the server has"), "larger sizes need no model: --tier misses"

@@ -104,10 +104,11 @@ def as_json(advice: Advice, *, interrupted: bool) -> dict[str, Any]:
         "counted": asdict(counted),
         "read_us": pool.read_us,
         "needs_restart": sentence.is_postgres(advice),
-        "reads_are": "asked of the system" if sentence.is_postgres(advice) else "device reads",
+        "reads_are": "device reads" if _is_direct(advice) else "asked of the system",
         "memory_left": {"size_bytes": advice.memory.size_bytes, "by": advice.memory.by} if advice.memory else None,
         "sizes": [_estimate(one, advice) for one in advice.estimates],
         "cannot_say": [asdict(one) for one in advice.doubts],
+        "not_looked_at": [asdict(one) for one in seen.inside.not_told],
         "attached": [_attached(one) for one in advice.attached],
         "cost": [asdict(one) for one in advice.costs],
         "events": [{"t_s": one.t_s, "kind": one.kind, "what": one.what} for one in seen.window.events],
@@ -123,6 +124,7 @@ def _estimate(one: Estimate, advice: Advice) -> dict[str, Any]:
         "read_ms_per_s": _read_ms(one.reads_per_s, advice),
         "tier": one.tier,
         "longest_pages": one.longest_pages,
+        **{name: one.facts.get(name) for name in ("own_error", "turnovers", "late_purge_share")},
         "cannot_say": asdict(one.cannot_say) if one.cannot_say else None,
     }
 
@@ -136,6 +138,11 @@ def _attached(one: Attached) -> dict[str, Any]:
         "stops": one.told["stops"],
         "events": dict(one.told["events"]),
     }
+
+
+def _is_direct(advice: Advice) -> bool:
+    """Return whether a read of the pool is one of the device: InnoDB's, past the page cache."""
+    return "DIRECT" in advice.seen.facts.settings.get("innodb_flush_method", "").upper()
 
 
 def _is_bound(one: Estimate) -> bool:
@@ -272,7 +279,8 @@ def _memory(advice: Advice) -> list[str]:
 
 
 def _limits(advice: Advice) -> list[str]:
-    limits = ["The answer holds for the load of the window; reads that the operating system's cache has are reads too."]
+    cached = "" if _is_direct(advice) else "; reads that the operating system's cache has are reads too"
+    limits = [f"The answer holds for the load of the window{cached}."]
     if sentence.is_postgres(advice):
         limits = [
             "shared_buffers changes with a restart of the server, and the pool is empty then.",
@@ -293,7 +301,7 @@ def _limits(advice: Advice) -> list[str]:
         above = ". A larger pool reads no more than what was left there, so it has a bound alone" if beyond else ""
         limits.append(f"The reads and evictions of this window tell of pools up to {reach}{above}.")
     late = {
-        one.pool_size_bytes: one.facts["purge_late_share"] for one in advice.others if "purge_late_share" in one.facts
+        one.pool_size_bytes: one.facts["late_purge_share"] for one in advice.others if "late_purge_share" in one.facts
     }
     if late:
         shares = ", ".join(f"{format_percent(share)} at {format_bytes(size)}" for size, share in late.items())
@@ -301,6 +309,7 @@ def _limits(advice: Advice) -> list[str]:
             f"Purge of this server goes back to each changed row. Were it late in a smaller pool, more pages would be "
             f"read: {shares}. The upper bounds hold that."
         )
+    limits += [_sentence(f"not looked at: {sentence.reason(one)}") for one in advice.seen.inside.not_told]
     return [*_refusals(advice), *limits, *(_sentence(sentence.reason(one)) for one in advice.doubts[1:])]
 
 

@@ -89,7 +89,9 @@ def reason(told: NotTold) -> str:
 
 def _present(advice: Advice) -> str:
     size = format_bytes(advice.present_bytes)
-    reads = few_digits(advice.present.reads_per_s or 0.0, round)
+    if advice.present.reads_per_s is None:
+        return f"nobody saw how much {size} reads"
+    reads = few_digits(advice.present.reads_per_s, round)
     if is_postgres(advice):
         return f"shared_buffers of {size} asks the system for {reads} pages a second"
     return f"{size} reads {reads} pages a second"

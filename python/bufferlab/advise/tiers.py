@@ -49,11 +49,12 @@ class Foretold:
         return foretold_cores(self.events_per_s, self.flavour, self.tier)
 
 
-def stages(tier: Tier, within_s: float, full_s: float = FULL_S) -> tuple[Stage, ...]:
+def stages(tier: Tier, within_s: float, full_s: float = FULL_S, *, larger: bool = True) -> tuple[Stage, ...]:
     """Return the parts of a look of that length, first and last ones without anything attached.
 
-    The tier `full` comes in short windows, then the rest of the time is of `misses`: larger sizes need it. Windows of
-    `full_s` seconds are shorter where all of them would take more than half of the time, but not below FULL_S.
+    The tier `full` comes in short windows, then the rest of the time is of `misses` where `larger` sizes are asked
+    about. Windows of `full_s` seconds are shorter where all of them would take more than half of the time, but not
+    below FULL_S.
 
     >>> [(one.tier, one.seconds) for one in stages("full", 60)]
     [(None, 5.0), ('full', 10.0), (None, 5.0), ('misses', 35.0), (None, 5.0)]
@@ -65,7 +66,7 @@ def stages(tier: Tier, within_s: float, full_s: float = FULL_S) -> tuple[Stage, 
         for _ in range(windows):
             found += [Stage("full", seconds), Stage(None, BESIDE_S)]
             left_s -= seconds + BESIDE_S
-    if left_s >= BESIDE_S:
+    if left_s >= BESIDE_S and (larger or tier == "misses"):
         found += [Stage("misses", left_s), Stage(None, BESIDE_S)]
     return tuple(found)
 

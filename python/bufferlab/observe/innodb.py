@@ -52,6 +52,7 @@ _VARIABLES = (
     *("version", "server_uuid", "server_uid", "hostname", "port", "datadir", "performance_schema", "thread_handling"),
     *("innodb_page_size", "innodb_buffer_pool_size", "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size"),
     *("innodb_log_file_size", "innodb_log_files_in_group", "innodb_redo_log_capacity", "innodb_lru_scan_depth"),
+    "innodb_flush_method",
 )
 _IDENTITY = ("server_uuid", "server_uid", "hostname", "port", "datadir")
 _DATA_FILE = "wait/io/file/innodb/innodb_data_file"

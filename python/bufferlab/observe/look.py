@@ -236,4 +236,5 @@ class Observation:
 
 
 def _unseen(session: Session, error: Exception) -> EnvironmentLackingError:
-    return EnvironmentLackingError(f"the server cannot be looked at: {error}", session.address.server)
+    hint = "ask again when it answers; docs/observe.md has the rights that the account needs"
+    return EnvironmentLackingError(f"the server cannot be looked at: {error}", session.address.server, hint)

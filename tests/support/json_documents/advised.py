@@ -45,8 +45,14 @@ class AdvisedSize(Document):
     """Milliseconds of reading a second at the latency that was seen; null where the server does not tell it."""
     longest_pages: int | None
     """Of `misses`: the most pages more than the present ones of which the window tells."""
+    own_error: Number
+    """Of `full`: the model's error at the present size, 0.01 is 1 %."""
+    turnovers: Number
+    """Of `full`: how many times the recorded accesses fill such a pool."""
+    late_purge_share: Number
+    """Of `full`: the share of more reads that a late purge would make, up to which the upper bound goes; else null."""
     tier: Literal["misses", "full", "counted"]
-    """`counted` is the present size: its reads are the server's own count."""
+    """`counted`: the server's own count tells it, of the present size, and of all where it hardly reads."""
     cannot_say: ObservedNotTold | None
 
 
@@ -93,6 +99,8 @@ class Advised(Printed):
     memory_left: AdvisedMemory | None
     sizes: list[AdvisedSize]
     cannot_say: list[ObservedNotTold]
+    not_looked_at: list[ObservedNotTold]
+    """What else the server did could not be told, so that its rules were not applied."""
     """Why no size other than the present one is judged; empty where they are."""
     attached: list[AdvisedAttachment]
     cost: list[AdvisedCost]
