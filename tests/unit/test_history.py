@@ -190,6 +190,17 @@ def test_figures_of_which_nothing_may_be_claimed_have_no_change() -> None:
     assert any("Not claimed (window 3 s, needs 60 s)" in line for line in as_report(found, figure=False).limits)
 
 
+def test_a_sweep_that_may_claim_nothing_of_a_figure_is_left_out_of_it_alone_and_named() -> None:
+    sweeps = many()
+    sweeps[3] = replace(sweeps[3], blocked={READS: "gaps of 4 s, in 1 of 6 runs"})
+    found = told(sweeps)
+    assert {one.unclaimed for one in found.series} == {None}
+    assert {one.values[3] for one in found.of(READS)} == {None}
+    assert all(one.n == len(sweeps) - 1 for one in found.of(READS))
+    words = f"Figures of sweep 4 ({sweeps[3].name}) are left out (gaps of 4 s, in 1 of 6 runs)."
+    assert words in as_report(found, figure=False).limits
+
+
 def test_sweeps_stand_in_the_order_of_their_dates_or_of_a_file(read: Callable[..., Sweeps], tmp_path: Path) -> None:
     sweeps = many(3)
     assert [one.name for one in read([sweeps[2], sweeps[0], sweeps[1]]).kept] == ["s00", "s01", "s02"]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bufferlab.chapter import analysis as of_analysis
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Table
 from bufferlab.registry import open_sweep
@@ -18,11 +19,13 @@ from bufferlab.report.answer import answer
 from bufferlab.report.build import build as build_report
 from bufferlab.report.compare_metrics import compare_sides
 from bufferlab.report.compare_sides import of_two_folders
+from bufferlab.report.findings import instead
 from bufferlab.results.blocks import said as named
 from bufferlab.results.store import SweepFolder
 from bufferlab.stats.fit import Cell
 from bufferlab.stats.hosts import compare_hosts
 from support.synthetic import HOST, Sweep, Truth, build
+from support.synthetic_innodb import scan_depth
 
 READS = "reads_per_new_order"
 
@@ -108,6 +111,17 @@ def test_one_whole_block_claims_nothing_across_hosts_and_is_refused_by_name(tmp_
     said = answer(Analysis.of(merged))
     assert said.startswith("Reads per New-Order: not resolved (1 whole block, a claim across 2 hosts needs 2).")
     assert {step.direction for step in build_report(merged).comparisons} & {"falls", "rises"} == set()
+
+
+def test_no_sentence_of_an_experiments_own_claims_across_hosts_from_too_few_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merged = across(build(tmp_path, scan_depth()), [0, 1], [2, 3, 4])
+    assert instead(Analysis.of(merged)) != "", "five blocks may claim a trend"
+    monkeypatch.setattr(of_analysis, "_LEAST_ACROSS_HOSTS", 6)
+    few = Analysis.of(merged)
+    assert instead(few) == ""
+    assert "5 whole blocks, a claim across 2 hosts needs 6" in answer(few)
 
 
 def test_a_point_that_ran_nowhere_makes_no_block_incomplete(tmp_path: Path) -> None:

@@ -278,11 +278,19 @@ class Analysis:
                 kept.append(point)
         return kept
 
+    @property
+    def too_few_blocks(self) -> str | None:
+        """Return why nothing may be claimed across these hosts; None where it may be, and for one host."""
+        whole = len(self.whole_blocks)
+        if not self.across_hosts or whole >= _LEAST_ACROSS_HOSTS:
+            return None
+        hosts = words.plural(len(self.sweep.hosts), "host")
+        return f"{words.plural(whole, 'whole block')}, a claim across {hosts} needs {_LEAST_ACROSS_HOSTS}"
+
     def claim_blocked(self, metric: str) -> str | None:
         """Return why nothing may be claimed about this metric, at any interval; None when claims are allowed."""
-        if self.across_hosts and (whole := len(self.whole_blocks)) < _LEAST_ACROSS_HOSTS:
-            hosts = words.plural(len(self.sweep.hosts), "host")
-            return f"{words.plural(whole, 'whole block')}, a claim across {hosts} needs {_LEAST_ACROSS_HOSTS}"
+        if self.too_few_blocks:
+            return self.too_few_blocks
         if self.metric(metric).is_timed and (broken := self.with_gaps(phase_of(metric)[0])):
             worst = max(gaps.sum_s for _, gaps in broken)
             return f"gaps of {words.number(worst)} s, in {len(broken)} of {words.plural(len(self.runs), 'run')}"

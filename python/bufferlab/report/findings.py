@@ -34,6 +34,9 @@ _MANY_TIMES = 3.0
 
 def instead(analysis: Analysis) -> str:
     """Return the sentences that replace the headline's change: knees, rates, peaks, trends, effects of factors."""
+    # Then the headline's sentence says why nothing is claimed.
+    if analysis.too_few_blocks:
+        return ""
     # A knee is set beside what was measured, and of predicted runs nothing was.
     knees = found_knees(analysis) if not any(run.run.prediction for run in analysis.runs) else []
     found = [_knee(one) for one in knees] or [_saturation(one) for one in saturation(analysis)]

@@ -151,9 +151,15 @@ def _series(sweeps: Sweeps) -> Iterator[Series]:
     headline = kept[-1].headline
     metrics = dict.fromkeys([headline, *(metric for sweep in reversed(kept) for metric in sweep.metrics)])
     for metric in metrics:
-        blocked = next((sweep.blocked[metric] for sweep in reversed(kept) if metric in sweep.blocked), None)
+        whys = [sweep.blocked.get(metric) for sweep in kept]
+        told = [why for sweep, why in zip(kept, whys, strict=True) if metric in sweep.metrics]
+        blocked = told[-1] if told and all(told) else None
         for place, key in enumerate(keys):
-            runs = [of[key].values.get(metric, ()) if key in of else () for of in points]
+            # A sweep that may claim nothing of a figure tells none, unless no sweep does.
+            runs = [
+                of[key].values.get(metric, ()) if key in of and (blocked or not why) else ()
+                for of, why in zip(points, whys, strict=True)
+            ]
             if not any(runs):
                 continue
             positive = all(value > 0 for values in runs for value in values)
@@ -234,7 +240,9 @@ def _judged_rule(told: History, rule: Rule, level: float) -> RuleJudged:
     if not series:
         raise refuse(rule, "no sweep has such a figure", "see `bufferlab history --json` for the figures there are")
     if series[0].unclaimed:
-        raise refuse(rule, series[0].unclaimed, "measure longer windows: --duration 60s")
+        is_short = series[0].unclaimed.startswith("window")
+        hint = "measure longer windows: --duration 60s" if is_short else "measure whole sweeps, with nothing beside"
+        raise refuse(rule, series[0].unclaimed, hint)
     points = []
     for one in series:
         since = [step for step in one.steps if step.change.place >= told.since]

@@ -96,11 +96,22 @@ def limits(history: History) -> list[str]:
             titles = reasons.setdefault(one.unclaimed, [])
             titles += [] if (title := _title(one.metric)) in titles else [title]
     found += [f"Not claimed ({why}): {words.listing(titles)}." for why, titles in reasons.items()]
+    found += _left_out(history)
     if any(one.steps for one in history.series):
         found.append(
             "The intervals of all changes hold together at 95 %. A change that was only just found is smaller."
         )
     return found
+
+
+def _left_out(history: History) -> list[str]:
+    """Return for each reason the sweeps whose figures are left out for it, where other sweeps have them."""
+    judged = {one.metric for one in history.series if not one.unclaimed}
+    reasons: dict[str, list[str]] = {}
+    for number, sweep in enumerate(history.kept, start=1):
+        for why in dict.fromkeys(why for metric, why in sweep.blocked.items() if metric in judged):
+            reasons.setdefault(why, []).append(f"{number} ({sweep.name})")
+    return [f"Figures of sweep {words.listing(which)} are left out ({why})." for why, which in reasons.items()]
 
 
 def changes_table(history: History) -> Table:

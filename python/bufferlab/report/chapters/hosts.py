@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Column, Row, Section, Table
+from bufferlab.report.chapters.concurrency import asks_for_throughput
 from bufferlab.results.blocks import said
 from bufferlab.stats.hosts import HostsCompared, compare_hosts
 
@@ -52,12 +53,13 @@ def differ_more(analysis: Analysis) -> list[str]:
     """Return the sentence that hosts differ more than points do in the figure that answers, where they do."""
     if not analysis.across_hosts:
         return []
+    asked = analysis.work_per_s if asks_for_throughput(analysis) else analysis.headline
     return [
         f"Hosts differ more than points in {words.lowered(analysis.metric(metric).label)} (up to "
         f"{_times(found.hosts_factor)} between hosts, {_times(found.points_factor)} between points): "
         "differences between points are taken within blocks and stand, means are of these hosts alone."
         for metric, found in compared(analysis)
-        if metric == analysis.headline and found.differ_more
+        if metric == asked and found.differ_more
     ]
 
 
