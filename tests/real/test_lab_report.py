@@ -19,7 +19,7 @@ from bufferlab.report.lab.fonts import FALLBACK, TEXT, Chosen
 from bufferlab.report.lab.pdf import compiled, write_pdf
 from bufferlab.results.store import SweepFolder
 from support.fake import Bench
-from support.synthetic import BUFFER_SIZE, Sweep, build
+from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
 from support.synthetic_innodb import scan_depth
 from support.synthetic_postgres import memory_split
 
@@ -56,7 +56,16 @@ def has_korean() -> bool:
     return bool(families & set(catalogue("ko").fonts))
 
 
-@pytest.mark.parametrize("sweep", [DEFAULT, scan_depth(transactions=2300), memory_split()], ids=lambda one: one.engine)
+@pytest.mark.parametrize(
+    "sweep",
+    [
+        pytest.param(DEFAULT, id="buffer-size"),
+        pytest.param(scan_depth(transactions=2300), id="scan-depth"),
+        pytest.param(memory_split(), id="memory-split"),
+        # As many points as hot-rows has.
+        pytest.param(Sweep(truths=tuple(Truth(f"{2 * n}%", 60 / n) for n in range(1, 49)), blocks=3), id="48 points"),
+    ],
+)
 def test_a_default_sweep_has_at_most_twelve_pages_with_every_chapter(sweep: Sweep, tmp_path: Path) -> None:
     pdf = written(build(tmp_path, sweep))
     assert pages_of(pdf) <= MOST_PAGES

@@ -180,8 +180,13 @@ def test_a_report_that_is_too_long_leaves_out_details_and_names_them(made: LabRe
     assert whole == made
     shortest = shorter[-1]
     ids = {block.id for block in shortest.whole if isinstance(block, Table)}
-    assert not ids & {"cpu", "device", "latency", "disturbances"}
-    assert {"runs", "checks"} <= ids
+    assert not ids & {"cpu", "device", "latency", "disturbances", "runs"}
+    assert {"checks", "per-new-order"} <= ids
+    assert {block.text for block in whole.whole if isinstance(block, Heading)} >= {"Over time", "Results"}
+    headings = [block.text for block in shortest.whole if isinstance(block, Heading)]
+    assert "Over time" not in headings
+    assert {"Results", "Analysis", "Limits"} <= set(headings)
+    assert not [one for one in shortest.whole if isinstance(one, Figure) and one.id.startswith("over-time")]
     assert shortest.last is not None
     assert shortest.last.text.startswith("Left out for want of room, and in report.html: ")
     for title in ("Latency by transaction type", "Device", "CPU"):

@@ -5,7 +5,7 @@ Sentences, tables and figures are those of the report that every other format sh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 from typing import Literal
 
@@ -53,8 +53,14 @@ def lab_report(sweep: SweepFolder, catalogue: Catalogue) -> LabReport:
     )
 
 
-#: What is left out, step by step, of a report that has too many pages: ids of tables; at the last step extras too.
-_STEPS = (("trees", "disturbances"), ("cpu", "device", "latency"))
+#: What is left out, step by step, of a report that has too many pages: ids of tables and of chapters.
+_STEPS = (
+    ("trees", "disturbances"),
+    ("cpu", "device", "latency", "innodb"),
+    ("figures", "time"),
+    ("victim-path", "sizes"),
+    ("runs", "per-second", "cpu-per-transaction"),
+)
 
 
 def shorter(made: LabReport) -> Iterator[LabReport]:
@@ -62,14 +68,29 @@ def shorter(made: LabReport) -> Iterator[LabReport]:
     yield made
     for steps in range(1, len(_STEPS) + 1):
         ids = {id for step in _STEPS[:steps] for id in step}
-        gone = [one for one in made.whole if isinstance(one, Table) and one.id in ids]
-        kept = tuple(one for one in made.blocks if one not in gone)
-        extras = made.extras if steps < len(_STEPS) else ()
-        titles = [*(one.title for one in gone), *(one.text for one in made.extras if isinstance(one, Heading))]
-        titles = titles if not extras else titles[: len(gone)]
-        said = f"Left out for want of room, and in report.html: {'; '.join(titles)}." if titles else ""
+        blocks, gone = _without(made.blocks, ids)
+        extras, more = _without(made.extras, ids)
+        titles = "; ".join((*gone, *more))
+        said = f"Left out for want of room, and in report.html: {titles}." if titles else ""
         text = " ".join(filter(None, [said, made.last.text if made.last else ""]))
-        yield replace(made, blocks=kept, extras=extras, last=Paragraph(text, "note"))
+        yield replace(made, blocks=blocks, extras=extras, last=Paragraph(text, "note"))
+
+
+def _without(blocks: Iterable[Block], ids: Set[str]) -> tuple[tuple[Block, ...], list[str]]:
+    """Return blocks without the tables and chapters of some ids, and the titles of these."""
+    kept: list[Block] = []
+    gone: list[str] = []
+    chapter: Heading | None = None
+    for block in blocks:
+        if isinstance(block, Heading) and (chapter is None or block.level <= chapter.level):
+            chapter = block if block.id in ids else None
+            gone += [block.text] if chapter else []
+        elif chapter is None and isinstance(block, Table) and block.id in ids:
+            gone.append(block.title)
+            continue
+        if chapter is None:
+            kept.append(block)
+    return tuple(kept), gone
 
 
 class _Made:
@@ -224,7 +245,7 @@ class _Made:
         return found.blocks if found else ()
 
     def _section(self, section: Section, level: Literal[2, 3] = 2) -> Iterator[Block]:
-        yield Heading(self.catalogue.word(section.title), level)
+        yield Heading(self.catalogue.word(section.title), level, section.id)
         shown = [self._shown(block) for block in section.blocks if block.id not in _IN_SENTENCES]
         if section.intro:
             yield Paragraph(section.intro, goes_on=bool(shown))

@@ -15,6 +15,8 @@ class Heading:
 
     text: str
     level: Literal[1, 2, 3] = 1
+    id: str = ""
+    """The chapter of the report that it begins."""
 
 
 @dataclass(frozen=True)
