@@ -99,7 +99,7 @@ EXCUSED: dict[str, str] = {
     "--repetitions 2 --transactions 30000": "takes a quarter of an hour and 4 GB of disk",
     "./bufferlab run concurrency --server mysql-5.7": "takes half an hour, and a fetched server; tests/real runs its "
     "smoke size",
-    "./bufferlab run concurrency --engine postgres --server postgres-17": "as the one above; planned by tests/contract",
+    "./bufferlab run concurrency --engine postgres --server postgres-17": "as the one above",
     "./bufferlab run buffer-size": "takes five to fifteen minutes; its --quick form is run by tests/cli",
     "./bufferlab run buffer-size --quick": "run by tests/cli, with a folder of its own for the results",
     "./bufferlab run my.sql": "there is no such file; tests/real/test_scripts.py runs scripts",

@@ -29,6 +29,23 @@ def root() -> Iterator[Path]:
         yield path
 
 
+def test_concurrency_on_postgres_tells_where_a_transactions_time_goes(root: Path) -> None:
+    engine, server = "postgres", "postgres-17"
+    places = ("--out", root / engine, "--data-dir", root / "data", "--share-device")
+    words = ["run", "concurrency", "--smoke", "--json", "--engine", engine, "--server", server, *places]
+    command = [sys.executable, "-m", "bufferlab", *map(str, words)]
+    done = subprocess.run(command, env=core.environment(root), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert {point["status"] for point in answer["points"]} == {"ok"}
+    assert len({point["swept"]["connections"] for point in answer["points"]}) > 1
+    (folder,) = (root / engine).glob("concurrency-*")
+    page = (folder / "report.html").read_text()
+    # Samples of pg_stat_activity, and the law that short windows may not claim.
+    assert "LWLock" in page
+    assert "Universal Scalability Law" in page
+
+
 def sessions(below: Path) -> dict[str, int]:
     """Return the connections of each server that listens below a folder, by its socket's path."""
     found: dict[str, int] = {}

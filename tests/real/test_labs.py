@@ -25,12 +25,15 @@ def test_the_five_labs_end_within_an_hour_with_a_report_of_each_sweep(
     kept = request.config.getoption("outcomes")
     folder = Path(kept, "labs") if kept else tmp_path
     environment = {name: value for name, value in os.environ.items() if name != "BUFFERLAB_NO_PAGE_TRACE"}
-    began = time.monotonic()
+    began, spent = time.monotonic(), folder / "seconds"
     ended = subprocess.run(
         ["tools/labs", folder], cwd=ROOT, env={**environment, **OF_A_CLONE}, capture_output=True, text=True, check=False
     )
+    # Earlier calls that ended count; what they had begun, this one does again.
+    seconds = (float(spent.read_text()) if spent.exists() else 0.0) + time.monotonic() - began
+    spent.write_text(str(seconds))
     logs = "\n".join(f"{log}:\n{log.read_text()[-2000:]}" for log in sorted(folder.glob("*.log")))
     assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}{logs}"
     assert [name for name in NAMES if (folder / f"{name}.pdf").read_bytes()[:4] != b"%PDF"] == []
-    assert time.monotonic() - began < 3600
+    assert seconds < 3600
     shutil.rmtree(folder)
