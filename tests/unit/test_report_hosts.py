@@ -17,6 +17,7 @@ from bufferlab.chapter.blocks import Table
 from bufferlab.registry import open_sweep
 from bufferlab.report.answer import answer
 from bufferlab.report.build import build as build_report
+from bufferlab.report.chapters.hosts import differ_more
 from bufferlab.report.compare_metrics import compare_sides
 from bufferlab.report.compare_sides import of_two_folders
 from bufferlab.report.findings import instead
@@ -25,6 +26,7 @@ from bufferlab.results.store import SweepFolder
 from bufferlab.stats.fit import Cell
 from bufferlab.stats.hosts import compare_hosts
 from support.synthetic import HOST, Sweep, Truth, build
+from support.synthetic_connections import connections
 from support.synthetic_innodb import scan_depth
 
 READS = "reads_per_new_order"
@@ -169,6 +171,19 @@ def test_hosts_that_differ_more_than_points_are_named(tmp_path: Path) -> None:
         f"Host 2, {named(high)}",
     ]
     assert f"Device of the data of host 2, {named(high)}" in titles
+
+
+def test_hosts_of_a_sweep_of_connections_are_compared_in_throughput(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_analysis, "LONG_WINDOW_SECONDS", 0.1)
+    level = connections((1, 2), contention=1.0, coherency=0.0, blocks=8, throughput_noise=0.2)
+    sweep = build(tmp_path, level)
+    analysis = Analysis.of(sweep)
+    speeds = [{block: value for _, block, value in point.values(analysis.work_per_s)} for point in analysis.points]
+    order = sorted(range(8), key=lambda block: math.prod(of[block] for of in speeds))
+    (said,) = differ_more(Analysis.of(across(sweep, sorted(order[:4]), sorted(order[4:]))))
+    assert "per second (up to" in said
 
 
 def test_hosts_that_differ_by_the_chance_of_their_blocks_are_not_named(tmp_path: Path) -> None:
