@@ -241,6 +241,7 @@ def test_a_script_that_cannot_be_had_is_refused_where_it_is_named(tmp_path: Path
     assert "workload script needs a script" in refusal(SCRIPT.replace('script = "mine.sql"', ""), tmp_path)
     (tmp_path / "mine.sql").mkdir()
     assert "is a folder" in told()
+    assert "is no regular file" in told('"/dev/zero"')
     (tmp_path / "mine.sql").rmdir()
     (tmp_path / "mine.sql").write_bytes(b"SELECT '\xff\xfe';")
     assert "is not UTF-8 text" in told()

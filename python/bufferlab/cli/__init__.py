@@ -3,10 +3,18 @@
 
 def main() -> None:
     """Run `bufferlab` with the process's arguments and end with its exit code."""
+    import io
+    import os
     import signal
     import sys
 
     try:
+        # A caller may have closed them, and a locale may lack a letter.
+        sys.stdout, sys.stderr = (
+            stream or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w") for stream in (sys.stdout, sys.stderr)
+        )
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
         from bufferlab.cli.app import run
 
         code = run(sys.argv[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -113,7 +114,7 @@ def server_setting(build: str | None) -> tuple[tuple[str, str], ...]:
         return ()
     refuse_password(build)
     is_path = "/" in build and "://" not in build
-    return (("server", str(Path(build).expanduser().absolute()) if is_path else build),)
+    return (("server", os.path.abspath(os.path.expanduser(build)) if is_path else build),)
 
 
 def refuse_password(text: str) -> None:

@@ -50,9 +50,16 @@ def draw(renderable: RenderableType, width_without_terminal: int) -> None:
 
 def say(text: str) -> None:
     """Print words for the user, which are not part of the data, on standard error."""
-    try:
+    with unheard():
         print(printable(runnable(text)), file=sys.stderr, flush=True)
-    except BrokenPipeError:  # Nobody reads the words any more; what is measured goes on.
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Context manager for words: where reader, terminal or disk are gone, what is measured goes on without them."""
+    try:
+        yield
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 

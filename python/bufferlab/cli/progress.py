@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from bufferlab.cli.output import say
+from bufferlab.cli.output import say, unheard
 from bufferlab.errors import Problem, runnable
 from bufferlab.execute.progress import Status
 from bufferlab.texts import printable
@@ -99,11 +99,13 @@ class _LiveProgress:
         drawn = (description, f"{status.done:.0%}", left)
         if drawn != self._drawn:
             self._drawn = drawn
-            self._bar.update(self._task, completed=status.done, description=description, left=left, refresh=True)
+            with unheard():
+                self._bar.update(self._task, completed=status.done, description=description, left=left, refresh=True)
 
     def say(self, text: str) -> None:
         # rich prints text from its own console above the bar.
-        self._bar.console.print(printable(runnable(text)), highlight=False, markup=False)
+        with unheard():
+            self._bar.console.print(printable(runnable(text)), highlight=False, markup=False)
 
     def warn(self, problem: Problem) -> None:
         self.say(problem.render().replace("error:", "warning:", 1))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.errors import EnvironmentLackingError
+from bufferlab.proc_stat import stat_fields
 
 JOURNAL = Path("/run/bufferlab/changed")
 _FORMAT_VERSION = 1
@@ -115,7 +116,7 @@ def _is_alive(told: dict[str, Any]) -> bool:
 def _start_of(pid: int) -> str | None:
     """Return a process's start in ticks since the boot (proc(5), field 22); None when it is dead."""
     try:
-        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        after_name = stat_fields(pid)
     except OSError:
         return None
     return None if after_name[0] in "ZX" else after_name[19]

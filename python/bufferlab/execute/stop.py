@@ -28,6 +28,8 @@ class StopRequest:
         # Python allows handlers in the main thread alone; the owner of any other thread stops its sweep.
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
+                if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                    continue  # nohup(1) asked for that.
                 self._previous[number] = signal.signal(number, self._note)
             for number in self._ignored:
                 self._previous[number] = signal.signal(number, signal.SIG_IGN)

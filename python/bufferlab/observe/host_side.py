@@ -17,6 +17,7 @@ from pathlib import Path
 
 from bufferlab.engines.servers.questions import NotTold, Query, Question, Server, ask, integer
 from bufferlab.mounts import mounts
+from bufferlab.proc_stat import stat_fields
 
 _POSTGRES = ("postgres", "postmaster")
 _PROGRAMS = ("mysqld", "mariadbd", *_POSTGRES)
@@ -138,7 +139,7 @@ def read(pid: int, data_directory: str | None, proc: Path = Path("/proc"), sys: 
     may_read, lives = True, False
     for one in (pid, *children(proc, pid)):
         with suppress(OSError, ValueError, IndexError):
-            fields = (proc / f"{one}/stat").read_text().rsplit(")", 1)[1].split()
+            fields = stat_fields(one, proc)
             # utime and stime; of the first process also of its children that ended, cutime and cstime.
             processor += sum(int(ticks) for ticks in fields[11 : 15 if one == pid else 13])
             lives = True
@@ -246,7 +247,7 @@ def _program(proc: Path, pid: int) -> str:
 
 
 def _age_s(proc: Path, pid: int) -> float:
-    started = int((proc / f"{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+    started = int(stat_fields(pid, proc)[19])
     return float((proc / "uptime").read_text().split()[0]) - started / os.sysconf("SC_CLK_TCK")
 
 

@@ -111,6 +111,8 @@ def read_parquet(path: Path, columns: Mapping[str, Any], version: int, hint: str
     import polars as pl
 
     with _reading(path, hint):
+        if path.exists() and not path.is_file():  # A pipe or a device may have no end.
+            raise DataFileError(f"{path.name} is no regular file", str(path), hint)
         if why := decoding.refusal(path):
             raise DataFileError(f"{path.name} {why}", str(path), hint)
         told = pl.read_parquet_metadata(path).get("format_version")

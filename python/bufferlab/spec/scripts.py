@@ -33,8 +33,9 @@ def read_script(merged: Merged, path: _Path, value: Any, problems: list[Problem]
     # A path in a flag begins at the current folder, a path in a TOML at the TOML's folder.
     file = Path(value) if path in merged.flags else merged.folder / value
     try:
-        if file.is_dir():
-            problems.append(Problem(f"the script {value} is a folder", where, "write the path of a script"))
+        if file.exists() and not file.is_file():
+            kind = "a folder" if file.is_dir() else "no regular file"
+            problems.append(Problem(f"the script {value} is {kind}", where, "write the path of a script"))
             return None
         if file.stat().st_size > MAX_BYTES:
             what = f"the script {value} is {file.stat().st_size:,} bytes; a script has at most {MAX_BYTES:,}"

@@ -26,6 +26,7 @@ from bufferlab.engines.servers import page_sites
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.proc_stat import stat_fields
 from bufferlab.results.page_traces import hint_for, page_trace_words
 from bufferlab.versions import SERVERS
 
@@ -267,7 +268,7 @@ def _belongs(pid: int, server: int, proc: Path) -> bool:
     if pid == server:
         return True
     with suppress(OSError, ValueError, IndexError):
-        return int((proc / f"{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]) == server
+        return int(stat_fields(pid, proc)[1]) == server
     return True  # It has ended meanwhile.
 
 

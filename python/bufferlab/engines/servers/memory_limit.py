@@ -22,6 +22,7 @@ from typing import Literal
 from bufferlab.engines.servers.child_process import can_join
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.mounts import mounts
+from bufferlab.proc_stat import stat_fields
 from bufferlab.units import format_bytes
 
 _PREFIX = "bufferlab-"
@@ -238,7 +239,8 @@ def _remove(group: Path) -> None:
         if 0 in pids:
             return  # Of another PID namespace (cgroups(7)), and so not ours.
         for pid in pids:
-            with suppress(ProcessLookupError):
+            # Another user's process may stand where /proc hides whose it is (hidepid).
+            with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         try:
             group.rmdir()
@@ -261,6 +263,6 @@ def _namespace() -> str:
 def _start_of(pid: str) -> str:
     """Return a process's start in clock ticks since boot, which with the pid identifies it; "" when it is dead."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+        return stat_fields(pid)[19]
     except OSError:
         return ""

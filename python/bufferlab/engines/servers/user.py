@@ -81,6 +81,8 @@ def default_root() -> Path | None:
             str(_ROOT_DIRECTORY),
             "remove it, or choose other places with BUFFERLAB_CACHE and --data-dir",
         )
+    # Whatever the umask, the server's user must pass.
+    _ROOT_DIRECTORY.chmod(stat.S_IMODE(found.st_mode) | 0o111)
     return _ROOT_DIRECTORY
 
 

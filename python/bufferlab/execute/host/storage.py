@@ -9,6 +9,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,8 @@ from bufferlab.units import format_bytes
 SCRATCH = ".bufferlab-work"
 ROOM = "fleet"
 """The folder of the cache in which a node of a cluster does its blocks."""
+LOCK_SECONDS = 60.0
+"""Longer than anybody of ours holds a directory: the longest time goes to copies of a killed sweep that are removed."""
 _MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")
 _SPARE_BYTES = 1 << 20
 
@@ -132,7 +135,7 @@ def scratch(data_dir: Path, owner: Owner | None = None) -> Iterator[Path]:
 
 def remove_if_empty(root: Path) -> None:
     """Remove the folder around the sweeps' folders of copies, if it is empty."""
-    with suppress(OSError), locked(root.parent):
+    with suppress(OSError, EnvironmentLackingError), locked(root.parent):
         root.rmdir()
 
 
@@ -175,10 +178,22 @@ def _require_own(folder: Path) -> None:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Context manager that holds a directory for a moment, by flock on the directory itself: no lock file stays."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    """Context manager that holds a directory for a moment, by flock on the directory itself: no lock file stays.
+
+    Whoever may read the directory may hold it too, and for long. Raises EnvironmentLackingError after LOCK_SECONDS.
+    """
+    descriptor, deadline = os.open(directory, os.O_RDONLY | os.O_DIRECTORY), time.monotonic() + LOCK_SECONDS
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    what = f"another process has held this directory for {LOCK_SECONDS:g} s"
+                    hint = "end that process (`fuser` names it), or choose another directory"
+                    raise EnvironmentLackingError(what, str(directory), hint) from None
+                time.sleep(0.05)
         yield
     finally:
         os.close(descriptor)

@@ -76,7 +76,7 @@ def attach(host: Mapping[str, Any], progress: Progress | None = None) -> dict[st
             else:
                 floors[f"{found['engine']}-{found['workload']}"] = found
     except Exception as error:  # A sweep without its floor is still a sweep.
-        progress.warn(Problem(f"the noise floor could not be read: {error}", str(_directory()), _HINT))
+        progress.warn(Problem(f"the noise floor could not be read: {error}", None, _HINT))
     return {**host, "noise": floors} if floors else dict(host)
 
 
