@@ -4,7 +4,8 @@ Of each load: for each tier a server begins to run at 20 % of its database, and 
 half and double of that pool are measured. The advice is asked and kept before the truth is. What is looked at and what
 is measured are the same transactions after the same warm-up: PostgreSQL moves rows that are changed to other pages, so
 that a load reads less of its hot rows as time goes on. A load's unit is its transaction, and reads a second are divided
-by the transactions a second that the advice counted.
+by the transactions a second that the advice counted. Where purge goes back to each changed row, it also reads less or
+more at another speed: there the truth is measured at the rate of the look, elsewhere as fast as it goes.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class Cell:
     """Those that are asked."""
     within_s: int = WITHIN_S
     """A look lasts so long."""
+    at_rate: bool = False
+    """Whether the truth is measured at the rate too."""
 
     @property
     def transactions(self) -> int:
@@ -73,9 +76,9 @@ class Cell:
         return (*self.load, "--engine", self.engine, "--server", self.server, "--connections", "8", "--no-page-trace")
 
 
-def _loads(engine: str, server: str, tiers: tuple[str, ...] = TIERS) -> tuple[Cell, Cell]:
-    tpcc = Cell(f"{server}-tpcc", _TPCC, engine, server, 100, tiers)
-    return tpcc, Cell(f"{server}-hot-rows", _HOT, engine, server, 2000, tiers)
+def _loads(engine: str, server: str, tiers: tuple[str, ...] = TIERS, *, at_rate: bool = False) -> tuple[Cell, Cell]:
+    tpcc = Cell(f"{server}-tpcc", _TPCC, engine, server, 100, tiers, at_rate=at_rate)
+    return tpcc, Cell(f"{server}-hot-rows", _HOT, engine, server, 2000, tiers, at_rate=at_rate)
 
 
 # Pools that need more than three minutes to bring in as many pages as they have.
@@ -85,7 +88,7 @@ SLOW = (
 )
 CELLS = (*_loads("mysql", "mysql-5.7"), *_loads("postgres", "postgres-17"), *SLOW)
 # There is no model of MySQL 9: advise refuses its full tier.
-OTHERS = (*_loads("mariadb", "mariadb-11.4"), *_loads("mysql", "mysql-9", TIERS[:1]))
+OTHERS = (*_loads("mariadb", "mariadb-11.4", at_rate=True), *_loads("mysql", "mysql-9", TIERS[:1], at_rate=True))
 
 
 def advised(folder: Path, cell: Cell) -> bool:
@@ -145,7 +148,8 @@ def points(folder: Path, cell: Cell) -> tuple[str, ...]:
     """Return what a run is asked to measure the very sizes that the advice was about."""
     present = json.loads((folder / f"{cell.name}-{TIERS[0]}.json").read_text())["present"]["pool_size_bytes"]
     sizes = ",".join(f"{int(ratio * present)}B" for ratio in SIZES.values())
-    return ("--transactions", str(cell.transactions), "--repetitions", "2", "--sweep", f"pool_size={sizes}")
+    rate = ("--set", f"rate={cell.rate}") if cell.at_rate else ()
+    return (*rate, "--transactions", str(cell.transactions), "--repetitions", "2", "--sweep", f"pool_size={sizes}")
 
 
 def measured(folder: Path, cell: Cell) -> dict[Any, list[float]]:

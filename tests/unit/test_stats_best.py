@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from bufferlab.stats import best
-from bufferlab.stats.best import equivalence_set, equivalent
+from bufferlab.stats.best import equivalence_set
 from bufferlab.stats.fit import Cell, Fit, fit
 
 SWEEPS = 500
@@ -98,20 +98,6 @@ def test_identical_points_are_best_together() -> None:
     assert equivalence_set(fit([*cells, *twin]), "less").members == (1, 2)
 
 
-def test_not_distinguishable_is_not_equivalent() -> None:
-    rng = np.random.default_rng(9)
-    precise, vague = (fit(table(rng, [1.0, 1.0], noise=noise)) for noise in (0.002, 0.1))
-    assert equivalent(precise, 0, 1, within=0.05)
-    assert not equivalent(vague, 0, 1, within=0.05)
-    with pytest.raises(ValueError, match="above zero"):
-        equivalent(precise, 0, 1, within=0)
-
-
-def test_two_points_at_the_margin_are_called_equivalent_in_5_per_cent_of_sweeps_at_most() -> None:
-    called = sum(equivalent(found, 0, 1, within=0.05) for found in sweeps([1.0, 1.05], seed=10))
-    assert called / SWEEPS <= 0.05 + 3 * (0.05 * 0.95 / SWEEPS) ** 0.5, f"{called} of {SWEEPS}"
-
-
 @pytest.mark.parametrize(("low", "still"), [(0.0, 0.0), (1.0, 1.0)])
 def test_points_with_the_same_numbers_are_not_behind_each_other(low: float, still: float) -> None:
     """A zero makes the scale linear: nothing behind is a difference of zero, else a factor of one."""
@@ -121,10 +107,6 @@ def test_points_with_the_same_numbers_are_not_behind_each_other(low: float, stil
     )
     assert best.members == ("a", "b")
     assert best.behind == {"a": still, "b": still}
-
-
-def test_single_runs_are_equivalent_to_nothing() -> None:
-    assert not equivalent(fit([("a", 0, 1.0), ("b", 0, 1.0001)]), "a", "b", within=0.5)
 
 
 def test_the_level_of_a_pair_is_shared_by_all_pairs_of_points(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,7 +154,7 @@ def _titled(metric: str, declared: Metric) -> str:
     """Return the metric's words, with the phase it belongs to."""
     phase, _ = phase_of(metric)
     title = declared.label
-    return f"{phase.replace('_', ' ').capitalize()}: {title[0].lower()}{title[1:]}" if phase else title
+    return f"{phase.replace('_', ' ').capitalize()}: {words.lowered(title)}" if phase else title
 
 
 def _caption(analysis: Analysis, metric: str, plot: PointsPlot) -> str:

@@ -94,7 +94,7 @@ def _not_drawn(analysis: Analysis, runs: Sequence[_Run], rates: Mapping[str, str
     told = (run.reasons.get(metric, "") or _TOO_SHORT for metric in missing for run in runs)
     reasons = dict.fromkeys(_AT_EDGES if reason.endswith(NOT_SAMPLED) else reason for reason in told)
     labels = [analysis.metric(metric).label for metric in missing]
-    titles = [label[0].lower() + label[1:] for label in labels]
+    titles = [words.lowered(label) for label in labels]
     return f" Not drawn: {words.listing(titles)} ({'; '.join(reasons)})."
 
 

@@ -17,7 +17,7 @@ from bufferlab.registry import open_sweep
 @html_page("Write a page with the figure too.")
 @click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Write the figure alone too.")
 @common
-def command(measured: Path, predicted: Path, html: Path | None, svg: Path | None, as_json: bool, debug: bool) -> int:
+def command(measured: Path, predicted: Path, html: Path | None, svg: Path | None, as_json: bool) -> int:
     """Tell how far the sweep folder PREDICTED was from the sweep folder MEASURED, point by point.
 
     Points with the same swept settings are joined; all other settings must be the same. Beside the

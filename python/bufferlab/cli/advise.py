@@ -77,7 +77,6 @@ def command(
     html: Path | None,
     form: str,
     as_json: bool,
-    debug: bool,
 ) -> int:
     """Tell what a MySQL, MariaDB or PostgreSQL server that runs would read with a larger or a smaller buffer pool.
 

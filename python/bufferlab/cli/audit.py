@@ -39,7 +39,6 @@ def command(
     html: Path | None,
     markdown: Path | None,
     as_json: bool,
-    debug: bool,
 ) -> int:
     """Find wrong units, wrong columns and impossible numbers in FILEs, and print the corrected tables.
 

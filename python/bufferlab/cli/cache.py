@@ -31,7 +31,7 @@ def command() -> None:
 @command.command("list")
 @data_dir
 @common
-def list_(data_dir: Path | None, as_json: bool, debug: bool) -> int:
+def list_(data_dir: Path | None, as_json: bool) -> int:
     """List what is kept and what was left, each with its size and its last use."""
     entries = [*leftovers.kept(), *_left_over(data_dir)]
     total_bytes = sum(entry.size_bytes for entry in entries)
@@ -53,7 +53,7 @@ def list_(data_dir: Path | None, as_json: bool, debug: bool) -> int:
 @click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
 @data_dir
 @common
-def prune(unused_days: int | None, dry_run: bool, data_dir: Path | None, as_json: bool, debug: bool) -> int:
+def prune(unused_days: int | None, dry_run: bool, data_dir: Path | None, as_json: bool) -> int:
     """Remove what killed runs, loads and fetches left. Nothing that a living process uses is touched.
 
     Exit code 3 when a folder cannot be removed.

@@ -50,7 +50,6 @@ def command(
     html: Path | None,
     md: Path | None,
     as_json: bool,
-    debug: bool,
 ) -> int:
     """Compare sweep folder B with sweep folder A, or two settings of A: the same, different, or not distinguishable.
 

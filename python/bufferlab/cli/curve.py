@@ -66,7 +66,6 @@ def command(
     svg: Path | None,
     to: tuple[str, str] | None,
     as_json: bool,
-    debug: bool,
 ) -> int:
     """Tell what LRU buffer pools of every size would miss, exactly and from one pass over page accesses.
 

@@ -68,7 +68,7 @@ class Finding:
     "there or here.",
 )
 @common
-def command(data_dir: Path | None, forget_mark: str | None, server: str | None, as_json: bool, debug: bool) -> int:
+def command(data_dir: Path | None, forget_mark: str | None, server: str | None, as_json: bool) -> int:
     """Tell what this host can measure, and why it cannot measure the rest.
 
     Exit code 3 when the default experiment cannot run, or no run on the server of --server.

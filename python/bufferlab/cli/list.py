@@ -33,7 +33,7 @@ _RUNS = "runs"
 @click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
 @click.option("--all", "everything", is_flag=True, help="Also what exists for tests.")
 @common
-def command(kind: str | None, folder: Path | None, everything: bool, as_json: bool, debug: bool) -> int:
+def command(kind: str | None, folder: Path | None, everything: bool, as_json: bool) -> int:
     """List experiments, engines with their knobs, workloads, load settings and metrics.
 
     `runs` lists the sweeps in DIR, with their answers; without DIR those in runs/.

@@ -20,7 +20,7 @@ from bufferlab.cli.output import beginning
     help="The folder to make; nothing may be there yet.",
 )
 @common
-def command(folders: tuple[Path, ...], out: Path, as_json: bool, debug: bool) -> int:
+def command(folders: tuple[Path, ...], out: Path, as_json: bool) -> int:
     """Join the sweep folders DIR DIR..., each with other blocks of one plan, and answer its question.
 
     Each host did some blocks with `bufferlab run --blocks`. Experiment, seed, loaded data and

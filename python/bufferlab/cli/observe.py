@@ -55,7 +55,6 @@ def command(
     prometheus: Path | None,
     form: str,
     as_json: bool,
-    debug: bool,
 ) -> int:
     """Look at a MySQL, MariaDB or PostgreSQL server that runs: what its buffer pool misses, and whether that slows it.
 

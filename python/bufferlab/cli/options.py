@@ -51,7 +51,9 @@ class Grouped(click.Command):
 
 def common(command: _Command) -> _Command:
     """Add --json and --debug, which every command has."""
-    command = click.option("--debug", is_flag=True, help="Show log detail and tracebacks, on standard error.")(command)
+    # `app.run` reads it from the arguments.
+    told = "Show log detail and tracebacks, on standard error."
+    command = click.option("--debug", is_flag=True, expose_value=False, help=told)(command)
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")(command)
 
 

@@ -71,7 +71,6 @@ def command(
     out: Path | None,
     resume: Path | None,
     as_json: bool,
-    debug: bool,
 ) -> int:
     """Tell what pools would read, by a model of a server's buffer manager.
 

@@ -56,7 +56,6 @@ def command(
     limit_unit: Literal["s", "ms"],
     strict: bool,
     as_json: bool,
-    debug: bool,
 ) -> int:
     """Make the report of RUN (a sweep folder) again: report.html, report.md, and the table printed here.
 

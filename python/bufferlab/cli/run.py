@@ -188,7 +188,6 @@ def command(
     limit_unit: Literal["s", "ms"],
     strict: bool,
     as_json: bool,
-    debug: bool,
 ) -> int:
     """Measure: run EXPERIMENT (a built-in name, the path of a TOML, or that of a script ending in
     .sql) and answer its question.

@@ -45,7 +45,6 @@ def command(
     by: str,
     ansi_quotes: bool,
     as_json: bool,
-    debug: bool,
 ) -> int:
     """Make a script for `bufferlab run` from a slow query log of MySQL, MariaDB or Percona Server.
 

@@ -123,7 +123,7 @@ class Looker(ABC):
 
     @abstractmethod
     def derive(self, grown: Mapping[str, int], facts: Facts) -> dict[str, float]:
-        """Return an interval's counts by the names of `quantities.py`, from the growth of the server's counters."""
+        """Return an interval's counts by the names of report.py (QUANTITIES), from the growth of the counters."""
 
     @abstractmethod
     def pool(self, query: Query, facts: Facts) -> Pool:

@@ -38,7 +38,7 @@ def answer(compared: SidesCompared) -> str:
         if any(figure.outcome == "different" for figure in compared.of(metric))
     ]
     if different and not any(figure.outcome == "different" for figure in figures):
-        titles = words.listing([_title(metric) for metric in different])
+        titles = words.listing([title_within(metric) for metric in different])
         return f"{titles[0].upper()}{titles[1:]} differ. {said}"
     return said
 
@@ -62,8 +62,8 @@ def limits(compared: SidesCompared) -> list[str]:
             "known so of times and of phases. --repetitions 5 tells the sweeps' own scatter."
         )
     found.append(
-        f"The intervals of {_title(compared.headline)} hold together at 95 % for all settings; so do those of the "
-        "other figures that the workload names, and those of CPU and latencies beside them."
+        f"The intervals of {title_within(compared.headline)} hold together at 95 % for all settings; so do those of "
+        "the other figures that the workload names, and those of CPU and latencies beside them."
     )
     return found
 
@@ -151,7 +151,11 @@ def _with_detectable(compared: SidesCompared, metric: str, detectable: float | N
         (one.found.verdict for one in compared.of(metric) if one.found and one.found.verdict.detectable == detectable),
         None,
     )
-    return f"{_title(metric)} ({_could(worst, metric) or _TOO_MUCH})" if worst and detectable else _title(metric)
+    return (
+        f"{title_within(metric)} ({_could(worst, metric) or _TOO_MUCH})"
+        if worst and detectable
+        else title_within(metric)
+    )
 
 
 def _silent(compared: SidesCompared) -> list[str]:
@@ -178,7 +182,7 @@ def unmatched(compared: SidesCompared) -> list[str]:
 
 
 def _single(compared: SidesCompared, figure: MetricCompared) -> str:
-    title, metric, sides = _title(figure.metric), declared(figure.metric), compared.sides
+    title, metric, sides = title_within(figure.metric), declared(figure.metric), compared.sides
     if figure.found is None:
         return f"No claim: {title} of {sides.name_a} and {sides.name_b} cannot be compared ({figure.reason})."
     verdict, basis = figure.found.verdict, _basis(compared, [figure])
@@ -197,7 +201,7 @@ def _single(compared: SidesCompared, figure: MetricCompared) -> str:
 
 
 def _several(compared: SidesCompared, figures: Sequence[MetricCompared]) -> str:
-    title, sides, count = _title(compared.headline), compared.sides, len(figures)
+    title, sides, count = title_within(compared.headline), compared.sides, len(figures)
     different = [figure for figure in figures if figure.outcome == "different"]
     basis, rest = _basis(compared, figures), _rest(figures)
     if not different:
@@ -321,13 +325,10 @@ def title_of(metric: str) -> str:
     phase, _ = phase_of(metric)
     if not phase:
         return declared(metric).label
-    said = f"{phase.replace('_', ' ')}: {_lower(declared(metric).label)}"
+    said = f"{phase.replace('_', ' ')}: {words.lowered(declared(metric).label)}"
     return said[0].upper() + said[1:]
 
 
-def _title(metric: str) -> str:
-    return _lower(title_of(metric))
-
-
-def _lower(title: str) -> str:
-    return title[0].lower() + title[1:]
+def title_within(metric: str) -> str:
+    """Return the same as it stands within a sentence."""
+    return words.lowered(title_of(metric))

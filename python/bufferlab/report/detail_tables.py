@@ -226,7 +226,7 @@ def run_table(analysis: Analysis) -> Table:
     )  # fmt: skip
     columns = tuple(Column(head, numeric=head not in words_columns) for head in heads)
     caption = "Blocks are repetitions; all points of a block share its seed, and their order within it is random."
-    caption += f" {short}: {headline.label[0].lower()}{headline.label[1:]}."
+    caption += f" {short}: {words.lowered(headline.label)}."
     return Table("runs", "Every run", columns, tuple(rows), caption, folded=True)
 
 

@@ -91,8 +91,8 @@ def _span(analysis: Analysis, group: Group, metric: str) -> str | None:
         return None
     phase, _ = phase_of(metric)
     declared = analysis.metric(metric)
-    title, unit = declared.label, words.unit_of_change(declared)
-    title = f"in {phase.replace('_', ' ')} {title[0].lower()}{title[1:]}" if phase else f"{title[0].lower()}{title[1:]}"
+    title, unit = words.lowered(declared.label), words.unit_of_change(declared)
+    title = f"in {phase.replace('_', ' ')} {title}" if phase else title
     span = found.span
     if span.direction == "rises" and span.contrast == "ratio" and (span.estimate.ci_low or 0) >= _MANY_TIMES:
         times = words.outward_range(span.estimate.ci_low or 0, span.estimate.ci_high or 0)

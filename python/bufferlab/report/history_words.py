@@ -11,7 +11,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Column, Row, Table
 from bufferlab.registry import declared
 from bufferlab.report.compare_rules import RuleAtPoint, RuleJudged, span
-from bufferlab.report.compare_words import title_of
+from bufferlab.report.compare_words import title_of, title_within
 from bufferlab.report.history import Event, History, Series, Step, could_find
 from bufferlab.report.history_sweeps import Apart, SweepTold
 from bufferlab.stats.changes import FALSE_ALARMS, FEWEST, MIN_STRETCH
@@ -40,7 +40,7 @@ def _would_have(history: History) -> str:
         return ""
     worst = max(known, key=lambda one: one.detectable or 0.0)
     said = detectable(worst)
-    return f" ({said} of {_title(worst.metric)} would have been, had it come in the middle)" if said else ""
+    return f" ({said} of {title_within(worst.metric)} would have been, had it come in the middle)" if said else ""
 
 
 def _sentence(history: History, event: Event) -> str:
@@ -56,7 +56,7 @@ def _sentence(history: History, event: Event) -> str:
     more = len(steps) - _MOST_SETTINGS
     parts += [f"changed at {words.plural(more, 'more setting')}"] if more > 0 else []
     others = f"; so do {words.plural(len(rest), 'other figure')}" if rest else ""
-    return f"From {place(history, event)} on, {_title(lead)} are {words.listing(parts)}{others}."
+    return f"From {place(history, event)} on, {title_within(lead)} are {words.listing(parts)}{others}."
 
 
 def place(history: History, event: Event) -> str:
@@ -94,7 +94,7 @@ def limits(history: History) -> list[str]:
     for one in history.series:
         if one.unclaimed:
             titles = reasons.setdefault(one.unclaimed, [])
-            titles += [] if (title := _title(one.metric)) in titles else [title]
+            titles += [] if (title := title_within(one.metric)) in titles else [title]
     found += [f"Not claimed ({why}): {words.listing(titles)}." for why, titles in reasons.items()]
     found += _left_out(history)
     if any(one.steps for one in history.series):
@@ -242,8 +242,3 @@ def rule_lines(history: History, judged: RuleJudged) -> list[str]:
 
 def _at(point: RuleAtPoint) -> str:
     return f" at {point.match.label}" if point.match.label else ""
-
-
-def _title(metric: str) -> str:
-    title = title_of(metric)
-    return title[0].lower() + title[1:]

@@ -325,5 +325,5 @@ def _figure(analysis: Analysis, unit: Work, caption: str) -> Figure | None:
         names_at_ends=True,
     )
     title, beside = analysis.metric(metric).label, ", LRU and OPT" if first.traced else " and LRU"
-    alt = f"Lines of {title[0].lower()}{title[1:]} by the model {first.model}{beside} over {axis.label}."
+    alt = f"Lines of {words.lowered(title)} by the model {first.model}{beside} over {axis.label}."
     return Figure("predicted-reads", title, alt, caption, plot, points_data(plot, "predicted-reads", title))

@@ -1,9 +1,8 @@
 """Which points may be the best: a set that holds the best one with the stated confidence, not a single winner.
 
 Hsu's multiple comparisons with the best (Annals of Statistics 12, 1984; bounds after Edwards and Hsu, JASA 78, 1983):
-a point leaves the set when another is better than it, one-sided, at Sidak's level for the rival points. `equivalent`
-is Schuirmann's two one-sided tests (J. Pharmacokinetics and Biopharmaceutics 15, 1987). The caller decides which
-point is good enough, and at what cost.
+a point leaves the set when another is better than it, one-sided, at Sidak's level for the rival points. The
+caller decides which point is good enough, and at what cost.
 """
 
 from __future__ import annotations
@@ -61,22 +60,6 @@ def equivalence_set(
     still = 1.0 if fit.contrast == "ratio" else 0.0
     behind = {i: max([still, *(_worst(versus[i, j], fit, better) for j in members if j != i)]) for i in members}
     return BestSet(observed, members, others, behind, _all_beaten(fit, members, others, better, level), level)
-
-
-def equivalent(fit: Fit, a: Hashable, b: Hashable, within: float, level: float = 0.95) -> bool:
-    """Return whether the runs show that a and b differ by less than `within` (0.05: 5 %; a difference if linear).
-
-    This is more than not being distinguishable: too few runs show neither a difference nor equivalence.
-    """
-    if within <= 0:
-        raise ValueError("equivalence needs a margin above zero")
-    found = fit.compare(a, b, 2 * level - 1)
-    if found.identical:
-        return True
-    if found.ci_low is None or found.ci_high is None:
-        return False
-    low, high = (1 / (1 + within), 1 + within) if fit.contrast == "ratio" else (-within, within)
-    return low < found.ci_low and found.ci_high < high
 
 
 def _worse(found: Estimate, fit: Fit, better: Better) -> bool:

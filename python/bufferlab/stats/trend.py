@@ -53,8 +53,6 @@ class Trend:
     direction: Direction
     order_p: float | None
     """The two-sided p-value of Page's L: how often chance alone would order the blocks' values so well."""
-    left_out: int
-    """The number of blocks without a run at every point; their slopes would belong to another part of the axis."""
     detectable: float | None
     """The slope that four of five such sweeps would have found."""
 
@@ -77,21 +75,20 @@ def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log"
     log = scale == "log" and all(value > 0 for _, _, value in values)
     contrast: Literal["ratio", "difference"] = "ratio" if log else "difference"
     xs = np.array(sorted({float(x) for x, _, _ in values}))
-    table, blocks = _table(values, xs, log=log)
-    left_out = blocks - len(table)
+    table = _table(values, xs, log=log)
     if len(xs) < MIN_POINTS or len(table) == 0:
         note = _FEW_POINTS if len(xs) < MIN_POINTS else "no block has a run at every point"
-        return Trend(_without(float("nan"), len(table), note), contrast, "no_interval", None, left_out, None)
+        return Trend(_without(float("nan"), len(table), note), contrast, "no_interval", None, None)
     slopes = table @ _weights(xs)
     n, centre = len(slopes), float(slopes.mean())
     if np.all(table == table[:, :1]):
         still = Estimate(_back(0.0, log), None, None, n, note="identical", identical=True)
-        return Trend(still, contrast, "identical", 1.0, left_out, None)
+        return Trend(still, contrast, "identical", 1.0, None)
     order_p = page_p(table)
     deviation = float(slopes.std(ddof=1)) if n > 1 else 0.0
     if n < 2 or is_rounding(deviation, table):
         note = _ONE_BLOCK if n < 2 else _NO_NOISE
-        return Trend(_without(_back(centre, log), n, note), contrast, "no_interval", order_p, left_out, None)
+        return Trend(_without(_back(centre, log), n, note), contrast, "no_interval", order_p, None)
     error, quantile = deviation / n**0.5, quantile_of_t(1 - (1 - level) / 2, n - 1)
     low, high = centre - quantile * error, centre + quantile * error
     slope = Estimate(_back(centre, log), _back(low, log), _back(high, log), n, float(n - 1))
@@ -101,7 +98,7 @@ def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log"
     direction: Direction = "not_resolved"
     if ordered and (low > 0 or high < 0) and (low > 0) == (way > 0):
         direction = "rises" if low > 0 else "falls"
-    return Trend(slope, contrast, direction, order_p, left_out, _back(_found(error, quantile, n - 1), log))
+    return Trend(slope, contrast, direction, order_p, _back(_found(error, quantile, n - 1), log))
 
 
 def _found(error: float, quantile: float, df: int, power: float = 0.8) -> float:
@@ -165,17 +162,14 @@ def _double_ranks(row: Array) -> tuple[int, ...]:
     return tuple(int(2 * np.sum(row < value) + np.sum(row == value) + 1) for value in row)
 
 
-def _table(values: Sequence[Placed], xs: Array, *, log: bool) -> tuple[Array, int]:
-    """Return [block, point] of the blocks that have a run at every point, and the number of all blocks.
-
-    Runs of one place and block are averaged.
-    """
+def _table(values: Sequence[Placed], xs: Array, *, log: bool) -> Array:
+    """Return [block, point] of the blocks that have a run at every point. Runs of one place and block are averaged."""
     cells: dict[Hashable, dict[float, list[float]]] = {}
     for x, block, value in values:
         cells.setdefault(block, {}).setdefault(float(x), []).append(float(np.log(value)) if log else float(value))
     whole = [found for found in cells.values() if len(found) == len(xs)]
     rows = [[sum(found[x]) / len(found[x]) for x in xs.tolist()] for found in whole]
-    return np.array(rows, dtype=np.float64).reshape(len(rows), len(xs)), len(cells)
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(xs))
 
 
 def _weights(xs: Array) -> Array:

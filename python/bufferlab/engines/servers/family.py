@@ -1,7 +1,7 @@
 """The interface to one family of servers: how its servers are made, reached, set, asked and checked.
 
-A family knows neither who starts a server nor when. `hosts` holds the two ways to meet one, each written once for all
-families: a private server that bufferlab starts (private.py), and one that runs already (running.py).
+A family knows neither who starts a server nor when. There are two ways to meet one, each written once for all
+families: a private server that bufferlab starts (behaviour.py), and one that runs already (hosts/running.py).
 """
 
 from __future__ import annotations

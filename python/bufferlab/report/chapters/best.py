@@ -142,8 +142,7 @@ def _interval(found: Estimate) -> str:
 
 def _sentence(analysis: Analysis, group: Group, found: Knee) -> str:
     where = f"With {group.label}: " if group.label else ""
-    title = analysis.metric(analysis.headline).label
-    title = f"{title[0].lower()}{title[1:]}"
+    title = words.lowered(analysis.metric(analysis.headline).label)
     if found.size_bytes is None:
         return f"{where}no step was shown to bring fewer {title}."
     size = format_bytes(found.size_bytes)

@@ -117,7 +117,7 @@ def _warnings(analysis: Analysis, floor: Mapping[str, Any], lines: Sequence[_Lin
         found.append(f"Warning: the floor was {days} days old; `bufferlab run noise` measures it again.")
     worse = [declared(line.metric).label for line in lines if line.worse]
     if worse:
-        named = words.listing([title[0].lower() + title[1:] for title in worse])
+        named = words.listing(list(map(words.lowered, worse)))
         found.append(f"Warning: this sweep scatters clearly more than the floor in {named}: was the host busy?")
     return found
 

@@ -279,7 +279,7 @@ def _told_in(analysis: Analysis) -> str:
         return ""
     else:
         metric = analysis.metric(analysis.headline)
-    return f"The answer is told in {_lower(metric.label)} ({_lower(metric.meaning.rstrip('.'))})."
+    return f"The answer is told in {words.lowered(metric.label)} ({words.lowered(metric.meaning.rstrip('.'))})."
 
 
 def _nothing_expected(analysis: Analysis) -> str:
@@ -296,8 +296,3 @@ def _first_sentence(answer: str) -> str:
     """Return an answer that is short, or the first sentence of a long one."""
     ends = answer.find(". ") + 1 if len(answer) > _LONGEST_LEAD else 0
     return answer[:ends] if ends else answer
-
-
-def _lower(text: str) -> str:
-    """Return a text that stands within a sentence; names such as LRU keep their capitals."""
-    return text if text[1:2].isupper() or text.startswith("New-Order") else f"{text[:1].lower()}{text[1:]}"

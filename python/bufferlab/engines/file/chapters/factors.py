@@ -202,8 +202,7 @@ def _sentence(analysis: Analysis, metric: str, found: list[Effect]) -> str:
         return ""
     does, way = _ASKED[metric]
     found = [_oriented(effect, way) for effect in found]
-    title = analysis.metric(metric).label
-    title = f"{title[0].lower()}{title[1:]}"
+    title = words.lowered(analysis.metric(metric).label)
     n = min(effect.ratio.n for effect in found)
     if not any(effect.ratio.has_interval or effect.ratio.identical for effect in found):
         largest = max(found, key=lambda effect: effect.size)

@@ -111,8 +111,7 @@ def _told(found: FoundTrend) -> str:
 
 
 def _subject(found: FoundTrend) -> str:
-    title = found.metric.label
-    title = title if title.startswith("LRU") else f"{title[0].lower()}{title[1:]}"
+    title = words.lowered(found.metric.label)
     return title if "per" in title.split() else f"the {title}"
 
 
