@@ -59,6 +59,15 @@ def test_a_pool_has_turned_over_when_as_many_pages_were_read_as_it_has(tool: Any
     assert tool.turnover_s({**told, "counted": {"reads": 0.0, "seconds": 600.0}}) is None
 
 
+def test_the_truth_of_servers_whose_purge_revisits_rows_is_of_the_looks_rate(tool: Any, tmp_path: Path) -> None:
+    for cell, is_at_rate in ((tool.CELLS[0], False), (tool.OTHERS[0], True)):
+        told = {"present": {"pool_size_bytes": 32 << 20}}
+        (tmp_path / f"{cell.name}-misses.json").write_text(json.dumps(told))
+        asked = tool.points(tmp_path, cell)
+        assert (f"rate={cell.rate}" in asked) == is_at_rate
+        assert f"pool_size={16 << 20}B,{64 << 20}B" in asked
+
+
 def row(**more: Any) -> dict[str, Any]:
     return {"load": "x", "turnover_s": 3.0, "tier": "full", "size": "half", "own": 10.0, "truth": 20.0, "n": 2,
             "told": 21.0, "low": 18.0, "high": 22.0, "by": "full", "cannot_say": None, **more}  # fmt: skip
