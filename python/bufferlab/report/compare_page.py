@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Banner, Column, Dot, Figure, PointsPlot, Row, Section, Series, Table
-from bufferlab.chapter.points_figure import dot, points_data
+from bufferlab.chapter.points_figure import dot, points_data, reads_better_on_a_log_axis
 from bufferlab.registry import declared
 from bufferlab.report.answer import banners
 from bufferlab.report.compare_guard import differing_settings
@@ -29,9 +29,7 @@ from bufferlab.units import readable
 if TYPE_CHECKING:
     from rich.console import Group
 
-#: The ratio of the largest value to the smallest from which a logarithmic axis reads better.
-_LOG_FROM = 12.0
-_RULE_STYLES = {"broken": "bold red", "holds": "green", "undecided": "yellow"}
+RULE_STYLES = {"broken": "bold red", "holds": "green", "undecided": "yellow"}
 #: The widths of columns of words, which break into lines; the others share the rest of the terminal.
 _WIDTHS = {"Figure": 19, "Verdict": 15, "Detectable": 10}
 
@@ -91,7 +89,7 @@ def terminal(compared: SidesCompared) -> Group:
         drawn.add_row(*(Text(cell) for cell in row.cells), style="bold" if row.mark == "differs" else None)
     lines += [drawn, Text(figures.caption, style="dim")]
     for judged in compared.rules:
-        lines += [Text(said, style=_RULE_STYLES[judged.outcome]) for said in sentences(judged)]
+        lines += [Text(said, style=RULE_STYLES[judged.outcome]) for said in sentences(judged)]
     lines += [Text(f"  {line}") for line in unmatched(compared)]
     return Group(*lines)
 
@@ -128,7 +126,7 @@ def _figure(compared: SidesCompared) -> Figure | None:
     values = [value for one in series for dot in one.dots for value in dot.runs]
     if not all(one.dots for one in series):
         return None
-    y_is_log = min(values) > 0 and max(values) / min(values) >= _LOG_FROM
+    y_is_log = reads_better_on_a_log_axis(values)
     title = declared(metric).label
     plot = PointsPlot(
         "Setting" if any(match.settings for match in sides.matched) else "",

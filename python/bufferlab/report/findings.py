@@ -12,6 +12,7 @@ from typing import Literal
 from bufferlab.chapter import doubts, words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.engines import registry as engines
+from bufferlab.report.chapters.best import is_of_the_engine
 from bufferlab.report.chapters.concurrency import asks_for_throughput, found_concurrency, sentence
 from bufferlab.report.chapters.knee import FoundKnee, found_knees
 from bufferlab.report.chapters.latency_rate import Saturation, saturation
@@ -49,7 +50,7 @@ def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
     """Yield the sentences after the one on a group's headline: the best set, and the benefit of a further MiB."""
     fit = analysis.fit(metric)
     points = analysis.distinct(group, metric)
-    if fit is None or len(points) < 2 or analysis.claim_blocked(metric) or not _is_engines(analysis):
+    if fit is None or len(points) < 2 or analysis.claim_blocked(metric) or not is_of_the_engine(analysis):
         return
     if analysis.metric(metric).better in ("lower", "higher") and len(points) > 2:
         better: Literal["less", "more"] = "less" if analysis.metric(metric).better == "lower" else "more"
@@ -102,15 +103,6 @@ def _span(analysis: Analysis, group: Group, metric: str) -> str | None:
 
 def _moves(group: Group, metric: str) -> bool:
     return any(value for point in group.points for _, _, value in point.values(metric))
-
-
-def _is_engines(analysis: Analysis) -> bool:
-    """Return whether the axis is a setting of the engine.
-
-    Only those have a best value: the engine does not choose its work.
-    """
-    name = next((run.run.engine for run in analysis.runs), None)
-    return name in engines.names() and analysis.axis in engines.declaration(name).by_name()
 
 
 def _knee(found: FoundKnee) -> str:

@@ -25,7 +25,7 @@ from bufferlab.chapter.blocks import (
 )
 from bufferlab.chapter.points_figure import points_data, side_by_side
 from bufferlab.registry import declared
-from bufferlab.report.compare_page import rule_as_json
+from bufferlab.report.compare_page import RULE_STYLES, rule_as_json
 from bufferlab.report.compare_words import title_of
 from bufferlab.report.document import Report, stamped
 from bufferlab.report.history import History, Step
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 #: The most panels of the figure: those with a change come first.
 _MOST_PANELS = 8
 _MOST_BANNERS = 6
-_RULE_STYLES = {"broken": "bold red", "holds": "green", "undecided": "yellow"}
 #: The least widths of columns of words, which break into lines.
 _WIDTHS = {"Figure": 19, "Setting": 14, "Change (95 %)": 12}
 
@@ -102,7 +101,7 @@ def terminal(history: History) -> Group:
         lines += [Text(f"  {where}: {what} {before} before, {since} since") for where, what, before, since in
                   (row.cells for row in beside.rows)]  # fmt: skip
     for judged in history.rules:
-        lines += [Text(said, style=_RULE_STYLES[judged.outcome]) for said in rule_lines(history, judged)]
+        lines += [Text(said, style=RULE_STYLES[judged.outcome]) for said in rule_lines(history, judged)]
     return Group(*lines)
 
 

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.estimate import Estimate, quantile_of_t
 from bufferlab.stats.fit import Cell, Fit, Scale, fit, same_numbers
 from bufferlab.stats.known_scatter import CLAIM_TIMES, DOUBT_TIMES
 from bufferlab.stats.rounding import sample_deviation, sample_variance
@@ -163,12 +163,12 @@ def _welch(match: Match, level: float, scale: Scale, scatter: Mapping[Hashable, 
     if error == 0:
         return _by_known(match, change, n, scale, known, _NO_NOISE)
     df = error**4 / sum(part**2 / free for part, free in parts)
-    quantile = _t(1 - (1 - level) / 2, df)
+    quantile = quantile_of_t(1 - (1 - level) / 2, df)
     if known is not None and n == _FEW and quantile * error >= CLAIM_TIMES * known:
         return _by_known(match, change, n, scale, max(known, error), _NO_NOISE)
     low, high = change - quantile * error, change + quantile * error
     estimate = Estimate(_back(change, scale), _back(low, scale), _back(high, scale), n, df)
-    return _verdict(match, estimate, scale, _back((quantile + _t(POWER, df)) * error, scale))
+    return _verdict(match, estimate, scale, _back((quantile + quantile_of_t(POWER, df)) * error, scale))
 
 
 def _known_error(match: Match, scale: Scale, scatter: Mapping[Hashable, float]) -> float | None:
@@ -214,10 +214,3 @@ def _mean(values: Sequence[float], scale: Scale) -> float:
 def _back(number: float, scale: Scale) -> float:
     with np.errstate(over="ignore"):  # An end beyond all floats is infinite.
         return float(np.exp(number)) if scale == "log" else number
-
-
-def _t(probability: float, df: float) -> float:
-    """Return Student's t quantile, from scipy.special because scipy.stats takes half a second to import."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, probability))

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from bufferlab.stats.estimate import Estimate, quantile_of_t
 from bufferlab.stats.fit import Fit
 from bufferlab.stats.rounding import sample_deviation
+from bufferlab.units import MIB
 
 Array = npt.NDArray[np.float64]
 
-_MIB = 1024**2
 _FLAT = "no value rises above zero: no hinge to find"
 _ONE_BLOCK = "one repetition: nothing says how much another would differ"
 _NO_NOISE = "every block gave the same hinge: no noise to compute an interval from"
@@ -86,7 +86,7 @@ def marginal(fit: Fit, sizes_bytes: Mapping[Hashable, int]) -> list[Marginal]:
     order = sorted((point for point in fit.points if point in sizes_bytes), key=lambda point: sizes_bytes[point])
     steps = [(a, b) for a, b in pairwise(order) if sizes_bytes[a] < sizes_bytes[b]]
     return [
-        Marginal(a, b, sizes_bytes[a], sizes_bytes[b], _per_mib(fit, a, b, (sizes_bytes[b] - sizes_bytes[a]) / _MIB))
+        Marginal(a, b, sizes_bytes[a], sizes_bytes[b], _per_mib(fit, a, b, (sizes_bytes[b] - sizes_bytes[a]) / MIB))
         for a, b in steps
     ]
 

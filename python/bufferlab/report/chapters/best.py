@@ -18,14 +18,12 @@ from bufferlab.stats.best import BestSet, equivalence_set
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Fit
 from bufferlab.stats.knee import Knee, Marginal, knee_of_curve
-from bufferlab.units import format_bytes
-
-_MIB = 1024**2
+from bufferlab.units import MIB, format_bytes
 
 
 def best(analysis: Analysis) -> Section | None:
     """Return the points that may be best, per metric; and, for sizes, the benefit of each step per MiB."""
-    if not _is_engines(analysis):
+    if not is_of_the_engine(analysis):
         return None
     sets = _sets(analysis)
     steps, said = _marginal(analysis)
@@ -33,7 +31,11 @@ def best(analysis: Analysis) -> Section | None:
     return Section("best", "Which is best", " ".join(said), blocks, folded=True) if blocks else None
 
 
-def _is_engines(analysis: Analysis) -> bool:
+def is_of_the_engine(analysis: Analysis) -> bool:
+    """Return whether the axis is a setting of the engine.
+
+    Only those have a best value: the engine does not choose its work.
+    """
     name = next((run.run.engine for run in analysis.runs), None)
     return name in engines.names() and analysis.axis in engines.declaration(name).by_name()
 
@@ -124,7 +126,7 @@ def _step_row(analysis: Analysis, group: Group, step: Marginal) -> Row:
         *((group.label,) if len(analysis.groups) > 1 else ()),
         format_bytes(step.from_bytes),
         format_bytes(step.to_bytes),
-        words.number((step.to_bytes - step.from_bytes) / _MIB),
+        words.number((step.to_bytes - step.from_bytes) / MIB),
         _interval(benefit),
         "yes" if step.resolved else "no",
     )
