@@ -96,7 +96,7 @@ def test_an_input_that_kills_or_stops_the_child_is_named(
 
 
 def test_a_slow_batch_is_no_finding_while_its_inputs_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuzz, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(fuzz, "SILENT_SECONDS", 1.0)
     record = json.dumps({"family": "fuzz:x", "seed": "1/0", "trials": 8, "counts": {}, "findings": []})
     child = f"for i in 1 2 3 4 5 6 7 8; do printf $i > {tmp_path}/begun; sleep 0.15; done; echo '{record}'"
     (whole,) = fuzz.watch(["sh", "-c", child], os.environ, tmp_path, "fuzz:x", 1, 0)

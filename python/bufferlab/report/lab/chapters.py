@@ -53,14 +53,16 @@ def lab_report(sweep: SweepFolder, catalogue: Catalogue) -> LabReport:
     )
 
 
-#: What is left out, step by step, of a report that has too many pages: ids of tables and of chapters.
+#: What is left out, step by step, of a report that has too many pages: ids of tables and of chapters. The extras go
+#: with the second step.
 _STEPS = (
     ("trees", "disturbances"),
-    ("cpu", "device", "latency", "innodb"),
+    ("cpu", "device", "latency"),
     ("figures", "time"),
     ("victim-path", "sizes"),
     ("runs", "per-second", "cpu-per-transaction"),
 )
+_EXTRAS_GO = 2
 
 
 def shorter(made: LabReport) -> Iterator[LabReport]:
@@ -69,8 +71,9 @@ def shorter(made: LabReport) -> Iterator[LabReport]:
     for steps in range(1, len(_STEPS) + 1):
         ids = {id for step in _STEPS[:steps] for id in step}
         blocks, gone = _without(made.blocks, ids)
-        extras, more = _without(made.extras, ids)
-        titles = "; ".join((*gone, *more))
+        extras = made.extras if steps < _EXTRAS_GO else ()
+        dropped = () if extras else (one.text for one in made.extras if isinstance(one, Heading))
+        titles = "; ".join((*gone, *dropped))
         said = f"Left out for want of room, and in report.html: {titles}." if titles else ""
         text = " ".join(filter(None, [said, made.last.text if made.last else ""]))
         yield replace(made, blocks=blocks, extras=extras, last=Paragraph(text, "note"))
