@@ -166,9 +166,10 @@ def test_a_database_is_loaded_checked_run_and_checked_again(name: str, root: Pat
 
     outcome = job.run(1000, look, warm_up=500, interval_ms=50)
     assert outcome.kind == "ok", outcome
-    # Four connections update one warehouse's row in turn. At the edges all of them stand still.
+    # Four connections update one warehouse's row in turn, and the one that got it says so when it runs. At the edges
+    # all of them stand still.
     assert waiting.keys() == {f"postgres_activity_{name}" for name in ("lock", "lwlock", "io")}
-    assert 1 <= max(count for _, count in waiting["postgres_activity_lock"]) <= 3
+    assert 1 <= max(count for _, count in waiting["postgres_activity_lock"]) <= 4
     assert {count for at_edge, count in waiting["postgres_activity_lock"] if at_edge} == {0}
     result = outcome.result
     assert result is not None
