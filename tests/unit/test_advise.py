@@ -503,6 +503,11 @@ def test_the_sentence(advice: Advice, others: tuple[Estimate, ...], words: str) 
     assert sentence.answer(advised(advice, *others)) == words
 
 
+def test_a_pool_that_holds_what_the_load_reads_is_said_to_do_so(advice: Advice) -> None:
+    held = Estimate(128 * MIB, None, 0.0, 0.1, "counted")
+    assert "; a larger one can spare no more than that" in sentence.answer(advised(advice, REFUSED, held))
+
+
 def test_reads_that_nobody_saw_are_not_told_as_none(advice: Advice) -> None:
     made = advised(advice, REFUSED)
     unseen = replace(made, estimates=tuple(replace(one, reads_per_s=None) for one in made.estimates))

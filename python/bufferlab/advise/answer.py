@@ -53,9 +53,9 @@ def _holds_all(
 ) -> tuple[Estimate, ...] | None:
     """Return that larger pools bring nothing where hardly a read was counted, None where reads were."""
     # Upper bound of 97.5 % of a Poisson count, a little wide (Garwood 1936: 3.7 of none, 11.7 of 5, 48.7 of 35).
-    most_per_s = (counted.reads + 2 * sqrt(counted.reads) + 4) / counted.seconds
+    at_most_per_s = (counted.reads + 2 * sqrt(counted.reads) + 4) / counted.seconds
     recorded = sum(int(np.count_nonzero(one.columns["kind"] == number_of("read"))) for one in windows)
-    if max(counted.reads, recorded) >= rules.LEAST_READS or most_per_s > rules.FEW_PER_S:
+    if max(counted.reads, recorded) >= rules.LEAST_READS or at_most_per_s > rules.FEW_PER_S:
         return None
     why = NotTold(
         f"the pool holds all that this load reads ({counted.reads:,.0f} reads in {counted.seconds:,.0f} s), which does "
@@ -63,7 +63,8 @@ def _holds_all(
         "measure: bufferlab run with the same load",
     )
     return tuple(
-        Estimate(size, None, 0.0, most_per_s, "counted")
+        # In this window a larger pool would have read no more.
+        Estimate(size, None, 0.0, counted.reads / counted.seconds, "counted")
         if pool.frames(size) >= pool.pool_pages
         else Estimate(size, None, None, None, "counted", why)
         for size in sizes_bytes

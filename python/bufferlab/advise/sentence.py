@@ -30,7 +30,10 @@ def answer(advice: Advice) -> str:
     larger = [one for one in told if one.pool_size_bytes > advice.present_bytes]
     smaller = [one for one in told if one.pool_size_bytes < advice.present_bytes]
     parts = [begin]
-    if chosen := _chosen(larger, advice):
+    holds_all = bool(larger) and all(one.tier == "counted" for one in larger)
+    if holds_all:
+        parts.append("a larger one can spare no more than that, for the pool holds what this load reads")
+    elif chosen := _chosen(larger, advice):
         first, *rest = chosen
         shown = [f"{_size(first, advice)} would read {bounds(first, advice)}"]
         parts.append(", ".join(shown + [f"{_size(one, advice)} {bounds(one, advice)}" for one in rest]))
@@ -43,7 +46,7 @@ def answer(advice: Advice) -> str:
             size = format_bytes(refused[-1].pool_size_bytes)
             parts.append(f"{size} would read no more than {few_digits(most, math.ceil)}")
     parts += _smaller(smaller, advice)
-    end = ", after a restart" if is_postgres(advice) and larger else ""
+    end = ", after a restart" if is_postgres(advice) and larger and not holds_all else ""
     return f"{'; '.join(parts)}{end}."
 
 
