@@ -167,14 +167,12 @@ def one(what: Trial, folder: Path, process: Prepared, longest_s: float = LONGEST
 
     with hostile.served(what.family, behave, patience_s=_PATIENCE_S) as url:
         arguments = what.arguments(url, server.version, folder / "out")
-        begun_s = time.monotonic()
         ended, out, err = _command(arguments, folder, process, longest_s)
-        seconds = time.monotonic() - begun_s
-    wrong = [*judged(ended, seconds, out, err, longest_s, as_json="--json" in arguments), *failed, *_left(folder)]
-    told = f"{what.behaviour}, {what.command}: exit {ended.code if ended else None} after {seconds:.1f} s"
-    peak = f"{ended.peak_bytes >> 20} MiB" if ended else ""
+    wrong = [*judged(ended, out, err, longest_s, as_json="--json" in arguments), *failed, *_left(folder)]
+    how = f"exit {ended.code} after {ended.seconds:.1f} s, {ended.peak_bytes >> 20} MiB" if ended else "killed"
+    told = f"{what.behaviour}, {what.command}: {how}"
     evidence: dict[str, bytes | Path] = {
-        "trial.txt": f"{told}, {peak}\n{arguments}\n{server.drawn}\n".encode("utf-8", "backslashreplace"),
+        "trial.txt": f"{told}\n{arguments}\n{server.drawn}\n".encode("utf-8", "backslashreplace"),
         "statements.txt": "\n".join(server.heard).encode("utf-8", "backslashreplace"),
         "stdout": out.encode("utf-8", "backslashreplace"),
         "stderr": err.encode("utf-8", "backslashreplace"),
@@ -183,7 +181,7 @@ def one(what: Trial, folder: Path, process: Prepared, longest_s: float = LONGEST
     counts = {f"exit {ended.code}" if ended else "killed": 1, what.behaviour: 1}
     subprocess.run(["rm", "-rf", folder], check=True)
     named = [f"{what.command}: {one}" for one in wrong]
-    return Tried(f"{told}, {peak}", counts, named, evidence)
+    return Tried(told, counts, named, evidence)
 
 
 def _command(
@@ -211,14 +209,14 @@ def _command(
 
 
 def judged(
-    ended: Ended | None, seconds: float, out: str, err: str, longest_s: float = LONGEST_S, *, as_json: bool = False
+    ended: Ended | None, out: str, err: str, longest_s: float = LONGEST_S, *, as_json: bool = False
 ) -> list[str]:
     """Return what is wrong with how a command ended."""
     if ended is None:
         at = _AT.search(err)
         return [f"did not end within {longest_s:g} s" + (f", at {at[1]}:{at[2]}" if at else "")]
     wrong = judge.faults(ended.code, out, err, as_json=as_json)
-    if seconds > longest_s:
+    if ended.seconds > longest_s:
         wrong.append(f"took longer than {longest_s:g} s")
     if ended.peak_bytes > MOST_BYTES:
         wrong.append(f"held more than {MOST_BYTES >> 20} MiB")

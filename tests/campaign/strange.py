@@ -576,24 +576,21 @@ class OtherVersion(Server):
 
 
 class Slow(Server):
-    """Answers each statement, and the login, after a second or so."""
+    """Answers each statement after a while, or some of them after seconds; some send an answer in pieces."""
 
     def draw(self, rng: random.Random) -> None:
-        self.seconds, self.login_seconds = rng.choice((0.2, 0.5, 1.0)), rng.choice((0.0, 1.0, 4.0))
-        self.by_byte = rng.random() < 0.2
+        self.seconds, self.every = rng.choice(((0.1, 1), (0.3, 1), (0.6, 1), (1.0, 3), (3.0, 10), (8.0, 30)))
+        self.login_seconds, self.pieces = rng.choice((0.0, 0.5, 2.0)), rng.choice((1, 1, 1, 8))
 
     def let_in(self, line: socket.socket) -> None:
         time.sleep(self.login_seconds)
         super().let_in(line)
 
     def send(self, line: socket.socket, data: bytes) -> None:
-        if self.by_byte:
-            for start in range(0, len(data), size := max(1, len(data) // 8)):
-                time.sleep(self.seconds / 8)
-                line.sendall(data[start : start + size])
-            return
-        time.sleep(self.seconds)
-        line.sendall(data)
+        seconds = 0.0 if self.asked % self.every else self.seconds
+        for start in range(0, len(data), size := -(-len(data) // self.pieces)):
+            time.sleep(seconds / self.pieces)
+            line.sendall(data[start : start + size])
 
 
 BEHAVIOURS: dict[str, type[Server]] = {

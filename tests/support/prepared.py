@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -76,6 +77,8 @@ class Ended:
 
     code: int
     peak_bytes: int
+    seconds: float
+    """Of wall time."""
 
 
 class Prepared:
@@ -88,6 +91,7 @@ class Prepared:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self._is_ready = False
         atexit.register(self._process.__exit__, None, None, None)  # Closes its streams and waits for it.
 
     def run(
@@ -104,6 +108,8 @@ class Prepared:
         asks, answers = self._process.stdin, self._process.stdout
         assert asks
         assert answers
+        if not self._is_ready:
+            self._is_ready = bool(answers.readline())
         asks.write(json.dumps([list(arguments), dict(environment), str(folder), str(out), str(err)]) + "\n")
         asks.flush()
         if not select.select([answers], [], [], timeout_s)[0]:
@@ -112,8 +118,8 @@ class Prepared:
             select.select([answers], [], [], _LAST_WORDS_S)
             self.end()
             raise subprocess.TimeoutExpired(["bufferlab", *arguments], timeout_s, out.read_bytes(), err.read_bytes())
-        code, peak_kib = map(int, answers.readline().split())
-        return Ended(code, peak_kib * 1024)
+        code, peak_kib, seconds = answers.readline().split()
+        return Ended(int(code), int(peak_kib) * 1024, float(seconds))
 
     @property
     def is_alive(self) -> bool:
@@ -147,12 +153,14 @@ def _serve() -> None:
     forked.install()
     figures.install()
     gc.freeze()
+    print("ready", flush=True)
     for line in sys.stdin:
+        begun_s = time.monotonic()
         child = os.fork()
         if child == 0:
             _become(*json.loads(line))
         _, status, used = os.wait4(child, 0)
-        print(os.waitstatus_to_exitcode(status), used.ru_maxrss, flush=True)
+        print(os.waitstatus_to_exitcode(status), used.ru_maxrss, time.monotonic() - begun_s, flush=True)
 
 
 def _become(arguments: list[str], environment: dict[str, str], folder: str, out: str, err: str) -> None:
