@@ -160,7 +160,7 @@ def one(what: Trial, folder: Path, process: Prepared, longest_s: float = LONGEST
         try:
             server(line)
         except OSError:
-            pass  # The client, or the behaviour, has closed it.
+            raise  # The client, or the behaviour, has closed the connection.
         except Exception as error:
             line.close()
             failed.append(f"the server of the campaign failed: {error!r}")
