@@ -31,6 +31,7 @@ _FAST_IS_ENOUGH, _FULL_LOGIN, _REQUEST_KEY = 3, 4, b"\x02"
 """sha2_password.cc: fast_auth_success, perform_full_authentication, request_public_key."""
 _GARBLED = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError, struct.error)
 """What PyMySQL raises at a packet that it cannot parse."""
+_GARBLED_SAID = "its answer cannot be understood"
 
 
 class Client(Connection):  # type: ignore[misc]
@@ -65,7 +66,7 @@ class Client(Connection):  # type: ignore[misc]
         try:
             super().connect(sock)
         except _GARBLED as error:
-            raise pymysql.OperationalError(CR.CR_MALFORMED_PACKET, "its answer cannot be understood") from error
+            raise pymysql.OperationalError(CR.CR_MALFORMED_PACKET, _GARBLED_SAID) from error
         finally:
             self._deadline = None
 
@@ -114,6 +115,9 @@ class Client(Connection):  # type: ignore[misc]
         except RuntimeError as error:
             self._force_close()
             raise pymysql.OperationalError(CR.CR_LOAD_DATA_LOCAL_INFILE_REJECTED, LOCAL_FILE_REFUSED) from error
+        except _GARBLED as error:
+            self._force_close()
+            raise pymysql.OperationalError(CR.CR_MALFORMED_PACKET, _GARBLED_SAID) from error
 
     def _read_bytes(self, num_bytes: int) -> bytes:
         self._left_bytes -= num_bytes

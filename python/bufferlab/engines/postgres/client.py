@@ -14,12 +14,23 @@ from collections.abc import Generator
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
 
 MOST_ANSWER_BYTES = 256 << 20
 """The most bytes of one statement's answer: far beyond any that we ask for."""
 _TCP_INFO_BYTES, _BYTES_RECEIVED = 136, 128
 """How much of the kernel's struct tcp_info is asked for, and where tcpi_bytes_received is in it (linux/tcp.h)."""
+_TEXTS = ("text", "varchar", "name", "bpchar", '"char"', 0)
+"""The types of text (0: all that psycopg does not know); a server in SQL_ASCII may tell any bytes as one."""
 RV = TypeVar("RV")
+
+
+class _Text(Loader):
+    """Loads text that may be no UTF-8."""
+
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode("utf-8", "replace")
 
 
 class Client(psycopg.Connection[tuple[Any, ...]]):
@@ -27,6 +38,11 @@ class Client(psycopg.Connection[tuple[Any, ...]]):
 
     answer_seconds: float | None = None
     """How long a statement with its whole answer may take; None: any time."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        for kind in _TEXTS:
+            self.adapters.register_loader(kind, _Text)
 
     def wait(self, gen: Generator[Any, Any, RV], *more: Any, **named: Any) -> RV:
         """Do the statement in `gen`."""
