@@ -49,7 +49,7 @@ def test_the_copies_of_a_resumed_sweep_lie_where_the_first_ones_lay(two_disks: P
         log = found.root / "log"
         command = found.start([*_SWEEP, "--out", out, "--data-dir", found.data], log, environment)
         until_s = time.monotonic() + 120
-        while not list(out.glob(f"buffer-size-*/runs/*/run.json")) and time.monotonic() < until_s:
+        while not list(out.glob("buffer-size-*/runs/*/run.json")) and time.monotonic() < until_s:
             time.sleep(0.02)
         time.sleep(rng.uniform(0, 2))
         command.send_signal(signal.SIGKILL)

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.servers import fetch
-from bufferlab.engines.servers import version_call
+from bufferlab.engines.servers import fetch, version_call
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.execute.host import storage
 from bufferlab.registry import open_sweep

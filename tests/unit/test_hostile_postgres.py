@@ -215,7 +215,7 @@ def refused_answer(answer: Callable[[socket.socket], object], words: str, second
 
 @pytest.mark.usefixtures("takes_our_settings")
 def test_rows_without_end_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "MOST_ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr(client.Client, "most_answer_bytes", 1 << 20)
     row = message(b"D", b"\0\x01\0\0\x04\0" + bytes(1024))
 
     def answer(line: socket.socket) -> None:
@@ -228,7 +228,7 @@ def test_rows_without_end_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("takes_our_settings")
 def test_a_row_that_announces_a_gibibyte_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "MOST_ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr(client.Client, "most_answer_bytes", 1 << 20)
 
     def answer(line: socket.socket) -> None:
         line.sendall(message(b"T", ONE_COLUMN) + b"D\x3f\xff\xff\xff\0\x01\x3f\xff\xff\xf0")

@@ -6,20 +6,23 @@ may change it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bufferlab.engines.servers.questions import MISFITS, NOT_UNDERSTOOD, NotTold
 from bufferlab.observe import confounds, digests, host_side, pool_contents
 from bufferlab.observe.confounds import Confound, Confounds
 from bufferlab.observe.digests import Digests
 from bufferlab.observe.host_side import HostWork
-from bufferlab.observe.looker import Facts, Pool, Refused
+from bufferlab.observe.looker import Facts, Pool, Query, Refused
 from bufferlab.observe.pool_contents import PoolContents
 from bufferlab.observe.session import Session
 
 T = TypeVar("T")
+_LONGEST_S = 6.0
+"""How long the questions of one end may take, but for one that has been asked."""
 _AWAY = NotTold("the server was away at the end")
 
 
@@ -40,7 +43,7 @@ class Ends:
 
     def __init__(self, session: Session, facts: Facts, *, look_inside: bool) -> None:
         self._session, self._look_inside = session, look_inside
-        query = session.query
+        query = _within(session.query)
         self.begin: Pool = session.pool(facts)
         self.end: Pool | None = None
         self._else = [_told(lambda: confounds.find(query, facts.server))]
@@ -48,7 +51,7 @@ class Ends:
 
     def finish(self, facts: Facts, host: HostWork | NotTold, *, is_lost: bool) -> Inside:
         """Ask at the last end, unless the server is away, and return what was found at both."""
-        query, first = self._session.query, self._statements
+        query, first = _within(self._session.query), self._statements
         contents: PoolContents | NotTold = _AWAY
         statements: Digests | NotTold = _AWAY
         if not is_lost:
@@ -67,6 +70,18 @@ class Ends:
         refused = [told for told in self._else if isinstance(told, NotTold)]
         refused += [one for told in self._else if isinstance(told, Confounds) for one in told.not_told]
         return Inside(contents, statements, tuple(dict.fromkeys(found)), tuple(dict.fromkeys(refused)), host)
+
+
+def _within(query: Query) -> Query:
+    """Return a way to ask that a slow server does not use up: it refuses what is asked after some seconds."""
+    until_s = time.monotonic() + _LONGEST_S
+
+    def asked(sql: str) -> list[dict[str, Any]]:
+        if time.monotonic() > until_s:
+            raise Refused(f"the server answers too slowly: it was not asked after {_LONGEST_S:.0f} s")
+        return query(sql)
+
+    return asked
 
 
 def _told(ask: Callable[[], T | NotTold]) -> T | NotTold:

@@ -25,6 +25,9 @@ from bufferlab.observe.postgres import PostgresLooker
 
 RECONNECT_SECONDS = 5.0
 _GREETING_SECONDS = 1.0
+_BYTES_OF_A_PAGE = 256
+"""The room for one page in an answer that lists those of a pool, as the clients count it."""
+_MOST_PAGES = 1 << 20
 _LOOKERS: tuple[type[Looker], ...] = (InnodbLooker, PostgresLooker)
 _ANY_SCHEMA = "any"
 
@@ -62,6 +65,7 @@ class Session:
 
     def __init__(self, looker: Looker, address: Address, clock: Callable[[], float] = time.monotonic) -> None:
         self.looker, self.address, self._clock = looker, address, clock
+        self._refusals: tuple[type[Exception], ...] = (*looker.errors, Refused)
         self.own_statements = 0
         """The statements that the server has counted of our sessions."""
         self.own_seconds = 0.0
@@ -75,7 +79,7 @@ class Session:
         except EnvironmentLackingError as error:
             self._name_the_family(error)
             raise
-        except (*self.looker.errors, Refused) as error:
+        except self._refusals as error:
             raise EnvironmentLackingError(
                 f"the server cannot be looked at: {_said(error)}", self.address.server
             ) from error
@@ -118,7 +122,7 @@ class Session:
             raise EnvironmentLackingError(error.what, self.address.server, "no further try is made") from error
         except BufferlabError as error:
             return error.what
-        except (*self.looker.errors, Refused) as error:
+        except self._refusals as error:
             return _said(error)
         return ""
 
@@ -128,7 +132,10 @@ class Session:
             facts = self.looker.facts(self.query)
             if not 0 < facts.page_size_bytes <= facts.pool_size_bytes:
                 raise ValueError(facts)
-            return facts
+        if self._connection is not None:
+            pages = min(facts.pool_size_bytes // facts.page_size_bytes, _MOST_PAGES)
+            self._connection.most_answer_bytes = max(self._connection.most_answer_bytes, pages * _BYTES_OF_A_PAGE)
+        return facts
 
     def sample(self, facts: Facts, t_s: float) -> Sample:
         """Return the counters."""
@@ -151,7 +158,7 @@ class Session:
         try:
             with _understood():
                 self.own_statements += self.looker.own_at_start(connection)
-        except (*self.looker.errors, Refused):
+        except self._refusals:
             connection.close()
             raise
         self._connection = connection

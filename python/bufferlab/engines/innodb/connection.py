@@ -178,4 +178,6 @@ def _refused(error: Exception, address: Address) -> EnvironmentLackingError:
     said = str(error.args[-1]) if error.args else str(error)
     usual = "is it running, and is this its socket or address?"
     kind = DeniedError if number in _ACCESS_DENIED else LoginRefusedError if number in _NEVER else None
-    return (kind or EnvironmentLackingError)(f"{_UNUSABLE}: {said}", address.place, _SENTENCE_HINTS.get(said) or _HINTS.get(number, usual))
+    return (kind or EnvironmentLackingError)(
+        f"{_UNUSABLE}: {said}", address.place, _SENTENCE_HINTS.get(said) or _HINTS.get(number, usual)
+    )

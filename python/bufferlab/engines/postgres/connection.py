@@ -147,7 +147,7 @@ def _require_ours(connection: Client, mark: str, address: Address, *, is_direct:
         what = f"the server cannot be used: {str(error).strip()}"
         raise EnvironmentLackingError(what, address.place, "is this a PostgreSQL server, and does it work?") from error
     if [row[0] for row in told] != [mark]:
-        what = "the session does not have the settings that were sent with its login: a pooler such as pgbouncer answers"
+        what = "the session lacks the settings that were sent with its login: a pooler such as pgbouncer answers"
         raise EnvironmentLackingError(what, address.place, _NOT_A_POOLER)
     if is_direct and told[0][-1] != connection.info.backend_pid:
         raise EnvironmentLackingError("a pooler, such as pgbouncer, answers", address.place, _NOT_A_POOLER)
@@ -258,4 +258,5 @@ def _line(address: Address, seconds: float) -> sockets.socket:
 
 
 def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or [""])[-1]
+    """Return the server's words, without those that libpq puts before them."""
+    return (text.strip().splitlines() or [""])[-1].rpartition("FATAL:")[2].strip()
