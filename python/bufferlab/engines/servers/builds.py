@@ -37,11 +37,10 @@ class Build:
     system_tables: Path | None = None
     """A data directory to copy the system tables from, for builds that cannot make them (MySQL 5.6)."""
 
-    script: Path | None = None
-    """The script that was named in the binary's place; it is not run."""
-
     tried: str | None = None
     """The version that bufferlab was tried with, where the package's own may be newer; None: it is always this one."""
+    script: Path | None = None
+    """The script that was named in the binary's place; it is not run."""
 
     @property
     def untried(self) -> bool:
