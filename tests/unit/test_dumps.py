@@ -335,7 +335,7 @@ def test_pg_restore_is_the_oldest_that_reads_the_dump(tmp_path: Path, monkeypatc
     build = Build("path", "postgres", "17.2", tmp_path / "17" / "postgres")
     candidates = [tmp_path / one / "pg_restore" for one in said]
     monkeypatch.setattr(find_restore, "_candidates", lambda build: iter(candidates))
-    monkeypatch.setattr(find_restore.finder, "what_it_says", lambda path, *more: said[path.parent.name])
+    monkeypatch.setattr(find_restore.version_call, "what_it_says", lambda path, *more: said[path.parent.name])
     head = DumpHead("postgres", "14.1", "14.9")
     assert find_restore.pg_restore(build, head).binary == tmp_path / "15" / "pg_restore"
     with pytest.raises(EnvironmentLackingError, match="needs a pg_restore of 18 or later") as raised:

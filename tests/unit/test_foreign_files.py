@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.servers import fetch
-from bufferlab.engines.servers import finder as finding
+from bufferlab.engines.servers import fetch, version_call
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.execute.host import storage
 from bufferlab.registry import open_sweep
@@ -174,5 +173,5 @@ def test_a_binary_is_asked_for_its_version_as_the_user_it_will_run_as(open_folde
     binary = open_folder / "mysqld"
     binary.write_text("#!/bin/sh\necho $(id -u) $(id -G)\n")
     binary.chmod(0o755)
-    uid, gid = finding.server_user() or (0, 0)
-    assert finding.what_it_says(binary, None).split() == [str(uid), str(gid)]
+    uid, gid = version_call.server_user() or (0, 0)
+    assert version_call.what_it_says(binary, None).split() == [str(uid), str(gid)]

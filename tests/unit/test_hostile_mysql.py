@@ -128,7 +128,7 @@ def test_a_server_that_stops_in_the_middle_of_a_tls_handshake_is_given_up_in_tim
 
 
 def test_a_server_that_announces_more_than_any_answer_needs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bufferlab.engines.innodb.client.MOST_ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr("bufferlab.engines.innodb.client.Client.most_answer_bytes", 1 << 20)
 
     def behave(line: socket.socket) -> None:
         log_in(line)

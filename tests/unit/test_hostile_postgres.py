@@ -156,6 +156,12 @@ def test_a_server_that_closes_or_talks_nonsense_is_a_sentence() -> None:
             assert said(url)
 
 
+@pytest.fixture
+def takes_our_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that answers each statement alike does not tell the session's mark."""
+    monkeypatch.setattr(connection, "_require_ours", lambda *_, **__: None)
+
+
 def answering(answer: Callable[[socket.socket], object]) -> Behave:
     """A server that lets everybody in, and does that with each statement."""
 
@@ -178,8 +184,9 @@ def refused_answer(answer: Callable[[socket.socket], object], words: str, second
         assert connected.closed
 
 
+@pytest.mark.usefixtures("takes_our_settings")
 def test_rows_without_end_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "MOST_ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr(client.Client, "most_answer_bytes", 1 << 20)
     row = message(b"D", b"\0\x01\0\0\x04\0" + bytes(1024))
 
     def answer(line: socket.socket) -> None:
@@ -190,8 +197,9 @@ def test_rows_without_end_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     refused_answer(answer, "its answer is longer than")
 
 
+@pytest.mark.usefixtures("takes_our_settings")
 def test_a_row_that_announces_a_gibibyte_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "MOST_ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr(client.Client, "most_answer_bytes", 1 << 20)
 
     def answer(line: socket.socket) -> None:
         line.sendall(message(b"T", ONE_COLUMN) + b"D\x3f\xff\xff\xff\0\x01\x3f\xff\xff\xf0")
@@ -201,6 +209,7 @@ def test_a_row_that_announces_a_gibibyte_is_left(monkeypatch: pytest.MonkeyPatch
     refused_answer(answer, "its answer is longer than")
 
 
+@pytest.mark.usefixtures("takes_our_settings")
 def test_a_statement_that_is_never_answered_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_LATE_SECONDS", 0.2)
     began = time.monotonic()
@@ -208,6 +217,7 @@ def test_a_statement_that_is_never_answered_is_given_up_in_time(monkeypatch: pyt
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.usefixtures("takes_our_settings")
 def test_an_answer_in_time_and_of_usual_length_is_had() -> None:
     row = message(b"D", b"\0\x01\0\0\0\x03abc")
     answer = message(b"T", ONE_COLUMN) + 3 * row + message(b"C", b"SELECT 3\0") + READY

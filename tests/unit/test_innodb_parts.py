@@ -33,8 +33,7 @@ from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.innodb.find_mysqld import Build, Flavour
 from bufferlab.engines.innodb.option_file import confounds
-from bufferlab.engines.servers import families, stored_sizes, user
-from bufferlab.engines.servers import finder as finding
+from bufferlab.engines.servers import families, stored_sizes, user, version_call
 from bufferlab.engines.servers.child_process import missing_library
 from bufferlab.engines.servers.existing.address import parse
 from bufferlab.engines.servers.private_server import PrivateServer
@@ -54,8 +53,9 @@ def script(path: Path, text: str) -> Path:
 
 @pytest.fixture(autouse=True)
 def servers_run_as_we_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another user could not reach pytest's folders."""
-    monkeypatch.setattr(finding, "server_user", lambda: None)
+    """Another user could not reach pytest's folders; a script of a test stands for a program."""
+    monkeypatch.setattr(version_call, "server_user", lambda: None)
+    monkeypatch.setattr(version_call, "program_behind", lambda binary, *_: binary)
 
 
 @pytest.fixture

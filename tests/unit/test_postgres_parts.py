@@ -19,8 +19,7 @@ from bufferlab.engines.postgres import (
 )
 from bufferlab.engines.postgres.declaration import DECLARATION
 from bufferlab.engines.postgres.failure import failure
-from bufferlab.engines.servers import families, memory_limit, user
-from bufferlab.engines.servers import finder as finding
+from bufferlab.engines.servers import families, memory_limit, user, version_call
 from bufferlab.engines.servers import stored_sizes as server_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.workload_conditions import POSTGRES
@@ -210,8 +209,9 @@ def test_initdb_makes_one_account_and_knows_each_versions_default_of_checksums(t
 
 @pytest.fixture(autouse=True)
 def servers_run_as_we_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another user could not reach pytest's folders."""
-    monkeypatch.setattr(finding, "server_user", lambda: None)
+    """Another user could not reach pytest's folders; a script of a test stands for a program."""
+    monkeypatch.setattr(version_call, "server_user", lambda: None)
+    monkeypatch.setattr(version_call, "program_behind", lambda binary, *_: binary)
 
 
 @pytest.fixture

@@ -66,6 +66,8 @@ def _broken(seen: Seen, is_away: bool) -> NotTold | None:
     for event in seen.window.events:
         if event.kind in BROKEN:
             return NotTold(f"{BROKEN[event.kind]} in the window, and its pool began anew", "ask again once it is warm")
+        if event.kind == "refused":
+            return NotTold(event.what, "ask again when the account may log in")
     if is_away or seen.ended == "lost":
         return NotTold("the server went away in the window", "ask again when it is back")
     return None

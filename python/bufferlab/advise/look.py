@@ -126,7 +126,7 @@ def prepare(
     `clock`, `sleep` and `server_pid` are doors for tests.
     """
     try:
-        facts = session.looker.facts(session.query)
+        facts = session.facts()
         pid = server_pid(session, facts)
         if isinstance(pid, NotTold):
             hint = pid.remedy or "run it as root on the server's own host"
@@ -250,7 +250,7 @@ def _first_look(
     for place in range(FIRST_LOOK_S + 1):
         if place:
             sleep(1.0)
-        window.add(looker.sample(session.query, facts, clock(), lambda: session.own_statements))
+        window.add(session.sample(facts, clock()))
     return window.rows
 
 

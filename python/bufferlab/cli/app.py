@@ -161,7 +161,7 @@ def run(arguments: Sequence[str]) -> int:
             return _show(_refused(error), debug, as_json)
         if isinstance(error, OSError) and error.errno in _PATH and error.filename is not None:
             return _show(_unusable(error), debug, as_json)
-        return _show(_bug(error), debug, as_json)
+        return _show(_refused_by_core(error) or _bug(error), debug, as_json)
 
 
 def _main(arguments: list[str]) -> Any:
@@ -177,6 +177,15 @@ class _UsageProblem(BufferlabError):
 def _usage(error: click.UsageError) -> BufferlabError:
     command = error.ctx.command_path if error.ctx else program()
     return _UsageProblem(error.format_message(), command, f"see `{command} --help`")
+
+
+def _refused_by_core(error: Exception) -> BufferlabError | None:
+    from bufferlab.engines.native import refusal_of_core  # No other end of a command needs it.
+
+    refusal = refusal_of_core(error)
+    if refusal:
+        refusal.__cause__ = error
+    return refusal
 
 
 def _bug(error: Exception) -> InternalError:

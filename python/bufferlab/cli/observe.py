@@ -165,7 +165,7 @@ class _Shown:
             self._live.console.print(printable(text), highlight=False, markup=False)
         else:
             say(text)
-        if event.kind == "lost" and self._observation:
+        if event.kind in ("lost", "refused") and self._observation:
             self._write(self._observation.window, None)
 
     def _write(self, window: Window, row: Row | None) -> None:

@@ -8,13 +8,29 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from bufferlab.errors import EnvironmentLackingError, Failure
+from bufferlab.errors import (
+    BufferlabError,
+    DataFileError,
+    EnvironmentLackingError,
+    Failure,
+    FailureKind,
+    RunFailed,
+    SpecError,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 T = TypeVar("T")
+_REFUSALS: Mapping[FailureKind, type[BufferlabError]] = {
+    "usage": SpecError,
+    "environment": EnvironmentLackingError,
+    "full_disk": EnvironmentLackingError,
+    "io": EnvironmentLackingError,
+    "data": DataFileError,
+}
+"""The errors of a command for the kinds of refusals that a user can cause."""
 
 
 class BlockTrace(Protocol):
@@ -214,6 +230,14 @@ def failure_of_core(error: Exception) -> Failure | None:
     if core is None or not isinstance(error, core.NativeError):
         return None
     return Failure.told(dict(zip(("kind", "what", "where", "hint"), error.args, strict=True)))
+
+
+def refusal_of_core(error: Exception) -> BufferlabError | None:
+    """Return the error that a command ends with where the core refused; None for a bug, and for any other error."""
+    failure = failure_of_core(error)
+    if failure is None or failure.kind == "internal":
+        return None
+    return _REFUSALS.get(failure.kind, RunFailed)(failure.what, failure.where, failure.hint, kind=failure.kind)
 
 
 def run_core(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bufferlab.errors import DataFileError, Problem, SpecError
+from bufferlab.errors import DataFileError, EnvironmentLackingError, Problem, SpecError
+from bufferlab.execute.host import fingerprint
 from bufferlab.plan import Plan, PlannedRun
 from bufferlab.registry import registry
 from bufferlab.results.blocks import in_words, said
@@ -21,6 +22,8 @@ from bufferlab.results.store import PREDICTED_FROM, RunRecord, SweepFolder, own_
 from bufferlab.spec import Experiment, loads
 
 SUPERSEDED = "superseded"
+_MACHINE = ("architecture", "cpu_model", "cores", "memory_total_bytes", "virtualisation")
+"""The facts of host.json by which a host is taken for the one that began a sweep, whatever its disks are."""
 
 
 def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder, Experiment]:
@@ -52,6 +55,44 @@ def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder
             "it must be as `bufferlab run` wrote it; use another copy of the folder",
         ) from error
     return folder, experiment
+
+
+def data_directory(folder: SweepFolder, chosen: Path | None, usual: Path) -> Path:
+    """Return where the rest of a sweep keeps its copies of databases: on the device on which the sweep began.
+
+    It is `chosen` or, where nothing was chosen, the folder's own. On another host, whose runs are told apart, it may be
+    any: where it lacks the folder's, it is `usual`. Raises EnvironmentLackingError when the folder's own is gone, and
+    SpecError when the directory is on another device than the folder's was.
+    """
+    own = folder.host.get("data_directory")
+    known = Path(own) if own else usual
+    place = chosen or (known if known.is_dir() else None)
+    if place is None:
+        if not _is_this_host(folder.host, fingerprint.fingerprint(usual)):
+            return usual
+        hint = "mount its disk again, or name another folder of that disk with --data-dir"
+        raise EnvironmentLackingError("the data directory in which this sweep began is gone", str(known), hint)
+    now = fingerprint.fingerprint(_existing(place))
+    if own and _is_this_host(folder.host, now) and (began := _mounted(folder.host)) != (found := _mounted(now)):
+        what = f"this sweep began on {began}, and its rest would be measured on {found}"
+        hint = f"mount the first one again, or name a folder of it with --data-dir (it was {known})"
+        raise SpecError(what, str(place), hint)
+    return place
+
+
+def _is_this_host(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    return all(then.get(name) == now.get(name) for name in _MACHINE)
+
+
+def _mounted(host: Mapping[str, Any]) -> str:
+    """Return the file system of a host's data directory in words."""
+    told = host.get("filesystem")
+    return "{kind} of {source} at {mount_point}".format(**told) if isinstance(told, dict) else str(told)
+
+
+def _existing(place: Path) -> Path:
+    """Return the folder itself, or the nearest one above it that is there."""
+    return next((folder for folder in (place, *place.parents) if folder.exists()), place)
 
 
 def require_same_experiment(stored: Experiment, given: Experiment, path: Path, command: str = "run") -> None:

@@ -113,7 +113,7 @@ def run_sweep(
     options = replace(options, blocks=resume.blocks_to_do(folder, options.blocks))
     out = folder.path.resolve().parent if folder else out.absolute()
     owner = servers_owner(experiment.engine)
-    data_dir = storage.data_directory(options.data_dir, out, owner)
+    data_dir = _data_directory(experiment, options, out, folder)
     cache = storage.cache_root(owner)
     for said in restore_host():
         progress.warn(Problem(said, None, "a run that was killed had left it so"))
@@ -182,6 +182,14 @@ def what_decides(experiment: Experiment) -> tuple[dict[str, str], list[str]]:
     cache = storage.cache_root(servers_owner(experiment.engine))
     datasets = _datasets(experiment, cache, StopRequest(), Silent(), _known_rates(experiment, cache))
     return _versions(experiment, plan), sorted({datasets.key(data) for data in _databases(plan)})
+
+
+def _data_directory(experiment: Experiment, options: SweepOptions, out: Path, folder: SweepFolder | None) -> Path:
+    """Return the folder for copies of databases: of a sweep that is resumed, one on the device where it began."""
+    usual = storage.data_directory(options.data_dir, out, servers_owner(experiment.engine))
+    if folder is None or not engines.declaration(experiment.engine).needs_disk:
+        return usual
+    return resume.data_directory(folder, options.data_dir, usual)
 
 
 def _patience(options: SweepOptions, progress: Progress, stop: StopRequest) -> Patience:

@@ -102,7 +102,7 @@ class Observation:
         session = self._session
         try:
             self._connected()
-            ends = Ends(session.looker, session.query, self.facts, look_inside=look_inside)
+            ends = Ends(session, self.facts, look_inside=look_inside)
             self._begin_own()
             # What the questions above cost the server is published before the first sample counts.
             self._sample()
@@ -129,7 +129,7 @@ class Observation:
             try:
                 is_lost = not self._step(is_lost)
             except EnvironmentLackingError as error:
-                self.window.say(self._clock(), "lost", f"the server refuses the account: {error.what}")
+                self.window.say(self._clock(), "refused", f"the server refuses the account: {error.what}")
                 self._tell()
                 return True
             self._tell()
@@ -140,7 +140,7 @@ class Observation:
 
     def _facts(self) -> Facts:
         session = self._session
-        facts = session.looker.facts(session.query)
+        facts = session.facts()
         self._pid = found = server_process.find(facts, session.peer)
         self._thread = None if isinstance(found, NotTold) else server_process.thread_of(facts, found)
         return facts
@@ -198,7 +198,7 @@ class Observation:
 
     def _sample(self) -> Sample:
         session = self._session
-        sample = session.looker.sample(session.query, self.facts, self._clock(), lambda: session.own_statements)
+        sample = session.sample(self.facts, self._clock())
         self._count_processor()
         if isinstance(self._pid, int) and self.facts.data_directory:
             device = host_side.device_counters(self.facts.data_directory, self._pid) or {}
@@ -213,7 +213,7 @@ class Observation:
 
     def _begin_own(self) -> None:
         """Ask what our session has done so far, of quantities that samples do not subtract."""
-        self._own = self._session.looker.own_total(self._session.query)
+        self._own = self._session.own_total()
         self._rows_before = len(self.window.rows)
 
     def _subtract_own(self) -> None:
@@ -221,7 +221,7 @@ class Observation:
         window = self.window
         # Three samples' worth of our statements were outside: the first question, a sample thrown away, and the last.
         samples = len(window.rows) - self._rows_before + _OUTSIDE
-        for name, own in self._session.looker.own_total(self._session.query).items():
+        for name, own in self._session.own_total().items():
             if name in window.totals:
                 window.subtract(name, max(0.0, own - self._own.get(name, own)) / samples)
 

@@ -56,18 +56,10 @@ class PostgresLooker(Looker):
     errors = (psycopg.Error, OSError)
 
     def connect(self, address: Address) -> control.Connection:
-        connection = postgres.connect(address, seconds=STATEMENT_SECONDS, search_path="pg_catalog")
-        try:
-            control.rows(
-                connection,
-                f"SELECT set_config('application_name', '{NAME}', false), "
-                "set_config('default_transaction_read_only', 'on', false), "
-                f"set_config('lock_timeout', '{LOCK_SECONDS}s', false)",
-            )
-        except (psycopg.Error, OSError):
-            connection.close()
-            raise
-        return connection
+        limits = {"default_transaction_read_only": "on", "lock_timeout": str(1000 * LOCK_SECONDS)}
+        return postgres.connect(
+            address, seconds=STATEMENT_SECONDS, search_path="pg_catalog", settings=limits, name=NAME
+        )
 
     def rows(self, connection: control.Connection, sql: str) -> list[dict[str, Any]]:
         # Prepared, so that a sample is planned once.

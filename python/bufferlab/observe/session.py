@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from bufferlab.engines.servers.existing.address import Address, parse
+from bufferlab.engines.servers.existing.passwords import LoginRefusedError
+from bufferlab.engines.servers.questions import MISFITS, NOT_UNDERSTOOD
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.observe import host_side
 from bufferlab.observe.innodb import InnodbLooker
-from bufferlab.observe.looker import Looker, Lost, Refused
+from bufferlab.observe.looker import Facts, Looker, Lost, Pool, Refused, Sample
 from bufferlab.observe.postgres import PostgresLooker
 
 RECONNECT_SECONDS = 5.0
 _GREETING_SECONDS = 1.0
+_BYTES_OF_A_PAGE = 256
+"""The room for one page in an answer that lists those of a pool, as the clients count it."""
+_MOST_PAGES = 1 << 20
 _LOOKERS: tuple[type[Looker], ...] = (InnodbLooker, PostgresLooker)
 _ANY_SCHEMA = "any"
-_REFUSED_LOGIN = ("password", "access denied", "refuses the user", "not allowed to connect", "pg_hba.conf")
 
 
 def looker_of(url: str) -> Looker:
@@ -61,6 +65,7 @@ class Session:
 
     def __init__(self, looker: Looker, address: Address, clock: Callable[[], float] = time.monotonic) -> None:
         self.looker, self.address, self._clock = looker, address, clock
+        self._refusals: tuple[type[Exception], ...] = (*looker.errors, Refused)
         self.own_statements = 0
         """The statements that the server has counted of our sessions."""
         self.own_seconds = 0.0
@@ -74,7 +79,7 @@ class Session:
         except EnvironmentLackingError as error:
             self._name_the_family(error)
             raise
-        except self.looker.errors as error:
+        except self._refusals as error:
             raise EnvironmentLackingError(
                 f"the server cannot be looked at: {_said(error)}", self.address.server
             ) from error
@@ -113,20 +118,47 @@ class Session:
             return "waiting before the next try"
         try:
             self._connect()
+        except LoginRefusedError as error:
+            raise EnvironmentLackingError(error.what, self.address.server, "no further try is made") from error
         except BufferlabError as error:
-            if any(words in error.what.lower() for words in _REFUSED_LOGIN):
-                raise EnvironmentLackingError(error.what, self.address.server, "no further try is made") from error
             return error.what
-        except self.looker.errors as error:
+        except self._refusals as error:
             return _said(error)
         return ""
+
+    def facts(self) -> Facts:
+        """Return what the server tells once. Raises Refused and Lost, as the methods below do."""
+        with _understood():
+            facts = self.looker.facts(self.query)
+            if not 0 < facts.page_size_bytes <= facts.pool_size_bytes:
+                raise ValueError(facts)
+        if self._connection is not None:
+            pages = min(facts.pool_size_bytes // facts.page_size_bytes, _MOST_PAGES)
+            self._connection.most_answer_bytes = max(self._connection.most_answer_bytes, pages * _BYTES_OF_A_PAGE)
+        return facts
+
+    def sample(self, facts: Facts, t_s: float) -> Sample:
+        """Return the counters."""
+        with _understood():
+            return self.looker.sample(self.query, facts, t_s, lambda: self.own_statements)
+
+    def pool(self, facts: Facts) -> Pool:
+        """Return what the pool is at this moment."""
+        with _understood():
+            return self.looker.pool(self.query, facts)
+
+    def own_total(self) -> Mapping[str, float]:
+        """Return what our session alone did, of quantities that samples do not subtract."""
+        with _understood():
+            return self.looker.own_total(self.query)
 
     def _connect(self) -> None:
         self._tried_s = self._clock()
         connection = self.looker.connect(self.address)
         try:
-            self.own_statements += self.looker.own_at_start(connection)
-        except self.looker.errors:
+            with _understood():
+                self.own_statements += self.looker.own_at_start(connection)
+        except self._refusals:
             connection.close()
             raise
         self._connection = connection
@@ -144,6 +176,15 @@ class Session:
             scheme = self.looker.form.schemes[0]
             what = f"the URL says {scheme}, and a server of {found} answers there"
             raise EnvironmentLackingError(what, self.address.server, f"write {found}:// and its port") from error
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    """Context manager for reading answers. Raises Refused for one that does not fit its question."""
+    try:
+        yield
+    except MISFITS as error:
+        raise Refused(NOT_UNDERSTOOD) from error
 
 
 def greeting(address: Address) -> str:

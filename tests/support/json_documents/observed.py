@@ -18,7 +18,7 @@ class ObservedCost(Document):
 
 class ObservedEvent(Document):
     t_s: float
-    kind: Literal["lost", "back", "restart", "failover", "reset", "wrap", "right"]
+    kind: Literal["lost", "refused", "back", "restart", "failover", "reset", "wrap", "right"]
     what: str
 
 

@@ -23,20 +23,27 @@ from bufferlab.engines.servers.existing.security import Security
 from bufferlab.engines.servers.existing.tls import CLEAR_TEXT_REFUSED, PASSWORD_REFUSED, no_tls
 
 LOCAL_FILE_REFUSED = "the server asks for a file of this host (LOCAL INFILE), which is refused"
-MOST_ANSWER_BYTES = 256 << 20
-"""The most bytes of one statement's answer: far beyond any that we ask for."""
+MOST_ANSWER_BYTES = 64 << 20
+"""The most bytes of one statement's answer: far beyond any that we ask for, but for the pages of a pool."""
+_READ_BYTES = 64
+"""What each read counts besides its bytes: the rows of short packets take more memory than their bytes."""
 _NATIVE, _SHA2 = "mysql_native_password", "caching_sha2_password"
 _IN_CLEAR = ("mysql_clear_password", "dialog")
 _FAST_IS_ENOUGH, _FULL_LOGIN, _REQUEST_KEY = 3, 4, b"\x02"
 """sha2_password.cc: fast_auth_success, perform_full_authentication, request_public_key."""
+_TIMEOUT_STEP_SECONDS = 0.2
+"""How exact a deadline is: to set a timeout for each packet would cost more than to read it."""
 _GARBLED = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError, struct.error)
 """What PyMySQL raises at a packet that it cannot parse."""
+_GARBLED_SAID = "its answer cannot be understood"
 
 
 class Client(Connection):  # type: ignore[misc]
     """One connection. A refusal is a pymysql.OperationalError whose last argument is the sentence."""
 
     _auth_plugin_name: str
+    _current_timeout: float | None
+    most_answer_bytes = MOST_ANSWER_BYTES
 
     def __init__(
         self,
@@ -48,8 +55,11 @@ class Client(Connection):  # type: ignore[misc]
     ) -> None:
         """Connect. `tls`: None for no TLS. `login_seconds` bounds the whole login; `key` is the server's, as PEM."""
         self._security, self._login_seconds = security, login_seconds
+        self._is_logged_in = False
         self._deadline: float | None = None
-        self._left_bytes = MOST_ANSWER_BYTES
+        self._late = ""
+        """What is said of a server that has not answered at the deadline."""
+        self._left_bytes = self.most_answer_bytes
         super().__init__(
             **more, ssl=tls, ssl_disabled=tls is None, server_public_key=key, local_infile=False,
             auth_plugin_map=_Logins(), write_timeout=login_seconds, defer_connect=True,
@@ -60,14 +70,14 @@ class Client(Connection):  # type: ignore[misc]
         self.connect()
 
     def connect(self, sock: Any = None) -> None:
-        if self._login_seconds is not None:
-            self._deadline = time.monotonic() + self._login_seconds
+        self._must_end(self._login_seconds, "it did not finish the login within")
         try:
             super().connect(sock)
         except _GARBLED as error:
-            raise pymysql.OperationalError(CR.CR_MALFORMED_PACKET, "its answer cannot be understood") from error
+            raise pymysql.OperationalError(CR.CR_MALFORMED_PACKET, _GARBLED_SAID) from error
         finally:
             self._deadline = None
+        self._is_logged_in = True
 
     def full_login(self, salt: bytes) -> bytes:
         """Return the answer to a request for the password itself; raise OperationalError where it may not be sent."""
@@ -99,13 +109,17 @@ class Client(Connection):  # type: ignore[misc]
         try:
             super()._request_authentication()
         except TimeoutError as error:  # The TLS handshake's alone: elsewhere PyMySQL or `_read_bytes` has turned it.
-            raise pymysql.OperationalError(CR.CR_SERVER_LOST, self._late()) from error
+            raise pymysql.OperationalError(CR.CR_SERVER_LOST, self._late) from error
 
-    def _late(self) -> str:
-        return f"it did not finish the login within {self._login_seconds:.0f} s"
+    def _must_end(self, seconds: float | None, words: str) -> None:
+        """Bound what is read from now on; None: by nothing."""
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self._late = f"{words} {seconds:.0f} s" if seconds is not None else ""
 
     def _execute_command(self, command: int, sql: Any) -> None:
-        self._left_bytes = MOST_ANSWER_BYTES
+        self._left_bytes = self.most_answer_bytes
+        if self._is_logged_in:
+            self._must_end(self._read_timeout, "it did not answer within")
         super()._execute_command(command, sql)
 
     def _read_query_result(self, unbuffered: bool = False) -> Any:
@@ -114,12 +128,16 @@ class Client(Connection):  # type: ignore[misc]
         except RuntimeError as error:
             self._force_close()
             raise pymysql.OperationalError(CR.CR_LOAD_DATA_LOCAL_INFILE_REJECTED, LOCAL_FILE_REFUSED) from error
+        except _GARBLED as error:
+            self._force_close()
+            raise pymysql.OperationalError(CR.CR_MALFORMED_PACKET, _GARBLED_SAID) from error
 
     def _read_bytes(self, num_bytes: int) -> bytes:
-        self._left_bytes -= num_bytes
+        self._left_bytes -= num_bytes + _READ_BYTES
         if self._left_bytes < 0:
             self._force_close()
-            raise pymysql.OperationalError(CR.CR_SERVER_LOST, f"its answer is longer than {MOST_ANSWER_BYTES} bytes")
+            said = f"its answer is longer than {self.most_answer_bytes} bytes"
+            raise pymysql.OperationalError(CR.CR_SERVER_LOST, said)
         if self._deadline is None:
             return bytes(super()._read_bytes(num_bytes))
         return self._read_until_deadline(num_bytes, self._deadline)
@@ -128,19 +146,21 @@ class Client(Connection):  # type: ignore[misc]
         """Read like `_read_bytes`. A timeout of the socket alone would begin anew with every byte that arrives."""
         data = b""
         while len(data) < num_bytes:
-            self._current_timeout = max(deadline - time.monotonic(), 0.001)
-            self._sock.settimeout(self._current_timeout)
+            left_s = max(deadline - time.monotonic(), 0.001)
+            if abs(left_s - (self._current_timeout or 0.0)) > _TIMEOUT_STEP_SECONDS or left_s == 0.001:
+                self._sock.settimeout(left_s)
+                self._current_timeout = left_s
             try:
                 piece = self._rfile.read1(num_bytes - len(data))
             except TimeoutError:
                 piece = None
             except OSError as error:
                 self._force_close()
-                raise pymysql.OperationalError(CR.CR_SERVER_LOST, f"it ended the login ({error})") from error
-            if not piece:
+                raise pymysql.OperationalError(CR.CR_SERVER_LOST, f"it ended the connection ({error})") from error
+            if not piece or time.monotonic() > deadline + _TIMEOUT_STEP_SECONDS:
                 self._force_close()
-                closed = "it closed the connection during the login"
-                raise pymysql.OperationalError(CR.CR_SERVER_LOST, self._late() if piece is None else closed)
+                closed = f"it closed the connection{'' if self._is_logged_in else ' during the login'}"
+                raise pymysql.OperationalError(CR.CR_SERVER_LOST, closed if piece == b"" else self._late)
             data += piece
         return data
 

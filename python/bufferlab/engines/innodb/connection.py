@@ -21,13 +21,26 @@ from bufferlab.engines.servers.existing.address import (
     Address,
     Form,
 )
-from bufferlab.engines.servers.existing.passwords import DeniedError
+from bufferlab.engines.servers.existing.passwords import DeniedError, LoginRefusedError
 from bufferlab.engines.servers.existing.security import LOGIN_WORDS
 from bufferlab.errors import EnvironmentLackingError
 
 _CONNECT_SECONDS = 10
 _ACCESS_DENIED = (1044, 1045, 1698)
 """ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and its MariaDB kin: never, where other errors say not yet."""
+_NEVER = (
+    *_ACCESS_DENIED,
+    1049,  # ER_BAD_DB_ERROR
+    1129,  # ER_HOST_IS_BLOCKED
+    1130,  # ER_HOST_NOT_PRIVILEGED
+    1524,  # ER_PLUGIN_IS_NOT_LOADED
+    1862,  # ER_MUST_CHANGE_PASSWORD_LOGIN
+    2059,  # CR_AUTH_PLUGIN_CANNOT_LOAD
+    3118,  # ER_ACCOUNT_HAS_BEEN_LOCKED of MySQL
+    3955,  # ER_USER_ACCESS_DENIED_FOR_USER_ACCOUNT_BLOCKED_BY_PASSWORD_LOCK
+    4151,  # ER_ACCOUNT_HAS_BEEN_LOCKED of MariaDB
+)
+"""The refusals of a login that the next login would meet too."""
 _UNUSABLE = "the server cannot be used"
 _OTHER_WAY = (
     "the account's way to log in is not known here: make one IDENTIFIED WITH caching_sha2_password, "
@@ -79,6 +92,7 @@ def connect(
     does not answer, or is not what `address.security` asks for. Of a private one raises AccessDenied when it refuses
     the user, and MySQLError or OSError while it does not answer.
     """
+    seconds = address.limited(seconds)
     try:
         if address.is_private:
             return _private(address, schema, seconds, name)
@@ -163,5 +177,7 @@ def _refused(error: Exception, address: Address) -> EnvironmentLackingError:
     number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     said = str(error.args[-1]) if error.args else str(error)
     usual = "is it running, and is this its socket or address?"
-    kind = DeniedError if number in _ACCESS_DENIED else EnvironmentLackingError
-    return kind(f"{_UNUSABLE}: {said}", address.place, _SENTENCE_HINTS.get(said) or _HINTS.get(number, usual))
+    kind = DeniedError if number in _ACCESS_DENIED else LoginRefusedError if number in _NEVER else None
+    return (kind or EnvironmentLackingError)(
+        f"{_UNUSABLE}: {said}", address.place, _SENTENCE_HINTS.get(said) or _HINTS.get(number, usual)
+    )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from bufferlab.engines.servers import finder as finding
+from bufferlab.engines.servers import version_call
 from bufferlab.engines.servers.builds import ON_PATH, Build, Listed
 from bufferlab.errors import EnvironmentLackingError
 
@@ -22,6 +23,7 @@ Flavour = Literal["mysql", "mariadb"]
 _BINARIES: dict[str, tuple[str, ...]] = {"mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
 _SYSTEM_FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin")
 _SHARE_FOLDERS = ("share", "share/mysql", "share/mariadb", "../share", "../share/mysql", "../share/mariadb")
+_ASKED = ("--no-defaults", "--version")
 _VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)\S* (?:from .{1,40} )?for ")
 """The version in the answer; Debian 13's MariaDB says "from Debian" between its version and its system."""
 
@@ -53,7 +55,8 @@ def by_path(path: Path, name: str | None = None) -> Build:
         what = "there is no mysqld or mariadbd in this folder" if path.is_dir() else "there is no such file"
         raise EnvironmentLackingError(what, str(path), "name a server's binary, or its folder")
     version, flavour = ask_version(binary, None)
-    return Build(name or str(path), flavour, version, binary, _share(binary, flavour))
+    program, script = finding.program_of(binary, ask_version, *_ASKED)
+    return Build(name or str(path), flavour, version, program, _share(program, flavour), script=script)
 
 
 def listed(known: tuple[str, ...]) -> list[Listed]:
@@ -66,7 +69,7 @@ def ask_version(binary: Path, libraries: Path | None) -> tuple[str, Flavour]:
 
     Raises EnvironmentLackingError if it cannot be run or is no such server.
     """
-    text = finding.what_it_says(binary, libraries, "--no-defaults", "--version")
+    text = version_call.what_it_says(binary, libraries, *_ASKED)
     found = _VERSION.search(text)
     if found is None:
         what = f'this is not a MySQL or MariaDB server: asked for its version it says "{finding.first_line(text)}"'

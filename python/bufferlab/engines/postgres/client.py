@@ -14,19 +14,36 @@ from collections.abc import Generator
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
 
-MOST_ANSWER_BYTES = 256 << 20
-"""The most bytes of one statement's answer: far beyond any that we ask for."""
+MOST_ANSWER_BYTES = 64 << 20
+"""The most bytes of one statement's answer: far beyond any that we ask for, but for the pages of a pool."""
 _TCP_INFO_BYTES, _BYTES_RECEIVED = 136, 128
 """How much of the kernel's struct tcp_info is asked for, and where tcpi_bytes_received is in it (linux/tcp.h)."""
+_TEXTS = ("text", "varchar", "name", "bpchar", '"char"', 0)
+"""The types of text (0: all that psycopg does not know); a server in SQL_ASCII may tell any bytes as one."""
 RV = TypeVar("RV")
+
+
+class _Text(Loader):
+    """Loads text that may be no UTF-8."""
+
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode("utf-8", "replace")
 
 
 class Client(psycopg.Connection[tuple[Any, ...]]):
     """One connection. An answer that is too long or too late ends it, with a psycopg.OperationalError."""
 
+    most_answer_bytes = MOST_ANSWER_BYTES
     answer_seconds: float | None = None
     """How long a statement with its whole answer may take; None: any time."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        for kind in _TEXTS:
+            self.adapters.register_loader(kind, _Text)
 
     def wait(self, gen: Generator[Any, Any, RV], *more: Any, **named: Any) -> RV:
         """Do the statement in `gen`."""
@@ -40,8 +57,8 @@ class Client(psycopg.Connection[tuple[Any, ...]]):
             while True:
                 # psycopg also goes on when nothing came for a tenth of a second.
                 ready = yield wanted
-                if self._received_bytes() - begun_bytes > MOST_ANSWER_BYTES:
-                    raise self._left(f"its answer is longer than {MOST_ANSWER_BYTES} bytes")
+                if self._received_bytes() - begun_bytes > self.most_answer_bytes:
+                    raise self._left(f"its answer is longer than {self.most_answer_bytes} bytes")
                 if self.answer_seconds is not None and time.monotonic() - begun_s > self.answer_seconds:
                     raise self._left(f"it did not answer within {self.answer_seconds:.0f} s")
                 wanted = gen.send(ready)

@@ -1,19 +1,28 @@
-"""Connects to a PostgreSQL server, private or running: psycopg, over its socket or TCP, there with libpq's TLS."""
+"""Connects to a PostgreSQL server, private or running: psycopg, over its socket or TCP, there with libpq's TLS.
+
+libpq does not tell the code of a refused login. Then the core logs in once more, which tells it.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import secrets
 import socket as sockets
 import struct
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import psycopg
 
+from bufferlab.engines.native import failure_of_core, native
 from bufferlab.engines.postgres.client import Client
 from bufferlab.engines.postgres.client_passwords import password_in, usual_password
 from bufferlab.engines.postgres.control import PORT, SYSTEM_DATABASE, Connection
 from bufferlab.engines.servers.existing import passwords, tls
 from bufferlab.engines.servers.existing.address import PASSWORD, STATEMENT_SECONDS, AccessDenied, Address, Form
-from bufferlab.engines.servers.existing.passwords import DeniedError
+from bufferlab.engines.servers.existing.passwords import DeniedError, LoginRefusedError
 from bufferlab.engines.servers.existing.security import Security
 from bufferlab.errors import EnvironmentLackingError
 
@@ -24,15 +33,26 @@ _SSL_REQUEST = struct.pack(">II", 8, 80877103)
 _NOWHERE = "/dev/null/none"
 """A path that cannot be: libpq reads its own default file where it is given none, and warns of one that is no file."""
 _REFUSED = ("password authentication failed", "does not exist", "no pg_hba.conf entry")
+"""What a private server says, in our own locale."""
+_WRONG_PASSWORD = "28P01"
+_NEVER = ("28000", _WRONG_PASSWORD, "3D000", "42501")
+"""The codes of logins that are refused until somebody changes the server (invalid_authorization_specification,
+invalid_password, invalid_catalog_name, insufficient_privilege)."""
+_CODE = re.compile(r"connecting to the server: FATAL ([0-9A-Z]{5}): ")
+_MARK = "bufferlab.session"
+"""A setting of no server: a session has it if the server took what we sent with the login."""
 _LOGINS = "scram-sha-256,md5,none"
 """The ways to log in that the core has; none: by trust, the socket's user or a client's certificate."""
 _DENIED = f"set {PASSWORD}, or name a password file (.pgpass) with ?password_file=/path"
+_NOT_A_POOLER = "name the server itself, by its own port"
+_NOT_ALLOWED = "has the role the right to log in, pg_hba.conf a line for it, and the role the right to this database?"
 _HINTS = {
     "no pg_hba.conf entry": "pg_hba.conf needs a line for this user, database and address: `host`, or `hostssl` for "
     "connections with TLS (?sslmode=require)",
     "does not exist": "make the role with a password, and a database that it owns",
+    "not permitted to log in": "ALTER ROLE ... LOGIN would let it",
     tls.CLEAR_TEXT_REFUSED: "let pg_hba.conf say scram-sha-256 for this account, and not password, ldap or pam",
-    "unsupported startup parameter": "a pooler such as pgbouncer answers: name the server itself (poolers: untested)",
+    "unsupported startup parameter": f"a pooler such as pgbouncer answers: {_NOT_A_POOLER}",
     "too many connections": "wait, or raise the server's max_connections",
 }
 
@@ -58,25 +78,33 @@ def connect(
     *,
     seconds: float | None = STATEMENT_SECONDS,
     search_path: str = "public",
+    settings: Mapping[str, str] | None = None,
+    name: str = "bufferlab",
 ) -> Connection:
     """Open a connection in autocommit, to the address's database or another.
 
     A statement may take `seconds`, None: any time; on a private server any statement may. Names without a schema are
-    looked for in pg_catalog first, then in `search_path`, whatever role and database have set. Raises
-    EnvironmentLackingError when a running server refuses it, does not answer, or is not what `address.security` asks
-    for. Of a private one raises AccessDenied when it refuses the user, and psycopg.OperationalError while it does not
-    answer.
+    looked for in pg_catalog first, then in `search_path`, whatever role and database have set. The session has
+    `settings` from its login on, and shows `name` as its application_name. Texts are UTF-8.
+    With `settings` the server's own session must answer, and no pooler's.
+
+    Raises EnvironmentLackingError when a running server refuses it, does not answer, is not what `address.security`
+    asks for, or does not give the session these settings. Of a private one raises AccessDenied when it refuses the
+    user, and psycopg.OperationalError while it does not answer.
     """
+    database = database or address.schema
     if address.is_private:
-        return _private(address, database or address.schema, search_path, str(address.secret))
+        return _private(address, database, search_path, str(address.secret))
     path = "pg_catalog" if database == SYSTEM_DATABASE else search_path
-    attempt = partial(_running, address, database or address.schema, path, round((seconds or 0) * 1000))
+    seconds = address.limited(seconds)
+    session = {"statement_timeout": str(round((seconds or 0) * 1000)), "search_path": path, **(settings or {})}
+    attempt = partial(_running, address, database, session, name, is_direct=settings is not None)
     return passwords.logged_in(address, FORM, attempt)
 
 
 def _private(address: Address, database: str, search_path: str, secret: str) -> Connection:
     try:
-        return _connect(address, database, search_path, 0, secret)
+        return _connect(address, database, {"statement_timeout": "0", "search_path": search_path}, "bufferlab", secret)
     except psycopg.OperationalError as error:
         if any(words in str(error) for words in _REFUSED):
             refused = f"the server refuses the user {address.user} in {database}: {_last_line(str(error))}"
@@ -84,20 +112,48 @@ def _private(address: Address, database: str, search_path: str, secret: str) -> 
         raise
 
 
-def _running(address: Address, database: str, search_path: str, milliseconds: int, secret: str) -> Connection:
+def _running(
+    address: Address, database: str, session: Mapping[str, str], name: str, secret: str, *, is_direct: bool
+) -> Connection:
     security = address.security
+    mark = secrets.token_hex(8)
     try:
         if address.socket is None and security.requires_tls:
             tls.prove(address.host, address.port, security, ask_for_tls, _CONNECT_SECONDS)
-        return _connect(address, database, search_path, milliseconds, secret)
+        made = _connect(address, database, {**session, _MARK: mark}, name, secret)
     except tls.TlsRefusedError as error:
         what = f"the server cannot be used: {error.what}"
         raise EnvironmentLackingError(what, error.where or address.place, error.hint) from error
     except (psycopg.Error, OSError) as error:
-        raise _refused(error, address, database) from error
+        raise _refused(error, address, database, secret) from error
+    try:
+        _require_ours(made, mark, address, is_direct=is_direct)
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
-def _connect(address: Address, database: str, search_path: str, milliseconds: int, secret: str) -> Client:
+def _require_ours(connection: Client, mark: str, address: Address, *, is_direct: bool) -> None:
+    """Raise EnvironmentLackingError unless the server that answers has the settings of our login.
+
+    A pooler may drop them, and may answer each transaction by another session, which others use too. With `is_direct`
+    refuse every pooler: it gives a number of its own as the key to cancel by.
+    """
+    ask = f"SELECT pg_catalog.current_setting('{_MARK}', true), pg_catalog.pg_backend_pid()"
+    try:
+        told = connection.execute(ask.encode()).fetchall()
+    except (psycopg.Error, OSError) as error:
+        what = f"the server cannot be used: {str(error).strip()}"
+        raise EnvironmentLackingError(what, address.place, "is this a PostgreSQL server, and does it work?") from error
+    if [row[0] for row in told] != [mark]:
+        what = "the session lacks the settings that were sent with its login: a pooler such as pgbouncer answers"
+        raise EnvironmentLackingError(what, address.place, _NOT_A_POOLER)
+    if is_direct and told[0][-1] != connection.info.backend_pid:
+        raise EnvironmentLackingError("a pooler, such as pgbouncer, answers", address.place, _NOT_A_POOLER)
+
+
+def _connect(address: Address, database: str, session: Mapping[str, str], name: str, secret: str) -> Client:
     on_tcp = not address.is_private and address.socket is None
     security = address.security if on_tcp else Security("disable")
     made = Client.connect(
@@ -109,7 +165,8 @@ def _connect(address: Address, database: str, search_path: str, milliseconds: in
         dbname=database,
         connect_timeout=_CONNECT_SECONDS,
         autocommit=True,
-        application_name="bufferlab",
+        application_name=name,
+        client_encoding="UTF8",
         passfile=_NOWHERE,
         gssencmode="disable",
         sslmode=security.mode,
@@ -119,29 +176,53 @@ def _connect(address: Address, database: str, search_path: str, milliseconds: in
         ssl_min_protocol_version="TLSv1.2",
         channel_binding="prefer",
         require_auth=_LOGINS,
-        options=f"-c statement_timeout={milliseconds} -c idle_session_timeout=0 -c search_path={search_path}",
+        options=" ".join(f"-c {key}={value}" for key, value in {"idle_session_timeout": "0", **session}.items()),
     )
+    milliseconds = int(session["statement_timeout"])
     made.answer_seconds = milliseconds / 1000 + _LATE_SECONDS if milliseconds else None
     return made
 
 
-def _refused(error: Exception, address: Address, database: str) -> EnvironmentLackingError:
-    is_denied = isinstance(error, psycopg.OperationalError) and any(words in str(error) for words in _REFUSED)
+def _refused(error: Exception, address: Address, database: str, secret: str) -> EnvironmentLackingError:
     # libpq tells the error first, and then its own reading of it.
     text = str(error)
+    lacks_password = bool(getattr(getattr(error, "pgconn", None), "needs_password", False))
+    code = "" if lacks_password else _code_of_refusal(error, address, database, secret)
     if "server requested a cleartext password" in text:
         text = tls.CLEAR_TEXT_REFUSED
-    elif is_denied:
+    elif code in _NEVER:
         text = f"the server refuses the user {address.user} in {database}: {_last_line(text)}"
     said = (text.strip().splitlines() or ["it said nothing"])[0].removeprefix("connection failed: ")
     known = next((hint for words, hint in _HINTS.items() if words in text), None)
-    denied = _DENIED if is_denied or "password" in text else None
-    kind = DeniedError if "password authentication failed" in text or "no password supplied" in text else None
-    return (kind or EnvironmentLackingError)(
+    is_denied = lacks_password or code == _WRONG_PASSWORD
+    kind = DeniedError if is_denied else LoginRefusedError if code in _NEVER else EnvironmentLackingError
+    return kind(
         f"the server cannot be used: {said}",
         address.place,
-        known or denied or "is it running, and is this its address, or the folder of its socket?",
+        known
+        or (_DENIED if is_denied else _NOT_ALLOWED if code in _NEVER else None)
+        or "is it running, and is this its address, or the folder of its socket?",
     )
+
+
+def _code_of_refusal(error: Exception, address: Address, database: str, secret: str) -> str:
+    """Return the code (SQLSTATE) with which the server refuses the login; "" when it does not, or did not answer."""
+    if not isinstance(error, psycopg.OperationalError) or isinstance(error, psycopg.errors.ConnectionTimeout):
+        return ""
+    try:
+        native().log_in("postgres", json.dumps(replace(address, schema=database).target(secret, socket_file(address))))
+    except Exception as refusal:
+        failure = failure_of_core(refusal)
+        if failure is None:
+            raise
+        found = _CODE.match(failure.what)
+        return found[1] if found else ""
+    return ""
+
+
+def socket_file(address: Address) -> str | None:
+    """Return the path of the address's socket; None over TCP."""
+    return f"{address.socket.rstrip('/')}/.s.PGSQL.{address.port}" if address.socket else None
 
 
 def ask_for_tls(line: sockets.socket) -> bool:
@@ -169,7 +250,7 @@ def _line(address: Address, seconds: float) -> sockets.socket:
     line = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
     line.settimeout(seconds)
     try:
-        line.connect(f"{address.socket}/.s.PGSQL.{address.port}")
+        line.connect(str(socket_file(address)))
     except OSError:
         line.close()
         raise
@@ -177,4 +258,5 @@ def _line(address: Address, seconds: float) -> sockets.socket:
 
 
 def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or [""])[-1]
+    """Return the server's words, without those that libpq puts before them."""
+    return (text.strip().splitlines() or [""])[-1].rpartition("FATAL:")[2].strip()

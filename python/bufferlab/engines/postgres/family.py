@@ -25,7 +25,7 @@ from bufferlab.engines.postgres import (
     restore,
     server_facts,
 )
-from bufferlab.engines.postgres.connection import FORM, connect, greet
+from bufferlab.engines.postgres.connection import FORM, connect, greet, socket_file
 from bufferlab.engines.postgres.declaration import DECLARATION
 from bufferlab.engines.postgres.failure import failure
 from bufferlab.engines.postgres.knobs import OFF
@@ -132,7 +132,7 @@ class PostgresFamily(Family):
         return connect(address, database, seconds=seconds)
 
     def socket_of(self, address: Address) -> str | None:
-        return f"{address.socket.rstrip('/')}/.s.PGSQL.{address.port}" if address.socket else None
+        return socket_file(address)
 
     def greet(self, address: Address, seconds: float) -> None:
         """Ask the postmaster for its first word."""

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Literal
 
 from bufferlab.engines.servers import finder as finding
+from bufferlab.engines.servers import version_call
 from bufferlab.engines.servers.builds import ON_PATH, Build, Listed
 from bufferlab.errors import EnvironmentLackingError
 
 _DEBIAN = Path("/usr/lib/postgresql")
 """Debian keeps each major version's programs in a separate folder, and none of them on PATH."""
 _FOLDERS = ("/usr/local/pgsql/bin", "/usr/pgsql/bin")
+_ASKED = ("--version",)
 _VERSION = re.compile(r"^postgres \(PostgreSQL\) (\d+(?:\.\d+)*)", re.MULTILINE)
 _OLDEST = 15
 """The oldest version supported.
@@ -53,7 +55,8 @@ def by_path(path: Path, name: str | None = None) -> Build:
         what = "there is no program postgres in this folder" if path.is_dir() else "there is no such file"
         raise EnvironmentLackingError(what, str(path), "name a server's binary (bin/postgres), or its folder")
     version, flavour = ask_version(binary, None)
-    return Build(name or str(path), flavour, version, binary)
+    program, script = finding.program_of(binary, ask_version, *_ASKED)
+    return Build(name or str(path), flavour, version, program, script=script)
 
 
 def initdb(build: Build) -> Path:
@@ -82,7 +85,7 @@ def ask_version(binary: Path, libraries: Path | None) -> tuple[str, Literal["pos
 
     Raises EnvironmentLackingError if it is no such server, or cannot run.
     """
-    text = finding.what_it_says(binary, libraries, "--version")
+    text = version_call.what_it_says(binary, libraries, *_ASKED)
     found = _VERSION.search(text)
     if found is None:
         raise EnvironmentLackingError(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bufferlab.engines.dump_head import DumpHead
-from bufferlab.engines.servers import finder
+from bufferlab.engines.servers import version_call
 from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
 
@@ -55,7 +55,7 @@ def _asked(path: Path, build: Build) -> Build | None:
     # Of a program beside a fetched server, its libraries are that server's.
     libraries = build.libraries if path.parent in (build.binary.parent, build.binary.resolve().parent) else None
     try:
-        said = _VERSION.search(finder.what_it_says(path, libraries, "--version"))
+        said = _VERSION.search(version_call.what_it_says(path, libraries, "--version"))
     except BufferlabError:
         return None
     return Build(str(path), "postgres", said[1], path, libraries=libraries) if said else None

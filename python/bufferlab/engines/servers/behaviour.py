@@ -201,7 +201,7 @@ class ServerBehaviour(Host, Behaviour):
             "engine_version": build.version,
             "engine_conf": server.conf,
             "confounds": found.confounds,
-            "notes": found.notes,
+            "notes": {**found.notes, **_note_of_script(build)},
             "server_log": tail(server.log, _LOG_LINES),
         }
 
@@ -326,7 +326,7 @@ class ServerBehaviour(Host, Behaviour):
         return not is_url(server) or may_be_here(self._running.parse(str(server)))
 
     def engine_of(self, server: str) -> str:
-        return self.family.flavour_of(self.family.version(self._running.parse(server)))
+        return self._running.flavour_of(server)
 
     def preflight(self, server: str, wanted: Wanted) -> list[ServerCheck]:
         return self._running.preflight(server, wanted)
@@ -372,3 +372,8 @@ class ServerBehaviour(Host, Behaviour):
 
     def uncounted_objects(self, database: Path, relations: Sequence[Sequence[int]]) -> list[int]:
         return self.family.uncounted_objects(database, relations)
+
+
+def _note_of_script(build: Build) -> dict[str, str]:
+    """Return the note of a run whose server was named by a script."""
+    return {"server": f"{build.binary}, which {build.script} starts; the script was not run"} if build.script else {}

@@ -39,6 +39,8 @@ class Build:
 
     tried: str | None = None
     """The version that bufferlab was tried with, where the package's own may be newer; None: it is always this one."""
+    script: Path | None = None
+    """The script that was named in the binary's place; it is not run."""
 
     @property
     def untried(self) -> bool:

@@ -1,4 +1,4 @@
-"""Finds servers of any family: by name, the first there is, or all; and asks a binary for its version.
+"""Finds servers of any family: by name, the first there is, or all.
 
 innodb/find_mysqld.py and postgres/find_postgres.py know the programs' names, places and answers. Fetches nothing and
 starts no database.
@@ -6,12 +6,11 @@ starts no database.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bufferlab.engines.servers import unpacked
+from bufferlab.engines.servers import unpacked, version_call
 from bufferlab.engines.servers.builds import (
     ON_PATH,
     Build,
@@ -22,12 +21,8 @@ from bufferlab.engines.servers.builds import (
     newest_fetched,
     servers_root,
 )
-from bufferlab.engines.servers.child_process import MissingLibraryError, environment, loaded, missing_library
 from bufferlab.engines.servers.fetch import Ask
-from bufferlab.engines.servers.user import require_runnable, server_user
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
-
-_VERSION_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -101,37 +96,17 @@ class Finder:
         return None
 
 
-def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
-    """Return what a binary prints when it runs as the user that servers run as.
+def program_of(binary: Path, ask: Ask, *arguments: str) -> tuple[Path, Path | None]:
+    """Return the server's program, and the script in whose place it stands; None for a binary that is no script.
 
-    Raise EnvironmentLackingError when it cannot be run, MissingLibraryError when it lacks a shared library.
+    A script is not run: of a server that it starts, nobody would know which process to trace and to end. Raise
+    EnvironmentLackingError for a script whose program cannot be told, or is no server.
     """
-    user = server_user()
-    require_runnable(binary, user)
-    uid, gid = user or (None, None)
-    try:
-        done = subprocess.run(
-            loaded([str(binary), *arguments], libraries),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=dict(environment(libraries)),
-            user=uid,
-            group=gid,
-            extra_groups=None if user is None else (),
-            timeout=_VERSION_SECONDS,
-            check=False,
-        )
-    except OSError as error:
-        hint = "choose another build, or: bufferlab engines"
-        raise EnvironmentLackingError(f"the server cannot be run: {error.strerror}", str(binary), hint) from error
-    except subprocess.TimeoutExpired as error:
-        raise EnvironmentLackingError(
-            f"it did not tell its version in {_VERSION_SECONDS} s", str(binary), "is this a database server?"
-        ) from error
-    text = (done.stdout + done.stderr).decode("utf-8", "replace")
-    if library := missing_library(text):
-        raise MissingLibraryError(library, binary)
-    return text
+    program = version_call.program_behind(binary, *arguments)
+    if program == binary:
+        return binary, None
+    ask(program, None)
+    return program, binary
 
 
 def first_line(text: str) -> str:

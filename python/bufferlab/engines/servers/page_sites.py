@@ -86,7 +86,10 @@ class PageSites:
 
 
 def known(table: Path, binary: Path) -> PageSites | None:
-    """Return the sites of a binary from a family's page_sites.toml; None when its build is not in it."""
+    """Return the sites of a binary from a family's page_sites.toml; None when its build is not in it.
+
+    Raise EnvironmentLackingError for a file that is no program.
+    """
     digest = _digest(binary, binary.stat().st_mtime_ns)
     for entry in tomllib.loads(table.read_text("utf-8"))["build"]:
         if entry["text_sha256"] == digest:
@@ -280,8 +283,9 @@ def _identity(binary: Path) -> tuple[int, int, int]:
 def _digest(binary: Path, changed_ns: int) -> str:
     """Return the SHA-256 of the executable segments, which stripping does not change."""
     digest = hashlib.sha256()
+    ranges = ask_host("its code cannot be read", lambda: native().executable_ranges(str(binary)))
     with binary.open("rb") as file:
-        for offset, length in json.loads(native().executable_ranges(str(binary))):
+        for offset, length in json.loads(ranges):
             file.seek(offset)
             digest.update(file.read(length))
     return digest.hexdigest()

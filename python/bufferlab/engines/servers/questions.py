@@ -17,6 +17,11 @@ Row = Mapping[str, object]
 Query = Callable[[str], list[dict[str, object]]]
 """Sends one statement without parameters, in autocommit, and returns its rows by column name."""
 
+MISFITS = (LookupError, TypeError, ValueError, ArithmeticError)
+"""What reading an answer raises that does not fit its question: rows or columns are missing, numbers are none."""
+NOT_UNDERSTOOD = "the server's answer does not fit the question"
+NOT_A_SERVER = "is this a database server, or a program that stands before one? Name the server itself"
+
 Refusal = Literal["rights", "missing", "slow"]
 
 _REFUSALS: Mapping[int | str, Refusal] = {

@@ -27,6 +27,8 @@ STATEMENT_SECONDS = 120.0
 """The seconds that one of our statements that reads no tables may take; it may wait for locks, for 50 s by default."""
 ANSWER_SECONDS = 30.0
 """How long a server may take for what waits for nobody, a greeting or a ping: far beyond an overloaded one's."""
+LOOK_SECONDS = 15.0
+"""The seconds that each question of a look before a run may take."""
 _PLACES = ("socket", "password_file", "admin_user", "admin_password_file")
 _WORDS = (*_PLACES, *TLS_WORDS)
 """The options of every family's URLs."""
@@ -58,6 +60,13 @@ class Address:
     secret: str | None = field(default=None, repr=False)
     """The password of a private server's account; None: the server runs already, and passwords.py finds it."""
     security: Security = field(default_factory=Security)
+    most_seconds: float | None = None
+    """The most that a statement may take, whoever connects; None: as long as each caller lets it."""
+
+    def limited(self, seconds: float | None) -> float | None:
+        """Return how long a statement may take where its caller lets it take `seconds`, None: any time."""
+        most = self.most_seconds
+        return seconds if most is None else min(seconds or most, most)
 
     @property
     def is_private(self) -> bool:

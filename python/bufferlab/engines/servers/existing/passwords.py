@@ -26,7 +26,11 @@ _TYPED = "BUFFERLAB_TYPED"
 T = TypeVar("T")
 
 
-class DeniedError(EnvironmentLackingError):
+class LoginRefusedError(EnvironmentLackingError):
+    """The error that a running server refuses a login, and will refuse the next one too."""
+
+
+class DeniedError(LoginRefusedError):
     """The error that a running server refuses the user or the password."""
 
 

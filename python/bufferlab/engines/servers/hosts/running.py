@@ -10,7 +10,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +18,10 @@ from typing import Any
 
 from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OnEvent, ServerCheck, Wanted
 from bufferlab.engines.native import load_core, load_recipe, run_core
-from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.existing import address as addresses
 from bufferlab.engines.servers.existing import changes, passwords
-from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
+from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, LOOK_SECONDS, Address
 from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
 from bufferlab.engines.servers.family import ReadBack
 from bufferlab.engines.servers.hosts import preflight
@@ -34,6 +34,7 @@ from bufferlab.engines.servers.hosts.refusals import (
     require_made_with,
     require_no_program,
 )
+from bufferlab.engines.servers.questions import MISFITS, NOT_A_SERVER, NOT_UNDERSTOOD
 from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.knob import Values
@@ -44,6 +45,8 @@ CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
 _FILE = "existing.json"
 _FORMAT = "bufferlab-existing-server"
 _SETTLE_SECONDS = 2.0
+_LOOK_LASTS_SECONDS = 20.0
+"""How long the questions of a look before a run may take together."""
 
 
 def is_existing(database: Path) -> bool:
@@ -64,14 +67,28 @@ class RunningHost(Host):
 
         Raises EnvironmentLackingError when it cannot be reached, or is of another engine.
         """
-        address = self.parse(str(knobs["server"]))
-        told = self.family.version(address)
-        found = self.family.flavour_of(told)
+        url = str(knobs["server"])
+        told, found = self._version(url)
         if found != self.family.flavour:
-            raise EnvironmentLackingError(
-                f"this is a {found} server, version {told}", address.place, f"run it with --engine {found}"
-            )
-        return Build(address.url, found, re.split(r"[-\s]", told)[0], Path("/"), None)
+            what, place = f"this is a {found} server, version {told}", self.parse(url).place
+            raise EnvironmentLackingError(what, place, f"run it with --engine {found}")
+        return Build(url, found, re.split(r"[-\s]", told)[0], Path("/"), None)
+
+    def flavour_of(self, url: str) -> Flavour:
+        """Ask the server which of the family's flavours it is. Raises EnvironmentLackingError."""
+        return self._version(url)[1]
+
+    def _version(self, url: str) -> tuple[str, Flavour]:
+        address = self._looked_at(url)
+        with self._explained_here(address):
+            told = self.family.version(address)
+            if not told[:1].isdecimal():
+                raise ValueError(told)
+            return told, self.family.flavour_of(told)
+
+    def _looked_at(self, url: str) -> Address:
+        """Return the address of a server that is only looked at, which has less time for its answers."""
+        return replace(self.parse(url), most_seconds=LOOK_SECONDS)
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """Return that nothing is asked of the directory."""
@@ -104,9 +121,9 @@ class RunningHost(Host):
 
     def preflight(self, url: str, wanted: Wanted) -> list[ServerCheck]:
         """Return what is found at the server, without any change to it (`Behaviour.preflight`)."""
-        address, found = self.parse(url), self.build({"server": url})
+        address, found = self._looked_at(url), self.build({"server": url})
         with self._explained_here(address):
-            return list(preflight.checks(self.family, address, found, wanted))
+            return list(_in_time(preflight.checks(self.family, address, found, wanted), address))
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Load the workload into the schema; write the note of it and sizes.json into the folder job["database"]."""
@@ -305,12 +322,17 @@ class RunningHost(Host):
 
     @contextmanager
     def _explained_here(self, address: Address) -> Iterator[None]:
-        """Turn the client's errors into an EnvironmentLackingError, outside of a worker."""
+        """Turn the client's errors, and answers that fit no question, into an EnvironmentLackingError.
+
+        For questions alone, outside of a worker.
+        """
         try:
             with self._explained(address):
                 yield
         except EngineFailure as error:
             raise EnvironmentLackingError(error.what, error.where, error.hint) from error
+        except MISFITS as error:
+            raise EnvironmentLackingError(NOT_UNDERSTOOD, address.place, NOT_A_SERVER) from error
 
     @contextmanager
     def _signs_of_life(self, on_event: OnEvent, what: str, address: Address) -> Iterator[None]:
@@ -323,6 +345,16 @@ class RunningHost(Host):
             self.family.greet(address, ANSWER_SECONDS)
         except self.family.unanswered as error:
             raise EngineFailure("io", f"the server does not answer: {error}", address.place) from error
+
+
+def _in_time(checks: Iterable[ServerCheck], address: Address) -> Iterator[ServerCheck]:
+    """Yield the checks. Raises EnvironmentLackingError once they have taken too long."""
+    begun_s = time.monotonic()
+    for check in checks:
+        yield check
+        if (took_s := time.monotonic() - begun_s) > _LOOK_LASTS_SECONDS:
+            what = f"the server answers too slowly: its first answers took {took_s:.0f} s"
+            raise EnvironmentLackingError(what, address.place, "try again when it is less busy")
 
 
 def _connections_of_ours(settings: changes.Settings, connection: Any, *, allowed: bool) -> int:
