@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import socket
+import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
@@ -30,7 +32,15 @@ class Asked:
 
 
 class Wire(ABC):
-    """How one family of servers speaks."""
+    """How one family of servers speaks. Each connection has a thread of its own."""
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+
+    @property
+    def session(self) -> Mapping[str, str]:
+        """The settings that the client asked for when it logged in."""
+        return getattr(self._own, "session", {})
 
     @abstractmethod
     def begin(self, line: socket.socket, version: str) -> bool:
@@ -100,7 +110,11 @@ class Postgres(Wire):
     """PostgreSQL."""
 
     def begin(self, line: socket.socket, version: str) -> bool:
-        return bool(postgres_wire.begin(line))
+        first = postgres_wire.begin(line)
+        words = first[8:].decode("utf-8", "replace").split("\0")
+        told = dict(zip(words[::2], words[1::2], strict=False))
+        self._own.session = told | dict(re.findall(r"-c (\S+?)=(\S*)", told.get("options", "")))
+        return bool(first)
 
     def let_in(self, version: str) -> bytes:
         told = {
@@ -202,7 +216,7 @@ class Server:
 
     def usual(self, sql: str) -> Answer:
         """Return the usual answer to a statement."""
-        return usual(self.family, sql, self.version, self.begun_s, is_full=self.is_full)
+        return usual(self.family, sql, self.version, self.begun_s, self.wire.session, is_full=self.is_full)
 
     def hear(self, asked: Asked) -> None:
         """Count a statement."""

@@ -57,7 +57,8 @@ STATUS = {
 }  # fmt: skip
 SETTINGS = {
     "shared_buffers": ("16384", "8kB"), "max_wal_size": ("1024", "MB"), "block_size": ("8192", None),
-    "data_directory": ("/nowhere", None), "track_counts": ("on", None), "data_checksums": ("off", None),
+    "data_directory": ("/nowhere", None), "track_counts": ("on", None),
+    "track_io_timing": ("on", None), "track_activities": ("on", None), "data_checksums": ("off", None),
     "default_transaction_read_only": ("off", None), "wal_segment_size": ("16777216", "B"), "fsync": ("on", None),
     "effective_cache_size": ("524288", "8kB"), "random_page_cost": ("4", None), "bgwriter_lru_maxpages": ("100", None),
     "bgwriter_delay": ("200", "ms"), "checkpoint_timeout": ("300", "s"), "autovacuum": ("on", None),
@@ -68,7 +69,7 @@ _CELLS: Mapping[str, str | None] = {
     "exists": "f", "shobj_description": None, "current_schema": "public", "pg_has_role": "t", "pg_get_userbyid": "me",
     "get_lock": "1", "pg_try_advisory_lock": "t",
     "block_size": "8192", "page_size": "8192", "pool_pages": "16384", "max_wal_size": "1073741824", "unit": "8kB",
-    "io_timing": "on", "activities": "on", "counts": "on", "data_directory": "/nowhere", "name": "usual",
+    "data_directory": "/nowhere", "name": "usual",
     "rolsuper": "f", "rolcreatedb": "t", "pg_is_in_recovery": "f", "current_user": "me@localhost", "context": "user",
     "privilege_type": "PROCESS", "@@version_comment": "usual", "query plan": '[{"Plan": {"Shared Hit Blocks": 7}}]',
     "nspname": "public", "status": "enabled", "enabled": "YES", "timed": "YES", "text": "SELECT ?", "me": "me",
@@ -91,27 +92,39 @@ _EMPTY = (
 )  # fmt: skip
 """Words of statements that a usual server answers with no row: nobody else works there, and nothing was planted."""
 _RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "INDEX", "ALTER", "LOCK TABLES", "PROCESS")
+_SETTING = re.compile(r"current_setting\('([^']+)'")
 _INNODB_STATUS = "Log sequence number 2000\nLast checkpoint at 1000\n"
 _ASKS = re.compile(r"\s*(SELECT|SHOW|WITH|EXPLAIN|TABLE|VALUES|HANDLER \S+ READ)\b", re.IGNORECASE)
 _WORD = re.compile(r"""[A-Za-z_@$.0-9]+|"(?:[^"]|"")*"|'(?:[^']|'')*'|`[^`]*`|\s+|.""", re.DOTALL)
 _ENDS = ("FROM", "UNION", "WHERE", "ORDER", "LIMIT", "GROUP", "HAVING")
 
 
-def usual(family: str, sql: str, version: str, begun_s: float, *, is_full: bool = False) -> Answer:
-    """Return the usual answer of a server that began then (on the monotonic clock).
+def usual(
+    family: str, sql: str, version: str, begun_s: float, session: Mapping[str, str], *, is_full: bool = False
+) -> Answer:
+    """Return the usual answer of a server that began then (on the monotonic clock), in a session with these settings.
 
     With `is_full` there is a row of everything that could be there.
     """
     if not _ASKS.match(sql):
         return None
     asked = " ".join(sql.split())
-    cells = {**_CELLS, **_of_version(version), "uptime_s": str(1000 + int(time.monotonic() - begun_s))}
+    cells: dict[str, str | None] = {
+        **_CELLS,
+        **_of_version(version),
+        "uptime_s": str(1000 + int(time.monotonic() - begun_s)),
+    }
     first = asked.upper()
     if first.startswith("SHOW"):
         return _mysql_show(asked, version) if family == "mysql" else _table([asked.split()[-1]], cells)
     if first.startswith("EXPLAIN"):
         return _table(["QUERY PLAN"], cells)
-    heads = next((heads for view, heads in _STARS.items() if view in asked), columns(sql))
+    asked_for = items(sql)
+    for item in asked_for:
+        if setting := _SETTING.search(item):
+            usual_value = SETTINGS.get(setting[1], (cells.get(setting[1]), None))[0]
+            cells[_name(item)] = session.get(setting[1], usual_value)
+    heads = next((heads for view, heads in _STARS.items() if view in asked), [_name(item) for item in asked_for])
     if family == "postgres" and "FROM pg_settings" in asked and heads[0] == "name":
         rows = [[_setting(head, name) for head in heads] for name in SETTINGS]
         return Table(heads, rows)
@@ -121,35 +134,34 @@ def usual(family: str, sql: str, version: str, begun_s: float, *, is_full: bool 
     return found if is_full or not any(words in asked for words in _EMPTY) else replace(found, rows=[])
 
 
-def columns(sql: str) -> list[str]:
-    """Return the names of the columns that the outermost SELECT of a statement asks for.
+def items(sql: str) -> list[str]:
+    """Return the columns that the outermost SELECT of a statement asks for.
 
-    >>> columns("WITH a AS (SELECT 1) SELECT count(*), x.y AS z, (SELECT 1 FROM t) AS b FROM pg_class")
-    ['count', 'z', 'b']
+    >>> items("WITH a AS (SELECT 1) SELECT count(*), x.y AS z, (SELECT 1 FROM t) AS b FROM pg_class")
+    ['count(*)', 'x.y AS z', '(SELECT 1 FROM t) AS b']
     """
-    names: list[str] = []
-    item: list[str] = []
-    depth, inside = 0, False
+    found: list[str] = []
+    depth, is_inside, item = 0, False, ""
     for word in _WORD.findall(sql):
         depth += (word == "(") - (word == ")")
-        if depth == 0 and word.upper() in _ENDS and inside:
+        if depth == 0 and is_inside and word.upper() in _ENDS:
             break
-        if depth == 0 and word == "," and inside:
-            names.append(_name(item))
-            item = []
+        if depth == 0 and is_inside and word == ",":
+            found.append(item.strip())
+            item = ""
         elif depth == 0 and word.upper() == "SELECT":
-            item, inside = [], True
-        elif inside and not word.isspace():
-            item.append(word)
-    return [*names, _name(item)] if inside else ["x"]
+            is_inside, item = True, ""
+        else:
+            item += word if is_inside else ""
+    return [*found, item.strip()]
 
 
-def _name(item: Sequence[str]) -> str:
-    """Return the name of a column: its alias, or the first word of the function or column."""
-    if len(item) > 1 and item[-2].upper() == "AS":
-        return item[-1].strip('"`')
-    word = next((word for word in item if re.match(r"[A-Za-z_@0-9]", word)), "x")
-    return word.rpartition(".")[2].lower()
+def _name(item: str) -> str:
+    """Return the name of a column: its alias, or that of the function or column."""
+    if alias := re.search(r"\bAS\s+[\"`]?(\w+)[\"`]?$", item, re.IGNORECASE):
+        return alias[1]
+    word = re.search(r"[\w@$.]+", item)
+    return word[0].rpartition(".")[2].lower() if word else "x"
 
 
 def _table(heads: Sequence[str], cells: Mapping[str, str | None]) -> Table:
