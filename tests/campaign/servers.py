@@ -28,7 +28,7 @@ from support import hostile
 from support.prepared import Ended, Prepared
 
 NAMES = tuple(WIRES)
-SIDE_BY_SIDE = 8
+SIDE_BY_SIDE = 12
 LONGEST_S = 40.0
 MOST_BYTES = 400 << 20
 """The most memory of a command, with all that it has imported."""
