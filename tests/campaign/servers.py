@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import subprocess
 import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -120,11 +121,11 @@ def tries(
     def attempt(number: int) -> Tried:
         process = processes.get()
         try:
-            return one(trial(family, seed, number), folder / str(number), process)
+            return one(trial(family, seed, number), folder / str(number), process, pretender)
         finally:
             processes.put(process if process.is_alive else Prepared())
 
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as workers:
+    with _pretender(family) as pretender, ThreadPoolExecutor(SIDE_BY_SIDE) as workers:
         try:
             for _ in range(SIDE_BY_SIDE):
                 processes.put(Prepared())
@@ -144,16 +145,34 @@ def tries(
                 processes.get().end()
 
 
+@contextmanager
+def _pretender(family: str) -> Iterator[tuple[int, float]]:
+    """A process with a server's name; it ends with this one. Yield its number, and when it began."""
+    begun_s, name = time.monotonic(), {"mysql": "mysqld", "postgres": "postgres"}[family]
+    command = [name, f"--pid={os.getpid()}", "-f", os.devnull]
+    with subprocess.Popen(command, executable=shutil.which("tail")) as process:
+        try:
+            yield process.pid, begun_s
+        finally:
+            process.kill()
+
+
 def _first(under_way: deque[tuple[int, Future[Tried]]]) -> tuple[int, Tried]:
     number, done = under_way.popleft()
     return number, done.result()
 
 
-def one(what: Trial, folder: Path, process: Prepared, longest_s: float = LONGEST_S) -> Tried:
-    """Do one trial in a folder of its own."""
+def one(
+    what: Trial,
+    folder: Path,
+    process: Prepared,
+    pretender: tuple[int, float] = (1, 0.0),
+    longest_s: float = LONGEST_S,
+) -> Tried:
+    """Do one trial in a folder of its own. `pretender`: the process that the server says it is, and when it began."""
     for name in ("work", "tmp", "home"):
         (folder / name).mkdir(parents=True)
-    server = BEHAVIOURS[what.behaviour](what.family, what.rng)
+    server = BEHAVIOURS[what.behaviour](what.family, what.rng, *pretender)
     failed: list[str] = []
 
     def behave(line: hostile.Line) -> None:

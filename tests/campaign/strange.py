@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from support import hostile, mysql_wire, postgres_wire
 from support.mysql_wire import Cell
-from support.usual_answers import Answer, Refusal, Table, changed, usual
+from support.usual_answers import Answer, Refusal, Table, Usual, changed
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Wire(ABC):
         """Hear from a client all that comes before the verdict on its login; return whether it is still there."""
 
     @abstractmethod
-    def let_in(self, version: str) -> bytes:
+    def let_in(self, version: str, pid: int) -> bytes:
         """Return the words that end a good login."""
 
     @abstractmethod
@@ -74,7 +74,7 @@ class Mysql(Wire):
         line.sendall(mysql_wire.greeting(version.encode("utf-8", "surrogateescape")))
         return bool(mysql_wire.read(line))
 
-    def let_in(self, version: str) -> bytes:
+    def let_in(self, version: str, pid: int) -> bytes:
         return mysql_wire.packet(2, mysql_wire.OK)
 
     def refuse(self, refusal: Refusal) -> bytes:
@@ -116,15 +116,14 @@ class Postgres(Wire):
         self._own.session = told | dict(re.findall(r"-c (\S+?)=(\S*)", told.get("options", "")))
         return bool(first)
 
-    def let_in(self, version: str) -> bytes:
+    def let_in(self, version: str, pid: int) -> bytes:
         told = {
             "server_version": version, "server_encoding": "UTF8", "client_encoding": "UTF8",
             "standard_conforming_strings": "on", "integer_datetimes": "on", "TimeZone": "UTC", "DateStyle": "ISO, MDY",
         }  # fmt: skip
         words = b"".join(itertools.starmap(postgres_wire.parameter, told.items()))
-        return (
-            postgres_wire.login(0) + words + postgres_wire.message(b"K", b"\0\0\0\1" + bytes(4)) + postgres_wire.READY
-        )
+        key = postgres_wire.message(b"K", pid.to_bytes(4, "big") + bytes(4))
+        return postgres_wire.login(0) + words + key + postgres_wire.READY
 
     def refuse(self, refusal: Refusal) -> bytes:
         return postgres_wire.refusal(str(refusal.code), refusal.text, "FATAL")
@@ -173,15 +172,18 @@ _AFTER = (0, 0, 0, 0, 1, 2, 3, 5, 8, 13, 20, 30, 50)
 class Server:
     """A usual server. A behaviour is a class below, which replaces one of the methods."""
 
-    def __init__(self, family: str, rng: random.Random) -> None:
+    def __init__(self, family: str, rng: random.Random, pid: int = 1, begun_s: float | None = None) -> None:
+        """`pid`: the process that it says it is, which began then on the monotonic clock; None: now."""
         self.family, self.wire, self.rng = family, WIRES[family](), rng
         self.version = rng.choice(VERSIONS[family])
         self.after = rng.choice(_AFTER)
         """The statements that are answered as usual, over all connections."""
-        self.is_full = rng.random() < 0.3
-        self.asked, self.begun_s = 0, time.monotonic()
+        self.is_full, self.is_busy = rng.random() < 0.3, rng.random() < 0.5
+        self.asked = 0
         self.heard: list[str] = []
         self.draw(rng)
+        began_s = time.monotonic() if begun_s is None else begun_s
+        self.as_usual = Usual(family, self.version, pid, began_s, self.is_busy, self.is_full)
 
     def draw(self, rng: random.Random) -> None:
         """Draw the behaviour's parameters."""
@@ -189,7 +191,7 @@ class Server:
     @property
     def drawn(self) -> dict[str, object]:
         """The parameters, to be kept with a finding."""
-        return {name: value for name, value in vars(self).items() if name not in ("wire", "rng", "begun_s", "heard")}
+        return {name: value for name, value in vars(self).items() if name not in ("wire", "rng", "as_usual", "heard")}
 
     @property
     def is_strange(self) -> bool:
@@ -204,7 +206,7 @@ class Server:
 
     def let_in(self, line: socket.socket) -> None:
         """End the login."""
-        line.sendall(self.wire.let_in(self.version))
+        line.sendall(self.wire.let_in(self.version, self.as_usual.pid))
 
     def serve(self, line: socket.socket) -> None:
         """Answer statements until the client goes."""
@@ -216,7 +218,7 @@ class Server:
 
     def usual(self, sql: str) -> Answer:
         """Return the usual answer to a statement."""
-        return usual(self.family, sql, self.version, self.begun_s, self.wire.session, is_full=self.is_full)
+        return self.as_usual.answer(sql, self.wire.session)
 
     def hear(self, asked: Asked) -> None:
         """Count a statement."""
@@ -452,12 +454,12 @@ class BrokenPackets(Server):
     def __call__(self, line: socket.socket) -> None:
         if self.at == "greeting":
             first = mysql_wire.greeting(self.version.encode()) if self.family == "mysql" else b"N"
-            self.broken(line, first if self.family == "mysql" else self.wire.let_in(self.version))
+            self.broken(line, first if self.family == "mysql" else self.wire.let_in(self.version, self.as_usual.pid))
             return
         super().__call__(line)
 
     def let_in(self, line: socket.socket) -> None:
-        words = self.wire.let_in(self.version)
+        words = self.wire.let_in(self.version, self.as_usual.pid)
         self.broken(line, words) if self.at == "let in" else line.sendall(words)
 
     def send(self, line: socket.socket, data: bytes) -> None:

@@ -51,7 +51,6 @@ VARIABLES = fake_mysql.VARIABLES | {
     "innodb_old_blocks_pct": "37", "innodb_flush_neighbors": "0", "innodb_change_buffering": "none",
 }  # fmt: skip
 STATUS = {
-    **dict.fromkeys(fake_mysql.GROWTH, "1000000"), "Uptime": "1000", "Uptime_since_flush_status": "1000",
     "Questions": "5000", "Threads_connected": "3", "Innodb_buffer_pool_pages_total": "4096",
     "Innodb_buffer_pool_pages_dirty": "17", "Innodb_buffer_pool_load_status": "Buffer pool(s) load completed",
 }  # fmt: skip
@@ -92,6 +91,7 @@ _EMPTY = (
 )  # fmt: skip
 """Words of statements that a usual server answers with no row: nobody else works there, and nothing was planted."""
 _RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "INDEX", "ALTER", "LOCK TABLES", "PROCESS")
+_POSTGRES_COUNTERS = ("page_gets", "pages_read", "transactions", "log_bytes", "pages_written", "evicted_pages")
 _SETTING = re.compile(r"current_setting\('([^']+)'")
 _INNODB_STATUS = "Log sequence number 2000\nLast checkpoint at 1000\n"
 _ASKS = re.compile(r"\s*(SELECT|SHOW|WITH|EXPLAIN|TABLE|VALUES|HANDLER \S+ READ)\b", re.IGNORECASE)
@@ -99,39 +99,70 @@ _WORD = re.compile(r"""[A-Za-z_@$.0-9]+|"(?:[^"]|"")*"|'(?:[^']|'')*'|`[^`]*`|\s
 _ENDS = ("FROM", "UNION", "WHERE", "ORDER", "LIMIT", "GROUP", "HAVING")
 
 
-def usual(
-    family: str, sql: str, version: str, begun_s: float, session: Mapping[str, str], *, is_full: bool = False
-) -> Answer:
-    """Return the usual answer of a server that began then (on the monotonic clock), in a session with these settings.
+@dataclass(frozen=True)
+class Usual:
+    """A usual server."""
 
-    With `is_full` there is a row of everything that could be there.
-    """
-    if not _ASKS.match(sql):
-        return None
-    asked = " ".join(sql.split())
-    cells: dict[str, str | None] = {
-        **_CELLS,
-        **_of_version(version),
-        "uptime_s": str(1000 + int(time.monotonic() - begun_s)),
-    }
-    first = asked.upper()
-    if first.startswith("SHOW"):
-        return _mysql_show(asked, version) if family == "mysql" else _table([asked.split()[-1]], cells)
-    if first.startswith("EXPLAIN"):
-        return _table(["QUERY PLAN"], cells)
-    asked_for = items(sql)
-    for item in asked_for:
-        if setting := _SETTING.search(item):
-            usual_value = SETTINGS.get(setting[1], (cells.get(setting[1]), None))[0]
-            cells[_name(item)] = session.get(setting[1], usual_value)
-    heads = next((heads for view, heads in _STARS.items() if view in asked), [_name(item) for item in asked_for])
-    if family == "postgres" and "FROM pg_settings" in asked and heads[0] == "name":
-        rows = [[_setting(head, name) for head in heads] for name in SETTINGS]
-        return Table(heads, rows)
-    if heads == ["privilege_type"]:
-        return Table(heads, [[right] for right in _RIGHTS])
-    found = _table(heads, cells)
-    return found if is_full or not any(words in asked for words in _EMPTY) else replace(found, rows=[])
+    family: str
+    version: str
+    pid: int = 1
+    """The process and the thread that it says it is."""
+    begun_s: float = field(default_factory=time.monotonic)
+    is_busy: bool = False
+    """Whether its counters grow."""
+    is_full: bool = False
+    """Whether there is a row of everything that could be there: backups, replicas, tables of others."""
+
+    def answer(self, sql: str, session: Mapping[str, str]) -> Answer:
+        """Return the answer to a statement in a session with these settings."""
+        if not _ASKS.match(sql):
+            return None
+        asked = " ".join(sql.split())
+        cells: dict[str, str | None] = _CELLS | _of_version(self.version) | self._now()
+        first = asked.upper()
+        if first.startswith("SHOW"):
+            return self._shown(asked) if self.family == "mysql" else _table([asked.split()[-1]], cells)
+        if first.startswith("EXPLAIN"):
+            return _table(["QUERY PLAN"], cells)
+        asked_for = items(sql)
+        for item in asked_for:
+            if setting := _SETTING.search(item):
+                usual_value = SETTINGS.get(setting[1], (cells.get(setting[1]), None))[0]
+                cells[_name(item)] = session.get(setting[1], usual_value)
+            if item.upper().startswith(("TID ", "THREAD_OS_ID ")):
+                cells[_name(item)] = str(self.pid)
+        heads = next((heads for view, heads in _STARS.items() if view in asked), [_name(item) for item in asked_for])
+        if self.family == "postgres" and "FROM pg_settings" in asked and heads[0] == "name":
+            return Table(heads, [[_setting(head, name) for head in heads] for name in SETTINGS])
+        if heads == ["privilege_type"]:
+            return Table(heads, [[right] for right in _RIGHTS])
+        found = _table(heads, cells)
+        return found if self.is_full or not any(words in asked for words in _EMPTY) else replace(found, rows=[])
+
+    def _now(self) -> dict[str, str | None]:
+        """Return the cells that change."""
+        age_s = time.monotonic() - self.begun_s
+        counters = dict.fromkeys(_POSTGRES_COUNTERS, str(int(10_000 + self.is_busy * 1000 * age_s)))
+        ids = dict.fromkeys(("pid", "pg_backend_pid"), str(self.pid))
+        return {**counters, **ids, "uptime_s": f"{age_s:.3f}", "started_s": f"{time.time() - age_s:.3f}"}
+
+    def _shown(self, sql: str) -> Table:
+        """Return the answer to MySQL's SHOW."""
+        first = sql.upper()
+        if " ENGINE " in first:
+            return Table(["Type", "Name", "Status"], [["InnoDB", "", _INNODB_STATUS]])
+        if "VARIABLES" not in first and "STATUS" not in first:
+            grants = ("GRANT PROCESS ON *.* TO `me`@`localhost`", "GRANT ALL PRIVILEGES ON `lab`.* TO `me`@`localhost`")
+            return Table(["Grants"], [[grant] for grant in grants])
+        if "REPLICA" in first or "SLAVE" in first:
+            return Table(["Replica_IO_State"], [])
+        age_s = time.monotonic() - self.begun_s
+        grown = {name: str(int(10**6 + self.is_busy * growth * age_s)) for name, growth in fake_mysql.GROWTH.items()}
+        status = STATUS | grown | dict.fromkeys(("Uptime", "Uptime_since_flush_status"), str(int(age_s)))
+        told = VARIABLES | {"version": self.version} if "VARIABLES" in first else status
+        wanted = {name.lower() for name in re.findall(r"'([^'%]*)'", sql)}
+        rows = [[name, value] for name, value in told.items() if not wanted or name.lower() in wanted]
+        return Table(["Variable_name", "Value"], rows)
 
 
 def items(sql: str) -> list[str]:
@@ -178,26 +209,16 @@ def _setting(head: str, name: str) -> str | None:
     return {"name": name, "setting": value, "unit": unit, "context": "user"}.get(head, value)
 
 
-def _of_version(version: str) -> dict[str, str]:
+def _of_version(version: str) -> dict[str, str | None]:
     parts = [int(part) for part in re.findall(r"\d+", version)[:2]] or [0]
     number = str(min(parts[0] * 10_000 + parts[-1], 1 << 30))
-    words = {"version": version, "server_version": version, "number": number, "server_version_num": number}
+    words: dict[str, str | None] = {
+        "version": version,
+        "server_version": version,
+        "number": number,
+        "server_version_num": number,
+    }
     return {**words, "setting": number}
-
-
-def _mysql_show(sql: str, version: str) -> Table:
-    first = sql.upper()
-    if " ENGINE " in first:
-        return Table(["Type", "Name", "Status"], [["InnoDB", "", _INNODB_STATUS]])
-    if "VARIABLES" not in first and "STATUS" not in first:
-        grants = ("GRANT PROCESS ON *.* TO `me`@`localhost`", "GRANT ALL PRIVILEGES ON `lab`.* TO `me`@`localhost`")
-        return Table(["Grants"], [[grant] for grant in grants])
-    if "REPLICA" in first or "SLAVE" in first:
-        return Table(["Replica_IO_State"], [])
-    told = {**VARIABLES, "version": version} if "VARIABLES" in first else STATUS
-    wanted = {name.lower() for name in re.findall(r"'([^'%]*)'", sql)}
-    rows = [[name, value] for name, value in told.items() if not wanted or name.lower() in wanted]
-    return Table(["Variable_name", "Value"], rows)
 
 
 def changed(answer: Answer, **more: object) -> Answer:
