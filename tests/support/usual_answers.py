@@ -118,7 +118,7 @@ class Usual:
         if not _ASKS.match(sql):
             return None
         asked = " ".join(sql.split())
-        cells: dict[str, str | None] = _CELLS | _of_version(self.version) | self._now()
+        cells: dict[str, str | None] = {**_CELLS, **_of_version(self.version), **self._now()}
         first = asked.upper()
         if first.startswith("SHOW"):
             return self._shown(asked) if self.family == "mysql" else _table([asked.split()[-1]], cells)
