@@ -198,7 +198,7 @@ def one(
         **{path.name: path.read_bytes() for path in (folder / "tmp").glob("bufferlab-bug-*")},
     }
     counts = {f"exit {ended.code}" if ended else "killed": 1, what.behaviour: 1}
-    subprocess.run(["rm", "-rf", folder], check=True)
+    shutil.rmtree(folder)
     named = [f"{what.command}: {one}" for one in wrong]
     return Tried(told, counts, named, evidence)
 
