@@ -224,6 +224,7 @@ find_test_tools() {
     command -v mvn >/dev/null || wanted+=(maven)
     if [ -z "$slow" ]; then
         command -v pdftotext >/dev/null || wanted+=(poppler-utils)
+        command -v pgbouncer >/dev/null || wanted+=(pgbouncer)
         [ -n "$(fc-list :lang=ko 2>/dev/null)" ] || wanted+=(fonts-noto-cjk fontconfig)
     fi
     [ "${#wanted[@]}" = 0 ] || install_packages "what the tests need" "${wanted[@]}"

@@ -56,7 +56,9 @@ def by_path(path: Path, name: str | None = None) -> Build:
         raise EnvironmentLackingError(what, str(path), "name a server's binary, or its folder")
     version, flavour = ask_version(binary, None)
     program, script = finding.program_of(binary, ask_version, *_ASKED)
-    return Build(name or str(path), flavour, version, program, _share(program, flavour), script=script)
+    return Build(
+        name or str(program if script else path), flavour, version, program, _share(program, flavour), script=script
+    )
 
 
 def listed(known: tuple[str, ...]) -> list[Listed]:

@@ -6,7 +6,7 @@ import re
 import socket as sockets
 from collections.abc import Mapping
 from contextlib import closing, suppress
-from typing import Any
+from typing import Any, Literal
 
 import pymysql
 
@@ -27,6 +27,8 @@ _FIXED = (
 """MySQL's variables of our knobs that no SET GLOBAL changes (manual, "InnoDB Startup Options"); MariaDB tells them."""
 _RESIZES = "mysql >= 5.7.5; mariadb >= 10.2.2"
 _POOL = "innodb_buffer_pool_size"
+_OPTION_PREVENTS = 1290
+"""ER_OPTION_PREVENTS_STATEMENT; of SHOW GRANTS the option is --skip-grant-tables."""
 _UNKNOWN = (1193, 1109, 1064)
 """No such variable, no such table, no such statement: another version's."""
 
@@ -34,7 +36,8 @@ _UNKNOWN = (1193, 1109, 1064)
 def look(address: Address, flavour: Flavour) -> Facts:
     """Return the facts of a server, as the URL's accounts see them."""
     with closing(connect(address.admin, seconds=ANSWER_SECONDS)) as connection:
-        to_change = {} if _has_roles(connection) else _missing_to_change(*_rights(connection, address.schema), flavour)
+        is_told = _grants(connection) == "told"
+        to_change = _missing_to_change(*_rights(connection, address.schema), flavour) if is_told else {}
     with closing(connect(address, seconds=ANSWER_SECONDS)) as connection:
         told = control.variables(connection)
         me, rights = _rights(connection, address.schema)
@@ -54,6 +57,7 @@ def look(address: Address, flavour: Flavour) -> Facts:
             missing_to_change=to_change,
             read_only=_read_only(told, flavour, rights),
             roles=_roles(connection, told),
+            unguarded="the server runs with --skip-grant-tables" if _grants(connection) == "skipped" else "",
             proxy=_proxy(connection, version),
             managed=managed(told, version),
             nulls=_nulls(connection) if "PROCESS" not in missing else (),
@@ -101,12 +105,22 @@ def _missing(connection: Any, address: Address, me: str, rights: set[str]) -> di
         missing[words] = f"GRANT ALL PRIVILEGES ON `{address.schema}`.* TO {me}"
     if "PROCESS" not in rights:
         missing["PROCESS"] = f"GRANT PROCESS ON *.* TO {me}"
-    return {} if missing and _has_roles(connection) else missing
+    return missing if missing and _grants(connection) == "told" else {}
 
 
-def _has_roles(connection: Any) -> bool:
-    """Return whether the account has roles, whose rights are not looked up: the run itself tells."""
-    return any(re.match(r"GRANT [`'\"]", str(said)) for (said,) in control.rows(connection, "SHOW GRANTS"))
+def _grants(connection: Any) -> Literal["told", "roles", "skipped"]:
+    """Return what is known of the account's rights.
+
+    The rights of roles are not looked up: the run itself tells. A server with --skip-grant-tables has no rights to
+    tell, and lets everybody do everything.
+    """
+    try:
+        told = control.rows(connection, "SHOW GRANTS")
+    except pymysql.MySQLError as error:
+        if error.args[0] != _OPTION_PREVENTS:
+            raise
+        return "skipped"
+    return "roles" if any(re.match(r"GRANT [`'\"]", str(said)) for (said,) in told) else "told"
 
 
 def _missing_to_change(me: str, rights: set[str], flavour: Flavour) -> dict[str, str]:

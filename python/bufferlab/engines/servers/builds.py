@@ -106,5 +106,10 @@ def fetched(name: str) -> Build | None:
 
 def newest_fetched(flavour: Flavour) -> Build | None:
     """Return the newest fetched server of a flavour; None when none was fetched."""
-    there = [fetched(file.parent.name) for file in servers_root().glob(f"{flavour}-*/{MANIFEST}")]
-    return max((build for build in there if build is not None), key=lambda build: build.numbers, default=None)
+    return max(all_fetched(flavour), key=lambda build: build.numbers, default=None)
+
+
+def all_fetched(flavour: Flavour) -> list[Build]:
+    """Return every server of a flavour that was fetched."""
+    there = [fetched(file.parent.name) for file in sorted(servers_root().glob(f"{flavour}-*/{MANIFEST}"))]
+    return [build for build in there if build is not None]

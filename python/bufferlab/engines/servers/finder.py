@@ -16,6 +16,7 @@ from bufferlab.engines.servers.builds import (
     Build,
     Flavour,
     Listed,
+    all_fetched,
     fetched,
     folder,
     newest_fetched,
@@ -85,15 +86,19 @@ class Finder:
         raise unusable or self.nothing
 
     def _same_version(self, name: str) -> Build | None:
-        """Return an installed server of the version in the name, such as a distribution's package; None without one."""
+        """Return a server of the version in the name, installed by the distribution or fetched; None without one."""
         for binary in self.installed():
             try:
                 build = self.by_path(binary, name)
             except BufferlabError:
                 continue
-            if f"{build.flavour}-{build.version}.".startswith(f"{name}."):
+            if _is_named(build, name):
                 return build
-        return None
+        return next((self._checked(build) for build in all_fetched(self.flavour) if _is_named(build, name)), None)
+
+
+def _is_named(build: Build, name: str) -> bool:
+    return f"{build.flavour}-{build.version}.".startswith(f"{name}.")
 
 
 def program_of(binary: Path, ask: Ask, *arguments: str) -> tuple[Path, Path | None]:

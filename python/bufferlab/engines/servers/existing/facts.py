@@ -30,6 +30,8 @@ class Facts:
     """Why that account can change some settings and not others."""
     read_only: str = ""
     """Why nobody, or not this account, may write."""
+    unguarded: str = ""
+    """Why whoever reaches the server may do everything; "": it asks for a password and for rights."""
     roles: tuple[str, ...] = ()
     """Sentences on the server's place among others: replica, primary, cluster."""
     proxy: str = ""

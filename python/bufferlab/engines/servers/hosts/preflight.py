@@ -47,7 +47,7 @@ def checks(family: Family, address: Address, found: Build, wanted: Wanted) -> It
     yield from _between(facts)
     yield _writable(facts)
     yield from (ServerCheck("replication", False, said) for said in facts.roles)
-    yield from _rights(facts)
+    yield from _rights(facts, family.form.schema)
     yield from _schema(family, address, facts, wanted)
     yield from _settings(family, address, found, facts, wanted)
     yield from _left(family, address)
@@ -76,10 +76,13 @@ def _writable(facts: Facts) -> ServerCheck:
     return ServerCheck("may be written", True, "yes")
 
 
-def _rights(facts: Facts) -> Iterator[ServerCheck]:
+def _rights(facts: Facts, word: str) -> Iterator[ServerCheck]:
     for right, grant in facts.missing.items():
         yield ServerCheck("rights", False, f"the account lacks {right}", grant, "environment")
-    if not facts.missing:
+    if facts.unguarded:
+        what = f"{facts.unguarded}: whoever reaches it may do everything, and put code of theirs into any {word}"
+        yield ServerCheck("rights", False, what, "start it without that, or name another server", "environment")
+    elif not facts.missing:
         yield ServerCheck("rights", True, "the account has what a run needs")
 
 
@@ -99,7 +102,7 @@ def _schema(family: Family, address: Address, facts: Facts, wanted: Wanted) -> I
     word = family.form.schema
     if facts.schema_bytes is None:
         yield ServerCheck(word, True, f"there is none named {address.schema}: a load makes it")
-    elif not facts.missing:
+    elif not facts.missing and not facts.unguarded:
 
         def ours() -> str:
             family.require_safe(address)
