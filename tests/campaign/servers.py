@@ -115,20 +115,25 @@ def tries(
     folder: Path, family: str, seed: int, numbers: Iterator[int], ends: float = float("inf")
 ) -> Iterator[tuple[int, Tried]]:
     """Do trials side by side until the time is over; yield them in the order of their numbers."""
-    processes: SimpleQueue[Prepared] = SimpleQueue()
+    begun: list[Prepared] = []
+    free: SimpleQueue[Prepared] = SimpleQueue()
     under_way: deque[tuple[int, Future[Tried]]] = deque()
 
+    def begin() -> None:
+        begun.append(Prepared())
+        free.put(begun[-1])
+
     def attempt(number: int) -> Tried:
-        process = processes.get()
+        process = free.get()
         try:
             return one(trial(family, seed, number), folder / str(number), process, pretender)
         finally:
-            processes.put(process if process.is_alive else Prepared())
+            free.put(process) if process.is_alive else begin()
 
     with _pretender(family) as pretender, ThreadPoolExecutor(SIDE_BY_SIDE) as workers:
         try:
             for _ in range(SIDE_BY_SIDE):
-                processes.put(Prepared())
+                begin()
             for number in numbers:
                 under_way.append((number, workers.submit(attempt, number)))
                 if len(under_way) >= _AHEAD:
@@ -138,11 +143,14 @@ def tries(
             while under_way:
                 yield _first(under_way)
         finally:
+            # When the campaign is stopped, so are the commands.
             for _, left in under_way:
                 left.cancel()
+            for process in begun:
+                process.end()
             workers.shutdown()
-            while not processes.empty():
-                processes.get().end()
+            for process in begun:
+                process.end()
 
 
 @contextmanager

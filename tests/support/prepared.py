@@ -22,6 +22,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -129,7 +130,8 @@ class Prepared:
     def end(self) -> None:
         """End the process; its children die with it."""
         self._process.kill()
-        self._process.wait()
+        with suppress(BrokenPipeError), self._process:  # What was not read of a command cannot be sent any more.
+            pass
 
 
 @cache
