@@ -207,8 +207,7 @@ def one(
     }
     counts = {f"exit {ended.code}" if ended else "killed": 1, what.behaviour: 1}
     shutil.rmtree(folder)
-    named = [f"{what.command}: {one}" for one in wrong]
-    return Tried(told, counts, named, evidence)
+    return Tried(told, counts, [f"{what.command}: {fault}" for fault in wrong], evidence)
 
 
 def _command(

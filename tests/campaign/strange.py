@@ -25,7 +25,7 @@ from support.usual_answers import Answer, Refusal, Table, Usual, changed
 
 @dataclass(frozen=True)
 class Asked:
-    """A statement of a client, and by which messages it came: a letter each, of PostgreSQL's protocol."""
+    """A statement of a client, and the letters of the messages by which it came: PostgreSQL's, or of MySQL's command."""
 
     sql: str
     how: str = "Q"
@@ -85,7 +85,7 @@ class Mysql(Wire):
             yield Asked(asked[1:].decode("utf-8", "replace") if asked[:1] == b"\x03" else "", chr(asked[0] + 64))
 
     def encoded(self, answer: Answer, how: str) -> Iterator[bytes]:
-        if how == "V":  # COM_STMT_PREPARE
+        if how == "V":  # COM_STMT_PREPARE, 0x16
             answer = Refusal(1295, "This command is not supported in the prepared statement protocol yet")
         if isinstance(answer, Table):
             kinds = [mysql_wire.LONGLONG if kind is int else mysql_wire.VAR_STRING for kind in answer.types]
@@ -223,7 +223,7 @@ class Server:
     def hear(self, asked: Asked) -> None:
         """Count a statement."""
         self.asked += 1
-        self.heard.append(asked.sql[:200])
+        self.heard.append(" ".join(asked.sql.split())[:200])
 
     def answer(self, sql: str, usual_one: Answer) -> Answer:
         """Return the answer to a statement."""
