@@ -25,7 +25,7 @@ from support.usual_answers import Answer, Refusal, Table, Usual, changed
 
 @dataclass(frozen=True)
 class Asked:
-    """A statement of a client, and the letters of the messages by which it came: PostgreSQL's, or of MySQL's command."""
+    """A statement, and the letters of the messages by which it came: PostgreSQL's, or of MySQL's command."""
 
     sql: str
     how: str = "Q"
