@@ -595,8 +595,8 @@ class Slow(Server):
     """Answers each statement after a while, or some of them after seconds; some send an answer in pieces."""
 
     def draw(self, rng: random.Random) -> None:
-        self.seconds, self.every = rng.choice(((0.1, 1), (0.3, 1), (0.6, 1), (1.0, 3), (3.0, 10), (8.0, 30)))
-        self.login_seconds, self.pieces = rng.choice((0.0, 0.5, 2.0)), rng.choice((1, 1, 1, 8))
+        self.seconds, self.every = rng.choice(((0.1, 1), (0.25, 1), (0.5, 2), (1.0, 5), (3.0, 20), (8.0, 50)))
+        self.login_seconds, self.pieces = rng.choice((0.0, 0.2, 1.0)), rng.choice((1, 1, 1, 8))
 
     def let_in(self, line: socket.socket) -> None:
         time.sleep(self.login_seconds)
