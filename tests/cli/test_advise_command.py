@@ -40,7 +40,7 @@ def server() -> Iterator[FakeMysql]:
 
 def test_what_cannot_be_advised_on_is_refused_with_a_sentence(bench: Bench, server: FakeMysql) -> None:
     for arguments, code, words in (
-        ((server.url.replace("me@", "me:secret@"),), 3, "a password in a URL"),
+        ((server.url.replace("me@", "me:secret@"),), 2, "a URL with a password"),
         ((server.url, "--json", "--format", "csv"), 2, "two formats"),
         # The server of this test tells no thread, and listens on TCP.
         ((server.url,), 3, "nothing can be attached: the server does not tell which of its threads serves us"),

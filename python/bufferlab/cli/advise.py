@@ -19,6 +19,7 @@ from bufferlab.cli.options import (
     html_page,
     look_seconds,
     may_look_inside,
+    refuse_password,
     require_one_format,
     text_or_csv,
 )
@@ -99,6 +100,7 @@ def command(
     from bufferlab.observe.session import Session, address_of, looker_of
     from bufferlab.report import terminal
 
+    refuse_password(url, "URL")
     require_one_format(form, as_json)
     within_s = look_seconds(within, "--within", _SHORTEST_S)
     asked = look.Asked(within_s, "full" if tier == "full" else "misses", _sizes(sizes), _cores(max_cpu), look_inside)

@@ -34,6 +34,7 @@ from bufferlab.errors import (
     program,
     runnable,
 )
+from bufferlab.texts import hide_passwords_of, without_password
 
 COMMANDS: dict[str, str] = {
     "run": "Measure: run an experiment on an engine and answer its question.",
@@ -135,6 +136,7 @@ def _show_version(context: click.Context) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command, show its errors, and return its exit code."""
+    hide_passwords_of(arguments)
     debug, as_json = "--debug" in arguments, "--json" in arguments
     if debug:
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr, format=_LOG_FORMAT)
@@ -187,8 +189,7 @@ def _bug(error: Exception) -> InternalError:
             "w", prefix="bufferlab-bug-", suffix=".log", delete=False, encoding="utf-8", errors="backslashreplace"
         ) as file,
     ):
-        file.write(f"bufferlab {__version__} {' '.join(sys.argv[1:])}\n")
-        traceback.print_exception(error, file=file)
+        file.write(f"bufferlab {__version__} {without_password(' '.join(sys.argv[1:]))}\n{causes(error)}\n")
         hint = f"please report it with {file.name}"
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return InternalError(

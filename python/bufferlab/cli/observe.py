@@ -17,6 +17,7 @@ from bufferlab.cli.options import (
     html_page,
     look_seconds,
     may_look_inside,
+    refuse_password,
     require_one_format,
     text_or_csv,
 )
@@ -73,6 +74,7 @@ def command(
     from bufferlab.observe.session import Session, address_of, looker_of
     from bufferlab.report import terminal
 
+    refuse_password(url, "URL")
     require_one_format(form, as_json)
     seconds = look_seconds(duration, "--duration", _SHORTEST_S)
     looker = looker_of(url)

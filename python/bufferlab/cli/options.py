@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bufferlab.errors import SpecError
-from bufferlab.texts import PASSWORD_HINT, has_password
+from bufferlab.texts import PASSWORD_HINT, address_has_password, has_password
 from bufferlab.units import UnitError, format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -119,14 +119,18 @@ def server_setting(build: str | None) -> tuple[tuple[str, str], ...]:
     return (("server", os.path.abspath(os.path.expanduser(build)) if is_path else build),)
 
 
-def refuse_password(text: str) -> None:
-    """Refuse a URL with a password: other users would see it, and results would keep it.
+def refuse_password(address: str, flag: str = "--server") -> None:
+    """Refuse a server's address with a password: other users would see it, and results would keep it.
 
-    Raises a SpecError, which does not repeat the password.
+    Raises a SpecError, which names the flag and repeats nothing of the address.
     """
-    if has_password(text):
-        what = "a URL with a password is seen in process lists and kept in results; it is not used"
-        raise SpecError(what, "--server", PASSWORD_HINT)
+    if address_has_password(address):
+        raise _password_in(flag)
+
+
+def _password_in(flag: str) -> SpecError:
+    what = "a URL with a password is seen in process lists and kept in results; it is not used"
+    return SpecError(what, flag, PASSWORD_HINT)
 
 
 class SettingValue(click.ParamType[tuple[str, str]]):
@@ -143,8 +147,9 @@ class SettingValue(click.ParamType[tuple[str, str]]):
         """Return setting and value, split at the first equals sign."""
         if isinstance(value, tuple):
             return value
-        refuse_password(str(value))
         setting, equals, text = str(value).partition("=")
+        if has_password(str(value)) or (setting.strip() == "server" and address_has_password(text)):
+            raise _password_in(param.opts[0] if param else "--set")
         if not equals or not setting.strip() or not text.strip():
             self.fail(f'"{value}" is not setting=value, such as io_mode=buffered', param, ctx)
         return setting.strip(), text.strip()
