@@ -24,7 +24,7 @@ PASSWORD_HINT = "leave it out of the URL: set BUFFERLAB_PASSWORD, or add ?passwo
 #: Passwords in texts that are no address.
 _PASSWORD = re.compile(
     # In a URL, with the @ or blank that somebody forgot to write as %40 or %20.
-    r"(?P<url>://[^\s:/?#@\"']*:)(?!…@)(?:\S{0,1000}|(?![0-9]{1,5}[/?\s])[^\"'@\n]{0,80})(?=@)"
+    r"(?P<url>://[^\s:/?#@\"']*:)(?!…@)(?:\S{0,300}|(?![0-9]{1,5}[/?\s])[^\"'@\n]{0,80})(?=@)"
     # As an option: of a URL, of a list of options, of a client.
     r"|(?P<option>\b(?:pass|passwd|password|passwort|passphrase|pwd|pw)\s?=\s?)(?!\.\.\.|…)"
     r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s&]+)"
