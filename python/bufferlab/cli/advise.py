@@ -23,7 +23,7 @@ from bufferlab.cli.options import (
     require_one_format,
     text_or_csv,
 )
-from bufferlab.cli.output import beginning, print_json, put, put_csv, say, write_page
+from bufferlab.cli.output import answering, beginning, print_json, put, put_csv, say, write_page
 from bufferlab.errors import SpecError, interrupted_exit_code
 from bufferlab.units import MIB, TIB, UnitError, parse_percent, parse_size
 
@@ -116,13 +116,13 @@ def command(
             advice = look.advise(ready, live_trace, answer, stop, shown)
     report = reports.as_report(advice)
     footer = f"Made by bufferlab advise from what {advice.seen.server} did; what was recorded was not kept."
-    write_page(html, report, footer=footer)
-    if as_json:
-        print_json(reports.as_json(advice, interrupted=stop.signal_number is not None))
-    elif form == CSV:
-        put_csv(reports.sizes_table(advice, with_reasons=True))
-    else:
-        put(terminal.text(report))
+    with answering(lambda: write_page(html, report, footer=footer)):
+        if as_json:
+            print_json(reports.as_json(advice, interrupted=stop.signal_number is not None))
+        elif form == CSV:
+            put_csv(reports.sizes_table(advice, with_reasons=True))
+        else:
+            put(terminal.text(report))
     if stop.signal_number is not None:
         return interrupted_exit_code(stop.signal_number)
     return 0 if any(one.cannot_say is None for one in advice.others) else 1

@@ -21,7 +21,7 @@ from typing import Any, cast
 import click
 
 from bufferlab import __version__
-from bufferlab.cli.output import print_json, put, say
+from bufferlab.cli.output import forget_answer, print_error_json, put, say
 from bufferlab.errors import (
     EXIT_INTERRUPTED_INT,
     BufferlabError,
@@ -137,6 +137,7 @@ def _show_version(context: click.Context) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command, show its errors, and return its exit code."""
     hide_passwords_of(arguments)
+    forget_answer()
     debug, as_json = "--debug" in arguments, "--json" in arguments
     if debug:
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr, format=_LOG_FORMAT)
@@ -242,7 +243,7 @@ def _show(error: BufferlabError, debug: bool, as_json: bool) -> int:
             "errors": [p.as_dict() for p in problems],
         }
         try:
-            print_json(told)
+            print_error_json(told)
         except OSError:  # The disk is full or the reader gone: the exit code alone tells.
             _give_up_output()
     return error.exit_code

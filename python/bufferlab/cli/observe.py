@@ -13,6 +13,7 @@ import click
 from bufferlab.cli.options import (
     CSV,
     Grouped,
+    OutputFile,
     common,
     html_page,
     look_seconds,
@@ -21,7 +22,7 @@ from bufferlab.cli.options import (
     require_one_format,
     text_or_csv,
 )
-from bufferlab.cli.output import print_json, put, put_csv, say, write_page
+from bufferlab.cli.output import answering, print_json, put, put_csv, say, write_page
 from bufferlab.errors import EnvironmentLackingError, SpecError, interrupted_exit_code
 from bufferlab.texts import printable
 
@@ -42,7 +43,7 @@ _SECTIONS = {"What to look at": ("duration", "look_inside"), "Files to write": (
 @html_page("Write a page with figures too.")
 @click.option(
     "--prometheus",
-    type=click.Path(path_type=Path),
+    type=OutputFile(),
     metavar="FILE",
     help="Write FILE anew each second, for node_exporter's textfile collector.",
 )
@@ -89,13 +90,13 @@ def command(
             seen = observation.run(seconds, stop, look_inside=look_inside)
     report = reports.as_report(seen)
     footer = f"Made by bufferlab observe from the counters of {seen.server}; samples were not kept."
-    write_page(html, report, footer=footer)
-    if as_json:
-        print_json(reports.as_json(seen))
-    elif form == CSV:
-        put_csv(reports.seconds_table(seen))
-    else:
-        put(terminal.text(report))
+    with answering(lambda: write_page(html, report, footer=footer)):
+        if as_json:
+            print_json(reports.as_json(seen))
+        elif form == CSV:
+            put_csv(reports.seconds_table(seen))
+        else:
+            put(terminal.text(report))
     if stop.signal_number is not None:
         return interrupted_exit_code(stop.signal_number)
     return 1 if seen.ended == "lost" or not seen.window.rows else 0

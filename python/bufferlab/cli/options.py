@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from bufferlab.cli.output import try_place
 from bufferlab.errors import SpecError
 from bufferlab.texts import PASSWORD_HINT, address_has_password, has_password
 from bufferlab.units import UnitError, format_duration, parse_duration
@@ -49,6 +50,22 @@ class Grouped(click.Command):
                 formatter.write_dl(records)
 
 
+class OutputFile(click.Path):
+    """The type of a file that a command writes at its end: the place is tried before the command does anything.
+
+    Raises EnvironmentLackingError where nothing can be written there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if param and not (ctx and ctx.resilient_parsing):
+            try_place(path, param.opts[-1])
+        return path
+
+
 def common(command: _Command) -> _Command:
     """Add --json and --debug, which every command has."""
     # `app.run` reads it from the arguments.
@@ -64,7 +81,7 @@ def strict(command: _Command) -> _Command:
 
 def html_page(meaning: str) -> Callable[[_Command], _Command]:
     """Add --html, the file of a page; `meaning` is its help."""
-    return click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help=meaning)
+    return click.option("--html", type=OutputFile(), metavar="FILE", help=meaning)
 
 
 def may_look_inside(meaning: str) -> Callable[[_Command], _Command]:
