@@ -29,7 +29,7 @@ from campaign import mutate
 from campaign.family import Family, Folder, Text
 from campaign.mangle_table import mangle_table
 from campaign.merge_inputs import Merge
-from support import traced
+from support import mistyped, traced
 from support.synthetic import BUFFER_SIZE, Sweep
 from support.synthetic_innodb import SCAN_DEPTH, scan_depth
 from support.synthetic_postgres import SPLITS, memory_split
@@ -74,7 +74,10 @@ class Toml(Text):
 
 
 class Flags(Family):
-    """Values of options as people mistype them, URLs of servers most of all; none of them may show a password."""
+    """Values of options as people mistype them, URLs of servers most of all; none of them may show a password.
+
+    A password has the secret on both sides of an odd character. Every command that takes an address is given one.
+    """
 
     secret = "s3cr3t"
     _HOSTS = ("h", "db.example", "[::1]", "[", "a" * 64, "a." * 40 + "b", "é", "127.0.0.1:3306", ":", "h:99999", "")
@@ -85,6 +88,7 @@ class Flags(Family):
         "host={host} user=me {option}={secret}", "{scheme}://me@{host}/{schema}", "{scheme}://{word}@{host}/{schema}",
         "{scheme}://me@{host}/{word}", "{scheme}://me@{host}/{schema}?socket={word}", "/{path}", "{word}",
         "{scheme}://me@{host}/{schema}?admin_user=root&{option}={secret}", "psql -h {host} -p{secret}",
+        "{scheme}://me@corp:{secret}@{host}/{schema}", "user = me {option} = {secret} host = {host}",
     )  # fmt: skip
     _OPTIONS = ("password", "passwd", "pw", "Password", "PWD", "pass")
     _OTHERS = (
@@ -95,18 +99,24 @@ class Flags(Family):
 
     def make(self, rng: random.Random) -> list[str]:
         engine = rng.choice(("mysql", "postgres", "mariadb", "sqlite"))
-        value = rng.choice(self._URLS).format(
+        mistyped_as = rng.choice(self._URLS)
+        value = mistyped_as.format(
             scheme=rng.choice(("mysql", "postgres", "postgresql", "mariadb", "http", "MYSQL")),
             host=rng.choice(self._HOSTS), schema=rng.choice(("lab", "", "mysql", "a" * 70, "lab/x")),
-            option=rng.choice(self._OPTIONS), secret=self.secret, word=rng.choice((*mutate.WORDS, *mutate.NUMBERS)),
+            option=rng.choice(self._OPTIONS),
+            secret=f"{self.secret}{rng.choice(mistyped.ODD)}{self.secret}",
+            word=rng.choice((*mutate.WORDS, *mutate.NUMBERS)),
             path=rng.choice(("a" * 300, "a/" * 3000, "dev/null", "proc/self/mem", "\udcff", "etc/passwd/x")),
         )  # fmt: skip
         value = value.replace("\0", "")  # A process cannot be given that byte.
+        as_json = ["--json"] * (rng.random() < 0.5)
+        if "{secret}" in mistyped_as and rng.random() < 0.4:
+            return [*rng.choice((["observe"], ["advise", "--yes"], ["doctor", "--server"])), value, *as_json]
         given = ["--server", value]
         if rng.random() < 0.4:
             form = rng.choice((("--set", "server={}"), ("--sweep", "server=path,{}"), *self._OTHERS))
             given = [form[0], form[1].format(value) if len(form) > 1 else value]
-        return ["run", "hot-rows", "--engine", engine, "--dry-run", *given, *(["--json"] * (rng.random() < 0.5))]
+        return ["run", "hot-rows", "--engine", engine, "--dry-run", *given, *as_json]
 
 
 class Script(Text):

@@ -49,7 +49,7 @@ def test_a_file_that_is_there_is_kept(bench: Bench, tmp_path: Path) -> None:
     assert "write -o mine.txt.sql" in refused.err
     refused = bench.bufferlab("script-from-slow-log", LOG, "-o", tmp_path / "no-folder" / "mine.sql")
     assert refused.code == 3
-    assert "the script cannot be written: No such file or directory" in refused.err
+    assert "the file cannot be written: No such file or directory" in refused.err
 
 
 def test_the_object_has_sections_digests_and_what_is_left_out(bench: Bench, tmp_path: Path) -> None:

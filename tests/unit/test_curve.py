@@ -62,7 +62,8 @@ def test_the_knee_is_where_more_memory_stops_to_help() -> None:
 def test_what_is_written_as_oraclegeneral_is_read_as_the_same_accesses(tmp_path: Path) -> None:
     path = tmp_path / "ten.oracleGeneral"
     written = files.read(TEN)
-    files.write_oracle_general(written, path)
+    with path.open("wb") as file:
+        files.write_oracle_general(written, file)
     again = files.read(path)
     assert list(again.page) == list(written.page)
     assert path.stat().st_size == 10 * 24
@@ -72,7 +73,8 @@ def test_what_is_written_as_oraclegeneral_is_read_as_the_same_accesses(tmp_path:
 
 def test_the_file_that_is_read_is_never_replaced(tmp_path: Path) -> None:
     path = tmp_path / "ten.oracleGeneral"
-    files.write_oracle_general(files.read(TEN), path)
+    with path.open("wb") as file:
+        files.write_oracle_general(files.read(TEN), file)
     before = path.read_bytes()
     ended = Bench(tmp_path / "bench").bufferlab("curve", path, "--to", "oraclegeneral", path)
     assert ended.code == 2

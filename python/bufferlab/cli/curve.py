@@ -8,15 +8,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from bufferlab.cli.options import Grouped, common, html_page
-from bufferlab.cli.output import beginning, print_json, put, say, write, write_page
+from bufferlab.cli.options import Grouped, OutputFile, common, html_page
+from bufferlab.cli.output import answering, beginning, print_json, put, try_place, write, write_figure, write_page
 from bufferlab.cli.progress import progress
-from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.errors import SpecError
 from bufferlab.units import GIB, UnitError, parse_bytes, parse_duration, parse_size
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ _SECTIONS = {
 @click.option("--set", "settings", multiple=True, metavar="NAME=N", help="A setting of the model. Repeatable.")
 @click.option("--by", type=click.Choice(["table"]), help="Of a run: the misses of each table and index too.")
 @html_page("Write a page with the figure too.")
-@click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Write the figure alone too.")
+@click.option("--svg", type=OutputFile(), metavar="FILE", help="Write the figure alone too.")
 @click.option("--to", nargs=2, metavar="oraclegeneral FILE", help="Write the accesses for libCacheSim too.")
 @common
 def command(
@@ -90,8 +91,7 @@ def command(
 
     window_s = _window(window)
     given_bytes = _page_size(page_size)
-    if to and to[0].lower() != "oraclegeneral":
-        raise SpecError(f'unknown format "{to[0]}"', "--to", "write --to oraclegeneral FILE")
+    target = _target(to, file)
     named, asked = parse_columns(columns), _settings(settings, model)
     if model and file.is_dir():
         raise SpecError("a run is played to its own server's model", f"--model {model}", f"bufferlab predict {file}")
@@ -110,8 +110,8 @@ def command(
         time_s = accesses.touches.time_s
         span = f"{time_s[0]:g} s to {time_s[-1]:g} s"
         raise SpecError("no get lies in the window", "--window", f"the file has {span}")
-    if to:
-        _write_oracle_general(accesses, file, Path(to[1]))
+    if target:
+        _require_short(accesses, target)
     objects = None
     if by:
         with _told("counting misses by table") as tell:
@@ -123,16 +123,12 @@ def command(
         with _told(f"playing to {model}") as tell:
             played = play(accesses, model, asked, pools, window_s, tell)
     report = curve_page.as_report(file.resolve().name, accesses, found, pools, page_size_bytes, objects, played)
-    write_page(html, report, str(file), "bufferlab curve")
-    if svg:
-        from bufferlab.report.figures.svg import draw
-
-        assert report.headline is not None
-        write(svg, "--svg", draw(report.headline))
-    if as_json:
-        print_json(curve_page.as_json(accesses, found, pools, objects, played))
-        return 0
-    put(terminal.text(report))
+    page = partial(write_page, html, report, str(file), "bufferlab curve")
+    with answering(page, partial(write_figure, svg, report), partial(_write_accesses, accesses, target)):
+        if as_json:
+            print_json(curve_page.as_json(accesses, found, pools, objects, played))
+        else:
+            put(terminal.text(report))
     return 0
 
 
@@ -221,19 +217,28 @@ def _told(what: str) -> Iterator[Callable[[float], None]]:
         yield tell
 
 
-def _write_oracle_general(accesses: Accesses, source: Path, target: Path) -> None:
-    """Write the accesses for libCacheSim. Raises SpecError where that would replace the file they come from."""
-    from bufferlab.traces.files import write_oracle_general
-
-    if target.exists() and target.samefile(source):
+def _target(to: tuple[str, str] | None, source: Path) -> Path | None:
+    """Return the file that --to names. Raises an error where it cannot be written, or is the file that is read."""
+    if to is None:
+        return None
+    if to[0].lower() != "oraclegeneral":
+        raise SpecError(f'unknown format "{to[0]}"', "--to", "write --to oraclegeneral FILE")
+    target = Path(to[1])
+    if target.exists() and source.exists() and target.samefile(source):
         raise SpecError("this would replace the file that is read", f"--to oraclegeneral {target}", "choose another")
+    try_place(target, "--to")
+    return target
+
+
+def _require_short(accesses: Accesses, target: Path) -> None:
     time_s = accesses.touches.time_s
     if time_s[-1] - time_s[0] >= 1 << 32:
         what = "the accesses last longer than the 2^32 seconds that the format has room for"
         raise SpecError(what, f"--to oraclegeneral {target}", "give times in seconds")
-    try:
-        write_oracle_general(accesses, target)
-    except OSError as error:
-        hint = "choose another with --to"
-        raise EnvironmentLackingError(f"the file cannot be written: {error.strerror}", str(target), hint) from error
-    say(f"written: {target}")
+
+
+def _write_accesses(accesses: Accesses, target: Path | None) -> None:
+    from bufferlab.traces.files import write_oracle_general
+
+    if target:
+        write(target, "--to", partial(write_oracle_general, accesses))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from bufferlab.cli.options import common
-from bufferlab.cli.output import beginning, columns, print_json, put, say
-from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.cli.output import answering, beginning, columns, placing, print_json, put, say, try_place
+from bufferlab.errors import SpecError
 
 if TYPE_CHECKING:
     from bufferlab.slow_log import Made
@@ -60,17 +61,17 @@ def command(
       bufferlab run mine.sql --engine mysql --server mysql-5.7
     """  # fmt: skip
     path = _path(files[0], out)
+    try_place(path, "-o")
     with beginning("reading the log"):
         from bufferlab.slow_log import as_json as document
         from bufferlab.slow_log import make_script
 
         made = make_script(files, "statement" if by == "statement" else "transaction", schema, ansi_quotes=ansi_quotes)
-    _write(path, made.script.text)
-    say(f"written: {path} (it holds values of the log; only you may read it)")
-    if as_json:
-        print_json(document(made, path))
-    else:
-        put(_text(made))
+    with answering(partial(_write, path, made.script.text)):
+        if as_json:
+            print_json(document(made, path))
+        else:
+            put(_text(made))
     for note in made.notes:
         say(f"note: {note}")
     return 0
@@ -91,7 +92,7 @@ def _path(file: Path, out: Path | None) -> Path:
 
 def _write(path: Path, text: str) -> None:
     """Write a new file that its owner alone may read. Raises EnvironmentLackingError if that fails."""
-    try:
+    with placing(path, "-o"):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -100,10 +101,7 @@ def _write(path: Path, text: str) -> None:
         except OSError:
             path.unlink(missing_ok=True)
             raise
-    except OSError as error:
-        raise EnvironmentLackingError(
-            f"the script cannot be written: {error.strerror}", str(path), "choose another place with -o"
-        ) from error
+    say(f"written: {path} (it holds values of the log; only you may read it)")
 
 
 def _text(made: Made) -> str:

@@ -9,6 +9,7 @@ the record that accesses the object next, -1 for none (libCacheSim, FAQ.md and o
 from __future__ import annotations
 
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import polars as pl
@@ -109,7 +110,7 @@ def _ordered(accesses: Accesses, path: Path, first_line: int) -> Accesses:
     return accesses
 
 
-def write_oracle_general(accesses: Accesses, path: Path) -> None:
+def write_oracle_general(accesses: Accesses, file: BinaryIO) -> None:
     """Write the touches as records whose object is the page's number. Raises OSError."""
     accesses = accesses.touches
     number = pl.Series("number", np.arange(len(accesses.page), dtype=np.int64))
@@ -121,4 +122,4 @@ def write_oracle_general(accesses: Accesses, path: Path) -> None:
     records["page"] = accesses.page
     records["bytes"] = accesses.page_size_bytes or 1
     records["next"] = follows["number"].to_numpy()
-    records.tofile(path)
+    file.write(records.view(np.uint8).data)
