@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from bufferlab.engines.servers.existing.address import Address, parse
 from bufferlab.engines.servers.existing.passwords import LoginRefusedError
@@ -51,9 +51,7 @@ def address_of(url: str, looker: Looker) -> Address:
         parts = urlsplit(url)
     except ValueError as error:
         raise EnvironmentLackingError(f"this is not the URL of a server: {error}", None, looker.form.example) from error
-    schema = parts.path.removeprefix("/")
-    if schema and schema.lower() not in looker.form.own_schemas:
-        return parse(url, looker.form)
+    schema = unquote(parts.path.removeprefix("/"))
     # `parse` asks for a schema that may hold our tables.
     address = parse(parts._replace(path=f"/{_ANY_SCHEMA}").geturl(), looker.form)
     # PostgreSQL's sessions are always in a database; those of MySQL enter no schema.
@@ -140,7 +138,10 @@ class Session:
     def sample(self, facts: Facts, t_s: float) -> Sample:
         """Return the counters."""
         with _understood():
-            return self.looker.sample(self.query, facts, t_s, lambda: self.own_statements)
+            sample = self.looker.sample(self.query, facts, t_s, lambda: self.own_statements)
+        if "page_gets" not in sample.counters:
+            raise Refused("the server does not tell how many pages it got")
+        return sample
 
     def pool(self, facts: Facts) -> Pool:
         """Return what the pool is at this moment."""
