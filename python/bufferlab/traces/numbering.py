@@ -1,0 +1,31 @@
+"""Numbers pages from 0 without a gap, by their names or by the numbers that they have in files."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+
+def of_names(names: pl.Series) -> NDArray[np.uint32]:
+    """Return the place of each name among all."""
+    return names.rank("dense").to_numpy().astype(np.uint32) - np.uint32(1)
+
+
+def of_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """Return the place of each number among all. Numbers without wide gaps need no sort."""
+    if len(numbers) and numbers.max() < 4 * len(numbers):
+        there = np.zeros(int(numbers.max()) + 1, np.uint32)
+        there[numbers] = 1
+        places: NDArray[np.uint32] = np.cumsum(there, dtype=np.uint32)[numbers] - np.uint32(1)
+        return places
+    return of_names(pl.Series(numbers))
+
+
+def in_files(numbers: NDArray[np.uint64], file: NDArray[np.uint32] | None) -> NDArray[np.uint32]:
+    """Return the place of each page among all, where pages of different files differ."""
+    if file is None or not len(file) or not file.max():
+        return of_numbers(numbers)
+    if (int(file.max()) + 1) * (int(numbers.max()) + 1) >= 1 << 64:
+        numbers = of_numbers(numbers).astype(np.uint64)
+    return of_numbers(file.astype(np.uint64) * (numbers.max() + np.uint64(1)) + numbers)
