@@ -40,7 +40,7 @@ _LCS = {
     1: ORACLE_GENERAL,
     2: np.dtype([("time", "<u4"), ("page", "<u8"), ("bytes", "<u4"), ("op", "<u4"), ("next", "<i8")]),
     3: np.dtype(_LCS_WIDE),
-    **{3 + more: np.dtype([*_LCS_WIDE, ("features", f"V{2 << more + 1}")]) for more in range(1, 6)},
+    **{3 + more: np.dtype([*_LCS_WIDE, ("features", f"V{2 << more}")]) for more in range(1, 6)},
 }
 """The records of each version; those from 4 on have 1, 2, 4, 8 or 16 further numbers of 32 bits."""
 _VSCSI = {
