@@ -495,3 +495,67 @@ def test_every_order_of_columns_and_separator_gives_the_same_accesses(tmp_path: 
             rows = list(zip(*(columns[name] for name in order), strict=True))
             path = written(tmp_path / "t.csv", rows, separator.join(order), separator)
             assert_same(read(path), pages)
+
+
+# Files that were cut, joined, or measured otherwise.
+
+
+@pytest.mark.parametrize("name", OF_FORMATS)
+@pytest.mark.parametrize("kept", [1, 2, 4])
+def test_a_last_line_that_lacks_columns_is_named(tmp_path: Path, name: str, kept: int) -> None:
+    rows = [OF_FORMATS[name](at, *request) for at, request in enumerate(made(random.Random(1), count=10))]
+    path = written(tmp_path / "t.trace", [*rows[:9], rows[9][:kept]], separator=" " if name == "MQSim" else ",")
+    with pytest.raises(DataFileError) as refused:
+        read(path)
+    assert str(refused.value.where) == f"{path}:10"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "what"),
+    [
+        ("time,page,op\n0,1,get\n1,2,get\n2,3\n", None, "no operation is named"),
+        ("0,7,4096\n1,9,4096\n2,7\n", None, "no size is named"),
+        ("time,page,lun\n0,1,5\n1,2,5\n2,1\n", None, "no file is named"),
+        ("time,page,size\n0,1,5\n1,2,5\n2\n", None, "no page is named"),
+        ("9,R,0,4096,1577808000000046\n9,R,0,4096,1577808000000047\n9,R,0,4096,15778\n", None, "the last line is none"),
+        ("who,block\na,7\nb,8\nwho,block\na,7\n", "page=block", "the names of columns come again"),
+        ("time,offset,size\n0,0,512\n1,0,512\ntime,offset,size\n0,0,512\n", None, "the names of columns come again"),
+        ("time,offset,size\n0,0,512\n1,0,512\ntimes,offsets,sizes\n0,0,512\n", None, "the time is no number"),
+        ("Timestamp,Offset (KB),Size\n0,1,5\n1,2,5\n", 'page="Offset (KB)"', "neither in bytes nor in sectors"),
+        ("time,offset,size_kib\n0,4096,4\n", "time=time,page=offset,size=size_kib", "neither in bytes nor in sectors"),
+    ],
+)
+def test_a_line_that_is_cut_or_comes_again_is_refused(
+    tmp_path: Path, text: str, columns: str | None, what: str
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(DataFileError, match=what):
+        read(path, columns)
+
+
+def test_an_empty_cell_in_the_first_line_makes_no_head(tmp_path: Path) -> None:
+    rows = [(f"{at}.5", "" if at == 0 else "0.1", "R", 1, 4096 * at, 4096) for at in range(5)]
+    assert read(written(tmp_path / "t.csv", rows)).gets == 5
+    rows = [(at, 5, "nan" if at == 0 else at) for at in range(5)]
+    assert read(written(tmp_path / "t.csv", rows), "page=2").gets == 5
+
+
+def test_times_that_are_hardly_seconds_are_said(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", [(1_600_000_000_000 + at, at % 3) for at in range(9)], "ts,page")
+    how = read(path).reading
+    assert how is not None
+    assert how.notes == ("Times so large are hardly seconds: say time=ts:ms, time=ts:us or time=ts:ns.",)
+    how = read(path, "time=ts:ms,page=page").reading
+    assert how is not None
+    assert how.notes == ()
+
+
+def test_a_trace_of_spc_may_have_further_columns_and_one_of_mqsim_no_bytes(tmp_path: Path) -> None:
+    requests = made(random.Random(8))
+    rows = [(*OF_FORMATS["SPC"](at, *request), "x", at) for at, request in enumerate(requests)]
+    assert_same(read(written(tmp_path / "Financial.spc", rows)), pages_of(requests, 4096))
+    in_bytes = [(at, disk, first, 4096, at % 2) for at, (disk, first, _) in enumerate(requests)]
+    with pytest.raises(DataFileError, match="does not name the columns") as refused:
+        read(written(tmp_path / "t.trace", in_bytes, separator=" "))
+    assert "page is in bytes, sectors or pages" in (refused.value.hint or "")

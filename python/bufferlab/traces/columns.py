@@ -44,6 +44,7 @@ _FILES = frozenset(
     {"device", "deviceid", "dev", "disk", "diskid", "diskno", "disknumber", "lun", "volume", "volumeid", "asu"}
     | {"tablespace", "tablespaceid", "space", "spaceid", "file", "fileid", "filename", "relfilenode"}
 )
+_KIB = {"kb", "kib", "mb", "mib", "gb", "gib", "kbytes", "mbytes", "kilobytes", "megabytes"}
 _WORD = re.compile(r"[A-Z]+(?![a-zµ])|[A-Z]?[a-zµ]+|\d+")
 _PART = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,"'])+""")
 _QUOTED = re.compile(r"""(["'])(.*)\1(?::(\w+))?""")
@@ -123,6 +124,11 @@ def is_size(name: str) -> bool:
 def size_unit(name: str) -> str | None:
     """Return the unit of a column of sizes, where its name tells."""
     return _SIZES.get(plain(name))
+
+
+def is_in_kib(name: str) -> bool:
+    """Return whether a name says that its numbers are of thousands of bytes, or of millions."""
+    return not {word.lower() for word in re.findall(r"[A-Za-z]+", name)}.isdisjoint(_KIB)
 
 
 def time_rank(name: str) -> int | None:

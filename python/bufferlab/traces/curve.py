@@ -98,7 +98,8 @@ def _above_chord(misses: NDArray[np.uint64]) -> NDArray[np.int64]:
     These are whole numbers, below 2^61: 2^32 accesses of 2^29 pages.
     """
     counts, length = misses.astype(np.int64), len(misses) - 1
-    return (counts - counts[0]) * length + (counts[0] - counts[-1]) * np.arange(length + 1)
+    above: NDArray[np.int64] = (counts - counts[0]) * length + (counts[0] - counts[-1]) * np.arange(length + 1)
+    return above
 
 
 def curve(

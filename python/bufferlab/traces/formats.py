@@ -42,16 +42,22 @@ class TableFormat:
     in_order: bool = False
     """Whether a table of other columns may look the same: then times must not run backwards."""
     separator: str = ","
+    has_further: bool = False
+    """Whether further columns may follow."""
 
     def has_head(self, names: Sequence[str]) -> bool:
         """Return whether these names are the format's."""
         return [plain(name) for name in names] in [[plain(name) for name in head.split(",")] for head in self.heads]
 
+    def fits(self, row: Sequence[str]) -> bool:
+        """Return whether a row has the form of the format's."""
+        if len(row) < len(self.form) or (len(row) > len(self.form) and not self.has_further):
+            return False
+        return all(re.fullmatch(form, cell.lower()) for form, cell in zip(self.form, row, strict=False))
+
     def has_form(self, rows: Sequence[Sequence[str]], separator: str) -> bool:
         """Return whether rows look like the format's. A row behind the first may be damaged: it is named later."""
-        if not rows or separator != self.separator or len(rows[0]) != len(self.form):
-            return False
-        if not all(re.fullmatch(form, cell.lower()) for form, cell in zip(self.form, rows[0], strict=True)):
+        if not self.form or not rows or separator != self.separator or not self.fits(rows[0]):
             return False
         times, sizes = ([row[self.columns[role]] for row in rows] for role in ("time", "size"))
         if self.in_order:
@@ -116,6 +122,7 @@ FORMATS = (
         (0,),
         form=(_DIGITS, _DIGITS, _DIGITS, _LETTER, _NUMBER),
         in_order=True,
+        has_further=True,
     ),
     TableFormat(
         "MQSim",

@@ -84,12 +84,12 @@ def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, Wanted], whe
         raise DataFileError(_NOT_NAMED, f"{where}:1", hint([first, *rows]))
     if known:
         found = {**known.columns, **found}
-    units = {role: _unit(role, at, asked, known, names) for role, at in found.items() if role != "file"}
+    units = {role: _unit(role, at, asked, known, names, where) for role, at in found.items() if role != "file"}
     if has_head and "size" not in found and units["page"] in ("bytes", "sectors"):
         # Without its size a request of several pages would count once.
         at = next((at for at, name in enumerate(first) if columns.is_size(name) and at not in found.values()), None)
         if at is not None:
-            found["size"], units["size"] = at, _unit("size", at, asked, known, names)
+            found["size"], units["size"] = at, _unit("size", at, asked, known, names, where)
     taken = {role: Column(at, units.get(role)) for role, at in found.items()}
     free = [at for at, _ in enumerate(first) if has_head and at not in found.values()]
     if "file" in found:
@@ -147,12 +147,12 @@ def hint(rows: Sequence[Sequence[str]]) -> str:
     order = [
         f"{role}={found[role] + 1}{unit if role == 'page' else ''}" for role in sorted(found, key=found.__getitem__)
     ]
-    return f"name its columns, such as --columns {','.join(order)}"
+    return f"name its columns (a page is in bytes, sectors or pages), such as --columns {','.join(order)}"
 
 
 def _has_head(first: Sequence[str], rows: Sequence[Sequence[str]], asked: Mapping[str, Wanted]) -> bool:
     for at, cell in enumerate(first):
-        if rows and not _NUMBER.fullmatch(cell) and all(_NUMBER.fullmatch(row[at]) for row in rows):
+        if rows and _is_word(cell) and all(_NUMBER.fullmatch(row[at]) for row in rows):
             return True
     if asked:
         # A name can stand in no other line. A number may be of a column of names, with its own above.
@@ -164,6 +164,12 @@ def _has_head(first: Sequence[str], rows: Sequence[Sequence[str]], asked: Mappin
             for role, one in asked.items()
         )
     return any(map(_is_page, first)) and any(columns.time_rank(cell) is not None for cell in first)
+
+
+def _is_word(cell: str) -> bool:
+    """Return whether a cell may be the name of a column of numbers: no number, nor what stands for one that lacks."""
+    is_number = _NUMBER.fullmatch(cell) or cell.lower() in ("nan", "null", "none", "na", "n/a", "inf", "\\n")
+    return not is_number and any(sign.isalpha() for sign in cell)
 
 
 def _is_page(name: str) -> bool:
@@ -218,11 +224,14 @@ def is_constant(cells: pl.Series) -> bool:
 
 
 def _unit(
-    role: str, at: int, asked: Mapping[str, Wanted], known: TableFormat | None, names: Sequence[str]
+    role: str, at: int, asked: Mapping[str, Wanted], known: TableFormat | None, names: Sequence[str], where: str
 ) -> str | None:
     if role in asked and asked[role].unit:
         return asked[role].unit
     if known:
         return known.units[role]
+    if role != "time" and columns.is_in_kib(names[at]):
+        what = f'"{names[at]}" is neither in bytes nor in sectors'
+        raise DataFileError(what, where, f"multiply it, or say {role}={names[at]}:pages")
     of_name = {"time": columns.time_unit, "page": columns.page_unit, "size": columns.size_unit}[role]
     return of_name(names[at])

@@ -39,6 +39,8 @@ _MOST_COLUMNS = 1000
 _LINE = re.compile(rb"[^\r\n][^\n]*")
 _HINT = "name its columns: --columns time=NAME,page=NAME, or their numbers: time=1,page=2"
 _NO_GET = "there is no get: no pool misses anything"
+#: Seconds since 1970 of the year 5138.
+_HARDLY_SECONDS = 1e11
 _BYTES_OF = {"bytes": 1, "sectors": SECTOR_BYTES}
 
 
@@ -78,6 +80,10 @@ def read_table(data: bytes, path: Path, columns: Mapping[str, Wanted], page_byte
     kind = _kinds(table)
     pages_in = _pages_in(table)
     file = _files(table)
+    doubt: tuple[str, ...] = ()
+    if layout.time and not layout.time.unit and time_s.max() >= _HARDLY_SECONDS:
+        name = layout.written(layout.time.at)
+        doubt = (f"Times so large are hardly seconds: say time={name}:ms, time={name}:us or time={name}:ns.",)
     how = Reading(
         layout.format.name if layout.format else "a table",
         (
@@ -88,6 +94,7 @@ def read_table(data: bytes, path: Path, columns: Mapping[str, Wanted], page_byte
             *((table.taken("op", layout.op),) if layout.op is not None else ()),
         ),
         layout.has_head,
+        doubt,
     )
     if pages_in in _BYTES_OF:
         return _cut(table, Requests(_bytes(table, layout.page), None, time_s, file, kind), page_bytes, how)
@@ -139,7 +146,20 @@ def _parsed_table(data: bytes, path: Path, columns: Mapping[str, Wanted]) -> _Ta
     found = _Table(body, layout, is_plain, path, skipped + (2 if layout.has_head else 1))
     if not layout.format:
         _require_time_and_page(found)
+    _require_whole(found)
     return found
+
+
+def _require_whole(table: _Table) -> None:
+    """Raise DataFileError where the names of columns come again, or the last line is cut."""
+    layout = table.layout
+    last = [clean(cell) for cell in table.rows.row(len(table.rows) - 1)]
+    if layout.format and layout.format.form and not layout.has_head and not layout.format.fits(last):
+        where = f"{table.path}:{table.first_line + len(table.rows) - 1}"
+        raise DataFileError(f"the last line is none of {layout.format.name}", where, "is the file cut?")
+    if layout.has_head:
+        again = (table.cells(layout.page.at) == layout.names[layout.page.at]).fill_null(value=False)
+        table.require_none(again, "the names of columns come again", "give one file at a time, or take the line out")
 
 
 def _require_time_and_page(table: _Table) -> None:
@@ -240,10 +260,13 @@ def _files(table: _Table) -> NDArray[np.uint32] | None:
     """Return the number of each row's file; None where there is no such column."""
     if not table.layout.files:
         return None
-    cells = [table.cells(at).fill_null("").alias(str(at)) for at in table.layout.files]
+    cells = [table.cells(at).alias(str(at)) for at in table.layout.files]
+    for one in cells:
+        if one.null_count() < len(one):
+            table.require_none(one.is_null(), "no file is named", "is the line cut?")
     if len(cells) == 1:
         return numbering.of_names(cells[0])
-    return numbering.of_names(pl.select(pl.concat_str(cells, separator="\x1f")).to_series())
+    return numbering.of_names(pl.select(pl.concat_str(cells, separator="\x1f", ignore_nulls=True)).to_series())
 
 
 def _pages_in(table: _Table) -> str:
@@ -309,7 +332,10 @@ def _accesses(
         first, count = _whole(table, layout.page, MOST_OFFSET_BYTES), _whole(table, layout.size, MOST_SIZE_BYTES)
         return touched(Requests(first, count, time_s, file, kind), 1, table.path, None, how)
     factor = _BYTES_OF[_size_unit(table)]
-    return found.with_sizes(table.cells(layout.size.at).cast(pl.Int64, strict=False) * factor)
+    sizes = table.cells(layout.size.at)
+    if sizes.null_count() < len(sizes):
+        table.require_none(sizes.is_null(), "no size is named", "is the line cut?")
+    return found.with_sizes(sizes.cast(pl.Int64, strict=False) * factor)
 
 
 def _cut(table: _Table, requests: Requests, page_bytes: int | None, how: Reading) -> Accesses:
@@ -319,7 +345,7 @@ def _cut(table: _Table, requests: Requests, page_bytes: int | None, how: Reading
     if size:
         size_bytes = _bytes(table, Column(size.at, _size_unit(table)), MOST_SIZE_BYTES)
         requests = replace(requests, size_bytes=size_bytes)
-    notes = [f"Requests are cut into pages of {format_bytes(asked)}."]
+    notes = [*how.notes, f"Requests are cut into pages of {format_bytes(asked)}."]
     if (requests.time_s[1:] < requests.time_s[:-1]).any():
         notes.append("Requests are put in the order of their times.")
     return touched(requests, asked, table.path, asked, replace(how, notes=tuple(notes)))
