@@ -199,7 +199,7 @@ class Accesses(Text):
     """Page accesses as our CSV and in the formats of others: `curve FILE`."""
 
     suffix = "csv"
-    sources = (ROOT / "tests/fixtures/traces/ten.csv", ROOT / "tests/fixtures/traces/libcachesim.csv")
+    sources = tuple(sorted((ROOT / "tests/fixtures/traces").glob("*.csv")))
     _RECORD = struct.Struct("<IQIq")
 
     def make(self, rng: random.Random) -> list[str]:
@@ -228,14 +228,21 @@ class Accesses(Text):
             ),
             "input.txt": lambda at: rng.choice((f"{at % 5}", f"0x{at % 7:x}", "-1", "")),
             "input.txt.zst": lambda at: f"{at}",
+            "input.spc": lambda at: f"{at % 3},{rng.choice(sizes)},{rng.choice(sizes)},r,0.{at:03}",
+            "input.trace": lambda at: f"{at} {at % 2} {rng.choice(sizes)} {rng.choice((8, 16, 2**30))} 1",
+            "table.csv": lambda at: f'"{at}",{rng.choice(sizes)},"{rng.choice(sizes)}",{at % 3}' if at else head,
         }
+        names = ("time", "ms", "page", "blkno", "lba", "offset", "id", "op", "size", "lun", "x")
+        head = ",".join(rng.choices(names, k=4))
         name = rng.choice(list(rows))
         data = "\n".join(rows[name](at) for at in range(rng.choice((0, 1, 20)))).encode()
         if name.endswith(".zst"):
             data = b"\x28\xb5\x2f\xfd" + data
         path = self.folder / name
         path.write_bytes(mutate.mangle_bytes(data, rng, [data]) if data and rng.random() < 0.5 else data)
-        columns = rng.choice(("page=1", "time=1,page=2", "page=h", "size=9,page=1", "page=0", "page", "page=²"))
+        columns = rng.choice(
+            ("page=1", "time=1:ms,page=2:bytes", "page=h", "size=3,page=2:sectors,file=4", "page=0", "page", "page=²")
+        )
         named = ["--columns", columns] if rng.random() < 0.4 else []
         return [*self.arguments(path, rng), *named]
 

@@ -17,7 +17,7 @@ from bufferlab.cli.options import Grouped, common, html_page
 from bufferlab.cli.output import beginning, print_json, put, say, write, write_page
 from bufferlab.cli.progress import progress
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.units import GIB, UnitError, parse_bytes, parse_duration, parse_size
+from bufferlab.units import UnitError, parse_duration, parse_size
 
 if TYPE_CHECKING:
     from bufferlab.traces.page_trace import Accesses
@@ -90,11 +90,11 @@ def command(
     with beginning("reading the accesses"):
         from bufferlab.report import curve_page, terminal
         from bufferlab.traces import files, page_trace
-        from bufferlab.traces.columns import parse_columns
+        from bufferlab.traces.columns import parse_columns, parse_page_size
         from bufferlab.traces.curve import curve, misses_of_objects
 
     window_s = _window(window)
-    given_bytes = _page_size(page_size)
+    given_bytes = parse_page_size(page_size)
     if to and to[0].lower() != "oraclegeneral":
         raise SpecError(f'unknown format "{to[0]}"', "--to", "write --to oraclegeneral FILE")
     named, asked = parse_columns(columns), _settings(settings, model)
@@ -152,18 +152,6 @@ def _settings(settings: tuple[str, ...], model: str | None) -> dict[str, str]:
             raise SpecError(f'"{text}" sets nothing', "--set", "write --set lru_scan_depth=100")
         asked[name.strip()] = value.strip()
     return asked
-
-
-def _page_size(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        size_bytes = parse_bytes(text)
-    except UnitError as error:
-        raise SpecError(error.what, "--page-size", error.hint) from error
-    if not 0 < size_bytes <= GIB:
-        raise SpecError(f'"{text}" is no size of a page', "--page-size", 'write a size such as "16KiB"')
-    return size_bytes
 
 
 def _window(text: str | None) -> tuple[float, float] | None:

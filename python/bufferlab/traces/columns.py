@@ -1,4 +1,4 @@
-"""What `--columns` asks for, and what the name of a column tells: its role, and the unit of its numbers."""
+"""What `--columns` and `--page-size` ask for, and what a column's name tells: its role and the unit of its numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from bufferlab.errors import SpecError
+from bufferlab.units import GIB, UnitError, parse_bytes
 
 SECONDS_OF = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "100ns": 1e-7, "ns": 1e-9}
 """The units of times, with their seconds."""
@@ -82,6 +83,19 @@ def parse_columns(text: str | None) -> dict[str, Wanted]:
     if text and "page" not in found:
         raise SpecError("no column of pages is named", "--columns", "add page=NAME")
     return found
+
+
+def parse_page_size(asked: str | int | None) -> int | None:
+    """Return the bytes of a page that an option asks for. Raise SpecError for what is no size of a page."""
+    if asked is None:
+        return None
+    try:
+        size_bytes = parse_bytes(asked)
+    except UnitError as error:
+        raise SpecError(error.what, "--page-size", error.hint) from error
+    if not 0 < size_bytes <= GIB:
+        raise SpecError(f'"{asked}" is no size of a page', "--page-size", 'write a size such as "16KiB"')
+    return size_bytes
 
 
 def _wanted(role: str, text: str) -> Wanted:

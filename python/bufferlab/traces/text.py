@@ -261,12 +261,13 @@ def _files(table: _Table) -> NDArray[np.uint32] | None:
     if not table.layout.files:
         return None
     cells = [table.cells(at).alias(str(at)) for at in table.layout.files]
+    # A column may be empty throughout, such as the hosts that somebody took out.
+    cells = [one for one in cells if one.null_count() < len(one)]
     for one in cells:
-        if one.null_count() < len(one):
-            table.require_none(one.is_null(), "no file is named", "is the line cut?")
-    if len(cells) == 1:
-        return numbering.of_names(cells[0])
-    return numbering.of_names(pl.select(pl.concat_str(cells, separator="\x1f", ignore_nulls=True)).to_series())
+        table.require_none(one.is_null(), "no file is named", "is the line cut?")
+    if len(cells) < 2:
+        return numbering.of_names(cells[0]) if cells else None
+    return numbering.of_names(pl.select(pl.concat_str(cells, separator="\x1f")).to_series())
 
 
 def _pages_in(table: _Table) -> str:
