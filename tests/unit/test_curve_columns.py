@@ -238,6 +238,11 @@ def test_requests_of_several_pages_that_count_in_pages_touch_each(tmp_path: Path
     assert_same(found, [4, 5, 6, 6, 5, 6, 7, 8])
 
 
+def test_names_of_pages_that_are_the_same_number_differ(tmp_path: Path) -> None:
+    pages = ["7", "07", "7", "+7", "18446744073709551616", "7", "0", "00"]
+    assert_same(read(written(tmp_path / "t.csv", list(enumerate(pages)), "time,page")), pages)
+
+
 def test_hexadecimal_addresses_are_bytes_too(tmp_path: Path) -> None:
     rng = random.Random(5)
     addresses = [0x7F31_0000_0000 + rng.randrange(20 * 4096) for _ in range(100)]
