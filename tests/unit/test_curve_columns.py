@@ -126,6 +126,7 @@ def test_a_published_format_is_known_by_the_form_of_its_rows(tmp_path: Path, nam
     ("head", "order"),
     [
         ("Timestamp,Offset,Size,IOType,VolumeID", (3, 1, 2, 4, 0)),
+        ("version,time,op,size,lbn", (4, 3, 4, 2, 1)),
         ("device_id,opcode,offset,length,timestamp", (0, 4, 1, 2, 3)),
         ('"Timestamp","Response","IOType","LUN","Offset","Size"', (3, 4, 4, 0, 1, 2)),
         ("timestamp, hostname, disknumber, type, offset, size, responsetime", (3, 0, 0, 4, 1, 2, 3)),
@@ -133,11 +134,11 @@ def test_a_published_format_is_known_by_the_form_of_its_rows(tmp_path: Path, nam
 )
 def test_a_published_format_is_known_by_its_head(tmp_path: Path, head: str, order: tuple[int, ...]) -> None:
     requests = made(random.Random(head), unit=4096)
-    in_sectors = head.endswith("VolumeID")
-    cells = [
-        (disk, first // (512 if in_sectors else 1), size // (512 if in_sectors else 1), at, 1)
-        for at, (disk, first, size) in enumerate(requests)
-    ]
+    if head.endswith("lbn"):
+        requests = [(0, first, size) for _, first, size in requests]
+    unit = 512 if head.endswith(("VolumeID", "lbn")) else 1
+    size_unit = 512 if head.endswith("VolumeID") else 1
+    cells = [(disk, first // unit, size // size_unit, at, 1) for at, (disk, first, size) in enumerate(requests)]
     path = written(tmp_path / "t.csv", [[row[place] for place in order] for row in cells], head)
     assert_same(read(path), pages_of(requests, 4096))
     # Options change which column is the page, not what it counts.

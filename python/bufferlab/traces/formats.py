@@ -4,7 +4,7 @@ Sources. MSR Cambridge: README of SNIA IOTTA 388 (times in 100 ns, offsets in by
 at SNIA (seconds, bytes; the response may be empty). Alibaba: README of the block traces (bytes, us). Tencent: README of
 SNIA IOTTA 28064 (Unix seconds, sectors of 512 bytes). SPC: "SPC Trace File Format Specification" 1.0.1, 2002 (seconds,
 bytes of size; blocks are of 512 bytes in the traces of UMass). MQSim: its README (sectors; the unit of times stands in
-another file, and its own traces have ns).
+another file, and its own traces have ns). CloudPhysics: its trace in libCacheSim's repository, as CSV beside vscsi.
 """
 
 from __future__ import annotations
@@ -123,6 +123,13 @@ FORMATS = (
         form=(_DIGITS, _DIGITS, _DIGITS, _LETTER, _NUMBER),
         in_order=True,
         has_further=True,
+    ),
+    TableFormat(
+        "CloudPhysics",
+        {"time": 1, "page": 4, "size": 3},
+        {"time": "s", "page": "sectors", "size": "bytes"},
+        (),
+        ("version,time,op,size,lbn",),
     ),
     TableFormat(
         "MQSim",

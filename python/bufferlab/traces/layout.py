@@ -96,7 +96,7 @@ def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, Wanted], whe
         files: tuple[int, ...] = (found["file"],)
     else:
         files = known.files if known else tuple(at for at in free if columns.is_file(first[at]))
-    op = next((at for at in free if columns.plain(first[at]) == "op"), None)
+    op = None if known else next((at for at in free if columns.plain(first[at]) == "op"), None)
     page, time, size = (taken.get(role) for role in ("page", "time", "size"))
     assert page
     is_guess = not asked and not known and not has_head

@@ -4,7 +4,7 @@ oracleGeneral is a sequence of records of 24 bytes, little-endian: u32 seconds, 
 the record that accesses the object next, -1 for none (libCacheSim, FAQ.md and oracleGeneralBin.h).
 
 lcs has a header of 8192 bytes, which begins with a magic number and a version and ends with the magic number. Version 1
-has the records of oracleGeneral; 2 adds operation and tenant; from 3 on sizes have 64 bits (libCacheSim 0.3.3, lcs.h).
+has the records of oracleGeneral; 2 adds operation and tenant; from 3 on sizes have 64 bits (libCacheSim, lcs.h).
 
 vscsi has a record for each request of a virtual disk, of one of two versions (libCacheSim, vscsi.h): sectors of 512
 bytes, lengths in bytes, times in us.
