@@ -11,7 +11,7 @@ import json
 import os
 import random
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -222,7 +222,9 @@ class Accesses(Text):
     def _of_others(self, rng: random.Random) -> list[str]:
         """Make a block trace, a list of pages or a file that zstd cannot unpack, and name its columns now and then."""
         sizes = (0, 1, 4096, 2**40 - 1, 2**63, 2**64)
-        rows = {
+        names = ("time", "ms", "page", "blkno", "lba", "offset", "id", "op", "size", "lun", "x")
+        head = ",".join(rng.choices(names, k=4))
+        rows: dict[str, Callable[[int], str]] = {
             "input.csv": lambda at: (
                 f"{10**17 + at},h,{at % 2},Read,{rng.choice(sizes)},{rng.choice((1, 4096, 2**30))},5"
             ),
@@ -232,8 +234,6 @@ class Accesses(Text):
             "input.trace": lambda at: f"{at} {at % 2} {rng.choice(sizes)} {rng.choice((8, 16, 2**30))} 1",
             "table.csv": lambda at: f'"{at}",{rng.choice(sizes)},"{rng.choice(sizes)}",{at % 3}' if at else head,
         }
-        names = ("time", "ms", "page", "blkno", "lba", "offset", "id", "op", "size", "lun", "x")
-        head = ",".join(rng.choices(names, k=4))
         name = rng.choice(list(rows))
         data = "\n".join(rows[name](at) for at in range(rng.choice((0, 1, 20)))).encode()
         if name.endswith(".zst"):

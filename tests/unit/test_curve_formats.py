@@ -169,6 +169,17 @@ def test_more_accesses_than_the_memory_suffices_for_are_refused(
         files.read(path)
 
 
+def test_memory_that_the_process_may_not_have_is_no_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise MemoryError
+
+    path = tmp_path / "a.csv"
+    path.write_bytes(TEXTS["msr.csv"])
+    monkeypatch.setattr(text, "touched", refuse)
+    with pytest.raises(DataFileError, match="more memory than this process may have"):
+        files.read(path)
+
+
 @pytest.mark.parametrize("before", [b"", b"\n\n", b"\r\n" * 200, b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
 @pytest.mark.parametrize(
     ("name", "separator", "columns"),

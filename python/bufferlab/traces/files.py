@@ -46,6 +46,10 @@ def read(path: Path, columns: Mapping[str, Wanted] | None = None, page_bytes: in
             found = text.read_list(data, path) if is_list else text.read_table(data, path, columns or {}, page_bytes)
     except OSError as error:
         raise DataFileError(f"the file cannot be read: {error.strerror}", str(path), "give a readable file") from error
+    except MemoryError as error:
+        # Memory is free, and this process may not have it: ulimit -v, or a container.
+        what = "its accesses need more memory than this process may have"
+        raise DataFileError(what, str(path), "cut the trace, or use a machine with more memory") from error
     backwards = found.time_s[1:] < found.time_s[:-1]
     if backwards.any():
         where = f"{path}:{int(backwards.argmax()) + 2}"

@@ -54,8 +54,9 @@ def touched(requests: Requests, page_bytes: int, path: Path, page_size_bytes: in
         rows = np.arange(len(first)) if order is None else order
         count = count[rows].astype(np.int64)
         request = np.repeat(rows, count)
-        begins = np.cumsum(count) - count
-        page = first[request] + (np.arange(len(request)) - np.repeat(begins, count)).astype(np.uint64)
+        # The n-th touch of all is of the page that lies n behind the request's first, less the touches before it.
+        page = np.arange(len(request), dtype=np.uint64)
+        page += np.repeat(first[rows] - (np.cumsum(count) - count).astype(np.uint64), count)
     rows_of = slice(None) if request is None else request
     file = None if requests.file is None else requests.file[rows_of]
     kind = np.full(len(page), number_of("get"), np.uint8) if requests.kind is None else requests.kind[rows_of]
