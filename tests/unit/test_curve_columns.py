@@ -211,6 +211,9 @@ def test_requests_of_a_device_without_names_are_named_in_the_hint(tmp_path: Path
         ([(0, 8192, 512), (1, 4096, 1024)], None, "multiple of 512", "time=1,page=2:bytes,size=3"),
         ([(1, 8, 512), (2, 16, 1024)], "time=1,page=2:sectors,size=3", "in bytes or sectors", "size=3:bytes"),
         ([(1, 100, 512), (2, 101, 512), (3, 102, 512)], None, "only counts the rows", "time=1,page=2,size=3"),
+        ([(1, 9, 0), (2, 9, 4096), (3, 9, 512)], None, "column 2 has one value", "time=1,page=2,size=3"),
+        ([(0, 9, 0, 24576), (1, 9, 16384, 24576)], None, "does not name", "time=1,file=2,page=3:bytes,size=4"),
+        ([("s", "s", "t"), (1, 2, 3), (2, 2, 4)], "page=s", "2 columns have the name s", "number the one: 1"),
         ([(1, 7), (1, 8), (1, 7)], "time=1,page=2", "column 1 has one value and is no time", "leave time out"),
     ],
 )

@@ -78,10 +78,13 @@ def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, Wanted], whe
         found = {}
     elif has_head:
         found = _named(first, table.slice(1), where)
-    elif len(first) in (3, 4) and all(_NUMBER.fullmatch(first[at]) for at in (0, 2)):
+    elif _is_of_objects(first):
         found = dict(_UNNAMED)
     else:
-        raise DataFileError(_NOT_NAMED, f"{where}:1", hint([first, *rows]))
+        # A device or a file is often the first column, and has one value.
+        constant = len(rows) > 1 and len({row[0] for row in [first, *rows]}) == 1
+        what = "column 1 has one value and is no time" if constant and _NUMBER.fullmatch(first[0]) else _NOT_NAMED
+        raise DataFileError(what, f"{where}:1", hint([first, *rows]))
     if known:
         found = {**known.columns, **found}
     units = {role: _unit(role, at, asked, known, names, where) for role, at in found.items() if role != "file"}
@@ -166,6 +169,12 @@ def _has_head(first: Sequence[str], rows: Sequence[Sequence[str]], asked: Mappin
     return any(map(_is_page, first)) and any(columns.time_rank(cell) is not None for cell in first)
 
 
+def _is_of_objects(first: Sequence[str]) -> bool:
+    """Return whether a line without names is of libCacheSim: time, object, size, and the word of an operation."""
+    is_long = len(first) in (3, 4) and all(_NUMBER.fullmatch(first[at]) for at in (0, 2))
+    return is_long and not any(map(_NUMBER.fullmatch, first[3:]))
+
+
 def _is_word(cell: str) -> bool:
     """Return whether a cell may be the name of a column of numbers: no number, nor what stands for one that lacks."""
     is_number = _NUMBER.fullmatch(cell) or cell.lower() in ("nan", "null", "none", "na", "n/a", "inf", "\\n")
@@ -180,6 +189,9 @@ def _place(one: Wanted, first: Sequence[str], has_head: bool, where: str) -> int
     if one.position is not None:
         if 0 < one.position <= len(first):
             return one.position - 1
+    elif has_head and first.count(one.name) > 1:
+        what = f"{first.count(one.name)} columns have the name {one.name}"
+        raise DataFileError(what, f"{where}:1", f"number the one: {first.index(one.name) + 1}")
     elif has_head and one.name in first:
         return first.index(one.name)
     what = f'there is no column "{one.name}" among {len(first)}'

@@ -169,8 +169,11 @@ def _require_time_and_page(table: _Table) -> None:
         sample = [[clean(cell) for cell in row] for row in table.rows.head(SAMPLED_ROWS).iter_rows()]
         help_ = hint(sample) if layout.is_guess else "leave time out: the n-th access is then at n s"
         raise DataFileError(f"{layout.names[layout.time.at]} has one value and is no time", where, help_)
-    if layout.is_guess and counts_rows(table.rows.to_series(layout.page.at)):
-        what = f"{layout.names[layout.page.at]} only counts the rows"
+    if layout.is_guess:
+        page = table.rows.to_series(layout.page.at)
+        if not (is_constant(page) or counts_rows(page)):
+            return
+        what = f"{layout.names[layout.page.at]} " + ("only counts the rows" if counts_rows(page) else "has one value")
         raise DataFileError(what, where, f"if these are pages: {layout.asked()}")
 
 
