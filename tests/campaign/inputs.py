@@ -11,7 +11,7 @@ import json
 import os
 import random
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -209,7 +209,7 @@ class Accesses(Text):
     """Page accesses as our CSV and in the formats of others: `curve FILE`."""
 
     suffix = "csv"
-    sources = (ROOT / "tests/fixtures/traces/ten.csv", ROOT / "tests/fixtures/traces/libcachesim.csv")
+    sources = tuple(sorted((ROOT / "tests/fixtures/traces").glob("*.csv")))
     _RECORD = struct.Struct("<IQIq")
 
     def make(self, rng: random.Random) -> list[str]:
@@ -232,12 +232,17 @@ class Accesses(Text):
     def _of_others(self, rng: random.Random) -> list[str]:
         """Make a block trace, a list of pages or a file that zstd cannot unpack, and name its columns now and then."""
         sizes = (0, 1, 4096, 2**40 - 1, 2**63, 2**64)
-        rows = {
+        names = ("time", "ms", "page", "blkno", "lba", "offset", "id", "op", "size", "lun", "x")
+        head = ",".join(rng.choices(names, k=4))
+        rows: dict[str, Callable[[int], str]] = {
             "input.csv": lambda at: (
                 f"{10**17 + at},h,{at % 2},Read,{rng.choice(sizes)},{rng.choice((1, 4096, 2**30))},5"
             ),
             "input.txt": lambda at: rng.choice((f"{at % 5}", f"0x{at % 7:x}", "-1", "")),
             "input.txt.zst": lambda at: f"{at}",
+            "input.spc": lambda at: f"{at % 3},{rng.choice(sizes)},{rng.choice(sizes)},r,0.{at:03}",
+            "input.trace": lambda at: f"{at} {at % 2} {rng.choice(sizes)} {rng.choice((8, 16, 2**30))} 1",
+            "table.csv": lambda at: f'"{at}",{rng.choice(sizes)},"{rng.choice(sizes)}",{at % 3}' if at else head,
         }
         name = rng.choice(list(rows))
         data = "\n".join(rows[name](at) for at in range(rng.choice((0, 1, 20)))).encode()
@@ -245,7 +250,9 @@ class Accesses(Text):
             data = b"\x28\xb5\x2f\xfd" + data
         path = self.folder / name
         path.write_bytes(mutate.mangle_bytes(data, rng, [data]) if data and rng.random() < 0.5 else data)
-        columns = rng.choice(("page=1", "time=1,page=2", "page=h", "size=9,page=1", "page=0", "page", "page=²"))
+        columns = rng.choice(
+            ("page=1", "time=1:ms,page=2:bytes", "page=h", "size=3,page=2:sectors,file=4", "page=0", "page", "page=²")
+        )
         named = ["--columns", columns] if rng.random() < 0.4 else []
         return [*self.arguments(path, rng), *named]
 

@@ -18,7 +18,7 @@ from bufferlab.cli.options import Grouped, OutputFile, common, html_page
 from bufferlab.cli.output import answering, beginning, print_json, put, try_place, write, write_figure, write_page
 from bufferlab.cli.progress import progress
 from bufferlab.errors import SpecError
-from bufferlab.units import GIB, UnitError, parse_bytes, parse_duration, parse_size
+from bufferlab.units import UnitError, parse_duration, parse_size
 
 if TYPE_CHECKING:
     from bufferlab.traces.page_trace import Accesses
@@ -40,7 +40,7 @@ _SECTIONS = {
 @click.argument("file", type=click.Path(path_type=Path), metavar="RUN|FILE")
 @click.option("--sizes", default=_SHARES, metavar="A,B,C", help="Pools to list: 10% of the pages, 64MiB, 5000pages.")
 @click.option("--page-size", metavar="SIZE", help="The bytes of a page, where the file does not tell.")
-@click.option("--columns", metavar="time=A,page=B", help="A table's columns, by name or number: time, page, size.")
+@click.option("--columns", metavar="page=B[:UNIT],...", help="A table's columns, by name or number.")
 @click.option("--window", metavar="FROM,TO", help="Count misses between these times alone; what is before only warms.")
 @click.option(
     "--model",
@@ -72,25 +72,30 @@ def command(
 
     RUN is the folder of a run that was recorded with --probe page-trace; misses count in its
     measured window. FILE is a CSV whose first line is time,page,op (seconds, any name, get or
-    create), or what others record: libCacheSim's CSV and oracleGeneral (.oracleGeneral, .bin), block
-    traces of MSR Cambridge (.csv), a page a line (.txt), each also with .zst behind it.
+    create), or what others record: libCacheSim's CSV, oracleGeneral (.oracleGeneral, .bin) and .lcs,
+    block traces of MSR Cambridge, SYSTOR '17, Alibaba and Tencent (.csv), SPC (.spc), MQSim (.trace)
+    and CloudPhysics (.vscsi), a page a line (.txt), each also with .zst, .gz, .xz or .bz2 behind it.
+
+    --columns takes time, page, size and file, the disk or tablespace of the page. A unit behind the
+    column says what it counts: page=3:bytes, :sectors or :pages; time=1:ms, :us or :ns.
 
     \b
       bufferlab curve runs/buffer-size-20260101-120000/runs/0123456789abcdef --by table
       bufferlab curve accesses.csv --page-size 16KiB --sizes 10%,64MiB
       bufferlab curve w92.oracleGeneral.bin.zst --page-size 4KiB
-      bufferlab curve reads.csv --columns time=ts,page=block
+      bufferlab curve reads.csv --columns time=ts:ms,page=block
+      bufferlab curve disks.csv --columns file=1,page=2:bytes,size=3,time=4 --page-size 8KiB
       bufferlab curve accesses.csv --model innodb57 --set lru_scan_depth=100
       bufferlab curve accesses.csv --html curve.html --to oraclegeneral accesses.oracleGeneral
     """
     with beginning("reading the accesses"):
         from bufferlab.report import curve_page, terminal
         from bufferlab.traces import files, page_trace
+        from bufferlab.traces.columns import parse_columns, parse_page_size
         from bufferlab.traces.curve import curve, misses_of_objects
-        from bufferlab.traces.text import parse_columns
 
     window_s = _window(window)
-    given_bytes = _page_size(page_size)
+    given_bytes = parse_page_size(page_size)
     target = _target(to, file)
     named, asked = parse_columns(columns), _settings(settings, model)
     if model and file.is_dir():
@@ -102,8 +107,9 @@ def command(
         # The run's own misses are those of its measured window.
         accesses = replace(accesses, measured=None)
     window_s = window_s or accesses.window_s
-    page_size_bytes = given_bytes or accesses.page_size_bytes
-    pools = _pools(sizes, accesses.pages, page_size_bytes)
+    page_size_bytes, note = accesses.page_size(given_bytes)
+    how = curve_page.how_read(accesses, note)
+    pools = _pools(sizes, accesses.pages, page_size_bytes, note)
     with _told("counting misses") as tell:
         found = curve(accesses, window_s, tell)
     if not found.accesses:
@@ -122,13 +128,14 @@ def command(
 
         with _told(f"playing to {model}") as tell:
             played = play(accesses, model, asked, pools, window_s, tell)
-    report = curve_page.as_report(file.resolve().name, accesses, found, pools, page_size_bytes, objects, played)
+    report = curve_page.as_report(file.resolve().name, accesses, found, pools, page_size_bytes, objects, played, how)
     page = partial(write_page, html, report, str(file), "bufferlab curve")
     with answering(page, partial(write_figure, svg, report), partial(_write_accesses, accesses, target)):
         if as_json:
-            print_json(curve_page.as_json(accesses, found, pools, objects, played))
+            shown = how[1:] if accesses.reading else how
+            print_json(curve_page.as_json(accesses, found, pools, objects, played, shown))
         else:
-            put(terminal.text(report))
+            put("\n".join([*how, terminal.text(replace(report, facts=report.facts[len(how) :]))]))
     return 0
 
 
@@ -144,18 +151,6 @@ def _settings(settings: tuple[str, ...], model: str | None) -> dict[str, str]:
     return asked
 
 
-def _page_size(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        size_bytes = parse_bytes(text)
-    except UnitError as error:
-        raise SpecError(error.what, "--page-size", error.hint) from error
-    if not 0 < size_bytes <= GIB:
-        raise SpecError(f'"{text}" is no size of a page', "--page-size", 'write a size such as "16KiB"')
-    return size_bytes
-
-
 def _window(text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
@@ -168,11 +163,11 @@ def _window(text: str | None) -> tuple[float, float] | None:
     return first, last
 
 
-def _pools(text: str, pages: int, page_size_bytes: int | None) -> list[int]:
+def _pools(text: str, pages: int, page_size_bytes: int | None, note: str | None) -> list[int]:
     """Return the sizes asked for, in pages, ascending. Raises SpecError for one that is no pool of this trace."""
     found = set()
     for part in text.split(","):
-        size = _pool(part.strip(), pages, page_size_bytes)
+        size = _pool(part.strip(), pages, page_size_bytes, note)
         if size < 1:
             raise SpecError(f'"{part.strip()}" holds no page', "--sizes", _HINT)
         if size > pages:
@@ -183,7 +178,7 @@ def _pools(text: str, pages: int, page_size_bytes: int | None) -> list[int]:
     return sorted(found)
 
 
-def _pool(part: str, pages: int, page_size_bytes: int | None) -> int:
+def _pool(part: str, pages: int, page_size_bytes: int | None, note: str | None) -> int:
     if match := _PAGES.fullmatch(part):
         return int(match[1])
     try:
@@ -194,6 +189,8 @@ def _pool(part: str, pages: int, page_size_bytes: int | None) -> int:
         # The smallest pool there is has a page, and "101%" is larger than all pages however few there are.
         rounded = math.floor if size.ratio <= 1 else math.ceil
         return max(1, rounded(size.ratio * pages)) if size.ratio > 0 else 0
+    if page_size_bytes is None and note:
+        raise SpecError(f'"{part}" is in bytes. {note}', "--sizes", 'write sizes such as "10%" or "5000pages"')
     if page_size_bytes is None:
         raise SpecError(
             f'"{part}" is in bytes, and the file does not tell the size of a page', "--sizes", "add --page-size 16KiB"
