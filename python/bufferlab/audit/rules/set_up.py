@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bufferlab.audit.case import Case, Finding, RunEvidence
+from bufferlab.audit.case import PAGE_SIZES, Case, Finding, RunEvidence
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import PoolStated, Stated, parse_lenient_bytes
@@ -13,8 +13,10 @@ from bufferlab.audit.parsers.text import Place
 from bufferlab.chapter.words import plural
 from bufferlab.units import GIB, MIB, format_bytes, format_percent
 
-#: MariaDB takes the pages' descriptors out of the pool: it runs up to this much less than asked, and says so rightly.
+#: A pool this much nearer to the one asked for may be rounded.
 _TOLERANCE = 0.03
+#: MariaDB takes the pages' descriptors out of the pool: of a pool of small pages 6 %.
+_DESCRIPTORS = 0.07
 
 
 def pool_asked(case: Case) -> Iterator[Finding]:
@@ -28,11 +30,22 @@ def pool_asked(case: Case) -> Iterator[Finding]:
         stated = next((pool for pool in runs[0].stated.pools if not pool.listed), None)
         differing: dict[int, list[RunEvidence]] = {}
         for run in runs:
-            asked, run_bytes = _asked(run, stated), run.pool_bytes
-            if asked and run_bytes and abs(run_bytes / asked - 1) > _TOLERANCE:
+            asked = _asked(run, stated)
+            if asked and _is_another(run, asked):
                 differing.setdefault(asked, []).append(run)
         for asked, found in differing.items():
             yield _pool_asked_finding(asked, stated, found)
+
+
+def _is_another(run: RunEvidence, asked: int) -> bool:
+    """Return whether the pool of a run is not the one asked for; where no page size is known, by any page size."""
+    dump = run.pool_dump
+    if dump is None:
+        return False
+    pages, tolerance = dump.fields["pool_pages"], _TOLERANCE if dump.family != "mariadb" else _DESCRIPTORS
+    is_known = run.page_bytes_said or run.page_bytes_shown or dump.family != "mariadb"
+    sizes = (run.page_bytes,) if is_known else PAGE_SIZES
+    return all(abs(pages * size / asked - 1) > tolerance for size in sizes)
 
 
 def _asked(run: RunEvidence, stated: PoolStated | None) -> int | None:
@@ -45,8 +58,8 @@ def _asked(run: RunEvidence, stated: PoolStated | None) -> int | None:
 def _pool_asked_finding(asked: int, stated: PoolStated | None, runs: list[RunEvidence]) -> Finding:
     shown = {}
     for run in runs:
-        pages = next(dump for dump in run.dumps if "pool_pages" in dump.fields)
-        shown[run.name] = (int(pages.fields["pool_pages"]), run.page_bytes, run.pool_bytes or 0, pages.place)
+        if pages := run.pool_dump:
+            shown[run.name] = (int(pages.fields["pool_pages"]), run.page_bytes, run.pool_bytes or 0, pages.place)
     run_bytes = next(iter(shown.values()))[2]
     products = ", ".join(f"{pages} x {page // 1024} KiB ({name})" for name, (pages, page, _, _) in shown.items())
     corrected = f"{format_bytes(run_bytes)}"
@@ -76,13 +89,12 @@ def page_size_ran(case: Case) -> Iterator[Finding]:
     Yield a finding for each run whose evidence agrees on another page size than is stated.
     """
     for run in case.runs:
-        said, shown = run.page_bytes_said, run.page_bytes_shown
-        if said and shown and said not in shown.values() and len(set(shown.values())) == 1:
-            yield _page_size_ran_finding(run, said, shown)
+        if (said := run.page_bytes_said) and (ran := run.page_bytes_ran):
+            yield _page_size_ran_finding(run, said, ran)
 
 
-def _page_size_ran_finding(run: RunEvidence, said: int, shown: dict[str, int]) -> Finding:
-    ran = next(iter(shown.values()))
+def _page_size_ran_finding(run: RunEvidence, said: int, ran: int) -> Finding:
+    shown = run.page_bytes_shown
     pages = next((int(dump.fields["pool_pages"]) for dump in run.dumps if "pool_pages" in dump.fields), None)
     places = [*(dump.place for dump in run.dumps), *(report.place for report in run.reports)]
     place = (run.stated.page_size_place if not run.label else None) or places[0]
