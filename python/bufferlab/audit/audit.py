@@ -42,7 +42,7 @@ class Audit:
     findings: tuple[Finding, ...]
     tables: tuple[Table, ...]
     unrecognised: tuple[Problem, ...]
-    """A problem for each file in which nothing was read, though something was in others."""
+    """A problem for each file in which nothing was read, though something was in others; and one for each piece."""
 
 
 def audit_files(paths: Sequence[Path]) -> Audit:
@@ -60,11 +60,13 @@ def audit_files(paths: Sequence[Path]) -> Audit:
                 raise
             empty += error.problems
     audit = audit_evidence(files)
-    empty += _set_up_alone(audit)
-    if len(empty) == len(paths):
-        first, *more = empty
+    named = [problem for one in files for problem in one.named]
+    alone = list(_set_up_alone(audit))
+    empty += alone
+    if len(alone) == len(files):
+        first, *more = [*named, *empty]
         raise DataFileError(first.what, first.where, first.hint, more=more)
-    return replace(audit, unrecognised=tuple(empty))
+    return replace(audit, unrecognised=(*empty, *named))
 
 
 def _set_up_alone(audit: Audit) -> Iterator[Problem]:

@@ -20,12 +20,13 @@ from bufferlab.audit.parsers.tables import ResultTable, Table, TableParser, resu
 from bufferlab.audit.parsers.text import Caption, Line, Place, file_lines, read_caption
 from bufferlab.audit.parsers.tpcc_mysql import TpccLog, TpccParser
 from bufferlab.chapter.words import plural
-from bufferlab.errors import DataFileError
+from bufferlab.errors import DataFileError, Problem
 
 HINT = (
     "give the output of tpcc-mysql, sysbench, pgbench, HammerDB, fio, blkparse or `iostat -x`, SHOW ENGINE INNODB "
     "STATUS, or a table with columns such as TpmC and r/s"
 )
+_FORM_HINT = "write numbers with a point for decimals and without a sign for thousands"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class FileEvidence:
     """The runs of sysbench, pgbench, HammerDB and fio, in the order of their lines."""
     digest: str = ""
     """A digest of the text of all lines."""
+    named: list[Problem] = field(default_factory=list)
+    """What was recognised and not read, or is not there to be read, with its line."""
 
     @property
     def measured(self) -> bool:
@@ -58,6 +61,9 @@ def read_file(path: Path) -> FileEvidence:
     evidence = read_lines(file_lines(path), str(path))
     if evidence.measured or evidence.stated.anything:
         return evidence
+    if evidence.named:
+        first_named, *more = evidence.named
+        raise DataFileError(first_named.what, first_named.where, first_named.hint, more=more)
     first, last = None, 0
     for line in file_lines(path):
         first, last = first or (line if line.text.strip() else None), line.number
@@ -94,10 +100,15 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
         else:
             tables.take(number, text, label)
     tables.close()
-    results = [made for table in tables.tables if (made := results_of(table)) is not None]
+    made = [found for table in tables.tables if (found := results_of(table)) is not None]
+    named = [
+        *tables.unread,
+        *(Problem(what, f"{file}:{one.place.line}", _FORM_HINT) for one in made for what in one.unread),
+    ]
     load_runs = sorted((run for parser in loads for run in parser.runs), key=lambda run: run.place.line)
     log_pieces = (tpcc.logs, status.dumps, iostat.reports)
     traces = (blkparse.traces, blkparse.unread)
+    results = [one for one in made if one.rows]
     return FileEvidence(
-        file, *log_pieces, tables.tables, results, stated.stated, *traces, load_runs, digest.hexdigest()
+        file, *log_pieces, tables.tables, results, stated.stated, *traces, load_runs, digest.hexdigest(), named
     )

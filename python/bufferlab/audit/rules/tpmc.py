@@ -139,9 +139,9 @@ def tpmc_grid(case: Case) -> Iterator[Finding]:
                 yield from _judge([(log.tpmc_text, log.tpmc_place)], _seconds(log, evidence), log.tpmc_place)
         for table in evidence.results:
             shown = [
-                (f"{number.value:.{number.decimals}f}", row.place)
+                (str(number), row.place)
                 for row in table.rows
-                if (number := row.first("tpmc")) is not None
+                if (number := row.first("tpmc")) is not None and number.decimals >= 0
             ]
             if shown:
                 yield from _judge(shown, counted_seconds(_stated(evidence)), table.place)
