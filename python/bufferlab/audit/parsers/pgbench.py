@@ -65,7 +65,7 @@ def _report(run: LoadRun, bare: str) -> bool:
     if match := _CLIENTS.match(bare):
         run.clients = int(match[1])
     elif match := _DURATION.match(bare):
-        run.seconds = float(match[1])
+        run.seconds, run.is_asked = float(match[1]), True
     elif match := _DONE.match(bare):
         run.transactions = int(match[1])
     elif match := _MEAN.match(bare):

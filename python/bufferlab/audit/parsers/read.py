@@ -102,6 +102,7 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     tables.close()
     made = [found for table in tables.tables if (found := results_of(table)) is not None]
     named = [
+        *(problem for parser in loads for problem in parser.named()),
         *tables.unread,
         *(Problem(what, f"{file}:{one.place.line}", _FORM_HINT) for one in made for what in one.unread),
     ]

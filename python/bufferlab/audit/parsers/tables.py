@@ -126,7 +126,7 @@ class TableParser:
         table, odd = _table(block, kind, self.file, self._label)
         if table is not None:
             self.tables.append(table)
-        if odd and (table is None or results_of(table) or any(map(role_of, block[0][1]))):
+        if odd and any(role_of(cell) not in MEANINGLESS for cell in block[0][1]):
             line, cells = odd[0]
             more = f", and {len(odd) - 1} more like it" if odd[1:] else ""
             what = f"a row of {len(cells)} cells below a head of {len(block[0][1])} is not read{more}"

@@ -70,6 +70,8 @@ def file_lines(path: Path) -> Iterator[Line]:
             while piece := file.readline(MAX_LINE_BYTES):
                 number += 1
                 rest = piece
+                if number == 1:
+                    piece = piece.removeprefix(b"\xef\xbb\xbf").removeprefix(b"\xff\xfe")  # A byte order mark.
                 escaped = _STATUS_IN_A_LINE in piece
                 while rest and not rest.endswith(b"\n"):
                     rest = file.readline(MAX_LINE_BYTES)
