@@ -160,7 +160,12 @@ def _share_cells(row: ResultRow) -> _Cells:
 def _pool(evidence: FileEvidence, table: ResultTable, row: ResultRow) -> str | None:
     """Return the pool that a row named by its size was run with, as a server with chunks rounds it."""
     name, size = table.setting_name.lower(), parse_lenient_bytes(row.setting)
-    if ("pool" not in name and "buffer" not in name) or not size or size < 5 * MIB or not rounds(evidence.stated):
+    if (
+        ("pool" not in name and "buffer" not in name)
+        or not size
+        or size < 5 * MIB
+        or not rounds(evidence.stated, table.place.line)
+    ):
         return None
     (ran,) = sizes_run((size,), None, evidence.stated)
     return format_bytes(ran.run_bytes) + (f" x{ran.instances}" if ran.instances > 1 else "")

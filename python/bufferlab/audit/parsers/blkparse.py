@@ -180,6 +180,11 @@ class BlockTraceText:
     shortened: str = ""
     """The first size that was printed in MiB or more."""
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the trace has an event or a counter, and not only a head."""
+        return bool(self.seen) or any(self.summaries.values()) or bool(self.events)
+
 
 class BlkparseParser:
     """A parser that takes lines one after another; `traces` are those found so far."""

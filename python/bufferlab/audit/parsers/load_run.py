@@ -81,6 +81,11 @@ class LoadRun:
         return self.mean_ms
 
     @property
+    def has_result(self) -> bool:
+        """Whether the run has a result, and not only a beginning."""
+        return bool(self.intervals) or {self.per_s, self.transactions, self.nopm} != {None}
+
+    @property
     def lacks_report(self) -> bool:
         """Whether there are lines of progress, and no report behind them."""
         return bool(self.intervals) and {self.transactions, self.per_s, self.nopm} == {None}
@@ -118,10 +123,15 @@ class LoadParser:
     @property
     def runs(self) -> list[LoadRun]:
         """The runs that have a result, not only a beginning."""
-        return [run for run in self._runs if run.intervals or {run.per_s, run.transactions, run.nopm} != {None}]
+        return [run for run in self._runs if run.has_result]
 
     def named(self) -> Iterator[Problem]:
         """Yield what its runs lack, and what of them is not read."""
+        heads = [run for run in self._runs if run.clients is not None and not run.has_result]
+        if heads:
+            more = f", and {len(heads) - 1} more like it" if heads[1:] else ""
+            what = f"only the head of {self.tool}'s output is there: no line of progress, and no report{more}"
+            yield Problem(what, f"{heads[0].place}", "give the whole output of a run that ended by itself")
         for run in self.runs:
             if run.lacks_report:
                 first, last = run.intervals[0].end_s, run.intervals[-1].end_s

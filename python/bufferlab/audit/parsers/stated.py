@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from bufferlab.audit.parsers.text import Place
 from bufferlab.units import GIB, KIB, MIB
@@ -35,6 +35,7 @@ _CONNECTIONS = re.compile(
     re.IGNORECASE,
 )
 _MOST_STATED = 100
+_SERVER = re.compile(r"\b(?:(postgres)|mysql|mariadb|innodb|percona)", re.IGNORECASE)
 _VERSION = re.compile(
     r"\b(?P<name>MySQL|MariaDB)(?:\s+(?:server\s+)?version)?\s+(?P<version>\d{1,2}\.\d{1,2}(?:\.\d{1,3})?)", re.I
 )
@@ -71,11 +72,18 @@ class Stated:
     """Every number of warehouses that is stated, and where."""
     connections: dict[int, Place] = field(default_factory=dict)
     runtimes_s: dict[int, Place] = field(default_factory=dict)
+    servers: list[tuple[int, bool]] = field(default_factory=list)
+    """The lines that name a server, and whether it is PostgreSQL."""
 
     @property
     def anything(self) -> bool:
-        """Whether anything was recognised."""
-        return self != Stated()
+        """Whether anything was recognised; the name of a server alone is nothing."""
+        return replace(self, servers=[]) != Stated()
+
+    def is_postgres(self, line: int) -> bool:
+        """Return whether the last server named up to a line, or else the first one below it, is PostgreSQL."""
+        above = [is_postgres for at, is_postgres in self.servers if at <= line]
+        return (above[-1:] or [is_postgres for _, is_postgres in self.servers[:1]] or [False])[0]
 
 
 def stated_together(files: Sequence[Stated]) -> Stated:
@@ -83,8 +91,8 @@ def stated_together(files: Sequence[Stated]) -> Stated:
     together = Stated()
     for one in files:
         for name in (member.name for member in fields(Stated)):
-            if name == "pools":
-                together.pools += one.pools
+            if name in ("pools", "servers"):
+                getattr(together, name).extend(getattr(one, name))
             elif isinstance(have := getattr(together, name), dict):
                 have |= {key: place for key, place in getattr(one, name).items() if key not in have}
             elif getattr(together, name) is None:
@@ -114,7 +122,11 @@ class StatedParser:
 
     def take(self, number: int, text: str) -> None:
         """Look for the set-up in one line; the first line that states a thing counts, pools excepted."""
-        if len(text) > 1000 or not any(character.isdigit() for character in text):
+        if len(text) > 1000:
+            return
+        if len(self.stated.servers) < _MOST_STATED and (match := _SERVER.search(text)):
+            self.stated.servers.append((number, match[1] is not None))
+        if not any(character.isdigit() for character in text):
             return
         place, stated = Place(self.file, number), self.stated
         if (match := _CHUNK.search(text)) and stated.chunk_bytes is None:

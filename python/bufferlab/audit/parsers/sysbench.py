@@ -31,7 +31,7 @@ _LATENCY = re.compile(rf"(min|avg|max|sum):\s+{_F}(?:ms)?\s*$")
 _PERCENTILE = re.compile(rf"(?:approx\.\s+)?(\d{{1,2}})(?:th)?\s+percentile:\s+{_F}(?:ms)?\s*$")
 _END = re.compile(r"execution time \(avg/stddev\):")
 _OTHER = re.compile(
-    r"Running the test|Initializing|Threads started|SQL statistics|queries performed|General statistics|"
+    r"Running the test|Report |Initializing|Threads started|SQL statistics|queries performed|General statistics|"
     r"(?:Latency \(ms\)|response time|Threads fairness|File operations|Throughput|CPU speed):|"
     r"(?:queries|ignored errors|reconnects|read/write requests|other operations):\s+\d|events \(avg/stddev\)|"
     r"(?:reads|writes|fsyncs)/s:|(?:read|written), MiB/s:"

@@ -64,6 +64,8 @@ class Table:
     place: Place
     header: tuple[str, ...]
     rows: list[TableRow] = field(default_factory=list)
+    lines: int = 0
+    """The lines of the table, with its rulers."""
 
 
 class TableParser:
@@ -71,6 +73,7 @@ class TableParser:
 
     def __init__(self, file: str) -> None:
         self.file = file
+        self._rulers = 0
         self.tables: list[Table] = []
         self.unread: list[Problem] = []
         """Rows that belong to a table and cannot be read."""
@@ -95,6 +98,7 @@ class TableParser:
             split, self._kind = head, head[0]
         kind, cells = split
         if not cells:
+            self._rulers += 1
             return
         if kind != self._kind:
             self.close()
@@ -121,10 +125,12 @@ class TableParser:
     def close(self) -> None:
         """End the table that is being read."""
         block, kind, self._block, self._kind = self._block, self._kind, [], ""
+        rulers, self._rulers = self._rulers, 0
         if len(block) < 2 or len(self.tables) >= MAX_TABLES:
             return
         table, odd = _table(block, kind, self.file, self._label)
         if table is not None:
+            table.lines = len(block) + rulers - len(odd)
             self.tables.append(table)
         if odd and any(role_of(cell) not in MEANINGLESS for cell in block[0][1]):
             line, cells = odd[0]

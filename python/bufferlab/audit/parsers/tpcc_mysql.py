@@ -159,6 +159,11 @@ class TpccLog:
         return max(0.005 * total, 2 * self.parameters.get("connection", 8))
 
     @property
+    def is_measured(self) -> bool:
+        """Whether the log has numbers of a run, and not only its parameters."""
+        return bool(self.intervals or self.raw or self.summed or self.mix or self.response) or self.tpmc is not None
+
+    @property
     def counted(self) -> Counted | None:
         """The New-Orders and seconds by raw results, sums or complete lines; None when the log has none of them."""
         covered, lines = self.covered_s, sum(interval.counts[0] for interval in self.intervals)

@@ -136,13 +136,13 @@ def boot_average(case: Case) -> Iterator[Finding]:
 
     Yield one finding for each stream whose first report is not like the others.
     """
-    for reports in _streams(case):
+    for reports in streams(case):
         found = _first_alone(reports[0]) if len(reports) == 1 else _first_odd(reports)
         if found:
             yield found
 
 
-def _streams(case: Case) -> Iterator[list[IostatReport]]:
+def streams(case: Case) -> Iterator[list[IostatReport]]:
     """Yield the reports behind each banner."""
     for evidence in case.files:
         streams: dict[int, list[IostatReport]] = {}
@@ -283,13 +283,13 @@ def sectors_as_kib(case: Case) -> Iterator[Finding]:
 
     Yield a finding for each column with rows that are twice the product of the other two.
     """
-    for seen in _by_column(case):
+    for seen in by_column(case):
         found = [one for one in seen if _is_double(one)]
         if found:
             yield _sectors_as_kib_finding(found, len(seen))
 
 
-def _by_column(case: Case) -> Iterator[list[_Seen]]:
+def by_column(case: Case) -> Iterator[list[_Seen]]:
     """Yield the rows of each column of bytes per second of each file, with what requests and size make of them."""
     for evidence in case.files:
         columns: dict[str, list[_Seen]] = {}
@@ -339,7 +339,7 @@ def request_sizes(case: Case) -> Iterator[Finding]:
 
     Yield a finding for each column with such rows.
     """
-    for seen in _by_column(case):
+    for seen in by_column(case):
         found = [one for one in seen if abs(one[3] / one[4] - 1) > 2 * _KNOWN and not _is_double(one)]
         if found:
             yield _request_sizes_finding(found, len(seen))
@@ -407,8 +407,8 @@ def littles_law(case: Case) -> Iterator[Finding]:
         devices: dict[str, list[_Queue]] = {}
         for report in evidence.reports:
             for device, row in report.devices.items():
-                if queue := _queue(row):
-                    devices.setdefault(device, []).append((report, device, *queue))
+                if both := queue(row):
+                    devices.setdefault(device, []).append((report, device, *both))
         for seen in devices.values():
             found = [one for one in seen if abs(one[2] - one[3]) > _LITTLE * max(one[3], _LEAST_QUEUE)]
             if not any("f_await" in report.devices[device].columns for report, device, *_ in seen):
@@ -420,7 +420,7 @@ def littles_law(case: Case) -> Iterator[Finding]:
                 yield _littles_law_finding(found, len(seen))
 
 
-def _queue(row: DeviceRow) -> tuple[float, float] | None:
+def queue(row: DeviceRow) -> tuple[float, float] | None:
     """Return a line's queue as printed, and by its requests; None where a wait or enough digits lack."""
     columns = row.columns
     said = columns.get("aqu-sz")

@@ -27,10 +27,10 @@ def pool_asked(case: Case) -> Iterator[Finding]:
     Yield one finding for each size asked for, with every run whose pool is another.
     """
     for runs in case.runs_by_file.values():
-        stated = next((pool for pool in runs[0].stated.pools if not pool.listed), None)
+        stated = _stated(runs[0])
         differing: dict[int, list[RunEvidence]] = {}
         for run in runs:
-            asked = _asked(run, stated)
+            asked = pool_said(run)
             if asked and _is_another(run, asked):
                 differing.setdefault(asked, []).append(run)
         for asked, found in differing.items():
@@ -48,11 +48,17 @@ def _is_another(run: RunEvidence, asked: int) -> bool:
     return all(abs(pages * size / asked - 1) > tolerance for size in sizes)
 
 
-def _asked(run: RunEvidence, stated: PoolStated | None) -> int | None:
+def pool_said(run: RunEvidence) -> int | None:
+    """Return the size of the pool that the caption, or else the set-up, says; None where neither does."""
     name, _, value = run.label.partition(" = ")
     if name.endswith(("pool size", "buffer size", "buffer pool")):
         return parse_lenient_bytes(value)
+    stated = _stated(run)
     return stated.sizes_bytes[0] if stated else None
+
+
+def _stated(run: RunEvidence) -> PoolStated | None:
+    return next((pool for pool in run.stated.pools if not pool.listed), None)
 
 
 def _pool_asked_finding(asked: int, stated: PoolStated | None, runs: list[RunEvidence]) -> Finding:
@@ -127,6 +133,12 @@ def instances_ran(case: Case) -> Iterator[Finding]:
             yield _instances_ran_finding(run, said, *shown[0])
 
 
+def has_instances(run: RunEvidence) -> bool:
+    """Return whether instances are said, and a printout shows theirs."""
+    said = _said(run)
+    return bool(said) and any(_shown(dump, said) is not None for dump in run.dumps)
+
+
 def _said(run: RunEvidence) -> int | None:
     name, _, value = run.label.partition(" = ")
     if name.endswith("instances") and value.isdigit():
@@ -166,12 +178,13 @@ def set_up_said(case: Case) -> Iterator[Finding]:
     Yield a finding for each run whose log has other parameters than are said.
     """
     for run in case.runs:
-        wrong = [one for one in _parameters(run) if one[1] and one[2] not in one[1]]
+        wrong = [one for one in parameters(run) if one[1] and one[2] not in one[1]]
         if wrong:
             yield _set_up_said_finding(run, wrong)
 
 
-def _parameters(run: RunEvidence) -> Iterator[_Said]:
+def parameters(run: RunEvidence) -> Iterator[_Said]:
+    """Yield each parameter that the programs of a run printed, with what is said of it."""
     name, value = run.setting
     swept = {int(value): Place(run.file, 0)} if value.isdigit() else {}
     stated = run.stated
@@ -236,31 +249,31 @@ def rounded_sizes(case: Case) -> Iterator[Finding]:
     Yield one finding for each list of asked sizes of which some are rounded.
     """
     for evidence in case.files:
-        for place, ran in _lists(evidence):
+        for place, ran in size_lists(evidence):
             if any(one.run_bytes != one.asked_bytes for one in ran):
                 yield _rounded_sizes_finding(place, ran)
 
 
-def _lists(evidence: FileEvidence) -> Iterator[tuple[Place, list[Ran]]]:
+def size_lists(evidence: FileEvidence) -> Iterator[tuple[Place, list[Ran]]]:
     """Yield the sizes that rows are named by, or the set-up's list; none when the status text shows the real sizes."""
-    if not rounds(evidence.stated) or any("pool_pages" in dump.fields for dump in evidence.dumps):
+    if any("pool_pages" in dump.fields for dump in evidence.dumps):
         return
     stated = next(iter(evidence.stated.pools), None)
     for table in evidence.results:
         name = table.setting_name.lower()
-        if "pool" in name or "buffer" in name:
+        if ("pool" in name or "buffer" in name) and rounds(evidence.stated, table.place.line):
             sizes = [parse_lenient_bytes(row.setting) for row in table.rows]
             whole = tuple(size for size in sizes if size and size >= 5 * MIB)
             if whole:
                 yield table.place, sizes_run(whole, stated, evidence.stated)
                 return
-    if stated is not None:
+    if stated is not None and rounds(evidence.stated, stated.place.line):
         yield stated.place, sizes_run(stated.sizes_bytes, stated, evidence.stated)
 
 
-def rounds(stated: Stated) -> bool:
-    """Return whether this is a server that rounds to chunks; one that is not named is taken for one."""
-    if stated.shared_buffers_bytes and not stated.pools:
+def rounds(stated: Stated, line: int) -> bool:
+    """Return whether the server of a line rounds to chunks; one that is not named is taken for one."""
+    if (stated.shared_buffers_bytes and not stated.pools) or stated.is_postgres(line):
         return False
     if stated.version is None:
         return True
