@@ -27,6 +27,7 @@ _PIECES = re.compile(
     r"^\s*\d{1,10}\.\d{9}\s+\d{1,10}\s+[A-Z]{1,2}\s*$"
     r"|^\s*[RWDNFS]{1,4}\s+(?:\d{1,20} \+ \d{1,10} )?\[[^\]]{1,40}\](?: \d{1,9})?\s*$"
 )
+_OF_PIECES = frozenset("0123456789RWDNFS")
 _LIKE_COUNTER = re.compile(r"^\s*(?:Reads?|IO)\s[A-Za-z\s]{1,20}:\s")
 _EXTENT = re.compile(r"^(\d{1,20}) \+ (\d{1,10})(?:\s|$)")
 _REMAP = re.compile(r"<- \(\s*(\d{1,4}),\s*(\d{1,7})\) (\d{1,20})")
@@ -208,14 +209,14 @@ class BlkparseParser:
         if label != self._label:
             # Another caption begins another trace.
             self._label, self._open, self._section = label, None, None
-        found = _EVENT.match(text)
-        if found:
+        if found := _EVENT.match(text):
             if self._summed:
                 self._open = None
             self._event(self._trace(number), found, number)
             self._section = None
             return True
-        if _LIKE_EVENT.match(text) or _PIECES.match(text):
+        first = text.lstrip()[:1]
+        if (first.isdigit() and _LIKE_EVENT.match(text)) or (first in _OF_PIECES and _PIECES.match(text)):
             self._miss(number)
             return True
         if (self._open is not None or _SECTION.match(text)) and self._counters(number, text):
@@ -237,7 +238,7 @@ class BlkparseParser:
 
     def _state(self, text: str) -> None:
         """Look in a line of prose for the number of operations and their size."""
-        if len(text) > 400:
+        if len(text) > 400 or not any(word in text.lower() for word in ("op", "read", "size")):
             return
         if found := _OPERATIONS.search(text):
             self._operations = _whole(found[1] or found[2])

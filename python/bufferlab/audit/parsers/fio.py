@@ -75,6 +75,8 @@ class FioParser(LoadParser):
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under a caption's label; return whether it is fio's."""
         bare = text.strip()
+        if self._group is None and "(g" not in bare:
+            return False
         if match := _JOB.match(bare):
             if self._group is not None:  # Another run of fio begins.
                 self._settle()

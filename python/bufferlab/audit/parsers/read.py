@@ -101,8 +101,8 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
             taken += 1
             continue
         stated.take(number, text)
-        if found := read_caption(text):
-            caption = found
+        if new := read_caption(text):
+            caption = new
             tables.close()
         else:
             tables.take(number, text, label)

@@ -20,6 +20,8 @@ _INTERVAL = re.compile(rf"\[\s*(\d{{1,9}})s\s*\]\s+(?:thds|threads):\s*\d{{1,9}}
 _CSV_INTERVAL = re.compile(rf"(\d{{1,9}}),\d{{1,9}},{_F}(?:,\d{{1,15}}\.\d{{2}}){{7}}\s*$")
 _CHECKPOINT = re.compile(r"\[\s*\d{1,9}s\s*\]\s+Checkpoint report:")
 _FILE_INTERVAL = re.compile(r"\[\s*\d{1,9}s\s*\]\s+reads:")
+#: The first letters of the lines that begin a run.
+_FIRST = frozenset("s[t")
 _THREADS = re.compile(r"Number of threads:\s*(\d{1,9})\s*$")
 _RATE = re.compile(r"Target transaction rate:")
 _QUERIES = re.compile(r"(read|write|other|total):\s+(\d{1,15})\s*$")
@@ -64,6 +66,8 @@ class SysbenchParser(LoadParser):
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under a caption's label; return whether it is sysbench's."""
         bare = text.strip()
+        if self._open is None and bare[:1] not in _FIRST:
+            return False
         if _BEGIN.match(bare):
             self._whole, self._is_checkpoint = None, False
             self._begin(number, label)

@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from bufferlab.audit.parsers.numbers import Number, UnclearColumn, column_numbers, has_decimal_comma, head_power
+from bufferlab.audit.parsers.numbers import Number as Number
+from bufferlab.audit.parsers.numbers import UnclearColumn, column_numbers, has_decimal_comma, head_power
 from bufferlab.audit.parsers.text import Place
 from bufferlab.errors import Problem
 
@@ -46,7 +47,9 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 #: Roles that no rule asks for alone.
 MEANINGLESS = {None, "mb_per_s", "spread", "n"}
-_ANY = re.compile("|".join(pattern.pattern for _, pattern in _ROLES), re.IGNORECASE)
+_ANY = re.compile("|".join(pattern.pattern for role, pattern in _ROLES if role not in MEANINGLESS), re.IGNORECASE)
+#: One of them is in every text that the pattern matches, in small letters.
+_WORDS = ("read", "write", "tpm", "nopm", "iops", "hit", "free", "lru", "single", "step", "/", "per")
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ class TableParser:
         if not text.isascii():
             text = _NO_BREAKS.sub("", text)
         above, self._above = self._above, (number, text)
+        if not self._block and "|" not in text and "\t" not in text and not may_be_header(text):
+            return
         split = _split(text, self._kind, len(self._block[0][1]) if self._block else 0)
         if split is None and self._block:
             self.close()
@@ -141,7 +146,8 @@ class TableParser:
 
 def may_be_header(line: str) -> bool:
     """Return whether some column of a line could have a role. Called for every line, so it must be quick."""
-    return _ANY.search(line) is not None
+    lowered = line.lower()
+    return any(word in lowered for word in _WORDS) and _ANY.search(line) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -203,8 +203,10 @@ class TpccParser:
 
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under the caption `label`; return whether it is tpcc-mysql's."""
-        place = Place(self.file, number, label)
-        head = next((name for start, name in _HEADS.items() if text.strip().startswith(start)), None)
+        place, bare = Place(self.file, number, label), text.strip()
+        head = (
+            next((name for start, name in _HEADS.items() if bare.startswith(start)), None) if bare[:1] in "<[" else None
+        )
         if head is not None:
             self._section = head
             return True
