@@ -205,6 +205,19 @@ def test_reads_and_writes_of_blkparse_have_a_row_each() -> None:
     assert sides(writes_alone) == [("given.txt, 8,16, writes", "25", "256 KiB", "25")]
 
 
+def test_lines_of_progress_that_stand_below_later_ones_are_found() -> None:
+    for name, later in (
+        ("load/sysbench-1.0.20-report-csv.txt", "7,2,"),
+        ("ended/sysbench-1.0.20-killed.txt", "[ 3s ]"),
+    ):
+        lines = text_of(name).splitlines()
+        at = next(at for at, line in enumerate(lines) if line.startswith(later))
+        moved = [*lines[: at - 1], lines[at], lines[at - 1], *lines[at + 1 :]]
+        (one,) = found("\n".join(moved), "time-order")
+        assert (one.where.line, one.numbers["seconds_back"]) == (at + 1, 1)
+        assert found("\n".join(lines), "time-order") == []
+
+
 def event(cpu: int, number: int, at_s: float) -> str:
     return f"  8,0  {cpu:3} {number:8} {at_s:13.9f}  100  C   R {16 * number} + 16 [0]"
 

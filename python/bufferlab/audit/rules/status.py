@@ -290,7 +290,7 @@ _Back = tuple[Place, str, str, int]
 def time_order(case: Case) -> Iterator[Finding]:
     """Find interval lines, status printouts and events of a block trace that stand below later ones.
 
-    Yield a finding for each log, each run's printouts and each trace in which time runs backwards.
+    Yield a finding for each log, each run's lines of progress or printouts, and each trace, whose time runs backwards.
     """
     for trace in case.traces():
         if trace.clock.first_back:
@@ -305,6 +305,14 @@ def time_order(case: Case) -> Iterator[Finding]:
             if back:
                 order = " ".join(str(at) for at in sorted(interval.elapsed_s for interval in log.intervals))
                 yield _time_order_finding("interval line", back, f"in order: {order} s")
+        for load in run.loads:
+            progress = [
+                (b.place, f"{b.end_s:g} s", f"{a.end_s:g} s", round(b.end_s - a.end_s))
+                for a, b in pairwise(load.intervals)
+                if b.end_s < a.end_s
+            ]
+            if progress:
+                yield _time_order_finding(f"line of {load.title}", progress, "rates are of the lines in their order")
         if back := list(_printouts(run)):
             yield _time_order_finding(
                 f"status printout of {run.name}", back, "rates are taken in the order of the times"
