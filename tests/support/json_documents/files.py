@@ -29,6 +29,12 @@ class Audit(Printed):
     status: Literal["ok"]
     files: list[str]
     unrecognised: list[Problem]
+    """Files of which nothing was read, and pieces that were recognised and not read."""
+    judged: list[str]
+    """The rules that had something to judge."""
+    lines: int
+    """The lines that are not blank."""
+    lines_read: int
     findings: list[AuditFinding]
     corrected: list[CorrectedTable]
 
