@@ -43,9 +43,12 @@ _NEVER = (
 """The refusals of a login that the next login would meet too."""
 _UNUSABLE = "the server cannot be used"
 _OTHER_WAY = (
-    "the account's way to log in is not known here: make one IDENTIFIED WITH caching_sha2_password, "
-    "or before MySQL 8.0 mysql_native_password"
+    "the account's way to log in is not known here: make one IDENTIFIED WITH caching_sha2_password, or on MariaDB and "
+    "before MySQL 8.0 IDENTIFIED VIA (WITH) mysql_native_password"
 )
+_LOCKED = "ALTER USER ... ACCOUNT UNLOCK would let it in"
+_LIMITED = "wait, or raise the limit that was met: max_connections, or ALTER USER ... WITH MAX_USER_CONNECTIONS 0"
+_EXPIRED = "log in once with the server's own client and give the account a new password by ALTER USER"
 _DENIED = (
     f"is the password right ({PASSWORD}, or an option file by ?password_file=/path)? The server also says this to an "
     "account with REQUIRE SSL on a socket, or with sslmode=disable, and with REQUIRE X509 without ?sslcert= and sslkey="
@@ -58,9 +61,20 @@ _HINTS = {
     1044: "grant the account its schema: GRANT ALL ON schema.* TO the user",
     1045: _DENIED,
     1698: _DENIED,
+    1040: _LIMITED,
+    1129: "FLUSH HOSTS on the server would let this host in again",
+    1130: "the account must be for this host: CREATE USER 'name'@'host', or '%'",
+    1184: "the server's init_connect has a mistake, which its error log names; accounts with SUPER skip it",
+    1203: _LIMITED,
+    1226: _LIMITED,
+    1820: _EXPIRED,
+    1862: _EXPIRED,
+    3032: "SET GLOBAL offline_mode = OFF would let it in; accounts with SUPER or CONNECTION_ADMIN are let in",
+    3118: _LOCKED,
+    4151: _LOCKED,
     2026: tls.NO_TLS_HINT,
     2059: _OTHER_WAY,
-    3159: "leave sslmode=disable out, or name the server's socket by ?socket=/path",
+    3159: "leave sslmode=disable out (the server's TLS may be too old for us), or name its socket by ?socket=/path",
 }
 _SENTENCE_HINTS = {
     tls.PASSWORD_REFUSED: _UNPROVED,
