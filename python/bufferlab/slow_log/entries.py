@@ -3,13 +3,13 @@
 It follows the servers' writers (MySQL sql/log.cc, `File_query_log::write_slow`; MariaDB sql/log.cc,
 `MYSQL_QUERY_LOG::write`). An entry has lines that begin with #, perhaps `use schema;`, `SET timestamp=...;`, and the
 statement, which ends with `;` and a line's end. Nothing escapes a statement's own lines, so a line that only looks like
-an entry's first begins one too; the statement that it cuts is counted, and no script holds it.
+an entry's first begins one too; the statement that it cuts is counted, and no script holds it. So is a last one that
+the file cuts. Lines outside of entries are counted.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -54,11 +54,13 @@ class Entry:
     command: str = ""
     sql: str = ""
     """The statement without its `;`. Bytes that are not UTF-8 are lone surrogates."""
+    unread: str = ""
+    """The reason why the statement was not read: it is cut, or too large."""
 
 
-def entries(file: BinaryIO, left_out: Counter[str]) -> Iterator[Entry]:
-    """Yield the entries of a log. Count in `left_out` those that are cut or too large."""
-    reader = _Reader(left_out)
+def entries(file: BinaryIO, reader: Reader | None = None) -> Iterator[Entry]:
+    """Yield the entries of a log. A reader of the caller's tells afterwards what was outside of them."""
+    reader = reader or Reader()
     begins_line = True
     while piece := file.readline(_PIECE_BYTES):
         yield from reader.take(piece, begins_line)
@@ -66,9 +68,12 @@ def entries(file: BinaryIO, left_out: Counter[str]) -> Iterator[Entry]:
     yield from reader.end()
 
 
-class _Reader:
-    def __init__(self, left_out: Counter[str]) -> None:
-        self.left_out = left_out
+class Reader:
+    """Puts the lines of one file together to entries."""
+
+    def __init__(self) -> None:
+        self.lines_outside = 0
+        """Lines that belong to no entry, and are not the server's own."""
         self.header: list[bytes] = []
         self.body: list[bytes] = []
         self.size = 0
@@ -82,7 +87,7 @@ class _Reader:
         """Take a line, or a piece of a long one; yield the entry that it ends."""
         if begins_line and self.skips:
             self.skips -= 1
-            if piece.startswith((b"Tcp port:", b"TCP Port:", b"Time ")):
+            if piece.startswith((b"Tcp port:", b"TCP Port:", b"Time ", b"Time\t")):
                 return
         if begins_line and piece.startswith(b"#") and not self._is_statement(piece):
             if self.body:
@@ -96,6 +101,7 @@ class _Reader:
             yield Entry(command="start")
             return
         if not self.header:
+            self.lines_outside += begins_line and not piece.isspace()
             return
         self.size += len(piece)
         self.tail = (self.tail + piece)[-3:]
@@ -123,15 +129,14 @@ class _Reader:
         }
         if "seconds" not in fields:
             return
+        unread = ""
         if size > MOST_STATEMENT_BYTES:
-            self.left_out[f"statements longer than {MOST_STATEMENT_BYTES >> 10} KiB"] += 1
-            return
-        if not ended or not had_body:
-            self.left_out["entries without an end"] += 1
-            return
-        yield self._entry(fields, body)
+            unread = f"longer than {MOST_STATEMENT_BYTES >> 10} KiB"
+        elif not ended or not had_body:
+            unread = "without an end"
+        yield self._entry(fields, body, unread)
 
-    def _entry(self, fields: dict[str, bytes], body: bytes) -> Entry:
+    def _entry(self, fields: dict[str, bytes], body: bytes, unread: str) -> Entry:
         text = body.decode("utf-8", "surrogateescape")
         if "schema" in fields:
             self.schema = fields["schema"].decode("utf-8", "surrogateescape").strip()
@@ -141,6 +146,8 @@ class _Reader:
         if match := _SET.match(text, at):
             at = match.end()
         command = _COMMAND.match(body, len(text[:at].encode("utf-8", "surrogateescape")))
+        if not command and not text[at:].strip():
+            unread = "without an end"  # The cut came behind the time that the server writes before each statement.
         return Entry(
             session=int(fields["session"]) if "session" in fields else None,
             schema=self.schema,
@@ -149,7 +156,8 @@ class _Reader:
             sampled=int(fields.get("limit", b"1")) > 1,
             inside="routine" in fields,
             command=command[1].decode() if command else "",
-            sql="" if command else text[at:].rstrip().removesuffix(";"),
+            sql="" if command or unread else text[at:].rstrip().removesuffix(";"),
+            unread="" if command else unread,
         )
 
 

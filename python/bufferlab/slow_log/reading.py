@@ -11,7 +11,8 @@ import re
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from bufferlab.slow_log.sql import Statement, UnreadableError, Value, read_statement
+from bufferlab.slow_log.sql import Statement, read_statement
+from bufferlab.slow_log.tokens import UnreadableError, Value
 
 _MOST_FORMS = 2_000
 _MOST_PLACES = 200_000
@@ -31,6 +32,8 @@ class _Form:
     places: tuple[tuple[int, int] | None, ...]
     """For each value of the form the literal that it is, and its sign; None for a value that is always the same."""
     values: tuple[Value, ...]
+    schema: str
+    why_not: str
 
 
 class StatementReader:
@@ -68,7 +71,7 @@ class StatementReader:
             value if place is None else _signed(literals[place[0]], place[1])
             for place, value in zip(form.places, form.values, strict=True)
         )
-        return Statement(form.digest, form.parts, values)
+        return Statement(form.digest, form.parts, values, form.schema, form.why_not)
 
     def _form(self, sql: str, schema: str, literals: list[Value]) -> _Form | None:
         marks: dict[Value, tuple[int, int]] = {}
@@ -84,7 +87,7 @@ class StatementReader:
         places = tuple(marks.get(value) for value in statement.values)
         if len({place[0] for place in places if place is not None}) < len(literals):
             return None
-        return _Form(statement.digest, statement.parts, places, statement.values)
+        return _Form(statement.digest, statement.parts, places, statement.values, statement.schema, statement.why_not)
 
 
 def _signed(literal: Value, sign: int) -> Value:

@@ -11,7 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bufferlab.slow_log.sql import Value, written
+from bufferlab.slow_log.sql import written
+from bufferlab.slow_log.tokens import Hexadecimal, Value
 from bufferlab.slow_log.transactions import Kind
 
 MOST_BYTES = (4 << 20) - (64 << 10)
@@ -107,7 +108,7 @@ def _section(name: str, weight: int, kind: Kind, samples: Sequence[tuple[Value, 
         if not varies:
             slots.append(written(kind.first[at]))
             continue
-        has_bytes = any(isinstance(value, bytes) for value in columns[at])
+        has_bytes = _is_of_bytes(columns[at])
         # 1 and 1.0 are equal in Python, and another type to the server.
         choices = tuple(_choice(value, has_bytes) for value in columns[at])
         if choices not in variables:
@@ -127,11 +128,34 @@ def _section(name: str, weight: int, kind: Kind, samples: Sequence[tuple[Value, 
     return "\n".join(lines) + "\n"
 
 
+def _is_of_bytes(values: Sequence[Value]) -> bool:
+    """Return whether a server is to be given bytes: always of x'...', of 0x... where one is long or beside a text.
+
+    A parameter is a number or a text, and never both as 0x... is. Longer ones than a number are keys or hashes.
+    """
+    if any(isinstance(value, bytes) and not isinstance(value, Hexadecimal) for value in values):
+        return True
+    numbers = [value.number for value in values if isinstance(value, Hexadecimal)]
+    texts = [value for value in values if isinstance(value, str) and not value.lstrip("-").isdigit()]
+    return bool(numbers) and (None in numbers or bool(texts))
+
+
+def varies_as_number(kind: Kind) -> bool:
+    """Return whether values of the log that were written as 0x... are numbers in the kind's section."""
+    columns = list(zip(*kind.samples, strict=True))
+    return any(
+        varies and any(isinstance(value, Hexadecimal) for value in columns[at]) and not _is_of_bytes(columns[at])
+        for at, varies in enumerate(kind.varies)
+    )
+
+
 def _choice(value: Value, as_hexadecimal: bool) -> str:
     """Return a value as an argument of `choose`; with `as_hexadecimal`, the text of its bytes' digits."""
     if as_hexadecimal and value is not None:
         data = value if isinstance(value, bytes) else str(value).encode()
         return f"'{data.hex()}'"
+    if isinstance(value, Hexadecimal):
+        return _choice(value.number, as_hexadecimal)
     if isinstance(value, str):
         # A \set line ends with its line; a control character is written by its byte.
         return "'" + value.replace("'", "''") + "'" if value.isprintable() else f"x'{value.encode().hex()}'"
