@@ -420,11 +420,12 @@ def _step_bytes(step: _Step) -> int:
 
 def _text_bytes(of: Statement | tuple[str, ...]) -> int:
     """Return about the memory of a statement's form."""
-    return sum(50 + len(part) for part in (of.parts if isinstance(of, Statement) else of))
+    parts = of.parts if isinstance(of, Statement) else of
+    return 50 * len(parts) + sum(map(len, parts))
 
 
 def _memory(values: tuple[Value, ...]) -> int:
-    return _VALUE_BYTES * (1 + len(values)) + sum(len(value) for value in values if isinstance(value, str | bytes))
+    return _VALUE_BYTES * (1 + len(values)) + sum([len(value) for value in values if isinstance(value, (str, bytes))])
 
 
 def _words(sql: str) -> tuple[str, str]:
