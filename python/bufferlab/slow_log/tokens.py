@@ -67,10 +67,12 @@ class Token:
     is_text: bool = False
 
     def is_(self, *texts: str) -> bool:
+        """Return whether it is one of these words or operators; a quoted name never is."""
         return self.kind in ("word", "operator") and self.text in texts
 
     @property
     def is_value(self) -> bool:
+        """Return whether it stands for one value, or for the values of a list."""
         return self.kind == "literal" or self.is_("NULL", "DEFAULT", FOLDED)
 
 
