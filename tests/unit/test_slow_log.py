@@ -311,6 +311,8 @@ def test_whatever_is_in_a_log_the_script_is_one_that_the_core_takes(seed: int) -
     for entry in entries(io.BytesIO(data)):
         found.take(entry)
     found.end()
+    counted = sum(kind.count * len(kind.statements) for kind in found.kinds.values()) + found.left_out.total()
+    assert counted == found.statements <= found.entries
     if found.kinds:
         script = write_script(list(found.kinds.values()))
         native().check_script("mine.sql", script.text, "{}")
