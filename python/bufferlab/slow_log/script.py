@@ -8,6 +8,7 @@ statement.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ _MOST_STATEMENTS = 400
 """Each connection prepares every statement, and a server allows 16,382 (max_prepared_stmt_count)."""
 _MOST_SECTIONS = 100
 _MOST_WEIGHT = 1_000_000
+_SOME = 200
+"""The values of a kind from which the size of all is estimated."""
 _VERBS = ("INSERT", "UPDATE", "DELETE", "REPLACE", "SELECT", "WITH")
 _TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE|IGNORE)\s+`?(\w+)", re.ASCII)
 
@@ -49,7 +52,7 @@ class Script:
 def write_script(kinds: Sequence[Kind], most_bytes: int = MOST_BYTES) -> Script:
     """Return the script of the most frequent kinds, with as many of their values as fit."""
     chosen = _chosen(sorted(kinds, key=lambda kind: -kind.count))
-    most = max((len(kind.samples) for kind in chosen), default=0)
+    most = _fitting(chosen, most_bytes)
     while True:
         script = _script(chosen, most)
         size = len(script.text.encode())
@@ -59,6 +62,24 @@ def write_script(kinds: Sequence[Kind], most_bytes: int = MOST_BYTES) -> Script:
             most = max(1, min(most - 1, most * most_bytes // size))
         else:
             chosen.pop()  # Statements alone are too long: without the rarest kind.
+
+
+def _fitting(kinds: Sequence[Kind], most_bytes: int) -> int:
+    """Return about how many values of each kind fit, from the size of some: to write all takes longer than the log."""
+    most = max((len(kind.samples) for kind in kinds), default=0)
+    sizes = [[len(_section("", 1, kind, few)) for few in (kind.samples[:1], _some(kind))] for kind in kinds]
+    growths = [(some - one) / max(1, len(_some(kind)) - 1) for kind, (one, some) in zip(kinds, sizes, strict=True)]
+    fixed = sum(one for one, _ in sizes)
+
+    def size(count: int) -> float:
+        return fixed + sum(growth * min(count, len(kind.samples)) for kind, growth in zip(kinds, growths, strict=True))
+
+    # A little more than fits: the size is then taken of the script itself.
+    return bisect_right(range(most), 1.01 * most_bytes, key=lambda count: size(count + 1)) or min(1, most)
+
+
+def _some(kind: Kind) -> Sequence[tuple[Value, ...]]:
+    return kind.samples if len(kind.samples) <= _SOME else _spread(kind.samples, _SOME)
 
 
 def _chosen(kinds: Sequence[Kind]) -> list[Kind]:
