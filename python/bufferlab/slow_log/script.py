@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bufferlab.slow_log.sql import written
@@ -52,30 +52,33 @@ class Script:
 def write_script(kinds: Sequence[Kind], most_bytes: int = MOST_BYTES) -> Script:
     """Return the script of the most frequent kinds, with as many of their values as fit."""
     chosen = _chosen(sorted(kinds, key=lambda kind: -kind.count))
-    most = _fitting(chosen, most_bytes)
+    fitting, wanted_bytes = _fitting(chosen), float(most_bytes)
     while True:
+        most = fitting(wanted_bytes)
         script = _script(chosen, most)
         size = len(script.text.encode())
         if size <= most_bytes:
             return script
-        if most > 1:
-            most = max(1, min(most - 1, most * most_bytes // size))
-        else:
+        wanted_bytes *= 0.999 * most_bytes / size
+        if most <= 1:
             chosen.pop()  # Statements alone are too long: without the rarest kind.
+            fitting, wanted_bytes = _fitting(chosen), float(most_bytes)
 
 
-def _fitting(kinds: Sequence[Kind], most_bytes: int) -> int:
-    """Return about how many values of each kind fit, from the size of some: to write all takes longer than the log."""
+def _fitting(kinds: Sequence[Kind]) -> Callable[[float], int]:
+    """Return a function of a script's bytes: about how many values of each kind fit into them.
+
+    It knows the size of some values, because to write all of them would take longer than to read the log.
+    """
     most = max((len(kind.samples) for kind in kinds), default=0)
-    sizes = [[len(_section("", 1, kind, few)) for few in (kind.samples[:1], _some(kind))] for kind in kinds]
+    sizes = [[len(_section("", 1, kind, few).encode()) for few in (kind.samples[:1], _some(kind))] for kind in kinds]
     growths = [(some - one) / max(1, len(_some(kind)) - 1) for kind, (one, some) in zip(kinds, sizes, strict=True)]
     fixed = sum(one for one, _ in sizes)
 
     def size(count: int) -> float:
         return fixed + sum(growth * min(count, len(kind.samples)) for kind, growth in zip(kinds, growths, strict=True))
 
-    # A little more than fits: the size is then taken of the script itself.
-    return bisect_right(range(most), 1.01 * most_bytes, key=lambda count: size(count + 1)) or min(1, most)
+    return lambda size_bytes: max(1, bisect_right(range(1, most + 1), size_bytes, key=size))
 
 
 def _some(kind: Kind) -> Sequence[tuple[Value, ...]]:
