@@ -104,6 +104,7 @@ def test_a_statement_that_names_no_table_is_the_clients(sql: str, tmp_path: Path
         ("SELECT shop.price_of(4) FROM dual", "SELECT price_of(?) FROM dual"),
         ("SELECT `price_of`(4), NOW()", "SELECT price_of(?), NOW()"),
         ("SELECT NEXT VALUE FOR shop.number", "SELECT NEXT VALUE FOR number"),
+        ("SELECT LASTVAL(shop.number), NEXTVAL(number)", "SELECT LASTVAL(number), NEXTVAL(number)"),
         ("SELECT (SELECT MAX(id) FROM article)", "SELECT (SELECT MAX(id) FROM article)"),
         ("SELECT EXTRACT(YEAR FROM sold) FROM (article)", "SELECT EXTRACT(YEAR FROM sold) FROM (article)"),
         ("WITH dear AS (SELECT id FROM article) SELECT * FROM dear", None),
@@ -266,12 +267,13 @@ def test_a_cut_last_entry_is_one_of_the_logs_statements(tmp_path: Path) -> None:
     ("cut", "all_statements", "left_out"),
     [
         ("\nSELECT price FROM article WHERE id = 3;\n", 2, {"without an end": 1}),  # Its head alone is there.
-        ("timestamp=1739264402;\nSELECT price FROM article WHERE id = 3;\n", 2, {"without an end": 1}),
+        ("timestamp=1739264401;\nSELECT price FROM article WHERE id = 3;\n", 2, {"without an end": 1}),
         ("WHERE id = 3;\n", 2, {"without an end": 1}),
-        ("\n", 2, {"without an end": 1}),
         ("  Lock_time: 0.000001 Rows_sent: 1  Rows_examined: 1\nSET timestamp=1739264401;\n"
          "SELECT price FROM article WHERE id = 3;\n", 2, {"without an end": 1}),
         ("SELECT price FROM article WHERE id = 3;\n", 2, {"without an end": 1}),
+        ("\n", 2, {}),  # The end of the last line alone.
+        (";\n", 2, {"without an end": 1}),
         ("", 2, {}),
     ],
 )  # fmt: skip

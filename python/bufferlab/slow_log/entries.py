@@ -25,8 +25,8 @@ _SURELY_FIRST = re.compile(
 )
 """The beginning of an entry, also behind a statement that has no end."""
 _COMMAND = re.compile(rb"# administrator command: ([A-Za-z ]+)")
-_USE = re.compile(rb"use (.+);\r?\n")
-_SET = re.compile(rb"SET (?:(?:last_insert_id|insert_id|timestamp)=[0-9.]+,?)+;\r?\n")
+_USE = re.compile(rb"use (.+);(?:\r?\n|\Z)")
+_SET = re.compile(rb"SET (?:(?:last_insert_id|insert_id|timestamp)=[0-9.]+,?)+;(?:\r?\n|\Z)")
 _SESSION = re.compile(rb"\b(?:Thread_id|Id): +([0-9]{1,20})\b")
 _SCHEMA = re.compile(rb"\bSchema: (.*?)(?=  ?[A-Z][A-Za-z_]+: |\r?\n|\Z)")
 _SECONDS = re.compile(rb"\bQuery_time: ([0-9]{1,9}(?:\.[0-9]{1,9})?)")
@@ -131,7 +131,7 @@ class Reader:
         unread = ""
         if self.size > MOST_STATEMENT_BYTES:
             unread = f"longer than {MOST_STATEMENT_BYTES >> 10} KiB"
-        elif not self._ended():
+        elif not (self._ended() or self.tail.endswith(b";")):  # The file's last line may lack its end.
             unread = "without an end"
         self.header, self.is_timed, self.body, self.size, self.tail = [], False, [], 0, b""
         seconds = _SECONDS.search(header)

@@ -18,6 +18,7 @@ OF_SEVERAL_SCHEMAS = "of several schemas"
 
 _ENDS_LIST = words("WHERE SET GROUP ORDER HAVING LIMIT WINDOW UNION VALUES FOR LOCK INTO RETURNING WITH")
 _BEFORE_TABLE = words("LOW_PRIORITY HIGH_PRIORITY DELAYED QUICK IGNORE INTO LATERAL OJ")
+_OF_SEQUENCES = words("NEXTVAL LASTVAL SETVAL")
 _WRITING = words("INSERT REPLACE UPDATE DELETE")
 
 _Places = list[tuple[int, str | None]]
@@ -58,7 +59,8 @@ def named_in(tokens: Sequence[Token]) -> Named:
         if at < resume:
             continue
         if token.is_("("):
-            depths.append(_Depth(lists=here.expects, expects=here.expects))
+            is_sequence = at > 0 and (name_of(tokens[at - 1]) or "").upper() in _OF_SEQUENCES
+            depths.append(_Depth(lists=here.expects, expects=here.expects or is_sequence))
             here.expects = False
         elif token.is_(")"):
             depths = depths[:-1] or [_Depth()]
