@@ -139,10 +139,10 @@ class Script(Text):
 
 
 class SlowLog(Text):
-    """Slow query logs of real servers: `script-from-slow-log FILE`."""
+    """Slow query logs of real servers, of a shop and of clients: `script-from-slow-log FILE`."""
 
     suffix = "log"
-    sources = sorted((ROOT / "tests/fixtures/slow-log").glob("*.log"))
+    sources = sorted((ROOT / "tests/fixtures/slow-log").rglob("*.log"))
     secret = "alice@example.org"
 
     def arguments(self, path: Path, rng: random.Random) -> list[str]:

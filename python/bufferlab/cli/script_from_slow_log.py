@@ -106,12 +106,19 @@ def _write(path: Path, text: str) -> None:
 
 def _text(made: Made) -> str:
     """Return the words and tables for a terminal. They hold digests and counts."""
-    share = 100 * made.statements / made.entries if made.entries else 0.0
+    from bufferlab.chapter.words import plural
+
+    share = 100 * made.statements / made.all_statements if made.all_statements else 0.0
     of = f" of schema {made.schema}" if made.schema else ""
     head = (
-        f"{made.statements:,} of the log's {made.entries:,} statements ({share:.0f} %){of} are in the script, as "
-        f"{made.transactions:,} transactions of {len(made.script.sections):,} kinds."
+        f"{made.statements:,} of the log's {made.all_statements:,} statements ({share:.0f} %){of} are in the script, "
+        f"as {plural(made.transactions, 'transaction')} of {plural(len(made.script.sections), 'kind')}."
     )
+    if others := made.entries - made.all_statements:
+        head += (
+            f" Of its {made.entries:,} entries {others:,} are no statements: they begin or end a transaction, or are "
+            "commands of a connection."
+        )
     rows = [
         [section.name, f"{section.weight:,}", f"{section.kind.seconds:.3f}", _short(section.kind.digests)]
         for section in made.script.sections[:_MOST_ROWS]

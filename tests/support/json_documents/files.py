@@ -67,6 +67,7 @@ class SlowLogScript(Printed):
     status: Literal["ok"]
     script: str
     database_schema: str
+    entries: int
     statements: int
     statements_in_script: int
     transactions_in_script: int
