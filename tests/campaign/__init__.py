@@ -1,1 +1,1 @@
-"""The reliability campaign: kills, pairs of sweeps on one server, and hostile inputs (docs/reliability.md)."""
+"""The reliability campaign: kills, pairs of sweeps, strange servers, and hostile inputs (docs/reliability.md)."""

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from campaign import fuzz, inside, kills, mounts, pairs, planted
+from campaign import fuzz, inside, kills, mounts, pairs, planted, servers
 from campaign.inputs import FAMILIES, ROOT
 from campaign.records import State, table
 
-_INPUTS, _KILLS, _INSIDE, _PAIRS, _PLANTED, _MOUNTS = 10_000, 25, 35, 10, 25, 50
+_INPUTS, _KILLS, _INSIDE, _PAIRS, _PLANTED, _MOUNTS, _SERVERS = 10_000, 25, 35, 10, 25, 50, 1_000
 GOALS = {
     **{f"fuzz:{name}": _INPUTS for name in FAMILIES},
     **{f"kills:{name}": _KILLS for name in kills.ENGINES},
@@ -20,6 +20,7 @@ GOALS = {
     **{f"pairs:{name}": _PAIRS for name in pairs.SERVERS},
     **{f"planted:{name}": _PLANTED for name in pairs.SERVERS},
     **{f"mounts:{name}": _MOUNTS for name in mounts.NAMES},
+    **{f"servers:{name}": _SERVERS for name in servers.NAMES},
 }
 """Trials of a whole campaign."""
 
@@ -51,6 +52,8 @@ def main(arguments: Sequence[str]) -> int:
                 planted.run(state, name, **more)
             case "mounts":
                 mounts.run(state, name, **more)
+            case "servers":
+                servers.run(state, name, **more)
     print(table(state, {family: GOALS[family] for family in families}))
     return int(any(state.total(family).findings for family in state.families()))
 

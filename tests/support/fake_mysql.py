@@ -1,20 +1,15 @@
-"""A server that speaks enough of MySQL's protocol to be looked at: its counters grow by the same each time it is asked.
-
-Protocol: "Connection Phase" and "Text Resultset" of MySQL's internals manual, without CLIENT_DEPRECATE_EOF.
-"""
+"""A server that speaks enough of MySQL to be looked at: its counters grow by the same each time it is asked."""
 
 from __future__ import annotations
 
 import socket
-import struct
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-_CAPABILITIES = 0x1 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x80000 | 0x100000 | 0x200000
-_EOF = b"\xfe\x00\x00\x02\x00"
-_OK = b"\x00\x00\x00\x02\x00\x00\x00"
+from support.mysql_wire import OK, greeting, numbered, packet, read, refusal, table
+
 VARIABLES = {
     "version": "10.11.19-MariaDB",
     "hostname": "fake",
@@ -98,30 +93,29 @@ class FakeMysql:
                 self._begin(self._serve, line)
 
     def _serve(self, line: socket.socket) -> None:
-        with line, suppress(OSError, EOFError):
+        with line, suppress(OSError):
             self.logins += 1
             if self.refusal:
-                _send(line, 0, _error(*self.refusal))
+                line.sendall(packet(0, refusal(*self.refusal)))
                 return
-            _send(line, 0, _greeting())
-            self.names.append(_read(line)[1])
-            _send(line, 2, _OK)
+            line.sendall(greeting(VARIABLES["version"].encode()))
+            self.names.append(read(line))
+            line.sendall(packet(2, OK))
             session = 0
-            while (packet := _read(line)[1])[:1] == b"\x03":
-                sql = packet[1:].decode()
+            while (asked := read(line))[:1] == b"\x03":
+                sql = asked[1:].decode()
                 self.statements.append(sql)
                 self.status["Questions"] += 1
                 session += 1
                 # In one piece: small ones wait 40 ms for the acknowledgement of the one before (Nagle's algorithm).
-                answer = enumerate(self._answer(sql, session), start=1)
-                line.sendall(b"".join(_packet(number, part) for number, part in answer))
+                line.sendall(b"".join(numbered(self._answer(sql, session))))
 
-    def _answer(self, sql: str, session: int) -> Iterable[bytes]:
+    def _answer(self, sql: str, session: int) -> Iterator[bytes] | list[bytes]:
         if sql.startswith("SHOW SESSION STATUS"):
-            return _table(("Variable_name", "Value"), [("Questions", str(session))])
+            return table(("Variable_name", "Value"), [("Questions", str(session))])
         uptime = str(int(time.monotonic() - self.began_s))
         if sql.startswith("SHOW GLOBAL STATUS") and "'questions'" not in sql:
-            return _table(("Variable_name", "Value"), [("Uptime", uptime)] if "Uptime" in sql else [])
+            return table(("Variable_name", "Value"), [("Uptime", uptime)] if "Uptime" in sql else [])
         if sql.startswith("SHOW GLOBAL STATUS"):
             self.samples += 1
             if action := self.at.get(self.samples):
@@ -130,61 +124,12 @@ class FakeMysql:
                 self.status[name] += growth
             self.status["Questions"] += STATEMENTS
             told = self.status | {"Uptime": uptime, "Uptime_since_flush_status": uptime} | _LEVELS
-            return _table(("Variable_name", "Value"), [(name, str(value)) for name, value in told.items()])
+            return table(("Variable_name", "Value"), [(name, str(value)) for name, value in told.items()])
         if sql.startswith("SHOW GLOBAL VARIABLES"):
-            return _table(("Variable_name", "Value"), list(VARIABLES.items()))
+            return table(("Variable_name", "Value"), list(VARIABLES.items()))
         if sql.startswith("SET "):
-            return [_OK]
-        return [_error(1227, "Access denied; you need the PROCESS privilege for this operation")]
+            return [OK]
+        return [refusal(1227, "Access denied; you need the PROCESS privilege for this operation")]
 
 
 _LEVELS = {"Innodb_buffer_pool_pages_total": 4096, "Innodb_buffer_pool_pages_dirty": 1024, "Threads_connected": 3}
-
-
-def _greeting() -> bytes:
-    low, high = struct.pack("<H", _CAPABILITIES & 0xFFFF), struct.pack("<H", _CAPABILITIES >> 16)
-    salt, utf8, autocommit = b"12345678123456789012", b"\x2d", b"\x02\x00"
-    head = b"\x0a10.11.19-MariaDB\0" + struct.pack("<I", 7) + salt[:8] + b"\0" + low + utf8 + autocommit + high
-    return head + b"\x15" + bytes(10) + salt[8:] + b"\0mysql_native_password\0"
-
-
-def _error(number: int, text: str) -> bytes:
-    return b"\xff" + struct.pack("<H", number) + b"#HY000" + text.encode()
-
-
-def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterable[bytes]:
-    yield bytes([len(heads)])
-    for head in heads:
-        names = b"".join(map(_text, ("def", "", "", "", head, head)))
-        yield names + b"\x0c" + struct.pack("<HIBHBH", 45, 1024, 0xFD, 0, 0, 0)
-    yield _EOF
-    for row in rows:
-        yield b"".join(map(_text, row))
-    yield _EOF
-
-
-def _text(value: str) -> bytes:
-    return bytes([len(value)]) + value.encode()
-
-
-def _send(line: socket.socket, number: int, packet: bytes) -> None:
-    line.sendall(_packet(number, packet))
-
-
-def _packet(number: int, content: bytes) -> bytes:
-    return struct.pack("<I", len(content))[:3] + bytes([number]) + content
-
-
-def _read(line: socket.socket) -> tuple[int, bytes]:
-    head = _whole(line, 4)
-    return head[3], _whole(line, int.from_bytes(head[:3], "little"))
-
-
-def _whole(line: socket.socket, length: int) -> bytes:
-    found = b""
-    while len(found) < length:
-        part = line.recv(length - len(found))
-        if not part:
-            raise EOFError
-        found += part
-    return found

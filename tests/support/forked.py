@@ -25,7 +25,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import IO
+from typing import IO, Any
 
 from bufferlab.engines import registry
 from bufferlab.execute.run import supervise, worker
@@ -40,7 +40,11 @@ def install(*, in_lane: bool = False) -> None:
     if os.environ.get("BUFFERLAB_TEST_COMMANDS") == "exec":
         return
     begin: Callable[[tuple[int, int, int]], int] = (lambda of: _small().begin(of)) if in_lane else _forked
-    supervise._started = lambda engine, log: _Worker(log, begin) if engine.startswith("fake") else _by_exec(engine, log)
+
+    def started(engine: str, log: IO[bytes]) -> Any:
+        return _Worker(log, begin) if engine.startswith("fake") else _by_exec(engine, log)
+
+    supervise._started = started
 
 
 class _Worker:
@@ -169,8 +173,8 @@ def _be_worker(descriptors: tuple[int, ...], begun: Callable[[], object]) -> Non
                 signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
         warnings.simplefilter("ignore")
         os.setsid()
-        for number, descriptor in enumerate(descriptors):
-            os.dup2(descriptor, number)
+        for place, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, place)
         begun()  # It leads its session now: its process group can be killed.
         os.closerange(3, 1 + max(map(int, os.listdir("/proc/self/fd"))))
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115

@@ -3,34 +3,46 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-Behave = Callable[[socket.socket], object]
+Line = socket.socket
+Behave = Callable[[Line], object]
+
+
+PATIENCE_S = 5.0
+"""How long a connection is kept on which a client says nothing."""
 
 
 @contextmanager
-def served(scheme: str, behave: Behave, heard: list[bytes] | None = None) -> Iterator[str]:
+def served(
+    scheme: str, behave: Behave, heard: list[bytes] | None = None, patience_s: float = PATIENCE_S
+) -> Iterator[str]:
     """The URL of a server that does that with each connection; `heard` gets what it is sent afterwards."""
 
-    def serve() -> None:
+    def accept() -> None:
         with suppress(OSError):
             while True:
                 line, _ = listener.accept()
                 lines.append(line)
-                with line, suppress(OSError):
-                    line.settimeout(5)
-                    behave(line)
-                    while data := line.recv(1 << 16):
-                        if heard is not None:
-                            heard.append(data)
+                threads.append(threading.Thread(target=serve, args=[line], daemon=True))
+                threads[-1].start()
+
+    def serve(line: socket.socket) -> None:
+        with line, suppress(OSError):
+            line.settimeout(patience_s)
+            behave(line)
+            while data := line.recv(1 << 16):
+                if heard is not None:
+                    heard.append(data)
 
     lines: list[socket.socket] = []
+    threads = [threading.Thread(target=accept, daemon=True)]
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
+        threads[0].start()
         try:
             yield f"{scheme}://me@127.0.0.1:{listener.getsockname()[1]}/lab?sslmode=prefer"
         finally:
@@ -38,7 +50,13 @@ def served(scheme: str, behave: Behave, heard: list[bytes] | None = None) -> Ite
             for open_ in (listener, *lines):
                 with suppress(OSError):
                     open_.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
+            for thread in threads:
+                thread.join(10)
+
+
+def reset(line: socket.socket) -> None:
+    """Let a connection end with a reset when it is closed."""
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def drip(line: socket.socket, data: bytes) -> None:

@@ -19,8 +19,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -32,12 +35,13 @@ _LIBRARIES = (
     "jinja2",
     "rich.progress",
 )
+_LAST_WORDS_S = 2.0
 
 
 def begin() -> None:
     """Let the process import everything from now on, so that the first command need not wait for it."""
     if os.environ.get("BUFFERLAB_TEST_COMMANDS") != "exec":
-        _server()
+        _prepared()
 
 
 def run(
@@ -46,48 +50,93 @@ def run(
     """Run `bufferlab ARGUMENTS` in this folder to its end. Raises subprocess.TimeoutExpired."""
     words = [str(argument) for argument in arguments]
     with tempfile.TemporaryDirectory() as folder:
-        code, out, err = _run(words, environment, Path(folder), timeout_s)
-    return subprocess.CompletedProcess(["bufferlab", *words], code, out, err)
+        out, err = Path(folder) / "stdout", Path(folder) / "stderr"
+        if os.environ.get("BUFFERLAB_TEST_COMMANDS") == "exec":
+            command = [sys.executable, "-m", "bufferlab", *words]
+            with out.open("wb") as to_out, err.open("wb") as to_err:
+                code = subprocess.run(
+                    command,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=to_out,
+                    stderr=to_err,
+                    timeout=timeout_s,
+                    check=False,
+                ).returncode
+        else:
+            try:
+                code = _prepared().run(words, environment, Path.cwd(), out, err, timeout_s).code
+            except subprocess.TimeoutExpired:
+                _prepared.cache_clear()
+                raise
+        return subprocess.CompletedProcess(["bufferlab", *words], code, out.read_text(), err.read_text())
 
 
-def _run(
-    arguments: Sequence[str], environment: Mapping[str, str], folder: Path, timeout_s: float
-) -> tuple[int, str, str]:
-    out, err = folder / "stdout", folder / "stderr"
-    if os.environ.get("BUFFERLAB_TEST_COMMANDS") == "exec":
-        command = [sys.executable, "-m", "bufferlab", *arguments]
-        with out.open("wb") as to_out, err.open("wb") as to_err:
-            code = subprocess.run(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=to_out,
-                stderr=to_err,
-                timeout=timeout_s,
-                check=False,
-            ).returncode
-    else:
-        server = _server()
-        assert server.stdin
-        assert server.stdout
-        server.stdin.write(json.dumps([list(arguments), dict(environment), os.getcwd(), str(out), str(err)]) + "\n")
-        server.stdin.flush()
-        if not select.select([server.stdout], [], [], timeout_s)[0]:
-            server.kill()  # Its children die with it.
-            _server.cache_clear()
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and the most memory that it held: with what it shares with the process that forked it."""
+
+    code: int
+    peak_bytes: int
+    seconds: float
+    """Of wall time."""
+
+
+class Prepared:
+    """A process that has imported everything and forks commands, one at a time; it ends with this one at the latest."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-P", __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._is_ready = False
+        atexit.register(self._process.__exit__, None, None, None)  # Closes its streams and waits for it.
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        out: Path,
+        err: Path,
+        timeout_s: float,
+    ) -> Ended:
+        """Run a command to its end. One that takes longer writes where it is to `err`, and subprocess.TimeoutExpired is
+        raised: no other command can be run."""
+        asks, answers = self._process.stdin, self._process.stdout
+        assert asks
+        assert answers
+        if not self._is_ready:
+            self._is_ready = bool(answers.readline())
+        asks.write(json.dumps([list(arguments), dict(environment), str(folder), str(out), str(err)]) + "\n")
+        asks.flush()
+        if not select.select([answers], [], [], timeout_s)[0]:
+            for child in Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split():
+                os.kill(int(child), signal.SIGABRT)  # faulthandler writes the tracebacks of its threads.
+            select.select([answers], [], [], _LAST_WORDS_S)
+            self.end()
             raise subprocess.TimeoutExpired(["bufferlab", *arguments], timeout_s, out.read_bytes(), err.read_bytes())
-        code = int(server.stdout.readline())
-    return code, out.read_text(), err.read_text()
+        code, peak_kib, seconds = answers.readline().split()
+        return Ended(int(code), int(peak_kib) * 1024, float(seconds))
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether commands can be run."""
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        """End the process; its children die with it."""
+        self._process.kill()
+        with suppress(BrokenPipeError), self._process:  # What was not read of a command cannot be sent any more.
+            pass
 
 
 @cache
-def _server() -> subprocess.Popen[str]:
-    """The process that forks; it ends when its standard input does, at the end of this process at the latest."""
-    server = subprocess.Popen(
-        [sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    atexit.register(server.__exit__, None, None, None)  # Closes its streams and waits for it.
-    return server
+def _prepared() -> Prepared:
+    return Prepared()
 
 
 def _serve() -> None:
@@ -106,12 +155,14 @@ def _serve() -> None:
     forked.install()
     figures.install()
     gc.freeze()
+    print("ready", flush=True)
     for line in sys.stdin:
+        begun_s = time.monotonic()
         child = os.fork()
         if child == 0:
             _become(*json.loads(line))
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        _, status, used = os.wait4(child, 0)
+        print(os.waitstatus_to_exitcode(status), used.ru_maxrss, time.monotonic() - begun_s, flush=True)
 
 
 def _become(arguments: list[str], environment: dict[str, str], folder: str, out: str, err: str) -> None:

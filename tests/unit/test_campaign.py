@@ -9,7 +9,7 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,13 @@ import pytest
 from bufferlab.cli import app
 from bufferlab.results.page_traces import PageTrace
 from campaign import __main__ as campaign
-from campaign import fuzz, inputs, inside, judge, kills, mounts, mutate, pairs, planted, witness
+from campaign import fuzz, inputs, inside, judge, kills, mounts, mutate, pairs, planted, servers, witness
 from campaign.place import Place
 from campaign.records import Finding, Record, State, table
+from campaign.strange import BEHAVIOURS
 from support import traced
 from support.fake import wait_until
+from support.prepared import Ended, Prepared
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
 
@@ -264,6 +266,70 @@ def test_what_a_planted_thing_brings_about_is_a_finding(tmp_path: Path) -> None:
     assert mounts.judged(3, "", {"a", "b"}, {"a"}, mounted=True) == ["removed beside or through a mount: b"]
     assert mounts.judged(0, "", {"a"}, {"a"}, mounted=False) == ["left though nothing was mounted: a"]
     assert mounts.judged(3, "", {"a"}, {"a"}, mounted=True) == []
+
+
+class _Planted(Prepared):
+    """In place of commands: one that ends so, or none where it is None, and leaves these files."""
+
+    def __init__(self, ended: Ended | None, err: str = "", left: Sequence[str] = (), begins: str = "") -> None:
+        self.ended, self.err, self.left, self.begins = ended, err, left, begins
+
+    def run(
+        self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path, out: Path, err: Path, _: float
+    ) -> Ended:
+        out.write_text("{}")
+        err.write_text(self.err)
+        for name in self.left:
+            (Path(environment["TMPDIR"]) / name).write_text("Traceback")
+        if self.begins:
+            subprocess.run(f"{self.begins} &", shell=True, check=True, env=dict(environment), cwd=folder)
+        if self.ended is None:
+            raise subprocess.TimeoutExpired("bufferlab", 42)
+        return self.ended
+
+
+@pytest.mark.parametrize(
+    ("planted", "wrong"),
+    [
+        (_Planted(Ended(3, 100 << 20, 1.0)), []),
+        (
+            _Planted(
+                Ended(70, 100 << 20, 1.0), "error: a bug in bufferlab: KeyError: 1\n  where: /a/b/c.py:7", ["x.log"]
+            ),
+            ["doctor: exit 70: KeyError at b/c.py:7", "doctor: a file was left: x.log"],
+        ),
+        (_Planted(Ended(3, 401 << 20, 40.1)), ["doctor: took longer than 40 s", "doctor: held more than 400 MiB"]),
+        (
+            _Planted(
+                None, 'Fatal\n  File "/a/psycopg/x.py", line 3 in wait\n  File "/a/bufferlab/b.py", line 7 in rows'
+            ),
+            ["doctor: did not end within 40 s, at b.py:7"],
+        ),
+        (_Planted(Ended(3, 0, 1.0), "s3cr3t-of-ours"), ["doctor: a password was shown"]),
+        (_Planted(Ended(3, 0, 1.0), begins="sleep 60"), ["doctor: a process was left: sleep"]),
+    ],
+    ids=["a refusal", "a bug", "too much", "never", "a password", "a process"],
+)
+def test_a_command_that_a_strange_server_leads_astray_is_a_finding(
+    planted: _Planted, wrong: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "_GONE_S", 0.1)
+    tried = servers.one(servers.Trial("mysql", "closes", "doctor", random.Random(1)), tmp_path / "1", planted)
+    assert list(tried.wrong) == wrong
+    assert not list(tmp_path.iterdir())
+    assert b"closes, doctor" in tried.evidence["trial.txt"]
+
+
+def test_every_command_meets_every_behaviour_and_a_trial_depends_on_its_seed_alone(tmp_path: Path) -> None:
+    met = {(one.behaviour, one.command) for one in (servers.trial("mysql", 1, n) for n in range(servers.EACH_ONCE))}
+    assert len(met) == servers.EACH_ONCE == 17 * 4
+    for number in range(servers.EACH_ONCE):
+        first, again = (servers.trial("postgres", 1, number) for _ in range(2))
+        made = [
+            (BEHAVIOURS[one.behaviour](one.family, one.rng).drawn, one.arguments("URL", "17.2", tmp_path))
+            for one in (first, again)
+        ]
+        assert made[0] == made[1]
 
 
 def test_a_password_that_a_command_shows_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,26 +17,9 @@ from bufferlab.engines.servers.existing.tls import PASSWORD_REFUSED
 from bufferlab.errors import EnvironmentLackingError
 from support import hostile
 from support.hostile import Behave
+from support.mysql_wire import OK, TLS, greeting, packet, read
 
 SECRET = "a-secret-of-ours"
-_CAPABILITIES, _TLS = 0x1 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x80000, 0x800
-OK = b"\x00\x00\x00\x02\x00\x00\x00"
-
-
-def packet(number: int, body: bytes) -> bytes:
-    return len(body).to_bytes(3, "little") + bytes([number & 0xFF]) + body
-
-
-def greeting(plugin: bytes = b"mysql_native_password", more: int = 0) -> bytes:
-    offered = _CAPABILITIES | more
-    low, high = (offered & 0xFFFF).to_bytes(2, "little"), (offered >> 16).to_bytes(2, "little")
-    body = b"\x0a8.0.99\0" + b"\x01\0\0\0" + b"12345678\0" + low + b"\x21\x02\0" + high + b"\x15" + bytes(10)
-    return packet(0, body + b"123456789012\0" + plugin + b"\0")
-
-
-def read(line: socket.socket) -> bytes:
-    header = line.recv(4, socket.MSG_WAITALL)
-    return line.recv(int.from_bytes(header[:3], "little"), socket.MSG_WAITALL) if len(header) == 4 else b""
 
 
 def log_in(line: socket.socket) -> None:
@@ -90,7 +73,7 @@ def test_a_server_that_wants_another_login_never_sees_the_password(plugin: bytes
 def test_a_server_that_names_such_a_login_at_once_never_sees_the_password() -> None:
     heard: list[bytes] = []
     for plugin in (b"mysql_clear_password", b"sha256_password", b"nobody-knows"):
-        with served(lambda line, plugin=plugin: line.sendall(greeting(plugin)), heard) as url:  # type: ignore[misc]
+        with served(lambda line, plugin=plugin: line.sendall(greeting(plugin=plugin)), heard) as url:  # type: ignore[misc]
             said(url, seconds=0.5)
     assert SECRET.encode() not in b"".join(heard)
 
@@ -132,7 +115,7 @@ def test_a_server_that_stops_in_the_middle_of_a_tls_handshake_is_given_up_in_tim
     heard: list[bytes] = []
 
     def behave(line: socket.socket) -> None:
-        line.sendall(greeting(more=_TLS))
+        line.sendall(greeting(more=TLS))
         read(line)
         hostile.drip(line, half)
 
@@ -172,7 +155,7 @@ def test_a_full_login_without_proof_sends_nothing_to_another_host(monkeypatch: p
         is_loopback = False
 
     def behave(line: socket.socket) -> None:
-        line.sendall(greeting(b"caching_sha2_password"))
+        line.sendall(greeting(plugin=b"caching_sha2_password"))
         read(line)
         line.sendall(packet(2, b"\x01\x04"))
 

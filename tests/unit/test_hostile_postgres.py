@@ -1,8 +1,6 @@
 """Servers that answer a control connection of PostgreSQL with what is refused, or never end.
 
 The core has its own tests.
-
-Messages: PostgreSQL's manual, "Message Formats".
 """
 
 from __future__ import annotations
@@ -24,37 +22,10 @@ from bufferlab.engines.servers.existing.address import parse
 from bufferlab.errors import EnvironmentLackingError
 from support import hostile
 from support.hostile import Behave
+from support.postgres_wire import READY, begin, login, message, read
 
 SECRET = "a-secret-of-ours"
-_SSL_REQUEST = 80877103
-READY = b"Z\0\0\0\x05I"
 ONE_COLUMN = b"\0\x01x\0" + bytes(6) + b"\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0"
-
-
-def message(kind: bytes, body: bytes = b"") -> bytes:
-    return kind + (len(body) + 4).to_bytes(4, "big") + body
-
-
-def asked(code: int, more: bytes = b"") -> bytes:
-    """A request for a login, or AuthenticationOk (0)."""
-    return message(b"R", code.to_bytes(4, "big") + more)
-
-
-def read(line: socket.socket, head: int = 5) -> bytes:
-    """Read one message; `head`: 4 where it has no type, as the first one."""
-    header = line.recv(head, socket.MSG_WAITALL)
-    if len(header) < head:
-        return b""
-    return header + line.recv(int.from_bytes(header[-4:], "big") - 4, socket.MSG_WAITALL)
-
-
-def begin(line: socket.socket, has_tls: bool = False) -> bytes:
-    """Read the first message; where it asks for TLS, say whether there is any, and without read the next one."""
-    first = read(line, 4)
-    if int.from_bytes(first[4:8], "big") != _SSL_REQUEST:
-        return first
-    line.sendall(b"S" if has_tls else b"N")
-    return b"" if has_tls else read(line, 4)
 
 
 def served(behave: Behave, heard: list[bytes] | None = None) -> AbstractContextManager[str]:
@@ -87,11 +58,11 @@ def in_time(url: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (asked(3), "the server asks for the password in clear text, which is refused"),
-        (asked(7), "GSSAPI"),
-        (asked(9), "SSPI"),
-        (asked(10, b"PLAIN\0\0"), "none of the server's SASL authentication mechanisms are supported"),
-        (asked(77), "authentication method 77 not supported|unknown"),
+        (login(3), "the server asks for the password in clear text, which is refused"),
+        (login(7), "GSSAPI"),
+        (login(9), "SSPI"),
+        (login(10, b"PLAIN\0\0"), "none of the server's SASL authentication mechanisms are supported"),
+        (login(77), "authentication method 77 not supported|unknown"),
     ],
     ids=["clear text", "GSSAPI", "SSPI", "SASL PLAIN", "unknown"],
 )
@@ -113,12 +84,12 @@ def test_a_server_that_cannot_prove_that_it_knows_the_password_is_refused() -> N
 
     def behave(line: socket.socket) -> None:
         begin(line)
-        line.sendall(asked(10, b"SCRAM-SHA-256\0\0"))
+        line.sendall(login(10, b"SCRAM-SHA-256\0\0"))
         nonce = read(line).rpartition(b"r=")[2]
         salt = base64.b64encode(bytes(16))
-        line.sendall(asked(11, b"r=" + nonce + b"ours,s=" + salt + b",i=4096"))
+        line.sendall(login(11, b"r=" + nonce + b"ours,s=" + salt + b",i=4096"))
         proofs.append(read(line))
-        line.sendall(asked(12, b"v=" + base64.b64encode(bytes(32))) + asked(0) + READY)
+        line.sendall(login(12, b"v=" + base64.b64encode(bytes(32))) + login(0) + READY)
 
     with served(behave) as url:
         assert "incorrect server signature" in said(url)
@@ -196,7 +167,7 @@ def answering(answer: Callable[[socket.socket], object]) -> Behave:
 
     def behave(line: socket.socket) -> None:
         begin(line)
-        line.sendall(asked(0) + READY)
+        line.sendall(login(0) + READY)
         while read(line):
             answer(line)
 
