@@ -80,7 +80,8 @@ def _alone(traced: source.Source, told: dict[str, Any], pairs: int) -> None:
 def _whole(ours: list[str], told: dict[str, Any], arguments: argparse.Namespace, folder: Path) -> None:
     """Print the processor time of both programs, in turn, and how long the measured sweep took."""
     file = folder / "accesses.oracleGeneral"
-    files.write_oracle_general(page_trace.read(arguments.run).accesses(), file)
+    with file.open("wb") as written:
+        files.write_oracle_general(page_trace.read(arguments.run).accesses(), written)
     sizes = ",".join(str(point["pool_frames"]) for point in told["points"])
     theirs = [arguments.peer, "-c", _PEER, str(file), sizes]
     cpu_s_of: dict[str, list[float]] = {"ours": [], "theirs": []}

@@ -1,12 +1,19 @@
 """Makes texts from elsewhere safe to show and to parse: no terminal control, no password of a URL, no deep nesting.
 
 Files, servers and file names may hold any characters. Code that shows them passes them through here first.
+
+The password of an address (a URL, a DSN, `user:password@host`, mistyped or not) begins behind the first `:` that
+follows the user, or behind the `=` of a word such as "password". It ends at the last `@`, or with the address. By this
+rule servers' addresses are judged, and the command's own arguments. In other texts nobody knows where an address ends:
+there a password ends at a blank as well.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 #: Control characters but newline and tab, marks of writing direction, Unicode's line ends, and lone surrogates.
@@ -14,16 +21,29 @@ _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 PASSWORD_HINT = "leave it out of the URL: set BUFFERLAB_PASSWORD, or add ?password_file=/path (an option file)"
+#: Passwords in texts that are no address.
 _PASSWORD = re.compile(
     # In a URL, with the @ or blank that somebody forgot to write as %40 or %20.
-    r"(?P<url>://[^\s:/?#@\"']*:)(?!…@)(?:[^\s\"']*|[^\"'@\n]{0,80})(?=@)"
+    r"(?P<url>://[^\s:/?#@\"']*:)(?!…@)(?:\S{0,300}|(?![0-9]{1,5}[/?\s])[^\"'@\n]{0,80})(?=@)"
     # As an option: of a URL, of a list of options, of a client.
-    r"|(?P<option>\b(?:pass|passwd|password|passwort|passphrase|pwd|pw)\s?=\s?)(?!\.\.\.|…)[^\s&;,\"']+"
-    r"|(?P<client>\b(?:mysql|mariadb|psql)\b[^\n]{0,400}?\s-p)(?!…)[^\s\"']+"
+    r"|(?P<option>\b(?:pass|passwd|password|passwort|passphrase|pwd|pw)\s?=\s?)(?!\.\.\.|…)"
+    r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s&]+)"
+    r"|(?P<client>\b(?:mysql|mariadb|psql)\b[^\n]{0,400}?\s-p)(?!…)\S+"
     # A URL without its scheme, or with half of it.
-    r"|(?P<plain>(?<![\w.:-])[\w.-]{1,32}:)(?!…)[^\s/@\"']{1,80}(?=@)",
+    r"|(?P<plain>(?<![\w.:-])[\w.-]{1,32}:)(?!…)[^\s/]{1,80}(?=@)",
     re.IGNORECASE,
 )
+_SCHEME = r"(?<![^\s,(\"'])[A-Za-z][A-Za-z0-9+.-]*://"
+_HOST = r"(?:\[[0-9A-Fa-f:.]*\]|[^\s:/?#@\[\],]*)(?::[0-9]{1,5})?(?:/[^\s:/?#@,]*)?"
+#: URLs with a user, or without a user and without any @, and what is before them: no colon there begins a password.
+_RIGHT_URLS = rf"(?:[^:@]*?{_SCHEME}(?:[^\s:/?#@]+@{_HOST}(?:\?[^\s,]*)?|{_HOST}(?:\?[^\s@,]*)?)(?=[\s,]|$))*"
+_BEFORE_USER = re.compile(rf"{_RIGHT_URLS}(?P<scheme>[^:]*?{_SCHEME})?")
+_WORD_OF_PASSWORD = re.compile(
+    r"(?<!\w)(?!allow_unverified)\w{0,20}(?:pas|psw|pw)\w{0,20}(?<!file)\s{0,9}[=:]\s{0,9}(?=\S)"
+    r"|\b(?:mysql|mariadb|psql)\b.{0,400}?\s-p(?=\S)",
+    re.IGNORECASE | re.DOTALL,
+)
+_PATH = re.compile(r"(?:/(?!/)|\.\.?/|~)(?!.*://)", re.DOTALL)
 _KEY = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _DEEPEST_TOML = 16
 """Levels of tables and arrays; an experiment has five."""
@@ -74,17 +94,93 @@ def printable_json(text: str) -> str:
 
 
 def without_password(text: str) -> str:
-    """Return the text with an ellipsis in place of every password: of a URL, mistyped or not, or of an option.
+    """Return the text with an ellipsis in place of every password: of an address, of an option, of the arguments.
 
     >>> without_password("server = mysql://me:secret@host/db"), without_password("host=h password=secret")
     ('server = mysql://me:…@host/db', 'host=h password=…')
     """
+    if _of_arguments:
+        text = _of_arguments.sub("…", text)
     return _PASSWORD.sub(lambda found: f"{found[found.lastgroup or 0]}…", text)
 
 
 def has_password(text: str) -> bool:
     """Return whether the text has what looks like a password: of a URL, mistyped or not, or of an option."""
     return _PASSWORD.search(text) is not None
+
+
+def address_has_password(text: str) -> bool:
+    """Return whether this whole text, which is meant as the address of a server, holds what may be a password.
+
+    >>> address_has_password("me:a b/c@host"), address_has_password("mysql://me@host:3306/lab?password_file=/a@b")
+    (True, False)
+    """
+    return has_password(text) or _password_of(text) is not None
+
+
+def hide_passwords_of(arguments: Sequence[str]) -> None:
+    """Let `without_password` hide the passwords of these arguments from now on: the command's own, as they were typed.
+
+    A password of which a shell made several arguments, because it holds blanks, is hidden piece by piece.
+    """
+    global _of_arguments
+    found = {(before, form) for group in _between_options(arguments) for before, piece in _pieces(group)
+             for form in _forms(piece) if form}  # fmt: skip
+    longest_first = sorted(found, key=lambda one: len(one[1]), reverse=True)
+    any_of = "|".join(f"{before}{re.escape(form)}" for before, form in longest_first)
+    _of_arguments = re.compile(rf"(?:{any_of})(?!\w)") if found else None
+
+
+_of_arguments: re.Pattern[str] | None = None
+
+
+def _password_of(address: str) -> tuple[int, int] | None:
+    """Return where the password of an address begins and ends; None where there is none."""
+    if _PATH.match(address):
+        return None
+    word = _WORD_OF_PASSWORD.search(address)
+    before = _BEFORE_USER.match(address)
+    start, scheme = (before.end(), before["scheme"]) if before else (0, None)
+    colon, last = address.find(":", start), address.rfind("@", start)
+    begins = [word.end()] if word else []
+    if 0 <= colon < last or (scheme and colon >= 0 > last):
+        begins.append(colon + 1)
+    if not begins:
+        return None
+    return min(begins), len(address) if word or last < 0 else last
+
+
+def _between_options(arguments: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the arguments between two options, each list with the value of the option before it."""
+    group: list[str] = []
+    for argument in arguments:
+        if argument.startswith("-"):
+            yield group
+            group = []
+            argument = argument.partition("=")[2]
+        if argument:
+            group.append(argument)
+    yield group
+
+
+def _pieces(group: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the parts of arguments that lie in a password, of each argument and of all joined by blanks.
+
+    Each has the pattern of what stands before it: a short password is not hidden in other words.
+    """
+    for joined in (*([one] for one in group), [one for one in group if not _PATH.match(one)]):
+        if span := _password_of(" ".join(joined)):
+            start = 0
+            for one in joined:
+                first, last = max(0, span[0] - start), max(0, span[1] - start)
+                if piece := one[first:last]:
+                    yield (f"(?<={re.escape(one[first - 1])})" if first else r"(?<!\w)"), piece
+                start += len(one) + 1
+
+
+def _forms(piece: str) -> tuple[str, ...]:
+    """Return the text in the forms that messages show: as it is, as a value, in Python, in JSON, as part of a path."""
+    return piece, piece.rstrip(), repr(piece)[1:-1], json.dumps(piece)[1:-1], re.sub("/+", "/", piece)
 
 
 def _escape(found: re.Match[str]) -> str:

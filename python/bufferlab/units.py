@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
+from bufferlab.texts import without_password
+
 KIB, MIB, GIB, TIB = 1024, 1024**2, 1024**3, 1024**4
 
 _BYTE_UNITS = {
@@ -245,7 +247,7 @@ def brief(written: object) -> str:
     >>> brief(100), brief("9" * 70)[-4:]
     ('100', '999…')
     """
-    text = str(written)
+    text = without_password(str(written))  # What is cut off could no longer be told from other text.
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 

@@ -11,7 +11,7 @@ import json
 import os
 import random
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -29,7 +29,7 @@ from campaign import mutate
 from campaign.family import Family, Folder, Text
 from campaign.mangle_table import mangle_table
 from campaign.merge_inputs import Merge
-from support import traced
+from support import mistyped, traced
 from support.synthetic import BUFFER_SIZE, Sweep
 from support.synthetic_innodb import SCAN_DEPTH, scan_depth
 from support.synthetic_postgres import SPLITS, memory_split
@@ -74,7 +74,10 @@ class Toml(Text):
 
 
 class Flags(Family):
-    """Values of options as people mistype them, URLs of servers most of all; none of them may show a password."""
+    """Values of options as people mistype them, URLs of servers most of all; none of them may show a password.
+
+    A password has the secret on both sides of an odd character. Every command that takes an address is given one.
+    """
 
     secret = "s3cr3t"
     _HOSTS = ("h", "db.example", "[::1]", "[", "a" * 64, "a." * 40 + "b", "é", "127.0.0.1:3306", ":", "h:99999", "")
@@ -85,6 +88,7 @@ class Flags(Family):
         "host={host} user=me {option}={secret}", "{scheme}://me@{host}/{schema}", "{scheme}://{word}@{host}/{schema}",
         "{scheme}://me@{host}/{word}", "{scheme}://me@{host}/{schema}?socket={word}", "/{path}", "{word}",
         "{scheme}://me@{host}/{schema}?admin_user=root&{option}={secret}", "psql -h {host} -p{secret}",
+        "{scheme}://me@corp:{secret}@{host}/{schema}", "user = me {option} = {secret} host = {host}",
     )  # fmt: skip
     _OPTIONS = ("password", "passwd", "pw", "Password", "PWD", "pass")
     _OTHERS = (
@@ -95,18 +99,24 @@ class Flags(Family):
 
     def make(self, rng: random.Random) -> list[str]:
         engine = rng.choice(("mysql", "postgres", "mariadb", "sqlite"))
-        value = rng.choice(self._URLS).format(
+        mistyped_as = rng.choice(self._URLS)
+        value = mistyped_as.format(
             scheme=rng.choice(("mysql", "postgres", "postgresql", "mariadb", "http", "MYSQL")),
             host=rng.choice(self._HOSTS), schema=rng.choice(("lab", "", "mysql", "a" * 70, "lab/x")),
-            option=rng.choice(self._OPTIONS), secret=self.secret, word=rng.choice((*mutate.WORDS, *mutate.NUMBERS)),
+            option=rng.choice(self._OPTIONS),
+            secret=f"{self.secret}{rng.choice(mistyped.ODD)}{self.secret}",
+            word=rng.choice((*mutate.WORDS, *mutate.NUMBERS)),
             path=rng.choice(("a" * 300, "a/" * 3000, "dev/null", "proc/self/mem", "\udcff", "etc/passwd/x")),
         )  # fmt: skip
         value = value.replace("\0", "")  # A process cannot be given that byte.
+        as_json = ["--json"] * (rng.random() < 0.5)
+        if "{secret}" in mistyped_as and rng.random() < 0.4:
+            return [*rng.choice((["observe"], ["advise", "--yes"], ["doctor", "--server"])), value, *as_json]
         given = ["--server", value]
         if rng.random() < 0.4:
             form = rng.choice((("--set", "server={}"), ("--sweep", "server=path,{}"), *self._OTHERS))
             given = [form[0], form[1].format(value) if len(form) > 1 else value]
-        return ["run", "hot-rows", "--engine", engine, "--dry-run", *given, *(["--json"] * (rng.random() < 0.5))]
+        return ["run", "hot-rows", "--engine", engine, "--dry-run", *given, *as_json]
 
 
 class Script(Text):
@@ -129,10 +139,10 @@ class Script(Text):
 
 
 class SlowLog(Text):
-    """Slow query logs of real servers: `script-from-slow-log FILE`."""
+    """Slow query logs of real servers, of a shop and of clients: `script-from-slow-log FILE`."""
 
     suffix = "log"
-    sources = sorted((ROOT / "tests/fixtures/slow-log").glob("*.log"))
+    sources = sorted((ROOT / "tests/fixtures/slow-log").rglob("*.log"))
     secret = "alice@example.org"
 
     def arguments(self, path: Path, rng: random.Random) -> list[str]:
@@ -199,7 +209,7 @@ class Accesses(Text):
     """Page accesses as our CSV and in the formats of others: `curve FILE`."""
 
     suffix = "csv"
-    sources = (ROOT / "tests/fixtures/traces/ten.csv", ROOT / "tests/fixtures/traces/libcachesim.csv")
+    sources = tuple(sorted((ROOT / "tests/fixtures/traces").glob("*.csv")))
     _RECORD = struct.Struct("<IQIq")
 
     def make(self, rng: random.Random) -> list[str]:
@@ -222,12 +232,17 @@ class Accesses(Text):
     def _of_others(self, rng: random.Random) -> list[str]:
         """Make a block trace, a list of pages or a file that zstd cannot unpack, and name its columns now and then."""
         sizes = (0, 1, 4096, 2**40 - 1, 2**63, 2**64)
-        rows = {
+        names = ("time", "ms", "page", "blkno", "lba", "offset", "id", "op", "size", "lun", "x")
+        head = ",".join(rng.choices(names, k=4))
+        rows: dict[str, Callable[[int], str]] = {
             "input.csv": lambda at: (
                 f"{10**17 + at},h,{at % 2},Read,{rng.choice(sizes)},{rng.choice((1, 4096, 2**30))},5"
             ),
             "input.txt": lambda at: rng.choice((f"{at % 5}", f"0x{at % 7:x}", "-1", "")),
             "input.txt.zst": lambda at: f"{at}",
+            "input.spc": lambda at: f"{at % 3},{rng.choice(sizes)},{rng.choice(sizes)},r,0.{at:03}",
+            "input.trace": lambda at: f"{at} {at % 2} {rng.choice(sizes)} {rng.choice((8, 16, 2**30))} 1",
+            "table.csv": lambda at: f'"{at}",{rng.choice(sizes)},"{rng.choice(sizes)}",{at % 3}' if at else head,
         }
         name = rng.choice(list(rows))
         data = "\n".join(rows[name](at) for at in range(rng.choice((0, 1, 20)))).encode()
@@ -235,7 +250,9 @@ class Accesses(Text):
             data = b"\x28\xb5\x2f\xfd" + data
         path = self.folder / name
         path.write_bytes(mutate.mangle_bytes(data, rng, [data]) if data and rng.random() < 0.5 else data)
-        columns = rng.choice(("page=1", "time=1,page=2", "page=h", "size=9,page=1", "page=0", "page", "page=²"))
+        columns = rng.choice(
+            ("page=1", "time=1:ms,page=2:bytes", "page=h", "size=3,page=2:sectors,file=4", "page=0", "page", "page=²")
+        )
         named = ["--columns", columns] if rng.random() < 0.4 else []
         return [*self.arguments(path, rng), *named]
 

@@ -17,6 +17,7 @@ import pytest
 from bufferlab.advise import look
 from bufferlab.advise.tiers import Foretold
 from bufferlab.cli import advise as command
+from bufferlab.cli import app
 from bufferlab.cli.options import look_seconds
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.observe import session
@@ -40,7 +41,7 @@ def server() -> Iterator[FakeMysql]:
 
 def test_what_cannot_be_advised_on_is_refused_with_a_sentence(bench: Bench, server: FakeMysql) -> None:
     for arguments, code, words in (
-        ((server.url.replace("me@", "me:secret@"),), 3, "a password in a URL"),
+        ((server.url.replace("me@", "me:secret@"),), 2, "a URL with a password"),
         ((server.url, "--json", "--format", "csv"), 2, "two formats"),
         # The server of this test tells no thread, and listens on TCP.
         ((server.url,), 3, "nothing can be attached: the server does not tell which of its threads serves us"),
@@ -148,6 +149,23 @@ def _stop_working(_: FakeMysql) -> None:
         fake_mysql.GROWTH[name] = 0
 
 
+def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> FakeTracing:
+    """Let the command trace nothing and wait for nothing; return what it attaches in place of probes."""
+    clock = Clock()
+    tracing, here = FakeTracing(clock), lambda *_: os.getpid()
+    prepare, advise = look.prepare, look.advise
+    monkeypatch.setattr(fake_mysql, "GROWTH", {**fake_mysql.GROWTH, "Innodb_buffer_pool_read_ahead": 0})
+    monkeypatch.setattr(fake_mysql, "_LEVELS", dict(fake_mysql._LEVELS))
+    monkeypatch.setattr(session, "Session", partial(session.Session, clock=clock))
+    monkeypatch.setattr(look, "prepare", lambda at, wanted, _: prepare(at, wanted, tracing, clock, clock.sleep, here))
+    monkeypatch.setattr(
+        look,
+        "advise",
+        lambda ready, _, answer, stop, shown: advise(ready, tracing, Answer(), stop, shown, clock, clock.sleep),
+    )
+    return tracing
+
+
 @pytest.mark.parametrize(
     ("at", "code", "words"),
     [
@@ -165,18 +183,7 @@ def test_the_exit_code_tells_whether_a_size_was_judged_whatever_the_server_does_
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    clock = Clock()
-    tracing, here = FakeTracing(clock), lambda *_: os.getpid()
-    prepare, advise = look.prepare, look.advise
-    monkeypatch.setattr(fake_mysql, "GROWTH", {**fake_mysql.GROWTH, "Innodb_buffer_pool_read_ahead": 0})
-    monkeypatch.setattr(fake_mysql, "_LEVELS", dict(fake_mysql._LEVELS))
-    monkeypatch.setattr(session, "Session", partial(session.Session, clock=clock))
-    monkeypatch.setattr(look, "prepare", lambda at, wanted, _: prepare(at, wanted, tracing, clock, clock.sleep, here))
-    monkeypatch.setattr(
-        look,
-        "advise",
-        lambda ready, _, answer, stop, shown: advise(ready, tracing, Answer(), stop, shown, clock, clock.sleep),
-    )
+    tracing = looks_at_once(monkeypatch)
     with FakeMysql(at) as server:
         arguments = ["--yes", "--within", "60s", "--json", server.url]
         assert command.command.main(arguments, standalone_mode=False) == code
@@ -184,6 +191,24 @@ def test_the_exit_code_tells_whether_a_size_was_judged_whatever_the_server_does_
     assert words in told["answer"]
     assert told["status"] == ("ok" if code == 0 else "cannot_say")
     assert all(trace.ended_s for trace in tracing.traces), "nothing stays attached"
+
+
+@pytest.mark.parametrize("form", ["--json", "--format=csv", "--format=text"])
+def test_the_advice_is_printed_where_its_page_finds_the_disk_full(
+    form: str, server: FakeMysql, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks_at_once(monkeypatch)
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        assert app.run(["advise", "--yes", "--within", "60s", form, server.url, "--html", "/dev/full"]) == 3
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    shown = capsys.readouterr()
+    if form == "--json":
+        assert json.loads(shown.out)["status"] == "ok"
+    assert "would read" in shown.out or "size_bytes" in shown.out
+    assert "error: the file cannot be written: No space left on device" in shown.err
+    assert "where: /dev/full" in shown.err
 
 
 def test_a_server_that_starts_or_ends_is_refused_in_its_words_before_anything_is_asked(server: FakeMysql) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from support.fake import Bench, wait, wait_until
-from support.fake_disks import read_only, tiny_disk
+from support.fake_disks import fill, read_only, tiny_disk
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
 
@@ -90,13 +89,6 @@ def test_results_that_fill_the_disk_end_the_sweep_with_earlier_runs_kept_and_res
         filler.unlink()
         assert bench.bufferlab("run", "--resume", bench.sweep_path(), "--data-dir", data).code == 0
         assert len(bench.runs()) == 4
-
-
-def fill(file: Path) -> None:
-    """Write until there is no room."""
-    with suppress(OSError), file.open("wb", buffering=0) as filler:
-        while True:
-            filler.write(b"\0" * 4096)
 
 
 def test_a_report_on_a_read_only_disk_says_so_and_what_to_do(tmp_path: Path, bench: Bench) -> None:

@@ -197,7 +197,8 @@ def test_tests_run_with_the_packages_that_users_get() -> None:
 
 
 def test_settings_and_scripts_name_no_package_host() -> None:
-    files = [*ROOT.glob("*.lock"), *ROOT.glob("*.toml"), ROOT / "Makefile", *ROOT.glob("tools/*"), ROOT / "test"]
+    scripts = [ROOT / "Makefile", *ROOT.glob("tools/*"), *ROOT.glob("findings/*"), ROOT / "test"]
+    files = [*ROOT.glob("*.lock"), *ROOT.glob("*.toml"), *scripts]
     hosts = re.compile(r"\b(pypi|pythonhosted|crates\.io/|deb\.debian|archive\.ubuntu|rustup\.rs)", re.IGNORECASE)
     # Cargo.lock names the registry by its fixed identifier on every line; that is Cargo's format, not a setting.
     named = [

@@ -6,6 +6,7 @@ All take --all: each needs a server to dump from and one to restore into.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -17,6 +18,7 @@ import pytest
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.dump_contents import has_rows
 from bufferlab.engines.dump_head import read_head, sha256_of
 from bufferlab.engines.innodb import control as innodb_control
 from bufferlab.engines.postgres import control as postgres_control
@@ -24,6 +26,7 @@ from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import restoring
 from bufferlab.engines.servers.builds import servers_root
 from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.errors import SpecError
 from support import core, dumps, innodb, postgres, prepared
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -220,6 +223,61 @@ def test_a_pg_dump_that_wants_a_superuser_or_was_cut_short_is_refused(
             load("postgres-15", dump, root / place)
         assert raised.value.where == str(dump)
         assert postgres.processes(root / place) == []
+
+
+WHOLE, NO_ROWS = True, False
+
+
+@pytest.mark.parametrize("name", innodb.EVERY_DAY)
+def test_what_a_dump_holds_is_told_of_what_the_tool_writes(name: str, tmp_path: Path) -> None:
+    tool = shutil.which("mariadb-dump")
+    if tool is None:
+        pytest.skip("NOT TESTED: there is no mariadb-dump here (package mariadb-client)")
+    made: dict[str, Path] = {}
+    with innodb.folder() as folder:
+        place = innodb.Place(innodb.build(name), folder).initialise()
+        with place.server() as server:
+            with closing(server.connect()) as connection, connection.cursor() as cursor:
+                for statement in ("CREATE DATABASE shop", "CREATE DATABASE other", "CREATE TABLE other.t (a INT)"):
+                    cursor.execute(statement)
+                cursor.execute("USE shop")
+                for statement in dumps.SHOP_OF_MYSQL:
+                    cursor.execute(statement)
+                connection.commit()
+            reached = ("--no-defaults", f"--socket={server.socket}", "--user=root")
+            for key, asked in DUMPED.items():
+                made[key] = tmp_path / f"{key}.sql"
+                subprocess.run([tool, *reached, f"--result-file={made[key]}", *asked.split()], check=True)
+    told: dict[str, object] = {}
+    for key, path in made.items():
+        try:
+            told[key] = has_rows(path, read_head(path))
+        except SpecError as error:
+            told[key] = error.what
+    assert told == {
+        "whole": WHOLE,
+        "one_of_several": WHOLE,
+        "one_row_a_statement": WHOLE,
+        "no_rows": NO_ROWS,
+        "two": "the dump holds a second database, other beside shop",
+        "view": "the dump holds views alone, and the tables that they read are missing",
+        "rows": "the dump holds rows without their tables (--no-create-info, --data-only)",
+        "bare": "the dump was written with --skip-comments or --compact: it tells neither its server nor its end",
+        "compact": "the dump was written with --skip-comments or --compact: it tells neither its server nor its end",
+    }
+
+
+DUMPED = {
+    "whole": "--routines shop",
+    "one_of_several": "--databases shop",
+    "one_row_a_statement": "--skip-extended-insert --hex-blob --complete-insert shop",
+    "no_rows": "--no-data --routines shop",
+    "two": "--routines --databases shop other",
+    "view": "shop dear",
+    "rows": "--no-create-info --skip-triggers shop",
+    "bare": "--skip-comments shop",
+    "compact": "--compact shop",
+}
 
 
 def test_a_restore_ends_before_the_disk_is_full(

@@ -270,6 +270,41 @@ def test_a_locked_account_of_mysql_is_not_tried_again() -> None:
             root.close()
 
 
+# Settings that a server gives new sessions.
+
+
+def test_sessions_of_postgres_are_not_those_that_a_role_or_database_asks_for(cluster: Cluster) -> None:
+    cluster.ask("CREATE ROLE other")
+    cluster.ask("CREATE ROLE turned LOGIN")
+    cluster.ask("GRANT other TO turned")
+    cluster.ask("ALTER ROLE turned SET role = 'other'")
+    cluster.ask('CREATE DATABASE "Odd-name" OWNER turned')
+    cluster.ask("ALTER ROLE turned SET statement_timeout = '1ms'")
+    cluster.ask("CREATE DATABASE turned OWNER turned")
+    seen = command("observe", cluster.url("turned", "Odd-name"), "--duration", "2s")
+    assert seen.returncode == 0, seen.stderr
+    done = command("doctor", "--server", cluster.url("turned", "turned"), "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_sessions_of_mysql_are_not_those_that_the_server_gives_others() -> None:
+    with innodb.folder() as path:
+        place = innodb.Place(innodb.build("mysql-8.0"), path).initialise()
+        with place.server() as server:
+            root = pymysql.connect(unix_socket=str(server.socket), user="root", autocommit=True)
+            for setting in ("sql_select_limit = 1", "sql_mode = 'ANSI_QUOTES'", "wait_timeout = 1",
+                            "max_join_size = 1", "max_execution_time = 1"):  # fmt: skip
+                root.cursor().execute(f"SET GLOBAL {setting}")
+            root.cursor().execute("CREATE USER plain@localhost IDENTIFIED WITH mysql_native_password BY ''")
+            root.cursor().execute("GRANT PROCESS ON *.* TO plain@localhost")
+            root.cursor().execute("GRANT ALL ON lab.* TO plain@localhost")
+            url = f"mysql://plain@localhost/lab?socket={server.socket}"
+            seen = command("observe", url, "--duration", "3s", "--json")
+            assert seen.returncode == 0, seen.stderr
+            done = command("doctor", "--server", url, "--json")
+            assert done.returncode == 0, done.stdout + done.stderr
+
+
 # Programs.
 
 

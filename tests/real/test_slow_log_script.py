@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import re
 import stat
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import pymysql
 import pytest
 
 from bufferlab.engines.servers.builds import servers_root
+from bufferlab.slow_log import make_script
 from support import core, innodb, prepared, slow_logs
 
-pytestmark = [pytest.mark.real, pytest.mark.servers, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 PRODUCTS = 2000
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize("name", ["mysql-5.7", "mariadb-11.4"])
 def test_the_script_of_a_servers_own_log_runs_with_its_weights_and_shows_no_value(name: str) -> None:
     with innodb.folder() as folder:
@@ -46,6 +51,45 @@ def test_the_script_of_a_servers_own_log_runs_with_its_weights_and_shows_no_valu
             expected = total * sections[kind] / seen
             # A binomial scatters by at most the root of its mean.
             assert abs(count - expected) < 5 * expected**0.5 + 1, (kind, count, expected)
+
+
+JOINED = "SELECT a.price FROM article a JOIN stock s ON s.article = a.id WHERE a.id = ?"
+ONE = "UPDATE stock SET left_over = left_over - ? WHERE article = ?"
+LEFT_OVER = "SELECT left_over FROM stock WHERE article = ?; UPDATE stock SET left_over = ? WHERE article = ?"
+
+
+@pytest.mark.parametrize("name", innodb.EVERY_DAY)
+def test_of_a_servers_own_log_the_applications_statements_are_taken_and_find_their_rows(name: str) -> None:
+    with innodb.folder() as folder:
+        place = innodb.Place(innodb.build(name), folder).initialise()
+        log = place.home / "slow.log"
+        with place.server() as server:
+
+            def connect(**options: Any) -> Any:
+                return pymysql.connect(unix_socket=str(server.socket), user="root", autocommit=None, **options)
+
+            with closing(connect()) as root:
+                slow_logs.serve_clients(root, connect, log, is_mariadb=name.startswith("mariadb"))
+                made = make_script([log])
+                (choices,) = re.findall(
+                    r"v1 choose\(:seen,(.*)\)\nSELECT id FROM article WHERE id = :v1;", made.script.text
+                )
+                with root.cursor() as cursor:
+                    cursor.execute("PREPARE asked FROM 'SELECT id FROM shop.article WHERE id = ?'")
+                    for choice, expected in zip(choices.split(","), (0x0A, 0x1B), strict=True):
+                        cursor.execute(f"SET @v1 = {choice}")
+                        cursor.execute("EXECUTE asked USING @v1")
+                        assert cursor.fetchall() == ((expected,),)
+        kinds = {(s.weight, s.kind.frame, "; ".join(s.kind.digests)) for s in made.script.sections}
+        assert kinds == {
+            (3, "", ONE), (3, "", JOINED), (2, "", "SELECT id FROM article WHERE id = ?"),
+            (2, "", "SELECT price_of(?)"), (1, "ROLLBACK", LEFT_OVER), (1, "COMMIT", LEFT_OVER),
+            (1, "", "SELECT id FROM article WHERE code = ?"), (1, "", "SELECT id FROM article WHERE flags & ? = ?"),
+        }  # fmt: skip
+        left_out = dict(made.left_out)
+        assert (left_out["of another schema"], left_out["of the client, which name no table"]) == (4, 3)
+        assert made.statements + sum(left_out.values()) == made.all_statements
+        assert len(made.notes) == 3
 
 
 def _call(folder: Path, *arguments: str | Path) -> str:

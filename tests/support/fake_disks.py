@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -40,6 +40,13 @@ def bound(folder: Path, source: Path) -> Iterator[Path]:
         yield folder
     finally:
         _do("umount", "--lazy", folder)
+
+
+def fill(file: Path) -> None:
+    """Write until there is no room."""
+    with suppress(OSError), file.open("wb", buffering=0) as filler:
+        while True:
+            filler.write(b"\0" * 4096)
 
 
 def _do(*command: str | Path) -> None:

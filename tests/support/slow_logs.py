@@ -112,3 +112,40 @@ def record(name: str, place: innodb.Place, log: Path, *, rounds: int = 6, count:
         cursor.execute("SET GLOBAL slow_query_log = 0")
         root.close()
     return log.read_bytes()
+
+
+MONITORS = "SELECT VARIABLE_VALUE FROM {} WHERE VARIABLE_NAME = 'Innodb_rows_read'"
+
+
+def serve_clients(root: Any, connect: Any, log: Path, *, is_mariadb: bool) -> None:
+    """Run an application, a pool and a monitor on a server that logs every statement.
+
+    `root` is the connection that sets the server up, `connect` opens another.
+    """
+    make = Client(root)
+    make.run("CREATE DATABASE shop DEFAULT CHARACTER SET utf8mb4")
+    make.run("CREATE TABLE shop.article (id INT PRIMARY KEY, price INT, code VARBINARY(16), flags BIGINT, KEY (code))")
+    make.run("CREATE TABLE shop.stock (article INT PRIMARY KEY, left_over INT)")
+    values = ",".join(f"({i},{i * 7 % 90},UNHEX(LPAD(HEX({i}),32,0)),{i})" for i in range(1, 61))
+    make.run(f"INSERT INTO shop.article VALUES {values}")
+    make.run("INSERT INTO shop.stock SELECT id, 100 FROM shop.article")
+    make.run("CREATE FUNCTION shop.price_of(a INT) RETURNS INT READS SQL DATA RETURN a + 1")
+    root.commit()
+    make.run(*settings("mariadb" if is_mariadb else "mysql-5.7", log))
+    application, off, monitor = (Client(connect(database=name)) for name in ("shop", "shop", None))
+    for article in (2, 9, 30):
+        application.run("SELECT 1", f"UPDATE stock SET left_over = left_over - 1 WHERE article = {article}", "ROLLBACK")
+    application.run(f"SELECT id FROM article WHERE code = 0x{5:032x}", "SELECT id FROM article WHERE id = 0x0a")
+    application.run("SELECT id FROM article WHERE id = 0x1b", "SELECT id FROM article WHERE flags & 0x04 = 0x04")
+    application.run("SELECT price_of(4)", "SELECT shop.price_of(5)")
+    for article, end in ((5, "ROLLBACK"), (6, "COMMIT")):
+        off.run(f"SELECT left_over FROM stock WHERE article = {article}")
+        off.run(f"UPDATE stock SET left_over = 7 WHERE article = {article}", end)
+    table = "information_schema.GLOBAL_STATUS" if is_mariadb else "performance_schema.global_status"
+    for number in range(1, 4):
+        joined = f"shop.article a JOIN shop.stock s ON s.article = a.id WHERE a.id = {number}"
+        monitor.run(MONITORS.format(table), f"SELECT a.price FROM {joined}")
+    monitor.run("SELECT COUNT(*) FROM mysql.user")
+    for client in (application, off, monitor):
+        client.connection.close()
+    make.run("SET GLOBAL slow_query_log = 0")

@@ -181,6 +181,19 @@ def test_a_curve_of_the_rows_is_the_curve_of_the_run(tmp_path: Path) -> None:
     assert of_run["misses_per_transaction"].to_list() == pytest.approx([0.4, 0.4, 0.4, 0.2, 0.2])
 
 
+def test_a_curve_of_a_file_is_that_of_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "requests.csv"
+    path.write_text("0,8192,4096\n0.5,0,16384\n1.5,4096,100\n")
+    with pytest.raises(bl.BufferlabError, match="may count bytes, sectors or pages"):
+        bl.curve(path)
+    found = bl.curve(path, columns="time=1,page=2:bytes,size=3", page_size="4KiB")
+    # Pages 2, 0 1 2 3, 1: distances never, never, never, 3, never, 3.
+    assert found["misses"].to_list() == [6, 6, 6, 4, 4]
+    assert bl.curve(str(path), columns="page=2:pages")["misses"].to_list() == [3, 3, 3, 3]
+    with pytest.raises(bl.BufferlabError, match="no size of a page"):
+        bl.curve(path, page_size=0)
+
+
 def test_a_curve_of_one_object_knows_its_pages_alone(tmp_path: Path) -> None:
     rows = bl.trace(traced.build(tmp_path, WARM, WINDOW, trace=OBJECTS).path)
     found = bl.curve(rows.filter(pl.col("object") == "stock"))

@@ -52,8 +52,8 @@ def test_a_report_without_findings_has_no_empty_chapter_and_corrects_nothing() -
     assert [section.title for section in report.sections] == ["The numbers, computed again", "What was asked"]
     (table,) = report.sections[0].blocks
     assert isinstance(table, Table)
-    # 248 in 4 s less 0.423 s.
-    assert table.filled.rows[0].cells[2:5] == ("3.6", "248", "69.34")
+    # 248 in about 4 s less 0.423 s: the rate is the one that pgbench measured.
+    assert table.filled.rows[0].cells[2:5] == ("3.6", "248", "67.91")
 
 
 def test_sysbench_is_read_with_its_lines_queries_and_latencies() -> None:

@@ -30,7 +30,8 @@ MARIADB = b"/*M!999999\\- enable the sandbox mode */ \n-- MariaDB dump 10.19-11.
 
 
 def of_mysql(version: str = "5.7.22-log", *, head: bytes = HEAD, tail: bytes = TAIL) -> bytes:
-    return head + b"-- Server version\t" + version.encode() + b"\n\nSELECT 1;\n" + tail
+    rows = b"CREATE TABLE `t` (`a` int);\nINSERT INTO `t` VALUES (1);\n"
+    return head + b"-- Server version\t" + version.encode() + b"\n\n" + rows + tail
 
 
 def of_postgres(version: str = "15.6", *, form: int = 1, archive: tuple[int, int] = (1, 15)) -> bytes:
@@ -42,7 +43,8 @@ def of_postgres(version: str = "15.6", *, form: int = 1, archive: tuple[int, int
 
     compression = b"\1" if archive >= (1, 15) else number(6)
     head = b"PGDMP" + bytes([*archive, 0, 4, 8, form]) + compression + number(1) * 7
-    return head + text("shop") + text(version) + text("16.1 (Debian 16.1-1)") + bytes(100)
+    # A table of contents that cannot be read is left to pg_restore.
+    return head + text("shop") + text(version) + text("16.1 (Debian 16.1-1)") + b"\1" * 100
 
 
 def written(folder: Path, text: bytes, name: str = "app.sql") -> Path:
@@ -79,6 +81,12 @@ def test_a_dump_tells_its_server(text: bytes, head: DumpHead, tmp_path: Path) ->
         ("-- MySQL dump".encode("utf-16"), "UTF-16", "--result-file"),
         (b"", "is empty", "again"),
         (b"SELECT 1;\n", "neither a mysqldump nor", "mysqldump"),
+        (b"\xef\xbb\xbf" + of_mysql(), "byte order mark", "--result-file"),
+        (b"mysqldump: [Warning] Using a password can be insecure.\n" + of_mysql(), "a message of its tool", "2>"),
+        (b"mariadb-dump: Error: 'Access denied'\n" + of_mysql(), "a message of its tool", "2>"),
+        (of_mysql()[len(HEAD) :].split(b"\n\n", 1)[1].replace(TAIL, b""), "--skip-comments or --compact", "without"),
+        (b"\n/*!50503 SET character_set_client = utf8mb4 */;\nCREATE TABLE `t` (", "--skip-comments or", "without"),
+        (b"\n/*!40101 SET @OLD_CHARACTER_SET_CLIENT=@@CHARACTER_SET_CLIENT */;\n", "--skip-comments or", "without"),
         (of_mysql(tail=b"INSERT INTO `t` VALUES (1"), "was cut short", "again"),
         (of_mysql(tail=TAIL + b"DROP TABLE x;\n"), "was cut short", "again"),
         (HEAD + b"SELECT 1;\n" + TAIL, "does not tell its server's version", "--skip-comments"),

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.existing.greeting import scheme
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.observe import host_side, prometheus, report, sentence, server_process
@@ -28,7 +29,7 @@ from bufferlab.observe.look import Cost, Observation, Seen
 from bufferlab.observe.looker import Facts, Pool, Sample
 from bufferlab.observe.pool_contents import PoolContents, PoolObject
 from bufferlab.observe.postgres import PostgresLooker
-from bufferlab.observe.session import Session, address_of, greeting, looker_of
+from bufferlab.observe.session import Session, address_of, looker_of
 from bufferlab.observe.window import Row, Window, grown
 from bufferlab.report import terminal
 from bufferlab.report.csv_files import table_csv
@@ -503,7 +504,7 @@ def test_a_url_of_the_wrong_family_is_named() -> None:
     with FakeMysql() as server:
         url = server.url.replace("mysql", "postgres")
         looker = looker_of(url)
-        assert greeting(address_of(url, looker)) == "mysql"
+        assert scheme(address_of(url, looker)) == "mysql"
         with (
             pytest.raises(EnvironmentLackingError, match="a server of mysql answers there"),
             Session(looker, address_of(url, looker)),
@@ -523,7 +524,7 @@ def test_a_server_of_postgresql_is_known_by_its_answer() -> None:
         thread = threading.Thread(target=answer)
         thread.start()
         url = f"mysql://me@127.0.0.1:{listener.getsockname()[1]}"
-        assert greeting(address_of(url, looker_of(url))) == "postgres"
+        assert scheme(address_of(url, looker_of(url))) == "postgres"
         thread.join()
     assert asked == [struct.pack(">II", 8, 80877103)], "SSLRequest (protocol.h)"
 

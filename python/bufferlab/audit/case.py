@@ -25,7 +25,7 @@ from bufferlab.audit.parsers.tpcc_mysql import TpccLog
 #: tpcc-mysql's mix is a deck of 23 transactions, 10 of them New-Orders.
 TRANSACTIONS_PER_NEW_ORDER = 2.3
 DEFAULT_PAGE_BYTES = 16384
-_PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
+PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
 _ENOUGH_READS_PER_S = 20
 
 
@@ -96,9 +96,18 @@ class RunEvidence:
 
     @property
     def page_bytes(self) -> int:
-        """Return the page size that printouts and samples show, else the stated one, else InnoDB's default."""
-        shown = next(iter(self.page_bytes_shown.values()), None)
-        return shown or self.page_bytes_said or DEFAULT_PAGE_BYTES
+        """Return the page size that is stated, else the one that is shown, else InnoDB's default.
+
+        Where all that shows one shows another than is stated, that one ran.
+        """
+        said, shown = self.page_bytes_said, self.page_bytes_shown
+        return self.page_bytes_ran or said or next(iter(shown.values()), None) or DEFAULT_PAGE_BYTES
+
+    @property
+    def page_bytes_ran(self) -> int | None:
+        """Return the page size that printouts and samples agree on and that is not the stated one; else None."""
+        sizes = {*self.page_bytes_shown.values()}
+        return sizes.pop() if len(sizes) == 1 and self.page_bytes_said not in (None, *sizes) else None
 
     @property
     def page_bytes_said(self) -> int | None:
@@ -112,9 +121,8 @@ class RunEvidence:
         """Return the page size that each piece of evidence shows, by the evidence's name."""
         found: dict[str, int] = {}
         for dump in self.dumps:
-            memory, pages = dump.fields.get("memory_bytes"), dump.fields.get("pool_pages")
-            if memory and pages and 4096 <= memory / pages < 131072:
-                found.setdefault("memory per page", int(1 << (int(memory / pages).bit_length() - 1)))
+            if (each := dump.bytes_per_page) and 4096 <= each < 131072:
+                found.setdefault("memory per page", 1 << (int(each).bit_length() - 1))
             if size := _page_size(dump.fields.get("bytes_per_file_read", 0)):
                 found.setdefault("bytes per read", size)
         sizes = {
@@ -130,10 +138,12 @@ class RunEvidence:
     @property
     def pool_bytes(self) -> int | None:
         """The bytes of the pool as the printouts show it."""
-        for dump in self.dumps:
-            if pages := dump.fields.get("pool_pages"):
-                return int(pages) * self.page_bytes
-        return None
+        return int(dump.fields["pool_pages"]) * self.page_bytes if (dump := self.pool_dump) else None
+
+    @property
+    def pool_dump(self) -> StatusDump | None:
+        """The first printout that has the pool's pages."""
+        return next((dump for dump in self.dumps if dump.fields.get("pool_pages")), None)
 
     @property
     def timed_dumps(self) -> list[tuple[float, StatusDump]]:
@@ -272,7 +282,7 @@ def _setting(text: str) -> int | str:
 
 def _page_size(size_bytes: float) -> int | None:
     """Return the page size that a mean size equals within its rounding, or None."""
-    return next((size for size in _PAGE_SIZES if abs(size_bytes / size - 1) <= 0.01), None)
+    return next((size for size in PAGE_SIZES if abs(size_bytes / size - 1) <= 0.01), None)
 
 
 def _rates(a: tuple[float, StatusDump], b: tuple[float, StatusDump]) -> Rates | None:

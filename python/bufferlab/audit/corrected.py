@@ -58,21 +58,39 @@ def _run_cells(run: RunEvidence) -> _Cells:
 
 
 def _loads(case: Case) -> Table | None:
-    rows = [(load.title, _load_cells(load)) for load in case.loads() if load.transactions and load.counted_s]
+    rows = [(load.title, _load_cells(load)) for load in case.loads() if _has_rate(load)]
     return _table("load-runs", "Load generators, by count and time", rows) if rows else None
 
 
+def _has_rate(load: LoadRun) -> bool:
+    return bool((load.transactions and load.counted_s) or (load.lacks_report and load.lines_per_s is not None))
+
+
 def _load_cells(load: LoadRun) -> _Cells:
+    if load.lacks_report:
+        return [
+            ("Clients", f"{load.clients:,}" if load.clients else NOTHING),
+            ("Seconds", f"{_number(load.intervals[-1].end_s, 1)}, by lines"),
+            ("Counted", NOTHING),
+            ("Per second", _number(load.lines_per_s, 2)),
+            ("Mean ms", NOTHING),
+            ("In flight", NOTHING),
+        ]
     assert load.transactions is not None
     assert load.counted_s is not None
-    per_s = load.transactions / load.counted_s
+    counted_s, per_s, mean_ms = load.counted_s, load.transactions / load.counted_s, load.fine_mean_ms
+    if load.is_asked and load.per_s:
+        per_s = load.per_s
+        # Clients that aborted end a run before the time asked for.
+        counted_s = load.transactions / per_s if load.lost else counted_s
+    short = mean_ms is not None and 0 < mean_ms < 0.01
     return [
         ("Clients", f"{load.clients:,}" if load.clients else NOTHING),
-        ("Seconds", _number(load.counted_s, 1)),
+        ("Seconds", _number(counted_s, 1) if counted_s >= 0.1 else f"{counted_s:.2g}"),
         ("Counted", f"{load.transactions:,}"),
         ("Per second", _number(per_s, 2)),
-        ("Mean ms", _number(load.mean_ms, 3)),
-        ("In flight", _number(per_s * load.mean_ms / 1000 if load.mean_ms is not None else None, 2)),
+        ("Mean ms", f"{mean_ms:.2g}" if short else _number(mean_ms, 3)),
+        ("In flight", _number(per_s * mean_ms / 1000 if mean_ms is not None else None, 2)),
     ]
 
 
@@ -95,7 +113,7 @@ def _trace_cells(counts: DeviceCounts) -> _Cells:
         ("Remaps", f"{counts.remaps:,}" if counts.remaps is not None else NOTHING),
         ("Merges", str(counts.merges)),
         ("Completed", str(counts.completed)),
-        ("Unplugs", f"{counts.unplugs:,}"),
+        ("Unplugs", f"{counts.unplugs:,}" if counts.unplugs is not None else NOTHING),
     ]
 
 
@@ -142,7 +160,12 @@ def _share_cells(row: ResultRow) -> _Cells:
 def _pool(evidence: FileEvidence, table: ResultTable, row: ResultRow) -> str | None:
     """Return the pool that a row named by its size was run with, as a server with chunks rounds it."""
     name, size = table.setting_name.lower(), parse_lenient_bytes(row.setting)
-    if ("pool" not in name and "buffer" not in name) or not size or size < 5 * MIB or not rounds(evidence.stated):
+    if (
+        ("pool" not in name and "buffer" not in name)
+        or not size
+        or size < 5 * MIB
+        or not rounds(evidence.stated, table.place.line)
+    ):
         return None
     (ran,) = sizes_run((size,), None, evidence.stated)
     return format_bytes(ran.run_bytes) + (f" x{ran.instances}" if ran.instances > 1 else "")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
-from bufferlab.cli.options import common, html_page
-from bufferlab.cli.output import beginning, print_json, put, write, write_page
+from bufferlab.cli.options import OutputFile, common, html_page
+from bufferlab.cli.output import answering, beginning, print_json, put, write_figure, write_page
 from bufferlab.registry import open_sweep
 
 
@@ -15,7 +16,7 @@ from bufferlab.registry import open_sweep
 @click.argument("measured", type=click.Path(path_type=Path), metavar="MEASURED")
 @click.argument("predicted", type=click.Path(path_type=Path), metavar="PREDICTED")
 @html_page("Write a page with the figure too.")
-@click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Write the figure alone too.")
+@click.option("--svg", type=OutputFile(), metavar="FILE", help="Write the figure alone too.")
 @common
 def command(measured: Path, predicted: Path, html: Path | None, svg: Path | None, as_json: bool) -> int:
     """Tell how far the sweep folder PREDICTED was from the sweep folder MEASURED, point by point.
@@ -33,13 +34,10 @@ def command(measured: Path, predicted: Path, html: Path | None, svg: Path | None
 
         found = accuracy(open_sweep(measured), open_sweep(predicted))
         report = accuracy_page.as_report(found)
-    write_page(html, report, f"{measured} and {predicted}", "bufferlab accuracy")
-    if svg and report.headline:
-        from bufferlab.report.figures.svg import draw
-
-        write(svg, "--svg", draw(report.headline))
-    if as_json:
-        print_json(accuracy_page.as_json(found))
-    else:
-        put(terminal.text(report))
+    page = partial(write_page, html, report, f"{measured} and {predicted}", "bufferlab accuracy")
+    with answering(page, partial(write_figure, svg, report)):
+        if as_json:
+            print_json(accuracy_page.as_json(found))
+        else:
+            put(terminal.text(report))
     return 0

@@ -19,10 +19,11 @@ from bufferlab.cli.options import (
     html_page,
     look_seconds,
     may_look_inside,
+    refuse_password,
     require_one_format,
     text_or_csv,
 )
-from bufferlab.cli.output import beginning, print_json, put, put_csv, say, write_page
+from bufferlab.cli.output import answering, beginning, print_json, put, put_csv, say, write_page
 from bufferlab.errors import SpecError, interrupted_exit_code
 from bufferlab.units import MIB, TIB, UnitError, parse_percent, parse_size
 
@@ -99,6 +100,7 @@ def command(
     from bufferlab.observe.session import Session, address_of, looker_of
     from bufferlab.report import terminal
 
+    refuse_password(url, "URL")
     require_one_format(form, as_json)
     within_s = look_seconds(within, "--within", _SHORTEST_S)
     asked = look.Asked(within_s, "full" if tier == "full" else "misses", _sizes(sizes), _cores(max_cpu), look_inside)
@@ -114,13 +116,13 @@ def command(
             advice = look.advise(ready, live_trace, answer, stop, shown)
     report = reports.as_report(advice)
     footer = f"Made by bufferlab advise from what {advice.seen.server} did; what was recorded was not kept."
-    write_page(html, report, footer=footer)
-    if as_json:
-        print_json(reports.as_json(advice, interrupted=stop.signal_number is not None))
-    elif form == CSV:
-        put_csv(reports.sizes_table(advice, with_reasons=True))
-    else:
-        put(terminal.text(report))
+    with answering(lambda: write_page(html, report, footer=footer)):
+        if as_json:
+            print_json(reports.as_json(advice, interrupted=stop.signal_number is not None))
+        elif form == CSV:
+            put_csv(reports.sizes_table(advice, with_reasons=True))
+        else:
+            put(terminal.text(report))
     if stop.signal_number is not None:
         return interrupted_exit_code(stop.signal_number)
     return 0 if any(one.cannot_say is None for one in advice.others) else 1

@@ -21,7 +21,7 @@ from typing import Any, cast
 import click
 
 from bufferlab import __version__
-from bufferlab.cli.output import print_json, put, say
+from bufferlab.cli.output import forget_answer, print_error_json, put, say
 from bufferlab.errors import (
     EXIT_INTERRUPTED_INT,
     BufferlabError,
@@ -34,6 +34,7 @@ from bufferlab.errors import (
     program,
     runnable,
 )
+from bufferlab.texts import hide_passwords_of, without_password
 
 COMMANDS: dict[str, str] = {
     "run": "Measure: run an experiment on an engine and answer its question.",
@@ -135,6 +136,8 @@ def _show_version(context: click.Context) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command, show its errors, and return its exit code."""
+    hide_passwords_of(arguments)
+    forget_answer()
     debug, as_json = "--debug" in arguments, "--json" in arguments
     if debug:
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr, format=_LOG_FORMAT)
@@ -196,8 +199,7 @@ def _bug(error: Exception) -> InternalError:
             "w", prefix="bufferlab-bug-", suffix=".log", delete=False, encoding="utf-8", errors="backslashreplace"
         ) as file,
     ):
-        file.write(f"bufferlab {__version__} {' '.join(sys.argv[1:])}\n")
-        traceback.print_exception(error, file=file)
+        file.write(f"bufferlab {__version__} {without_password(' '.join(sys.argv[1:]))}\n{causes(error)}\n")
         hint = f"please report it with {file.name}"
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return InternalError(
@@ -250,7 +252,7 @@ def _show(error: BufferlabError, debug: bool, as_json: bool) -> int:
             "errors": [p.as_dict() for p in problems],
         }
         try:
-            print_json(told)
+            print_error_json(told)
         except OSError:  # The disk is full or the reader gone: the exit code alone tells.
             _give_up_output()
     return error.exit_code

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from bufferlab.cli.options import Grouped, common
-from bufferlab.cli.output import beginning, draw, print_json, say, write, write_page
+from bufferlab.cli.options import Grouped, OutputFile, common
+from bufferlab.cli.output import answering, beginning, draw, print_json, say, write, write_page
 from bufferlab.errors import EXIT_RULE_BROKEN, SpecError
 
 _WIDTH_WITHOUT_TERMINAL = 120
@@ -30,8 +30,8 @@ _SECTIONS = {
     multiple=True,
     help='End with code 4 where this rule finds something; "any" for all of them. Repeatable.',
 )
-@click.option("--html", type=click.Path(path_type=Path), metavar="OUT", help="Write the audit as a page too.")
-@click.option("--markdown", type=click.Path(path_type=Path), metavar="OUT", help="Write it as Markdown too.")
+@click.option("--html", type=OutputFile(), metavar="OUT", help="Write the audit as a page too.")
+@click.option("--markdown", type=OutputFile(), metavar="OUT", help="Write it as Markdown too.")
 @common
 def command(
     files: tuple[Path, ...],
@@ -61,16 +61,22 @@ def command(
         audit = door.audit_files(files)
     for problem in audit.unrecognised:
         say(f"{problem.where}: {problem.what}")
-    if html:
-        write_page(html, door.as_report(audit), ", ".join(map(str, files)), "bufferlab audit")
-    if markdown:
-        from bufferlab.report.markdown import render_markdown
 
-        write(markdown, "--markdown", render_markdown(door.as_report(audit)))
-    if as_json:
-        print_json(door.as_json(audit))
-    else:
-        draw(door.terminal(audit), _WIDTH_WITHOUT_TERMINAL)
+    def write_html() -> None:
+        if html:
+            write_page(html, door.as_report(audit), ", ".join(map(str, files)), "bufferlab audit")
+
+    def write_markdown() -> None:
+        if markdown:
+            from bufferlab.report.markdown import render_markdown
+
+            write(markdown, "--markdown", render_markdown(door.as_report(audit)))
+
+    with answering(write_html, write_markdown):
+        if as_json:
+            print_json(door.as_json(audit))
+        else:
+            draw(door.terminal(audit), _WIDTH_WITHOUT_TERMINAL)
     return EXIT_RULE_BROKEN if any(finding.rule in wanted for finding in audit.findings) else 0
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from bufferlab.cli.options import Grouped, common, html_page
-from bufferlab.cli.output import beginning, draw, print_json, write, write_page
+from bufferlab.cli.options import Grouped, OutputFile, common, html_page
+from bufferlab.cli.output import answering, beginning, draw, print_json, write, write_page
 from bufferlab.errors import EXIT_RULE_BROKEN, SpecError
 from bufferlab.registry import open_sweep
 
@@ -39,7 +39,7 @@ _SECTIONS = {
     help="End with code 4 where the metric is worse (or higher, lower) by as much. Repeatable.",
 )
 @html_page("Write the comparison as a page too.")
-@click.option("--md", type=click.Path(path_type=Path), metavar="FILE", help="Write it as Markdown too.")
+@click.option("--md", type=OutputFile(), metavar="FILE", help="Write it as Markdown too.")
 @common
 def command(
     a: Path,
@@ -63,6 +63,7 @@ def command(
       bufferlab compare runs/before runs/after --fail-if "reads_per_new_order worse 5%"
     """
     with beginning("reading the sweeps"):
+        from bufferlab.report import compare_page
         from bufferlab.report.compare_metrics import compare_sides
         from bufferlab.report.compare_rules import parse
         from bufferlab.report.compare_sides import of_one_folder, of_two_folders
@@ -81,21 +82,21 @@ def command(
             assert b is not None
             sides = of_two_folders(first, open_sweep(b))
         compared = compare_sides(sides, force=force, rules=asked)
-    code = EXIT_RULE_BROKEN if any(judged.outcome == "broken" for judged in compared.rules) else 0
-    if html or md:
-        from bufferlab.report.compare_page import as_report
-        from bufferlab.report.markdown import render_markdown
 
+    def write_html() -> None:
         if html:
-            write_page(html, as_report(compared), " and ".join(map(str, filter(None, (a, b)))), "bufferlab compare")
+            names = " and ".join(map(str, filter(None, (a, b))))
+            write_page(html, compare_page.as_report(compared), names, "bufferlab compare")
+
+    def write_markdown() -> None:
         if md:
-            write(md, "--md", render_markdown(as_report(compared, figure=False)))
-    if as_json:
-        from bufferlab.report.compare_page import as_json as document
+            from bufferlab.report.markdown import render_markdown
 
-        print_json(document(compared))
-        return code
-    from bufferlab.report.compare_page import terminal
+            write(md, "--md", render_markdown(compare_page.as_report(compared, figure=False)))
 
-    draw(terminal(compared), _WIDTH_WITHOUT_TERMINAL)
-    return code
+    with answering(write_html, write_markdown):
+        if as_json:
+            print_json(compare_page.as_json(compared))
+        else:
+            draw(compare_page.terminal(compared), _WIDTH_WITHOUT_TERMINAL)
+    return EXIT_RULE_BROKEN if any(judged.outcome == "broken" for judged in compared.rules) else 0

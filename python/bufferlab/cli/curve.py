@@ -8,16 +8,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from bufferlab.cli.options import Grouped, common, html_page
-from bufferlab.cli.output import beginning, print_json, put, say, write, write_page
+from bufferlab.cli.options import Grouped, OutputFile, common, html_page
+from bufferlab.cli.output import answering, beginning, print_json, put, try_place, write, write_figure, write_page
 from bufferlab.cli.progress import progress
-from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.units import GIB, UnitError, parse_bytes, parse_duration, parse_size
+from bufferlab.errors import SpecError
+from bufferlab.units import UnitError, parse_duration, parse_size
 
 if TYPE_CHECKING:
     from bufferlab.traces.page_trace import Accesses
@@ -39,7 +40,7 @@ _SECTIONS = {
 @click.argument("file", type=click.Path(path_type=Path), metavar="RUN|FILE")
 @click.option("--sizes", default=_SHARES, metavar="A,B,C", help="Pools to list: 10% of the pages, 64MiB, 5000pages.")
 @click.option("--page-size", metavar="SIZE", help="The bytes of a page, where the file does not tell.")
-@click.option("--columns", metavar="time=A,page=B", help="A table's columns, by name or number: time, page, size.")
+@click.option("--columns", metavar="page=B[:UNIT],...", help="A table's columns, by name or number.")
 @click.option("--window", metavar="FROM,TO", help="Count misses between these times alone; what is before only warms.")
 @click.option(
     "--model",
@@ -50,7 +51,7 @@ _SECTIONS = {
 @click.option("--set", "settings", multiple=True, metavar="NAME=N", help="A setting of the model. Repeatable.")
 @click.option("--by", type=click.Choice(["table"]), help="Of a run: the misses of each table and index too.")
 @html_page("Write a page with the figure too.")
-@click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Write the figure alone too.")
+@click.option("--svg", type=OutputFile(), metavar="FILE", help="Write the figure alone too.")
 @click.option("--to", nargs=2, metavar="oraclegeneral FILE", help="Write the accesses for libCacheSim too.")
 @common
 def command(
@@ -71,27 +72,31 @@ def command(
 
     RUN is the folder of a run that was recorded with --probe page-trace; misses count in its
     measured window. FILE is a CSV whose first line is time,page,op (seconds, any name, get or
-    create), or what others record: libCacheSim's CSV and oracleGeneral (.oracleGeneral, .bin), block
-    traces of MSR Cambridge (.csv), a page a line (.txt), each also with .zst behind it.
+    create), or what others record: libCacheSim's CSV, oracleGeneral (.oracleGeneral, .bin) and .lcs,
+    block traces of MSR Cambridge, SYSTOR '17, Alibaba and Tencent (.csv), SPC (.spc), MQSim (.trace)
+    and CloudPhysics (.vscsi), a page a line (.txt), each also with .zst, .gz, .xz or .bz2 behind it.
+
+    --columns takes time, page, size and file, the disk or tablespace of the page. A unit behind the
+    column says what it counts: page=3:bytes, :sectors or :pages; time=1:ms, :us or :ns.
 
     \b
       bufferlab curve runs/buffer-size-20260101-120000/runs/0123456789abcdef --by table
       bufferlab curve accesses.csv --page-size 16KiB --sizes 10%,64MiB
       bufferlab curve w92.oracleGeneral.bin.zst --page-size 4KiB
-      bufferlab curve reads.csv --columns time=ts,page=block
+      bufferlab curve reads.csv --columns time=ts:ms,page=block
+      bufferlab curve disks.csv --columns file=1,page=2:bytes,size=3,time=4 --page-size 8KiB
       bufferlab curve accesses.csv --model innodb57 --set lru_scan_depth=100
       bufferlab curve accesses.csv --html curve.html --to oraclegeneral accesses.oracleGeneral
     """
     with beginning("reading the accesses"):
         from bufferlab.report import curve_page, terminal
         from bufferlab.traces import files, page_trace
+        from bufferlab.traces.columns import parse_columns, parse_page_size
         from bufferlab.traces.curve import curve, misses_of_objects
-        from bufferlab.traces.text import parse_columns
 
     window_s = _window(window)
-    given_bytes = _page_size(page_size)
-    if to and to[0].lower() != "oraclegeneral":
-        raise SpecError(f'unknown format "{to[0]}"', "--to", "write --to oraclegeneral FILE")
+    given_bytes = parse_page_size(page_size)
+    target = _target(to, file)
     named, asked = parse_columns(columns), _settings(settings, model)
     if model and file.is_dir():
         raise SpecError("a run is played to its own server's model", f"--model {model}", f"bufferlab predict {file}")
@@ -102,16 +107,17 @@ def command(
         # The run's own misses are those of its measured window.
         accesses = replace(accesses, measured=None)
     window_s = window_s or accesses.window_s
-    page_size_bytes = given_bytes or accesses.page_size_bytes
-    pools = _pools(sizes, accesses.pages, page_size_bytes)
+    page_size_bytes, note = accesses.page_size(given_bytes)
+    how = curve_page.how_read(accesses, note)
+    pools = _pools(sizes, accesses.pages, page_size_bytes, note)
     with _told("counting misses") as tell:
         found = curve(accesses, window_s, tell)
     if not found.accesses:
         time_s = accesses.touches.time_s
         span = f"{time_s[0]:g} s to {time_s[-1]:g} s"
         raise SpecError("no get lies in the window", "--window", f"the file has {span}")
-    if to:
-        _write_oracle_general(accesses, file, Path(to[1]))
+    if target:
+        _require_short(accesses, target)
     objects = None
     if by:
         with _told("counting misses by table") as tell:
@@ -122,17 +128,14 @@ def command(
 
         with _told(f"playing to {model}") as tell:
             played = play(accesses, model, asked, pools, window_s, tell)
-    report = curve_page.as_report(file.resolve().name, accesses, found, pools, page_size_bytes, objects, played)
-    write_page(html, report, str(file), "bufferlab curve")
-    if svg:
-        from bufferlab.report.figures.svg import draw
-
-        assert report.headline is not None
-        write(svg, "--svg", draw(report.headline))
-    if as_json:
-        print_json(curve_page.as_json(accesses, found, pools, objects, played))
-        return 0
-    put(terminal.text(report))
+    report = curve_page.as_report(file.resolve().name, accesses, found, pools, page_size_bytes, objects, played, how)
+    page = partial(write_page, html, report, str(file), "bufferlab curve")
+    with answering(page, partial(write_figure, svg, report), partial(_write_accesses, accesses, target)):
+        if as_json:
+            shown = how[1:] if accesses.reading else how
+            print_json(curve_page.as_json(accesses, found, pools, objects, played, shown))
+        else:
+            put("\n".join([*how, terminal.text(replace(report, facts=report.facts[len(how) :]))]))
     return 0
 
 
@@ -148,18 +151,6 @@ def _settings(settings: tuple[str, ...], model: str | None) -> dict[str, str]:
     return asked
 
 
-def _page_size(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        size_bytes = parse_bytes(text)
-    except UnitError as error:
-        raise SpecError(error.what, "--page-size", error.hint) from error
-    if not 0 < size_bytes <= GIB:
-        raise SpecError(f'"{text}" is no size of a page', "--page-size", 'write a size such as "16KiB"')
-    return size_bytes
-
-
 def _window(text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
@@ -172,11 +163,11 @@ def _window(text: str | None) -> tuple[float, float] | None:
     return first, last
 
 
-def _pools(text: str, pages: int, page_size_bytes: int | None) -> list[int]:
+def _pools(text: str, pages: int, page_size_bytes: int | None, note: str | None) -> list[int]:
     """Return the sizes asked for, in pages, ascending. Raises SpecError for one that is no pool of this trace."""
     found = set()
     for part in text.split(","):
-        size = _pool(part.strip(), pages, page_size_bytes)
+        size = _pool(part.strip(), pages, page_size_bytes, note)
         if size < 1:
             raise SpecError(f'"{part.strip()}" holds no page', "--sizes", _HINT)
         if size > pages:
@@ -187,7 +178,7 @@ def _pools(text: str, pages: int, page_size_bytes: int | None) -> list[int]:
     return sorted(found)
 
 
-def _pool(part: str, pages: int, page_size_bytes: int | None) -> int:
+def _pool(part: str, pages: int, page_size_bytes: int | None, note: str | None) -> int:
     if match := _PAGES.fullmatch(part):
         return int(match[1])
     try:
@@ -198,6 +189,8 @@ def _pool(part: str, pages: int, page_size_bytes: int | None) -> int:
         # The smallest pool there is has a page, and "101%" is larger than all pages however few there are.
         rounded = math.floor if size.ratio <= 1 else math.ceil
         return max(1, rounded(size.ratio * pages)) if size.ratio > 0 else 0
+    if page_size_bytes is None and note:
+        raise SpecError(f'"{part}" is in bytes. {note}', "--sizes", 'write sizes such as "10%" or "5000pages"')
     if page_size_bytes is None:
         raise SpecError(
             f'"{part}" is in bytes, and the file does not tell the size of a page', "--sizes", "add --page-size 16KiB"
@@ -221,19 +214,28 @@ def _told(what: str) -> Iterator[Callable[[float], None]]:
         yield tell
 
 
-def _write_oracle_general(accesses: Accesses, source: Path, target: Path) -> None:
-    """Write the accesses for libCacheSim. Raises SpecError where that would replace the file they come from."""
-    from bufferlab.traces.files import write_oracle_general
-
-    if target.exists() and target.samefile(source):
+def _target(to: tuple[str, str] | None, source: Path) -> Path | None:
+    """Return the file that --to names. Raises an error where it cannot be written, or is the file that is read."""
+    if to is None:
+        return None
+    if to[0].lower() != "oraclegeneral":
+        raise SpecError(f'unknown format "{to[0]}"', "--to", "write --to oraclegeneral FILE")
+    target = Path(to[1])
+    if target.exists() and source.exists() and target.samefile(source):
         raise SpecError("this would replace the file that is read", f"--to oraclegeneral {target}", "choose another")
+    try_place(target, "--to")
+    return target
+
+
+def _require_short(accesses: Accesses, target: Path) -> None:
     time_s = accesses.touches.time_s
     if time_s[-1] - time_s[0] >= 1 << 32:
         what = "the accesses last longer than the 2^32 seconds that the format has room for"
         raise SpecError(what, f"--to oraclegeneral {target}", "give times in seconds")
-    try:
-        write_oracle_general(accesses, target)
-    except OSError as error:
-        hint = "choose another with --to"
-        raise EnvironmentLackingError(f"the file cannot be written: {error.strerror}", str(target), hint) from error
-    say(f"written: {target}")
+
+
+def _write_accesses(accesses: Accesses, target: Path | None) -> None:
+    from bufferlab.traces.files import write_oracle_general
+
+    if target:
+        write(target, "--to", partial(write_oracle_general, accesses))

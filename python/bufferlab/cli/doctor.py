@@ -117,7 +117,7 @@ def _look_at(url: str, *, as_json: bool) -> int:
 
 
 def _forget_mark(url: str, *, as_json: bool) -> int:
-    refuse_password(url)
+    refuse_password(url, "--forget-mark")
     scheme = url.partition("://")[0]
     known = (behaviour for name in engines.names() if scheme in (behaviour := engines.behaviour(name)).url_schemes)
     found = next(known, None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bufferlab.cli.options import CSV, Grouped, common, html_page, require_one_format, text_or_csv
-from bufferlab.cli.output import beginning, draw, print_json, put_csv, write_page
+from bufferlab.cli.output import answering, beginning, draw, print_json, put_csv, write_page
 from bufferlab.errors import EXIT_RULE_BROKEN
 
 _WIDTH_WITHOUT_TERMINAL = 120
@@ -69,12 +69,16 @@ def command(
         asked = [parse(rule) for rule in rules]
         sweeps = read_sweeps(named(folders), order, [rule.metric for rule in asked])
         told = history(sweeps, asked, since)
-    if html:
-        write_page(html, history_page.as_report(told), f"{len(folders)} folders", "bufferlab history")
-    if as_json:
-        print_json(history_page.as_json(told))
-    elif form == CSV:
-        put_csv(history_page.values_table(told))
-    else:
-        draw(history_page.terminal(told), _WIDTH_WITHOUT_TERMINAL)
+
+    def write_html() -> None:
+        if html:
+            write_page(html, history_page.as_report(told), f"{len(folders)} folders", "bufferlab history")
+
+    with answering(write_html):
+        if as_json:
+            print_json(history_page.as_json(told))
+        elif form == CSV:
+            put_csv(history_page.values_table(told))
+        else:
+            draw(history_page.terminal(told), _WIDTH_WITHOUT_TERMINAL)
     return EXIT_RULE_BROKEN if any(judged.outcome == "broken" for judged in told.rules) else 0

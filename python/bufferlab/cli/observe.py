@@ -13,14 +13,16 @@ import click
 from bufferlab.cli.options import (
     CSV,
     Grouped,
+    OutputFile,
     common,
     html_page,
     look_seconds,
     may_look_inside,
+    refuse_password,
     require_one_format,
     text_or_csv,
 )
-from bufferlab.cli.output import print_json, put, put_csv, say, write_page
+from bufferlab.cli.output import answering, print_json, put, put_csv, say, write_page
 from bufferlab.errors import EnvironmentLackingError, SpecError, interrupted_exit_code
 from bufferlab.texts import printable
 
@@ -41,7 +43,7 @@ _SECTIONS = {"What to look at": ("duration", "look_inside"), "Files to write": (
 @html_page("Write a page with figures too.")
 @click.option(
     "--prometheus",
-    type=click.Path(path_type=Path),
+    type=OutputFile(),
     metavar="FILE",
     help="Write FILE anew each second, for node_exporter's textfile collector.",
 )
@@ -73,6 +75,7 @@ def command(
     from bufferlab.observe.session import Session, address_of, looker_of
     from bufferlab.report import terminal
 
+    refuse_password(url, "URL")
     require_one_format(form, as_json)
     seconds = look_seconds(duration, "--duration", _SHORTEST_S)
     looker = looker_of(url)
@@ -87,13 +90,13 @@ def command(
             seen = observation.run(seconds, stop, look_inside=look_inside)
     report = reports.as_report(seen)
     footer = f"Made by bufferlab observe from the counters of {seen.server}; samples were not kept."
-    write_page(html, report, footer=footer)
-    if as_json:
-        print_json(reports.as_json(seen))
-    elif form == CSV:
-        put_csv(reports.seconds_table(seen))
-    else:
-        put(terminal.text(report))
+    with answering(lambda: write_page(html, report, footer=footer)):
+        if as_json:
+            print_json(reports.as_json(seen))
+        elif form == CSV:
+            put_csv(reports.seconds_table(seen))
+        else:
+            put(terminal.text(report))
     if stop.signal_number is not None:
         return interrupted_exit_code(stop.signal_number)
     return 1 if seen.ended == "lost" or not seen.window.rows else 0

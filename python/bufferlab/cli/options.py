@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from bufferlab.cli.output import try_place
 from bufferlab.errors import SpecError
-from bufferlab.texts import PASSWORD_HINT, has_password
+from bufferlab.texts import PASSWORD_HINT, address_has_password, has_password
 from bufferlab.units import UnitError, format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -49,6 +50,22 @@ class Grouped(click.Command):
                 formatter.write_dl(records)
 
 
+class OutputFile(click.Path):
+    """The type of a file that a command writes at its end: the place is tried before the command does anything.
+
+    Raises EnvironmentLackingError where nothing can be written there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if param and not (ctx and ctx.resilient_parsing):
+            try_place(path, param.opts[-1])
+        return path
+
+
 def common(command: _Command) -> _Command:
     """Add --json and --debug, which every command has."""
     # `app.run` reads it from the arguments.
@@ -64,7 +81,7 @@ def strict(command: _Command) -> _Command:
 
 def html_page(meaning: str) -> Callable[[_Command], _Command]:
     """Add --html, the file of a page; `meaning` is its help."""
-    return click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help=meaning)
+    return click.option("--html", type=OutputFile(), metavar="FILE", help=meaning)
 
 
 def may_look_inside(meaning: str) -> Callable[[_Command], _Command]:
@@ -119,14 +136,18 @@ def server_setting(build: str | None) -> tuple[tuple[str, str], ...]:
     return (("server", os.path.abspath(os.path.expanduser(build)) if is_path else build),)
 
 
-def refuse_password(text: str) -> None:
-    """Refuse a URL with a password: other users would see it, and results would keep it.
+def refuse_password(address: str, flag: str = "--server") -> None:
+    """Refuse a server's address with a password: other users would see it, and results would keep it.
 
-    Raises a SpecError, which does not repeat the password.
+    Raises a SpecError, which names the flag and repeats nothing of the address.
     """
-    if has_password(text):
-        what = "a URL with a password is seen in process lists and kept in results; it is not used"
-        raise SpecError(what, "--server", PASSWORD_HINT)
+    if address_has_password(address):
+        raise _password_in(flag)
+
+
+def _password_in(flag: str) -> SpecError:
+    what = "a URL with a password is seen in process lists and kept in results; it is not used"
+    return SpecError(what, flag, PASSWORD_HINT)
 
 
 class SettingValue(click.ParamType[tuple[str, str]]):
@@ -143,8 +164,9 @@ class SettingValue(click.ParamType[tuple[str, str]]):
         """Return setting and value, split at the first equals sign."""
         if isinstance(value, tuple):
             return value
-        refuse_password(str(value))
         setting, equals, text = str(value).partition("=")
+        if has_password(str(value)) or (setting.strip() == "server" and address_has_password(text)):
+            raise _password_in(param.opts[0] if param else "--set")
         if not equals or not setting.strip() or not text.strip():
             self.fail(f'"{value}" is not setting=value, such as io_mode=buffered', param, ctx)
         return setting.strip(), text.strip()

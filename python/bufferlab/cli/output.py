@@ -7,11 +7,13 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bufferlab import output_files
+from bufferlab.errors import EnvironmentLackingError, Problem, runnable
 from bufferlab.texts import printable, printable_json
 
 if TYPE_CHECKING:
@@ -20,17 +22,29 @@ if TYPE_CHECKING:
     from bufferlab.chapter.blocks import Table
     from bufferlab.report.document import Report
 
-from bufferlab.errors import EnvironmentLackingError, runnable
-
 FORMAT_VERSION = 1
 _GAP = "  "
 _NARROWEST = 24
+_answers: list[bool] = []
+"""Has an item once the command has printed a JSON object."""
 
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print one JSON object, with its format version, on standard output."""
     text = json.dumps({"format_version": FORMAT_VERSION, **document}, ensure_ascii=False, allow_nan=False)
     print(printable_json(text), flush=True)
+    _answers.append(True)
+
+
+def print_error_json(document: Mapping[str, Any]) -> None:
+    """Print the JSON object of an error, unless the answer was printed: a program reads one object."""
+    if not _answers:
+        print_json(document)
+
+
+def forget_answer() -> None:
+    """Begin a command, which has printed nothing."""
+    _answers.clear()
 
 
 def put(text: str) -> None:
@@ -78,15 +92,58 @@ def beginning(what: str) -> Iterator[None]:
             print(f"\r{' ' * len(shown)}\r", end="", file=sys.stderr, flush=True)
 
 
-def write(path: Path, flag: str, text: str) -> None:
-    """Write the file that the user chose with `flag`, and say so. Raises EnvironmentLackingError if that fails."""
+@contextmanager
+def answering(*files: Callable[[], None]) -> Iterator[None]:
+    """Context manager for printing the answer. The files follow it, also where nobody reads standard output any more.
+
+    What cannot be written ends the command with EnvironmentLackingError, and the answer stands.
+    """
     try:
-        path.write_text(text, encoding="utf-8")
+        yield
+    finally:
+        problems: list[Problem] = []
+        for file in files:
+            try:
+                file()
+            except EnvironmentLackingError as error:
+                problems += error.problems
+        if problems:
+            first, *more = problems
+            raise EnvironmentLackingError(first.what, first.where, first.hint, more=more)
+
+
+def try_place(path: Path, flag: str) -> None:
+    """Try whether the file that the user chose with `flag` can be written, before any work is done for it.
+
+    Raises EnvironmentLackingError where it cannot, and leaves everything as it is.
+    """
+    with placing(path, flag):
+        output_files.try_place(path)
+
+
+def write(path: Path, flag: str, content: str | output_files.Fill) -> None:
+    """Write the file that the user chose with `flag`, whole or not at all, and say so.
+
+    Raises EnvironmentLackingError if that fails.
+    """
+    with placing(path, flag):
+        output_files.write(path, _text(content) if isinstance(content, str) else content)
+    say(f"written: {path}")
+
+
+def _text(text: str) -> output_files.Fill:
+    return lambda file: file.write(text.encode())
+
+
+@contextmanager
+def placing(path: Path, flag: str) -> Iterator[None]:
+    """Context manager for writing the file that `flag` names: an OSError becomes an EnvironmentLackingError."""
+    try:
+        yield
     except OSError as error:
         raise EnvironmentLackingError(
             f"the file cannot be written: {error.strerror}", str(path), f"choose another with {flag}"
         ) from error
-    say(f"written: {path}")
 
 
 def write_page(path: Path | None, report: Report, folder_name: str = "", made_by: str = "", footer: str = "") -> None:
@@ -95,6 +152,14 @@ def write_page(path: Path | None, report: Report, folder_name: str = "", made_by
         from bufferlab.report.html import render_html
 
         write(path, "--html", render_html(report, folder_name, made_by, footer))
+
+
+def write_figure(path: Path | None, report: Report) -> None:
+    """Write a report's first figure as the file that --svg asks for, if it does and there is one."""
+    if path is not None and report.headline:
+        from bufferlab.report.figures.svg import draw
+
+        write(path, "--svg", draw(report.headline))
 
 
 def put_csv(table: Table) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 
 from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import ServerCheck
-from bufferlab.errors import runnable
+from bufferlab.engines.dump_contents import has_rows
+from bufferlab.engines.dump_head import read_head
+from bufferlab.errors import SpecError, runnable
 from bufferlab.execute.preflight import Findings
 from bufferlab.execute.sweep import SweepOptions, prepare_estimate
 from bufferlab.knob import KnobKind
@@ -50,10 +54,22 @@ def _text(plan: Plan, cost: Cost, found: Findings) -> str:
             f"at most {format_duration(phase.max_duration)}"
             for phase in experiment.phases
         ),
+        *_empty(experiment),
         f"the database is estimated at {format_bytes(plan.database_bytes)}; shares of it are resolved after the load",
     ]
     servers = [f"{url}\n{checks_text(checks)}" for url, checks in found.items()]
     return "\n\n".join(["\n".join(head), _points(plan), _order(plan), *servers, _cost(cost, plan)])
+
+
+def _empty(experiment: Experiment) -> list[str]:
+    """Return a line about a dump without rows, if it is one."""
+    if (dump := experiment.workload.dump) is None:
+        return []
+    path = Path(dump.path)
+    with suppress(SpecError):  # A sweep that is resumed may have all that it needs of it.
+        if not has_rows(path, read_head(path)):
+            return [f"the dump {path.name} holds no rows: its tables are empty until the script inserts"]
+    return []
 
 
 def _repetitions(plan: Plan) -> str:

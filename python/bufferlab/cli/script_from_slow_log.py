@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from bufferlab.cli.options import common
-from bufferlab.cli.output import beginning, columns, print_json, put, say
-from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.cli.output import answering, beginning, columns, placing, print_json, put, say, try_place
+from bufferlab.errors import SpecError
 
 if TYPE_CHECKING:
     from bufferlab.slow_log import Made
@@ -60,17 +61,17 @@ def command(
       bufferlab run mine.sql --engine mysql --server mysql-5.7
     """  # fmt: skip
     path = _path(files[0], out)
+    try_place(path, "-o")
     with beginning("reading the log"):
         from bufferlab.slow_log import as_json as document
         from bufferlab.slow_log import make_script
 
         made = make_script(files, "statement" if by == "statement" else "transaction", schema, ansi_quotes=ansi_quotes)
-    _write(path, made.script.text)
-    say(f"written: {path} (it holds values of the log; only you may read it)")
-    if as_json:
-        print_json(document(made, path))
-    else:
-        put(_text(made))
+    with answering(partial(_write, path, made.script.text)):
+        if as_json:
+            print_json(document(made, path))
+        else:
+            put(_text(made))
     for note in made.notes:
         say(f"note: {note}")
     return 0
@@ -91,7 +92,7 @@ def _path(file: Path, out: Path | None) -> Path:
 
 def _write(path: Path, text: str) -> None:
     """Write a new file that its owner alone may read. Raises EnvironmentLackingError if that fails."""
-    try:
+    with placing(path, "-o"):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -100,20 +101,24 @@ def _write(path: Path, text: str) -> None:
         except OSError:
             path.unlink(missing_ok=True)
             raise
-    except OSError as error:
-        raise EnvironmentLackingError(
-            f"the script cannot be written: {error.strerror}", str(path), "choose another place with -o"
-        ) from error
+    say(f"written: {path} (it holds values of the log; only you may read it)")
 
 
 def _text(made: Made) -> str:
     """Return the words and tables for a terminal. They hold digests and counts."""
-    share = 100 * made.statements / made.entries if made.entries else 0.0
+    from bufferlab.chapter.words import plural
+
+    share = 100 * made.statements / made.all_statements if made.all_statements else 0.0
     of = f" of schema {made.schema}" if made.schema else ""
     head = (
-        f"{made.statements:,} of the log's {made.entries:,} statements ({share:.0f} %){of} are in the script, as "
-        f"{made.transactions:,} transactions of {len(made.script.sections):,} kinds."
+        f"{made.statements:,} of the log's {made.all_statements:,} statements ({share:.0f} %){of} are in the script, "
+        f"as {plural(made.transactions, 'transaction')} of {plural(len(made.script.sections), 'kind')}."
     )
+    if others := made.entries - made.all_statements:
+        head += (
+            f" Of its {made.entries:,} entries {others:,} are no statements: they begin or end a transaction, or are "
+            "commands of a connection."
+        )
     rows = [
         [section.name, f"{section.weight:,}", f"{section.kind.seconds:.3f}", _short(section.kind.digests)]
         for section in made.script.sections[:_MOST_ROWS]

@@ -1,7 +1,7 @@
 """Tells which tool made a dump, of which server and version, from the file's first and last bytes. Reads no more.
 
-mysqldump writes both in comments (client/mysqldump.c, write_header and write_footer). pg_dump's custom format begins
-with a header of binary numbers and texts (src/bin/pg_dump/pg_backup_archiver.c, WriteHead and ReadHead).
+mysqldump writes both in comments (client/mysqldump.c, write_header and write_footer); archive_contents.py reads the
+header of pg_dump's custom format.
 """
 
 from __future__ import annotations
@@ -11,18 +11,26 @@ import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
+from bufferlab.engines.archive_contents import MAGIC, Archive
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.errors import SpecError
-from bufferlab.versions import numbers
+from bufferlab.versions import SERVERS, numbers
 
 _HEAD_BYTES = 64 << 10
 _TAIL_BYTES = 4 << 10
 _MYSQLDUMP = re.compile(rb"\A(?:/\*M?!999999\\- [^\n]*\n)?-- (?:MySQL|MariaDB) dump [0-9]")
 _SERVER = re.compile(rb"^-- Server version[ \t]+([0-9][0-9A-Za-z.+~:-]{0,99}+)(?![0-9A-Za-z.+~:-])", re.MULTILINE)
+_OF_THE_TOOL = re.compile(rb"(?:mysqldump|mariadb-dump): ")
+_BARE = re.compile(
+    rb"^(?:/\*!40101 SET @OLD_CHARACTER_SET_CLIENT=|/\*M!999999\\- enable the sandbox mode|"
+    rb"/\*!(?:40101|50503) SET (?:@saved_cs_client +=|character_set_client = )|INSERT INTO `|CREATE TABLE `)",
+    re.MULTILINE,
+)
+"""What mysqldump writes besides its comments."""
 _COMPLETED = re.compile(rb"^-- Dump completed[^\n]*\s*\Z", re.MULTILINE)
-_LONGEST_TEXT = 4096
 _USE_FC = "use -Fc: pg_dump -Fc --file=app.dump app"
 _USE_MYSQLDUMP = "write it with: mysqldump --single-transaction app > app.sql"
 
@@ -57,11 +65,24 @@ def read_head(path: Path) -> DumpHead:
             tail = file.read()
     except OSError as error:
         raise SpecError(f"the dump cannot be read: {error.strerror}", str(path), "give the path of a dump") from error
-    if head.startswith(b"PGDMP"):
+    if head.startswith(MAGIC):
         return _of_pg_dump(head, path)
     if _MYSQLDUMP.match(head):
         return _of_mysqldump(head, tail, path)
     raise SpecError(*_foreign(head, path))
+
+
+def misfit(head: DumpHead, flavour: Flavour, version: str) -> tuple[str, str] | None:
+    """Return why a server of this flavour and version cannot restore the dump, and what to do; None if it can."""
+    of, server = f"{SERVERS[head.flavour]} {head.version}", f"{SERVERS[flavour]} {version}"
+    wanted = f"{SERVERS[head.flavour]} {'.'.join(map(str, head.release))}"
+    hint = f"choose a server of {wanted} or later by --server; `bufferlab engines` lists their names"
+    if head.flavour != flavour:
+        return f"the dump is of {of}, and the server is {server}: a dump goes into its own family", hint
+    known = numbers(version)[: len(head.release)]
+    if known < head.release[: len(known)]:
+        return f"the dump is of {of}, which is newer than the server, {server}", hint
+    return None
 
 
 def sha256_of(path: Path) -> str:
@@ -84,40 +105,12 @@ def _of_mysqldump(head: bytes, tail: bytes, path: Path) -> DumpHead:
 
 def _of_pg_dump(head: bytes, path: Path) -> DumpHead:
     try:
-        told, major, minor = _Archive(head), head[5], head[6]
-        _, int_bytes, _, form = head[7:11]
-        told.place, told.int_bytes = 11, int_bytes
-        if form != 1:
-            raise SpecError("this is not pg_dump's custom format", str(path), _USE_FC)
-        # Until 1.15 the level of compression, from then on its algorithm in a byte.
-        told.skip(1 if (major, minor) >= (1, 15) else 1 + int_bytes)
-        told.skip(7 * (1 + int_bytes))  # The time of the dump.
-        told.text()
-        version, made_by = told.text(), told.text()
-        if not (numbers(version) and numbers(made_by)):
-            raise ValueError("it tells no version")
-    except (IndexError, ValueError) as error:
+        told = Archive(BytesIO(head)).head()
+    except ValueError as error:
         raise SpecError("the dump's header is damaged", str(path), "write it again") from error
-    return DumpHead("postgres", version, made_by)
-
-
-class _Archive:
-    """A reader of the header's numbers and texts. Raises ValueError or IndexError where there are none."""
-
-    def __init__(self, head: bytes) -> None:
-        self.head, self.place, self.int_bytes = head, 0, 4
-
-    def skip(self, count: int) -> None:
-        self.place += count
-
-    def text(self) -> str:
-        sign, digits = self.head[self.place], self.head[self.place + 1 : self.place + 1 + self.int_bytes]
-        length = int.from_bytes(digits, "little")
-        self.skip(1 + self.int_bytes)
-        if sign or length > _LONGEST_TEXT or self.place + length > len(self.head):
-            raise ValueError("it has no such text")
-        self.skip(length)
-        return self.head[self.place - length : self.place].decode("utf-8", "replace")
+    if not told.is_custom:
+        raise SpecError("this is not pg_dump's custom format", str(path), _USE_FC)
+    return DumpHead("postgres", told.version, told.made_by)
 
 
 def _foreign(head: bytes, path: Path) -> Iterator[str]:
@@ -132,6 +125,15 @@ def _foreign(head: bytes, path: Path) -> Iterator[str]:
         what, hint = "the dump is UTF-16", "PowerShell's > wrote it so: use mysqldump --result-file=app.sql"
     elif not head:
         what, hint = "the dump is empty", "write it again"
+    elif head.startswith(b"\xef\xbb\xbf"):
+        what, hint = "the dump begins with a byte order mark", "use mysqldump --result-file=app.sql"
+    elif _OF_THE_TOOL.match(head):
+        what, hint = "the dump begins with a message of its tool", "keep 2> apart: use --result-file=app.sql"
+    elif b"<mysqldump " in head[:4096]:
+        what, hint = "this is the XML of mysqldump --xml", _USE_MYSQLDUMP
+    elif _BARE.search(head):
+        what = "the dump was written with --skip-comments or --compact: it tells neither its server nor its end"
+        hint = "write it again without --skip-comments and --compact"
     else:
         what, hint = "this is neither a mysqldump nor pg_dump's custom format", f"{_USE_MYSQLDUMP}; or {_USE_FC}"
     yield from (what, str(path), hint)

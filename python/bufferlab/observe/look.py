@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Protocol
@@ -112,7 +113,8 @@ class Observation:
         is_lost = self._watch(seconds, stop)
         try:
             if not is_lost:
-                self._subtract_own()
+                with suppress(Refused):
+                    self._subtract_own()
             inside = ends.finish(self.facts, self._host_work(), is_lost=is_lost)
             self._count_processor()
         except Lost:

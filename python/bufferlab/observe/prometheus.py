@@ -5,9 +5,9 @@ Metrics are counters since the observation began and levels of the last second. 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from bufferlab import output_files
 from bufferlab.observe.window import Row, Window
 
 _PREFIX = "bufferlab_observe"
@@ -33,14 +33,8 @@ def text(server: str, engine: str, window: Window, row: Row | None) -> str:
 
 def write(path: Path, content: str) -> None:
     """Replace the file at once; who reads it sees the old or the new one. Raises OSError."""
-    # The collector reads *.prom alone, so that it does not see this one.
-    new = path.with_name(f".{path.name}.new")
-    new.unlink(missing_ok=True)
-    # A link that somebody else put here meanwhile is not followed.
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(content)
-    os.replace(new, path)
+    # The collector reads *.prom alone, and not the temporary file. A flush to the disk each second would be a load.
+    output_files.write(path, lambda file: file.write(content.encode()), synced=False)
 
 
 def _escaped(text: str) -> str:

@@ -6,14 +6,14 @@ accounts after some refusals.
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
+from bufferlab.engines.servers.existing import greeting
 from bufferlab.engines.servers.existing.address import Address, parse
 from bufferlab.engines.servers.existing.passwords import LoginRefusedError
 from bufferlab.engines.servers.questions import MISFITS, NOT_UNDERSTOOD
@@ -24,7 +24,6 @@ from bufferlab.observe.looker import Facts, Looker, Lost, Pool, Refused, Sample
 from bufferlab.observe.postgres import PostgresLooker
 
 RECONNECT_SECONDS = 5.0
-_GREETING_SECONDS = 1.0
 _BYTES_OF_A_PAGE = 256
 """The room for one page in an answer that lists those of a pool, as the clients count it."""
 _MOST_PAGES = 1 << 20
@@ -51,9 +50,7 @@ def address_of(url: str, looker: Looker) -> Address:
         parts = urlsplit(url)
     except ValueError as error:
         raise EnvironmentLackingError(f"this is not the URL of a server: {error}", None, looker.form.example) from error
-    schema = parts.path.removeprefix("/")
-    if schema and schema.lower() not in looker.form.own_schemas:
-        return parse(url, looker.form)
+    schema = unquote(parts.path.removeprefix("/"))
     # `parse` asks for a schema that may hold our tables.
     address = parse(parts._replace(path=f"/{_ANY_SCHEMA}").geturl(), looker.form)
     # PostgreSQL's sessions are always in a database; those of MySQL enter no schema.
@@ -77,7 +74,8 @@ class Session:
         try:
             self._connect()
         except EnvironmentLackingError as error:
-            self._name_the_family(error)
+            if other := greeting.of_another_family(self.address, self.looker.form):
+                raise other from error
             raise
         except self._refusals as error:
             raise EnvironmentLackingError(
@@ -140,7 +138,10 @@ class Session:
     def sample(self, facts: Facts, t_s: float) -> Sample:
         """Return the counters."""
         with _understood():
-            return self.looker.sample(self.query, facts, t_s, lambda: self.own_statements)
+            sample = self.looker.sample(self.query, facts, t_s, lambda: self.own_statements)
+        if "page_gets" not in sample.counters:
+            raise Refused("the server does not tell how many pages it got")
+        return sample
 
     def pool(self, facts: Facts) -> Pool:
         """Return what the pool is at this moment."""
@@ -169,14 +170,6 @@ class Session:
                 self._connection.close()
             self._connection = None
 
-    def _name_the_family(self, error: EnvironmentLackingError) -> None:
-        """Raise another error where a server of another family answers at the address."""
-        found = greeting(self.address)
-        if found and found not in self.looker.form.schemes:
-            scheme = self.looker.form.schemes[0]
-            what = f"the URL says {scheme}, and a server of {found} answers there"
-            raise EnvironmentLackingError(what, self.address.server, f"write {found}:// and its port") from error
-
 
 @contextmanager
 def _understood() -> Iterator[None]:
@@ -185,25 +178,6 @@ def _understood() -> Iterator[None]:
         yield
     except MISFITS as error:
         raise Refused(NOT_UNDERSTOOD) from error
-
-
-def greeting(address: Address) -> str:
-    """Return the scheme of the server that answers at a TCP address; "" when it does not say.
-
-    MySQL speaks first, with a packet whose fifth byte is the protocol's version, 10, or 255 for an error. PostgreSQL
-    answers SSLRequest with one letter.
-    """
-    if address.socket:
-        return ""
-    with suppress(OSError), socket.create_connection((address.host, address.port), _GREETING_SECONDS) as line:
-        line.settimeout(_GREETING_SECONDS)
-        try:
-            first = line.recv(5)
-            return "mysql" if len(first) == 5 and first[4] in (10, 255) else ""
-        except TimeoutError:
-            line.sendall(b"\x00\x00\x00\x08\x04\xd2\x16\x2f")
-            return "postgres" if line.recv(1) in (b"S", b"N") else ""
-    return ""
 
 
 def _said(error: BaseException) -> str:

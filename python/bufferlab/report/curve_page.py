@@ -24,7 +24,7 @@ from bufferlab.chapter.blocks import (
 )
 from bufferlab.models.foreign_trace import Played
 from bufferlab.report.document import Report, stamped
-from bufferlab.traces.curve import MissCurve, working_set
+from bufferlab.traces.curve import MissCurve, Step, working_set
 from bufferlab.traces.page_trace import Accesses, MeasuredPool
 from bufferlab.units import MIB, format_bytes, format_percent
 
@@ -45,14 +45,15 @@ def as_report(
     page_size_bytes: int | None,
     objects: Mapping[str, Sequence[int]] | None = None,
     model: Played | None = None,
+    how: Sequence[str] = (),
 ) -> Report:
-    """Return the curve in the shape that every writer of reports takes.
+    """Return the curve in the shape that every writer of reports takes. `how` says how the file was read.
 
     `sizes` are pools in pages, ascending. `objects` has the gets of each table or index, and its misses at each size.
     `model` has the misses of a buffer manager's model at each size.
     """
     measured = accesses.measured
-    facts = [f"{curve.accesses:,} gets", f"{curve.pages:,} pages", "exact LRU, every size from one pass"]
+    facts = [*how, f"{curve.accesses:,} gets", f"{curve.pages:,} pages", "exact LRU, every size from one pass"]
     if measured:
         facts.append(_beside(curve, measured, page_size_bytes))
     report = Report(
@@ -95,13 +96,37 @@ def _by_object(objects: Mapping[str, Sequence[int]], sizes: Sequence[int], page_
 
 
 def answer(curve: MissCurve, page_size_bytes: int | None) -> str:
-    """Return the curve in a sentence: its knee, and the misses that no pool avoids."""
+    """Return the curve in sentences: its knee, its step, or that it has neither; and the misses that no pool avoids."""
     whole = _ratio(curve, curve.pages) if curve.misses[-1] else "none"
-    knee, share = curve.knee_pages, format_percent(curve.knee_pages / max(1, curve.pages))
+    knee, step = curve.knee_pages, curve.step
+    if knee:
+        found = (
+            f"An LRU pool of {pool(knee, page_size_bytes)} misses {_ratio(curve, knee)} of the gets, and one that "
+            f"holds every page {whole}. That size is the knee, {format_percent(knee / curve.pages)} of the pages "
+            "touched: below it misses rise fastest."
+        )
+        return f"{found} {_stepping(step, page_size_bytes)}" if step else found
+    if step:
+        share = format_percent(step.pages / curve.pages)
+        return (
+            f"{_stepping(step, page_size_bytes)} That size has {share} of the pages touched. A pool that holds every "
+            f"page misses {whole} of the gets. The curve has no knee."
+        )
+    if curve.misses[min(1, curve.pages)] == curve.misses[-1]:
+        every = int(curve.misses[-1])
+        return f"There is no knee: an LRU pool of any size misses {every:,} of {curve.accesses:,} gets."
     return (
-        f"An LRU pool of {pool(knee, page_size_bytes)} misses {_ratio(curve, knee)} of the gets, and one that holds "
-        f"every page {whole}. That size is the knee, {share} of the pages touched: below it "
-        "misses rise fastest."
+        f"There is neither a knee nor a step: an LRU pool of 1 page misses {_ratio(curve, 1)} of the gets, one that "
+        f"holds every page {whole}, and the curve is nowhere far below the straight line between the two."
+    )
+
+
+def _stepping(step: Step, page_size_bytes: int | None) -> str:
+    """Return a step in a sentence."""
+    below = pool(step.pages - 1, page_size_bytes)
+    return (
+        f"Misses fall in a step at {pool(step.pages, page_size_bytes)}: an LRU pool of {below} misses "
+        f"{step.misses_below:,} times, and one of that size {step.misses:,} times."
     )
 
 
@@ -152,12 +177,13 @@ def as_json(
     sizes: Sequence[int],
     objects: Mapping[str, Sequence[int]] | None = None,
     model: Played | None = None,
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the curve for programs, at the chosen sizes, and the working set over time.
+    """Return the curve for programs, at the chosen sizes, the working set over time, and how a file was read.
 
     With a model the misses are the model's; the knee is always LRU's.
     """
-    measured, (ends, touched) = accesses.measured, working_set(accesses)
+    measured, step, (ends, touched) = accesses.measured, curve.step, working_set(accesses)
     return {
         "curve": [
             {
@@ -169,12 +195,34 @@ def as_json(
         ],
         "model": {"name": model.name, "version": model.version} if model else None,
         "knee_pages": curve.knee_pages,
+        "step": {"pages": step.pages, "misses_below": step.misses_below, "misses": step.misses} if step else None,
         "pages": curve.pages,
+        "read": _read(accesses, notes) if accesses.reading else None,
         "measured": {"pool_pages": measured.pages, "misses": measured.misses} if measured else None,
         "by_table": {
             name: {"accesses": gets, "misses": list(misses)} for name, (gets, *misses) in (objects or {}).items()
         },
         "working_set": [{"end_s": float(end), "pages": int(pages)} for end, pages in zip(ends, touched, strict=True)],
+    }
+
+
+def how_read(accesses: Accesses, note: str | None) -> list[str]:
+    """Return how a file was read, in sentences; `note` is one more."""
+    how, time_s = accesses.reading, accesses.touches.time_s
+    found = [how.sentence(float(time_s[0]), float(time_s[-1])), *how.notes] if how else []
+    return [*found, note] if note else found
+
+
+def _read(accesses: Accesses, notes: Sequence[str]) -> dict[str, Any]:
+    how, time_s = accesses.reading, accesses.touches.time_s
+    assert how
+    return {
+        "format": how.format,
+        "has_head": how.has_head,
+        "columns": [{"role": one.role, "name": one.name, "unit": one.unit} for one in how.columns],
+        "first_s": float(time_s[0]),
+        "last_s": float(time_s[-1]),
+        "notes": list(notes),
     }
 
 
@@ -184,7 +232,10 @@ def _ratio(curve: MissCurve, pages: int) -> str:
 
 def _figure(curve: MissCurve, page_size_bytes: int | None, measured: MeasuredPool | None) -> Figure:
     """Return the curve as a line through every size, with dots at round shares and a mark at the knee."""
-    unit, knee = page_size_bytes or 1, curve.knee_pages
+    unit, step = page_size_bytes or 1, curve.step
+    marked = {f"knee: {pool(knee, page_size_bytes)}": knee for knee in (curve.knee_pages,) if knee}
+    if step and step.pages not in marked.values():
+        marked[f"step: {pool(step.pages, page_size_bytes)}"] = step.pages
     first = max(1, int(curve.pages * _FIRST_DRAWN))
     places = np.unique(np.geomspace(first, max(first, curve.pages), _DRAWN).astype(np.int64))
     shares = sorted({max(first, curve.pages * percent // 100) for percent in (1, 2, 5, 10, 20, 40, 60, 80, 100)})
@@ -208,11 +259,11 @@ def _figure(curve: MissCurve, page_size_bytes: int | None, measured: MeasuredPoo
         y_is_log=False,
         x_in_bytes=page_size_bytes is not None,
         curves=(line,),
-        marks=(Mark(float(knee * unit), f"knee: {pool(knee, page_size_bytes)}", 1, dashed=True),),
+        marks=tuple(Mark(float(pages * unit), label, 1, dashed=True) for label, pages in marked.items()),
         names_at_ends=True,
     )
     title = "Misses of an LRU pool, by its size"
-    alt = f"A falling line. {answer(curve, page_size_bytes)}"
+    alt = f"A line that never rises. {answer(curve, page_size_bytes)}"
     caption = "Line: every size. Dots: round shares of the pages touched. Counted, not estimated: no interval."
     return Figure("curve", title, alt, caption, plot, table(curve, shares, page_size_bytes))
 

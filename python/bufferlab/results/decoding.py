@@ -1,9 +1,8 @@
 """Decodes Parquet files in a child process, before this process does.
 
-polars allocates what a damaged page claims, and aborts the process when it cannot. Claims stand in headers of pages and
-in their compressed bytes. A check of each claim would know only those that somebody thought of; so a child with a limit
-of memory and processor time decodes the file. One child does all files of a command: it starts in a quarter of a second
-and decodes a file in one or two milliseconds.
+polars 2.1.0 has ended the process over a damaged file (SIGABRT), which no `except` catches. A check of each byte would
+know only those damages that somebody thought of; so a child with a limit of memory and processor time decodes the file.
+One child does all files of a command: it starts in a quarter of a second and decodes a file in one or two milliseconds.
 """
 
 from __future__ import annotations

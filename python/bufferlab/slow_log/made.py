@@ -12,11 +12,15 @@ from typing import Any
 
 from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, SpecError
-from bufferlab.slow_log.entries import entries
-from bufferlab.slow_log.script import Script, write_script
+from bufferlab.slow_log.entries import Reader, entries
+from bufferlab.slow_log.foreign import kind_of
+from bufferlab.slow_log.script import Script, varies_as_number, write_script
+from bufferlab.slow_log.tables import OF_ANOTHER_SCHEMA
 from bufferlab.slow_log.transactions import By, Kind, Tally, Transactions
 
 _HINT = "give a slow query log of MySQL, MariaDB or Percona Server, written as a file (log_output = FILE)"
+_OF_PARTS = ("without an end", "in a transaction without an end")
+"""The reasons of a log that has a part of what ran."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,9 @@ class Made:
     script: Script
     schema: str
     entries: int
-    """The statements of the log that neither begin nor end a transaction."""
+    """All entries of the log: its statements, what begins and ends transactions, and commands of connections."""
+    all_statements: int
+    """The statements of the log: those in the script and those that are left out."""
     seconds: float
     left_out: tuple[tuple[str, int], ...]
     """Statements that the script lacks, by reason, the most first."""
@@ -49,40 +55,60 @@ def make_script(files: Sequence[Path], by: By = "transaction", schema: str | Non
                 ansi_quotes: bool = False) -> Made:  # fmt: skip
     """Return the script of logs, which follow each other in the order given.
 
-    Raises DataFileError when a file cannot be read or a script can hold nothing of them, SpecError for a schema that
-    the log has not.
+    Raises DataFileError when a file cannot be read, is another log, or a script can hold nothing of them; SpecError for
+    a schema that the log has not.
     """
     found = Transactions(by, ansi_quotes)
-    read = 0
-    for path in files:
-        try:
-            if not S_ISREG(path.stat().st_mode):
-                raise OSError(EINVAL, "a folder, a device or a pipe, not a regular file")
-            with path.open("rb") as file:
-                for entry in entries(file, found.left_out):
-                    read += not entry.command
-                    found.take(entry)
-        except OSError as error:
-            raise DataFileError(f"the file cannot be read: {error.strerror}", str(path), _HINT) from error
+    lines_outside = sum(_read(path, found) for path in files)
     found.end()
     where = ", ".join(map(str, files))
-    if not read:
+    if not found.entries:
         raise DataFileError("no entry of a slow query log was found", where, _HINT)
+    left_out = Counter(found.left_out)
     if not found.kinds:
-        what = f"none of the log's {plural(read, 'statement')} can stand in a script"
-        raise DataFileError(what, where, "log whole transactions: SET GLOBAL long_query_time = 0")
+        raise _nothing_fits(found, left_out, where)
     name = _schema(found.kinds.values(), schema, where)
     kinds = [kind for kind in found.kinds.values() if kind.schema == name]
     script = write_script(kinds)
-    left_out = Counter(found.left_out)
     held = {id(section.kind) for section in script.sections}
     left_out["in transactions of rare kinds"] += sum(_statements(kind) for kind in kinds if id(kind) not in held)
-    left_out["of another schema"] += sum(_statements(kind) for kind in found.kinds.values() if kind.schema != name)
+    left_out[OF_ANOTHER_SCHEMA] += sum(_statements(kind) for kind in found.kinds.values() if kind.schema != name)
+    if not script.sections:
+        raise _nothing_fits(found, left_out, where)
     ordered = sorted(found.digests.items(), key=lambda item: -item[1].seconds)
     return Made(
-        script, name, found.statements, found.seconds, tuple((why, n) for why, n in left_out.most_common() if n),
-        tuple(ordered), tuple(_notes(found, script)),
+        script, name, found.entries, found.statements, found.seconds,
+        tuple((why, n) for why, n in left_out.most_common() if n), tuple(ordered),
+        tuple(_notes(found, script, lines_outside)),
     )  # fmt: skip
+
+
+def _read(path: Path, found: Transactions) -> int:
+    """Take the entries of a file; return the number of its lines that belong to none."""
+    before = found.entries
+    try:
+        if not S_ISREG(path.stat().st_mode):
+            raise OSError(EINVAL, "a folder, a device or a pipe, not a regular file")
+        reader = Reader()
+        with path.open("rb") as file:
+            for entry in entries(file, reader):
+                found.take(entry)
+        if found.entries == before and (known := kind_of(path)):
+            raise DataFileError(known[0], str(path), known[1])
+    except OSError as error:
+        raise DataFileError(f"the file cannot be read: {error.strerror}", str(path), _HINT) from error
+    return reader.lines_outside
+
+
+def _nothing_fits(found: Transactions, left_out: Counter[str], where: str) -> DataFileError:
+    """Return the error of a log of whose statements no script can be made, with the reasons."""
+    reasons = [f"{count:,} {why}" for why, count in left_out.most_common() if count]
+    what = f"none of the log's {plural(found.statements, 'statement')} can stand in a script"
+    if any(left_out[why] for why in _OF_PARTS):
+        hint = "log whole transactions: SET GLOBAL long_query_time = 0"
+    else:
+        hint = "give a log of the application's own statements: SELECT, INSERT, REPLACE, UPDATE, DELETE on its tables"
+    return DataFileError(f"{what}: {', '.join(reasons)}" if reasons else what, where, hint)
 
 
 def _statements(kind: Kind) -> int:
@@ -104,7 +130,7 @@ def _schema(kinds: Any, asked: str | None, where: str) -> str:
     return asked
 
 
-def _notes(found: Transactions, script: Script) -> list[str]:
+def _notes(found: Transactions, script: Script, lines_outside: int) -> list[str]:
     """Return what the reader must know before believing a run of the script."""
     notes = []
     if found.by == "transaction" and found.without_session:
@@ -113,6 +139,23 @@ def _notes(found: Transactions, script: Script) -> list[str]:
         )
     if found.sampled:
         notes.append("the server logged a part of the statements (log_slow_rate_limit): transactions may lack some")
+    if found.rollbacks_of_nothing:
+        notes.append(
+            f"{plural(found.rollbacks_of_nothing, 'ROLLBACK')} without a BEGIN left out, as of a pool: autocommit is "
+            "taken to be on, because no SET and no COMMIT of the connection tells otherwise"
+        )
+    if found.without_autocommit:
+        notes.append(
+            f"autocommit is taken to be off on {plural(found.without_autocommit, 'connection')}, because a COMMIT "
+            "there has no BEGIN: what stands between the ends of transactions is one transaction"
+        )
+    if any(varies_as_number(section.kind) for section in script.sections):
+        notes.append(
+            "values written as 0x... are numbers in the script, because they are so beside numbers; write "
+            "UNHEX(HEX(:v1)) in place of such a :v1 where the column holds bytes"
+        )
+    if lines_outside:
+        notes.append(f"{plural(lines_outside, 'line')} of no entry: not read")
     seen = sum(section.kind.count for section in script.sections if section.kept)
     kept = sum(section.kept for section in script.sections)
     if kept < seen:
@@ -128,7 +171,8 @@ def as_json(made: Made, path: Path) -> dict[str, Any]:
         "status": "ok",
         "script": str(path),
         "database_schema": made.schema,
-        "statements": made.entries,
+        "entries": made.entries,
+        "statements": made.all_statements,
         "statements_in_script": made.statements,
         "transactions_in_script": made.transactions,
         "query_seconds": made.seconds,

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bufferlab.slow_log.sql import Statement, UnreadableError, Value, read_statement
+from bufferlab.slow_log.sql import Statement, read_statement
+from bufferlab.slow_log.tokens import UnreadableError, Value
 
 _MOST_FORMS = 2_000
 _MOST_PLACES = 200_000
@@ -31,6 +33,10 @@ class _Form:
     places: tuple[tuple[int, int] | None, ...]
     """For each value of the form the literal that it is, and its sign; None for a value that is always the same."""
     values: tuple[Value, ...]
+    schema: str
+    why_not: str
+    is_in_order: bool
+    """Whether the values are the literals, one by one and with their own sign."""
 
 
 class StatementReader:
@@ -38,53 +44,62 @@ class StatementReader:
 
     def __init__(self, ansi_quotes: bool = False) -> None:
         self.ansi_quotes = ansi_quotes
-        self._forms: OrderedDict[tuple[str, str], _Form | None] = OrderedDict()
+        self._forms: OrderedDict[tuple[str | bool, ...], _Form | None] = OrderedDict()
         self._places = 0
 
     def read(self, sql: str, schema: str) -> Statement:
         """Return the statement. Raises UnreadableError as `read_statement` does."""
         if len(sql) > _MOST_BYTES or _TEXT_MARK in sql or _MARK_DIGITS in sql:
             return read_statement(sql, schema, self.ansi_quotes)
-        literals: list[Value] = []
-
-        def marked(match: re.Match[str]) -> str:
-            literals.append(match[1] if match[2] is None else int(match[2]))
-            at = len(literals) - 1
-            return f"'{_TEXT_MARK}{at}'" if match[2] is None else str(_FIRST_MARK + at)
-
-        key = (_PLAIN.sub(marked, sql), schema)
+        # The texts between the literals, and of each literal what stands in quotes, or else its digits.
+        pieces = _PLAIN.split(sql)
+        quoted = pieces[1::3]
+        literals: list[Value] = [
+            int(digits) if text is None else text for text, digits in zip(quoted, pieces[2::3], strict=True)
+        ]
+        key = (*pieces[::3], *[text is None for text in quoted], schema)
         if key in self._forms:
             form = self._forms[key]
             self._forms.move_to_end(key)
         else:
-            form = self._forms[key] = self._form(*key, literals)
+            form = self._forms[key] = self._form(pieces[::3], schema, literals)
             self._places += len(form.places) if form else 0
             while len(self._forms) > _MOST_FORMS or self._places > _MOST_PLACES:
                 _, oldest = self._forms.popitem(last=False)
                 self._places -= len(oldest.places) if oldest else 0
         if form is None:
             return read_statement(sql, schema, self.ansi_quotes)
-        values = tuple(
-            value if place is None else _signed(literals[place[0]], place[1])
-            for place, value in zip(form.places, form.values, strict=True)
+        values = (
+            tuple(literals)
+            if form.is_in_order
+            else tuple(
+                value if place is None else _signed(literals[place[0]], place[1])
+                for place, value in zip(form.places, form.values, strict=True)
+            )
         )
-        return Statement(form.digest, form.parts, values)
+        return Statement(form.digest, form.parts, values, form.schema, form.why_not)
 
-    def _form(self, sql: str, schema: str, literals: list[Value]) -> _Form | None:
+    def _form(self, texts: Sequence[str], schema: str, literals: Sequence[Value]) -> _Form | None:
         marks: dict[Value, tuple[int, int]] = {}
-        for at, literal in enumerate(literals):
+        marked = [texts[0]]
+        for at, (literal, text) in enumerate(zip(literals, texts[1:], strict=True)):
             if isinstance(literal, str):
                 marks[f"{_TEXT_MARK}{at}"] = (at, 1)
+                marked += [f"'{_TEXT_MARK}{at}'", text]
             else:
                 marks[_FIRST_MARK + at], marks[-_FIRST_MARK - at] = (at, 1), (at, -1)
+                marked += [str(_FIRST_MARK + at), text]
         try:
-            statement = read_statement(sql, schema, self.ansi_quotes)
+            statement = read_statement("".join(marked), schema, self.ansi_quotes)
         except UnreadableError:
             return None
         places = tuple(marks.get(value) for value in statement.values)
         if len({place[0] for place in places if place is not None}) < len(literals):
             return None
-        return _Form(statement.digest, statement.parts, places, statement.values)
+        return _Form(
+            statement.digest, statement.parts, places, statement.values, statement.schema, statement.why_not,
+            is_in_order=places == tuple((at, 1) for at in range(len(literals))),
+        )  # fmt: skip
 
 
 def _signed(literal: Value, sign: int) -> Value:

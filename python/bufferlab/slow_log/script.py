@@ -8,10 +8,12 @@ statement.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bufferlab.slow_log.sql import Value, written
+from bufferlab.slow_log.sql import written
+from bufferlab.slow_log.tokens import Hexadecimal, Value
 from bufferlab.slow_log.transactions import Kind
 
 MOST_BYTES = (4 << 20) - (64 << 10)
@@ -22,6 +24,8 @@ _MOST_STATEMENTS = 400
 """Each connection prepares every statement, and a server allows 16,382 (max_prepared_stmt_count)."""
 _MOST_SECTIONS = 100
 _MOST_WEIGHT = 1_000_000
+_SOME = 200
+"""The values of a kind from which the size of all is estimated."""
 _VERBS = ("INSERT", "UPDATE", "DELETE", "REPLACE", "SELECT", "WITH")
 _TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE|IGNORE)\s+`?(\w+)", re.ASCII)
 
@@ -48,16 +52,37 @@ class Script:
 def write_script(kinds: Sequence[Kind], most_bytes: int = MOST_BYTES) -> Script:
     """Return the script of the most frequent kinds, with as many of their values as fit."""
     chosen = _chosen(sorted(kinds, key=lambda kind: -kind.count))
-    most = max((len(kind.samples) for kind in chosen), default=0)
+    fitting, wanted_bytes = _fitting(chosen), float(most_bytes)
     while True:
+        most = fitting(wanted_bytes)
         script = _script(chosen, most)
         size = len(script.text.encode())
         if size <= most_bytes:
             return script
-        if most > 1:
-            most = max(1, min(most - 1, most * most_bytes // size))
-        else:
+        wanted_bytes *= 0.999 * most_bytes / size
+        if most <= 1:
             chosen.pop()  # Statements alone are too long: without the rarest kind.
+            fitting, wanted_bytes = _fitting(chosen), float(most_bytes)
+
+
+def _fitting(kinds: Sequence[Kind]) -> Callable[[float], int]:
+    """Return a function of a script's bytes: about how many values of each kind fit into them.
+
+    It knows the size of some values, because to write all of them would take longer than to read the log.
+    """
+    most = max((len(kind.samples) for kind in kinds), default=0)
+    sizes = [[len(_section("", 1, kind, few).encode()) for few in (kind.samples[:1], _some(kind))] for kind in kinds]
+    growths = [(some - one) / max(1, len(_some(kind)) - 1) for kind, (one, some) in zip(kinds, sizes, strict=True)]
+    fixed = sum(one for one, _ in sizes)
+
+    def size(count: int) -> float:
+        return fixed + sum(growth * min(count, len(kind.samples)) for kind, growth in zip(kinds, growths, strict=True))
+
+    return lambda size_bytes: max(1, bisect_right(range(1, most + 1), size_bytes, key=size))
+
+
+def _some(kind: Kind) -> Sequence[tuple[Value, ...]]:
+    return kind.samples if len(kind.samples) <= _SOME else _spread(kind.samples, _SOME)
 
 
 def _chosen(kinds: Sequence[Kind]) -> list[Kind]:
@@ -107,7 +132,7 @@ def _section(name: str, weight: int, kind: Kind, samples: Sequence[tuple[Value, 
         if not varies:
             slots.append(written(kind.first[at]))
             continue
-        has_bytes = any(isinstance(value, bytes) for value in columns[at])
+        has_bytes = _is_of_bytes(columns[at])
         # 1 and 1.0 are equal in Python, and another type to the server.
         choices = tuple(_choice(value, has_bytes) for value in columns[at])
         if choices not in variables:
@@ -127,11 +152,34 @@ def _section(name: str, weight: int, kind: Kind, samples: Sequence[tuple[Value, 
     return "\n".join(lines) + "\n"
 
 
+def _is_of_bytes(values: Sequence[Value]) -> bool:
+    """Return whether a server is to be given bytes: always of x'...', of 0x... where one is long or beside a text.
+
+    A parameter is a number or a text, and never both as 0x... is. Longer ones than a number are keys or hashes.
+    """
+    if any(isinstance(value, bytes) and not isinstance(value, Hexadecimal) for value in values):
+        return True
+    numbers = [value.number for value in values if isinstance(value, Hexadecimal)]
+    texts = [value for value in values if isinstance(value, str) and not value.lstrip("-").isdigit()]
+    return bool(numbers) and (None in numbers or bool(texts))
+
+
+def varies_as_number(kind: Kind) -> bool:
+    """Return whether values of the log that were written as 0x... are numbers in the kind's section."""
+    columns = list(zip(*kind.samples, strict=True))
+    return any(
+        varies and any(isinstance(value, Hexadecimal) for value in columns[at]) and not _is_of_bytes(columns[at])
+        for at, varies in enumerate(kind.varies)
+    )
+
+
 def _choice(value: Value, as_hexadecimal: bool) -> str:
     """Return a value as an argument of `choose`; with `as_hexadecimal`, the text of its bytes' digits."""
     if as_hexadecimal and value is not None:
         data = value if isinstance(value, bytes) else str(value).encode()
         return f"'{data.hex()}'"
+    if isinstance(value, Hexadecimal):
+        return _choice(value.number, as_hexadecimal)
     if isinstance(value, str):
         # A \set line ends with its line; a control character is written by its byte.
         return "'" + value.replace("'", "''") + "'" if value.isprintable() else f"x'{value.encode().hex()}'"

@@ -1,7 +1,7 @@
-"""Cuts a statement of MySQL or MariaDB into tokens: its digest has no literal, its form has places for its values.
+"""Makes of a statement's tokens its digest, which has no literal, and its form, which has places for its values.
 
-It knows no grammar. It follows the servers' lexer (MySQL Reference Manual, "Literal Values", "Comments") and, for the
-digest, the idea of MySQL's DIGEST_TEXT: `?` for a value, `(...)` for a list of values. NULL stays, outside of lists.
+For the digest it follows the idea of MySQL's DIGEST_TEXT: `?` for a value, `(...)` for a list of values. NULL stays,
+outside of lists. tokens.py cuts the statement, tables.py finds the tables that it names.
 """
 
 from __future__ import annotations
@@ -11,69 +11,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from bufferlab.slow_log import tables
+from bufferlab.slow_log.tokens import FOLDED, Hexadecimal, Token, UnreadableError, Value, name_of, tokens_of
 from bufferlab.slow_log.words import FIXED_AFTER, KEYWORDS, LITERAL_AFTER, RESERVED, SPACED, TYPES_WITH_SIZES
-
-Value = int | float | str | bytes | None
-"""A literal: a text is a str, a hexadecimal or undecodable one is bytes, NULL is None."""
 
 _MOST_PADDED = 512
 """The longest IN list that is made longer, so that lists of nearly one length are one form."""
-_LARGEST_INT = 2**63 - 1
 
-_TOKEN = re.compile(
-    r"""
-    (?P<skip>\s+|--(?=[\s\x00-\x1f]|\Z)[^\n]*|\#[^\n]*|/\*(?![!+]|M!).*?\*/|/\*M?![0-9]*)
-    |(?P<hint>/\*\+.*?\*/)
-    |(?P<hex>[xX]'(?:[0-9A-Fa-f]{2})*'|0x[0-9A-Fa-f]++(?![\w$]))
-    |(?P<bits>[bB]'[01]*'|0b[01]++(?![\w$]))
-    |(?P<string>[nN]?'(?:[^'\\]++|\\.|'')*+'(?!'))
-    |(?P<double>"(?:[^"\\]++|\\.|"")*+"(?!"))
-    |(?P<quoted>`(?:[^`]++|``)*+`(?!`))
-    |(?P<number>(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?(?![\w$]))
-    |(?P<word>[\w$]+)
-    |(?P<variable>@@?[\w.]*)
-    |(?P<place>\?)
-    |(?P<operator>\.\.\.|<=>|->>|->|<<|>>|<>|!=|<=|>=|:=|\|\||&&|[-+*/%=<>!&|^~(),.;:{}])
-    |(?P<other>.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_ESCAPE = {"'": re.compile(r"\\(.)|''", re.DOTALL), '"': re.compile(r'\\(.)|""', re.DOTALL)}
-_ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_FOLDED = "..."
 
 
-class UnreadableError(ValueError):
-    """The reason why a statement cannot stand in a script. Its words hold nothing of the statement."""
-
-
-@dataclass(slots=True)
-class _Token:
-    """A token. `kind`: word, quoted (a name), literal, operator, variable or hint. `text` is as a script writes it."""
-
-    kind: str
-    text: str
-    value: Value = None
-    fixed: bool = False
-    """Whether the literal stays in the text, because the server takes no parameter there."""
-    is_text: bool = False
-
-    def is_(self, *texts: str) -> bool:
-        return self.kind in ("word", "operator") and self.text in texts
-
-    @property
-    def is_value(self) -> bool:
-        return self.kind == "literal" or self.is_("NULL", "DEFAULT", _FOLDED)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # As an entry is.
 class Statement:
     """A statement. `parts` are the texts before, between and after its values: one more than there are values."""
 
     digest: str
     parts: tuple[str, ...]
     values: tuple[Value, ...]
+    schema: str = ""
+    """The schema of its tables; "" where the log does not tell one."""
+    why_not: str = ""
+    """The reason why it is none of the application's statements, or none of one schema; "" for all others."""
 
 
 def digest(sql: str) -> str:
@@ -84,139 +42,46 @@ def digest(sql: str) -> str:
     >>> digest("INSERT INTO t VALUES (1, 'it''s', NULL), (2, 'x', NULL)")
     'INSERT INTO t VALUES (...)'
     """
-    return _digest(_signed(_tokens(sql, False)))
+    return _digest(_signed(tokens_of(sql, False)))
 
 
 def read_statement(sql: str, schema: str = "", ansi_quotes: bool = False) -> Statement:
-    """Return the statement's digest, form and values; names lose the qualifier `schema`.
+    """Return the statement's digest, form and values; names lose the qualifier of its schema.
 
+    `schema` is the connection's; the statement's is another where all its tables have another's name before theirs.
     Raises UnreadableError when a quote has no end, or when no script can hold it.
     """
-    tokens = _unqualified(_signed(_tokens(sql, ansi_quotes)), schema)
+    tokens = _signed(tokens_of(sql, ansi_quotes))
+    named = tables.named_in(tokens)
+    own, why_not = tables.schema_of(named, schema)
+    tokens = tables.unqualified(tokens, named, own)
     _refuse(tokens)
     _fix(tokens)
     text = _digest(tokens)
-    return _form(text, _ignoring(_padded(_wrapped(tokens))))
+    return _form(text, _ignoring(_padded(_wrapped(tokens))), own, why_not)
 
 
-def _tokens(sql: str, ansi_quotes: bool) -> list[_Token]:
-    tokens: list[_Token] = []
-    inside = 0
-    at = 0
-    while match := _TOKEN.match(sql, at):
-        kind, text, at = match.lastgroup or "other", match[0], match.end()
-        if kind == "skip":
-            # The server executes what stands in /*! */.
-            inside += text.startswith(("/*!", "/*M!"))
-        elif inside and text == "*" and sql.startswith("/", at):
-            inside, at = inside - 1, at + 1
-        elif text == "/" and sql.startswith("*", at):
-            raise UnreadableError("a comment without an end")
-        elif kind == "string" and tokens and tokens[-1].is_text and tokens[-1].value is not None:
-            # Texts side by side are one text.
-            tokens[-1].value = _joined(tokens[-1].value, _token(kind, text, ansi_quotes, []).value)
-        else:
-            tokens.append(_token(kind, text, ansi_quotes, tokens))
-    while tokens and tokens[-1].is_(";"):
-        tokens.pop()
-    return tokens
-
-
-def _token(kind: str, text: str, ansi_quotes: bool, before: list[_Token]) -> _Token:
-    match kind:
-        case "word":
-            upper = text.upper() if text.isascii() else text
-            if upper in KEYWORDS:
-                return _Token("word", upper)
-            return _Token("quoted", f"`{text}`") if "$" in text else _Token("word", text)
-        case "quoted":
-            return _Token("quoted", text)
-        case "number":
-            return _Token("literal", "?", _number(text))
-        case "place":
-            return _Token("literal", "?", None, is_text=True)
-        case "hex":
-            digits = text[2:-1] if text[1] == "'" else text[2:]
-            _drop_introducer(before)
-            return _Token("literal", "?", bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits))
-        case "bits":
-            bits = text[2:-1] if text[1] == "'" else text[2:]
-            number = int(bits or "0", 2)
-            # More bits than a number has are a binary string.
-            is_number = number <= _LARGEST_INT
-            return _Token("literal", "?", number if is_number else number.to_bytes((len(bits) + 7) // 8))
-        case "double" if ansi_quotes:
-            return _Token("quoted", "`" + text[1:-1].replace('""', '"').replace("`", "``") + "`")
-        case "string" | "double":
-            content = _ESCAPE[text[-1]].sub(_unescaped, text[text.index(text[-1]) + 1 : -1])
-            is_binary = _drop_introducer(before) == "_binary" or not _decodable(content)
-            value = content.encode("utf-8", "surrogateescape") if is_binary else content
-            return _Token("literal", "?", value, is_text=True)
-        case "hint":
-            return _Token(kind, " ".join(text.split()))
-        case "operator" | "variable":
-            return _Token(kind, text)
-        case _:
-            why = "a quote without an end" if text in "'\"`" else "a character that SQL has not"
-            raise UnreadableError(why)
-
-
-def _joined(one: Value, other: Value) -> Value:
-    """Return two texts as one, as bytes where one of them is not UTF-8."""
-    if isinstance(one, bytes) or isinstance(other, bytes):
-        return b"".join(part if isinstance(part, bytes) else str(part).encode() for part in (one, other))
-    return f"{one}{other}"
-
-
-def _decodable(text: str) -> bool:
-    """Return whether a text, decoded with surrogates for its foreign bytes, has none of them."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _drop_introducer(before: list[_Token]) -> str:
-    """Remove the character set that stands before a literal (`_utf8mb4'x'`), and return it."""
-    if before and before[-1].kind == "word" and before[-1].text.startswith("_"):
-        return before.pop().text.lower()
-    return ""
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    return match[0][0] if match[1] is None else _ESCAPED.get(match[1], match[1])
-
-
-def _number(text: str) -> Value:
-    if text.isdigit():
-        return _whole(int(text)) if len(text) < 30 else text
-    # A decimal of more digits than a double holds stays a text, which the server converts exactly.
-    return float(text) if len(text) <= 15 and abs(float(text)) < 1e300 else text
-
-
-def _whole(number: int) -> Value:
-    return number if abs(number) <= _LARGEST_INT else str(number)
-
-
-def _signed(tokens: list[_Token]) -> list[_Token]:
+def _signed(tokens: list[Token]) -> list[Token]:
     """Return the tokens with signs made a part of their number."""
-    kept: list[_Token] = []
+    kept: list[Token] = []
     for token in tokens:
         if token.kind == "literal":
             while kept and kept[-1].is_("-", "+") and (len(kept) == 1 or _before_sign(kept[-2])):
+                if kept[-1].text == "-" and isinstance(token.value, bytes) and _number_of(token.value) is None:
+                    break  # Bytes have no sign; to the server it is one of what they convert to.
                 if kept.pop().text == "-":
                     token.value = _negated(token.value)
         kept.append(token)
     return kept
 
 
-def _before_sign(token: _Token) -> bool:
+def _before_sign(token: Token) -> bool:
     """Return whether a + or - behind this token is a sign."""
-    return (token.kind == "operator" and token.text not in (")", "}", _FOLDED)) or token.is_(*RESERVED)
+    return (token.kind == "operator" and token.text not in (")", "}", FOLDED)) or token.is_(*RESERVED)
 
 
 def _negated(value: Value) -> Value:
+    value = _number_of(value)
     match value:
         case int() | float():
             return -value
@@ -226,32 +91,14 @@ def _negated(value: Value) -> Value:
             return value
 
 
-def _unqualified(tokens: list[_Token], schema: str) -> list[_Token]:
-    """Return the tokens without the schema's name before a table's: `shop.sale` is `sale` in a copy of any name."""
-    kept: list[_Token] = []
-    skip = 0
-    for at, token in enumerate(tokens):
-        if skip:
-            skip -= 1
-        elif schema and _name(token) == schema and [one.text for one in tokens[at + 1 : at + 2]] == ["."]:
-            is_table = bool(kept) and kept[-1].is_("FROM", "JOIN", "INTO", "UPDATE", "REPLACE", "INSERT", "IGNORE")
-            is_column = [one.text for one in tokens[at + 3 : at + 4]] == ["."]
-            if is_table or is_column:
-                skip = 1
-            else:
-                kept.append(token)
-        else:
-            kept.append(token)
-    return kept
+def _number_of(value: Value) -> Value:
+    """Return a value without a hexadecimal spelling; None where it is bytes that are no number."""
+    if isinstance(value, bytes):
+        return value.number if isinstance(value, Hexadecimal) else None
+    return value
 
 
-def _name(token: _Token) -> str | None:
-    if token.kind == "quoted":
-        return token.text[1:-1].replace("``", "`")
-    return token.text if token.kind == "word" else None
-
-
-def _refuse(tokens: Sequence[_Token]) -> None:
+def _refuse(tokens: Sequence[Token]) -> None:
     """Raise UnreadableError if no script can hold the statement."""
     words = [token for token in tokens if token.kind == "word"]
     for at, token in enumerate(tokens):
@@ -264,7 +111,7 @@ def _refuse(tokens: Sequence[_Token]) -> None:
         if token.kind in ("quoted", "hint") and not token.text.isprintable():
             raise UnreadableError(f"a {'name' if token.kind == 'quoted' else 'hint'} that is not printable UTF-8")
         # A server takes the name of a function in quotes too (sql_yacc.yy, function_call_generic).
-        why = _UNWANTED.get((_name(token) or "").upper())
+        why = _UNWANTED.get((name_of(token) or "").upper())
         if why and any(one.is_("(") for one in tokens[at + 1 : at + 2]):
             raise UnreadableError(why)
     if any(word.is_("OUTFILE", "DUMPFILE") for word in words):
@@ -282,7 +129,7 @@ _UNWANTED = {
 """Functions that no script calls, and what is said of them."""
 
 
-def _fix(tokens: Sequence[_Token]) -> None:
+def _fix(tokens: Sequence[Token]) -> None:
     """Mark the literals for which the server takes no parameter, or reads a parameter otherwise."""
     in_list_of_places = 0  # The depth, counted from 1, of the ORDER BY or GROUP BY that is being read.
     depth = 1
@@ -307,31 +154,31 @@ def _fix(tokens: Sequence[_Token]) -> None:
             )
 
 
-def _is_alias_behind(before: _Token) -> bool:
+def _is_alias_behind(before: Token) -> bool:
     """Return whether a text behind this token is a column's name: `SELECT count(*) 'n'`."""
     if before.kind == "word":
         return before.text not in KEYWORDS or before.text == "END"
     return before.kind in ("quoted", "literal") or before.is_(")")
 
 
-def _in_type(tokens: Sequence[_Token], at: int) -> bool:
+def _in_type(tokens: Sequence[Token], at: int) -> bool:
     """Return whether a number is the size of a type, as in DECIMAL(10, 2), or the digits of NOW(6)."""
     opening = at - 1 if tokens[at - 1].is_("(") else at - 3
     return opening > 0 and tokens[opening].is_("(") and tokens[opening - 1].is_(*TYPES_WITH_SIZES)
 
 
-def _wrapped(tokens: Sequence[_Token]) -> list[_Token]:
+def _wrapped(tokens: Sequence[Token]) -> list[Token]:
     """Return the tokens with DATE '...' as DATE('...'), which may have a parameter."""
-    made: list[_Token] = []
+    made: list[Token] = []
     for at, token in enumerate(tokens):
         is_typed = token.is_text and token.kind == "literal" and at and tokens[at - 1].is_(*LITERAL_AFTER)
-        made += [_Token("operator", "("), token, _Token("operator", ")")] if is_typed else [token]
+        made += [Token("operator", "("), token, Token("operator", ")")] if is_typed else [token]
     return made
 
 
-def _padded(tokens: Sequence[_Token]) -> list[_Token]:
+def _padded(tokens: Sequence[Token]) -> list[Token]:
     """Return the tokens with the last value of each IN list repeated up to a power of two: the rows stay the same."""
-    made: list[_Token] = []
+    made: list[Token] = []
     at = 0
     while at < len(tokens):
         made.append(tokens[at])
@@ -341,12 +188,12 @@ def _padded(tokens: Sequence[_Token]) -> list[_Token]:
             wanted = 1 << (length - 1).bit_length() if length <= _MOST_PADDED else length
             made += tokens[at:end]
             for _ in range(wanted - length):
-                made += [_Token("operator", ","), tokens[end - 1]]
+                made += [Token("operator", ","), tokens[end - 1]]
             at = end
     return made
 
 
-def _list_end(tokens: Sequence[_Token], at: int) -> int:
+def _list_end(tokens: Sequence[Token], at: int) -> int:
     """Return the place of the `)` of a list of values whose `(` is at `at`; 0 if there is no such list."""
     if at >= len(tokens) or not tokens[at].is_("("):
         return 0
@@ -360,7 +207,7 @@ def _list_end(tokens: Sequence[_Token], at: int) -> int:
     return 0
 
 
-def _ignoring(tokens: list[_Token]) -> list[_Token]:
+def _ignoring(tokens: list[Token]) -> list[Token]:
     """Return the tokens with IGNORE: values drawn again meet keys that the data has already."""
     first = tokens[0] if tokens else None
     if first is None or not first.is_("INSERT", "UPDATE", "DELETE") or any(token.is_("IGNORE") for token in tokens[:5]):
@@ -370,10 +217,10 @@ def _ignoring(tokens: list[_Token]) -> list[_Token]:
     at = 1
     while at < len(tokens) and tokens[at].is_("LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "QUICK"):
         at += 1
-    return [*tokens[:at], _Token("word", "IGNORE"), *tokens[at:]]
+    return [*tokens[:at], Token("word", "IGNORE"), *tokens[at:]]
 
 
-def _form(digest_: str, tokens: Sequence[_Token]) -> Statement:
+def _form(digest_: str, tokens: Sequence[Token], schema: str, why_not: str) -> Statement:
     """Return the statement whose texts stand around those literals that are not fixed."""
     parts, values, texts = [], [], _Texts()
     in_rows = _in_rows(tokens)
@@ -384,10 +231,10 @@ def _form(digest_: str, tokens: Sequence[_Token]) -> Statement:
             values.append(token.value)
         else:
             texts.add(token, written(token.value) if token.kind == "literal" else token.text)
-    return Statement(digest_, (*parts, texts.taken()), tuple(values))
+    return Statement(digest_, (*parts, texts.taken()), tuple(values), schema, why_not)
 
 
-def _in_rows(tokens: Sequence[_Token]) -> set[int]:
+def _in_rows(tokens: Sequence[Token]) -> set[int]:
     """Return the places of values in the rows of VALUES and in lists of IN."""
     places: set[int] = set()
     closings = _closings(tokens)
@@ -405,7 +252,7 @@ def _in_rows(tokens: Sequence[_Token]) -> set[int]:
     return places
 
 
-def _closings(tokens: Sequence[_Token]) -> dict[int, int]:
+def _closings(tokens: Sequence[Token]) -> dict[int, int]:
     """Return the place of the `)` that closes each `(`, by the place of the `(`."""
     opened: list[int] = []
     closings: dict[int, int] = {}
@@ -417,7 +264,7 @@ def _closings(tokens: Sequence[_Token]) -> dict[int, int]:
     return closings
 
 
-def _elements(tokens: Sequence[_Token], start: int, end: int) -> list[int]:
+def _elements(tokens: Sequence[Token], start: int, end: int) -> list[int]:
     """Return the places of the tokens that are alone between the commas of a row."""
     return [at for at in range(start + 1, end) if tokens[at - 1].is_("(", ",") and tokens[at + 1].is_(",", ")")]
 
@@ -427,9 +274,9 @@ class _Texts:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.last: _Token | None = None
+        self.last: Token | None = None
 
-    def add(self, token: _Token, text: str) -> None:
+    def add(self, token: Token, text: str) -> None:
         if self.last is not None and _spaced(self.last, token):
             self.texts.append(" ")
         self.texts.append(text)
@@ -438,30 +285,30 @@ class _Texts:
     def taken(self, before_value: bool = False) -> str:
         """Return the text up to a value, or up to the end."""
         if before_value:
-            self.add(_Token("literal", "?"), "")
+            self.add(Token("literal", "?"), "")
         text = "".join(self.texts)
         self.texts = []
         return text
 
 
-def _spaced(left: _Token, right: _Token) -> bool:
+def _spaced(left: Token, right: Token) -> bool:
     if left.is_(".") or right.is_("."):
-        return left.is_(".", _FOLDED) and right.is_(".", _FOLDED)
+        return left.is_(".", FOLDED) and right.is_(".", FOLDED)
     if left.is_("(") or right.is_(")", ",", ";"):
         return False
     # A function's name and its parenthesis must not be apart: "COUNT (*)" is a mistake.
     return not (right.is_("(") and left.kind == "word" and left.text not in SPACED)
 
 
-def _digest(tokens: Sequence[_Token]) -> str:
-    joined: list[_Token] = []
+def _digest(tokens: Sequence[Token]) -> str:
+    joined: list[Token] = []
     for token in tokens:
         if token.kind == "literal":
             # A text behind a value is a column's name, and the digest has no text.
             if not (joined and joined[-1].kind == "literal"):
-                joined.append(_Token("literal", "?"))
+                joined.append(Token("literal", "?"))
         elif token.kind == "quoted" and _PLAIN.fullmatch(token.text[1:-1]) and token.text[1:-1].upper() not in KEYWORDS:
-            joined.append(_Token("word", token.text[1:-1]))
+            joined.append(Token("word", token.text[1:-1]))
         elif token.kind != "hint":
             joined.append(token)
     texts = _Texts()
@@ -470,9 +317,9 @@ def _digest(tokens: Sequence[_Token]) -> str:
     return texts.taken()
 
 
-def _folded(tokens: list[_Token]) -> list[_Token]:
+def _folded(tokens: list[Token]) -> list[Token]:
     """Return a digest's tokens with `(...)` for each list of values, and one row in place of equal ones."""
-    made: list[_Token] = []
+    made: list[Token] = []
     closings = _closings(tokens)
     at = 0
     while at < len(tokens):
@@ -487,7 +334,7 @@ def _folded(tokens: list[_Token]) -> list[_Token]:
         while end := closings.get(at):
             row = _row(tokens, at, end)
             if (texts := [token.text for token in row]) != last:
-                made += [*([_Token("operator", ",")] if last else []), *row]
+                made += [*([Token("operator", ",")] if last else []), *row]
             last, at = texts, end + 1
             if is_in or not (at + 1 < len(tokens) and tokens[at].is_(",") and tokens[at + 1].is_("(")):
                 break
@@ -495,12 +342,12 @@ def _folded(tokens: list[_Token]) -> list[_Token]:
     return made
 
 
-def _row(tokens: Sequence[_Token], at: int, end: int) -> list[_Token]:
+def _row(tokens: Sequence[Token], at: int, end: int) -> list[Token]:
     if _list_end(tokens, at) == end:
-        return [tokens[at], _Token("operator", _FOLDED), tokens[end]]
+        return [tokens[at], Token("operator", FOLDED), tokens[end]]
     alone = set(_elements(tokens, at, end))
     return [
-        _Token("literal", "?") if place in alone and tokens[place].is_("NULL", "DEFAULT") else tokens[place]
+        Token("literal", "?") if place in alone and tokens[place].is_("NULL", "DEFAULT") else tokens[place]
         for place in range(at, end + 1)
     ]
 
@@ -516,6 +363,8 @@ def written(value: Value) -> str:
     match value:
         case None:
             return "NULL"
+        case Hexadecimal():
+            return f"0x{value.hex()}"
         case bytes():
             return f"x'{value.hex()}'"
         case str():

@@ -15,7 +15,9 @@ from typing import Literal
 
 from bufferlab.slow_log.entries import Entry
 from bufferlab.slow_log.reading import StatementReader
-from bufferlab.slow_log.sql import Statement, UnreadableError, Value
+from bufferlab.slow_log.sql import Statement
+from bufferlab.slow_log.tables import OF_SEVERAL_SCHEMAS
+from bufferlab.slow_log.tokens import UnreadableError, Value
 from bufferlab.slow_log.words import words
 
 By = Literal["transaction", "statement"]
@@ -42,11 +44,14 @@ _NAMED = _COMMITTING | words(
     "SHOW UNLOCK USE XA"
 )
 _FIRST_WORD = re.compile(
-    r"(?:\s+|\(|--\s[^\n]*\n|#[^\n]*\n|/\*(?![!+]).*?\*/)*+([A-Za-z]+)(?:\s+([A-Za-z]+))?", re.DOTALL
+    r"(?:\s+|\(|--\s[^\n]*\n|#[^\n]*\n|/\*(?![!+]|M!).*?\*/|/\*M?![0-9]*)*+([A-Za-z]+)(?:\s+([A-Za-z]+))?", re.DOTALL
 )
 _AUTOCOMMIT = re.compile(r"\bautocommit\s*:?=\s*'?(0|1|on|off|true|false)\b", re.IGNORECASE)
+_TIME = re.compile(r"\s*SET\s+(?:SESSION\s+|LOCAL\s+|@@(?:SESSION\.|LOCAL\.)?)?timestamp\s*:?=[^,]*\Z", re.IGNORECASE)
 _CHAINS = re.compile(r"\bAND\s+CHAIN\b", re.IGNORECASE)
 _LEAVING = ("Quit", "Change user", "Reset connection")
+_MOST_UNDECIDED = 200
+"""The statements and ends of a connection that wait for a word of its autocommit."""
 _TEMPORARY = re.compile(
     r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TEMPORARY\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:[\w$`]+\s*\.\s*)?"
     r"`?([\w$]{1,64}+)(?![\w$]|`?\s*\.)",
@@ -82,22 +87,44 @@ class Tally:
     seconds: float = 0.0
 
 
+@dataclass(slots=True)
+class _Step:
+    """A statement of a connection, or the end of a transaction that no BEGIN began."""
+
+    end: str = ""
+    """COMMIT or ROLLBACK; "" for a statement."""
+    statement: Statement | None = None
+    """None for one that no script can hold."""
+    seconds: float = 0.0
+    spoils: bool = False
+    """Whether a transaction without it is another one."""
+
+
 @dataclass
 class _Session:
     schema: str = ""
     opened: list[Statement] | None = None
     """The statements of the open transaction; None: there is none."""
     seconds: float = 0.0
-    autocommit: bool = True
+    autocommit: bool | None = None
+    """None where nothing has told it yet."""
+    undecided: list[_Step] = field(default_factory=list)
+    """What came before autocommit was known."""
     whole: bool = True
     """Whether every statement of the open transaction can stand in a script."""
     held_bytes: int = 0
     guessed: bool = False
-    """Whether a COMMIT without a BEGIN, and no SET, told that autocommit is off."""
+    """Whether no SET told what autocommit is."""
+    noted: bool = False
+    """Whether it is counted among those whose autocommit is off."""
 
 
 class Transactions:
-    """The kinds of transactions of a log, and what no script can hold of it."""
+    """The kinds of transactions of a log, and what no script can hold of it.
+
+    What a log does not tell is guessed once for a whole connection: without a SET and a BEGIN autocommit is on, unless
+    the connection has a COMMIT.
+    """
 
     def __init__(self, by: By = "transaction", ansi_quotes: bool = False) -> None:
         self.by = by
@@ -107,7 +134,13 @@ class Transactions:
         self.left_out: Counter[str] = Counter()
         """Statements, by the reason why they are left out."""
         self.statements = 0
+        """All statements, those that are left out too."""
+        self.entries = 0
+        """All entries: statements, those that begin and end transactions, and commands."""
         self.seconds = 0.0
+        self.rollbacks_of_nothing = 0
+        self.without_autocommit = 0
+        """The connections whose COMMIT without a BEGIN told that autocommit is off."""
         self.without_session = 0
         self.sampled = False
         self.starts = 0
@@ -122,11 +155,20 @@ class Transactions:
 
     def take(self, entry: Entry) -> None:
         """Take the next entry of the log."""
+        if entry.command == "start":
+            self.starts += 1
+            self.end()
+            return
+        self.entries += 1
+        if entry.unread:
+            self.statements += 1
+            self.seconds += entry.seconds
+            self.left_out[entry.unread] += 1
+            if session := self._session(entry):
+                self._do(session, _Step(spoils=True))
+            return
         if entry.command:
-            if entry.command == "start":
-                self.starts += 1
-                self.end()
-            elif entry.command in _LEAVING and entry.session is not None and entry.session in self._sessions:
+            if entry.command in _LEAVING and entry.session is not None and entry.session in self._sessions:
                 self._leave(entry.session)
             return
         self.sampled |= entry.sampled
@@ -136,19 +178,52 @@ class Transactions:
             return
         self.statements += 1
         self.seconds += entry.seconds
-        statement = self._read(entry, word)
-        if session is None or session.opened is None:
+        statement, spoils = self._read(entry, word)
+        if session is None:
             if statement:
-                self._add(entry.schema, [statement], "", entry.seconds)
+                self._add([statement], "", entry.seconds)
             return
-        session.seconds += entry.seconds
-        session.whole &= statement is not None or word not in _SPOILING or entry.failed or entry.inside
-        if statement:
-            session.whole &= entry.schema == session.schema
-            session.opened.append(statement)
-            self._hold(session, _text_bytes(statement) + _memory(statement.values))
-        if len(session.opened) > _MOST_STATEMENTS:
-            self._too_long(session)
+        self._do(session, _Step("", statement, entry.seconds, spoils))
+
+    def _do(self, session: _Session, step: _Step) -> None:
+        """Do a step of a session, or keep it until autocommit is known."""
+        if session.opened is None and session.autocommit is None:
+            if step.statement or step.end or step.spoils:
+                session.undecided.append(step)
+                self._hold(session, _step_bytes(step))
+                if len(session.undecided) >= _MOST_UNDECIDED:
+                    self._decide(session, autocommit=True)
+            return
+        if session.opened is None and session.autocommit is False:
+            self._open(session)
+        if step.end:
+            self.rollbacks_of_nothing += session.opened is None and session.guessed and step.end == "ROLLBACK"
+            self._close(session, step.end)
+            return
+        if session.opened is None:
+            if step.statement:
+                self._add([step.statement], "", step.seconds)
+            return
+        session.seconds += step.seconds
+        session.whole &= not step.spoils
+        if step.statement:
+            if not session.opened:
+                session.schema = step.statement.schema
+            session.whole &= step.statement.schema == session.schema
+            session.opened.append(step.statement)
+            is_too_long = len(session.opened) > _MOST_STATEMENTS
+            self._hold(session, _step_bytes(step))  # This may end the session.
+            if is_too_long and session.opened:
+                self._too_long(session)
+
+    def _decide(self, session: _Session, *, autocommit: bool) -> None:
+        """Take autocommit for on or off from a session's first statement on."""
+        session.autocommit, session.guessed = autocommit, True
+        steps, session.undecided = session.undecided, []
+        self._held_bytes -= session.held_bytes
+        session.held_bytes = 0
+        for step in steps:
+            self._do(session, step)
 
     def end(self) -> None:
         """End all sessions; their open transactions are left out."""
@@ -166,10 +241,6 @@ class Transactions:
                 self._leave(next(iter(self._sessions)))
             session = self._sessions[entry.session] = _Session()
         self._sessions.move_to_end(entry.session)
-        if session.opened is None and not session.autocommit:
-            self._open(session)
-        if not session.opened:
-            session.schema = entry.schema
         return session
 
     def _hold(self, session: _Session, size_bytes: int) -> None:
@@ -181,6 +252,8 @@ class Transactions:
 
     def _leave(self, number: int) -> None:
         session = self._sessions.pop(number)
+        if session.autocommit is None:
+            self._decide(session, autocommit=True)
         if statements := self._taken(session):
             self.left_out["in a transaction without an end"] += len(statements)
 
@@ -195,48 +268,64 @@ class Transactions:
         return statements
 
     def _control(self, session: _Session | None, word: str, second: str, entry: Entry) -> bool:
-        """Do what a statement says about transactions; return whether it says nothing else."""
+        """Do what a statement says about transactions; return whether it is none of the log's statements itself."""
         is_set = word == "SET" and (found := _AUTOCOMMIT.search(entry.sql)) is not None
         is_start = word == "BEGIN" or (word == "START" and second == "TRANSACTION")
         is_end = word in ("COMMIT", "ROLLBACK") and not (word == "ROLLBACK" and _goes_back(entry.sql))
-        if word in _COMMITTING and session is not None and not entry.failed:
-            self._close(session, "COMMIT")
-        if not (is_start or is_end or is_set) or entry.failed:
-            return False
-        if session is None:
-            return True
+        says_no_more = is_start or is_end or word == "USE" or (word == "SET" and _TIME.match(entry.sql) is not None)
+        if session is None or entry.failed:
+            return says_no_more
+        if word in _COMMITTING:
+            self._do(session, _Step("COMMIT"))
         if is_start:
+            self._settle(session)
             self._close(session, "COMMIT")
             self._open(session)
         elif is_end:
-            if session.opened is None:
-                # Nothing was opened, and is closed: the session's autocommit is off since before the log.
-                session.autocommit, session.guessed = False, True
-            self._close(session, word)
+            self._end(session, word)
             if _CHAINS.search(entry.sql):
+                self._settle(session)
                 self._open(session)
-        elif found:
+        elif is_set and found:
+            self._settle(session)
             self._close(session, "COMMIT")
             session.autocommit, session.guessed = found[1].lower() in ("1", "on", "true"), False
-        return True
+        return says_no_more
+
+    def _settle(self, session: _Session) -> None:
+        """Take autocommit for on where nothing has told it."""
+        if session.autocommit is None:
+            self._decide(session, autocommit=True)
+
+    def _end(self, session: _Session, word: str) -> None:
+        """End a transaction, which nothing may have begun."""
+        is_known = session.autocommit is False or (session.autocommit and not session.guessed)
+        if session.opened is None and word == "COMMIT" and not is_known:
+            # Nothing was opened, and is closed: the session's autocommit is off since before the log.
+            self.without_autocommit += not session.noted
+            session.noted = True
+            self._decide(session, autocommit=False)
+        self._do(session, _Step(word))
 
     def _close(self, session: _Session, word: str) -> None:
         statements = self._taken(session)
         if statements and session.whole:
-            self._add(session.schema, statements, word, session.seconds)
+            self._add(statements, word, session.seconds)
         elif statements:
             self.left_out["in a transaction with a statement that is left out"] += len(statements)
 
     def _too_long(self, session: _Session) -> None:
         statements = self._taken(session)
-        if session.guessed:
-            session.autocommit, session.guessed = True, False
+        if session.guessed and session.autocommit is False:
+            session.autocommit = True
             for statement in statements:
-                self._add(session.schema, [statement], "", session.seconds / len(statements))
+                self._add([statement], "", session.seconds / len(statements))
         else:
             self.left_out[f"in a transaction of more than {_MOST_STATEMENTS} statements"] += len(statements)
 
-    def _read(self, entry: Entry, word: str) -> Statement | None:
+    def _read(self, entry: Entry, word: str) -> tuple[Statement | None, bool]:
+        """Return a statement, None where it is left out; and whether a transaction without it is another one."""
+        spoils = word in _SPOILING and not (entry.failed or entry.inside)
         if entry.failed:
             self.left_out["that failed"] += 1
         elif entry.inside:
@@ -249,26 +338,30 @@ class Transactions:
                 self._temporary.add(found[1])
         else:
             return self._work(entry)
-        return None
+        return None, spoils
 
-    def _work(self, entry: Entry) -> Statement | None:
+    def _work(self, entry: Entry) -> tuple[Statement | None, bool]:
         try:
             statement = self._reader.read(entry.sql, entry.schema)
         except UnreadableError as error:
             self.left_out[f"with {error}"] += 1
-            return None
+            return None, True
+        if statement.why_not:
+            self.left_out[statement.why_not] += 1
+            return None, statement.why_not == OF_SEVERAL_SCHEMAS
         if self._temporary and not self._temporary.isdisjoint(re.findall(r"[\w$]+", statement.digest)):
             self.left_out["of a temporary table"] += 1
-            return None
+            return None, True
         digest = statement.digest[:_MOST_DIGEST]
         if digest not in self.digests and len(self.digests) >= _MOST_KINDS:
             _forget_rare(self.digests)
         tally = self.digests.setdefault(digest, Tally())
         tally.count += 1
         tally.seconds += entry.seconds
-        return statement
+        return statement, False
 
-    def _add(self, schema: str, statements: Sequence[Statement], frame: str, seconds: float) -> None:
+    def _add(self, statements: Sequence[Statement], frame: str, seconds: float) -> None:
+        schema = statements[0].schema
         key = (schema, frame, *(statement.parts for statement in statements))
         values = tuple(value for statement in statements for value in statement.values)
         kind = self.kinds.get(key)
@@ -321,13 +414,18 @@ def _forget_rare(tallies: dict[str, Tally]) -> None:
         del tallies[digest]
 
 
+def _step_bytes(step: _Step) -> int:
+    return _text_bytes(step.statement) + _memory(step.statement.values) if step.statement else _VALUE_BYTES
+
+
 def _text_bytes(of: Statement | tuple[str, ...]) -> int:
     """Return about the memory of a statement's form."""
-    return sum(50 + len(part) for part in (of.parts if isinstance(of, Statement) else of))
+    parts = of.parts if isinstance(of, Statement) else of
+    return 50 * len(parts) + sum(map(len, parts))
 
 
 def _memory(values: tuple[Value, ...]) -> int:
-    return _VALUE_BYTES * (1 + len(values)) + sum(len(value) for value in values if isinstance(value, str | bytes))
+    return _VALUE_BYTES * (1 + len(values)) + sum([len(value) for value in values if isinstance(value, (str, bytes))])
 
 
 def _words(sql: str) -> tuple[str, str]:

@@ -6,21 +6,33 @@ its SHA-256, which is a part of `data_key`. The dump itself is read by the serve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from bufferlab.engines.declaration import EngineDeclaration
-from bufferlab.engines.dump_head import read_head, sha256_of
+from bufferlab.engines.dump_contents import has_rows
+from bufferlab.engines.dump_head import DumpHead, misfit, read_head, sha256_of
+from bufferlab.engines.servers.builds import Flavour
 from bufferlab.errors import Problem, SpecError
 from bufferlab.spec.merge import Merged
 from bufferlab.spec.settings import Judged
 
+_FLAVOURS: Mapping[str, Flavour] = {"mysql": "mysql", "mariadb": "mariadb", "postgres": "postgres"}
+_NAMED = re.compile(r"(mysql|mariadb|postgres)-([0-9][0-9.]*)")
+_QUIET = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_FILLS = re.compile(r"\b(?:INSERT|REPLACE|CALL|LOAD)\b", re.IGNORECASE)
+"""Words of a script that may fill empty tables."""
 _APART = "a dump is restored into a server that bufferlab starts for it, apart from every other"
 
 
 def read_dump(
-    merged: Merged, engine: EngineDeclaration, judged: Judged, problems: list[Problem]
+    merged: Merged,
+    engine: EngineDeclaration,
+    judged: Judged,
+    script: Mapping[str, str] | None,
+    problems: list[Problem],
 ) -> dict[str, Any] | None:
     """Return {path, sha256, size_bytes} of the dump that is named; None, and a problem added, when it cannot serve.
 
@@ -44,7 +56,15 @@ def read_dump(
         return None
     if isinstance(value, dict):
         return value
-    return _read(merged, engine, path, value, problems)
+    return _read(merged, engine, path, value, script, problems)
+
+
+def require_servers_for(path: str, head: DumpHead, servers: Iterable[str]) -> None:
+    """Raise SpecError where a server that is asked for by name is of another family than the dump, or older."""
+    for server in servers:
+        named = _NAMED.fullmatch(server)
+        if named and (wrong := misfit(head, _FLAVOURS[named[1]], named[2])):
+            raise SpecError(wrong[0], f"--load {path} --server {server}", wrong[1])
 
 
 def refuse_setup(told: Mapping[str, Any], source: str, problems: list[Problem]) -> None:
@@ -72,7 +92,12 @@ def _impossible(merged: Merged, engine: EngineDeclaration, judged: Judged, where
 
 
 def _read(
-    merged: Merged, engine: EngineDeclaration, path: tuple[str, str], value: Any, problems: list[Problem]
+    merged: Merged,
+    engine: EngineDeclaration,
+    path: tuple[str, str],
+    value: Any,
+    script: Mapping[str, str] | None,
+    problems: list[Problem],
 ) -> dict[str, Any] | None:
     where = merged.where(path)
     if not isinstance(value, str) or not value.strip():
@@ -84,6 +109,10 @@ def _read(
         if head.flavour != engine.name:
             hint = f"choose --engine {head.flavour}"
             problems.append(Problem(f"the dump is of a {head.flavour} server, version {head.version}", where, hint))
+            return None
+        if not has_rows(file, head) and script is not None and not _FILLS.search(_QUIET.sub(" ", script["text"])):
+            what = "the dump holds no rows, and the script inserts none"
+            problems.append(Problem(what, where, "dump the rows too, without --no-data and --schema-only"))
             return None
         return {"path": str(file), "sha256": sha256_of(file), "size_bytes": file.stat().st_size}
     except SpecError as error:

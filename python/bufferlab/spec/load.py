@@ -17,7 +17,7 @@ from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.dump_head import read_head
 from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import KnobKind
-from bufferlab.spec.dumps import read_dump, refuse_setup
+from bufferlab.spec.dumps import read_dump, refuse_setup, require_servers_for
 from bufferlab.spec.experiment import Experiment, Phase
 from bufferlab.spec.lines import KeyPath, key_lines
 from bufferlab.spec.merge import ENGINES, NOT_SETTINGS, PROFILES, Merged, Overrides, merge
@@ -44,8 +44,12 @@ def load(path_or_name: str | Path, overrides: Overrides = _NO_OVERRIDES) -> Expe
     if str(path_or_name).endswith(SCRIPT_SUFFIX):
         overrides = replace(overrides, script=str(path_or_name))
         path_or_name = SCRIPT_EXPERIMENT
-    if overrides.dump is not None and overrides.engine is None:
-        overrides = replace(overrides, engine=read_head(Path(overrides.dump)).flavour)
+    if overrides.dump is not None:
+        head = read_head(Path(overrides.dump))
+        swept = [value for name, values in overrides.sweep if name == "server" for value in values]
+        servers = [*swept, *(value for name, value in overrides.set_knobs if name == "server")]
+        require_servers_for(overrides.dump, head, servers)
+        overrides = replace(overrides, engine=overrides.engine or head.flavour)
     path = find_experiment(str(path_or_name))
     try:
         with path.open("rb") as file:
@@ -152,7 +156,7 @@ def _keep(
 ) -> None:
     """Replace the settings as written by the settings as judged; read the scripts and have the core check them."""
     script = _script(merged, workload, problems) if workload else None
-    dump = read_dump(merged, engine, judged, problems) if workload and workload.parameter("dump") else None
+    dump = read_dump(merged, engine, judged, script, problems) if workload and workload.parameter("dump") else None
     phases = gather_phases(merged, problems)
     merged.document |= {"knobs": judged.knobs, "sweep": judged.sweep, "phases": phases}
     table = merged.document.get("workload")

@@ -17,7 +17,7 @@ from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Problem
 from bufferlab.knob import CONNECTIONS, LOAD_KNOBS, Knob, KnobKind, Setting
 from bufferlab.spec.merge import NOT_SETTINGS, Merged
-from bufferlab.texts import PASSWORD_HINT, has_password
+from bufferlab.texts import PASSWORD_HINT, address_has_password, has_password
 from bufferlab.units import UnitError, format_bytes
 from bufferlab.workloads import registry as workloads
 from bufferlab.workloads.declaration import WorkloadDeclaration
@@ -195,7 +195,8 @@ def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: An
     _, knob = known.home(name) or ("", None)
     if knob is None or knob.kind is KnobKind.FILE:
         return None
-    if has_password(str(value)):
+    judges = address_has_password if name == "server" else has_password
+    if judges(str(value)):
         what = f"{name}: a URL with a password is kept in results; it is not used"
         judged.problems.append(Problem(what, merged.where(path), PASSWORD_HINT))
         return None

@@ -38,3 +38,10 @@ def quantile_of_t(probability: float, df: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(df, probability))
+
+
+def tail_of_t(value: float, df: float) -> float:
+    """Return how often Student's t with `df` degrees of freedom is above this value."""
+    from scipy.special import stdtr
+
+    return float(stdtr(df, -value))

@@ -1,10 +1,17 @@
-"""Computes an LRU pool's misses at every size, in one pass of the core; its knee; the working set over time."""
+"""Computes an LRU pool's misses at every size, in one pass of the core; its knee and step; the working set over time.
+
+The knee and the step follow from the curve's lower convex hull between the pool of one page and that of all pages. With
+a hull a cache could do without a step (Beckmann and Sanchez, "Talus: A simple way to remove cliffs in cache
+performance", HPCA 2015); LRU has one where it lies far above the hull. That the corner farthest below the chord is the
+knee is from Satopää, Albrecht, Irwin and Raghavan, "Finding a Kneedle in a Haystack", 2011, without smoothing: the
+curve is exact. Both shares below are ours.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +24,18 @@ from bufferlab.traces.page_trace import Accesses, rows_within
 #: Accesses between two reports of progress: a tenth of a second's work.
 _CHUNK = 1 << 21
 _PARTS = 50
+#: Of the gets between the ends of the curve.
+_KNEE_SHARE, _STEP_SHARE = 0.05, 0.5
+
+
+@dataclass(frozen=True)
+class Step:
+    """A size at which most of the misses go at once: a pool of fewer pages hardly has fewer misses than a small one."""
+
+    pages: int
+    misses_below: int
+    """The misses of a pool with a page less."""
+    misses: int
 
 
 @dataclass(frozen=True)
@@ -36,17 +55,51 @@ class MissCurve:
         """Return the pages touched, before or in the window."""
         return len(self.misses) - 1
 
-    @property
-    def knee_pages(self) -> int:
-        """Return the size below which misses rise fastest: where the curve is farthest below its chord.
+    @cached_property
+    def knee_pages(self) -> int | None:
+        """Return the corner of the hull that is farthest below the chord of its ends; None where none is far below it.
 
-        The chord joins the pool of one page and the pool of all (Satopää, Albrecht, Irwin, Raghavan: "Finding a
-        Kneedle in a Haystack", 2011, without smoothing: the curve is exact).
+        Far is at least 5 % of the gets between the ends: those that miss in a pool of one page and hit in one of all.
         """
-        if self.pages < 2:
-            return self.pages
-        below = np.linspace(float(self.misses[1]), float(self.misses[-1]), self.pages) - self.misses[1:]
-        return int(below.argmax()) + 1
+        if self.pages < 3 or not self._fall:
+            return None
+        below = -_above_chord(self.misses[1:])
+        at = int(below.argmax())
+        return at + 1 if below[at] >= _KNEE_SHARE * self._fall * (self.pages - 1) else None
+
+    @cached_property
+    def step(self) -> Step | None:
+        """Return where the hull leaps over at least half of the fall between the ends; None where it does not.
+
+        The hull leaps where the curve lies above one of its edges by so much.
+        """
+        least, edges = _STEP_SHARE * self._fall, [(1, self.pages)] if self._fall else []
+        while edges:
+            left, right = edges.pop()
+            if right - left < 2 or int(self.misses[left]) - int(self.misses[right]) < least:
+                continue
+            above = _above_chord(self.misses[left : right + 1])
+            corner = left + int(above.argmin())
+            if left < corner < right:
+                edges += [(left, corner), (corner, right)]
+            elif above.max() >= least * (right - left):
+                return Step(right, int(self.misses[right - 1]), int(self.misses[right]))
+        return None
+
+    @property
+    def _fall(self) -> int:
+        """Return how many gets miss in a pool of one page and hit in one of all pages."""
+        return int(self.misses[min(1, self.pages)]) - int(self.misses[-1])
+
+
+def _above_chord(misses: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return how far each miss count lies above the line between the first and the last, times the line's length.
+
+    These are whole numbers, below 2^61: 2^32 accesses of 2^29 pages.
+    """
+    counts, length = misses.astype(np.int64), len(misses) - 1
+    above: NDArray[np.int64] = (counts - counts[0]) * length + (counts[0] - counts[-1]) * np.arange(length + 1)
+    return above
 
 
 def curve(

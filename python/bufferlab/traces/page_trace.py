@@ -17,6 +17,8 @@ from bufferlab.registry import open_sweep
 from bufferlab.results.page_traces import PagesOfObject, PageTrace, page_trace_words
 from bufferlab.results.store import RunRecord
 from bufferlab.results.window import Value
+from bufferlab.traces.reading import Reading
+from bufferlab.units import format_bytes
 
 TOUCHES = ("get", "get_if_in_pool", "create")
 """The kinds of accesses that touch a page."""
@@ -59,6 +61,34 @@ class Accesses:
     """The tables and indexes of a run's database."""
     measured: MeasuredPool | None = None
     """The pool from which a run's accesses come."""
+    sizes_bytes: tuple[int, int] | None = None
+    """The smallest and the largest object of a file whose objects differ in size."""
+    reading: Reading | None = None
+    """How a file was read; None of a run."""
+
+    def with_sizes(self, sizes_bytes: pl.Series) -> Accesses:
+        """Return these accesses with the bytes of a page, where all objects have one size, or with the range of sizes.
+
+        Nothing follows from sizes of 0 or 1, which stand for no size, nor from cells that are no numbers.
+        """
+        smallest, largest = sizes_bytes.min(), sizes_bytes.max()
+        if not isinstance(smallest, int) or not isinstance(largest, int) or sizes_bytes.null_count():
+            return self
+        if smallest == largest:
+            return replace(self, page_size_bytes=smallest) if smallest > 1 else self
+        return replace(self, sizes_bytes=(smallest, largest))
+
+    def page_size(self, asked_bytes: int | None) -> tuple[int | None, str | None]:
+        """Return the bytes of a page, and a sentence where they are not those that were asked for."""
+        if self.sizes_bytes:
+            smallest, largest = (f"{size:,}" for size in self.sizes_bytes)
+            unused = "; --page-size was not used" if asked_bytes else ""
+            return None, f"Objects have {smallest} to {largest} bytes: pages are counted, and have no size{unused}."
+        known = self.page_size_bytes
+        if known and asked_bytes and known != asked_bytes:
+            whose = "file" if self.reading else "run"
+            return known, f"The {whose}'s pages have {format_bytes(known)}: --page-size was not used."
+        return known or asked_bytes, None
 
     @cached_property
     def touches(self) -> Accesses:

@@ -1,112 +1,127 @@
-"""Reads page accesses from text that others made: CSV with or without names, MSR Cambridge's, and lists of pages.
+"""Reads page accesses from text that others made: tables with or without names, block traces, and lists of pages.
 
-libCacheSim's CSV has `timestamp,obj_id,size,op` and often no first line of names. MSR Cambridge's block traces have
-`Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, times in units of 100 ns and offsets in bytes (README of
-the traces, SNIA IOTTA 388). Every row is a get, whatever its operation.
+`layout.py` decides which columns a table has and what they count; this module reads them. Every row is a get, but one
+whose column op says create.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from bufferlab.errors import DataFileError, SpecError
+from bufferlab.errors import DataFileError
+from bufferlab.traces import numbering
+from bufferlab.traces.columns import SECONDS_OF, Wanted
+from bufferlab.traces.layout import SAMPLED_ROWS, Column, Layout, choices, clean, counts_rows, decide, hint, is_constant
 from bufferlab.traces.page_trace import Accesses, number_of
-from bufferlab.traces.unpacked import all_bytes, first_bytes, most_accesses, too_many
+from bufferlab.traces.reading import Reading, TakenColumn
+from bufferlab.traces.requests import (
+    DEFAULT_PAGE_BYTES,
+    MOST_OFFSET_BYTES,
+    MOST_SIZE_BYTES,
+    SECTOR_BYTES,
+    Requests,
+    touched,
+)
+from bufferlab.traces.unpacked import most_accesses, too_many
+from bufferlab.units import format_bytes
 
-DEFAULT_BLOCK_BYTES = 4096
-_FIRST_LINE_BYTES = 4096
-_MSR = ("timestamp", "hostname", "disknumber", "type", "offset", "size", "responsetime")
-_MSR_TICKS_PER_S = 10_000_000
-_ROLES = ("time", "page", "size")
-_NAMES = {
-    "time": ("time", "timestamp", "clock_time", "ts", "time_s"),
-    "page": ("page", "obj_id", "object_id", "obj", "object", "id", "key", "page_id", "block", "block_id"),
-    "size": ("size", "obj_size", "object_size", "bytes"),
-}
-_UNNAMED = {"time": 1, "page": 2, "size": 3}
-_NUMBER = re.compile(r"\s*[-+]?\d+(?:\.\d*)?\s*")
 _SEPARATORS = (",", "\t", ";")
 #: polars takes 2.5 KB for a column, however short it is. The first line that is not empty has them all.
 _MOST_COLUMNS = 1000
 _LINE = re.compile(rb"[^\r\n][^\n]*")
-#: Larger disks and requests are no real ones, and their sum must fit 64 bits.
-_MOST_OFFSET, _MOST_SIZE, _MOST_DISKS = 1 << 62, 1 << 40, 1 << 10
 _HINT = "name its columns: --columns time=NAME,page=NAME, or their numbers: time=1,page=2"
+_NO_GET = "there is no get: no pool misses anything"
+#: Seconds since 1970 of the year 5138.
+_HARDLY_SECONDS = 1e11
+_BYTES_OF = {"bytes": 1, "sectors": SECTOR_BYTES}
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """How a text is to be read: its separator, whether it begins with names, and the number of each column from 0."""
+class _Table:
+    """The rows of a table as text, without its head, and how to read them."""
 
-    separator: str
-    has_names: bool
-    columns: dict[str, int]
-    is_msr: bool = False
+    rows: pl.DataFrame
+    layout: Layout
+    is_plain: bool
+    """Whether no cell has blanks or quotes around it."""
+    path: Path
+    first_line: int
+
+    def cells(self, at: int) -> pl.Series:
+        """Return the cells of a column, without blanks and quotes around them."""
+        cells = self.rows.to_series(at)
+        return cells if self.is_plain else cells.str.strip_chars().str.strip_chars("\"'").str.strip_chars()
+
+    def require_none(self, bad: pl.Series | NDArray[np.bool_], what: str, help_: str = _HINT) -> None:
+        """Raise DataFileError with the first line that is bad, if one is."""
+        require_none(bad if isinstance(bad, np.ndarray) else bad.to_numpy(), what, self.path, self.first_line, help_)
+
+    def taken(self, role: str, at: int, unit: str | None = None) -> TakenColumn:
+        """Return a column as the answer names it."""
+        return TakenColumn(role, self.layout.names[at], unit)
 
 
-def parse_columns(text: str | None) -> dict[str, str]:
-    """Return the columns that an option names, by role. Raise SpecError where it cannot be understood.
+def read_table(data: bytes, path: Path, columns: Mapping[str, Wanted], page_bytes: int | None) -> Accesses:
+    """Return the accesses of a table whose columns commas, tabs, semicolons or blanks separate.
 
-    >>> parse_columns("time=ts,page=3")
-    {'time': 'ts', 'page': '3'}
+    `columns` has those asked for, by role; offsets become pages of `page_bytes`. Raise DataFileError with its line.
     """
-    found = {}
-    for part in text.split(",") if text else ():
-        role, equals, name = (piece.strip() for piece in part.partition("="))
-        if role not in _ROLES or not equals or not name or role in found:
-            raise SpecError(f'"{part.strip()}" names no column', "--columns", "write --columns time=NAME,page=NAME")
-        found[role] = name
-    if found and "page" not in found:
-        raise SpecError("no column of pages is named", "--columns", "add page=NAME")
-    return found
+    table = _parsed_table(data, path, columns)
+    layout = table.layout
+    time_s, times = _times(table)
+    kind = _kinds(table)
+    pages_in = _pages_in(table)
+    file = _files(table)
+    doubt: tuple[str, ...] = ()
+    if layout.time and not layout.time.unit and time_s.max() >= _HARDLY_SECONDS:
+        name = layout.written(layout.time.at)
+        doubt = (f"Times so large are hardly seconds: say time={name}:ms, time={name}:us or time={name}:ns.",)
+    how = Reading(
+        layout.format.name if layout.format else "a table",
+        (
+            *times,
+            table.taken("page", layout.page.at, pages_in),
+            *((table.taken("size", layout.size.at, _size_unit(table)),) if layout.size else ()),
+            *(table.taken("file", at) for at in layout.files),
+            *((table.taken("op", layout.op),) if layout.op is not None else ()),
+        ),
+        layout.has_head,
+        doubt,
+    )
+    if pages_in in _BYTES_OF:
+        return _cut(table, Requests(_bytes(table, layout.page), None, time_s, file, kind), page_bytes, how)
+    backwards = np.diff(time_s, prepend=time_s[:1]) < 0
+    table.require_none(backwards, "time runs backwards", "sort the accesses by time")
+    return _accesses(table, time_s, kind, file, how)
 
 
-def read_table(path: Path, columns: dict[str, str], block_bytes: int | None) -> Accesses:
-    """Return the accesses of a table with commas, tabs or semicolons; `columns` has names or numbers, by role.
-
-    A block trace of MSR Cambridge becomes pages of `block_bytes`. Raise DataFileError with file and line, or OSError.
-    """
-    layout = _layout(path, columns)
-    table = _parsed(all_bytes(path), path, separator=layout.separator, has_header=layout.has_names)
-    first_line = 2 if layout.has_names else 1
-    if layout.is_msr:
-        return _msr(table, path, first_line, block_bytes or DEFAULT_BLOCK_BYTES)
-    found = {role: table.to_series(at) for role, at in layout.columns.items()}
-    page = found["page"].str.strip_chars()
-    require_none((page.is_null() | (page == "")).to_numpy(), "no page is named", path, first_line, _HINT)
-    time_s = np.arange(len(page), dtype=np.float64)
-    if "time" in found:
-        time = found["time"].str.strip_chars().cast(pl.Float64, strict=False)
-        require_none(
-            ~time.is_finite().fill_null(value=False).to_numpy(), "the time is no number", path, first_line, _HINT
-        )
-        time_s = time.to_numpy()
-        backwards = np.diff(time_s, prepend=time_s[:1]) < 0
-        require_none(backwards, "time runs backwards", path, first_line, "sort the accesses by time")
-    sizes = found["size"].str.strip_chars().cast(pl.Int64, strict=False) if "size" in found else pl.Series([None])
-    one = sizes.n_unique() == 1 and (sizes[0] or 0) > 1
-    return _gets(_numbered(page), time_s, int(sizes[0]) if one else None)
+def is_table(data: bytes) -> bool:
+    """Return whether the first line that is not empty has several cells."""
+    line = _first_line(data).strip()
+    return any(separator in line for separator in (*_SEPARATORS, " "))
 
 
-def read_list(path: Path) -> Accesses:
+def read_list(data: bytes, path: Path) -> Accesses:
     """Return the accesses of a list with a page's number on each line, the n-th at n seconds.
 
-    Numbers are hexadecimal when one of them begins with 0x or has a letter. Raise DataFileError or OSError.
+    Numbers are hexadecimal when one of them begins with 0x or has a letter. Raise DataFileError.
     """
-    table = _parsed(all_bytes(path), path, separator="\x1f", has_header=False)
-    page = table.to_series(0).str.strip_chars().str.to_lowercase()
+    page = _parsed(data, path, "\x1f").to_series(0).str.strip_chars().str.to_lowercase()
     number = page.str.strip_prefix("0x")
     bad = ~number.str.contains(r"^[0-9a-f]{1,32}$").fill_null(value=False)
     require_none(bad.to_numpy(), "not one number of a page", path, 1, "give a decimal or hexadecimal number a line")
     plain = number.str.strip_chars_start("0")
-    return _gets(_numbered(plain), np.arange(len(plain), dtype=np.float64), None)
+    return Accesses(
+        numbering.of_names(plain), _gets(len(plain)), _row_numbers(len(plain)), reading=Reading("a list, a page a line")
+    )
 
 
 def require_none(bad: NDArray[np.bool_], what: str, path: Path, first_line: int, hint: str) -> None:
@@ -115,50 +130,92 @@ def require_none(bad: NDArray[np.bool_], what: str, path: Path, first_line: int,
         raise DataFileError(what, f"{path}:{int(bad.argmax()) + first_line}", hint)
 
 
-def _layout(path: Path, asked: dict[str, str]) -> _Layout:
-    line = first_bytes(path, _FIRST_LINE_BYTES).decode("utf-8", errors="replace").split("\n", 1)[0].strip("\r\ufeff")
+def _parsed_table(data: bytes, path: Path, columns: Mapping[str, Wanted]) -> _Table:
+    data, skipped = _from_first_line(data)
+    line = _first_line(data)
     separator = max(_SEPARATORS, key=line.count)
-    cells = [cell.strip() for cell in line.split(separator)]
-    names = [cell.lower() for cell in cells]
-    if asked:
-        return _asked(path, separator, cells, asked)
-    if tuple(names) == _MSR or (len(cells) == len(_MSR) and names[3] in ("read", "write")):
-        return _Layout(separator, tuple(names) == _MSR, {}, is_msr=True)
-    if len(cells) in (3, 4) and all(_NUMBER.fullmatch(cells[at]) for at in (0, 2)):
-        return _Layout(separator, False, {role: at - 1 for role, at in _UNNAMED.items()})
-    found = {role: next((names.index(one) for one in known if one in names), None) for role, known in _NAMES.items()}
-    if found["page"] is None or found["time"] is None:
-        raise DataFileError("the first line does not name the columns", f"{path}:1", _HINT)
-    return _Layout(separator, True, {role: at for role, at in found.items() if at is not None})
+    if separator not in line and " " in line.strip():
+        data, separator = _single_blanks(data), " "
+    rows = _parsed(data, path, separator)
+    layout = decide(rows, separator, columns, str(path))
+    body = rows.slice(1) if layout.has_head else rows
+    if not len(body):
+        raise DataFileError(_NO_GET, str(path), "give a trace with gets")
+    around = (b" ", b'"', b"'") if separator == "\t" else (b" ", b"\t", b'"', b"'")
+    is_plain = separator != " " and not any(sign in data for sign in around)
+    found = _Table(body, layout, is_plain, path, skipped + (2 if layout.has_head else 1))
+    if not layout.format:
+        _require_time_and_page(found)
+    _require_whole(found)
+    return found
 
 
-def _asked(path: Path, separator: str, cells: list[str], asked: dict[str, str]) -> _Layout:
-    columns, named = {}, False
-    for role, name in asked.items():
-        if name in cells:
-            columns[role], named = cells.index(name), True
-        elif name.isascii() and name.isdigit() and 0 < int(name[:9]) <= len(cells):
-            columns[role] = int(name) - 1
-        else:
-            what = f'there is no column "{name}" among {len(cells)}'
-            raise DataFileError(what, f"{path}:1", f"its first line has {', '.join(cells)[:200]}")
-    named = named or ("time" in columns and not _NUMBER.fullmatch(cells[columns["time"]]))
-    return _Layout(separator, named, columns)
+def _require_whole(table: _Table) -> None:
+    """Raise DataFileError where the names of columns come again, or the last line is cut."""
+    layout = table.layout
+    last = [clean(cell) for cell in table.rows.row(len(table.rows) - 1)]
+    if layout.format and layout.format.form and not layout.has_head and not layout.format.fits(last):
+        where = f"{table.path}:{table.first_line + len(table.rows) - 1}"
+        raise DataFileError(f"the last line is none of {layout.format.name}", where, "is the file cut?")
+    if layout.has_head:
+        again = (table.cells(layout.page.at) == layout.names[layout.page.at]).fill_null(value=False)
+        table.require_none(again, "the names of columns come again", "give one file at a time, or take the line out")
 
 
-def _parsed(data: bytes, path: Path, *, separator: str, has_header: bool) -> pl.DataFrame:
+def _require_time_and_page(table: _Table) -> None:
+    """Raise DataFileError where a column of times has one value, or a guessed column of pages only counts the rows."""
+    layout, where = table.layout, f"{table.path}:1"
+    if layout.time and is_constant(table.rows.to_series(layout.time.at)):
+        sample = [[clean(cell) for cell in row] for row in table.rows.head(SAMPLED_ROWS).iter_rows()]
+        help_ = hint(sample) if layout.is_guess else "leave time out: the n-th access is then at n s"
+        raise DataFileError(f"{layout.names[layout.time.at]} has one value and is no time", where, help_)
+    if layout.is_guess:
+        page = table.rows.to_series(layout.page.at)
+        if not (is_constant(page) or counts_rows(page)):
+            return
+        what = f"{layout.names[layout.page.at]} " + ("only counts the rows" if counts_rows(page) else "has one value")
+        raise DataFileError(what, where, f"if these are pages: {layout.asked()}")
+
+
+def _parsed(data: bytes, path: Path, separator: str) -> pl.DataFrame:
     if data.count(b"\n") > most_accesses():
         raise too_many(path)
     _require_few_columns(data, path, separator.encode())
+    quote = '"' if b'"' in data and separator != "\x1f" else None
     try:
-        table = pl.read_csv(data, infer_schema=False, quote_char=None, separator=separator, has_header=has_header)
+        table = pl.read_csv(data, infer_schema=False, quote_char=quote, separator=separator, has_header=False)
     except pl.exceptions.NoDataError:
         table = pl.DataFrame({"page": []}, schema={"page": pl.String})
     except pl.exceptions.PolarsError as error:
         raise DataFileError(f"not a table: {str(error).splitlines()[0]}", str(path), _HINT) from error
     if not len(table):
-        raise DataFileError("there is no get: no pool misses anything", str(path), "give a trace with gets")
+        raise DataFileError(_NO_GET, str(path), "give a trace with gets")
+    if quote and len(table) != data.count(b"\n") + (not data.endswith(b"\n")):
+        raise DataFileError("a quote is not closed in its line", str(path), "put both quotes around the cell")
     return table
+
+
+def _from_first_line(data: bytes) -> tuple[bytes, int]:
+    """Return a text without the empty lines around it, and how many empty lines it begins with."""
+    line = _LINE.search(data, len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0)
+    if not line:
+        return b"", 0
+    skipped = data.count(b"\n", 0, line.start())
+    data = data[line.start() :] if line.start() else data
+    return data.rstrip(b"\r\n") if data.endswith((b"\n\n", b"\n\r\n")) else data, skipped
+
+
+def _first_line(data: bytes) -> str:
+    line = _LINE.search(data)
+    return line[0].decode("utf-8", errors="replace").rstrip("\r") if line else ""
+
+
+def _single_blanks(data: bytes) -> bytes:
+    """Return a text whose cells are separated by one blank each, without blanks at the ends of lines."""
+    data = data.replace(b"\t", b" ").replace(b"\r\n", b"\n")
+    while b"  " in data:
+        data = data.replace(b"  ", b" ")
+    return data.replace(b"\n ", b"\n").replace(b" \n", b"\n").strip(b" ")
 
 
 def _require_few_columns(data: bytes, path: Path, separator: bytes) -> None:
@@ -169,39 +226,163 @@ def _require_few_columns(data: bytes, path: Path, separator: bytes) -> None:
         raise DataFileError(f"the line has more than {_MOST_COLUMNS:,} columns", f"{path}:{number}", hint)
 
 
-def _msr(table: pl.DataFrame, path: Path, first_line: int, block_bytes: int) -> Accesses:
-    """Return the pages that the requests of a block trace touch, in the order of their times."""
-    numbers = {}
-    for at, most in ((0, _MOST_OFFSET), (4, _MOST_OFFSET), (5, _MOST_SIZE)):
-        column = table.to_series(at).str.strip_chars().cast(pl.UInt64, strict=False)
-        bad = ~(column < most).fill_null(value=False).to_numpy()
-        require_none(
-            bad, f"{_MSR[at]} is no number, or too large", path, first_line, "is this a trace of MSR Cambridge?"
-        )
-        numbers[_MSR[at]] = column.fill_null(0).to_numpy()
-    disk = _numbered(table.select(pl.concat_str(table.columns[1:3], separator="\x1f", ignore_nulls=True)).to_series())
-    if disk.max() >= _MOST_DISKS:
-        raise DataFileError(f"it has more than {_MOST_DISKS} disks", str(path), "give the trace of one disk")
-    order = np.argsort(numbers["timestamp"], kind="stable")
-    first = numbers["offset"] // np.uint64(block_bytes)
-    last = (numbers["offset"] + np.maximum(numbers["size"], 1) - np.uint64(1)) // np.uint64(block_bytes)
-    touched = (last - first + np.uint64(1))[order]
-    if int(touched.max()) > most_accesses() or float(touched.sum(dtype=np.float64)) > most_accesses():
-        raise too_many(path)
-    request = np.repeat(order, touched.astype(np.int64))
-    begins = np.cumsum(touched, dtype=np.uint64) - touched
-    inside = np.arange(len(request), dtype=np.uint64) - np.repeat(begins, touched.astype(np.int64))
-    block = first[request] + inside
-    # A disk has fewer than 2^62 bytes, and a page has one at least: blocks of each disk in a row of their own.
-    key = pl.DataFrame({"disk": disk[request], "block": block}).select(pl.struct("disk", "block").rank("dense"))
-    page = key.to_series().to_numpy().astype(np.uint32) - np.uint32(1)
-    ticks = numbers["timestamp"][request]
-    return _gets(page, (ticks - ticks[0]).astype(np.float64) / _MSR_TICKS_PER_S, block_bytes)
+def _times(table: _Table) -> tuple[NDArray[np.float64], tuple[TakenColumn, ...]]:
+    """Return the times in seconds, of a known format since the first request; and the column, if one was taken."""
+    layout = table.layout
+    if not layout.time:
+        return _row_numbers(len(table.rows)), ()
+    cells, unit = table.cells(layout.time.at), layout.time.unit or "s"
+    whole = cells.cast(pl.UInt64, strict=False) if layout.format else None
+    if whole is not None and whole.null_count() == 0:
+        # So long numbers have no room in a float: 100 ns since 1601.
+        table.require_none(whole >= 1 << 62, "the time is too large")
+        first = whole.min()
+        assert isinstance(first, int)
+        time_s = (whole - first).cast(pl.Float64).to_numpy() * SECONDS_OF[unit]
+    else:
+        time = cells.cast(pl.Float64, strict=False)
+        table.require_none(~time.is_finite().fill_null(value=False), "the time is no number", _help(layout))
+        time_s = time.to_numpy()
+        time_s = (time_s - time_s.min() if layout.format else time_s) * SECONDS_OF[unit]
+    return time_s, (table.taken("time", layout.time.at, unit),)
 
 
-def _numbered(names: pl.Series) -> NDArray[np.uint32]:
-    return names.rank("dense").to_numpy().astype(np.uint32) - np.uint32(1)
+def _kinds(table: _Table) -> NDArray[np.uint8] | None:
+    """Return the kind of each row by its column op; None where all are gets."""
+    if table.layout.op is None:
+        return None
+    op = table.cells(table.layout.op)
+    table.require_none(op.is_null() | (op == ""), "no operation is named", "it is get or create; other words are gets")
+    is_create = op == "create"
+    if not (is_create | (op == "get")).all():
+        is_create = op.str.to_lowercase() == "create"
+    return np.where(is_create.to_numpy(), number_of("create"), number_of("get")).astype(np.uint8)
 
 
-def _gets(page: NDArray[np.uint32], time_s: NDArray[np.float64], page_size_bytes: int | None) -> Accesses:
-    return Accesses(page, np.full(len(page), number_of("get"), np.uint8), time_s, page_size_bytes)
+def _files(table: _Table) -> NDArray[np.uint32] | None:
+    """Return the number of each row's file; None where there is no such column."""
+    if not table.layout.files:
+        return None
+    cells = [table.cells(at).alias(str(at)) for at in table.layout.files]
+    # A column may be empty throughout, such as the hosts that somebody took out.
+    cells = [one for one in cells if one.null_count() < len(one)]
+    for one in cells:
+        table.require_none(one.is_null(), "no file is named", "is the line cut?")
+    if len(cells) < 2:
+        return numbering.of_names(cells[0]) if cells else None
+    return numbering.of_names(pl.select(pl.concat_str(cells, separator="\x1f")).to_series())
+
+
+def _pages_in(table: _Table) -> str:
+    """Return what the column of pages counts. Raise DataFileError where only its owner knows."""
+    layout = table.layout
+    if layout.page.unit or not layout.size:
+        return layout.page.unit or "pages"
+    sizes = table.cells(layout.size.at)
+    has_one = is_constant(sizes) or len(sizes) == 1
+    if layout.is_guess:
+        # libCacheSim's objects. Offsets of requests look like these, but all are multiples of a sector's bytes.
+        number = table.cells(layout.page.at).cast(pl.UInt64, strict=False)
+        size = sizes.cast(pl.UInt64, strict=False)
+        of_objects = number.null_count() or size.null_count() or not _divides(SECTOR_BYTES, number) or not number.max()
+        if of_objects or (has_one and size[0] and _divides(size[0], number)):
+            return "pages"
+        what = "every number in column 2 is a multiple of 512: it may count bytes, sectors or pages"
+    elif has_one:
+        return "pages"
+    else:
+        what = f"requests have more than one size, and nothing tells what {layout.names[layout.page.at]} counts"
+    raise DataFileError(what, f"{table.path}:1", choices(layout))
+
+
+def _size_unit(table: _Table) -> str:
+    """Return the unit of the column of sizes. Raise DataFileError where only its owner knows."""
+    layout = table.layout
+    assert layout.size
+    if layout.size.unit or layout.page.unit != "sectors":
+        return layout.size.unit or "bytes"
+    size = table.cells(layout.size.at).cast(pl.UInt64, strict=False)
+    if size.null_count() or not _divides(SECTOR_BYTES, size):
+        return "sectors"
+    asked = [replace(layout, size=Column(layout.size.at, unit)).asked("sectors") for unit in ("bytes", "sectors")]
+    name = layout.names[layout.size.at]
+    raise DataFileError(
+        f"{name} may be in bytes or sectors", f"{table.path}:1", f"say which: {asked[0]}, or {asked[1]}"
+    )
+
+
+def _divides(size: int, numbers: pl.Series) -> bool:
+    return bool((numbers % size == 0).all())
+
+
+def _accesses(
+    table: _Table,
+    time_s: NDArray[np.float64],
+    kind: NDArray[np.uint8] | None,
+    file: NDArray[np.uint32] | None,
+    how: Reading,
+) -> Accesses:
+    """Return the accesses of a table whose rows name their page, and the bytes of a page where one size tells them."""
+    layout = table.layout
+    names = table.cells(layout.page.at)
+    table.require_none(names.is_null() | (names == ""), "no page is named")
+    page = numbering.of_names(names)
+    if file is not None:
+        page = numbering.in_files(page.astype(np.uint64), file)
+    found = Accesses(page, _gets(len(page)) if kind is None else kind, time_s, reading=how)
+    if not layout.size:
+        return found
+    if _size_unit(table) == "pages":
+        first, count = _whole(table, layout.page, MOST_OFFSET_BYTES), _whole(table, layout.size, MOST_SIZE_BYTES)
+        return touched(Requests(first, count, time_s, file, kind), 1, table.path, None, how)
+    factor = _BYTES_OF[_size_unit(table)]
+    sizes = table.cells(layout.size.at)
+    if sizes.null_count() < len(sizes):
+        table.require_none(sizes.is_null(), "no size is named", "is the line cut?")
+    return found.with_sizes(sizes.cast(pl.Int64, strict=False) * factor)
+
+
+def _cut(table: _Table, requests: Requests, page_bytes: int | None, how: Reading) -> Accesses:
+    """Return the pages that requests in bytes or sectors touch."""
+    size = table.layout.size
+    asked = page_bytes or DEFAULT_PAGE_BYTES
+    if size:
+        size_bytes = _bytes(table, Column(size.at, _size_unit(table)), MOST_SIZE_BYTES)
+        requests = replace(requests, size_bytes=size_bytes)
+    notes = [*how.notes, f"Requests are cut into pages of {format_bytes(asked)}."]
+    if (requests.time_s[1:] < requests.time_s[:-1]).any():
+        notes.append("Requests are put in the order of their times.")
+    return touched(requests, asked, table.path, asked, replace(how, notes=tuple(notes)))
+
+
+def _bytes(table: _Table, column: Column, most: int = MOST_OFFSET_BYTES) -> NDArray[np.uint64]:
+    """Return a column in bytes. Raise DataFileError where a number is none, or above `most`."""
+    factor = _BYTES_OF.get(column.unit or "bytes", 1)
+    return _whole(table, column, most // factor) * np.uint64(factor)
+
+
+def _whole(table: _Table, column: Column, most: int) -> NDArray[np.uint64]:
+    """Return a column of whole numbers below `most`, hexadecimal if one begins with 0x."""
+    layout = table.layout
+    cells = table.cells(column.at)
+    number = cells.cast(pl.UInt64, strict=False)
+    if number.null_count() and not layout.format:
+        lower = cells.str.to_lowercase()
+        if lower.str.starts_with("0x").any():
+            number = lower.str.strip_prefix("0x").str.to_integer(base=16, dtype=pl.UInt64, strict=False)
+    bad = ~(number < most).fill_null(value=False)
+    what = "the offset" if column.at == layout.page.at else "the size"
+    table.require_none(bad, f"{what} is no number, or too large: {layout.names[column.at]}", _help(layout))
+    return number.to_numpy()
+
+
+def _help(layout: Layout) -> str:
+    return f"is this a trace of {layout.format.name}?" if layout.format else _HINT
+
+
+def _row_numbers(count: int) -> NDArray[np.float64]:
+    return np.arange(count, dtype=np.float64)
+
+
+def _gets(count: int) -> NDArray[np.uint8]:
+    return np.full(count, number_of("get"), np.uint8)

@@ -1,4 +1,4 @@
-"""Takes the bytes of a stranger's file into memory: unpacks .zst, and refuses what would exhaust the machine.
+"""Takes the bytes of a stranger's file into memory: unpacks it, and refuses what would exhaust the machine.
 
 A small file may unpack to any size, and one request of a block trace may touch any number of pages. Both are bounded by
 the memory that is free.
@@ -6,7 +6,11 @@ the memory that is free.
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import sys
+import zlib
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -20,6 +24,9 @@ _SHARE_OF_MEMORY = 8
 #: An access takes thirteen bytes, and some times as many while pages are numbered and counted.
 _BYTES_OF_ACCESS = 128
 _CHUNK_BYTES = 1 << 20
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+SUFFIXES = ".zst, .gz, .xz or .bz2"
+"""The ends of packed files' names, in words."""
 
 
 def most_bytes() -> int:
@@ -33,8 +40,8 @@ def most_accesses() -> int:
 
 
 def is_packed(path: Path) -> bool:
-    """Return whether a name is one of a file that zstd made."""
-    return path.suffix.lower() == ".zst"
+    """Return whether a name is one of a packed file."""
+    return path.suffix.lower() in (*_OPENERS, ".zst")
 
 
 def require_regular(path: Path) -> None:
@@ -63,18 +70,26 @@ def all_bytes(path: Path) -> bytes:
 
 
 def _unpacked(path: Path, most: int, *, cut: bool) -> bytes:
-    zstd = _zstd()
+    kind = path.suffix.lower()
+    zstd = _zstd() if kind == ".zst" else None
+    bad = (zstd.ZstdError,) if zstd else (gzip.BadGzipFile, lzma.LZMAError, zlib.error)
     found = bytearray()
     try:
-        with zstd.open(path, "rb") as file:
+        with (zstd.open if zstd else _OPENERS[kind])(path, "rb") as file:
             while piece := file.read(_CHUNK_BYTES):
                 found += piece
                 if cut and len(found) >= most:
                     return bytes(found[:most])
                 if len(found) > most:
                     raise _too_large(path, most)
-    except (zstd.ZstdError, EOFError, MemoryError) as error:
-        raise DataFileError(f"zstd cannot unpack it: {error}", str(path), "copy the whole file again") from error
+    except (*bad, EOFError, MemoryError) as error:
+        what = f"{'zstd' if zstd else kind} cannot unpack it: {error}"
+        raise DataFileError(what, str(path), "copy the whole file again") from error
+    except OSError as error:
+        # bz2 has no error of its own.
+        if error.errno is not None:
+            raise
+        raise DataFileError(f"{kind} cannot unpack it: {error}", str(path), "copy the whole file again") from error
     return bytes(found)
 
 

@@ -29,6 +29,12 @@ class Audit(Printed):
     status: Literal["ok"]
     files: list[str]
     unrecognised: list[Problem]
+    """Files of which nothing was read, and pieces that were recognised and not read."""
+    judged: list[str]
+    """The rules that had something to judge."""
+    lines: int
+    """The lines that are not blank."""
+    lines_read: int
     findings: list[AuditFinding]
     corrected: list[CorrectedTable]
 
@@ -61,6 +67,7 @@ class SlowLogScript(Printed):
     status: Literal["ok"]
     script: str
     database_schema: str
+    entries: int
     statements: int
     statements_in_script: int
     transactions_in_script: int

@@ -32,13 +32,41 @@ class WorkingSet(Document):
     pages: int
 
 
+class Step(Document):
+    pages: int
+    misses_below: int
+    """Of a pool with a page less."""
+    misses: int
+
+
+class TakenColumn(Document):
+    role: str
+    name: str
+    unit: str | None
+
+
+class Read(Document):
+    format: str
+    has_head: bool | None
+    """Null where the format has no line of names."""
+    columns: list[TakenColumn]
+    first_s: float
+    last_s: float
+    notes: list[str]
+
+
 class Curve(Printed):
     """`curve`."""
 
     curve: list[PoolOfCurve]
     model: Model | None
-    knee_pages: int
+    knee_pages: int | None
+    """Null where the curve has no knee."""
+    step: Step | None
+    """Null where misses fall in no step."""
     pages: int
+    read: Read | None
+    """How the file was read; null of a run."""
     measured: MeasuredPool | None
     by_table: dict[str, OfTable]
     working_set: list[WorkingSet]

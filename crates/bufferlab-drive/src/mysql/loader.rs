@@ -121,8 +121,7 @@ fn load_tables(
         for (id, line) in lock(&shared.connections).drain(..) {
             // A connection that has ended meanwhile is no error here.
             let _ = control.query_drop(format!("KILL {id}"));
-            // Killed in a LOAD DATA LOCAL over TLS, MariaDB (seen: 11.8) neither reads on nor hangs up for its
-            // net_read_timeout, 30 s, and a writer would wait as long.
+            // MariaDB 11.8 has kept a connection open and silent for 30 s. A writer would wait as long, so we end it.
             line.cut();
         }
     };

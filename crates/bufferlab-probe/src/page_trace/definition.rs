@@ -20,9 +20,9 @@ const EVENT: &str = "page";
 const DEFINITIONS: &str = "uprobe_events";
 /// What /proc/PID/fd has for an event that is open (perf_event_open of kernel/events/core.c).
 const PERF_EVENT: &str = "anon_inode:[perf_event]";
-/// An event may stay open for a moment after we have closed it: 20 ms each.
+/// Looks before a definition is left to the next command, 20 ms apart.
 const REMOVE_ATTEMPTS: u32 = 50;
-/// The files of a process that has gone are open a moment longer where somebody looks at its memory (/proc/PID).
+/// Time between the end of a process and the removal of its definitions ([`remove_stale`]).
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Returns a tracefs in which this user can define events of programs.
@@ -48,7 +48,7 @@ pub fn check() -> Result<Vec<String>, TraceError> {
     remove_stale(&tracing)
 }
 
-/// A defined event. Dropping it removes it, unless some process has it open for a second longer.
+/// A defined event. Dropping it removes it, or leaves it to the next command.
 #[derive(Debug)]
 pub(super) struct Definition {
     tracing: Tracing,
@@ -106,8 +106,8 @@ impl Definition {
 }
 
 impl Drop for Definition {
-    /// The kernel says EBUSY for the last site of an event alone. By then it has freed the others ([`remove_stale`]), so
-    /// we look before we ask. A definition that stays is inert; the next command removes it.
+    /// Looks at our children first, for the server's sake ([`remove_stale`]). A definition that stays is inert; the
+    /// next command removes it.
     fn drop(&mut self) {
         for _ in 0..REMOVE_ATTEMPTS {
             if !a_child_has_events(Path::new("/proc")) {
@@ -153,9 +153,8 @@ fn remove(tracing: &Tracing, group: &str) -> std::io::Result<()> {
 
 /// Removes our definitions whose process has ended; returns their groups.
 ///
-/// None may be open in any process: the kernel frees the sites of an event of several sites without asking that
-/// (`unregister_trace_uprobe` of kernel/trace/trace_uprobe.c), and a thread that then comes by one of them ends within
-/// the kernel. Processes of other PID namespaces cannot be seen, so their definitions stay.
+/// With Linux 6.18 threads of a server have ended within the kernel. So it waits for [`GRACE`] once their process has
+/// gone. Processes of other PID namespaces cannot be seen, so their definitions stay.
 ///
 /// # Errors
 /// When this user has no tracefs, and so no definitions either.

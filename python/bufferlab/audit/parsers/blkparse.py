@@ -19,7 +19,7 @@ SECTOR_BYTES = 512
 PAGE_SECTORS = 8
 
 _EVENT = re.compile(
-    r"^\s*(\d{1,4}),(\d{1,7})\s+\d{1,5}\s+\d{1,15}\s+\d{1,10}\.\d{9}\s+(\d{1,10})\s+([A-Z]{1,2}|m)\s+([A-Z]{1,10})(?:\s+(.*))?$"
+    r"^\s*(\d{1,4}),(\d{1,7})\s+\d{1,5}\s+\d{1,15}\s+(\d{1,10}\.\d{9})\s+(\d{1,10})\s+([A-Z]{1,2}|m)\s+([A-Z]{1,10})(?:\s+(.*))?$"
 )
 #: Lines that begin like an event or a counter but cannot be read, because a scan broke columns or digits.
 _LIKE_EVENT = re.compile(r"^\s*\d{1,4},\d{1,7}\s.{0,200}\s(?:[QGIDCMFUXA]|UT)\s+[RWDNFS]{1,4}\s")
@@ -27,6 +27,7 @@ _PIECES = re.compile(
     r"^\s*\d{1,10}\.\d{9}\s+\d{1,10}\s+[A-Z]{1,2}\s*$"
     r"|^\s*[RWDNFS]{1,4}\s+(?:\d{1,20} \+ \d{1,10} )?\[[^\]]{1,40}\](?: \d{1,9})?\s*$"
 )
+_OF_PIECES = frozenset("0123456789RWDNFS")
 _LIKE_COUNTER = re.compile(r"^\s*(?:Reads?|IO)\s[A-Za-z\s]{1,20}:\s")
 _EXTENT = re.compile(r"^(\d{1,20}) \+ (\d{1,10})(?:\s|$)")
 _REMAP = re.compile(r"<- \(\s*(\d{1,4}),\s*(\d{1,7})\) (\d{1,20})")
@@ -134,11 +135,40 @@ class Seen:
         self.pages += times * ((read.end - 1) // PAGE_SECTORS - read.sector // PAGE_SECTORS + 1)
 
 
+#: Lines of several processors may stand in another order by less.
+_LEAST_BACK_S = 0.001
+_ENOUGH_EVENTS = 10
+
+
+@dataclass
+class Clock:
+    """The times of a trace's events, in the order of their lines."""
+
+    begin_s: float = 0.0
+    last_s: float = 0.0
+    events: int = 0
+    backwards: int = 0
+    """How often the time runs back by half of what went before, at least."""
+    first_back: tuple[int, float, float] | None = None
+    """The first line that does, its time, and the time above."""
+
+    def read(self, at_s: float, line: int) -> None:
+        """Take the time of the next event."""
+        back_s = self.last_s - at_s
+        if self.events >= _ENOUGH_EVENTS and back_s > max(_LEAST_BACK_S, (self.last_s - self.begin_s) / 2):
+            self.backwards += 1
+            self.first_back = self.first_back or (line, at_s, self.last_s)
+        if self.events == 0 or at_s < self.begin_s:
+            self.begin_s = at_s
+        self.last_s, self.events = at_s, self.events + 1
+
+
 @dataclass
 class BlockTraceText:
     """The output of one blkparse run: events counted from its lines, and its own counters by device."""
 
     place: Place
+    clock: Clock = field(default_factory=Clock)
     seen: dict[str, Seen] = field(default_factory=dict)
     """The events by device ("major,minor")."""
     summaries: dict[str, dict[str, Range]] = field(default_factory=dict)
@@ -150,6 +180,11 @@ class BlockTraceText:
     """The bytes of each operation, if the text around the trace states them."""
     shortened: str = ""
     """The first size that was printed in MiB or more."""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the trace has an event or a counter, and not only a head."""
+        return bool(self.seen) or any(self.summaries.values()) or bool(self.events)
 
 
 class BlkparseParser:
@@ -174,14 +209,14 @@ class BlkparseParser:
         if label != self._label:
             # Another caption begins another trace.
             self._label, self._open, self._section = label, None, None
-        found = _EVENT.match(text)
-        if found:
+        if found := _EVENT.match(text):
             if self._summed:
                 self._open = None
-            self._event(self._trace(number), found)
+            self._event(self._trace(number), found, number)
             self._section = None
             return True
-        if _LIKE_EVENT.match(text) or _PIECES.match(text):
+        first = text.lstrip()[:1]
+        if (first.isdigit() and _LIKE_EVENT.match(text)) or (first in _OF_PIECES and _PIECES.match(text)):
             self._miss(number)
             return True
         if (self._open is not None or _SECTION.match(text)) and self._counters(number, text):
@@ -203,7 +238,7 @@ class BlkparseParser:
 
     def _state(self, text: str) -> None:
         """Look in a line of prose for the number of operations and their size."""
-        if len(text) > 400:
+        if len(text) > 400 or not any(word in text.lower() for word in ("op", "read", "size")):
             return
         if found := _OPERATIONS.search(text):
             self._operations = _whole(found[1] or found[2])
@@ -214,8 +249,9 @@ class BlkparseParser:
             self._open.operations = self._open.operations or self._operations
             self._open.io_bytes = self._open.io_bytes or self._io_bytes
 
-    def _event(self, trace: BlockTraceText, found: re.Match[str]) -> None:
-        major, minor, process, action, flags, rest = found.groups()
+    def _event(self, trace: BlockTraceText, found: re.Match[str], number: int) -> None:
+        major, minor, at, process, action, flags, rest = found.groups()
+        trace.clock.read(float(at), number)
         device = f"{int(major)},{int(minor)}"
         if device not in trace.seen and len(trace.seen) >= MAX_DEVICES:
             return

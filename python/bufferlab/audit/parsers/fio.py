@@ -1,7 +1,8 @@
 """Parses fio's report for people: of each job and direction the rate, bytes, time and latencies. Versions 2 and 3.
 
 Follows `show_ddir_status` and `show_clat_percentiles` in stat.c, and what fio 3.33 printed here. fio prints rates with
-four digits, 21.4k for 21,400; and of latencies, clat from the request's start to its end.
+four digits, 21.4k for 21,400; and of latencies, clat from the request's start to its end. With --status-interval it
+prints reports on the way, each since the start: the last one of a job and process counts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ _JOB = re.compile(
     r"iodepth=(?P<depth>\d{1,9})"
 )
 _SIZES = re.compile(rf"(?:\(([RWT])\) )?({_F})([KMG]?)i?B?-({_F})([KMG]?)i?B?")
-_GROUP = re.compile(r"(?P<name>[^\s:][^:]{0,60}): \(groupid=(?P<group>\d{1,6}), jobs=(?P<jobs>\d{1,9})\): err=")
+_GROUP = re.compile(
+    r"(?P<name>[^\s:][^:]{0,60}): \(groupid=(?P<group>\d{1,6}), jobs=(?P<jobs>\d{1,9})\): err="
+    r"(?:\s*\d{1,9}: pid=(?P<pid>\d{1,9}))?"
+)
 _NEW = re.compile(
     rf"(read|write|trim)\s*: IOPS=({_F})([kMG]?), BW=({_F})([KMG]?)i?B/s \([^)]{{1,30}}\)"
     rf"\(({_F})([KMG]?)i?B/(\d{{1,12}})msec\)"
@@ -63,19 +67,26 @@ class FioParser(LoadParser):
         self._is_mixed = False
         """Whether the group has several jobs, each perhaps with a size and depth of its own."""
         self._in_group: list[LoadRun] = []
+        self._process: tuple[str, ...] = ()
+        self._reports: dict[tuple[str, ...], tuple[int, LoadRun | None]] = {}
+        """The place of the run of each direction of each process, and its last report with a count before that."""
         self._unit = ""
 
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under a caption's label; return whether it is fio's."""
         bare = text.strip()
+        if self._group is None and "(g" not in bare:
+            return False
         if match := _JOB.match(bare):
             if self._group is not None:  # Another run of fio begins.
+                self._settle()
                 self._jobs, self._group = {}, None
             if len(self._jobs) < 1000:
                 self._jobs[match["name"]] = _Job(_sizes(match["sizes"]), int(match["depth"]), match["group"])
             return True
         if match := _GROUP.match(bare):
             self._group, self._in_group, self._unit = (match["name"], int(match["jobs"])), [], ""
+            self._process = (match["group"], match["pid"]) if match["pid"] else ()
             sections = sum(job.group == match["group"] for job in self._jobs.values())
             self._is_mixed = int(match["jobs"]) > 1 and sections > 1
             return True
@@ -90,10 +101,37 @@ class FioParser(LoadParser):
             return True
         return self._detail(bare) or _OTHER.match(bare) is not None
 
+    @property
+    def runs(self) -> list[LoadRun]:
+        """The runs that have a result: of reports on the way the last one that has its count."""
+        self._settle()
+        return super().runs
+
+    def _settle(self) -> None:
+        """End the reports on the way: one that was cut off before its count gives way to the one before it."""
+        for slot, before in self._reports.values():
+            if before is not None and self._runs[slot].transactions is None:
+                self._runs[slot] = before
+        self._reports = {}
+
+    def _supersede(self, run: LoadRun) -> None:
+        """Let a report of a process, the last of all runs, take the place of the one that it had before."""
+        if not self._runs or self._runs[-1] is not run:  # There were too many.
+            return
+        key = (*self._process, run.name)
+        slot, before = self._reports.get(key, (None, None))
+        if slot is not None:
+            older = self._runs[slot]
+            before = older if older.transactions is not None else before
+            self._runs[slot] = self._runs.pop()
+        self._reports[key] = (len(self._runs) - 1 if slot is None else slot, before)
+
     def _direction(self, number: int, label: str, direction: str) -> LoadRun:
         assert self._group is not None
         (name, jobs), run = self._group, self._begin(number, label)
         run.name = f"{name}, {direction}"
+        if self._process:
+            self._supersede(run)
         self._in_group.append(run)
         self._unit = ""
         if (job := self._jobs.get(name)) and not self._is_mixed:

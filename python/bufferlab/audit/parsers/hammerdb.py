@@ -30,7 +30,7 @@ class HammerdbParser(LoadParser):
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under a caption's label; return whether it is HammerDB's."""
         bare = text.strip()
-        result = _RESULT.search(bare)
+        result = _RESULT.search(bare) if "TEST RESULT" in bare else None
         if not result and not _USER.match(bare):
             return False
         run = self._open

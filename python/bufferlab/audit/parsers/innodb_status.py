@@ -1,7 +1,7 @@
 """Parses SHOW ENGINE INNODB STATUS since MySQL 5.6: the lines about the buffer pool, the log and file I/O.
 
 Follows `buf_print_io_instance` (storage/innobase/buf/buf0buf.cc) and `srv_printf_innodb_monitor` (srv0srv.cc) of
-MySQL 5.6, 5.7, 8.0 and MariaDB 10.2 to 11.4. Lines may be cut, as in a screenshot; the parser reads what is left.
+MySQL 5.6 to 9.7 and MariaDB 10.2 to 11.8. Lines may be cut, as in a screenshot; the parser reads what is left.
 """
 
 from __future__ import annotations
@@ -83,6 +83,25 @@ class StatusDump:
     instances: dict[int, dict[str, float]] = field(default_factory=dict)
     whole: bool = False
     """Whether the dump has its head and its end, so that the server did not print what is missing."""
+
+    @property
+    def family(self) -> str:
+        """The server: "mariadb" or "mysql"; empty where a cut text leaves it open.
+
+        Of the two only MariaDB has the share of dirty pages, between the modified pages and the pending reads.
+        """
+        if "dirty_percent" in self.fields:
+            return "mariadb"
+        return "mysql" if {"modified_pages", "pending_reads"} <= self.fields.keys() else ""
+
+    @property
+    def bytes_per_page(self) -> float | None:
+        """The memory of the pool for each of its pages; None where the text does not have the pool's memory.
+
+        MariaDB adds twice innodb_log_buffer_size, and MySQL from 8.4 on prints 0.
+        """
+        memory, pages = self.fields.get("memory_bytes"), self.fields.get("pool_pages")
+        return memory / pages if memory and pages and self.family == "mysql" else None
 
 
 class StatusParser:

@@ -1,7 +1,8 @@
-"""Parses `iostat -x`, plain, `-k` or `-m`, of sysstat 9 to 12: one object per report, columns by their printed names.
+"""Parses iostat with and without `-x`, of sysstat 9 to 12: one object per report, columns by their printed names.
 
 Column names changed over the years (await, avgrq-sz, svctm; then r_await, rareq-sz, aqu-sz): the properties of
-`DeviceRow` know both. The report after the banner is, without `-y`, an average since the system was started
+`DeviceRow` know both. With `-h` or `--pretty` the device stands last, and columns of one report have several headers;
+`-h` puts k, M or G behind sizes. The report after the banner is, without `-y`, an average since the system was started
 (iostat(1)).
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from bufferlab.audit.parsers.load_run import THOUSANDS
 from bufferlab.audit.parsers.text import Caption, Place
 
 MAX_REPORTS = 100_000
@@ -17,7 +19,9 @@ MAX_DEVICES = 256
 _BANNER = re.compile(r"^Linux \S+ \(.*\)\s.*\(\d+ CPU\)\s*$")
 _HEADER = re.compile(r"^Device:?\s")
 _DEVICE = re.compile(r"[A-Za-z][\w!/.:-]{0,60}")
-_NUMBER = re.compile(r"\d{1,15}(?:[.,]\d{1,6})?")
+_NUMBER = re.compile(r"(\d{1,15}(?:[.,](\d{1,6}))?)([kMGT%]?)")
+_SIZE = re.compile(r"([kM])B|req-sz")
+_KIB = {"": 1, "k": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,13 @@ class DeviceRow:
     def writes_per_s(self) -> float | None:
         """The write requests completed per second."""
         return self.columns.get("w/s")
+
+    @property
+    def requests_per_s(self) -> float:
+        """The requests completed per second: reads and writes or, where these are not told apart, all."""
+        if self.reads_per_s is None and self.writes_per_s is None:
+            return self.columns.get("tps", 0.0)
+        return (self.reads_per_s or 0.0) + (self.writes_per_s or 0.0)
 
     @property
     def read_request_bytes(self) -> float | None:
@@ -75,6 +86,9 @@ class IostatParser:
         self.file = file
         self.reports: list[IostatReport] = []
         self._header: list[str] = []
+        self._seen: set[str] = set()
+        """The columns that the headers of this report had."""
+        self._device_last = False
         self._after_banner = False
         self._stream = 0
         self._wrapped = ""
@@ -82,21 +96,17 @@ class IostatParser:
     def take(self, number: int, text: str, caption: Caption | None) -> bool:
         """Parse a line under a caption; return whether it is iostat's."""
         if _BANNER.match(text):
-            self._after_banner, self._header = True, []
+            self._after_banner, self._header, self._seen = True, [], set()
             self._stream += 1
             return True
-        if _HEADER.match(text) and "/s" in text:
+        is_first = _HEADER.match(text) is not None
+        if (is_first or text.endswith("Device")) and "/s" in text:
             cells = _cells(text)
-            self._header = cells[1:]
-            report = IostatReport(
-                Place(self.file, number, caption.label if caption else ""),
-                self._after_banner,
-                self._stream,
-                caption.t_s if caption else None,
-            )
-            self._after_banner = False
-            if len(self.reports) < MAX_REPORTS:
-                self.reports.append(report)
+            self._device_last = not is_first
+            self._header = cells[:-1] if self._device_last else cells[1:]
+            if is_first or not self._seen or not self._seen.isdisjoint(self._header):
+                self._report(number, caption)
+            self._seen |= {*self._header}
             return True
         if not self._header:
             return False
@@ -105,26 +115,47 @@ class IostatParser:
             self._header, self._wrapped = [], ""
         return taken
 
+    def _report(self, number: int, caption: Caption | None) -> None:
+        place = Place(self.file, number, caption.label if caption else "")
+        report = IostatReport(place, self._after_banner, self._stream, caption.t_s if caption else None)
+        self._after_banner, self._seen = False, set()
+        if len(self.reports) < MAX_REPORTS:
+            self.reports.append(report)
+
     def _row(self, text: str) -> bool:
         cells = _cells(text)
-        if self._wrapped and cells and _NUMBER.fullmatch(cells[0]):
+        if self._device_last:
+            cells = [*cells[-1:], *cells[:-1]]
+        elif self._wrapped and cells and _NUMBER.fullmatch(cells[0]):
             # sysstat 9 breaks the line after a long name.
             cells, self._wrapped = [self._wrapped, *cells], ""
-        if len(cells) == 1 and _DEVICE.fullmatch(cells[0]):
+        if len(cells) == 1 and _DEVICE.fullmatch(cells[0]) and not self._device_last:
             self._wrapped = cells[0]
             return True
         if len(cells) < 2 or not _DEVICE.fullmatch(cells[0]) or not _NUMBER.fullmatch(cells[1]):
             return False
         devices = self.reports[-1].devices
-        if len(devices) < MAX_DEVICES:
-            numbers = {
-                name: cell.replace(",", ".")
-                for name, cell in zip(self._header, cells[1:], strict=False)
-                if _NUMBER.fullmatch(cell)
-            }
-            digits = max(len(text.partition(".")[2]) for text in numbers.values())
-            devices[cells[0]] = DeviceRow({name: float(text) for name, text in numbers.items()}, 0.5 / 10**digits)
+        if cells[0] in devices or len(devices) < MAX_DEVICES:
+            known = devices[cells[0]] if self._device_last and cells[0] in devices else DeviceRow({}, 0.0)
+            columns, half, digits = dict(known.columns), known.half_digit, 0
+            for name, cell in zip(self._header, cells[1:], strict=False):
+                if match := _NUMBER.fullmatch(cell):
+                    number, decimals, unit = match.groups("")
+                    columns[name] = float(number.replace(",", ".")) * (factor := _factor(name, unit))
+                    digits = max(digits, len(decimals))
+                    half = max(half, factor * 0.5 / 10 ** len(decimals)) if unit else half
+            half = max(half, 0.5 / 10**digits)
+            devices[cells[0]] = DeviceRow(columns, half)
         return True
+
+
+def _factor(column: str, unit: str) -> float:
+    """Return what a number of a column is multiplied by for the letter behind it: k, M, G, T, or a per cent sign."""
+    if unit in ("", "%"):
+        return 1
+    if size := _SIZE.search(column):
+        return _KIB[unit] / _KIB[size[1] or "k"]
+    return THOUSANDS.get(unit, 10**12)
 
 
 def busiest(reports: list[IostatReport]) -> str | None:
@@ -132,14 +163,10 @@ def busiest(reports: list[IostatReport]) -> str | None:
     totals: dict[str, float] = {}
     for report in reports:
         for name, row in report.devices.items():
-            totals[name] = totals.get(name, 0.0) + _requests(row)
+            totals[name] = totals.get(name, 0.0) + row.requests_per_s
     if not totals:
         return None
     return max(totals, key=lambda name: (not name.startswith("loop"), totals[name]))
-
-
-def _requests(row: DeviceRow) -> float:
-    return (row.reads_per_s or 0.0) + (row.writes_per_s or 0.0)
 
 
 def _cells(text: str) -> list[str]:

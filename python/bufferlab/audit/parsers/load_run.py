@@ -5,9 +5,13 @@ It has numbers as they are printed. What must follow from what is asked by rules
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from bufferlab.audit.parsers.text import Place
+from bufferlab.chapter.words import plural
+from bufferlab.errors import Problem
 
 MAX_RUNS = 10_000
 MAX_INTERVALS = 1_000_000
@@ -35,6 +39,8 @@ class LoadRun:
     clients: int | None = None
     """Threads, clients, virtual users; of fio, jobs times their depth."""
     seconds: float | None = None
+    is_asked: bool = False
+    """Whether the seconds are those asked for, and were not measured."""
     connecting_s: float = 0.0
     """The part of these seconds in which clients connected, where the rate leaves it out."""
     transactions: int | None = None
@@ -43,7 +49,7 @@ class LoadRun:
     """The rate as printed."""
     mean_ms: float | None = None
     latency_ms: dict[str, float] = field(default_factory=dict)
-    """Percentiles by name ("95 %"), and the least ("min") and the greatest ("max")."""
+    """Percentiles by name ("95 %"), and the least ("min") and the greatest ("max"); no percentiles of parts."""
     latency_sum_ms: float | None = None
     paced: bool = False
     """Whether transactions begin at a given rate: one may wait before a client takes it."""
@@ -68,6 +74,36 @@ class LoadRun:
         return counted if counted > 0 else None
 
     @property
+    def fine_mean_ms(self) -> float | None:
+        """The mean latency with as many digits as are known: of short ones by their sum, where it is printed."""
+        if self.latency_sum_ms is not None and self.transactions:
+            return self.latency_sum_ms / self.transactions
+        return self.mean_ms
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the run has a result, and not only a beginning."""
+        return bool(self.intervals) or {self.per_s, self.transactions, self.nopm} != {None}
+
+    @property
+    def lacks_report(self) -> bool:
+        """Whether there are lines of progress, and no report behind them."""
+        return bool(self.intervals) and {self.transactions, self.per_s, self.nopm} == {None}
+
+    @property
+    def lines_per_s(self) -> float | None:
+        """The rate over the lines of progress, each by the seconds since the line above it."""
+        if not self.intervals:
+            return None
+        ends = [0.0, *(line.end_s for line in self.intervals)]
+        steps = [b - a for a, b in pairwise(ends)]
+        if min(steps) <= 0:
+            return None
+        # Of a log cut at its head the first line is of as long a time as the second.
+        steps[0] = steps[1] if len(steps) > 1 and steps[0] > 1.5 * steps[1] else steps[0]
+        return sum(step * line.per_s for step, line in zip(steps, self.intervals, strict=True)) / sum(steps)
+
+    @property
     def title(self) -> str:
         """The run in a sentence: "pgbench", "fio's randread, read"."""
         return f"{self.tool}'s {self.name}" if self.name else self.tool
@@ -87,7 +123,25 @@ class LoadParser:
     @property
     def runs(self) -> list[LoadRun]:
         """The runs that have a result, not only a beginning."""
-        return [run for run in self._runs if run.intervals or {run.per_s, run.transactions, run.nopm} != {None}]
+        return [run for run in self._runs if run.has_result]
+
+    def named(self) -> Iterator[Problem]:
+        """Yield what its runs lack, and what of them is not read."""
+        heads = [run for run in self._runs if run.clients is not None and not run.has_result]
+        if heads:
+            more = f", and {len(heads) - 1} more like it" if heads[1:] else ""
+            what = f"only the head of {self.tool}'s output is there: no line of progress, and no report{more}"
+            yield Problem(what, f"{heads[0].place}", "give the whole output of a run that ended by itself")
+        for run in self.runs:
+            if run.lacks_report:
+                first, last = run.intervals[0].end_s, run.intervals[-1].end_s
+                yield Problem(
+                    f"the report of {run.title} is missing: it was killed, or the text is cut; read"
+                    f" {'is' if len(run.intervals) == 1 else 'are'} its {plural(len(run.intervals), 'line')} of"
+                    f" progress, of {first:g} to {last:g} s",
+                    f"{run.place}",
+                    "give the whole output of a run that ended by itself",
+                )
 
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under a caption's label; return whether it is this program's."""

@@ -21,6 +21,8 @@ _CONNECTED = re.compile(rf"initial connection time = {_F} ms")
 _LAG = re.compile(r"rate limit schedule lag: ")
 _TPS = re.compile(rf"tps = {_F} \((including|excluding|without)")
 _ABORTED = re.compile(r"(?:pgbench: error: )?client (\d{1,9}) (?:script \d{1,9} )?aborted")
+#: The first letters of the lines that begin a run.
+_FIRST = frozenset("pct")
 _INCOMPLETE = re.compile(r"(?:pgbench: error: )?Run was aborted")
 _OTHER = re.compile(
     r"(?:scaling factor|query mode|partition method|partitions|number of threads|number of transactions per client|"
@@ -38,6 +40,8 @@ class PgbenchParser(LoadParser):
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under a caption's label; return whether it is pgbench's."""
         bare = text.strip()
+        if self._open is None and bare[:1] not in _FIRST:
+            return False
         if match := _PROGRESS.match(bare):
             run = self._current(number, label, fresh=False)
             self._line(run, Place(self.file, number, label), match[1], match[2])
@@ -65,7 +69,7 @@ def _report(run: LoadRun, bare: str) -> bool:
     if match := _CLIENTS.match(bare):
         run.clients = int(match[1])
     elif match := _DURATION.match(bare):
-        run.seconds = float(match[1])
+        run.seconds, run.is_asked = float(match[1]), True
     elif match := _DONE.match(bare):
         run.transactions = int(match[1])
     elif match := _MEAN.match(bare):

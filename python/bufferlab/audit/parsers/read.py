@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -20,12 +20,13 @@ from bufferlab.audit.parsers.tables import ResultTable, Table, TableParser, resu
 from bufferlab.audit.parsers.text import Caption, Line, Place, file_lines, read_caption
 from bufferlab.audit.parsers.tpcc_mysql import TpccLog, TpccParser
 from bufferlab.chapter.words import plural
-from bufferlab.errors import DataFileError
+from bufferlab.errors import DataFileError, Problem
 
 HINT = (
     "give the output of tpcc-mysql, sysbench, pgbench, HammerDB, fio, blkparse or `iostat -x`, SHOW ENGINE INNODB "
     "STATUS, or a table with columns such as TpmC and r/s"
 )
+_FORM_HINT = "write numbers with a point for decimals and without a sign for thousands"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,12 @@ class FileEvidence:
     """The runs of sysbench, pgbench, HammerDB and fio, in the order of their lines."""
     digest: str = ""
     """A digest of the text of all lines."""
+    lines: int = 0
+    """The lines that are not blank."""
+    lines_read: int = 0
+    """Those of them that some parser knew, or that are of a table of results."""
+    named: list[Problem] = field(default_factory=list)
+    """What was recognised and not read, or is not there to be read, with its line."""
 
     @property
     def measured(self) -> bool:
@@ -58,6 +65,9 @@ def read_file(path: Path) -> FileEvidence:
     evidence = read_lines(file_lines(path), str(path))
     if evidence.measured or evidence.stated.anything:
         return evidence
+    if evidence.named:
+        first_named, *more = evidence.named
+        raise DataFileError(first_named.what, first_named.where, first_named.hint, more=more)
     first, last = None, 0
     for line in file_lines(path):
         first, last = first or (line if line.text.strip() else None), line.number
@@ -74,10 +84,12 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     loads = (SysbenchParser(file), PgbenchParser(file), HammerdbParser(file), FioParser(file))
     caption: Caption | None = None
     digest = sha256()
+    count = taken = 0
     for line in lines:
         text, number = line.text, line.number
         label = caption.label if caption else ""
         digest.update(text.encode(errors="replace") + b"\n")
+        count += not text.isspace() and text != ""
         if (
             blkparse.take(number, text, label)
             or tpcc.take(number, text, label)
@@ -86,18 +98,52 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
             or any(parser.take(number, text, label) for parser in loads)
         ):
             tables.close()
+            taken += 1
             continue
         stated.take(number, text)
-        if found := read_caption(text):
-            caption = found
+        if new := read_caption(text):
+            caption = new
             tables.close()
         else:
             tables.take(number, text, label)
     tables.close()
-    results = [made for table in tables.tables if (made := results_of(table)) is not None]
+    made = [found for table in tables.tables if (found := results_of(table)) is not None]
+    named = [
+        *_heads_alone(file, tpcc.logs, iostat.reports),
+        *(problem for parser in loads for problem in parser.named()),
+        *tables.unread,
+        *(Problem(what, f"{file}:{one.place.line}", _FORM_HINT) for one in made for what in one.unread),
+    ]
     load_runs = sorted((run for parser in loads for run in parser.runs), key=lambda run: run.place.line)
-    log_pieces = (tpcc.logs, status.dumps, iostat.reports)
-    traces = (blkparse.traces, blkparse.unread)
-    return FileEvidence(
-        file, *log_pieces, tables.tables, results, stated.stated, *traces, load_runs, digest.hexdigest()
+    log_pieces = (
+        [log for log in tpcc.logs if log.is_measured],
+        status.dumps,
+        [report for report in iostat.reports if report.devices],
     )
+    traces = ([trace for trace in blkparse.traces if trace.is_counted], blkparse.unread)
+    results = [one for one in made if one.rows]
+    taken += sum(table.lines for table, one in zip(tables.tables, map(results_of, tables.tables), strict=True) if one)
+    return FileEvidence(
+        file,
+        *log_pieces,
+        tables.tables,
+        results,
+        stated.stated,
+        *traces,
+        load_runs,
+        digest.hexdigest(),
+        count,
+        min(count, taken),
+        named,
+    )
+
+
+def _heads_alone(file: str, logs: Iterable[TpccLog], reports: Iterable[IostatReport]) -> Iterator[Problem]:
+    """Yield a problem for each piece of which only the head is there."""
+    for program, lines in (
+        ("tpcc-mysql's output", [log.place.line for log in logs if not log.is_measured]),
+        ("a report of iostat", [report.place.line for report in reports if not report.devices]),
+    ):
+        if lines:
+            more = f", and {len(lines) - 1} more like it" if lines[1:] else ""
+            yield Problem(f"only the head of {program} is there{more}", f"{file}:{lines[0]}", HINT)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from bufferlab.audit.parsers.text import Place
 from bufferlab.units import GIB, KIB, MIB
@@ -34,7 +34,15 @@ _CONNECTIONS = re.compile(
     rf"|(?<!max )\b(?:connections?|clients|virtual users|terminals){_GAP}(\d{{1,6}})\b",
     re.IGNORECASE,
 )
+#: One of them is in every text that a pattern matches, in small letters.
+_OF_RUNTIME = ("run", "measure", "duration")
+_OF_CONNECTIONS = ("connection", "clients", "virtual users", "terminals")
+_WORDS = (
+    *("pool", "page", "shared", "warehouse", "sql", "postgres", "mariadb", "innodb", "percona"),
+    *(*_OF_RUNTIME, *_OF_CONNECTIONS),
+)
 _MOST_STATED = 100
+_SERVER = re.compile(r"\b(?:(postgres)|mysql|mariadb|innodb|percona)", re.IGNORECASE)
 _VERSION = re.compile(
     r"\b(?P<name>MySQL|MariaDB)(?:\s+(?:server\s+)?version)?\s+(?P<version>\d{1,2}\.\d{1,2}(?:\.\d{1,3})?)", re.I
 )
@@ -71,11 +79,18 @@ class Stated:
     """Every number of warehouses that is stated, and where."""
     connections: dict[int, Place] = field(default_factory=dict)
     runtimes_s: dict[int, Place] = field(default_factory=dict)
+    servers: list[tuple[int, bool]] = field(default_factory=list)
+    """The lines that name a server, and whether it is PostgreSQL."""
 
     @property
     def anything(self) -> bool:
-        """Whether anything was recognised."""
-        return self != Stated()
+        """Whether anything was recognised; the name of a server alone is nothing."""
+        return replace(self, servers=[]) != Stated()
+
+    def is_postgres(self, line: int) -> bool:
+        """Return whether the last server named up to a line, or else the first one below it, is PostgreSQL."""
+        above = [is_postgres for at, is_postgres in self.servers if at <= line]
+        return (above[-1:] or [is_postgres for _, is_postgres in self.servers[:1]] or [False])[0]
 
 
 def stated_together(files: Sequence[Stated]) -> Stated:
@@ -83,8 +98,8 @@ def stated_together(files: Sequence[Stated]) -> Stated:
     together = Stated()
     for one in files:
         for name in (member.name for member in fields(Stated)):
-            if name == "pools":
-                together.pools += one.pools
+            if name in ("pools", "servers"):
+                getattr(together, name).extend(getattr(one, name))
             elif isinstance(have := getattr(together, name), dict):
                 have |= {key: place for key, place in getattr(one, name).items() if key not in have}
             elif getattr(together, name) is None:
@@ -114,31 +129,47 @@ class StatedParser:
 
     def take(self, number: int, text: str) -> None:
         """Look for the set-up in one line; the first line that states a thing counts, pools excepted."""
-        if len(text) > 1000 or not any(character.isdigit() for character in text):
+        # Each pattern has a word; to look for the words first is many times faster on the lines that have none.
+        lowered = text.lower()
+        if len(text) > 1000 or not any(word in lowered for word in _WORDS):
+            return
+        if len(self.stated.servers) < _MOST_STATED and (match := _SERVER.search(text)):
+            self.stated.servers.append((number, match[1] is not None))
+        if not any(character.isdigit() for character in text):
             return
         place, stated = Place(self.file, number), self.stated
-        if (match := _CHUNK.search(text)) and stated.chunk_bytes is None:
+        is_pool = "pool" in lowered
+        if is_pool and (match := _CHUNK.search(text)) and stated.chunk_bytes is None:
             stated.chunk_bytes = parse_lenient_bytes(match[1])
-        elif (match := _INSTANCES.search(text)) and stated.instances is None:
+        elif is_pool and (match := _INSTANCES.search(text)) and stated.instances is None:
             stated.instances, stated.instances_place = int(match[1]), place
-        elif (match := _POOL.search(text)) and len(stated.pools) < 100:
+        elif is_pool and (match := _POOL.search(text)) and len(stated.pools) < 100:
             self._pool(place, match)
-        elif (match := _POOL_BEHIND.search(text)) and not stated.pools:
+        elif is_pool and (match := _POOL_BEHIND.search(text)) and not stated.pools:
             size = parse_lenient_bytes(match["size"])
             stated.pools.append(PoolStated(place, (size or 0,), (None,), False))
-        if (match := _SHARED_BUFFERS.search(text)) and stated.shared_buffers_bytes is None:
+        if "shared" in lowered and (match := _SHARED_BUFFERS.search(text)) and stated.shared_buffers_bytes is None:
             stated.shared_buffers_bytes = parse_lenient_bytes(match["size"])
-        if (match := _PAGE.search(text)) and stated.page_size_bytes is None:
+        if "page" in lowered and (match := _PAGE.search(text)) and stated.page_size_bytes is None:
             stated.page_size_bytes, stated.page_size_place = parse_lenient_bytes(match["size"]), place
-        if match := _RUNTIME.search(text):
+        if any(word in lowered for word in _OF_RUNTIME) and (match := _RUNTIME.search(text)):
             runtime_s = int(match[1]) * (60 if match[2].lower().startswith("m") else 1)
             stated.runtime_s = float(runtime_s) if stated.runtime_s is None else stated.runtime_s
             stated.runtimes_s.setdefault(runtime_s, place)
-        for pattern, known in ((_WAREHOUSES, stated.warehouses), (_CONNECTIONS, stated.connections)):
+        for words, pattern, known in (
+            (("warehouse",), _WAREHOUSES, stated.warehouses),
+            (_OF_CONNECTIONS, _CONNECTIONS, stated.connections),
+        ):
+            if not any(word in lowered for word in words):
+                continue
             for match in pattern.finditer(text) if len(known) < _MOST_STATED else ():
                 known.setdefault(int(match[1] or match[2]), place)
-        if (match := _VERSION.search(text)) and stated.version is None:
-            stated.version = (match["name"].lower(), tuple(int(part) for part in match["version"].split(".")))
+        if "sql" in lowered or "mariadb" in lowered:
+            self._version(text)
+
+    def _version(self, text: str) -> None:
+        if (match := _VERSION.search(text)) and self.stated.version is None:
+            self.stated.version = (match["name"].lower(), tuple(int(part) for part in match["version"].split(".")))
 
     def _pool(self, place: Place, match: re.Match[str]) -> None:
         sizes = [parse_lenient_bytes(part) for part in match["sizes"].split(",")]

@@ -1,31 +1,39 @@
-"""Parses sysbench's report and its interval lines: versions 0.5 and 1.0, of SQL tests, cpu and fileio.
+"""Parses sysbench's report and its interval lines: versions 0.5 and 1.0, of SQL tests, cpu, memory and fileio.
 
-Follows sysbench 1.0.20, src/sysbench.c and src/lua/internal/sysbench.sql.lua, and what 1.0.20 printed here.
+Follows sysbench 1.0.20, src/sysbench.c and src/lua/internal/sysbench.sql.lua, and what 1.0.20 printed here. A report at
+a checkpoint counts since the one before, and so does the last report then; its total time is since the start. The lines
+of `sysbench.report_csv` have the second, threads, events per second, queries per second, and further numbers.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from bufferlab.audit.parsers.load_run import LoadParser, LoadRun
 from bufferlab.audit.parsers.text import Place
+from bufferlab.errors import Problem
 
 _F = r"(\d{1,15}(?:\.\d{1,6})?)"
 _BEGIN = re.compile(r"sysbench \d{1,2}\.\d{1,3}[\w.-]{0,20}(?:\s|:|$)")
 _INTERVAL = re.compile(rf"\[\s*(\d{{1,9}})s\s*\]\s+(?:thds|threads):\s*\d{{1,9}},?\s+(?:tps:\s*{_F}|eps:\s*{_F})")
+_CSV_INTERVAL = re.compile(rf"(\d{{1,9}}),\d{{1,9}},{_F}(?:,\d{{1,15}}\.\d{{2}}){{7}}\s*$")
+_CHECKPOINT = re.compile(r"\[\s*\d{1,9}s\s*\]\s+Checkpoint report:")
 _FILE_INTERVAL = re.compile(r"\[\s*\d{1,9}s\s*\]\s+reads:")
+#: The first letters of the lines that begin a run.
+_FIRST = frozenset("s[t")
 _THREADS = re.compile(r"Number of threads:\s*(\d{1,9})\s*$")
 _RATE = re.compile(r"Target transaction rate:")
 _QUERIES = re.compile(r"(read|write|other|total):\s+(\d{1,15})\s*$")
 _TRANSACTIONS = re.compile(rf"transactions:\s+(\d{{1,15}})\s+\({_F} per sec\.\)")
 _SECONDS = re.compile(rf"total time:\s+{_F}s\s*$")
 _EVENTS = re.compile(r"total number of events:\s+(\d{1,15})\s*$")
-_PER_S = re.compile(rf"events per second:\s+{_F}\s*$")
+_PER_S = re.compile(rf"events per second:\s+{_F}\s*$|Total operations:\s+\d{{1,15}}\s+\({_F} per second\)")
 _LATENCY = re.compile(rf"(min|avg|max|sum):\s+{_F}(?:ms)?\s*$")
 _PERCENTILE = re.compile(rf"(?:approx\.\s+)?(\d{{1,2}})(?:th)?\s+percentile:\s+{_F}(?:ms)?\s*$")
 _END = re.compile(r"execution time \(avg/stddev\):")
 _OTHER = re.compile(
-    r"Running the test|Initializing|Threads started|SQL statistics|queries performed|General statistics|"
+    r"Running the test|Report |Initializing|Threads started|SQL statistics|queries performed|General statistics|"
     r"(?:Latency \(ms\)|response time|Threads fairness|File operations|Throughput|CPU speed):|"
     r"(?:queries|ignored errors|reconnects|read/write requests|other operations):\s+\d|events \(avg/stddev\)|"
     r"(?:reads|writes|fsyncs)/s:|(?:read|written), MiB/s:"
@@ -37,16 +45,41 @@ class SysbenchParser(LoadParser):
 
     tool = "sysbench"
 
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        self._whole: LoadRun | None = None
+        """The run whose reports at checkpoints are being added up; its part is open."""
+        self._is_checkpoint = False
+        self._in_parts: dict[int, int] = {}
+        """The number of reports that a run was added up from, by its place among the runs."""
+
+    def named(self) -> Iterator[Problem]:
+        """Yield what its runs lack, and the percentiles of parts, from which those of the whole do not follow."""
+        yield from super().named()
+        for at, parts in self._in_parts.items():
+            yield Problem(
+                f"the percentiles of {parts} reports of one run are not read: those of the run do not follow from them",
+                f"{self._runs[at].place}",
+                "run without --report-checkpoints for percentiles of the whole run",
+            )
+
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under a caption's label; return whether it is sysbench's."""
         bare = text.strip()
+        if self._open is None and bare[:1] not in _FIRST:
+            return False
         if _BEGIN.match(bare):
+            self._whole, self._is_checkpoint = None, False
             self._begin(number, label)
             return True
         if (match := _INTERVAL.match(bare)) or _FILE_INTERVAL.match(bare):
-            run = self._open or self._begin(number, label)
+            run = self._whole or self._open or self._begin(number, label)
             if match:
                 self._line(run, Place(self.file, number, label), match[1], match[2] or match[3])
+            return True
+        if _CHECKPOINT.match(bare):
+            self._whole = self._whole or self._open or self._begin(number, label)
+            self._open, self._is_checkpoint = LoadRun(self.tool, self._whole.place), True
             return True
         if _TRANSACTIONS.match(bare) and self._open is None:
             self._begin(number, label)
@@ -54,9 +87,42 @@ class SysbenchParser(LoadParser):
         if run_open is None:
             return False
         if _END.match(bare):
-            self._open = None
+            self._end(run_open)
+            return True
+        if match := _CSV_INTERVAL.match(bare):
+            self._line(run_open, Place(self.file, number, label), match[1], match[2])
             return True
         return _OTHER.match(bare) is not None or _report(run_open, bare)
+
+    def _end(self, part: LoadRun) -> None:
+        """End a report: the last one of a run, or one at a checkpoint, behind which the next part begins."""
+        if self._whole is None:
+            self._open = None
+            return
+        at = next(at for at in range(len(self._runs) - 1, -1, -1) if self._runs[at] is self._whole)
+        self._in_parts[at] = self._in_parts.get(at, 0) + 1
+        _add(self._whole, part)
+        if self._is_checkpoint:
+            self._open, self._is_checkpoint = LoadRun(self.tool, self._whole.place), False
+        else:
+            self._open = self._whole = None
+
+
+def _add(whole: LoadRun, part: LoadRun) -> None:
+    """Add a report that counts since the one before to its run; what cannot be added up is left out."""
+    before_s, until_s = whole.seconds or 0.0, part.seconds
+    if until_s is not None and part.per_s is not None:
+        # So the rates are held against the counts as those of one report are.
+        whole.per_s = ((whole.per_s or 0.0) * before_s + part.per_s * (until_s - before_s)) / (until_s or 1.0)
+    whole.seconds = until_s if until_s is not None else whole.seconds
+    whole.transactions = (whole.transactions or 0) + (part.transactions or 0)
+    whole.latency_sum_ms = (whole.latency_sum_ms or 0.0) + (part.latency_sum_ms or 0.0)
+    whole.mean_ms = whole.latency_sum_ms / whole.transactions if whole.transactions else None
+    for kind, count in part.queries.items():
+        whole.queries[kind] = whole.queries.get(kind, 0) + count
+    for end, outer in (("min", min), ("max", max)):
+        if end in part.latency_ms:
+            whole.latency_ms[end] = outer(whole.latency_ms.get(end, part.latency_ms[end]), part.latency_ms[end])
 
 
 def _report(run: LoadRun, bare: str) -> bool:
@@ -70,7 +136,7 @@ def _report(run: LoadRun, bare: str) -> bool:
     elif match := _TRANSACTIONS.match(bare):
         run.transactions, run.per_s = int(match[1]), float(match[2])
     elif match := _PER_S.match(bare):
-        run.per_s = float(match[1])
+        run.per_s = float(match[1] or match[2])
     elif match := _SECONDS.match(bare):
         run.seconds = float(match[1])
     elif match := _EVENTS.match(bare):

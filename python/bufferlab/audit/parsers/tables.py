@@ -12,19 +12,27 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from bufferlab.audit.parsers.numbers import Number as Number
+from bufferlab.audit.parsers.numbers import UnclearColumn, column_numbers, has_decimal_comma, head_power
 from bufferlab.audit.parsers.text import Place
+from bufferlab.errors import Problem
 
 MAX_TABLES, MAX_ROWS, MAX_CELLS = 2000, 10_000, 64
-_PART = re.compile(r"\(.*\)|±.*|\+/-.*|\d+(?:\.\d+)?\s*%")
-_PLAIN = re.compile(r"[-+~≈]?\$?\d[\d,]*(?:\.\d+)?%?")
-_WITH_UNIT = re.compile(r"\d[\d,.]*\s*[A-Za-z%]{0,8}(?:\s*\(.*\))?")
+_PART = re.compile(r"\(.*\)|±.*|\+/-.*|\d+(?:[.,]\d+)?\s*%")
+_PLAIN = re.compile(r"[-+~≈]?\$?\d[\d,.]*(?:[eE][+-]?\d+)?%?")
+_NUMERIC = re.compile(
+    r"[-+~≈]?\$?(?:\d{1,3}(?: \d{3})+(?:[.,]\d+)?|\d[\d,.'’]*|\.\d+)(?:[eE][+-]?\d+)?\s*[A-Za-z%]{0,8}(?:\s*\(.*\))?"
+)
+_UNIT = re.compile(r"(?:[KMGT]i?B?|kB|B|bytes|pages|%|ms|s|sec|min)", re.IGNORECASE)
+#: Spaces that never break a line separate thousands, and no columns.
+_NO_BREAKS = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d)")
 _RULE = re.compile(r"[|+:=\-\s]+")
 _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (role, re.compile(pattern, re.IGNORECASE))
     for role, pattern in (
         ("reads_per_tx", r"\b(?:reads?|r)\s*(?:per|/)\s*(?:new[- ]?orders?|tx|trx|transactions?|NO)\b"),
         ("writes_per_tx", r"\b(?:writes?|w)\s*(?:per|/)\s*(?:new[- ]?orders?|tx|trx|transactions?|NO)\b"),
-        ("tpmc", r"\btpm-?c\b|\bNOPM\b"),
+        ("tpmc", r"\b[kMG]?tpm-?c\b|\b[kMG]?NOPM\b"),
         ("reads_per_s", r"\br\s?/\s?s\b|\breads?\s?(?:/|per)\s?s(?:ec)?\b"),
         ("writes_per_s", r"\bw\s?/\s?s\b|\bwrites?\s?(?:/|per)\s?s(?:ec)?\b"),
         ("iops", r"\bIOPS\b"),
@@ -37,7 +45,11 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("n", r"\b(?:n|runs|reps|repetitions)\b$"),
     )
 )
-_ANY = re.compile("|".join(pattern.pattern for _, pattern in _ROLES), re.IGNORECASE)
+#: Roles that no rule asks for alone.
+MEANINGLESS = {None, "mb_per_s", "spread", "n"}
+_ANY = re.compile("|".join(pattern.pattern for role, pattern in _ROLES if role not in MEANINGLESS), re.IGNORECASE)
+#: One of them is in every text that the pattern matches, in small letters.
+_WORDS = ("read", "write", "tpm", "nopm", "iops", "hit", "free", "lru", "single", "step", "/", "per")
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,8 @@ class Table:
     place: Place
     header: tuple[str, ...]
     rows: list[TableRow] = field(default_factory=list)
+    lines: int = 0
+    """The lines of the table, with its rulers."""
 
 
 class TableParser:
@@ -62,21 +76,34 @@ class TableParser:
 
     def __init__(self, file: str) -> None:
         self.file = file
+        self._rulers = 0
         self.tables: list[Table] = []
+        self.unread: list[Problem] = []
+        """Rows that belong to a table and cannot be read."""
         self._kind = ""
         self._block: list[tuple[int, list[str]]] = []
         self._label = ""
+        self._above = (0, "")
+        """The line before, which may be the head of a table on its side."""
 
     def take(self, number: int, text: str, label: str) -> None:
         """Parse a line under a caption's label; a blank one ends the table."""
-        split = _split(text, self._kind, bool(self._block))
+        if not text.isascii():
+            text = _NO_BREAKS.sub("", text)
+        above, self._above = self._above, (number, text)
+        if not self._block and "|" not in text and "\t" not in text and not may_be_header(text):
+            return
+        split = _split(text, self._kind, len(self._block[0][1]) if self._block else 0)
         if split is None and self._block:
             self.close()
-            split = _split(text, "", False)
+            split = _split(text, "", 0)
         if split is None:
-            return
+            if (head := self._head_above(above, number, text)) is None:
+                return
+            split, self._kind = head, head[0]
         kind, cells = split
         if not cells:
+            self._rulers += 1
             return
         if kind != self._kind:
             self.close()
@@ -84,19 +111,43 @@ class TableParser:
         if len(self._block) < MAX_ROWS:
             self._block.append((number, cells[:MAX_CELLS]))
 
+    def _head_above(self, above: tuple[int, str], number: int, text: str) -> tuple[str, list[str]] | None:
+        """Begin a table with the line above where both are one on its side; return this line's kind and cells."""
+        if above[0] != number - 1 or not above[1].strip() or not may_be_header(text):
+            return None
+        for kind in ("csv", "semicolons", "spaces"):
+            head, cells = _cells_of(above[1], kind), _cells_of(text, kind)
+            # The corner may be empty, and of columns held apart by spaces it is not there at all.
+            if kind == "spaces" and len(head) == len(cells) - 1:
+                head = ["", *head]
+            if len(cells) < 2 or len(head) != len(cells) or role_of(cells[0]) in MEANINGLESS:
+                continue
+            if all(map(_NUMERIC.fullmatch, cells[1:])):
+                self._block = [(above[0], head[:MAX_CELLS])]
+                return kind, cells
+        return None
+
     def close(self) -> None:
         """End the table that is being read."""
-        block, self._block, self._kind = self._block, [], ""
+        block, kind, self._block, self._kind = self._block, self._kind, [], ""
+        rulers, self._rulers = self._rulers, 0
         if len(block) < 2 or len(self.tables) >= MAX_TABLES:
             return
-        table = _table(block, self.file, self._label)
+        table, odd = _table(block, kind, self.file, self._label)
         if table is not None:
+            table.lines = len(block) + rulers - len(odd)
             self.tables.append(table)
+        if odd and any(role_of(cell) not in MEANINGLESS for cell in block[0][1]):
+            line, cells = odd[0]
+            more = f", and {len(odd) - 1} more like it" if odd[1:] else ""
+            what = f"a row of {len(cells)} cells below a head of {len(block[0][1])} is not read{more}"
+            self.unread.append(Problem(what, f"{self.file}:{line}", "give each row as many cells as the head"))
 
 
 def may_be_header(line: str) -> bool:
     """Return whether some column of a line could have a role. Called for every line, so it must be quick."""
-    return _ANY.search(line) is not None
+    lowered = line.lower()
+    return any(word in lowered for word in _WORDS) and _ANY.search(line) is not None
 
 
 @lru_cache(maxsize=4096)
@@ -111,36 +162,61 @@ def role_of(header: str) -> str | None:
     return next((role for role, pattern in _ROLES if pattern.search(header)), None)
 
 
-def _split(text: str, kind: str, begun: bool) -> tuple[str, list[str]] | None:
-    """Return how a line is split into cells, and the cells (none in a ruler); None when it belongs to no table."""
+def _split(text: str, kind: str, width: int) -> tuple[str, list[str]] | None:
+    """Return how a line is split into cells, and the cells (none in a ruler); None when it belongs to no table.
+
+    A table that has begun has a width: the number of cells of its head.
+    """
     bare = text.strip()
     if not bare:
         return None
     if "|" in bare and (bare.startswith("|") or kind == "pipe"):
         if _RULE.fullmatch(bare):
             return "pipe", []
-        return "pipe", [cell.strip().strip("*` ") for cell in bare.strip("|").split("|")]
+        return "pipe", [cell.strip().strip("*` ") for cell in bare.removeprefix("|").removesuffix("|").split("|")]
     if kind == "pipe" and _RULE.fullmatch(bare):
         return "pipe", []
     if "\t" in text.rstrip():
         return "tab", [cell.strip() for cell in text.rstrip("\r\n").split("\t")]
-    if not begun and not may_be_header(bare):
+    if not width and not may_be_header(bare):
         return None
-    if "," in bare and len(bare) < 2000:
-        cells = [cell.strip() for cell in next(csv.reader([bare.replace("\r", " ")]))]
-        if (kind == "csv" and begun and len(cells) > 1) or _known(cells) >= 2:
-            return "csv", cells
-    return _spaced(bare, begun and kind == "spaces")
+    for separated in ("semicolons", "csv"):
+        if _SEPARATORS[separated] in bare and len(bare) < 2000 and kind in ("", separated):
+            cells = _cells_of(bare, separated)
+            # Decimal commas lie between semicolons.
+            is_head = _is_head(cells) if separated == "semicolons" or ";" not in bare else _known(cells) > 1
+            if len(cells) > 1 and (width or is_head):
+                return separated, cells
+    return _spaced(bare, width if kind == "spaces" else 0)
 
 
-def _spaced(bare: str, begun: bool) -> tuple[str, list[str]] | None:
-    wide = [cell.strip() for cell in re.split(r"\s{2,}", bare)]
-    if begun:
+_SEPARATORS = {"csv": ",", "semicolons": ";"}
+
+
+def _cells_of(text: str, kind: str) -> list[str]:
+    if kind == "spaces":
+        return re.split(r" {2,}", text.strip())
+    return [cell.strip() for cell in next(csv.reader([text.replace("\r", " ")], delimiter=_SEPARATORS[kind]), [])]
+
+
+def _is_head(cells: list[str]) -> bool:
+    """Return whether cells are a head: two of known roles, or one of one that a rule asks for, in few words each."""
+    others = [cell for cell in cells if role_of(cell) is None]
+    if len(cells) - len(others) != 1:
+        return len(others) < len(cells)
+    in_few_words = all(len(cell) <= 40 and len(cell.split()) <= 4 for cell in cells)
+    return in_few_words and not all(map(_NUMERIC.fullmatch, others))
+
+
+def _spaced(bare: str, width: int) -> tuple[str, list[str]] | None:
+    wide = re.split(r"\s{2,}", bare)
+    if width:
         if _RULE.fullmatch(bare):
             return "spaces", []
-        numbers = bare.split()
-        if len(numbers) > 1 and sum(bool(_WITH_UNIT.fullmatch(cell)) for cell in numbers) >= len(numbers) - 1:
-            return "spaces", numbers
+        words = bare.split()
+        if len(words) > 1 and sum(bool(_NUMERIC.fullmatch(cell)) for cell in words) >= len(words) / 2:
+            found = (cells for cells in (words, wide, _with_units(words, width)) if len(cells) == width)
+            return "spaces", next(found, words)
         return ("spaces", wide) if len(wide) > 2 else None
     for cells in (wide, bare.split()):
         if len(cells) > 2 and _known(cells) >= 2 and len(bare) < 400:
@@ -148,16 +224,34 @@ def _spaced(bare: str, begun: bool) -> tuple[str, list[str]] | None:
     return None
 
 
+def _with_units(words: list[str], width: int) -> list[str]:
+    """Return words with as many units joined to the number before them as make a row of this width."""
+    found: list[str] = []
+    for at, word in enumerate(words):
+        too_many = len(found) + len(words) - at > width
+        if found and too_many and _UNIT.fullmatch(word) and _NUMERIC.fullmatch(found[-1]):
+            found[-1] += f" {word}"
+        else:
+            found.append(word)
+    return found
+
+
 def _known(cells: list[str]) -> int:
     return sum(role_of(cell) is not None for cell in cells)
 
 
-def _table(block: list[tuple[int, list[str]]], file: str, label: str) -> Table | None:
+_Row = tuple[int, list[str]]
+
+
+def _table(block: list[_Row], kind: str, file: str, label: str) -> tuple[Table | None, list[_Row]]:
+    """Return the table of a block, and the rows whose cells are no columns of it."""
     heads = 1
     while heads < len(block) and _is_header(block[heads][1]):
         heads += 1
-    if heads == len(block) or all(_PLAIN.fullmatch(cell) for cell in block[0][1] if cell):
-        return None
+    is_sideways = any(role_of(cells[0]) not in MEANINGLESS for _, cells in block[heads:] if cells)
+    if heads == len(block) or (not is_sideways and all(_PLAIN.fullmatch(cell) for cell in block[0][1] if cell)):
+        return None, []
+    wanted, odd = max(len(cells) for _, cells in block[:heads]), []
     width = max(len(cells) for _, cells in block)
     table = Table(Place(file, block[0][0], label), _joined([cells for _, cells in block[:heads]], width))
     for number, cells in block[heads:]:
@@ -167,14 +261,17 @@ def _table(block: list[tuple[int, list[str]]], file: str, label: str) -> Table |
                 table.rows[-1] = TableRow(above.line, _appended(above.cells, cells))
                 continue
             cells = [above.cells[0] if above.cells else "", *cells[1:]]
-        table.rows.append(TableRow(number, tuple(cells)))
-    return table if table.rows else None
+        if any(cells[wanted:]) or (kind == "spaces" and len(cells) < wanted):
+            odd.append((number, cells))
+        else:
+            table.rows.append(TableRow(number, tuple(cells)))
+    return (table if table.rows else None), odd
 
 
 def _is_header(cells: list[str]) -> bool:
     filled = [cell for cell in cells if cell]
-    numbers = sum(bool(_WITH_UNIT.fullmatch(cell) or _PART.fullmatch(cell)) for cell in filled)
-    first_is_number = bool(cells and _WITH_UNIT.fullmatch(cells[0]))
+    numbers = sum(bool(_NUMERIC.fullmatch(cell) or _PART.fullmatch(cell)) for cell in filled)
+    first_is_number = bool(cells and _NUMERIC.fullmatch(cells[0]))
     # "50%" between "Start" and "End" belongs to a header; so does a row of words alone, such as one badly read.
     known = sum(role_of(cell) is not None for cell in filled[1:])
     return bool(filled) and not first_is_number and (numbers == 0 or (numbers < len(filled) / 2 and known > 0))
@@ -201,26 +298,6 @@ def _appended(above: tuple[str, ...], cells: list[str]) -> tuple[str, ...]:
     return tuple(f"{old} {more}".strip() for old, more in both)
 
 
-_NUMBER = re.compile(r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)\s*(%?)")
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number as written: its value, its decimals, and whether a per cent sign follows."""
-
-    value: float
-    decimals: int
-    percent: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.value:.{self.decimals}f}"
-
-    @property
-    def last_digit(self) -> float:
-        """The value of one unit of its last digit."""
-        return float(10**-self.decimals)
-
-
 @dataclass(frozen=True)
 class ResultRow:
     """The results of one setting: by role, the numbers of all columns of that role, in order."""
@@ -242,25 +319,13 @@ class ResultTable:
     place: Place
     setting_name: str
     rows: tuple[ResultRow, ...]
+    unread: tuple[str, ...] = ()
+    """What is to be said of columns that cannot be read."""
 
     @property
     def roles(self) -> set[str]:
         """Every role that some column has."""
         return {role for row in self.rows for role in row.values}
-
-
-def numbers_in(cell: str) -> tuple[Number, ...]:
-    """Return the numbers of a cell: "1539671 (26.35%)" has two.
-
-    >>> numbers_in("1539671 (26.35%)")
-    (Number(value=1539671.0, decimals=0, percent=False), Number(value=26.35, decimals=2, percent=True))
-    """
-    found = []
-    for text, percent in _NUMBER.findall(cell[:200]):
-        plain = text.replace(",", "")
-        if len(plain) <= 24:
-            found.append(Number(float(plain), len(plain.partition(".")[2]), percent == "%"))
-    return tuple(found)
 
 
 def results_of(table: Table) -> ResultTable | None:
@@ -281,16 +346,62 @@ def _turned(table: Table) -> tuple[tuple[str, ...], list[tuple[int, tuple[str, .
 
 
 def _results(place: Place, header: tuple[str, ...], rows: list[tuple[int, tuple[str, ...]]]) -> ResultTable | None:
-    roles = [role_of(name) if at > 0 else None for at, name in enumerate(header)]
-    if not any(roles):
+    roles = [role_of(name) for name in header]
+    if _is_measured(header, rows):
+        # No column has the setting: a row is named by its place.
+        header, roles = ("", *header), [None, *roles]
+        rows = [(line, (f"row {at}", *cells)) for at, (line, cells) in enumerate(rows, start=1)]
+    else:
+        roles[:1] = [None]
+    if not {*roles} - MEANINGLESS:
         return None
+    columns = {
+        at: tuple(cells[at] if at < len(cells) else "" for _, cells in rows) for at, one in enumerate(roles) if one
+    }
+    numbers, unread = _read_columns(header, roles, columns)
     found = []
-    for line, cells in rows:
+    for row, (line, cells) in enumerate(rows):
         values: dict[str, tuple[Number, ...]] = {}
-        for role, cell in zip(roles, cells, strict=False):
-            numbers = numbers_in(cell) if role else ()
-            if role and numbers:
-                values[role] = values.get(role, ()) + numbers
+        for at, column in numbers.items():
+            if column[row] and (role := roles[at]):
+                values[role] = values.get(role, ()) + column[row]
         if values and cells and cells[0]:
             found.append(ResultRow(Place(place.file, line, place.label), cells[0], values))
-    return ResultTable(place, header[0].strip(), tuple(found)) if found else None
+    if not found and not unread:
+        return None
+    return ResultTable(place, header[0].strip(), tuple(found), tuple(unread))
+
+
+def _is_measured(header: tuple[str, ...], rows: list[tuple[int, tuple[str, ...]]]) -> bool:
+    """Return whether the first column has results, where a setting belongs."""
+    if not header or role_of(header[0]) in MEANINGLESS or not {*map(role_of, header[1:])} - MEANINGLESS:
+        return False
+    return all(cells and _NUMERIC.fullmatch(cells[0]) for _, cells in rows)
+
+
+def _read_columns(
+    header: tuple[str, ...], roles: list[str | None], columns: dict[int, tuple[str, ...]]
+) -> tuple[dict[int, list[tuple[Number, ...]]], list[str]]:
+    """Return the numbers of each column, and what is to be said of those that cannot be read."""
+    commas = {at for at, cells in columns.items() if has_decimal_comma(cells)}
+    found, unread = {}, []
+    for at, cells in columns.items():
+        try:
+            numbers = column_numbers(cells, beside_commas=bool(commas - {at}), power=head_power(header[at]))
+        except UnclearColumn as error:
+            unread.append(f"column {header[at]!r} is not read: {error}")
+            continue
+        found[at] = (
+            [tuple(map(_percent, row)) for row in numbers] if _is_fraction(roles[at], header[at], numbers) else numbers
+        )
+    return found, unread
+
+
+def _is_fraction(role: str | None, head: str, numbers: list[tuple[Number, ...]]) -> bool:
+    """Return whether a column of hit ratios has fractions of 1."""
+    every = [number for row in numbers for number in row]
+    return role == "hit" and "%" not in head and all(one.value <= 1 and not one.percent for one in every)
+
+
+def _percent(fraction: Number) -> Number:
+    return Number(round(100 * fraction.value, 12), fraction.decimals - 2)

@@ -18,6 +18,9 @@ from bufferlab.errors import DataFileError
 
 #: No line that we recognise is longer; a binary file has "lines" of any length.
 MAX_LINE_BYTES = 8192
+#: MySQL's client prints a status text as one line, with \\n for each line's end, unless it is asked with \\G or --raw.
+_STATUS_IN_A_LINE = b"INNODB MONITOR OUTPUT\\n"
+_MAX_STATUS_BYTES = 1 << 21
 
 _CAPTION = re.compile(
     r"[#*\s>]*(?P<name>[A-Za-z][A-Za-z _-]{1,30}?)\s*(?:=|:)\s*"
@@ -67,9 +70,15 @@ def file_lines(path: Path) -> Iterator[Line]:
             while piece := file.readline(MAX_LINE_BYTES):
                 number += 1
                 rest = piece
+                if number == 1:
+                    piece = piece.removeprefix(b"\xef\xbb\xbf").removeprefix(b"\xff\xfe")  # A byte order mark.
+                escaped = _STATUS_IN_A_LINE in piece
                 while rest and not rest.endswith(b"\n"):
                     rest = file.readline(MAX_LINE_BYTES)
-                yield Line(number, _plain(piece))
+                    if escaped and len(piece) < _MAX_STATUS_BYTES:
+                        piece += rest
+                for part in piece.split(b"\\n") if escaped else (piece,):
+                    yield Line(number, _plain(part[:MAX_LINE_BYTES]))
     except OSError as error:
         raise DataFileError(
             f"the file cannot be read: {error.strerror or error}", str(path), "give text files: logs, status dumps"

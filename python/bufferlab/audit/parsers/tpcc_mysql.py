@@ -159,6 +159,11 @@ class TpccLog:
         return max(0.005 * total, 2 * self.parameters.get("connection", 8))
 
     @property
+    def is_measured(self) -> bool:
+        """Whether the log has numbers of a run, and not only its parameters."""
+        return bool(self.intervals or self.raw or self.summed or self.mix or self.response) or self.tpmc is not None
+
+    @property
     def counted(self) -> Counted | None:
         """The New-Orders and seconds by raw results, sums or complete lines; None when the log has none of them."""
         covered, lines = self.covered_s, sum(interval.counts[0] for interval in self.intervals)
@@ -198,8 +203,10 @@ class TpccParser:
 
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under the caption `label`; return whether it is tpcc-mysql's."""
-        place = Place(self.file, number, label)
-        head = next((name for start, name in _HEADS.items() if text.strip().startswith(start)), None)
+        place, bare = Place(self.file, number, label), text.strip()
+        head = (
+            next((name for start, name in _HEADS.items() if bare.startswith(start)), None) if bare[:1] in "<[" else None
+        )
         if head is not None:
             self._section = head
             return True

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bufferlab.audit.case import Case, Finding
-from bufferlab.audit.parsers.blkparse import PAGE_SECTORS, SECTOR_BYTES, BlockTraceText, Range
+from bufferlab.audit.parsers.blkparse import PAGE_SECTORS, SECTOR_BYTES, BlockTraceText, Range, Seen
 from bufferlab.chapter.words import plural
 from bufferlab.units import MIB
 
@@ -30,7 +30,7 @@ def thousands_of_kib(case: Case) -> Iterator[Finding]:
     Yield one finding for each trace with such a size.
     """
     for counts in device_counts(case):
-        if not counts.trace.shortened or counts.is_counted or not counts.requests.low > 0:
+        if not counts.is_first or not counts.trace.shortened or counts.is_counted or not counts.requests.low > 0:
             continue
         size, (least, most) = counts.bytes.low, counts.request_bytes or (0.0, 0.0)
         naive = size / 1024 / 1000 * MIB / max(1, (counts.requests.low + counts.requests.high) // 2)
@@ -84,7 +84,7 @@ def queued_only(case: Case) -> Iterator[Finding]:
     """
     for counts in device_counts(case):
         enough = 1000 if counts.is_counted else 1
-        if counts.requests.low < enough or counts.completed.high:
+        if not counts.is_first or counts.requests.low < enough or counts.is_completed:
             continue
         splits = f", {counts.splits} splits" if counts.splits and counts.splits.high else ""
         yield Finding(
@@ -133,22 +133,33 @@ class DeviceCounts:
 
     trace: BlockTraceText
     device: str
+    side: str
+    """ "read" or "write"."""
+    is_first: bool
+    """Whether this is the device's first row: its reads or, where there are none, its writes."""
     requests: Range
-    """The reads queued or, where there are none, the writes."""
+    """The requests queued."""
     bytes: Range
     completed: Range
+    is_completed: bool
+    """Whether any request of the device was completed, of either side."""
     splits: Range | None
     remaps: int | None
     merges: Range
-    unplugs: int
+    unplugs: int | None
+    """The unplugs of the device, in its first row."""
     is_counted: bool
     """Whether the counts are from the lines of events, and not from the counters at the end."""
+    is_told_apart: bool
+    """Whether the device has a row for reads and one for writes."""
 
     @property
     def name(self) -> str:
         """The name of the device in a table."""
         place = self.trace.place
-        return f"{place.label or Path(place.file).name}, {self.device}"
+        # Reads alone need no word: what is read from a device is what most traces are made for.
+        side = f", {self.side}s" if self.is_told_apart or self.side == "write" else ""
+        return f"{place.label or Path(place.file).name}, {self.device}{side}"
 
     @property
     def request_bytes(self) -> tuple[float, float] | None:
@@ -171,58 +182,81 @@ class DeviceCounts:
 
 
 def device_counts(case: Case) -> Iterator[DeviceCounts]:
-    """Yield the counts of every device of every trace: from its counters where there are any, else from its lines."""
+    """Yield the counts of every device of every trace, reads before writes; of a side without a request none.
+
+    They are from the device's counters where there are any, else from its lines.
+    """
     for trace in case.traces():
         yield from _of_summaries(trace) if trace.summaries else _of_lines(trace)
 
 
+_NOTHING = Range(0, 0)
+
+
 def _of_summaries(trace: BlockTraceText) -> Iterator[DeviceCounts]:
     for name, counters in trace.summaries.items():
-        nothing = Range(0, 0)
-        side = "Read" if counters.get("Reads Queued", nothing).high else "Write"
-        kib = counters.get(f"{side}s Queued KiB", nothing)
-        unplugs = counters.get("IO unplugs", nothing) + counters.get("Timer unplugs", nothing)
-        completed = counters.get("Reads Completed", nothing) + counters.get("Writes Completed", nothing)
+
+        def get(counter: str, counters: dict[str, Range] = counters) -> Range:
+            return counters.get(counter, _NOTHING)
+
+        sides = [side for side in ("Read", "Write") if get(f"{side}s Queued").high or get(f"{side}s Completed").high]
+        unplugs = get("IO unplugs") + get("Timer unplugs")
+        is_completed = any(get(f"{side}s Completed").high for side in sides)
         # Every event is one of these. If nothing reached a driver, the events left over are queued requests and splits.
         known = trace.events.get(name)
-        requests = counters.get(f"{side}s Queued", nothing)
         splits: Range | None = None
-        issued = counters.get("Read Dispatches", nothing) + counters.get("Write Dispatches", nothing)
-        both = counters.get("Reads Queued", nothing) + counters.get("Writes Queued", nothing)
-        if known and not issued.high and not completed.high:
+        both = get("Reads Queued") + get("Writes Queued")
+        exact: Range | None = None
+        if known and not is_completed and not (get("Read Dispatches") + get("Write Dispatches")).high:
             left = known.low - unplugs.low
-            if both.low <= left <= both.high and not counters.get("Writes Queued", nothing).high:
-                requests, splits = Range(left, left), nothing
+            if both.low <= left <= both.high and not get("Writes Queued").high:
+                exact, splits = Range(left, left), _NOTHING
             elif left > both.high:
                 splits = Range(left - both.high, left - both.low)
-        yield DeviceCounts(
-            trace,
-            name,
-            requests,
-            Range(kib.low * 1024, kib.high * 1024 + (1023 if not kib.exact else 0)),
-            completed,
-            splits,
-            None,
-            counters.get("Read Merges", nothing) + counters.get("Write Merges", nothing),
-            unplugs.low,
-            is_counted=False,
-        )
+        for side in sides or ["Read"]:
+            is_first = side == (sides or ["Read"])[0]
+            kib = get(f"{side}s Queued KiB")
+            yield DeviceCounts(
+                trace,
+                name,
+                side.lower(),
+                is_first,
+                exact or get(f"{side}s Queued"),
+                Range(kib.low * 1024, kib.high * 1024 + (1023 if not kib.exact else 0)),
+                get(f"{side}s Completed"),
+                is_completed,
+                splits if is_first else None,
+                None,
+                get(f"{side} Merges"),
+                unplugs.low if is_first else None,
+                is_counted=False,
+                is_told_apart=len(sides) > 1,
+            )
 
 
 def _of_lines(trace: BlockTraceText) -> Iterator[DeviceCounts]:
     for device, seen in trace.seen.items():
-        side = "read" if seen.events["Q read"] else "write"
-        queued, size = seen.events[f"Q {side}"], seen.sectors[f"Q {side}"] * SECTOR_BYTES
-        completed, merges = seen.count("C"), seen.count("M") + seen.count("F")
-        yield DeviceCounts(
-            trace,
-            device,
-            Range(queued, queued),
-            Range(size, size),
-            Range(completed, completed),
-            Range(seen.count("X"), seen.count("X")),
-            seen.count("A"),
-            Range(merges, merges),
-            sum(count for action, count in seen.events.items() if action.startswith("U")),
-            is_counted=True,
-        )
+
+        def count(action: str, side: str, seen: Seen = seen) -> Range:
+            value = seen.events[f"{action} {side}"]
+            return Range(value, value)
+
+        sides = [side for side in ("read", "write") if seen.events[f"Q {side}"] or seen.events[f"C {side}"]]
+        for side in sides or ["read"]:
+            is_first, size = side == (sides or ["read"])[0], seen.sectors[f"Q {side}"] * SECTOR_BYTES
+            yield DeviceCounts(
+                trace,
+                device,
+                side,
+                is_first,
+                count("Q", side),
+                Range(size, size),
+                count("C", side),
+                seen.count("C") > 0,
+                count("X", side),
+                seen.events[f"A {side}"],
+                count("M", side) + count("F", side),
+                sum(number for action, number in seen.events.items() if action.startswith("U")) if is_first else None,
+                is_counted=True,
+                is_told_apart=len(sides) > 1,
+            )

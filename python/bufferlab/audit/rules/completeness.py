@@ -12,7 +12,7 @@ from bufferlab.audit.parsers.text import Place
 from bufferlab.chapter.words import plural
 
 #: Fewer lines, or more gaps than these, are an excerpt that somebody chose.
-_ENOUGH_LINES = 6
+ENOUGH_LINES = 6
 _MOST_GAPS = 0.2
 _MOST_LISTED = 12
 
@@ -34,7 +34,7 @@ def missing_lines(case: Case) -> Iterator[Finding]:
 
 
 def _gaps(program: str, lines: Sequence[_Line]) -> Iterator[Finding]:
-    if len(lines) < _ENOUGH_LINES:
+    if len(lines) < ENOUGH_LINES:
         return
     steps = [b - a for (a, _), (b, _) in pairwise(lines)]
     step = median(steps)

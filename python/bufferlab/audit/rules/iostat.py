@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import sqrt
+from math import log, sqrt
 from statistics import mean, stdev
 
 from bufferlab.audit.case import Case, Finding, Rates, RunEvidence
 from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
-from bufferlab.stats.estimate import quantile_of_t
+from bufferlab.audit.parsers.text import Place
+from bufferlab.stats.estimate import tail_of_t
 from bufferlab.units import format_percent
 
 #: Samples this near the counters lead nobody astray.
@@ -112,66 +113,157 @@ def _signed(ratio: float) -> str:
     return f"{'−' if ratio < 0 else '+'}{format_percent(abs(ratio))}"
 
 
-#: A mean that moves by less than this with the first report left out misleads nobody.
-_MATTERS = 0.02
 #: With one other report, nothing says which of the two is odd.
 _ENOUGH_REPORTS = 2
+#: A first report nearer to the others than this factor misleads nobody.
+_TIMES_OFF = 1.5
+#: A load that begins in the first report may halve it: then it must be as many times as far out.
+_TIMES_OF_A_START = 2.0
+_CHANCE = 0.01
+#: A device, or a column of one, with less of all requests says nothing.
+_LEAST_SHARE = 0.05
+_COLUMNS = {"r/s": "reads", "w/s": "writes", "tps": "transfers"}
+#: A level that lasts for fewer reports is a burst or a pause.
+_LASTING_REPORTS = 3
+_MOST_LEAPS = 50
 
 
 def boot_average(case: Case) -> Iterator[Finding]:
     """Find first reports of iostat that are averages since the system was started (iostat(1)).
 
     With -y iostat leaves that report out, which the text does not show. So a first report is suspected when it is the
-    only one, or far outside the scatter of the others in its stream.
+    only one, or far outside the scatter of the others in its stream: those up to the first lasting change of level.
 
     Yield one finding for each stream whose first report is not like the others.
     """
+    for reports in streams(case):
+        found = _first_alone(reports[0]) if len(reports) == 1 else _first_odd(reports)
+        if found:
+            yield found
+
+
+def streams(case: Case) -> Iterator[list[IostatReport]]:
+    """Yield the reports behind each banner."""
     for evidence in case.files:
         streams: dict[int, list[IostatReport]] = {}
         for report in evidence.reports:
             streams.setdefault(report.stream, []).append(report)
-        for reports in streams.values():
-            if reports[0].since_boot:
-                yield from _of_stream(reports)
+        yield from (reports for reports in streams.values() if reports[0].since_boot)
 
 
-def _of_stream(reports: list[IostatReport]) -> Iterator[Finding]:
-    device = busiest(reports[1:] or reports)
-    if device is None or device not in reports[0].devices:
-        return
-    first = reports[0].devices[device].reads_per_s
-    rest = [
-        reads
-        for report in reports[1:]
-        if device in report.devices and (reads := report.devices[device].reads_per_s) is not None
+@dataclass(frozen=True)
+class _Column:
+    """A column of a device: the first report's number, and those of the others."""
+
+    device: str
+    name: str
+    first: float
+    rest: tuple[float, ...]
+
+
+def _first_alone(report: IostatReport) -> Finding | None:
+    device = busiest([report])
+    name = next((name for name in _COLUMNS if device and name in report.devices[device].columns), None)
+    if device is None or name is None:
+        return None
+    first = report.devices[device].columns[name]
+    return Finding(
+        report.place,
+        f"the only report ({device}: {first:g} {name}) is the first after iostat's banner",
+        "without -y it is an average since the system was started, and says nothing about the run",
+        "none: run `iostat -x -y INTERVAL COUNT`",
+        {"device": device, f"first_{_COLUMNS[name]}_per_s": first, "others_mean": None},
+    )
+
+
+def _first_odd(reports: list[IostatReport]) -> Finding | None:
+    """Return a finding for the busiest device and column among those that show that the first report is another.
+
+    Where several columns are looked at, the largest of k small chances may be k shares of 1 % (Simes' test).
+    """
+    columns = [(one, _level(one.rest)) for one in _busy_columns(reports)] if len(reports) > _ENOUGH_REPORTS else []
+    chances = [_chance(one.first, level) for one, level in columns]
+    most = max((at for k, at in enumerate(sorted(chances), 1) if at <= _CHANCE * k / len(chances)), default=-1.0)
+    found = next((both for both, chance in zip(columns, chances, strict=True) if chance <= most), None)
+    return _first_odd_finding(reports[0].place, *found) if found else None
+
+
+def _busy_columns(reports: list[IostatReport]) -> list[_Column]:
+    """Return the columns of requests with at least 5 % of all, the busiest device's first; loops where all are."""
+    names = [name for name in reports[0].devices if not name.startswith("loop")] or list(reports[0].devices)
+    found = []
+    for device in names:
+        for name in _COLUMNS:
+            if name in reports[0].devices[device].columns:
+                # -z leaves out what did nothing.
+                values = [row.columns.get(name, 0.0) if (row := one.devices.get(device)) else 0.0 for one in reports]
+                found.append(_Column(device, name, values[0], tuple(values[1:])))
+    total = sum(column.first + sum(column.rest) for column in found)
+    traffic: dict[str, float] = {}
+    for column in found:
+        traffic[column.device] = traffic.get(column.device, 0.0) + column.first + sum(column.rest)
+    first, rest = sum(column.first for column in found), sum(sum(column.rest) for column in found)
+    busy = [
+        column
+        for column in found
+        if total
+        and traffic[column.device] >= _LEAST_SHARE * total
+        and (column.first >= _LEAST_SHARE * first or sum(column.rest) >= _LEAST_SHARE * rest)
     ]
-    if first is None:
-        return
-    if not rest:
-        yield Finding(
-            reports[0].place,
-            f"the only report ({device}: {first:g} r/s) is the first after iostat's banner",
-            "without -y it is an average since the system was started, and says nothing about the run",
-            "none: run `iostat -x -y INTERVAL COUNT`",
-            {"device": device, "first_reads_per_s": first, "others_mean": None},
-        )
-        return
-    if len(rest) < _ENOUGH_REPORTS:
-        return
-    with_it, without = mean([first, *rest]), mean(rest)
-    moved = with_it / without - 1 if without else float(bool(first))
-    # A prediction interval, in which one more report of the same kind would be 99 times of 100.
-    reach = quantile_of_t(0.995, len(rest) - 1) * stdev(rest) * sqrt(1 + 1 / len(rest))
-    if abs(first - without) <= reach or abs(moved) < _MATTERS:
-        return
-    yield Finding(
-        reports[0].place,
-        f"the first report after iostat's banner says {first:g} r/s of {device}, the {len(rest)} others"
-        f" {min(rest):g} to {max(rest):g}",
-        "without -y the first is an average since the system was started; taken along, it moves the mean by"
+    return sorted(busy, key=lambda column: -traffic[column.device])
+
+
+def _level(rest: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the numbers up to the first lasting change of level: behind it none is like those before."""
+    end, leaps = _ENOUGH_REPORTS, 0
+    while end <= len(rest) - _LASTING_REPORTS and leaps < _MOST_LEAPS:
+        low, high = ((min(rest[:end]) + 1) / _TIMES_OFF, (max(rest[:end]) + 1) * _TIMES_OFF)
+        alike = max((at for at in range(end, len(rest)) if low <= rest[at] + 1 <= high), default=None)
+        if alike is None:
+            return rest[:end]
+        end, leaps = alike + 1, leaps + 1
+    return rest
+
+
+def _chance(first: float, level: tuple[float, ...]) -> float:
+    """Return how often one more number of this level would be as far off: at most 1, of one among the others.
+
+    The larger chance of two counts, by the numbers and by their logarithms: bursts are skew in the one or the other.
+    """
+    usual = mean(level)
+    times = (max(first, usual) + 1) / (min(first, usual) + 1)
+    if min(level) <= first <= max(level) or times < _TIMES_OFF:
+        return 1.0
+    floor = _LEAST_SHARE * max(first, *level)
+    logs = [log(value + floor) for value in level]
+    # Requests that come by chance scatter by the root of their number.
+    errors = (
+        abs(first - usual) / max(stdev(level), sqrt(usual + 1)),
+        abs(log(first + floor) - mean(logs)) / max(stdev(logs), 1e-9),
+    )
+    reach = sqrt(1 + 1 / len(level)) * (1 if times >= _TIMES_OF_A_START else _TIMES_OF_A_START)
+    return 2 * tail_of_t(min(errors) / reach, len(level) - 1)
+
+
+def _first_odd_finding(place: Place, column: _Column, level: tuple[float, ...]) -> Finding:
+    without, with_it = mean(level), mean([column.first, *level])
+    moved = with_it / without - 1 if without else float(bool(column.first))
+    changed = len(level) < len(column.rest)
+    others = f"{len(level)} reports behind it" if changed else f"{len(level)} others"
+    begun = ", or the load had not begun" if changed else ""
+    return Finding(
+        place,
+        f"the first report after iostat's banner says {column.first:g} {column.name} of {column.device}, the"
+        f" {others} {min(level):g} to {max(level):g}" + (", before the level changes" if changed else ""),
+        f"without -y the first is an average since the system was started{begun}; taken along, it moves the mean by"
         f" {format_percent(abs(moved))}, to {with_it:.4g}",
-        f"{without:.4g} r/s without it",
-        {"device": device, "first_reads_per_s": first, "others_mean": without, "mean_with_first": with_it},
+        f"{without:.4g} {column.name} without it",
+        {
+            "device": column.device,
+            f"first_{_COLUMNS[column.name]}_per_s": column.first,
+            "others_mean": without,
+            "mean_with_first": with_it,
+        },
     )
 
 
@@ -191,13 +283,13 @@ def sectors_as_kib(case: Case) -> Iterator[Finding]:
 
     Yield a finding for each column with rows that are twice the product of the other two.
     """
-    for seen in _by_column(case):
+    for seen in by_column(case):
         found = [one for one in seen if _is_double(one)]
         if found:
             yield _sectors_as_kib_finding(found, len(seen))
 
 
-def _by_column(case: Case) -> Iterator[list[_Seen]]:
+def by_column(case: Case) -> Iterator[list[_Seen]]:
     """Yield the rows of each column of bytes per second of each file, with what requests and size make of them."""
     for evidence in case.files:
         columns: dict[str, list[_Seen]] = {}
@@ -247,7 +339,7 @@ def request_sizes(case: Case) -> Iterator[Finding]:
 
     Yield a finding for each column with such rows.
     """
-    for seen in _by_column(case):
+    for seen in by_column(case):
         found = [one for one in seen if abs(one[3] / one[4] - 1) > 2 * _KNOWN and not _is_double(one)]
         if found:
             yield _request_sizes_finding(found, len(seen))
@@ -315,8 +407,8 @@ def littles_law(case: Case) -> Iterator[Finding]:
         devices: dict[str, list[_Queue]] = {}
         for report in evidence.reports:
             for device, row in report.devices.items():
-                if queue := _queue(row):
-                    devices.setdefault(device, []).append((report, device, *queue))
+                if both := queue(row):
+                    devices.setdefault(device, []).append((report, device, *both))
         for seen in devices.values():
             found = [one for one in seen if abs(one[2] - one[3]) > _LITTLE * max(one[3], _LEAST_QUEUE)]
             if not any("f_await" in report.devices[device].columns for report, device, *_ in seen):
@@ -328,7 +420,7 @@ def littles_law(case: Case) -> Iterator[Finding]:
                 yield _littles_law_finding(found, len(seen))
 
 
-def _queue(row: DeviceRow) -> tuple[float, float] | None:
+def queue(row: DeviceRow) -> tuple[float, float] | None:
     """Return a line's queue as printed, and by its requests; None where a wait or enough digits lack."""
     columns = row.columns
     said = columns.get("aqu-sz")

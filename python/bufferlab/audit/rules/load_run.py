@@ -47,7 +47,8 @@ def _off_rate(run: LoadRun, name: str, count: float, tolerance: float) -> Iterat
 
 
 def _of_counts(run: LoadRun) -> Iterator[_Sum]:
-    if run.transactions is not None and run.seconds:
+    # Clients that aborted end a run before the time asked for.
+    if run.transactions is not None and run.seconds and not (run.is_asked and run.lost):
         yield from _off_rate(run, "per second, by count and time", run.transactions, _CLOCKS)
     if {"read", "write", "other", "total"} <= run.queries.keys():
         parts = sum(run.queries[kind] for kind in ("read", "write", "other"))
@@ -83,7 +84,7 @@ def _kib(size_bytes: float | None) -> float | None:
 def _of_lines(run: LoadRun) -> Iterator[_Sum]:
     """Compare the interval lines with the whole; they may lack the last one, whose rate is not negative."""
     lines, seconds, per_s = run.intervals, run.seconds, run.per_s
-    if not lines or not seconds or per_s is None:
+    if not lines or not seconds or per_s is None or (run.is_asked and run.lost):
         return
     ends = [0.0, *(line.end_s for line in lines)]
     steps = [b - a for a, b in pairwise(ends)]
@@ -117,6 +118,8 @@ def _load_totals_finding(run: LoadRun, found: list[_Sum]) -> Finding:
 #: Bins of sysbench's histogram are 1.8 % wide, those of fio 1.6 %; the middle of one may lie above the maximum.
 _BIN = 0.02
 _LAST_DIGIT_MS = 0.011
+#: A mean below it is printed with too few digits.
+_SHORT_MS = 0.1
 
 
 def latency_order(case: Case) -> Iterator[Finding]:
@@ -166,23 +169,25 @@ def in_flight(case: Case) -> Iterator[Finding]:
         rate = run.per_s
         if rate is None and run.transactions is not None and run.counted_s:
             rate = run.transactions / run.counted_s
-        if rate is None or run.mean_ms is None or not run.clients or run.paced:
+        mean_ms = run.mean_ms if run.mean_ms is None or run.mean_ms >= _SHORT_MS else run.fine_mean_ms
+        if rate is None or mean_ms is None or not run.clients or run.paced:
             continue
-        flying = rate * run.mean_ms / 1000
+        flying = rate * mean_ms / 1000
         # A mean is printed with two or three decimals.
-        if flying > run.clients * (1 + 2 * _CLOCKS) + rate * _LAST_DIGIT_MS / 1000:
-            yield _in_flight_finding(run, rate, flying)
+        digit_ms = _LAST_DIGIT_MS if mean_ms == run.mean_ms else 0.0
+        if flying > run.clients * (1 + 2 * _CLOCKS) + rate * digit_ms / 1000:
+            yield _in_flight_finding(run, rate, mean_ms, flying)
 
 
-def _in_flight_finding(run: LoadRun, rate: float, flying: float) -> Finding:
+def _in_flight_finding(run: LoadRun, rate: float, mean_ms: float, flying: float) -> Finding:
     assert run.clients is not None
     return Finding(
         run.place,
-        f"{run.title}: {rate:,.6g} per second of {run.mean_ms:g} ms each keep {flying:.3g} in flight, and there are"
+        f"{run.title}: {rate:,.6g} per second of {mean_ms:g} ms each keep {flying:.3g} in flight, and there are"
         f" {run.clients} clients",
         "a client has one transaction at a time: rate, latency or the number of clients is of another run or unit",
         f"at most {run.clients / rate * 1000:.4g} ms each, if rate and clients are right",
-        {"per_s": rate, "mean_ms": run.mean_ms, "clients": run.clients, "in_flight": flying},
+        {"per_s": rate, "mean_ms": mean_ms, "clients": run.clients, "in_flight": flying},
     )
 
 

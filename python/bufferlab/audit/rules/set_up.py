@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bufferlab.audit.case import Case, Finding, RunEvidence
+from bufferlab.audit.case import PAGE_SIZES, Case, Finding, RunEvidence
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import PoolStated, Stated, parse_lenient_bytes
@@ -13,8 +13,10 @@ from bufferlab.audit.parsers.text import Place
 from bufferlab.chapter.words import plural
 from bufferlab.units import GIB, MIB, format_bytes, format_percent
 
-#: MariaDB takes the pages' descriptors out of the pool: it runs up to this much less than asked, and says so rightly.
+#: A pool this much nearer to the one asked for may be rounded.
 _TOLERANCE = 0.03
+#: MariaDB takes the pages' descriptors out of the pool: of a pool of small pages 6 %.
+_DESCRIPTORS = 0.07
 
 
 def pool_asked(case: Case) -> Iterator[Finding]:
@@ -25,28 +27,45 @@ def pool_asked(case: Case) -> Iterator[Finding]:
     Yield one finding for each size asked for, with every run whose pool is another.
     """
     for runs in case.runs_by_file.values():
-        stated = next((pool for pool in runs[0].stated.pools if not pool.listed), None)
+        stated = _stated(runs[0])
         differing: dict[int, list[RunEvidence]] = {}
         for run in runs:
-            asked, run_bytes = _asked(run, stated), run.pool_bytes
-            if asked and run_bytes and abs(run_bytes / asked - 1) > _TOLERANCE:
+            asked = pool_said(run)
+            if asked and _is_another(run, asked):
                 differing.setdefault(asked, []).append(run)
         for asked, found in differing.items():
             yield _pool_asked_finding(asked, stated, found)
 
 
-def _asked(run: RunEvidence, stated: PoolStated | None) -> int | None:
+def _is_another(run: RunEvidence, asked: int) -> bool:
+    """Return whether the pool of a run is not the one asked for; where no page size is known, by any page size."""
+    dump = run.pool_dump
+    if dump is None:
+        return False
+    pages, tolerance = dump.fields["pool_pages"], _TOLERANCE if dump.family != "mariadb" else _DESCRIPTORS
+    is_known = run.page_bytes_said or run.page_bytes_shown or dump.family != "mariadb"
+    sizes = (run.page_bytes,) if is_known else PAGE_SIZES
+    return all(abs(pages * size / asked - 1) > tolerance for size in sizes)
+
+
+def pool_said(run: RunEvidence) -> int | None:
+    """Return the size of the pool that the caption, or else the set-up, says; None where neither does."""
     name, _, value = run.label.partition(" = ")
     if name.endswith(("pool size", "buffer size", "buffer pool")):
         return parse_lenient_bytes(value)
+    stated = _stated(run)
     return stated.sizes_bytes[0] if stated else None
+
+
+def _stated(run: RunEvidence) -> PoolStated | None:
+    return next((pool for pool in run.stated.pools if not pool.listed), None)
 
 
 def _pool_asked_finding(asked: int, stated: PoolStated | None, runs: list[RunEvidence]) -> Finding:
     shown = {}
     for run in runs:
-        pages = next(dump for dump in run.dumps if "pool_pages" in dump.fields)
-        shown[run.name] = (int(pages.fields["pool_pages"]), run.page_bytes, run.pool_bytes or 0, pages.place)
+        if pages := run.pool_dump:
+            shown[run.name] = (int(pages.fields["pool_pages"]), run.page_bytes, run.pool_bytes or 0, pages.place)
     run_bytes = next(iter(shown.values()))[2]
     products = ", ".join(f"{pages} x {page // 1024} KiB ({name})" for name, (pages, page, _, _) in shown.items())
     corrected = f"{format_bytes(run_bytes)}"
@@ -76,13 +95,12 @@ def page_size_ran(case: Case) -> Iterator[Finding]:
     Yield a finding for each run whose evidence agrees on another page size than is stated.
     """
     for run in case.runs:
-        said, shown = run.page_bytes_said, run.page_bytes_shown
-        if said and shown and said not in shown.values() and len(set(shown.values())) == 1:
-            yield _page_size_ran_finding(run, said, shown)
+        if (said := run.page_bytes_said) and (ran := run.page_bytes_ran):
+            yield _page_size_ran_finding(run, said, ran)
 
 
-def _page_size_ran_finding(run: RunEvidence, said: int, shown: dict[str, int]) -> Finding:
-    ran = next(iter(shown.values()))
+def _page_size_ran_finding(run: RunEvidence, said: int, ran: int) -> Finding:
+    shown = run.page_bytes_shown
     pages = next((int(dump.fields["pool_pages"]) for dump in run.dumps if "pool_pages" in dump.fields), None)
     places = [*(dump.place for dump in run.dumps), *(report.place for report in run.reports)]
     place = (run.stated.page_size_place if not run.label else None) or places[0]
@@ -113,6 +131,12 @@ def instances_ran(case: Case) -> Iterator[Finding]:
         shown = [(count, dump) for dump in run.dumps if (count := _shown(dump, said)) is not None]
         if said and shown and all(count != said for count, _ in shown):
             yield _instances_ran_finding(run, said, *shown[0])
+
+
+def has_instances(run: RunEvidence) -> bool:
+    """Return whether instances are said, and a printout shows theirs."""
+    said = _said(run)
+    return bool(said) and any(_shown(dump, said) is not None for dump in run.dumps)
 
 
 def _said(run: RunEvidence) -> int | None:
@@ -154,12 +178,13 @@ def set_up_said(case: Case) -> Iterator[Finding]:
     Yield a finding for each run whose log has other parameters than are said.
     """
     for run in case.runs:
-        wrong = [one for one in _parameters(run) if one[1] and one[2] not in one[1]]
+        wrong = [one for one in parameters(run) if one[1] and one[2] not in one[1]]
         if wrong:
             yield _set_up_said_finding(run, wrong)
 
 
-def _parameters(run: RunEvidence) -> Iterator[_Said]:
+def parameters(run: RunEvidence) -> Iterator[_Said]:
+    """Yield each parameter that the programs of a run printed, with what is said of it."""
     name, value = run.setting
     swept = {int(value): Place(run.file, 0)} if value.isdigit() else {}
     stated = run.stated
@@ -224,31 +249,31 @@ def rounded_sizes(case: Case) -> Iterator[Finding]:
     Yield one finding for each list of asked sizes of which some are rounded.
     """
     for evidence in case.files:
-        for place, ran in _lists(evidence):
+        for place, ran in size_lists(evidence):
             if any(one.run_bytes != one.asked_bytes for one in ran):
                 yield _rounded_sizes_finding(place, ran)
 
 
-def _lists(evidence: FileEvidence) -> Iterator[tuple[Place, list[Ran]]]:
+def size_lists(evidence: FileEvidence) -> Iterator[tuple[Place, list[Ran]]]:
     """Yield the sizes that rows are named by, or the set-up's list; none when the status text shows the real sizes."""
-    if not rounds(evidence.stated) or any("pool_pages" in dump.fields for dump in evidence.dumps):
+    if any("pool_pages" in dump.fields for dump in evidence.dumps):
         return
     stated = next(iter(evidence.stated.pools), None)
     for table in evidence.results:
         name = table.setting_name.lower()
-        if "pool" in name or "buffer" in name:
+        if ("pool" in name or "buffer" in name) and rounds(evidence.stated, table.place.line):
             sizes = [parse_lenient_bytes(row.setting) for row in table.rows]
             whole = tuple(size for size in sizes if size and size >= 5 * MIB)
             if whole:
                 yield table.place, sizes_run(whole, stated, evidence.stated)
                 return
-    if stated is not None:
+    if stated is not None and rounds(evidence.stated, stated.place.line):
         yield stated.place, sizes_run(stated.sizes_bytes, stated, evidence.stated)
 
 
-def rounds(stated: Stated) -> bool:
-    """Return whether this is a server that rounds to chunks; one that is not named is taken for one."""
-    if stated.shared_buffers_bytes and not stated.pools:
+def rounds(stated: Stated, line: int) -> bool:
+    """Return whether the server of a line rounds to chunks; one that is not named is taken for one."""
+    if (stated.shared_buffers_bytes and not stated.pools) or stated.is_postgres(line):
         return False
     if stated.version is None:
         return True

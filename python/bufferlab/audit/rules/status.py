@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from bufferlab.audit.case import Case, Finding, Rates, RunEvidence
+from bufferlab.audit.parsers.blkparse import BlockTraceText
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
 from bufferlab.audit.parsers.text import Place
@@ -286,10 +288,13 @@ _Back = tuple[Place, str, str, int]
 
 
 def time_order(case: Case) -> Iterator[Finding]:
-    """Find interval lines and status printouts that stand below later ones.
+    """Find interval lines, status printouts and events of a block trace that stand below later ones.
 
-    Yield a finding for each log, and for each run's printouts, in which time runs backwards.
+    Yield a finding for each log, each run's lines of progress or printouts, and each trace, whose time runs backwards.
     """
+    for trace in case.traces():
+        if trace.clock.first_back:
+            yield _trace_order_finding(trace, *trace.clock.first_back)
     for run in case.runs:
         for log in run.logs:
             back = [
@@ -300,6 +305,14 @@ def time_order(case: Case) -> Iterator[Finding]:
             if back:
                 order = " ".join(str(at) for at in sorted(interval.elapsed_s for interval in log.intervals))
                 yield _time_order_finding("interval line", back, f"in order: {order} s")
+        for load in run.loads:
+            progress = [
+                (b.place, f"{b.end_s:g} s", f"{a.end_s:g} s", round(b.end_s - a.end_s))
+                for a, b in pairwise(load.intervals)
+                if b.end_s < a.end_s
+            ]
+            if progress:
+                yield _time_order_finding(f"line of {load.title}", progress, "rates are of the lines in their order")
         if back := list(_printouts(run)):
             yield _time_order_finding(
                 f"status printout of {run.name}", back, "rates are taken in the order of the times"
@@ -315,6 +328,19 @@ def _printouts(run: RunEvidence) -> Iterator[_Back]:
                 yield b.place, f"{b.t_s:g} s", f"{a.t_s:g} s", round(b.t_s - a.t_s)
         elif a.at is not None and b.at is not None and b.at < a.at:
             yield b.place, f"{b.at}", f"{a.at}", round((b.at - a.at).total_seconds())
+
+
+def _trace_order_finding(trace: BlockTraceText, line: int, at_s: float, above_s: float) -> Finding:
+    times = trace.clock.backwards
+    return Finding(
+        replace(trace.place, line=line),
+        f"the event of {at_s:.9f} s stands below that of {above_s:.9f} s"
+        + (f", and {times - 1} more like it" if times > 1 else ""),
+        "blkparse puts events in the order of time: parts of a trace were put one behind the other, so times, waits and"
+        " throughput are of no stretch of time",
+        "give all parts to blkparse at once: `blkparse -i NAME`, without the number of a processor",
+        {"time": at_s, "above": above_s, "seconds_back": above_s - at_s, "times": times},
+    )
 
 
 def _time_order_finding(kind: str, back: list[_Back], corrected: str) -> Finding:

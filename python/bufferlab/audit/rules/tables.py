@@ -237,7 +237,7 @@ def single_runs(case: Case) -> Iterator[Finding]:
     for table in case.tables():
         # A table with a column of spreads or counts of runs already has what this rule asks for.
         if not {"spread", "n"} & table.roles:
-            yield from _best(_grouped(_throughputs(table)), table.place, None)
+            yield from _best(_grouped(throughputs(table)), table.place, None)
 
 
 def scatter_of(runs: list[RunEvidence]) -> float | None:
@@ -247,7 +247,8 @@ def scatter_of(runs: list[RunEvidence]) -> float | None:
     return max(known, default=None)
 
 
-def _throughputs(table: ResultTable) -> list[tuple[str, float]]:
+def throughputs(table: ResultTable) -> list[tuple[str, float]]:
+    """Return the throughput of each row that has one, with its setting."""
     return [(row.setting, number.value) for row in table.rows if (number := row.first("tpmc")) is not None]
 
 

@@ -108,7 +108,7 @@ _Contradiction = tuple[str, float, float, float | None, Place | None]
 """The two things, their two numbers, the right one and the line of the second where they are known."""
 
 
-def _totals(log: TpccLog, at: int) -> list[tuple[str, int]]:
+def totals(log: TpccLog, at: int) -> list[tuple[str, int]]:
     """Return the counts of one type, each with the name of its place in the log."""
     found = []
     if log.complete_s:
@@ -121,9 +121,9 @@ def _totals(log: TpccLog, at: int) -> list[tuple[str, int]]:
 
 def _counts(log: TpccLog) -> Iterator[_Contradiction]:
     for at, kind in enumerate(TYPES):
-        totals = _totals(log, at)
-        numbers = [number for _, number in totals]
-        for (one, a), (other, b) in pairwise(totals):
+        every = totals(log, at)
+        numbers = [number for _, number in every]
+        for (one, a), (other, b) in pairwise(every):
             if abs(a - b) > log.slack(max(a, b)):
                 # Two of three that agree are right.
                 right = next((x for x, y in combinations(numbers, 2) if abs(x - y) <= log.slack(max(x, y))), None)
@@ -238,8 +238,13 @@ def cold_start(case: Case) -> Iterator[Finding]:
     Yield a finding for each log that begins far below its later level.
     """
     for log in case.logs():
-        if len(log.intervals) >= _ENOUGH_LINES and log.covered_s:
+        if may_be_cold(log):
             yield from _judge(log)
+
+
+def may_be_cold(log: TpccLog) -> bool:
+    """Return whether a log has enough lines to tell whether throughput had settled."""
+    return len(log.intervals) >= _ENOUGH_LINES and bool(log.covered_s)
 
 
 def _judge(log: TpccLog) -> Iterator[Finding]:

@@ -136,18 +136,18 @@ def tpmc_grid(case: Case) -> Iterator[Finding]:
         for log in evidence.logs:
             # If the log's counts contradict the TpmC, another rule tells more.
             if log.tpmc is not None and log.tpmc_place is not None and not contradicted(log):
-                yield from _judge([(log.tpmc_text, log.tpmc_place)], _seconds(log, evidence), log.tpmc_place)
+                yield from _judge([(log.tpmc_text, log.tpmc_place)], seconds_of(log, evidence), log.tpmc_place)
         for table in evidence.results:
             shown = [
-                (f"{number.value:.{number.decimals}f}", row.place)
+                (str(number), row.place)
                 for row in table.rows
-                if (number := row.first("tpmc")) is not None
+                if (number := row.first("tpmc")) is not None and number.decimals >= 0
             ]
             if shown:
                 yield from _judge(shown, counted_seconds(_stated(evidence)), table.place)
 
 
-def _seconds(log: TpccLog, evidence: FileEvidence) -> int:
+def seconds_of(log: TpccLog, evidence: FileEvidence) -> int:
     """Return the seconds that a log's TpmC is divided by: the closing block's, or those asked, in whole intervals."""
     return log.measured_s or counted_seconds(log.parameters.get("measure") or _stated(evidence), log.spacing_s)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pymysql
 
+from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.client import Client, ask_for_tls
 from bufferlab.engines.innodb.client_options import password_in, usual_password
 from bufferlab.engines.servers.existing import passwords, tls
@@ -41,11 +42,21 @@ _NEVER = (
     4151,  # ER_ACCOUNT_HAS_BEEN_LOCKED of MariaDB
 )
 """The refusals of a login that the next login would meet too."""
+_SESSION = (
+    "SET SESSION sql_mode = '', sql_select_limit = 18446744073709551615, sql_big_selects = 1, wait_timeout = 28800",
+    "SET SESSION max_statement_time = 0",  # MariaDB.
+    "SET SESSION max_execution_time = 0",  # MySQL from 5.7.8 on.
+)
+"""What a session of ours on a running server begins with: what a server gives new sessions may cut or alter answers."""
+_UNKNOWN_VARIABLE = 1193
 _UNUSABLE = "the server cannot be used"
 _OTHER_WAY = (
-    "the account's way to log in is not known here: make one IDENTIFIED WITH caching_sha2_password, "
-    "or before MySQL 8.0 mysql_native_password"
+    "the account's way to log in is not known here: make one IDENTIFIED WITH caching_sha2_password, or on MariaDB and "
+    "before MySQL 8.0 IDENTIFIED VIA (WITH) mysql_native_password"
 )
+_LOCKED = "ALTER USER ... ACCOUNT UNLOCK would let it in"
+_LIMITED = "wait, or raise the limit that was met: max_connections, or ALTER USER ... WITH MAX_USER_CONNECTIONS 0"
+_EXPIRED = "log in once with the server's own client and give the account a new password by ALTER USER"
 _DENIED = (
     f"is the password right ({PASSWORD}, or an option file by ?password_file=/path)? The server also says this to an "
     "account with REQUIRE SSL on a socket, or with sslmode=disable, and with REQUIRE X509 without ?sslcert= and sslkey="
@@ -58,9 +69,20 @@ _HINTS = {
     1044: "grant the account its schema: GRANT ALL ON schema.* TO the user",
     1045: _DENIED,
     1698: _DENIED,
+    1040: _LIMITED,
+    1129: "FLUSH HOSTS on the server would let this host in again",
+    1130: "the account must be for this host: CREATE USER 'name'@'host', or '%'",
+    1184: "the server's init_connect has a mistake, which its error log names; accounts with SUPER skip it",
+    1203: _LIMITED,
+    1226: _LIMITED,
+    1820: _EXPIRED,
+    1862: _EXPIRED,
+    3032: "SET GLOBAL offline_mode = OFF would let it in; accounts with SUPER or CONNECTION_ADMIN are let in",
+    3118: _LOCKED,
+    4151: _LOCKED,
     2026: tls.NO_TLS_HINT,
     2059: _OTHER_WAY,
-    3159: "leave sslmode=disable out, or name the server's socket by ?socket=/path",
+    3159: "leave sslmode=disable out (the server's TLS may be too old for us), or name its socket by ?socket=/path",
 }
 _SENTENCE_HINTS = {
     tls.PASSWORD_REFUSED: _UNPROVED,
@@ -115,20 +137,39 @@ def _private(address: Address, schema: str | None, seconds: float | None, name: 
 
 
 def _running(address: Address, schema: str | None, seconds: float | None, name: str, secret: str) -> Any:
+    try:
+        return _set_up(_logged_in(address, schema, seconds, name, secret))
+    except (pymysql.MySQLError, OSError) as error:
+        raise _refused(error, address) from error
+
+
+def _set_up(connection: Client) -> Client:
+    """Return the session with the settings that our questions need, whatever the server gives new sessions."""
+    try:
+        for statement in _SESSION:
+            try:
+                control.rows(connection, statement)
+            except pymysql.MySQLError as error:
+                if error.args[0] != _UNKNOWN_VARIABLE:
+                    raise
+    except (pymysql.MySQLError, OSError):
+        connection._force_close()
+        raise
+    return connection
+
+
+def _logged_in(address: Address, schema: str | None, seconds: float | None, name: str, secret: str) -> Client:
     security = address.security
     has_tls = address.socket is None and security.mode != "disable"
     try:
-        try:
-            return _client(address, secret, schema, seconds, name, tls.context(security) if has_tls else None)
-        except pymysql.MySQLError as error:
-            cause = getattr(error, "original_exception", None)
-            if not isinstance(cause, ssl.SSLError):
-                raise
-            if security.requires_tls:
-                raise tls.refused(cause, address.host, address.port, security, ask_for_tls, _CONNECT_SECONDS) from error
-            return _client(address, secret, schema, seconds, name, None)
-    except (pymysql.MySQLError, OSError) as error:
-        raise _refused(error, address) from error
+        return _client(address, secret, schema, seconds, name, tls.context(security) if has_tls else None)
+    except pymysql.MySQLError as error:
+        cause = getattr(error, "original_exception", None)
+        if not isinstance(cause, ssl.SSLError):
+            raise
+        if security.requires_tls:
+            raise tls.refused(cause, address.host, address.port, security, ask_for_tls, _CONNECT_SECONDS) from error
+        return _client(address, secret, schema, seconds, name, None)
 
 
 def _client(

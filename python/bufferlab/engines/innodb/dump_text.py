@@ -56,6 +56,12 @@ class DumpTextError(Exception):
         self.what, self.line, self.hint = what, line, hint
 
 
+def version_id(version: tuple[int, ...]) -> int:
+    """Return a server's version as comments have it: 50722 for 5.7.22."""
+    major, minor, patch = (*version, 0, 0, 0)[:3]
+    return major * 10_000 + minor * 100 + patch
+
+
 class _NeedMoreError(Exception):
     """Raised where the bytes read so far do not decide what comes next."""
 

@@ -139,17 +139,12 @@ def _set(connection: Any, name: str, value: str) -> None:
 
 
 def _refuse_fatal_resize(told: Mapping[str, str]) -> None:
-    """Raise EngineFailure where a resize of the pool ends the server.
-
-    MySQL 5.7 computes a chunk's pages without the page its descriptors take. Once these pages together make a chunk, it
-    takes the pool for a chunk smaller than it is. On 5.7.22 with 64 chunks of 1 MiB, the server crashed when the
-    pool was shrunk after that.
-    """
+    """Raise EngineFailure where a resize of the pool may end the server, as one has ended MySQL 5.7.22."""
     pool, chunk, page = (
         int(told.get(name, 0)) for name in (_POOL, "innodb_buffer_pool_chunk_size", "innodb_page_size")
     )
     if told.get("version", "").startswith("5.7.") and pool * page >= chunk * chunk > 0:
-        what = f"MySQL 5.7 can crash when a pool of {pool // chunk} chunks of {chunk} bytes is resized"
+        what = "MySQL 5.7 may end while it resizes this pool, as 5.7.22 has"
         raise EngineFailure("usage", what, f"var.{_POOL}", f"--set pool_size={pool}, or larger chunks at the server")
 
 

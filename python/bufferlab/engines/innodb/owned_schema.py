@@ -47,9 +47,14 @@ _DROPS = {"VIEW": "VIEW", "SEQUENCE": "SEQUENCE"}
 def require_safe(connection: Any, address: Address) -> None:
     """Raise EngineFailure when code of others could run in the schema with more rights than the schema needs."""
     schema = address.schema
+    ((folds,),) = control.rows(connection, "SELECT @@lower_case_table_names")
+    named = schema.lower() if int(folds) else schema
     grants = [str(said) for (said,) in control.rows(connection, "SHOW GRANTS")]
-    if all(_is_small(said, schema) for said in grants):
+    great = [said for said in grants if not _is_small(said.replace(f"`{schema}`", f"`{named}`"), named)]
+    if not great:
         return
+    are_roles = all(" ON " not in said for said in great)
+    has = "has roles, whose rights are not looked up" if are_roles else f"has rights beyond {schema}"
     hint = (
         f"name in the URL an account with PROCESS and ALL on {schema}.* and no more; ?admin_user={address.user} lets "
         "the other change settings, and enter no schema"
@@ -57,10 +62,10 @@ def require_safe(connection: Any, address: Address) -> None:
     try:
         others = _makers(connection, schema)
     except pymysql.MySQLError as error:
-        what = f"{address.user} has rights beyond {schema}, and may not see who else may make functions there"
+        what = f"{address.user} {has}, and may not see who else may make functions there"
         raise EngineFailure("environment", f"{what} ({error.args[-1]})", address.place, hint) from error
     if others:
-        what = f"{address.user} has rights beyond {schema}, and functions that {', '.join(others)} may make there"
+        what = f"{address.user} {has}, and functions that {', '.join(others)} may make there"
         raise EngineFailure("environment", f"{what} would run with them", address.place, hint)
 
 

@@ -16,7 +16,7 @@ import pymysql
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import accounts, control
 from bufferlab.engines.innodb.dump_rules import Rules, require_plain_quotes
-from bufferlab.engines.innodb.dump_text import MOST_STATEMENT_BYTES, DumpTextError, Splitter
+from bufferlab.engines.innodb.dump_text import MOST_STATEMENT_BYTES, DumpTextError, Splitter, version_id
 from bufferlab.engines.servers import restoring
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import DATABASE, Identity
@@ -46,10 +46,9 @@ def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> t
         accounts.make_restorer(connection, login, build)
     server.log_in_as(*login)
     with closing(server.connect(DATABASE, patient=True)) as connection, dump.path.open("rb") as file:
-        major, minor, patch = (*build.numbers, 0, 0)[:3]
         rules = Rules()
         try:
-            for statement in Splitter(file, build.flavour, major * 10_000 + minor * 100 + patch):
+            for statement in Splitter(file, build.flavour, version_id(build.numbers)):
                 if (judged := rules.judge(statement)) is not None:
                     kind, text = judged
                     _send(connection, text, f"{dump.path}:{statement.line}", has_values=kind == "rows")

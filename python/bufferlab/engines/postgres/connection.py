@@ -24,10 +24,11 @@ from bufferlab.engines.servers.existing import passwords, tls
 from bufferlab.engines.servers.existing.address import PASSWORD, STATEMENT_SECONDS, AccessDenied, Address, Form
 from bufferlab.engines.servers.existing.passwords import DeniedError, LoginRefusedError
 from bufferlab.engines.servers.existing.security import Security
+from bufferlab.engines.servers.questions import MISFITS, NOT_A_SERVER, NOT_UNDERSTOOD
 from bufferlab.errors import EnvironmentLackingError
 
 _CONNECT_SECONDS = 10
-_LATE_SECONDS = 10.0
+_LATE_SECONDS = 5.0
 """How much longer than its statement_timeout a server is waited for."""
 _SSL_REQUEST = struct.pack(">II", 8, 80877103)
 _NOWHERE = "/dev/null/none"
@@ -35,26 +36,35 @@ _NOWHERE = "/dev/null/none"
 _REFUSED = ("password authentication failed", "does not exist", "no pg_hba.conf entry")
 """What a private server says, in our own locale."""
 _WRONG_PASSWORD = "28P01"
-_NEVER = ("28000", _WRONG_PASSWORD, "3D000", "42501")
-"""The codes of logins that are refused until somebody changes the server (invalid_authorization_specification,
-invalid_password, invalid_catalog_name, insufficient_privilege)."""
+_PASSES = ("53300", "57P01", "57P02", "57P03", "08P01")
+"""The codes of refusals that pass by themselves: too many connections, a server that starts or ends, a pooler's."""
 _CODE = re.compile(r"connecting to the server: FATAL ([0-9A-Z]{5}): ")
 _MARK = "bufferlab.session"
 """A setting of no server: a session has it if the server took what we sent with the login."""
 _LOGINS = "scram-sha-256,md5,none"
 """The ways to log in that the core has; none: by trust, the socket's user or a client's certificate."""
 _DENIED = f"set {PASSWORD}, or name a password file (.pgpass) with ?password_file=/path"
+_WRONG = "is the password from {source} right, and is the role's time not over (VALID UNTIL in pg_roles)?"
 _NOT_A_POOLER = "name the server itself, by its own port"
-_NOT_ALLOWED = "has the role the right to log in, pg_hba.conf a line for it, and the role the right to this database?"
+_OTHER_METHOD = "let pg_hba.conf say scram-sha-256 for this account: gss, password, ldap and pam are refused"
+_OF_THE_DATABASE = "the server answers and refuses: a login trigger of the database may; name another, such as postgres"
 _HINTS = {
-    "no pg_hba.conf entry": "pg_hba.conf needs a line for this user, database and address: `host`, or `hostssl` for "
-    "connections with TLS (?sslmode=require)",
-    "does not exist": "make the role with a password, and a database that it owns",
-    "not permitted to log in": "ALTER ROLE ... LOGIN would let it",
-    tls.CLEAR_TEXT_REFUSED: "let pg_hba.conf say scram-sha-256 for this account, and not password, ldap or pam",
-    "unsupported startup parameter": f"a pooler such as pgbouncer answers: {_NOT_A_POOLER}",
-    "too many connections": "wait, or raise the server's max_connections",
+    "28000": "the role needs LOGIN, and pg_hba.conf a line for this user, database and address: `host`, or `hostssl` "
+    "with TLS (?sslmode=require), for a client's certificate ?sslcert=/path&sslkey=/path",
+    "3D000": "make the database, or name another",
+    "42501": "GRANT CONNECT ON DATABASE would let it, or a login trigger of the database refuses it",
+    "53300": "wait, or raise the limit that was met: max_connections, or CONNECTION LIMIT of the role or the database",
+    "55000": "ALTER DATABASE ... ALLOW_CONNECTIONS true would let it, or name another database",
+    "57P03": "it is starting or shutting down: try again when it is ready",
+    "08P01": f"a pooler such as pgbouncer answers: {_NOT_A_POOLER}",
 }
+"""What to do by the code of a refused login."""
+_SAID_HINTS = {
+    tls.CLEAR_TEXT_REFUSED: _OTHER_METHOD,
+    "authentication method requirement": _OTHER_METHOD,
+    "unsupported startup parameter": _HINTS["08P01"],
+}
+"""What to do by what libpq says, or the one pooler that has no code."""
 
 
 FORM = Form(
@@ -97,7 +107,13 @@ def connect(
         return _private(address, database, search_path, str(address.secret))
     path = "pg_catalog" if database == SYSTEM_DATABASE else search_path
     seconds = address.limited(seconds)
-    session = {"statement_timeout": str(round((seconds or 0) * 1000)), "search_path": path, **(settings or {})}
+    # A role's own setting `role` would make its sessions another's.
+    session = {
+        "role": "none",
+        "statement_timeout": str(round((seconds or 0) * 1000)),
+        "search_path": path,
+        **(settings or {}),
+    }
     attempt = partial(_running, address, database, session, name, is_direct=settings is not None)
     return passwords.logged_in(address, FORM, attempt)
 
@@ -107,7 +123,7 @@ def _private(address: Address, database: str, search_path: str, secret: str) -> 
         return _connect(address, database, {"statement_timeout": "0", "search_path": search_path}, "bufferlab", secret)
     except psycopg.OperationalError as error:
         if any(words in str(error) for words in _REFUSED):
-            refused = f"the server refuses the user {address.user} in {database}: {_last_line(str(error))}"
+            refused = f"the server refuses the user {address.user} in {database}: {_message(str(error))}"
             raise AccessDenied(refused) from error
         raise
 
@@ -146,10 +162,12 @@ def _require_ours(connection: Client, mark: str, address: Address, *, is_direct:
     except (psycopg.Error, OSError) as error:
         what = f"the server cannot be used: {str(error).strip()}"
         raise EnvironmentLackingError(what, address.place, "is this a PostgreSQL server, and does it work?") from error
-    if [row[0] for row in told] != [mark]:
+    except MISFITS as error:
+        raise EnvironmentLackingError(NOT_UNDERSTOOD, address.place, NOT_A_SERVER) from error
+    if [row[:1] for row in told] != [(mark,)]:
         what = "the session lacks the settings that were sent with its login: a pooler such as pgbouncer answers"
         raise EnvironmentLackingError(what, address.place, _NOT_A_POOLER)
-    if is_direct and told[0][-1] != connection.info.backend_pid:
+    if is_direct and told[0][1:] != (connection.info.backend_pid,):
         raise EnvironmentLackingError("a pooler, such as pgbouncer, answers", address.place, _NOT_A_POOLER)
 
 
@@ -190,19 +208,18 @@ def _refused(error: Exception, address: Address, database: str, secret: str) -> 
     code = "" if lacks_password else _code_of_refusal(error, address, database, secret)
     if "server requested a cleartext password" in text:
         text = tls.CLEAR_TEXT_REFUSED
-    elif code in _NEVER:
-        text = f"the server refuses the user {address.user} in {database}: {_last_line(text)}"
+    elif code:
+        text = f"the server refuses the user {address.user} in {database}: {_message(text)}"
     said = (text.strip().splitlines() or ["it said nothing"])[0].removeprefix("connection failed: ")
-    known = next((hint for words, hint in _HINTS.items() if words in text), None)
     is_denied = lacks_password or code == _WRONG_PASSWORD
-    kind = DeniedError if is_denied else LoginRefusedError if code in _NEVER else EnvironmentLackingError
-    return kind(
-        f"the server cannot be used: {said}",
-        address.place,
-        known
-        or (_DENIED if is_denied else _NOT_ALLOWED if code in _NEVER else None)
-        or "is it running, and is this its address, or the folder of its socket?",
-    )
+    lasts = code and code not in _PASSES
+    kind = DeniedError if is_denied else LoginRefusedError if lasts else EnvironmentLackingError
+    usual = "is it running, and is this its address, or the folder of its socket?"
+    hint = next((hint for words, hint in _SAID_HINTS.items() if words in text), _OF_THE_DATABASE if code else usual)
+    if is_denied:
+        source = passwords.find(address, FORM).source
+        hint = _WRONG.format(source=source) if source else _DENIED
+    return kind(f"the server cannot be used: {said}", address.place, _HINTS.get(code, hint))
 
 
 def _code_of_refusal(error: Exception, address: Address, database: str, secret: str) -> str:
@@ -257,6 +274,7 @@ def _line(address: Address, seconds: float) -> sockets.socket:
     return line
 
 
-def _last_line(text: str) -> str:
-    """Return the server's words, without those that libpq puts before them."""
-    return (text.strip().splitlines() or [""])[-1].rpartition("FATAL:")[2].strip()
+def _message(text: str) -> str:
+    """Return the server's words, without those that libpq puts before them and the context that may follow."""
+    lines = text.strip().splitlines() or [""]
+    return next((line for line in lines if "FATAL:" in line), lines[0]).rpartition("FATAL:")[2].strip()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from contextlib import closing, suppress
 from pathlib import Path
+
+from psycopg import sql
 
 from bufferlab.engines.postgres import control, extensions
 from bufferlab.engines.postgres.connection import connect
@@ -85,13 +88,23 @@ def _missing(
     """Return what keeps the account from owning the database, with the statement that mends it."""
     if is_super:
         return {}
+    name, user = quoted(address.schema), quoted(address.user)
     if not database:
-        make = f"CREATE DATABASE {address.schema} OWNER {address.user}"
+        make = f"CREATE DATABASE {name} OWNER {user}"
         return {} if may_create else {f"a database {address.schema}, or CREATEDB": make}
     owner, is_ours, _ = database[0]
     if is_ours:
         return {}
-    return {f"to own {address.schema}, which {owner} owns": f"ALTER DATABASE {address.schema} OWNER TO {address.user}"}
+    return {f"to own {address.schema}, which {owner} owns": f"ALTER DATABASE {name} OWNER TO {user}"}
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL has it, in quotes where it needs them.
+
+    >>> quoted("lab"), quoted("Me-2")
+    ('lab', '"Me-2"')
+    """
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else sql.Identifier(name).as_string(None)
 
 
 def _read_only(connection: control.Connection, told: dict[str, tuple[str, str | None]]) -> str:

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.dump_head import DumpHead, read_head, sha256_of
+from bufferlab.engines.dump_head import DumpHead, misfit, read_head, sha256_of
 from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import SpecError
 from bufferlab.units import MIB, format_bytes
-from bufferlab.versions import SERVERS
 
 LOADER_VERSION = 1
 """Raise it when a dump is restored otherwise: data restored before are then not used again."""
@@ -76,13 +75,8 @@ class Dump:
 
 def require_restorable(head: DumpHead, build: Build, path: Path) -> None:
     """Raise EngineFailure when the dump is of another family, or of a newer server."""
-    of, server = f"{SERVERS[head.flavour]} {head.version}", f"{SERVERS[build.flavour]} {build.version}"
-    if head.flavour != build.flavour:
-        what = f"the dump is of {of}, and the server is {server}"
-        raise EngineFailure("usage", what, str(path), f"choose --engine {head.flavour}")
-    if head.release > build.numbers[: len(head.release)]:
-        what = f"the dump is of {of}, which is newer than the server, {server}"
-        hint = f"choose a server of {head.version} or later by --server; `bufferlab engines list` names them"
+    if wrong := misfit(head, build.flavour, build.version):
+        what, hint = wrong
         raise EngineFailure("usage", what, str(path), hint)
 
 

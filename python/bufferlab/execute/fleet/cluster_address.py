@@ -116,7 +116,7 @@ def uses_tls(environ: Mapping[str, str]) -> bool:
 
 
 def require_somebody(host: str, port: int, seconds: float = _CONNECT_S) -> None:
-    """Refuse an address at which nobody listens: Ray would wait for ever. Raises EnvironmentLackingError."""
+    """Raise EnvironmentLackingError for an address at which nobody listens, within `seconds`: Ray sets no limit."""
     try:
         socket.create_connection((host, port), timeout=seconds).close()
     except OSError as error:

@@ -53,7 +53,7 @@ class RayCluster:
     """
 
     def __init__(self, address: str) -> None:
-        """Connect to the head. It waits for ever where nobody answers: the caller is killed in time.
+        """Connect to the head. Ray 2.60 sets no limit of time here: the caller is killed in time.
 
         Raises EnvironmentLackingError where Ray refuses.
         """

@@ -27,7 +27,7 @@ STATEMENT_SECONDS = 120.0
 """The seconds that one of our statements that reads no tables may take; it may wait for locks, for 50 s by default."""
 ANSWER_SECONDS = 30.0
 """How long a server may take for what waits for nobody, a greeting or a ping: far beyond an overloaded one's."""
-LOOK_SECONDS = 15.0
+LOOK_SECONDS = 10.0
 """The seconds that each question of a look before a run may take."""
 _PLACES = ("socket", "password_file", "admin_user", "admin_password_file")
 _WORDS = (*_PLACES, *TLS_WORDS)

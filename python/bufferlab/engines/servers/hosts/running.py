@@ -20,7 +20,7 @@ from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, O
 from bufferlab.engines.native import load_core, load_recipe, run_core
 from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.existing import address as addresses
-from bufferlab.engines.servers.existing import changes, passwords
+from bufferlab.engines.servers.existing import changes, greeting, passwords
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, LOOK_SECONDS, Address
 from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
 from bufferlab.engines.servers.family import ReadBack
@@ -80,11 +80,16 @@ class RunningHost(Host):
 
     def _version(self, url: str) -> tuple[str, Flavour]:
         address = self._looked_at(url)
-        with self._explained_here(address):
-            told = self.family.version(address)
-            if not told[:1].isdecimal():
-                raise ValueError(told)
-            return told, self.family.flavour_of(told)
+        try:
+            with self._explained_here(address):
+                told = self.family.version(address)
+                if not told[:1].isdecimal():
+                    raise ValueError(told)
+                return told, self.family.flavour_of(told)
+        except EnvironmentLackingError as error:
+            if other := greeting.of_another_family(address, self.family.form):
+                raise other from error
+            raise
 
     def _looked_at(self, url: str) -> Address:
         """Return the address of a server that is only looked at, which has less time for its answers."""

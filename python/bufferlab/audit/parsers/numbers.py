@@ -1,0 +1,114 @@
+"""Reads the numbers of a table's column, whose signs for decimals and thousands are decided by all of its cells.
+
+A comma before other than three digits is decimal, and so is one behind a point; points of that column then separate
+thousands. Else commas before groups of three digits separate thousands, and a point is decimal. k, M and G behind a
+number are 10^3, 10^6 and 10^9.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_TOKEN = re.compile(
+    r"(?<![\w.,])(\d{1,3}(?: \d{3})+(?![\d ])(?:[.,]\d+)?|\d+(?:[.,'’]\d+)*|\.\d+)"
+    r"((?:[eE][+-]?\d{1,3})?)\s?(%|[kKMG](?=\s*(?:IOPS|tpm|tps|NOPM|ops|req|/)|[^\w]|$))?"
+)
+_HEAD = re.compile(
+    r"[(\[]\s*(?P<letter>[kMG])\s*[)\]]|\bin (?P<word>thousand|million|billion)s?\b"
+    r"|\b(?P<before>[kMG])(?:tpm|IOPS|tps|NOPM)",
+    re.IGNORECASE,
+)
+_POWERS = {"k": 3, "m": 6, "g": 9, "thousand": 3, "million": 6, "billion": 9}
+_LONGEST = 24
+_MOST_OF_A_CELL = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as written: its value, its decimals, and whether a per cent sign follows."""
+
+    value: float
+    decimals: int
+    """The digits behind the point; less than 0 where even the last ones before it are not known, as of 9.5k."""
+    percent: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.value:.{max(0, self.decimals)}f}"
+
+    @property
+    def last_digit(self) -> float:
+        """The value of one unit of its last digit."""
+        return float(10.0**-self.decimals)
+
+
+class UnclearColumn(ValueError):
+    """The column cannot be read: nothing tells whether a sign is decimal."""
+
+
+def head_power(head: str) -> int:
+    """Return the power of ten that a column's head names for its numbers: 3 for "TpmC (k)", 0 for "TpmC"."""
+    match = _HEAD.search(head)
+    return _POWERS[(match["letter"] or match["word"] or match["before"]).lower()] if match else 0
+
+
+def has_decimal_comma(cells: Iterable[str]) -> bool:
+    """Return whether some number of a column has a comma that only a decimal one can be."""
+    return any(_signs(match[1]) == "comma" for cell in cells for match in _TOKEN.finditer(cell[:_MOST_OF_A_CELL]))
+
+
+def column_numbers(cells: Sequence[str], *, beside_commas: bool = False, power: int = 0) -> list[tuple[Number, ...]]:
+    """Return the numbers of each cell of a column: "1539671 (26.35%)" has two.
+
+    Of a table with decimal commas (`beside_commas`) undecided commas are decimal too. Raise UnclearColumn where nothing
+    decides, or where signs contradict each other.
+
+    >>> column_numbers(["1539671 (26.35%)"])
+    [(Number(value=1539671.0, decimals=0, percent=False), Number(value=26.35, decimals=2, percent=True))]
+    >>> column_numbers(["1.200,5", "950,4"])
+    [(Number(value=1200.5, decimals=1, percent=False),), (Number(value=950.4, decimals=1, percent=False),)]
+    """
+    tokens = [list(_TOKEN.finditer(cell[:_MOST_OF_A_CELL])) for cell in cells]
+    signs: dict[str, str] = {}
+    for row in tokens:
+        for match in row:
+            signs.setdefault(_signs(match[1]), match[1])
+    if {"comma", "point"} <= signs.keys():
+        raise UnclearColumn(f"{signs['comma']} and {signs['point']} have different decimal signs")
+    if "comma" not in signs and "points" in signs:
+        raise UnclearColumn(f"{signs['points']} has points for thousands, and nothing tells a decimal sign")
+    if not {"comma", "point"} & signs.keys() and "one point" in signs and beside_commas:
+        raise UnclearColumn(f"the point of {signs['one point']} may be decimal, or separate thousands")
+    is_comma = "comma" in signs or (beside_commas and "point" not in signs)
+    return [tuple(filter(None, (_number(match, power, is_comma=is_comma) for match in row))) for row in tokens]
+
+
+def _signs(text: str) -> str:
+    """Return what a number tells of its column: "comma" or "point" is decimal, or "points" separate; else less."""
+    marks = re.sub(r"[\d'’ ]", "", text)
+    last = re.split(r"[.,]", text)[-1]
+    if not marks:
+        return ""
+    if len(set(marks)) > 1:
+        return "comma" if marks[-1] == "," else "point"
+    if len(marks) > 1:
+        return "point" if marks[0] == "," else "points"
+    leading = re.split(r"[.,'’ ]", text)[0]
+    if len(last) != 3 or leading in ("", "0") or len(leading) > 3 or set(text) & set("'’ "):
+        return "comma" if marks == "," else "point"
+    return "one comma" if marks == "," else "one point"
+
+
+def _number(match: re.Match[str], power: int, *, is_comma: bool) -> Number | None:
+    text, exponent, unit = match[1], match[2], match[3] or ""
+    for mark in " '’" + (".," if is_comma else ",.")[0]:
+        text = text.replace(mark, "")
+    text = text.replace(",", ".")
+    if len(text) > _LONGEST or text.count(".") > 1:
+        return None
+    power = _POWERS.get(unit.lower(), 0 if unit else power) + int(exponent[1:] or 0 if exponent else 0)
+    decimals = len(text.partition(".")[2])
+    if abs(power) > _LONGEST:
+        return None
+    return Number(float(f"{text}e{power}"), decimals - power, unit == "%")

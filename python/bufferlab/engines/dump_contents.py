@@ -1,0 +1,140 @@
+"""Tells what a dump holds, and refuses one that cannot become a run's database, before any server is started.
+
+It looks at the beginnings of a mysqldump's lines, which takes as long as to read the file: mysqldump writes a line's
+end within a row as \\n. Where these lines speak against the dump, each statement is split and judged as for a restore,
+and that decides. Of pg_dump's custom format it takes the table of contents (archive_contents.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from bufferlab.engines.archive_contents import entries_of
+from bufferlab.engines.dump_head import DumpHead
+from bufferlab.engines.innodb.dump_rules import Rules
+from bufferlab.engines.innodb.dump_text import DumpTextError, Splitter, version_id
+from bufferlab.errors import SpecError
+from bufferlab.versions import numbers
+
+_CHUNK_BYTES = 4 << 20
+_MARGIN_BYTES = 512
+"""The bytes behind a line's beginning that are known when it is looked at."""
+_LINE = re.compile(
+    rb"\n(?:(?P<delimiter>DELIMITER +;;?)|(?P<table>CREATE TABLE )|(?P<rows>(?:INSERT|REPLACE) )|"
+    rb"(?:USE |CREATE DATABASE (?:/\*!32312 IF NOT EXISTS\*/ )?)`(?P<database>[^`\n]{1,256})`)"
+)
+_TABLE = re.compile(rb"\s*CREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(`[^`]+`|[\w$]+)", re.IGNORECASE)
+_VIEW = re.compile(rb"\s*CREATE\b(?:(?!\bAS\b)[^(])*?\bVIEW\s+(`[^`]+`|[\w$]+)", re.IGNORECASE)
+_OF_POSTGRES = "write the whole database: pg_dump -Fc --file=app.dump app"
+_OF_MYSQL = "write the whole database: mysqldump --single-transaction app > app.sql"
+
+
+@dataclass
+class _Found:
+    """What a dump holds, each with where it was seen first: a line, or 0 where there are no lines."""
+
+    tables: set[bytes] = field(default_factory=set)
+    view: int | None = None
+    rows: int | None = None
+    databases: set[bytes] = field(default_factory=set)
+
+
+def has_rows(path: Path, head: DumpHead) -> bool:
+    """Return whether a dump holds rows.
+
+    Raises SpecError where it holds several databases, views without their tables, rows without their tables, or no
+    table; and for a statement that a restore would refuse, where it had to look at all of them.
+    """
+    try:
+        with path.open("rb") as file:
+            if head.flavour == "postgres":
+                found = _of_archive(file)
+                return found is None or _judged(found, head, path)
+            found = _of_lines(file)
+            if found.rows is None or not found.tables or len(found.databases) > 1:
+                file.seek(0)
+                found = _of_statements(file, head, path)
+            return _judged(found, head, path)
+    except OSError as error:
+        raise SpecError(f"the dump cannot be read: {error.strerror}", str(path), "give the path of a dump") from error
+
+
+def _judged(found: _Found, head: DumpHead, path: Path) -> bool:
+    """Return whether it holds rows. Raises SpecError where it holds no table."""
+    if not found.tables:
+        what, line = "the dump holds no table", None
+        if found.rows is not None:
+            what, line = "the dump holds rows without their tables (--no-create-info, --data-only)", found.rows
+        elif found.view is not None:
+            what, line = "the dump holds views alone, and the tables that they read are missing", found.view
+        hint = _OF_POSTGRES if head.flavour == "postgres" else _OF_MYSQL
+        raise SpecError(what, f"{path}:{line}" if line else str(path), hint)
+    return found.rows is not None
+
+
+def _of_lines(file: BinaryIO) -> _Found:
+    """Return what the beginnings of lines tell; code, which has lines of its own, stands between DELIMITERs."""
+    found, in_code = _Found(), False
+    for line in _lines(file):
+        if line["delimiter"]:
+            in_code = line["delimiter"].endswith(b";;")
+        elif in_code:
+            continue
+        elif line["table"]:
+            found.tables.add(b"")
+        elif line["rows"]:
+            found.rows = found.rows or 0
+        else:
+            found.databases.add(line["database"])
+    return found
+
+
+def _lines(file: BinaryIO) -> Iterator[re.Match[bytes]]:
+    """Yield the lines that tell what a dump holds. A chunk's last bytes are looked at with the next."""
+    kept, chunk = b"", b"\n"
+    while chunk:
+        text = kept + chunk
+        chunk = file.read(_CHUNK_BYTES)
+        end = len(text) - (_MARGIN_BYTES if chunk else 0)
+        for line in _LINE.finditer(text):
+            if line.start() >= end:
+                break
+            yield line
+        kept = text[max(0, end) :]
+
+
+def _of_statements(file: BinaryIO, head: DumpHead, path: Path) -> _Found:
+    """Return what the statements hold. Raises SpecError as a restore would, with the line."""
+    found, rules = _Found(), Rules()
+    try:
+        for statement in Splitter(file, head.flavour, version_id(numbers(head.version))):
+            judged = rules.judge(statement)
+            if judged is None:
+                continue
+            kind, text = judged
+            if kind == "rows":
+                found.rows = found.rows or statement.line
+            elif kind == "code" and (view := _VIEW.match(text)):
+                found.view = found.view or statement.line
+                found.tables.discard(view[1].strip(b"`"))  # Until 5.6 a view's stand-in was a table.
+            elif table := _TABLE.match(text):
+                found.tables.add(table[1].strip(b"`"))
+    except DumpTextError as error:
+        raise SpecError(error.what, f"{path}:{error.line}", error.hint) from error
+    return found
+
+
+def _of_archive(file: BinaryIO) -> _Found | None:
+    """Return what a table of contents tells; None for one that cannot be read, which pg_restore then judges."""
+    kinds = entries_of(file)
+    if kinds is None:
+        return None
+    return _Found(
+        tables={b""} if kinds & {"TABLE", "MATERIALIZED VIEW", "FOREIGN TABLE", "EXTENSION"} else set(),
+        view=0 if "VIEW" in kinds else None,
+        rows=0 if kinds & {"TABLE DATA", "MATERIALIZED VIEW DATA"} else None,
+    )

@@ -1,0 +1,167 @@
+"""Finds the tables and the stored functions that a statement names, and whose statement it is. Pure.
+
+It walks over a statement's tokens and knows of the grammar only where a table's name may stand (MySQL Reference Manual,
+"SELECT Statement", "JOIN Clause", and those of INSERT, UPDATE and DELETE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bufferlab.slow_log.tokens import Token, name_of
+from bufferlab.slow_log.words import BUILT_IN, KEYWORDS, RESERVED, SYSTEM_SCHEMAS, words
+
+OF_THE_CLIENT = "of the client, which name no table"
+OF_ANOTHER_SCHEMA = "of another schema"
+OF_SEVERAL_SCHEMAS = "of several schemas"
+
+_ENDS_LIST = words("WHERE SET GROUP ORDER HAVING LIMIT WINDOW UNION VALUES FOR LOCK INTO RETURNING WITH")
+_BEFORE_TABLE = words("LOW_PRIORITY HIGH_PRIORITY DELAYED QUICK IGNORE INTO LATERAL OJ")
+_OF_SEQUENCES = words("NEXTVAL LASTVAL SETVAL")
+_WRITING = words("INSERT REPLACE UPDATE DELETE")
+
+_Places = list[tuple[int, str | None]]
+
+
+@dataclass(slots=True)
+class Named:
+    """What a statement names: the place of each name's first token, and the schema that stands before it."""
+
+    tables: _Places = field(default_factory=list)
+    functions: _Places = field(default_factory=list)
+    """The stored functions, and others that no server brings."""
+    others: _Places = field(default_factory=list)
+    """What else may have a schema's name before it: columns, and the targets of a DELETE of several tables."""
+
+
+@dataclass(slots=True)
+class _Depth:
+    """What is known inside one pair of parentheses."""
+
+    verb: str = ""
+    """SELECT, or the verb that writes; "" inside a function's parentheses, where FROM names no table."""
+    lists: bool = False
+    """Whether a table follows a comma."""
+    expects: bool = False
+    """Whether the next name is a table's."""
+    targets: bool = False
+    """Whether names are those of a DELETE before its FROM, which may be aliases."""
+
+
+def named_in(tokens: Sequence[Token]) -> Named:
+    """Return the tables and stored functions that a statement names, and where else a schema may stand."""
+    named, common = Named(), _common_tables(tokens)
+    depths = [_Depth()]
+    resume = 0
+    for at, token in enumerate(tokens):
+        here = depths[-1]
+        if at < resume:
+            continue
+        if token.is_("("):
+            is_sequence = at > 0 and (name_of(tokens[at - 1]) or "").upper() in _OF_SEQUENCES
+            depths.append(_Depth(lists=here.expects, expects=here.expects or is_sequence))
+            here.expects = False
+        elif token.is_(")"):
+            depths = depths[:-1] or [_Depth()]
+        elif token.is_(","):
+            here.expects = here.lists
+        elif token.kind == "word" and _is_clause(tokens, at, here, is_outermost=len(depths) == 1):
+            if token.is_("USING") and here.expects:
+                # The tables of DELETE FROM ... USING may be aliases of those that follow.
+                named.others, named.tables = [*named.others, *named.tables], []
+        elif (name := name_of(token)) is not None:
+            schema, length = _qualified(tokens, at)
+            is_called = any(one.is_("(") for one in tokens[at + length : at + length + 1])
+            if here.expects and (not is_called or here.verb in ("INSERT", "REPLACE")):
+                if length == 3 or (length == 1 and not _is_none(token, name, common)):
+                    named.tables.append((at, schema))
+            elif is_called and _is_stored(tokens, at, name, common, is_qualified=length > 1):
+                named.functions.append((at, schema))
+            elif length == 5 or (here.targets and length == 3):
+                named.others.append((at, schema))
+            here.expects = False
+            resume = at + length
+    return named
+
+
+def schema_of(named: Named, schema: str) -> tuple[str, str]:
+    """Return the schema of a statement of a connection in `schema`, and the reason why no script has it, or ""."""
+    sources = named.tables or named.functions
+    if not sources:
+        return schema, OF_THE_CLIENT
+    schemas = {before or schema for _, before in sources} | {before for _, before in named.functions if before}
+    if any(name.lower() in SYSTEM_SCHEMAS for name in schemas):
+        return schema, OF_ANOTHER_SCHEMA
+    # The log does not tell every connection's schema: names without one are then taken for the same schema's.
+    schemas -= {""}
+    return (schema, OF_SEVERAL_SCHEMAS) if len(schemas) > 1 else (next(iter(schemas), schema), "")
+
+
+def unqualified(tokens: Sequence[Token], named: Named, schema: str) -> list[Token]:
+    """Return the tokens without the schema's name before others: `shop.sale` is `sale` in a copy of any name."""
+    places = {at for at, before in (*named.tables, *named.functions, *named.others) if schema and before == schema}
+    return [token for at, token in enumerate(tokens) if at not in places and at - 1 not in places]
+
+
+def _is_clause(tokens: Sequence[Token], at: int, here: _Depth, *, is_outermost: bool) -> bool:
+    """Note what a word of the grammar says of the names behind it; return whether it is such a word."""
+    word = tokens[at].text.upper()
+    before = tokens[at - 1] if at else None
+    if here.expects and word in _BEFORE_TABLE:
+        return True
+    if word == "SELECT":
+        here.verb, here.lists, here.expects = word, False, False
+    elif word in _WRITING and (before is None or (is_outermost and tokens[0].is_("WITH") and before.is_(")"))):
+        here.verb, here.lists, here.expects, here.targets = word, word == "UPDATE", word != "DELETE", word == "DELETE"
+    elif word == "FROM" and here.verb:
+        here.lists, here.expects, here.targets = True, True, False
+    elif word == "USING" and here.verb == "DELETE" and not any(one.is_("(") for one in tokens[at + 1 : at + 2]):
+        here.lists = here.expects = True
+    elif word in ("JOIN", "STRAIGHT_JOIN"):
+        here.expects = here.lists
+    elif word in _ENDS_LIST:
+        # NEXT VALUE FOR is followed by a sequence, which is a table.
+        here.lists, here.expects = False, word == "FOR" and before is not None and before.is_("VALUE")
+    else:
+        return word in RESERVED
+    return True
+
+
+def _qualified(tokens: Sequence[Token], at: int) -> tuple[str | None, int]:
+    """Return the schema before a name, and the tokens of the whole: 1 of `a`, 3 of `a.b`, 5 of `a.b.c` and `a.b.*`."""
+    parts = 1
+    while parts < 3 and at + 2 * parts < len(tokens) and tokens[at + 2 * parts - 1].is_("."):
+        behind = tokens[at + 2 * parts]
+        if name_of(behind) is None and not behind.is_("*"):
+            break
+        parts += 1
+    return (name_of(tokens[at]) if parts > 1 else None), 2 * parts - 1
+
+
+def _common_tables(tokens: Sequence[Token]) -> set[str]:
+    """Return the names, in small letters, that WITH gives to queries."""
+    if not any(token.is_("WITH") for token in tokens):
+        return set()
+    return {
+        name.lower()
+        for at, token in enumerate(tokens[:-1])
+        if (name := name_of(token)) is not None
+        and at
+        and (tokens[at - 1].is_("WITH", ",") or tokens[at - 1].text.upper() == "RECURSIVE")
+        and tokens[at + 1].is_("AS", "(")
+    }
+
+
+def _is_none(token: Token, name: str, common: set[str]) -> bool:
+    """Return whether a name without a schema that stands in a table's place is no table's."""
+    return name.lower() in common or (token.kind == "word" and name.upper() == "DUAL")
+
+
+def _is_stored(tokens: Sequence[Token], at: int, name: str, common: set[str], *, is_qualified: bool) -> bool:
+    """Return whether what is called is a stored function, as far as the name tells."""
+    if is_qualified:
+        return name.lower() not in SYSTEM_SCHEMAS
+    before = tokens[at - 1] if at else None
+    is_alias = before is not None and before.is_("AS", ")")
+    return not (is_alias or name.upper() in BUILT_IN or name.upper() in KEYWORDS or name.lower() in common)

@@ -1,0 +1,145 @@
+"""The published formats of block traces that are tables: their heads, the forms of their rows, and their units.
+
+Sources. MSR Cambridge: README of SNIA IOTTA 388 (times in 100 ns, offsets in bytes). SYSTOR '17: README of the traces
+at SNIA (seconds, bytes; the response may be empty). Alibaba: README of the block traces (bytes, us). Tencent: README of
+SNIA IOTTA 28064 (Unix seconds, sectors of 512 bytes). SPC: "SPC Trace File Format Specification" 1.0.1, 2002 (seconds,
+bytes of size; blocks are of 512 bytes in the traces of UMass). MQSim: its README (sectors; the unit of times stands in
+another file, and its own traces have ns). CloudPhysics: its trace in libCacheSim's repository, as CSV beside vscsi.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from bufferlab.traces.columns import plain
+
+#: A request of whole sectors in bytes is a multiple of this.
+_SECTOR = 512
+_DIGITS, _NUMBER = "[0-9]{1,20}", r"[0-9]{1,20}(\.[0-9]*)?"
+_FLAG, _LETTER = "[01]", "[rw]|read|write"
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """A format of tables; columns are numbered from 0."""
+
+    name: str
+    columns: Mapping[str, int]
+    """The columns of time, page and size."""
+    units: Mapping[str, str]
+    """The units of these."""
+    files: tuple[int, ...]
+    """The columns that together name the disk."""
+    heads: tuple[str, ...] = ()
+    """Its lines of names; none where published files have no such line."""
+    form: tuple[str, ...] = ()
+    """A pattern for each cell of a row without a line of names, in lower case."""
+    in_sectors: bool = False
+    """Whether a table in bytes may look the same: then some size must be no multiple of a sector's bytes."""
+    in_order: bool = False
+    """Whether a table of other columns may look the same: then times must not run backwards."""
+    separator: str = ","
+    has_further: bool = False
+    """Whether further columns may follow."""
+
+    def has_head(self, names: Sequence[str]) -> bool:
+        """Return whether these names are the format's."""
+        return [plain(name) for name in names] in [[plain(name) for name in head.split(",")] for head in self.heads]
+
+    def fits(self, row: Sequence[str]) -> bool:
+        """Return whether a row has the form of the format's."""
+        if len(row) < len(self.form) or (len(row) > len(self.form) and not self.has_further):
+            return False
+        return all(re.fullmatch(form, cell.lower()) for form, cell in zip(self.form, row, strict=False))
+
+    def has_form(self, rows: Sequence[Sequence[str]], separator: str) -> bool:
+        """Return whether rows look like the format's. A row behind the first may be damaged: it is named later."""
+        if not self.form or not rows or separator != self.separator or not self.fits(rows[0]):
+            return False
+        times, sizes = ([row[self.columns[role]] for row in rows] for role in ("time", "size"))
+        if self.in_order:
+            numbers = [float(time) for time in times if re.fullmatch(_NUMBER, time)]
+            if any(later < earlier for earlier, later in pairwise(numbers)):
+                return False
+        return not (
+            self.in_sectors and all(int(size) % _SECTOR == 0 for size in sizes if size.isascii() and size.isdecimal())
+        )
+
+
+_MSR = "Timestamp,Hostname,DiskNumber,Type,Offset,Size"
+_MSR_FORM = ("[0-9]*", ".*", "[0-9]*", "read|write", ".*", ".*")
+_BYTES = {"page": "bytes", "size": "bytes"}
+_SECTORS = {"page": "sectors", "size": "sectors"}
+
+FORMATS = (
+    TableFormat(
+        "MSR Cambridge",
+        {"time": 0, "page": 4, "size": 5},
+        {"time": "100ns", **_BYTES},
+        (1, 2),
+        (_MSR, f"{_MSR},ResponseTime"),
+        _MSR_FORM,
+    ),
+    TableFormat(
+        "MSR Cambridge",
+        {"time": 0, "page": 4, "size": 5},
+        {"time": "100ns", **_BYTES},
+        (1, 2),
+        form=(*_MSR_FORM, ".*"),
+    ),
+    TableFormat(
+        "SYSTOR '17",
+        {"time": 0, "page": 4, "size": 5},
+        {"time": "s", **_BYTES},
+        (3,),
+        ("Timestamp,Response,IOType,LUN,Offset,Size",),
+        (r"[0-9]+\.[0-9]+", r"([0-9]+\.[0-9]+)?", _LETTER, _DIGITS, _DIGITS, _DIGITS),
+    ),
+    TableFormat(
+        "Alibaba",
+        {"time": 4, "page": 2, "size": 3},
+        {"time": "us", **_BYTES},
+        (0,),
+        ("device_id,opcode,offset,length,timestamp",),
+        (_DIGITS, _LETTER, _DIGITS, _DIGITS, "[0-9]{16}"),
+    ),
+    TableFormat(
+        "Tencent",
+        {"time": 0, "page": 1, "size": 2},
+        {"time": "s", **_SECTORS},
+        (4,),
+        ("Timestamp,Offset,Size,IOType,VolumeID",),
+        ("[0-9]{9,10}", _DIGITS, _DIGITS, _FLAG, _DIGITS),
+        in_sectors=True,
+    ),
+    TableFormat(
+        "SPC",
+        {"time": 4, "page": 1, "size": 2},
+        {"time": "s", "page": "sectors", "size": "bytes"},
+        (0,),
+        form=(_DIGITS, _DIGITS, _DIGITS, _LETTER, _NUMBER),
+        in_order=True,
+        has_further=True,
+    ),
+    TableFormat(
+        "CloudPhysics",
+        {"time": 1, "page": 4, "size": 3},
+        {"time": "s", "page": "sectors", "size": "bytes"},
+        (),
+        ("version,time,op,size,lbn",),
+    ),
+    TableFormat(
+        "MQSim",
+        {"time": 0, "page": 2, "size": 3},
+        {"time": "ns", **_SECTORS},
+        (1,),
+        form=(_DIGITS, _DIGITS, _DIGITS, _DIGITS, _FLAG),
+        in_sectors=True,
+        in_order=True,
+        separator=" ",
+    ),
+)
+"""The formats, each told from the others by its head or by the form of its rows."""

@@ -1,0 +1,249 @@
+"""Decides what a table of page accesses has: a head, which columns, what they count. It reads no whole column.
+
+The unit of the column of pages follows from the option, a known format, the column's name, in this order. docs/curve.md
+has these rules for users.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from bufferlab.errors import DataFileError
+from bufferlab.traces import columns
+from bufferlab.traces.columns import Wanted
+from bufferlab.traces.formats import FORMATS, TableFormat
+from bufferlab.traces.requests import SECTOR_BYTES
+
+SAMPLED_ROWS = 100
+_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|0x[0-9a-f]+", re.IGNORECASE)
+_UNNAMED = {"time": 0, "page": 1, "size": 2}
+_HINT = "name its columns: --columns time=NAME,page=NAME, or their numbers: time=1,page=2"
+_NOT_NAMED = "the first line does not name the columns"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, by its place from 0, and what its numbers count."""
+
+    at: int
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a table is to be read."""
+
+    names: tuple[str, ...]
+    """The name or number of each column, for people."""
+    has_head: bool
+    page: Column
+    time: Column | None
+    size: Column | None
+    files: tuple[int, ...]
+    op: int | None
+    format: TableFormat | None = None
+    is_guess: bool = False
+    """Whether nothing but three or four columns of numbers tells which column is which."""
+
+    def asked(self, unit: str | None = None) -> str:
+        """Return the option that asks for these columns, with another unit of pages."""
+        found = {"time": self.time, "page": Column(self.page.at, unit), "size": self.size}
+        parts = [
+            f"{role}={self.written(one.at)}" + (f":{one.unit}" if one.unit else "")
+            for role, one in found.items()
+            if one
+        ]
+        return "--columns " + ",".join([*parts, *(f"file={self.written(at)}" for at in self.files[:1])])
+
+    def written(self, at: int) -> str:
+        """Return a column as the option names it."""
+        return str(Wanted(self.names[at], None, None)) if self.has_head else str(at + 1)
+
+
+def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, Wanted], where: str) -> Layout:
+    """Return how to read a table, whose cells are text and whose first row may be a head. Raise DataFileError."""
+    first, *rows = ([clean(cell) for cell in row] for row in table.head(SAMPLED_ROWS + 1).iter_rows())
+    known = next((one for one in FORMATS if one.has_head(first)), None)
+    has_head = known is not None or _has_head(first, rows, asked)
+    if not has_head:
+        known = next((one for one in FORMATS if one.has_form([first, *rows], separator)), None)
+    names = tuple(first) if has_head else tuple(f"column {at + 1}" for at in range(len(first)))
+    if asked:
+        found = {role: _place(one, first, has_head, where) for role, one in asked.items()}
+    elif known:
+        found = {}
+    elif has_head:
+        found = _named(first, table.slice(1), where)
+    elif _is_of_objects(first):
+        found = dict(_UNNAMED)
+    else:
+        # A device or a file is often the first column, and has one value.
+        constant = len(rows) > 1 and len({row[0] for row in [first, *rows]}) == 1
+        what = "column 1 has one value and is no time" if constant and _NUMBER.fullmatch(first[0]) else _NOT_NAMED
+        raise DataFileError(what, f"{where}:1", hint([first, *rows]))
+    if known:
+        found = {**known.columns, **found}
+    units = {role: _unit(role, at, asked, known, names, where) for role, at in found.items() if role != "file"}
+    if has_head and "size" not in found and units["page"] in ("bytes", "sectors"):
+        # Without its size a request of several pages would count once.
+        at = next((at for at, name in enumerate(first) if columns.is_size(name) and at not in found.values()), None)
+        if at is not None:
+            found["size"], units["size"] = at, _unit("size", at, asked, known, names, where)
+    taken = {role: Column(at, units.get(role)) for role, at in found.items()}
+    free = [at for at, _ in enumerate(first) if has_head and at not in found.values()]
+    if "file" in found:
+        files: tuple[int, ...] = (found["file"],)
+    else:
+        files = known.files if known else tuple(at for at in free if columns.is_file(first[at]))
+    op = None if known else next((at for at in free if columns.plain(first[at]) == "op"), None)
+    page, time, size = (taken.get(role) for role in ("page", "time", "size"))
+    assert page
+    is_guess = not asked and not known and not has_head
+    layout = Layout(names, has_head, page, time, size, files, op, known, is_guess)
+    if page.unit == columns.ASKED:
+        what = f'"{names[page.at]}" may count sectors or pages'
+        raise DataFileError(what, where, choices(layout, ("pages", "sectors")))
+    return layout
+
+
+def choices(layout: Layout, units: Sequence[str] = columns.PAGE_UNITS) -> str:
+    """Return the hint to ask for one of these units of pages."""
+    return "say what it counts: " + ", or ".join(layout.asked(unit) for unit in units)
+
+
+def clean(cell: str | None) -> str:
+    """Return a cell without blanks and quotes around it."""
+    return (cell or "").strip().strip("\"'").strip()
+
+
+def hint(rows: Sequence[Sequence[str]]) -> str:
+    """Return a hint that names the columns which the first rows let expect."""
+    cells = [[row[at] for row in rows] for at in range(len(rows[0]))]
+    # One row tells nothing of its columns.
+    if len(rows) < 2:
+        return _HINT
+    numbers = {
+        at: [float(cell) for cell in column]
+        for at, column in enumerate(cells)
+        if all(_NUMBER.fullmatch(cell) and "x" not in cell.lower() for cell in column)
+    }
+    rising = [at for at, column in numbers.items() if column == sorted(column) and len(set(column)) > 1]
+    time = rising[0] if rising else None
+    rest = sorted((at for at in numbers if at != time), key=lambda at: len(set(numbers[at])))
+    flags = [at for at in rest if max(numbers[at]) <= 1 and len(rest) > 3]
+    rest = [at for at in rest if at not in flags]
+    if time is None or not rest:
+        return _HINT
+    found = {"page": rest.pop(), "time": time}
+    unit = ""
+    if rest:
+        by_size = sorted(rest, key=lambda at: max(numbers[at]))
+        found["size"] = by_size.pop()
+        if by_size:
+            found["file"] = by_size[0]
+        in_sectors = all(value % SECTOR_BYTES == 0 for role in ("page", "size") for value in numbers[found[role]])
+        unit = ":bytes" if in_sectors else ""
+    order = [
+        f"{role}={found[role] + 1}{unit if role == 'page' else ''}" for role in sorted(found, key=found.__getitem__)
+    ]
+    return f"name its columns (a page is in bytes, sectors or pages), such as --columns {','.join(order)}"
+
+
+def _has_head(first: Sequence[str], rows: Sequence[Sequence[str]], asked: Mapping[str, Wanted]) -> bool:
+    for at, cell in enumerate(first):
+        if rows and _is_word(cell) and all(_NUMBER.fullmatch(row[at]) for row in rows):
+            return True
+    if asked:
+        # A name can stand in no other line. A number may be of a column of names, with its own above.
+        is_known = {"time": columns.time_rank, "page": columns.page_rank}
+        return any(
+            one.name in first
+            if one.position is None
+            else role in is_known and one.position <= len(first) and is_known[role](first[one.position - 1]) is not None
+            for role, one in asked.items()
+        )
+    return any(map(_is_page, first)) and any(columns.time_rank(cell) is not None for cell in first)
+
+
+def _is_of_objects(first: Sequence[str]) -> bool:
+    """Return whether a line without names is of libCacheSim: time, object, size, and the word of an operation."""
+    is_long = len(first) in (3, 4) and all(_NUMBER.fullmatch(first[at]) for at in (0, 2))
+    return is_long and not any(map(_NUMBER.fullmatch, first[3:]))
+
+
+def _is_word(cell: str) -> bool:
+    """Return whether a cell may be the name of a column of numbers: no number, nor what stands for one that lacks."""
+    is_number = _NUMBER.fullmatch(cell) or cell.lower() in ("nan", "null", "none", "na", "n/a", "inf", "\\n")
+    return not is_number and any(sign.isalpha() for sign in cell)
+
+
+def _is_page(name: str) -> bool:
+    return columns.page_rank(name) is not None
+
+
+def _place(one: Wanted, first: Sequence[str], has_head: bool, where: str) -> int:
+    if one.position is not None:
+        if 0 < one.position <= len(first):
+            return one.position - 1
+    elif has_head and first.count(one.name) > 1:
+        what = f"{first.count(one.name)} columns have the name {one.name}"
+        raise DataFileError(what, f"{where}:1", f"number the one: {first.index(one.name) + 1}")
+    elif has_head and one.name in first:
+        return first.index(one.name)
+    what = f'there is no column "{one.name}" among {len(first)}'
+    raise DataFileError(what, f"{where}:1", f"its first line has {', '.join(first)[:200]}")
+
+
+def _named(head: Sequence[str], rows: pl.DataFrame, where: str) -> dict[str, int]:
+    """Return the columns of time, page and size that the head names."""
+    times = [at for at, name in enumerate(head) if columns.time_rank(name) is not None]
+    pages = [at for at, name in enumerate(head) if _is_page(name)]
+    if not times or not pages:
+        raise DataFileError(_NOT_NAMED, f"{where}:1", _HINT)
+    pages.sort(key=lambda at: columns.page_rank(head[at]) or 0)
+    times.sort(key=lambda at: columns.time_rank(head[at]) or 0)
+    page = next((at for at in pages if not counts_rows(rows.to_series(at))), pages[0])
+    if columns.plain(head[page]) in columns.COUNTERS and counts_rows(rows.to_series(page)):
+        raise DataFileError(f'"{head[page]}" only counts the rows: it names no page', f"{where}:1", _HINT)
+    found = {"page": page}
+    # A column with one value tells no time.
+    time = next((at for at in times if not is_constant(rows.to_series(at))), None)
+    if time is not None:
+        found["time"] = time
+    size = next((at for at, name in enumerate(head) if columns.is_size(name)), None)
+    if size is not None:
+        found["size"] = size
+    return found
+
+
+def counts_rows(cells: pl.Series) -> bool:
+    """Return whether a column only counts the rows; of two rows or one nobody can tell."""
+
+    def counts(some: pl.Series) -> bool:
+        number = some.str.strip_chars(" \t\"'").cast(pl.Int64, strict=False)
+        return number.null_count() == 0 and bool((number.diff().drop_nulls() == 1).all())
+
+    return len(cells) > 2 and counts(cells.head(SAMPLED_ROWS)) and counts(cells)
+
+
+def is_constant(cells: pl.Series) -> bool:
+    """Return whether a column of several rows has a single value."""
+    return len(cells) > 1 and cells[0] is not None and bool((cells == cells[0]).all())
+
+
+def _unit(
+    role: str, at: int, asked: Mapping[str, Wanted], known: TableFormat | None, names: Sequence[str], where: str
+) -> str | None:
+    if role in asked and asked[role].unit:
+        return asked[role].unit
+    if known:
+        return known.units[role]
+    if role != "time" and columns.is_in_kib(names[at]):
+        what = f'"{names[at]}" is neither in bytes nor in sectors'
+        raise DataFileError(what, where, f"multiply it, or say {role}={names[at]}:pages")
+    of_name = {"time": columns.time_unit, "page": columns.page_unit, "size": columns.size_unit}[role]
+    return of_name(names[at])

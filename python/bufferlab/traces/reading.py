@@ -1,0 +1,52 @@
+"""How a file of others was read: which columns were taken as what, whether it begins with a head, what was left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TakenColumn:
+    """A column that was taken: its role, its name or number, and what its numbers count."""
+
+    role: str
+    name: str
+    unit: str | None
+    """Of a time s, ms, us, ns or 100ns; of a page or size bytes, sectors or pages; None of a file and an operation."""
+
+    @property
+    def sentence(self) -> str:
+        """Return the column in words."""
+        if self.role == "op":
+            return f"{self.name} as get or create"
+        unit = f" in {self.unit}" if self.unit and self.unit != f"{self.role}s" else ""
+        return f"{self.name} as {self.role}{unit}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a file was read."""
+
+    format: str
+    """The format in words: "MSR Cambridge", "a table"."""
+    columns: tuple[TakenColumn, ...] = ()
+    has_head: bool | None = None
+    """Whether the first line names the columns; None where the format has no such line."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know besides, in sentences."""
+
+    def sentence(self, first_s: float, last_s: float) -> str:
+        """Return how the file was read; the arguments are the times of its first and last touch."""
+        parts = [f"Read as {self.format}" + (": " if self.columns else "")]
+        parts[0] += ", ".join(column.sentence for column in self.columns)
+        if self.has_head is not None:
+            parts.append("the first line names columns" if self.has_head else "no line of names")
+        if self.columns and not any(column.role == "time" for column in self.columns):
+            parts.append("without a time the n-th access is at n s")
+        parts.append(f"times from {_seconds(first_s)} to {_seconds(last_s)} s")
+        return "; ".join(parts) + "."
+
+
+def _seconds(time_s: float) -> str:
+    """Return a time to the µs."""
+    return f"{time_s:.6f}".rstrip("0").rstrip(".")

@@ -1,0 +1,234 @@
+"""Numbers of tables in every form people write them in: read to the digit, or named as unread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bufferlab.audit.audit import audit_files
+from bufferlab.audit.parsers.numbers import UnclearColumn, column_numbers
+from bufferlab.audit.parsers.tables import ResultTable
+from bufferlab.errors import DataFileError
+from support.audit_files import audit_of, evidence_of
+
+
+def table(text: str) -> ResultTable:
+    (one,) = evidence_of(text).results
+    return one
+
+
+def rows(text: str, *roles: str) -> list[tuple[object, ...]]:
+    """Of every row the setting and the numbers of these roles."""
+    return [
+        (row.setting, *(number.value if (number := row.first(role)) else None for role in roles))
+        for row in table(text).rows
+    ]
+
+
+def unread(text: str) -> list[str]:
+    return [problem.what for problem in evidence_of(text).named]
+
+
+def markdown(*lines: str) -> str:
+    head, *others = lines
+    ruler = "|".join("---" for _ in head.split("|"))
+    return "\n".join(f"| {line} |" for line in (head, ruler, *others)) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        # A comma before other than three digits is decimal; points then separate thousands.
+        (["950,4", "1210,2"], [950.4, 1210.2]),
+        (["1.210,25", "12.345,5", "900"], [1210.25, 12345.5, 900]),
+        (["0,968", "0,970"], [0.968, 0.970]),
+        (["1,2", "1,200"], [1.2, 1.2]),
+        (["1.200", "950,4"], [1200, 950.4]),
+        # Before groups of three it separates thousands, and a point is decimal.
+        (["1,200", "950"], [1200, 950]),
+        (["1,234,567.5", "1,200"], [1234567.5, 1200]),
+        (["1.200", "0.950"], [1.2, 0.95]),
+        (["1.200", "12.5"], [1.2, 12.5]),
+        # Letters, exponents, blanks, apostrophes.
+        (["9.5k", "12.1k", "1.2M", "2G"], [9500, 12100, 1.2e6, 2e9]),
+        (["9,5k", "12,1 k"], [9500, 12100]),
+        (["20.4K IOPS", "12 kIOPS"], [20400, 12000]),
+        (["1.2e4", "3E+2"], [12000, 300]),
+        (["1 200", "12 345.5"], [1200, 12345.5]),
+        (["1'200.5", "12'345"], [1200.5, 12345]),
+        ([".968", "1"], [0.968, 1]),
+    ],
+)
+def test_a_column_has_one_form_by_all_its_cells(cells: list[str], values: list[float]) -> None:
+    assert [number.value for (number,) in column_numbers(cells)] == pytest.approx(values)
+
+
+@pytest.mark.parametrize("cells", [["1,5", "1.5"], ["1.200.000", "950"], ["1,234.5", "12,5"]])
+def test_a_column_that_nothing_decides_is_refused(cells: list[str]) -> None:
+    with pytest.raises(UnclearColumn):
+        column_numbers(cells)
+
+
+def test_an_undecided_column_follows_the_others_of_its_table() -> None:
+    assert [one[0].value for one in column_numbers(["1,200", "900"], beside_commas=True)] == [1.2, 900]
+    assert [one[0].value for one in column_numbers(["1.20", "900"], beside_commas=True)] == [1.2, 900]
+    with pytest.raises(UnclearColumn, match=r"the point of 1\.200 may be decimal"):
+        column_numbers(["1.200", "900"], beside_commas=True)
+
+
+def test_a_letter_leaves_the_last_digits_unknown() -> None:
+    ((one,),) = column_numbers(["12.1k"])
+    assert (one.value, one.last_digit, str(one)) == (12100, 100, "12100")
+
+
+@pytest.mark.parametrize("separator", [" | ", "\t", ";"])
+def test_decimal_commas_are_read_however_columns_are_separated(separator: str) -> None:
+    lines = ["w/s|TpmC|pool|r/s", "88,4|1.950,4|10%|322,6", "90,1|11.210,2|20%|251,3"]
+    order = [[line.split("|")[at] for at in (2, 3, 1, 0)] for line in lines]
+    text = "\n".join(separator.join(cells) for cells in order)
+    text = markdown(*(" | ".join(cells) for cells in order)) if "|" in separator else text
+    found = rows(text, "tpmc", "reads_per_s", "writes_per_s")
+    assert found == [("10%", 1950.4, 322.6, 88.4), ("20%", 11210.2, 251.3, 90.1)]
+
+
+def test_commas_that_split_a_row_of_a_csv_are_named() -> None:
+    text = "pool,TpmC,r/s\n10%,950,4,322,6\n20%,1210,2,251,3\n40%,1433.8,120.9\n"
+    assert rows(text, "tpmc", "reads_per_s") == [("40%", 1433.8, 120.9)]
+    assert unread(text) == ["a row of 5 cells below a head of 3 is not read, and 1 more like it"]
+    quoted = 'pool,TpmC,r/s\n10%,"950,4","322,6"\n20%,"1.210,2","251,3"\n'
+    assert rows(quoted, "tpmc", "reads_per_s") == [("10%", 950.4, 322.6), ("20%", 1210.2, 251.3)]
+
+
+def test_a_column_of_points_beside_one_of_commas_is_named_and_the_other_read() -> None:
+    text = markdown("pool | TpmC | r/s", "10% | 1.200 | 322,6", "20% | 1.310 | 251,3")
+    assert rows(text, "tpmc", "reads_per_s") == [("10%", None, 322.6), ("20%", None, 251.3)]
+    assert unread(text) == [
+        "column 'TpmC' is not read: the point of 1.200 may be decimal, or separate thousands",
+    ]
+    alone = markdown("pool | TpmC | r/s", "10% | 1.200 | 322.6", "20% | 1.310 | 251.3")
+    assert rows(alone, "tpmc") == [("10%", 1.2), ("20%", 1.31)]
+
+
+def test_a_file_with_nothing_but_an_unread_column_is_refused_by_that_name(tmp_path: Path) -> None:
+    path = tmp_path / "results.md"
+    path.write_text(markdown("pool | TpmC", "10% | 1.200.000", "20% | 1.310.000"))
+    with pytest.raises(DataFileError, match=r"column 'TpmC' is not read: 1\.200\.000 has points for thousands"):
+        audit_files([path])
+
+
+@pytest.mark.parametrize("head", ["TpmC (k)", "TpmC [K]", "kTpmC", "TpmC in thousands"])
+def test_a_letter_in_the_head_counts_for_each_cell(head: str) -> None:
+    text = markdown(f"pool | {head} | r/s", "10% | 9.5 | 3225.5", "20% | 12.1 | 2512.5")
+    assert rows(text, "tpmc") == [("10%", 9500), ("20%", 12100)]
+
+
+def test_letters_behind_numbers_are_no_finding() -> None:
+    """20 and 12 reads of a New-Order, and not twenty thousand."""
+    for cells in (("9.5k", "12.1k"), ("9,5k", "12,1k"), ("9 500", "12 100"), ("9.5e3", "12.1e3")):
+        text = markdown("pool | TpmC | r/s", f"10% | {cells[0]} | 3225", f"20% | {cells[1]} | 2512")
+        assert audit_of(text).findings == (), cells
+        assert rows(text, "tpmc") == [("10%", 9500), ("20%", 12100)]
+
+
+@pytest.mark.parametrize(
+    ("head", "cells", "percent"),
+    [
+        ("hit ratio", ("0.968", "0.981"), [96.8, 98.1]),
+        ("hit ratio", ("0,968", "1"), [96.8, 100]),
+        ("hit", (".968", ".9"), [96.8, 90]),
+        ("hit ratio %", ("0.968", "0.981"), [0.968, 0.981]),
+        ("hit ratio", ("0.968 %", "0.981 %"), [0.968, 0.981]),
+        ("hit ratio", ("0.968", "98.1"), [0.968, 98.1]),
+    ],
+)
+def test_hit_ratios_are_fractions_where_all_cells_are_and_nothing_says_per_cent(
+    head: str, cells: tuple[str, str], percent: list[float]
+) -> None:
+    text = markdown(f"pool | {head} | TpmC", f"10% | {cells[0]} | 1200.5", f"20% | {cells[1]} | 1300.5")
+    assert [value for _, value in rows(text, "hit")] == pytest.approx(percent)
+
+
+def test_fractions_are_held_against_reads_and_throughput() -> None:
+    text = markdown(
+        "pool | TpmC | r/s | hit ratio", "15% | 1020.5 | 372.4 | 0.968", "30% | 1315.5 | 281.1 | 0.981",
+        "60% | 1610.5 | 130.8 | 0.970",
+    )  # fmt: skip
+    (one,) = audit_of(text).findings
+    assert one.rule == "gets-per-new-order"
+    assert one.numbers["gets_per_new_order"] == pytest.approx([684.2, 674.8, 162.4], abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pool      r/s      TpmC     w/s\n256 MB    322.6    950.4    88.4\n512 MB    251.3    1210.2   90.1\n",
+        "pool r/s TpmC w/s\n256 MB 322.6 950.4 88.4\n512 MB 251.3 1210.2 90.1\n",
+        "pool    r/s  TpmC  w/s\n------  ---  ----  ---\n256 MB  322.6  950.4  88.4\n512 MB  251.3  1 210.2  90.1\n",
+        "pool  r/s  TpmC  w/s\n256 MB  322.6/s  950.4  88.4\n512 MB  251.3/s  1\u00a0210.2  90.1\n",
+    ],
+)
+def test_a_unit_apart_shifts_no_column(text: str) -> None:
+    assert rows(text, "reads_per_s", "tpmc", "writes_per_s") == [
+        ("256 MB", 322.6, 950.4, 88.4),
+        ("512 MB", 251.3, 1210.2, 90.1),
+    ]
+
+
+def test_a_row_of_columns_held_apart_by_spaces_that_lacks_a_cell_is_named() -> None:
+    text = "pool  r/s  TpmC  w/s\n10%  322.6  950.4  88.4\n20%  251.3  90.1\n40%  120.9  1433.8  91.7\n"
+    assert [setting for setting, *_ in rows(text, "tpmc")] == ["10%", "40%"]
+    assert unread(text) == ["a row of 3 cells below a head of 4 is not read"]
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("TpmC,r/s,w/s\n1020.5,372.4,85.3\n1315.5,281.1,86.6\n", ["row 1", "row 2"]),
+        ("r/s\tTpmC\n372.4\t1020.5\n281.1\t1315.5\n", ["row 1", "row 2"]),
+        (markdown("NOPM | r/s", "1020.5 | 372.4", "1315.5 | 281.1"), ["row 1", "row 2"]),
+        ("TpmC;pool;r/s\n1020,5;10%;372,4\n1315,5;20%;281,1\n", ["row 1", "row 2"]),
+    ],
+)
+def test_throughput_in_the_first_column_is_no_setting(text: str, settings: list[str]) -> None:
+    assert rows(text, "tpmc", "reads_per_s") == [(settings[0], 1020.5, 372.4), (settings[1], 1315.5, 281.1)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| | 15% | 30% |\n|---|---|---|\n| TpmC | 1020.5 | 1315.5 |\n| r/s | 372.4 | 281.1 |\n",
+        ",15%,30%\nTpmC,1020.5,1315.5\nr/s,372.4,281.1\n",
+        "pool,15%,30%\nr/s,372.4,281.1\nTpmC,1020.5,1315.5\n",
+        ";15%;30%\nTpmC;1020,5;1315,5\nr/s;372,4;281,1\n",
+        "\t15%\t30%\nTpmC\t1020.5\t1315.5\nr/s\t372.4\t281.1\n",
+        "      15%     30%\nTpmC  1020.5  1315.5\nr/s   372.4   281.1\n",
+        "pool  15%     30%\nTpmC  1020.5  1315.5\nr/s   372.4   281.1\n",
+    ],
+)
+def test_a_table_on_its_side_needs_no_word_in_its_corner(text: str) -> None:
+    assert rows(text, "tpmc", "reads_per_s") == [("15%", 1020.5, 372.4), ("30%", 1315.5, 281.1)]
+    assert unread(text) == []
+
+
+@pytest.mark.parametrize("text", ["Buffer Size,TpmC\n128M,1020.5\n256M,1315.5\n", "pool;tps;hit ratio\n1G;900,5;0,9\n"])
+def test_a_table_with_one_known_column_is_one(text: str) -> None:
+    assert len(table(text).rows) == text.count("\n") - 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "              min  mean[+/-sd] median   max\n"
+        "Connect:        0    0   0.1      0       2\nTotal:  1  3  1.1  3  41\n",
+        "            ALL           MIN           AVG           MAX           N\n"
+        "--------------- ------------- ------------- ------------- -----------\n"
+        "Q2Qdm             0.000053277   0.000497586   0.000899212         399\n",
+        "  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency   635.91us    0.89ms  12.92ms   93.69%\n",
+        "name,min,max,runs\na,1,2,3\nb,2,3,4\n",
+        "Of TpmC, of r/s, and of w/s nothing is known.\nThere were 3, or 4.\n",
+    ],
+)
+def test_columns_that_mean_nothing_to_a_rule_are_no_table_of_results(text: str) -> None:
+    assert evidence_of(text).results == []
+    assert not evidence_of(text).measured

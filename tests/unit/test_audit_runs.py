@@ -1,0 +1,246 @@
+"""Runs of load generators in parts, cut short, or with too few digits; reads and writes of a block trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bufferlab.audit.audit import audit_files
+from bufferlab.audit.parsers.load_run import LoadRun
+from bufferlab.errors import DataFileError
+from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
+
+SYSBENCH = "sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)\n\nNumber of threads: 4\n\nThreads started!\n\n"
+
+
+def only(text: str) -> LoadRun:
+    (run,) = evidence_of(text).loads
+    return run
+
+
+def named(text: str) -> list[str]:
+    return [problem.what for problem in evidence_of(text).named]
+
+
+def row(text: str, name: str = "corrected-load-runs") -> dict[str, str]:
+    (table,) = [table for table in audit_of(text).tables if table.id == name]
+    return dict(zip([column.title for column in table.columns], table.rows[-1].cells, strict=True))
+
+
+def report(count: int, until_s: float, since_s: float, sum_ms: float, least: float, most: float) -> str:
+    """A report of sysbench's, of so many events between two seconds."""
+    return (
+        "SQL statistics:\n    queries performed:\n"
+        f"        read:  {14 * count}\n        write: {4 * count}\n        other: {2 * count}\n"
+        f"        total: {20 * count}\n"
+        f"    transactions:  {count}   ({count / (until_s - since_s):.2f} per sec.)\n"
+        f"General statistics:\n    total time:   {until_s:.4f}s\n    total number of events:  {count}\n"
+        f"Latency (ms):\n  min:  {least:.2f}\n  avg:  {sum_ms / count:.2f}\n  max:  {most:.2f}\n"
+        f"  95th percentile:  {most:.2f}\n  sum:  {sum_ms:.2f}\n"
+        "Threads fairness:\n    events (avg/stddev):  1.0/0.0\n    execution time (avg/stddev):   2.0/0.00\n\n"
+    )
+
+
+def checkpoints(counts: list[int], every_s: float = 10.0) -> str:
+    parts = [
+        report(count, (at + 1) * every_s, at * every_s, 39_990 * every_s / 10, 1.0 + at, 100.0 - at)
+        for at, count in enumerate(counts)
+    ]
+    heads = [f"[ {every_s * (at + 1):.0f}s ] Checkpoint report:\n" for at in range(len(counts) - 1)]
+    return SYSBENCH + "".join(head + part for head, part in zip([*heads, ""], parts, strict=True))
+
+
+@pytest.mark.parametrize("counts", [[4000, 5000], [379, 468, 1022], [100, 2000, 30, 4000, 50]])
+def test_reports_at_checkpoints_are_parts_of_one_run(counts: list[int]) -> None:
+    text = checkpoints(counts)
+    run = only(text)
+    assert audit_of(text).findings == ()
+    assert (run.clients, run.transactions, run.seconds) == (4, sum(counts), 10.0 * len(counts))
+    assert run.queries["total"] == 20 * sum(counts)
+    assert run.mean_ms == pytest.approx(39_990 * len(counts) / sum(counts))
+    assert run.latency_ms == {"min": 1.0, "max": 100.0}
+    assert named(text) == [
+        f"the percentiles of {len(counts)} reports of one run are not read: those of the run do not follow from them"
+    ]
+
+
+def test_a_wrong_count_at_a_checkpoint_is_found() -> None:
+    text = checkpoints([4000, 5000]).replace("    transactions:  5000 ", "    transactions:  9000 ")
+    (one,) = found(text, "load-totals")
+    assert "per second, by count and time" in one.what
+
+
+def test_what_sysbench_printed_at_checkpoints_is_one_run() -> None:
+    text = text_of("load/sysbench-1.0.20-checkpoints.txt")
+    run = only(text)
+    assert (run.transactions, run.seconds, len(run.intervals)) == (3302 + 1692 + 3535, 5.0028, 4)
+    assert row(text)["Per second"] == f"{(3302 + 1692 + 3535) / 5.0028:,.2f}"
+
+
+def test_a_run_behind_one_with_checkpoints_is_another() -> None:
+    runs = evidence_of(checkpoints([400, 500]) + checkpoints([300, 200, 100])).loads
+    assert [run.transactions for run in runs] == [900, 600]
+
+
+def test_a_run_killed_before_its_report_is_said_to_lack_it(tmp_path: Path) -> None:
+    path = FIXTURES / "ended/sysbench-1.0.20-killed.txt"
+    text = path.read_text()
+    assert named(text) == [
+        "the report of sysbench is missing: it was killed, or the text is cut; read are its 4 lines of progress,"
+        " of 1 to 4 s"
+    ]
+    assert row(text) == {
+        "Setting": "sysbench", "Clients": "4", "Seconds": "4.0, by lines", "Counted": "–", "Per second": "688.24",
+        "Mean ms": "–", "In flight": "–",
+    }  # fmt: skip
+    assert [problem.what for problem in audit_files([path]).unrecognised] == named(text)
+    progress = "".join(text_of("load/pgbench-15-two-seconds.txt").splitlines(keepends=True)[:4])
+    assert named(progress)[0].startswith("the report of pgbench is missing")
+    assert row(progress)["Per second"] == "2,424.95"
+    behind_a_checkpoint = checkpoints([400, 500, 600]).rpartition("SQL statistics")[0]
+    assert only(behind_a_checkpoint).transactions == 900
+
+
+def test_lines_of_report_csv_are_lines_of_progress() -> None:
+    text = text_of("load/sysbench-1.0.20-report-csv.txt")
+    run = only(text)
+    assert [(line.end_s, line.per_s) for line in run.intervals][:2] == [(1, 1485.81), (2, 1533.43)]
+    assert (run.transactions, len(run.intervals), named(text)) == (10148, 8, [])
+    lines = [line for line in text.splitlines() if not line.startswith("4,2,")]
+    assert [finding.rule for finding in audit_of("\n".join(lines)).findings] == ["missing-lines"]
+    alone = "\n".join(text.splitlines()[:20])
+    assert named(alone)[0].startswith("the report of sysbench is missing")
+    assert row(alone)["Per second"] == "1,268.03"
+
+
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b""])
+def test_a_byte_order_mark_hides_no_word(tmp_path: Path, mark: bytes) -> None:
+    for name in ("load/sysbench-1.0.20-oltp.txt", "iostat/sysstat-12.6-boot.txt"):
+        path = tmp_path / "marked.txt"
+        path.write_bytes(mark + (FIXTURES / name).read_bytes())
+        plain = audit_files([FIXTURES / name])
+        marked = audit_files([path])
+        assert [one.what for one in marked.findings] == [one.what for one in plain.findings]
+        assert [load.clients for load in marked.case.loads()] == [load.clients for load in plain.case.loads()]
+
+
+def test_a_file_of_two_bytes_for_each_letter_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "wide.txt"
+    path.write_bytes(text_of("load/sysbench-1.0.20-oltp.txt").encode("utf-16"))
+    (run,) = audit_files([path]).case.loads()
+    assert (run.clients, run.transactions) == (4, 13444)
+
+
+@pytest.mark.parametrize(
+    ("count", "sum_ms", "mean", "flying"),
+    [(10_599_355, 2759.51, "0.00026", "0.92"), (500_000, 1996.4, "0.004", "0.66"), (20_000, 5950.0, "0.297", "1.98")],
+)
+def test_a_short_mean_has_the_digits_of_its_sum(count: int, sum_ms: float, mean: str, flying: str) -> None:
+    cells = row(SYSBENCH.replace("threads: 4", "threads: 2") + report(count, 3.0081, 0.0, sum_ms, 0.0, 16.24))
+    assert (cells["Mean ms"], cells["In flight"]) == (mean, flying)
+
+
+def test_more_short_events_in_flight_than_clients_are_found() -> None:
+    text = SYSBENCH + report(10_000_000, 1.0, 0.0, 3_900.0, 0.0, 16.0)
+    assert [finding.rule for finding in audit_of(text.replace("threads: 4", "threads: 2")).findings] == ["in-flight"]
+    assert audit_of(text).findings == ()
+
+
+def test_the_reports_on_the_way_of_fio_are_one_run() -> None:
+    read, write = evidence_of(text_of("load/fio-3.33-status-interval.txt")).loads
+    assert (read.name, read.transactions, read.seconds) == ("mix, read", 57651, 4.001)
+    assert (write.name, write.transactions, write.seconds) == ("mix, write", 24655, 4.001)
+
+
+def test_two_runs_of_fio_in_one_file_are_two() -> None:
+    one = text_of("load/fio-3.33-status-interval.txt")
+    assert [run.transactions for run in evidence_of(one + one).loads] == [57651, 24655] * 2
+    other = text_of("load/fio-3.33-randread.txt")
+    assert len(evidence_of(one + other).loads) == 3
+    cut = one[: one.index("IOPS=14.5k")]
+    assert [run.seconds for run in evidence_of(cut).loads] == [2.869, 2.869]
+
+
+@pytest.mark.parametrize("count", [4853, 9706])
+def test_the_rate_of_pgbench_with_a_time_is_the_printed_one(count: int) -> None:
+    text = text_of("load/pgbench-15-two-seconds.txt", [("processed: 4853", f"processed: {count}")])
+    assert row(text)["Per second"] == "2,429.35"
+    assert [finding.rule for finding in audit_of(text).findings] == (["load-totals"] if count > 5000 else [])
+
+
+def test_clients_that_abort_end_the_time_asked_for() -> None:
+    text = text_of("ended/pgbench-15-aborted.txt")
+    assert [finding.rule for finding in audit_of(text).findings] == ["clients-lost"]
+    assert (row(text)["Per second"], row(text)["Seconds"]) == ("26,295.63", "0.016")
+    some = "\n".join(line for line in text.splitlines() if "client 3 " not in line)
+    assert [finding.rule for finding in audit_of(some).findings] == ["clients-lost"]
+    none = "\n".join(line for line in text.splitlines() if "error" not in line)
+    assert [finding.rule for finding in audit_of(none).findings] == ["load-totals"]
+
+
+def sides(text: str) -> list[tuple[str, str, str, str]]:
+    (table,) = [table for table in audit_of(text).tables if table.id == "corrected-block-traces"]
+    heads = [column.title for column in table.columns]
+    places = [heads.index(name) for name in ("Setting", "Requests", "Bytes", "Completed")]
+    return [tuple(cells[at] for at in places) for cells in (one.cells for one in table.rows)]  # type: ignore[misc]
+
+
+def test_reads_and_writes_of_blkparse_have_a_row_each() -> None:
+    """Of 60 requests, 35 read; by the lines, and by the counters below them."""
+    text = text_of("blkparse-1.2-mixed.txt")
+    events = [line for line in text.splitlines() if line.startswith("  8,16")]
+    reads, writes = (
+        [int(line.split(" + ")[1].split()[0]) for line in events if f" Q   {letter} " in line] for letter in "RW"
+    )
+    expected = [(len(reads), sum(reads) // 2), (len(writes), sum(writes) // 2)]
+    assert expected == [(35, 380), (25, 256)]
+    for kept, name in ((events, "8,16"), ([line for line in text.splitlines() if line not in events], "t")):
+        found_rows = sides("\n".join(kept))
+        assert [(count, size, done) for _, count, size, done in found_rows] == [
+            (str(count), f"{kib} KiB", str(count)) for count, kib in expected
+        ], name
+        assert [setting.rpartition(", ")[2] for setting, *_ in found_rows] == ["reads", "writes"]
+    writes_alone = "\n".join(line for line in events if "   R " not in line)
+    assert sides(writes_alone) == [("given.txt, 8,16, writes", "25", "256 KiB", "25")]
+
+
+def test_lines_of_progress_that_stand_below_later_ones_are_found() -> None:
+    for name, later in (
+        ("load/sysbench-1.0.20-report-csv.txt", "7,2,"),
+        ("ended/sysbench-1.0.20-killed.txt", "[ 3s ]"),
+    ):
+        lines = text_of(name).splitlines()
+        at = next(at for at, line in enumerate(lines) if line.startswith(later))
+        moved = [*lines[: at - 1], lines[at], lines[at - 1], *lines[at + 1 :]]
+        (one,) = found("\n".join(moved), "time-order")
+        assert (one.where.line, one.numbers["seconds_back"]) == (at + 1, 1)
+        assert found("\n".join(lines), "time-order") == []
+
+
+def event(cpu: int, number: int, at_s: float) -> str:
+    return f"  8,0  {cpu:3} {number:8} {at_s:13.9f}  100  C   R {16 * number} + 16 [0]"
+
+
+@pytest.mark.parametrize(("parts", "step_s"), [(2, 0.0002), (3, 0.01), (4, 1.5)])
+def test_parts_put_one_behind_the_other_are_found_by_their_times(parts: int, step_s: float) -> None:
+    lines = [event(cpu, at + 1, at * step_s) for cpu in range(parts) for at in range(60)]
+    (one,) = found("\n".join(lines), "time-order")
+    assert one.where.line == 61
+    assert one.numbers["times"] == parts - 1
+    assert one.numbers["seconds_back"] == pytest.approx(59 * step_s)
+    assert "blkparse -i" in one.corrected
+    in_order = sorted(lines, key=lambda line: float(line.split()[3]))
+    assert found("\n".join(in_order), "time-order") == []
+
+
+def test_events_a_little_out_of_order_are_none() -> None:
+    times = [at * 0.002 for at in range(100)]
+    times[40], times[41], times[90], times[97] = times[41], times[40], times[97], times[90]
+    assert found("\n".join(event(0, at, one) for at, one in enumerate(times, 1)), "time-order") == []
+
+
+@pytest.mark.parametrize("name", ["ab-2.3.txt", "btt-1.2.txt"])
+def test_what_other_programs_print_of_no_database_is_refused(name: str) -> None:
+    with pytest.raises(DataFileError, match="nothing recognised"):
+        audit_files([FIXTURES / "none" / name])
