@@ -63,6 +63,7 @@ _SAID_HINTS = {
     tls.CLEAR_TEXT_REFUSED: _OTHER_METHOD,
     "authentication method requirement": _OTHER_METHOD,
     "unsupported startup parameter": _HINTS["08P01"],
+    "during SSL exchange": "a tunnel that speaks TLS itself may answer: ?sslmode=disable",
 }
 """What to do by what libpq says, or the one pooler that has no code."""
 
