@@ -16,6 +16,7 @@ from typing import Any
 from bufferlab import __version__
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
+from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, Problem, SpecError
 from bufferlab.execute import preflight, resume
 from bufferlab.execute.data import leftovers
@@ -262,13 +263,13 @@ def _require_versions(plan: Plan) -> None:
 
 
 def _require_named_programs(plan: Plan) -> None:
-    """Refuse a server that is named by its path and cannot be run. Raises EnvironmentLackingError.
+    """Refuse a server that is named by its path or URL and cannot be used. Raises EnvironmentLackingError.
 
     A server that is named otherwise may be fetched before the runs begin.
     """
     behaviour = engines.behaviour(plan.experiment.engine)
-    named = {server: point.knobs for point in plan.points if (server := str(point.knobs.get("server"))).startswith("/")}
-    for knobs in named.values():
+    servers = {str(point.knobs.get("server")): point.knobs for point in plan.points}
+    for knobs in (knobs for server, knobs in servers.items() if server.startswith("/") or is_url(server)):
         behaviour.server_version(knobs)
 
 
