@@ -33,8 +33,8 @@ OF_OTHERS = {
     "mysqld, mysql_install_db": "--bootstrap --datadir --defaults-file --enforce-storage-engine --initialize-insecure "
     "--log-warnings --no-defaults --skip-grant-tables",
     "initdb": "--auth --data-checksums --encoding --locale --no-data-checksums --no-instructions --no-sync --pwfile",
-    "sysbench": "--db-driver --events --mysql-db --mysql-socket --mysql-user --report-checkpoints --table-size --tables --threads "
-    "--time",
+    "sysbench": "--db-driver --events --mysql-db --mysql-socket --mysql-user --report-checkpoints --table-size "
+    "--tables --threads --time",
     "ray": "--address --generate --head --num-cpus",
     "git": "--porcelain --reverse --short --untracked-files",
     "apt-get": "--download-only --no-install-recommends",
