@@ -1,7 +1,8 @@
 """Lines of code per part of the product: what `python/`, `crates/` and `experiments/` hold. Called by count-lines.
 
 Python is read by `tokenize` and `ast`, templates by Jinja's own lexer, Rust by the small lexer below. In TOML and SQL a
-comment is a line that begins as one. JSON has no comments. Tests, benches, tools, docs and lock files are not counted.
+comment is a line that begins as one. JSON has no comments. Tests, benches, examples, tools, docs and lock files are not
+counted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from jinja2 import Environment
 
 ROOTS = ("python", "crates", "experiments")
 ROOT_FILES = ("pyproject.toml", "Cargo.toml")
-NOT_COUNTED = {"tests", "benches", "testdata", "docs"}
+NOT_COUNTED = {"tests", "benches", "examples", "testdata", "docs"}
 
 
 def python_lines(text: str) -> int:
@@ -85,20 +86,33 @@ def _block_end(text: str, at: int) -> int:
     return len(text)
 
 
+_FOR_TESTS = (["#", "[", "cfg", "(", "test", ")", "]"], ["#", "[", "cfg", "(", "all", "(", "test", ","])
+"""How the attribute of an item for tests begins."""
+
+
 def _rust_items(text: str) -> Iterator[tuple[bool, list[tuple[str, int, int]]]]:
-    """Yield runs of tokens, and whether `#[cfg(test)]` stands before them."""
+    """Yield runs of tokens, and whether `#[cfg(test)]` or `#[cfg(all(test, ...))]` stands before them."""
     tokens = list(_rust_tokens(text))
-    mark = ["#", "[", "cfg", "(", "test", ")", "]"]
     start = at = 0
     while at < len(tokens):
-        if [token for token, _, _ in tokens[at : at + len(mark)]] != mark:
+        if not any([token for token, _, _ in tokens[at : at + len(mark)]] == mark for mark in _FOR_TESTS):
             at += 1
             continue
         yield False, tokens[start:at]
-        end = _item_end(tokens, at + len(mark))
+        end = _item_end(tokens, _closed(tokens, at + 1))
         yield True, tokens[at:end]
         start = at = end
     yield False, tokens[start:]
+
+
+def _closed(tokens: list[tuple[str, int, int]], at: int) -> int:
+    """Return the place behind the bracket that closes the one at this place."""
+    depth = 0
+    for place in range(at, len(tokens)):
+        depth += (tokens[place][0] == "[") - (tokens[place][0] == "]")
+        if depth == 0:
+            return place + 1
+    return len(tokens)
 
 
 def _item_end(tokens: list[tuple[str, int, int]], at: int) -> int:

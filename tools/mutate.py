@@ -110,7 +110,6 @@ class Python:
         "python/bufferlab/stats/noise.py": _tests("noise"),
         "python/bufferlab/stats/factors.py": _tests("random_read_parts"),
         "python/bufferlab/stats/hosts.py": _tests("report_hosts"),
-        "python/bufferlab/stats/scalability.py": _tests("stats_scalability"),
         **{f"python/bufferlab/stats/{name}.py": _tests("stats_changes") for name in ("changes", "levels")},
         **{
             f"python/bufferlab/results/{name}.py": RESULTS

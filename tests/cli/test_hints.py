@@ -31,9 +31,10 @@ OF_OTHERS = {
     "pg_dump, pg_restore": "--data-only --dbname --exclude-schema --exclude-table --file --no-comments --no-owner "
     "--no-privileges --no-publications --no-security-labels --no-subscriptions --no-tablespaces --schema-only",
     "mysqld, mysql_install_db": "--bootstrap --datadir --defaults-file --enforce-storage-engine --initialize-insecure "
-    "--log-warnings --no-defaults",
+    "--log-warnings --no-defaults --skip-grant-tables",
     "initdb": "--auth --data-checksums --encoding --locale --no-data-checksums --no-instructions --no-sync --pwfile",
-    "sysbench": "--db-driver --events --mysql-db --mysql-socket --mysql-user --table-size --tables --threads --time",
+    "sysbench": "--db-driver --events --mysql-db --mysql-socket --mysql-user --report-checkpoints --table-size "
+    "--tables --threads --time",
     "ray": "--address --generate --head --num-cpus",
     "git": "--porcelain --reverse --short --untracked-files",
     "apt-get": "--download-only --no-install-recommends",

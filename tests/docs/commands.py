@@ -24,7 +24,6 @@ RUN: dict[str, int] = {
 EXCUSED: dict[str, str] = {
     "./test": "the command that runs these tests",
     "./test --lint": "a part of the command that runs these tests",
-    "tools/simulate-law": "takes minutes; tests/unit/test_stats_scalability.py simulates a few of its sweeps",
     "tools/simulate-statistics": "takes twenty minutes; tests/unit/test_stats_coverage.py runs its --quick form",
     "tools/campaign": "takes an hour; tests/unit/test_campaign.py tries its checkers",
     "tools/campaign --only fuzz --minutes 10": "as the one above",

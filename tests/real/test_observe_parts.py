@@ -199,8 +199,8 @@ def test_an_account_of_mysql_without_rights_is_told_the_grants(mysql: Mysql) -> 
 
 def test_the_thread_and_the_process_of_mysql_are_found(mysql: Mysql) -> None:
     with mysql.looking() as query:
-        thread = host_side.our_thread(query, mysql.asked)
-        assert isinstance(thread, int), thread
+        sql = "SELECT thread_os_id AS thread FROM performance_schema.threads WHERE processlist_id = CONNECTION_ID()"
+        thread = int(str(query(sql)[0]["thread"]))
         (row,) = query("SHOW GLOBAL STATUS LIKE 'Uptime'")
         pid = host_side.server_pid(thread, float(str(row["value"])))
         assert pid == mysql.server.pid
@@ -326,8 +326,7 @@ def test_a_role_of_postgres_without_rights_is_told_the_grant(database: Postgres)
 
 def test_the_processes_of_postgres_are_found(database: Postgres) -> None:
     with database.looking() as query:
-        thread = host_side.our_thread(query, database.asked)
-        assert isinstance(thread, int), thread
+        thread = int(str(query("SELECT pg_backend_pid() AS thread")[0]["thread"]))
         (row,) = query("SELECT extract(epoch FROM now() - pg_postmaster_start_time())::float8 AS age")
         pid = host_side.server_pid(thread, float(str(row["age"])))
         assert pid == database.server.pid

@@ -143,6 +143,12 @@ def test_a_tpmc_may_differ_from_the_counts_by_half_a_per_cent(tpmc: str, count: 
     assert len(found(text_of(LOG, [("2425.000 TpmC", f"{tpmc} TpmC")]), "tpmc-counts")) == count
 
 
+@pytest.mark.parametrize(("tpmc", "words"), [("4850", "2 times too large"), ("1212.5", "2 times too small")])
+def test_a_wrong_tpmc_is_too_large_or_too_small_by_more_than_one(tpmc: str, words: str) -> None:
+    (finding,) = found(text_of(LOG, [("2425.000 TpmC", f"{tpmc} TpmC")]), "tpmc-counts")
+    assert f"throughput is given {words}" in finding.consequence
+
+
 @pytest.mark.parametrize(("tpmc", "count"), [("1889.610", 1), ("1889.710", 0)])
 def test_a_table_over_the_log_and_its_ramp_up_is_found_though_the_time_is_not_round(tpmc: str, count: int) -> None:
     log = text_of(LOG, [("[rampup]: 20 ", "[rampup]: 17 ")])

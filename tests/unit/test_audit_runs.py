@@ -244,3 +244,17 @@ def test_events_a_little_out_of_order_are_none() -> None:
 def test_what_other_programs_print_of_no_database_is_refused(name: str) -> None:
     with pytest.raises(DataFileError, match="nothing recognised"):
         audit_files([FIXTURES / "none" / name])
+
+
+def test_a_second_run_of_hammerdb_begins_where_its_users_are_told() -> None:
+    """A loop over numbers of users prints no ramp-up where the log is cut or joined."""
+    first, second = evidence_of(
+        "Vuser 1:3 Active Virtual Users configured\n"
+        "Vuser 1:TEST RESULT : System achieved 21044 NOPM from 48911 MySQL TPM\n"
+        "Vuser 3:FINISHED FAILED\n"
+        "Vuser 1:Timing test period of 2 in minutes\n"
+        "Vuser 1:9 Active Virtual Users configured\n"
+        "Vuser 1:TEST RESULT : System achieved 61022 NOPM from 141034 MySQL TPM\n"
+    ).loads
+    assert (first.clients, first.nopm, first.lost) == (3, 21044, {"3"})
+    assert (second.clients, second.nopm, second.seconds, second.lost) == (9, 61022, 120.0, set())

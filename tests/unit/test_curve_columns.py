@@ -568,3 +568,13 @@ def test_a_trace_of_spc_may_have_further_columns_and_one_of_mqsim_no_bytes(tmp_p
     with pytest.raises(DataFileError, match="does not name the columns") as refused:
         read(written(tmp_path / "t.trace", in_bytes, separator=" "))
     assert "page is in bytes, sectors or pages" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize("head", ["block", "# block numbers"])
+def test_a_title_above_one_column_of_pages_is_no_page(tmp_path: Path, head: str) -> None:
+    path = tmp_path / "pages.csv"
+    path.write_text("\n".join([head, *map(str, 2 * [*range(1, 151)]), ""]))
+    accesses = files.read(path, parse_columns("page=1"))
+    assert (accesses.gets, accesses.pages) == (300, 150)
+    if " " not in head:
+        assert files.read(path).gets == 300

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.engines.servers.questions import NotTold, Server
+from bufferlab.engines.servers.questions import NotTold
 from bufferlab.observe import host_side
 from bufferlab.observe.host_side import Reading
 
@@ -170,12 +170,3 @@ def test_the_time_of_a_thread_of_this_process_grows_while_it_works() -> None:
     assert after is not None
     assert 0.015 < after - before < 1
     assert host_side.thread_processor_s(2**30) is None
-
-
-def test_each_family_is_asked_in_its_own_way() -> None:
-    for flavour, words in (("mysql", "thread_os_id"), ("mariadb", "tid"), ("postgres", "pg_backend_pid")):
-        question = host_side.thread_question(Server(flavour, "1"))  # type: ignore[arg-type]
-        assert words in question.sql
-    told = host_side.our_thread(lambda sql: [], Server("mysql", "9.7.4"))
-    assert isinstance(told, NotTold)
-    assert host_side.our_thread(lambda sql: [{"thread": 12}], Server("postgres", "17.2")) == 12

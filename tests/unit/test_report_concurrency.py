@@ -1,4 +1,4 @@
-"""What a report says of throughput against connections: the law where it may be claimed, else what is missing."""
+"""What a report says of throughput against connections: which may be the best, where that may be claimed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bufferlab.report.chapters.concurrency import concurrency
 from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw
 from support.synthetic import Sweep, build
-from support.synthetic_connections import Load, connections
+from support.synthetic_connections import Load, connections, law_per_s
 from support.synthetic_innodb import Innodb
 
 
@@ -47,21 +47,24 @@ def cells(section: Section, id: str) -> dict[str, list[str]]:
     return {column.title: [row.cells[place] for row in found.rows] for place, column in enumerate(found.columns)}
 
 
-def test_the_answer_names_the_peak_and_the_first_figure_shows_the_law(ordinary: Report) -> None:
+def test_the_answer_names_the_numbers_that_may_be_the_best(ordinary: Report) -> None:
     found = ordinary
-    # The peak of the law is at the root of (1 - 0.2) / 0.005, which is 12.6.
-    assert found.answer.startswith("Throughput peaks at 12.")
-    assert "the law's contention is" in found.answer
+    # The made curve has its peak at 12.6 connections, between 8 and 16.
+    assert found.answer.startswith("Throughput is highest at ")
+    assert "8 and 16 connections cannot be told apart as the best; each is " in found.answer
     assert found.answer.endswith("Our own client took at most 6 % of the processors, at 16 connections.")
     assert found.headline is not None
     plot = found.headline.plot
     assert isinstance(plot, PointsPlot)
-    assert [curve.label for curve in plot.curves] == ["the fitted law"]
-    assert plot.bands[0].is_of_a_law
     assert [dot.x for dot in plot.series[0].dots] == [1, 2, 4, 8, 16, 32, 64]
-    assert plot.marks[0].x == pytest.approx(12.65, rel=0.05)
     assert "</svg>" in draw(found.headline)
-    assert cells(chapter(found), "law")["n"] == ["21"]
+    table = cells(chapter(found), "best-connections")
+    assert dict(zip(table["Connections"], table["May be the best"], strict=True)) == {
+        "1": "no", "2": "no", "4": "no", "8": "yes", "16": "yes", "32": "no", "64": "no"
+    }  # fmt: skip
+    behind = dict(zip(table["Connections"], table["Behind the best by at most"], strict=True))
+    most, one = max(law_per_s(count, 500, 0.2, 0.005) for count in (8, 16)), law_per_s(1, 500, 0.2, 0.005)
+    assert float(behind["1"].removesuffix(" %")) == pytest.approx(100 * (1 - one / most), abs=2)
 
 
 def test_where_a_transactions_time_goes_adds_up(ordinary: Report) -> None:
@@ -98,51 +101,43 @@ def test_the_second_figure_has_median_and_p99(ordinary: Report) -> None:
     ("sweep", "why"),
     [
         (connections(client=2.0), "our own client took"),
-        (connections(coherency=0.0, contention=0.02, client=0.03), "highest at the most connections measured, 64"),
-        (
-            connections((1, 4, 16, 64)),
-            "4 numbers of connections have a throughput, and the law's three",
-        ),
-        (connections(blocks=2), "2 blocks, and a peak needs 3: --repetitions 3"),
-        (
-            connections((1, 2, 4, 8, 16), coherency=0.7, contention=0.5),
-            "highest at the fewest connections measured, 1: further ones",
-        ),
+        (connections(blocks=1), "one repetition: nothing says how much another would differ"),
     ],
 )
-def test_a_peak_that_may_not_be_claimed_is_refused_in_words(tmp_path: Path, sweep: Sweep, why: str) -> None:
+def test_a_best_number_that_may_not_be_claimed_is_refused_in_words(tmp_path: Path, sweep: Sweep, why: str) -> None:
     found = report(tmp_path, sweep)
-    assert "no peak that can be claimed" in found.answer
+    assert "no number can be claimed as the best: " in found.answer
     assert why in found.answer
-    assert "The highest mean is" in found.answer
+    assert "is highest at" in found.answer
     assert found.answer.count("own client took") == 1
-    assert not [block for block in chapter(found).blocks if block.id == "law"]
-    assert found.headline is not None
-    assert isinstance(found.headline.plot, PointsPlot)
-    assert not found.headline.plot.curves
+    assert not [block for block in chapter(found).blocks if block.id == "best-connections"]
+
+
+def test_a_single_best_number_is_named(tmp_path: Path) -> None:
+    found = report(tmp_path, connections((1, 2, 4), coherency=0.0, contention=0.02, client=0.03))
+    assert "is highest at 4 connections" in found.answer
+    assert "more than at any other number of them" in found.answer
 
 
 def test_short_windows_claim_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(of_analysis, "LONG_WINDOW_SECONDS", 60.0)
-    assert (
-        "no peak that can be claimed: the runs allow no claim about a rate (window"
-        in report(tmp_path, connections()).answer
-    )
+    answer = report(tmp_path, connections()).answer
+    assert "no number can be claimed as the best: the runs allow no claim about a rate (window" in answer
 
 
 def test_windows_of_transactions_ask_for_the_headline_and_show_the_chapter_all_the_same(tmp_path: Path) -> None:
     found = report(tmp_path, connections(measure=""))
     assert found.answer.startswith("Reads per New-Order")
-    assert "Throughput peaks at 12." in chapter(found).intro
+    assert "Throughput is highest at " in chapter(found).intro
 
 
-def test_every_pool_has_a_law_of_its_own(tmp_path: Path) -> None:
+def test_every_pool_has_a_best_number_of_its_own(tmp_path: Path) -> None:
     small, large = connections().truths, connections(contention=0.05).truths
     truths = (*small, *(Load(**{**vars(truth), "pool": "200MiB"}) for truth in large))  # type: ignore[arg-type]
     kind = type(connections().kind)(pools=True)  # type: ignore[call-arg]
     found = report(tmp_path, connections(truths=truths, kind=kind))
-    assert found.answer.count("peaks at") == 2
-    assert cells(chapter(found), "law")["Points"] == ["pool size 100 MiB", "pool size 200 MiB"]
+    assert found.answer.count("is highest at") == 2
+    assert set(cells(chapter(found), "best-connections")["Points"]) == {"pool size 100 MiB", "pool size 200 MiB"}
 
 
 def test_a_pool_of_which_one_number_of_connections_was_measured_is_refused_in_words(tmp_path: Path) -> None:
@@ -150,8 +145,7 @@ def test_a_pool_of_which_one_number_of_connections_was_measured_is_refused_in_wo
     truths = (*small, *(Load(**{**vars(truth), "pool": "200MiB"}) for truth in large))  # type: ignore[arg-type]
     kind = type(connections().kind)(pools=True)  # type: ignore[call-arg]
     found = report(tmp_path, connections(truths=truths, kind=kind, blocks=1))
-    assert "With pool size 200 MiB: throughput has no peak that can be claimed: 1 number of connections" in found.answer
-    assert "With pool size 100 MiB: throughput has no peak that can be claimed: 1 block, and a peak" in found.answer
+    assert found.answer.count("no number can be claimed as the best") == 2
 
 
 def test_other_sweeps_have_no_such_chapter(tmp_path: Path) -> None:

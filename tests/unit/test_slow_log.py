@@ -89,7 +89,7 @@ def test_as_many_entries_are_read_as_a_plain_search_finds(log: Path) -> None:
     data = log.read_bytes()
     found = re.findall(rb"(?m)^# Query_time: (\d+\.\d+)", data)
     made = read(data)
-    assert [entry.command for entry in made if entry.command] == ["start", *(e.command for e in made[1:] if e.command)]
+    assert [entry.command for entry in made if entry.command] == ["open", *(e.command for e in made[1:] if e.command)]
     assert [entry.seconds for entry in made[1:]] == [float(seconds) for seconds in found]
 
 

@@ -470,3 +470,29 @@ def test_names_are_found_in_whatever_is_no_statement_in_proportion_to_its_length
         read_statement(sql, "shop")
     # A twentieth of a second; with the square of the length it would be a minute.
     assert time.process_time() - before < 5
+
+
+def rotated(folder: Path, first: str, second: str) -> Made:
+    """What is made of a log in two files."""
+    paths = [folder / "slow.log.1", folder / "slow.log"]
+    for path, text in zip(paths, (first, second), strict=True):
+        path.write_text(text)
+    return make_script(paths)
+
+
+def test_a_transaction_goes_on_in_the_next_file_of_a_rotated_log(tmp_path: Path) -> None:
+    """FLUSH SLOW LOGS writes the words of a start above the next file, and connections stay."""
+    take, put = "SELECT n FROM item WHERE id = {} FOR UPDATE", "UPDATE item SET n = 1 WHERE id = {}"
+    whole = ("shop|BEGIN", take.format(1), put.format(1), "COMMIT")
+    before = mysql(*of(7, *whole), *of(7, "BEGIN", take.format(2)))
+    made = rotated(tmp_path, before, mysql(*of(7, f"shop|{put.format(2)}", "COMMIT")))
+    assert (made.statements, [section.kind.count for section in made.script.sections]) == (4, [2])
+    assert not dict(made.left_out)
+
+
+def test_a_server_that_was_started_between_two_files_ends_transactions(tmp_path: Path) -> None:
+    """Its connections' numbers begin anew."""
+    before = mysql(*of(97, "shop|BEGIN", "UPDATE item SET n = 1 WHERE id = 2"))
+    made = rotated(tmp_path, before, mysql(*of(5, "shop|SELECT n FROM item WHERE id = 3")))
+    assert made.statements == 1
+    assert dict(made.left_out) == {"in a transaction without an end": 1}

@@ -77,6 +77,14 @@ fn after<'a>(text: &'a str) -> &'a str { text }
 mod checks;
 #[cfg(test)]
 mod more;
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod other {
+    const LIST: [u8; 2] = [1, 2];
+}
+
+#[cfg(all(test, any(unix, windows)))]
+mod most;
 """
 
 
@@ -91,6 +99,8 @@ def test_a_rust_module_for_tests_in_a_file_of_its_own_is_not_counted(count_lines
         "crates/a/src/inner/checks.rs": "fn a() {}\n",
         "crates/a/src/parser/more.rs": "fn b() {}\n",
         "crates/a/src/parser/kept.rs": "fn c() {}\n",
+        "crates/a/src/parser/most.rs": "fn d() {}\n",
+        "crates/a/examples/shown.rs": "fn e() {}\n",
         "crates/a/tests/whole.rs": "fn d() {}\n",
     }
     assert count_lines.counted(files) == {("crates/a", "Rust"): 8 + 1}

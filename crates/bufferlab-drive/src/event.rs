@@ -49,17 +49,6 @@ pub enum Edge {
     End,
 }
 
-impl Edge {
-    /// Returns the edge with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "start" => Some(Edge::Start),
-            "end" => Some(Edge::End),
-            _ => None,
-        }
-    }
-}
-
 /// A message from a run or a load.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]

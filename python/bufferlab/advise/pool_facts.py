@@ -30,9 +30,9 @@ def settings_of(query: Query, facts: Facts, manager: BufferManager | None) -> di
     listed = ", ".join(f"'{_PREFIX}{name}'" for name in names)
     try:
         rows = query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({listed})")
-    except Refused:
+        told = {str(row["variable_name"]).lower().removeprefix(_PREFIX): str(row["value"]) for row in rows}
+    except (Refused, LookupError):
         return {}
-    told = {str(row["variable_name"]).lower().removeprefix(_PREFIX): str(row["value"]) for row in rows}
     return {name: int(told[name]) if told[name].isdecimal() else told[name] for name in names if name in told}
 
 

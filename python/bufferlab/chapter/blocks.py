@@ -131,8 +131,6 @@ class Band:
     lows: tuple[float, ...]
     highs: tuple[float, ...]
     series: int
-    is_of_a_law: bool = False
-    """Whether the interval is a fitted law's and not the dots': these then keep their bars."""
 
 
 @dataclass(frozen=True)

@@ -299,10 +299,10 @@ def _experiment(
 
 def _require_kind(resume: Path | None, ray: str | None, given: bool) -> None:
     """Refuse to continue a cluster's sweep on one host, or with other options than it was begun with."""
-    from bufferlab.execute.fleet.gathering import FILE
-
     if resume is None:
         return
+    from bufferlab.execute.fleet.gathering import FILE  # A plain run loads nothing of a cluster.
+
     if ray is None and (resume / FILE).exists():
         hint = f"bufferlab run --resume {resume} --ray HOST:PORT"
         raise SpecError("this sweep was begun on a cluster, which must do the rest", f"--resume {resume}", hint)

@@ -16,6 +16,7 @@ from typing import Any
 from bufferlab import __version__
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
+from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, Problem, SpecError
 from bufferlab.execute import preflight, resume
 from bufferlab.execute.data import leftovers
@@ -162,6 +163,7 @@ def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None
     traces = planned_traces.asked(planned_traces.planned(options.page_trace, plan, None), options.page_trace)
     _require_probes((*options.probes, *traces), plan, options.data_dir or Path())
     fingerprint.require_memory(engines.declaration(experiment.engine), plan.points)
+    _require_named_programs(plan)
     cache: Path | None = None
     with suppress(EnvironmentLackingError):  # Without the engine nothing can be in its cache either.
         cache = storage.cache_root(servers_owner(experiment.engine))
@@ -258,6 +260,17 @@ def _require_versions(plan: Plan) -> None:
     problems = lacking(engine, plan.points, version_of)
     if problems:
         raise SpecError.of(problems)
+
+
+def _require_named_programs(plan: Plan) -> None:
+    """Refuse a server that is named by its path or URL and cannot be used. Raises EnvironmentLackingError.
+
+    A server that is named otherwise may be fetched before the runs begin.
+    """
+    behaviour = engines.behaviour(plan.experiment.engine)
+    servers = {str(point.knobs.get("server")): point.knobs for point in plan.points}
+    for knobs in (knobs for server, knobs in servers.items() if server.startswith("/") or is_url(server)):
+        behaviour.server_version(knobs)
 
 
 def _measured_place(experiment: Experiment, data_dir: Path, cache: Path) -> Path:

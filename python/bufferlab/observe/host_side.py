@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bufferlab.engines.servers.questions import NotTold, Query, Question, Server, ask, integer
+from bufferlab.engines.servers.questions import NotTold
 from bufferlab.mounts import mounts
 from bufferlab.proc_stat import stat_fields
 
@@ -64,35 +64,6 @@ class HostWork:
     device: Mapping[str, int] | None
     why: str | None
     """Why some of it is not known."""
-
-
-def thread_question(server: Server) -> Question:
-    """Return the question for the number of the thread or process that serves the asking session, as `thread`.
-
-    MariaDB tells it to all accounts (TID, seen in 10.2), MySQL since 5.7 to those that may read performance_schema.
-    """
-    subject = "which thread serves our session"
-    if server.flavour == "postgres":
-        return Question("SELECT pg_catalog.pg_backend_pid() AS thread", subject)
-    if server.flavour == "mariadb":
-        return Question(
-            "SELECT tid AS thread FROM information_schema.PROCESSLIST WHERE id = CONNECTION_ID()", subject
-        )  # fmt: skip
-    return Question(
-        "SELECT thread_os_id AS thread FROM performance_schema.threads WHERE processlist_id = CONNECTION_ID()",
-        subject,
-        {"rights": "GRANT SELECT ON performance_schema.* TO the account"},
-    )
-
-
-def our_thread(query: Query, server: Server) -> int | NotTold:
-    """Return the number of the thread or process that serves the asking session, in the server's own numbering."""
-    rows = ask(query, thread_question(server))
-    if isinstance(rows, NotTold):
-        return rows
-    if not rows or not integer(rows[0]["thread"]):
-        return NotTold("which thread serves our session: the server does not tell (performance_schema is off)")
-    return integer(rows[0]["thread"])
 
 
 def peer_pid(descriptor: int) -> int | None:

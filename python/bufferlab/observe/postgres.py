@@ -24,10 +24,13 @@ from bufferlab.observe.looker import LOCK_SECONDS, NAME, STATEMENT_SECONDS, Fact
 
 _OLDEST = 14
 """The first version that tells how long statements were active (pg_stat_database.active_time)."""
-_NO_TIME = (
-    "track_io_timing is off; ALTER SYSTEM SET track_io_timing = on and then SELECT pg_reload_conf() would let it "
-    "(pg_test_timing tells its cost)"
-)
+_RELOAD = "and then SELECT pg_reload_conf() would let it"
+_NO_TIME = {
+    "io_timing": f"track_io_timing is off; ALTER SYSTEM SET track_io_timing = on {_RELOAD} (pg_test_timing tells its "
+    "cost)",
+    "activities": f"track_activities is off; ALTER SYSTEM SET track_activities = on {_RELOAD}",
+}
+"""Why times cannot be told, by the name in `_FACTS`."""
 _FACTS = """\
 SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int AS number,
 current_setting('block_size')::bigint AS page_size, pg_backend_pid() AS pid,
@@ -98,7 +101,7 @@ class PostgresLooker(Looker):
             page_size_bytes=page_size,
             pool_size_bytes=int(told["pool_pages"]) * page_size,
             transactions="transaction",
-            no_time="" if told["io_timing"] == "on" and told["activities"] == "on" else _NO_TIME,
+            no_time=next((why for name, why in _NO_TIME.items() if told[name] != "on"), ""),
             uptime_s=float(told["uptime_s"]),
             thread=int(told["pid"]),
             data_directory=data_directory,

@@ -31,7 +31,9 @@ def find(facts: Facts, peer: int | None, proc: Path = _HOST) -> int | NotTold:
     Over TCP a server is known by the number of a thread, its age and its identity. Servers that were started together
     may agree in all that they tell: then none of them is returned.
     """
-    found: int | NotTold = NotTold("the server does not tell which of its threads serves us")
+    found: int | NotTold = NotTold(
+        "the server does not tell which of its threads serves us", "name its Unix socket by ?socket=/path"
+    )
     if peer is not None:
         found = _the_one([peer], facts, proc)
     if isinstance(found, NotTold) and facts.thread:

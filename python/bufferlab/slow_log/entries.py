@@ -37,7 +37,10 @@ _LIMIT = re.compile(rb"\bLog_slow_rate_limit: ([0-9]{1,9})\b")
 
 @dataclass(slots=True)  # Frozen it would take three times as long to make, and a log has millions.
 class Entry:
-    """One entry: a statement, an administrator's command, or a server's start (`command` is "start")."""
+    """One entry: a statement, an administrator's command, or a server's start (`command` is "start").
+
+    In a file's first line the same words may be those of a server that opens its log again (`command` is "open").
+    """
 
     session: int | None = None
     """The connection's number; None where the log does not tell it."""
@@ -81,11 +84,13 @@ class Reader:
         self.tail = b""
         """The last bytes of the body."""
         self.schema = ""
+        self.is_first = True
         self.skips = 0
         """The lines behind a server's start that are its own."""
 
     def take(self, piece: bytes, begins_line: bool) -> Sequence[Entry]:
         """Take a line, or a piece of a long one; return the entry that it ends."""
+        is_first, self.is_first = self.is_first, False
         if begins_line:
             if self.skips:
                 self.skips -= 1
@@ -101,7 +106,7 @@ class Reader:
             if b", Version: " in piece and _is_start(piece):
                 ended = self.end()
                 self.schema, self.skips = "", 2
-                return (*ended, Entry(command="start"))
+                return (*ended, Entry(command="open" if is_first else "start"))
         if not self.header:
             self.lines_outside += begins_line and not piece.isspace()
             return ()

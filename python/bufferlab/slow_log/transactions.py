@@ -145,6 +145,10 @@ class Transactions:
         self.sampled = False
         self.starts = 0
         self._sessions: OrderedDict[int, _Session] = OrderedDict()
+        self._opened_again = False
+        """Whether a file began with the words of a server that starts, or opens its log again."""
+        self._largest = 0
+        """The largest number of a connection since the server's start."""
         self._temporary: set[str] = set()
         self._random = random.Random(0)
         self._most_samples = 1 << 20
@@ -159,6 +163,11 @@ class Transactions:
             self.starts += 1
             self.end()
             return
+        if entry.command == "open":
+            self._opened_again = True
+            return
+        if entry.session is not None:
+            self._require_same_server(entry.session)
         self.entries += 1
         if entry.unread:
             self.statements += 1
@@ -184,6 +193,19 @@ class Transactions:
                 self._add([statement], "", entry.seconds)
             return
         self._do(session, _Step("", statement, entry.seconds, spoils))
+
+    def _require_same_server(self, number: int) -> None:
+        """End all sessions where a connection's number tells that the server was started anew.
+
+        The numbers grow until then: an unknown one below the largest is a new server's.
+        """
+        if self._opened_again and number <= self._largest:
+            if number not in self._sessions:
+                self.starts += 1
+                self.end()
+                self._largest = 0
+            self._opened_again = False
+        self._largest = max(self._largest, number)
 
     def _do(self, session: _Session, step: _Step) -> None:
         """Do a step of a session, or keep it until autocommit is known."""

@@ -28,7 +28,7 @@ class BestSet:
     others: tuple[Hashable, ...]
     """The points that some member beats."""
     behind: Mapping[Hashable, float]
-    """By member, the most it may be behind the best: a factor (1.03) on the ratio scale, else a difference."""
+    """By point, the most it may be behind the best: a factor (1.03) on the ratio scale, else a difference."""
     beat_all_others: bool
     """Whether every member beats every other point, each pair resolved at the level of all such pairs together."""
     level: float
@@ -58,7 +58,7 @@ def equivalence_set(
     members = members or (observed,)
     others = tuple(point for point in among if point not in members)
     still = 1.0 if fit.contrast == "ratio" else 0.0
-    behind = {i: max([still, *(_worst(versus[i, j], fit, better) for j in members if j != i)]) for i in members}
+    behind = {i: max([still, *(_worst(versus[i, j], fit, better) for j in members if j != i)]) for i in among}
     return BestSet(observed, members, others, behind, _all_beaten(fit, members, others, better, level), level)
 
 

@@ -202,7 +202,8 @@ def _named(head: Sequence[str], rows: pl.DataFrame, where: str) -> dict[str, int
     """Return the columns of time, page and size that the head names."""
     times = [at for at, name in enumerate(head) if columns.time_rank(name) is not None]
     pages = [at for at, name in enumerate(head) if _is_page(name)]
-    if not times or not pages:
+    # A table of one column is pages, one after the other; of several one must tell the time.
+    if not pages or (not times and len(head) > 1):
         raise DataFileError(_NOT_NAMED, f"{where}:1", _HINT)
     pages.sort(key=lambda at: columns.page_rank(head[at]) or 0)
     times.sort(key=lambda at: columns.time_rank(head[at]) or 0)

@@ -10,6 +10,7 @@ import codecs
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -134,7 +135,8 @@ def _parsed_table(data: bytes, path: Path, columns: Mapping[str, Wanted]) -> _Ta
     data, skipped = _from_first_line(data)
     line = _first_line(data)
     separator = max(_SEPARATORS, key=line.count)
-    if separator not in line and " " in line.strip():
+    # A title of several words may stand above one column of numbers.
+    if separator not in line and all(" " in one.strip() for one in _first_lines(data)):
         data, separator = _single_blanks(data), " "
     rows = _parsed(data, path, separator)
     layout = decide(rows, separator, columns, str(path))
@@ -205,9 +207,13 @@ def _from_first_line(data: bytes) -> tuple[bytes, int]:
     return data.rstrip(b"\r\n") if data.endswith((b"\n\n", b"\n\r\n")) else data, skipped
 
 
+def _first_lines(data: bytes) -> list[str]:
+    """Return the first line that is not blank, and the next such one."""
+    return [line[0].decode("utf-8", errors="replace").rstrip("\r") for line in islice(_LINE.finditer(data), 2)]
+
+
 def _first_line(data: bytes) -> str:
-    line = _LINE.search(data)
-    return line[0].decode("utf-8", errors="replace").rstrip("\r") if line else ""
+    return next(iter(_first_lines(data)), "")
 
 
 def _single_blanks(data: bytes) -> bytes:

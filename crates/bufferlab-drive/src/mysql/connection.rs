@@ -18,9 +18,10 @@ use crate::tls::{TlsClient, TlsError};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The settings of every session, so that versions with other defaults behave alike: a value that does not fit is an
-/// error (5.6 would cut it), dates are UTC, reads see one snapshot.
+/// error (5.6 would cut it), dates are UTC, reads see one snapshot, and no answer is cut.
 const SESSION: [&str; 3] = [
-    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, \
+    sql_big_selects = 1",
     "SET SESSION time_zone = '+00:00'",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
 ];

@@ -34,7 +34,9 @@ class HammerdbParser(LoadParser):
         if not result and not _USER.match(bare):
             return False
         run = self._open
-        if run is None or (run.nopm is not None and (result or _BEGIN.search(bare))):
+        # A log that was cut or joined may begin a run in its middle.
+        begins = result or any(pattern.search(bare) for pattern in (_BEGIN, _PERIOD, _USERS))
+        if run is None or (run.nopm is not None and begins):
             run = self._begin(number, label)
         if result:
             nopm, tpm, older_tpm, older_nopm = result.groups()

@@ -103,7 +103,8 @@ def _tpmc_counts_finding(place: Place, tpmc: float, found: Counted, log: TpccLog
     return Finding(
         place,
         what,
-        f"throughput is given {found.tpmc / tpmc:.3g} times too {'small' if tpmc < found.tpmc else 'large'},"
+        f"throughput is given {max(found.tpmc / tpmc, tpmc / found.tpmc):.3g} times too "
+        f"{'small' if tpmc < found.tpmc else 'large'},"
         " and I/O per transaction by as much the other way",
         f"{found.tpmc:.3f} TpmC = {found.new_orders:,} * 60 / {found.seconds}",
         {

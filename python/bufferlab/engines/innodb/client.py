@@ -19,6 +19,7 @@ from pymysql._auth import scramble_caching_sha2, sha2_rsa_encrypt
 from pymysql.connections import Connection
 from pymysql.constants import CLIENT, CR
 
+from bufferlab.engines.servers.existing.address import TOO_SLOW
 from bufferlab.engines.servers.existing.security import Security
 from bufferlab.engines.servers.existing.tls import CLEAR_TEXT_REFUSED, PASSWORD_REFUSED, no_tls
 
@@ -44,6 +45,8 @@ class Client(Connection):  # type: ignore[misc]
     _auth_plugin_name: str
     _current_timeout: float | None
     most_answer_bytes = MOST_ANSWER_BYTES
+    until_s: float | None = None
+    """The time of the monotonic clock after which no statement is sent; None: there is none."""
 
     def __init__(
         self,
@@ -118,6 +121,9 @@ class Client(Connection):  # type: ignore[misc]
 
     def _execute_command(self, command: int, sql: Any) -> None:
         self._left_bytes = self.most_answer_bytes
+        if self.until_s is not None and time.monotonic() > self.until_s:
+            self._force_close()
+            raise pymysql.OperationalError(CR.CR_SERVER_LOST, TOO_SLOW)
         if self._is_logged_in:
             self._must_end(self._read_timeout, "it did not answer within")
         super()._execute_command(command, sql)

@@ -182,7 +182,7 @@ def _client(
 ) -> Client:
     place = {"unix_socket": address.socket} if address.socket else {"host": address.host, "port": address.port}
     key = address.security.server_public_key
-    return Client(
+    made = Client(
         address.security,
         context,
         None if address.is_private else min(seconds or ANSWER_SECONDS, ANSWER_SECONDS),
@@ -197,6 +197,8 @@ def _client(
         charset="utf8mb4",
         program_name=name,
     )
+    made.until_s = address.until_s
+    return made
 
 
 def _public_key(path: str) -> bytes:

@@ -36,7 +36,7 @@ def find(flavour: Flavour, name: str = ON_PATH) -> Build:
         "install one, or: bufferlab engines fetch " + ("mysql-5.7" if flavour == "mysql" else "mariadb-10.11"),
     )
     installed = partial(_on_path, _BINARIES[flavour])
-    build = finding.Finder(flavour, ask_version, by_path, installed, nothing).find(name)
+    build = finding.Finder(flavour, ask_version, partial(by_path, flavour=flavour), installed, nothing).find(name)
     if build.flavour != flavour:
         raise EnvironmentLackingError(
             f"this is a {build.flavour} server, version {build.version}, not {flavour}",
@@ -46,10 +46,14 @@ def find(flavour: Flavour, name: str = ON_PATH) -> Build:
     return build
 
 
-def by_path(path: Path, name: str | None = None) -> Build:
-    """Return the server that is this binary, or lies in this folder (itself, its bin or sbin)."""
+def by_path(path: Path, name: str | None = None, *, flavour: Flavour = "mariadb") -> Build:
+    """Return the server that is this binary, or lies in this folder (itself, its bin or sbin).
+
+    In a folder with several the programs of `flavour` come first.
+    """
     path = path.absolute()
-    inside = [path / folder / file for folder in (".", "bin", "sbin") for file in ("mariadbd", "mysqld")]
+    names = dict.fromkeys((*_BINARIES[flavour], "mysqld", "mariadbd"))
+    inside = [path / folder / file for file in names for folder in (".", "bin", "sbin")]
     binary = next((file for file in inside if file.is_file()), None) if path.is_dir() else path
     if binary is None or not binary.exists():
         what = "there is no mysqld or mariadbd in this folder" if path.is_dir() else "there is no such file"

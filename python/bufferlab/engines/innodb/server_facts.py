@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pymysql
 
+from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.connection import connect
 from bufferlab.engines.servers.builds import Flavour
@@ -40,6 +41,9 @@ def look(address: Address, flavour: Flavour) -> Facts:
         to_change = _missing_to_change(*_rights(connection, address.schema), flavour) if is_told else {}
     with closing(connect(address, seconds=ANSWER_SECONDS)) as connection:
         told = control.variables(connection)
+        if "innodb_page_size" not in told:
+            what = "this server has no InnoDB, and so no buffer pool of it"
+            raise EngineFailure("environment", what, address.place, "start it with InnoDB, or name another server")
         me, rights = _rights(connection, address.schema)
         ((comment,),) = control.rows(connection, "SELECT @@version_comment LIMIT 1")
         version = f"{told['version']}, {control.text(comment)}"

@@ -17,6 +17,8 @@ import psycopg
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 
+from bufferlab.engines.servers.existing.address import TOO_SLOW
+
 MOST_ANSWER_BYTES = 64 << 20
 """The most bytes of one statement's answer: far beyond any that we ask for, but for the pages of a pool."""
 _TCP_INFO_BYTES, _BYTES_RECEIVED = 136, 128
@@ -39,6 +41,8 @@ class Client(psycopg.Connection[tuple[Any, ...]]):
     most_answer_bytes = MOST_ANSWER_BYTES
     answer_seconds: float | None = None
     """How long a statement with its whole answer may take; None: any time."""
+    until_s: float | None = None
+    """The time of the monotonic clock after which no statement is sent; None: there is none."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -52,6 +56,8 @@ class Client(psycopg.Connection[tuple[Any, ...]]):
     def _bounded(self, gen: Generator[Any, Any, RV]) -> Generator[Any, Any, RV]:
         """Pass on what `gen` waits for, and end the connection at a bound."""
         begun_s, begun_bytes = time.monotonic(), self._received_bytes()
+        if self.until_s is not None and begun_s > self.until_s:
+            raise self._left(TOO_SLOW)
         try:
             wanted = next(gen)
             while True:

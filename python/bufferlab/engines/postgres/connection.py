@@ -10,6 +10,7 @@ import re
 import secrets
 import socket as sockets
 import struct
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -30,6 +31,7 @@ from bufferlab.errors import EnvironmentLackingError
 _CONNECT_SECONDS = 10
 _LATE_SECONDS = 5.0
 """How much longer than its statement_timeout a server is waited for."""
+_REFUSES_WITHIN_SECONDS = 5.0
 _SSL_REQUEST = struct.pack(">II", 8, 80877103)
 _NOWHERE = "/dev/null/none"
 """A path that cannot be: libpq reads its own default file where it is given none, and warns of one that is no file."""
@@ -63,6 +65,7 @@ _SAID_HINTS = {
     tls.CLEAR_TEXT_REFUSED: _OTHER_METHOD,
     "authentication method requirement": _OTHER_METHOD,
     "unsupported startup parameter": _HINTS["08P01"],
+    "during SSL exchange": "a tunnel that speaks TLS itself may answer: ?sslmode=disable",
 }
 """What to do by what libpq says, or the one pooler that has no code."""
 
@@ -132,7 +135,7 @@ def _running(
     address: Address, database: str, session: Mapping[str, str], name: str, secret: str, *, is_direct: bool
 ) -> Connection:
     security = address.security
-    mark = secrets.token_hex(8)
+    mark, begun_s = secrets.token_hex(8), time.monotonic()
     try:
         if address.socket is None and security.requires_tls:
             tls.prove(address.host, address.port, security, ask_for_tls, _CONNECT_SECONDS)
@@ -141,7 +144,9 @@ def _running(
         what = f"the server cannot be used: {error.what}"
         raise EnvironmentLackingError(what, error.where or address.place, error.hint) from error
     except (psycopg.Error, OSError) as error:
-        raise _refused(error, address, database, secret) from error
+        # Whoever refuses does so at once; a silent server would be waited for once more.
+        may_ask = time.monotonic() - begun_s < _REFUSES_WITHIN_SECONDS
+        raise _refused(error, address, database, secret if may_ask else None) from error
     try:
         _require_ours(made, mark, address, is_direct=is_direct)
     except BaseException:
@@ -198,14 +203,16 @@ def _connect(address: Address, database: str, session: Mapping[str, str], name: 
     )
     milliseconds = int(session["statement_timeout"])
     made.answer_seconds = milliseconds / 1000 + _LATE_SECONDS if milliseconds else None
+    made.until_s = address.until_s
     return made
 
 
-def _refused(error: Exception, address: Address, database: str, secret: str) -> EnvironmentLackingError:
+def _refused(error: Exception, address: Address, database: str, secret: str | None) -> EnvironmentLackingError:
+    """Return what a failed login means. Its code is asked for by another login, unless `secret` is None."""
     # libpq tells the error first, and then its own reading of it.
     text = str(error)
     lacks_password = bool(getattr(getattr(error, "pgconn", None), "needs_password", False))
-    code = "" if lacks_password else _code_of_refusal(error, address, database, secret)
+    code = "" if lacks_password or secret is None else _code_of_refusal(error, address, database, secret)
     if "server requested a cleartext password" in text:
         text = tls.CLEAR_TEXT_REFUSED
     elif code:

@@ -35,6 +35,8 @@ def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
     Raise EnvironmentLackingError when it cannot be run or takes longer than ten seconds, MissingLibraryError when it
     lacks a shared library.
     """
+    if not binary.is_file():
+        raise EnvironmentLackingError("this is not a program", str(binary), "name a server's binary, or its folder")
     require_runnable(binary, server_user())
     text = _said(binary, binary.stat().st_mtime_ns, libraries, arguments)
     if library := missing_library(text):

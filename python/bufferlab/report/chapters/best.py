@@ -80,7 +80,7 @@ def _names(analysis: Analysis, group: Group, places: tuple[object, ...]) -> str:
 def _behind(found: BestSet, fit: Fit, metric: Metric) -> str:
     if found.note:
         return f"not known: {found.note}"
-    worst = max(found.behind.values(), default=0.0)
+    worst = max((found.behind[place] for place in found.members), default=0.0)
     if len(found.members) == 1:
         return "it is the best"
     if fit.contrast == "ratio":

@@ -1,7 +1,7 @@
-"""The chapter on throughput against connections: the Universal Scalability Law, its peak, and where the time goes.
+"""The chapter on throughput against connections: which numbers of them may be the best, and where the time goes.
 
-The law is drawn and told only where it may be claimed: in long windows, with a maximum inside the connections that were
-measured, and with a client that left the processors to the server. Elsewhere the chapter says what of this is missing.
+A best number is told only where it may be claimed: in long windows, and with a client that left the processors to the
+server. Elsewhere the chapter says what of this is missing.
 """
 
 from __future__ import annotations
@@ -12,49 +12,48 @@ from dataclasses import dataclass, replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
-from bufferlab.chapter.blocks import Band, Column, Curve, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.blocks import Column, Dot, Figure, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.point_table import means_over_runs, point_rows, point_table
 from bufferlab.chapter.points_figure import Axis, dot, points_data
 from bufferlab.results.check import MeasuredRun
 from bufferlab.results.metrics import per_work
+from bufferlab.stats.best import BestSet, equivalence_set
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import fit
-from bufferlab.stats.scalability import Law, law, why_no_peak
 
 AXIS = "connections"
 #: From this share of all processors on the curve is our client's too.
 MOST_CLIENT_SHARE = 0.20
 _WORKER, _SERVER = "worker_cpu_share", "server_cpu_share"
 _LATENCIES = (("median", "latency_p50_us"), ("p99", "latency_p99_us"))
-#: The number of points of a drawn curve.
-_CURVE_STEPS = 96
 
 
 @dataclass(frozen=True)
 class Concurrency:
-    """One group of points along the connections, with its law, or the reason why there is none."""
+    """One group of points along the connections, with those that may be the best, or the reason why none may."""
 
     place: int
     group: Group
     points: tuple[PointRuns, ...]
     """Those that have a throughput."""
-    law: Law | None
+    best: BestSet | None
+    """By numbers of connections."""
     refused: str
-    """Why no law is claimed; "" where one is."""
+    """Why no number is claimed as the best; "" where some are."""
     highest: PointRuns
     """The point with the highest mean throughput."""
 
 
 def concurrency(analysis: Analysis) -> Section | None:
-    """Return throughput and latency against connections, with the law where it may be claimed."""
+    """Return throughput and latency against connections, and which numbers of them may be the best."""
     found = found_concurrency(analysis)
     if not found:
         return None
-    laws = _laws(analysis, found)
+    best = _best_table(analysis, found)
     blocks: list[Table | Figure | None] = [
         _throughput_figure(analysis, found),
         _table(analysis),
-        laws if laws.rows else None,
+        best if best.rows else None,
         _latency_figure(analysis, found),
         _times(analysis),
     ]
@@ -87,15 +86,11 @@ def _of_group(analysis: Analysis, place: int, group: Group, points: tuple[PointR
     throughput = fit(cells, comparisons=())
     highest = max(points, key=lambda point: throughput.mean(_count(point)).value)
     blocked = analysis.claim_blocked(metric)
-    fitted, refused = None, f"the runs allow no claim about a rate ({blocked})" if blocked else ""
-    if not refused:
-        try:
-            fitted = law(cells)
-        except ValueError as error:  # Its text is for a reader.
-            refused = str(error)
-        else:
-            refused = _why_the_clients(analysis, points) or why_no_peak(fitted, throughput) or ""
-    return Concurrency(place, group, points, None if refused else fitted, refused, highest)
+    refused = f"the runs allow no claim about a rate ({blocked})" if blocked else _why_the_clients(analysis, points)
+    best = equivalence_set(throughput, "more") if len(points) > 1 and not refused else None
+    if best and best.note:
+        best, refused = None, best.note
+    return Concurrency(place, group, points, best, refused, highest)
 
 
 def _why_the_clients(analysis: Analysis, points: Sequence[PointRuns]) -> str:
@@ -144,32 +139,28 @@ def _count(point: PointRuns) -> int:
 
 
 def sentence(analysis: Analysis, found: Concurrency) -> str:
-    """Return what may be said of one group's peak, or why nothing may be said."""
+    """Return which numbers of connections may be the best in one group, or why nothing may be said."""
     where = f"With {found.group.label}: throughput" if found.group.label else "Throughput"
-    unit = f"{analysis.work_noun}s a second"
+    mean = analysis.mean(analysis.work_per_s, found.highest)
+    shown = words.cell(analysis.metric(analysis.work_per_s), mean)
+    most = words.plural(_count(found.highest), "connection")
+    said = f"{where} is highest at {most}, {shown} {analysis.work_noun}s a second"
     client = _client(analysis, found.points)
     told = f" Our own client took at most {client.took}, at {client.where}." if client else ""
-    if found.law is None:
-        mean = analysis.mean(analysis.work_per_s, found.highest)
-        shown = words.cell(analysis.metric(analysis.work_per_s), mean)
-        most = f"The highest mean is {shown} {unit}, at {words.plural(_count(found.highest), 'connection')}."
+    if found.best is None:
         told = "" if client and client.took in found.refused else told
-        return f"{where} has no peak that can be claimed: {found.refused}. {most}{told}"
-    peak, at = words.with_bounds(found.law.peak), words.with_bounds(found.law.peak_at)
-    basis = f"95 % intervals of the fitted law, {words.plural(found.law.one.n, 'run')}"
-    return (
-        f"{where} peaks at {at} connections with {peak} {unit}; the law's contention is "
-        f"{words.share_interval(found.law.contention)}, its coherency {words.share_interval(found.law.coherency)} "
-        f"({basis}).{told}"
-    )
+        return f"{said}; no number can be claimed as the best{f': {found.refused}' if found.refused else ''}.{told}"
+    members = [str(count) for count in found.best.members]
+    if len(members) == 1:
+        return f"{said}, more than at any other number of them.{told}"
+    # Who cannot be told apart from the best may still be far behind it.
+    worst = max(found.best.behind[count] for count in found.best.members)
+    far = "" if worst > words.WIDEST_FACTOR else f"; each is {words.two_digits(1 - 1 / worst)} % behind it at most"
+    return f"{said}. {words.listing(members)} connections cannot be told apart as the best{far}.{told}"
 
 
 def _intro(analysis: Analysis, found: Sequence[Concurrency]) -> str:
-    text = (
-        "Each connection sends its next transaction when its last has ended. The Universal Scalability Law says that "
-        "N connections do N / (1 + contention (N - 1) + coherency N (N - 1)) times the work of one: contention is the "
-        "share of the work that waits for its turn, coherency the cost of each pair of connections."
-    )
+    text = "Each connection sends its next transaction when its last has ended."
     # The answer has these sentences where the sweep asks for throughput.
     if asks_for_throughput(analysis):
         return text
@@ -179,37 +170,18 @@ def _intro(analysis: Analysis, found: Sequence[Concurrency]) -> str:
 def _throughput_figure(analysis: Analysis, found: Sequence[Concurrency]) -> Figure | None:
     axis = Axis.of(analysis, [point for one in found for point in one.points])
     metric = analysis.work_per_s
-    series: list[Series] = []
-    curves: list[Curve] = []
-    bands: list[Band] = []
-    marks: list[Mark] = []
-    for place, one in enumerate(found):
-        dots = tuple(dot(analysis, metric, point, axis.place(point), analysis.tick(point)) for point in one.points)
-        series.append(Series(one.group.label, dots, joined=axis.is_numeric and one.law is None))
-        if one.law is not None and axis.is_numeric:
-            xs = _between(dots[0].x, dots[-1].x)
-            mean, low, high = (tuple(map(float, line)) for line in one.law.curve(xs))
-            curves.append(Curve("" if curves else "the fitted law", xs, mean, place))
-            bands.append(Band(xs, low, high, place, is_of_a_law=True))
-            marks.append(Mark(one.law.peak_at.value, "" if marks else "its peak", place, dashed=True))
-    label = words.axis_title(analysis.metric(metric))
-    plot = PointsPlot(
-        "Connections",
-        label,
-        tuple(series),
-        axis.is_log,
-        y_is_log=False,
-        curves=tuple(curves),
-        marks=tuple(marks),
-        bands=tuple(bands),
-        x_is_words=not axis.is_numeric,
+    series = tuple(
+        Series(
+            one.group.label,
+            tuple(dot(analysis, metric, point, axis.place(point), analysis.tick(point)) for point in one.points),
+            joined=axis.is_numeric,
+        )
+        for one in found
     )
+    label = words.axis_title(analysis.metric(metric))
+    plot = PointsPlot("Connections", label, series, axis.is_log, y_is_log=False, x_is_words=not axis.is_numeric)
     title = "Throughput against connections"
     caption = f"{_dots(analysis)} The vertical axis starts at zero."
-    if curves:
-        caption += " Line: the fitted law, shaded with its 95 % interval. Dashed: its peak."
-    else:
-        caption += " No law is drawn, because none may be claimed."
     alt = " ".join(sentence(analysis, one) for one in found)
     return Figure("throughput", title, f"{title}. {alt}", caption, plot, points_data(plot, "throughput", title))
 
@@ -219,10 +191,6 @@ def _dots(analysis: Analysis) -> str:
     if all(len(point.ok) < 2 for point in analysis.points):
         return "Each dot is one run, without an interval."
     return "Open dots: runs. Filled: mean over runs with its 95 % interval."
-
-
-def _between(low: float, high: float) -> tuple[float, ...]:
-    return tuple(low * (high / low) ** (step / _CURVE_STEPS) for step in range(_CURVE_STEPS + 1))
 
 
 def _latency_figure(analysis: Analysis, found: Sequence[Concurrency]) -> Figure | None:
@@ -308,36 +276,33 @@ def _table(analysis: Analysis) -> Table:
     return point_table(analysis, "connections", "Throughput and time by connections", heads, caption, brief=brief)
 
 
-def _laws(analysis: Analysis, found: Sequence[Concurrency]) -> Table:
-    """Return a row for each law that may be claimed."""
+def _best_table(analysis: Analysis, found: Sequence[Concurrency]) -> Table:
+    """Return a row for each number of connections of which may be claimed whether it is the best."""
     rows = []
     for one in found:
-        if one.law is None:
+        if one.best is None:
             continue
-        fitted = one.law
-        rows.append(
-            Row(
-                (
-                    one.group.label or "every point",
-                    str(fitted.one.n),
-                    words.with_bounds(fitted.one),
-                    words.share_interval(fitted.contention),
-                    words.share_interval(fitted.coherency),
-                    words.with_bounds(fitted.peak_at),
-                    words.with_bounds(fitted.peak),
-                    f"{words.signed_share(fitted.misfit)} at {fitted.misfit_at}",
+        for point in one.points:
+            behind = one.best.behind[_count(point)]
+            rows.append(
+                Row(
+                    (
+                        *((one.group.label,) if len(found) > 1 else ()),
+                        str(_count(point)),
+                        str(len(point.values(analysis.work_per_s))),
+                        "yes" if _count(point) in one.best.members else "no",
+                        "not known" if behind > words.WIDEST_FACTOR else f"{words.two_digits(1 - 1 / behind)} %",
+                    )
                 )
             )
-        )
-    heads = ("n", "One connection", "Contention", "Coherency", "Peak at", "Peak", "Farthest mean")
-    unit = f"{analysis.work_noun}s a second"
     caption = (
-        f"One connection and peak: {unit}. 95 % intervals hold the scatter of the runs and how far the means lie from "
-        "the law; docs/statistics.md shows how often they hold the truth. Farthest mean: the point whose mean lies "
-        "farthest from the law, with its connections."
+        "May be the best: a set that holds the number with the highest throughput with 95 % confidence (Hsu's "
+        "comparisons with the best). Behind: of the best one's throughput."
     )
-    columns = (Column("Points", numeric=False), *map(Column, heads))
-    return Table("law", "The Universal Scalability Law", columns, tuple(rows), caption)
+    first = (Column("Points", numeric=False),) if len(found) > 1 else ()
+    heads = (Column("Connections"), Column("n"), Column("May be the best", numeric=False))
+    columns = (*first, *heads, Column("Behind the best by at most"))
+    return Table("best-connections", "Which numbers of connections may be the best", columns, tuple(rows), caption)
 
 
 @dataclass(frozen=True)

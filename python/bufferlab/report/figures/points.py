@@ -138,7 +138,7 @@ def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width
     shift = 0.0 if is_alone else room * (place - (len(plot.series) - 1) / 2)
     xs = [_moved(dot.x, shift, is_log=plot.x_is_log) for dot in series.dots]
     nearest = _nearest(plot)
-    has_bars = all(band.series != place or band.is_of_a_law for band in plot.bands)
+    has_bars = all(band.series != place for band in plot.bands)
     # Colours and markers come again after six series; the line then tells them apart.
     line = ("-", "--", ":")[place // len(SERIES_COLOURS) % 3] if series.joined and not plot.x_is_words else ""
     style: Any = {"color": colour, "linewidth": 1.6, "linestyle": line, "marker": marker, "markersize": 4.5}

@@ -128,10 +128,6 @@ def _effects_data(plot: EffectsPlot, title: str) -> Table:
     return Table("effects-data", f"Data: {title}", columns, tuple(rows), folded=True)
 
 
-def _alone(analysis: Analysis, level: str) -> str:
-    return f"with {analysis.setting_label(_SPLIT, level)} reads alone"
-
-
 def _name(analysis: Analysis, factor: str) -> str:
     said = analysis.knob_words.get(factor)
     return said.said if said else factor.replace("_", " ")

@@ -29,6 +29,9 @@ ANSWER_SECONDS = 30.0
 """How long a server may take for what waits for nobody, a greeting or a ping: far beyond an overloaded one's."""
 LOOK_SECONDS = 10.0
 """The seconds that each question of a look before a run may take."""
+LOOK_LASTS_SECONDS = 18.0
+"""The seconds after which such a look asks nothing more."""
+TOO_SLOW = f"it answers too slowly: its first answers took {LOOK_LASTS_SECONDS:.0f} s"
 _PLACES = ("socket", "password_file", "admin_user", "admin_password_file")
 _WORDS = (*_PLACES, *TLS_WORDS)
 """The options of every family's URLs."""
@@ -62,6 +65,8 @@ class Address:
     security: Security = field(default_factory=Security)
     most_seconds: float | None = None
     """The most that a statement may take, whoever connects; None: as long as each caller lets it."""
+    until_s: float | None = None
+    """The time of the monotonic clock after which no further statement is sent; None: there is none."""
 
     def limited(self, seconds: float | None) -> float | None:
         """Return how long a statement may take where its caller lets it take `seconds`, None: any time."""

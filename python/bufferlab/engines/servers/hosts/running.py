@@ -10,7 +10,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from bufferlab.engines.native import load_core, load_recipe, run_core
 from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.existing import address as addresses
 from bufferlab.engines.servers.existing import changes, greeting, passwords
-from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, LOOK_SECONDS, Address
+from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, LOOK_LASTS_SECONDS, LOOK_SECONDS, Address
 from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
 from bufferlab.engines.servers.family import ReadBack
 from bufferlab.engines.servers.hosts import preflight
@@ -45,8 +45,6 @@ CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
 _FILE = "existing.json"
 _FORMAT = "bufferlab-existing-server"
 _SETTLE_SECONDS = 2.0
-_LOOK_LASTS_SECONDS = 20.0
-"""How long the questions of a look before a run may take together."""
 
 
 def is_existing(database: Path) -> bool:
@@ -93,7 +91,7 @@ class RunningHost(Host):
 
     def _looked_at(self, url: str) -> Address:
         """Return the address of a server that is only looked at, which has less time for its answers."""
-        return replace(self.parse(url), most_seconds=LOOK_SECONDS)
+        return replace(self.parse(url), most_seconds=LOOK_SECONDS, until_s=time.monotonic() + LOOK_LASTS_SECONDS)
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """Return that nothing is asked of the directory."""
@@ -128,7 +126,7 @@ class RunningHost(Host):
         """Return what is found at the server, without any change to it (`Behaviour.preflight`)."""
         address, found = self._looked_at(url), self.build({"server": url})
         with self._explained_here(address):
-            return list(_in_time(preflight.checks(self.family, address, found, wanted), address))
+            return list(preflight.checks(self.family, address, found, wanted))
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Load the workload into the schema; write the note of it and sizes.json into the folder job["database"]."""
@@ -350,16 +348,6 @@ class RunningHost(Host):
             self.family.greet(address, ANSWER_SECONDS)
         except self.family.unanswered as error:
             raise EngineFailure("io", f"the server does not answer: {error}", address.place) from error
-
-
-def _in_time(checks: Iterable[ServerCheck], address: Address) -> Iterator[ServerCheck]:
-    """Yield the checks. Raises EnvironmentLackingError once they have taken too long."""
-    begun_s = time.monotonic()
-    for check in checks:
-        yield check
-        if (took_s := time.monotonic() - begun_s) > _LOOK_LASTS_SECONDS:
-            what = f"the server answers too slowly: its first answers took {took_s:.0f} s"
-            raise EnvironmentLackingError(what, address.place, "try again when it is less busy")
 
 
 def _connections_of_ours(settings: changes.Settings, connection: Any, *, allowed: bool) -> int:
