@@ -596,7 +596,7 @@ class Slow(Server):
 
     def draw(self, rng: random.Random) -> None:
         self.seconds, self.every = rng.choice(((0.1, 1), (0.25, 1), (0.5, 2), (1.0, 5), (3.0, 20), (8.0, 50)))
-        self.login_seconds, self.pieces = rng.choice((0.0, 0.2, 1.0)), rng.choice((1, 1, 1, 8))
+        self.login_seconds, self.pieces = rng.choice((0.0, 0.1, 0.3)), rng.choice((1, 1, 1, 8))
 
     def let_in(self, line: socket.socket) -> None:
         time.sleep(self.login_seconds)
