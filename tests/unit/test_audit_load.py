@@ -11,8 +11,8 @@ from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.chapter.blocks import Table
 from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
 
-CLEAN = sorted((FIXTURES / "load").glob("*.txt"))
-OWN = sorted((FIXTURES / "own").glob("*.txt"))
+CLEAN = sorted((FIXTURES / "load").glob("*-*.*"))
+OWN = sorted((FIXTURES / "own").glob("*-*.*"))
 SYSBENCH, PGBENCH = "load/sysbench-1.0.20-oltp.txt", "load/pgbench-15-progress.txt"
 FIO, MIXED, HAMMERDB = "load/fio-3.33-randread.txt", "load/fio-3.33-mixed.txt", "load/hammerdb-4.7-made.txt"
 
@@ -21,7 +21,7 @@ def loads(text: str) -> list[LoadRun]:
     return evidence_of(text).loads
 
 
-@pytest.mark.parametrize("path", CLEAN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CLEAN, ids=lambda path: path.name)
 def test_nothing_is_found_in_what_the_programs_printed(path: Path) -> None:
     audit = audit_files([path])
     assert audit.findings == ()
@@ -30,7 +30,7 @@ def test_nothing_is_found_in_what_the_programs_printed(path: Path) -> None:
 
 def test_there_are_more_than_twenty_logs_of_our_own() -> None:
     assert len(OWN) > 20
-    assert {path.name.split("-")[0] for path in OWN} == {"iostat", "pgbench", "sysbench"}
+    assert {path.name.split("-")[0] for path in OWN} == {"iostat", "pgbench", "sysbench", "vmstat"}
 
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from bufferlab.audit.parsers.documents import Document
 from bufferlab.audit.parsers.text import Place
 from bufferlab.chapter.words import plural
 from bufferlab.errors import Problem
@@ -146,6 +147,9 @@ class LoadParser:
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under a caption's label; return whether it is this program's."""
         raise NotImplementedError
+
+    def take_document(self, document: Document, label: str) -> None:
+        """Parse a JSON document under a caption's label, if it is this program's."""
 
     def _begin(self, number: int, label: str) -> LoadRun:
         self._open = LoadRun(self.tool, Place(self.file, number, label))

@@ -12,7 +12,6 @@ from statistics import mean, stdev
 
 from bufferlab.audit.case import Case, Finding, Rates, RunEvidence
 from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
-from bufferlab.audit.parsers.text import Place
 from bufferlab.stats.estimate import tail_of_t
 from bufferlab.units import format_percent
 
@@ -122,7 +121,8 @@ _TIMES_OF_A_START = 2.0
 _CHANCE = 0.01
 #: A device, or a column of one, with less of all requests says nothing.
 _LEAST_SHARE = 0.05
-_COLUMNS = {"r/s": "reads", "w/s": "writes", "tps": "transfers"}
+_COLUMNS = {"r/s": "reads", "w/s": "writes", "tps": "transfers", "bi": "kib_read", "bo": "kib_written"}
+_UNITS = {"bi": "KiB/s (bi)", "bo": "KiB/s (bo)"}
 #: A level that lasts for fewer reports is a burst or a pause.
 _LASTING_REPORTS = 3
 _MOST_LEAPS = 50
@@ -169,11 +169,15 @@ def _first_alone(report: IostatReport) -> Finding | None:
     first = report.devices[device].columns[name]
     return Finding(
         report.place,
-        f"the only report ({device}: {first:g} {name}) is the first after iostat's banner",
+        f"the only report ({device}: {first:g} {_UNITS.get(name, name)}) is the first after {_head(report)}",
         "without -y it is an average since the system was started, and says nothing about the run",
-        "none: run `iostat -x -y INTERVAL COUNT`",
+        f"none: run `{'iostat -x' if report.tool == 'iostat' else report.tool} -y INTERVAL COUNT`",
         {"device": device, f"first_{_COLUMNS[name]}_per_s": first, "others_mean": None},
     )
+
+
+def _head(report: IostatReport) -> str:
+    return "iostat's banner" if report.tool == "iostat" else f"{report.tool}'s head"
 
 
 def _first_odd(reports: list[IostatReport]) -> Finding | None:
@@ -185,7 +189,7 @@ def _first_odd(reports: list[IostatReport]) -> Finding | None:
     chances = [_chance(one.first, level) for one, level in columns]
     most = max((at for k, at in enumerate(sorted(chances), 1) if at <= _CHANCE * k / len(chances)), default=-1.0)
     found = next((both for both, chance in zip(columns, chances, strict=True) if chance <= most), None)
-    return _first_odd_finding(reports[0].place, *found) if found else None
+    return _first_odd_finding(reports[0], *found) if found else None
 
 
 def _busy_columns(reports: list[IostatReport]) -> list[_Column]:
@@ -245,19 +249,20 @@ def _chance(first: float, level: tuple[float, ...]) -> float:
     return 2 * tail_of_t(min(errors) / reach, len(level) - 1)
 
 
-def _first_odd_finding(place: Place, column: _Column, level: tuple[float, ...]) -> Finding:
+def _first_odd_finding(report: IostatReport, column: _Column, level: tuple[float, ...]) -> Finding:
     without, with_it = mean(level), mean([column.first, *level])
     moved = with_it / without - 1 if without else float(bool(column.first))
     changed = len(level) < len(column.rest)
     others = f"{len(level)} reports behind it" if changed else f"{len(level)} others"
     begun = ", or the load had not begun" if changed else ""
+    unit = _UNITS.get(column.name, column.name)
     return Finding(
-        place,
-        f"the first report after iostat's banner says {column.first:g} {column.name} of {column.device}, the"
+        report.place,
+        f"the first report after {_head(report)} says {column.first:g} {unit} of {column.device}, the"
         f" {others} {min(level):g} to {max(level):g}" + (", before the level changes" if changed else ""),
         f"without -y the first is an average since the system was started{begun}; taken along, it moves the mean by"
         f" {format_percent(abs(moved))}, to {with_it:.4g}",
-        f"{without:.4g} {column.name} without it",
+        f"{without:.4g} {unit} without it",
         {
             "device": column.device,
             f"first_{_COLUMNS[column.name]}_per_s": column.first,
