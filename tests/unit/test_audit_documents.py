@@ -1,4 +1,4 @@
-"""JSON of fio and iostat is read as their texts are, and counted once; what breaks off is named. vmstat's first line."""
+"""JSON of fio and iostat is read as their texts are, and counted once; what breaks off is named. vmstat."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from bufferlab.audit.parsers.innodb_status import StatusDump, StatusParser
 from bufferlab.audit.parsers.iostat import IostatParser, IostatReport, VmstatParser
 from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.pgbench import PgbenchParser
+from bufferlab.audit.parsers.server_counters import ServerCountersParser
 from bufferlab.audit.parsers.stated import Stated, StatedParser
 from bufferlab.audit.parsers.sysbench import SysbenchParser
 from bufferlab.audit.parsers.tables import ResultTable, Table, TableParser, results_of
@@ -82,6 +83,7 @@ def read_file(path: Path) -> FileEvidence:
 def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     """Return everything recognised in these lines."""
     tpcc, status, iostat, vmstat = TpccParser(file), StatusParser(file), IostatParser(file), VmstatParser(file)
+    counters = ServerCountersParser(file)
     tables, stated, blkparse = TableParser(file), StatedParser(file), BlkparseParser(file)
     loads = (SysbenchParser(file), PgbenchParser(file), HammerdbParser(file), FioParser(file))
     caption: Caption | None = None
@@ -114,6 +116,7 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
             or status.take(number, text, caption)
             or iostat.take(number, text, caption)
             or vmstat.take(number, text, caption)
+            or counters.take(number, text, caption)
             or any(parser.take(number, text, label) for parser in loads)
         ):
             tables.close()
@@ -142,7 +145,7 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     load_runs = sorted((run for parser in loads for run in parser.runs), key=lambda run: run.place.line)
     log_pieces = (
         [log for log in tpcc.logs if log.is_measured],
-        status.dumps,
+        sorted([*status.dumps, *counters.dumps], key=lambda dump: dump.place.line),
         [*(report for report in iostat.reports if report.devices), *vmstat.reports],
     )
     traces = ([trace for trace in blkparse.traces if trace.is_counted], blkparse.unread)

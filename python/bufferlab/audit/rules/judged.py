@@ -131,7 +131,7 @@ _JUDGES: dict[str, _Judges] = {
     "littles-law": lambda case: any(
         iostat.queue(row) for one in case.files for report in one.reports for row in report.devices.values()
     ),
-    "counters-fall": _runs(lambda run: len(run.timed_dumps) > 1),
+    "counters-fall": _runs(lambda run: len(run.ordered_dumps) > 1),
     "pages-in-pool": _runs(lambda run: any("database_pages" in dump.fields for dump in run.dumps)),
     "idle-rates": _runs(lambda run: any("reads_per_s" in one.end.fields for one in run.segments())),
     "floored-hit-ratio": _has_hit_rates,
