@@ -211,3 +211,13 @@ def test_counters_stand_beside_the_status_text_in_the_order_of_their_lines() -> 
     evidence = evidence_of(f"{status}\n{text_of(TABLE)}")
     assert [bool(dump.words) for dump in evidence.dumps] == [False, True, True]
     assert audit_evidence([evidence]).findings == ()
+
+
+def test_a_run_of_go_tpc_between_two_printouts_tells_reads_and_gets_of_a_new_order() -> None:
+    text = text_of("counters/mysql-5.7-go-tpc.txt")
+    before, after = run_of(text).dumps
+    assert after.fields["uptime_s"] - before.fields["uptime_s"] == 30
+    cells = cells_of(audit_of(text))
+    assert cells["NO/s"] == f"{15834.3 / 60:.1f}"
+    gets = (after.fields["gets"] - before.fields["gets"]) / 30
+    assert cells["Gets per NO"] == f"{gets / (15834.3 / 60):.0f}"

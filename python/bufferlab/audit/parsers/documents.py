@@ -14,12 +14,12 @@ from typing import Any
 
 from bufferlab.audit.parsers.text import MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, Line
 
-#: A key that each program's document has, and no other; of a list of HammerDB's jobs there is none.
+#: A key that each program's document has, and no other's.
 _KEYS = {
     "fio": re.compile(r'"fio version"\s*:'),
     "iostat": re.compile(r'"sysstat"\s*:'),
     "BenchBase": re.compile(r'"(?:Throughput|Goodput) \(requests/second\)"\s*:'),
-    "HammerDB": re.compile(r'"(?:NEWORD|PAYMENT|DELIVERY|SLEV|OSTAT|neword|payment|delivery|slev|ostat)"\s*:\s*\{'),
+    "HammerDB": re.compile(r'"(?:(?i:neword|payment|delivery|slev|ostat)|[\w ]{2,30} tpm)"\s*:\s*\{'),
 }
 #: So many lines are held back until one of the keys has come.
 _MOST_HEAD_LINES = 60

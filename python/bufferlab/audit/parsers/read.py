@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
+from bufferlab.audit.parsers.benchbase import BenchbaseParser
 from bufferlab.audit.parsers.blkparse import BlkparseParser, BlockTraceText
 from bufferlab.audit.parsers.documents import Document, with_documents
 from bufferlab.audit.parsers.fio import FioParser
+from bufferlab.audit.parsers.go_tpc import GoTpcParser
 from bufferlab.audit.parsers.hammerdb import HammerdbParser
 from bufferlab.audit.parsers.innodb_status import StatusDump, StatusParser
 from bufferlab.audit.parsers.iostat import IostatParser, IostatReport, VmstatParser
-from bufferlab.audit.parsers.load_run import LoadRun
+from bufferlab.audit.parsers.load_run import LoadParser, LoadRun
 from bufferlab.audit.parsers.pgbench import PgbenchParser
 from bufferlab.audit.parsers.server_counters import ServerCountersParser
 from bufferlab.audit.parsers.stated import Stated, StatedParser
@@ -25,8 +27,9 @@ from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, Problem
 
 HINT = (
-    "give the output of tpcc-mysql, sysbench, pgbench, HammerDB, fio, blkparse or `iostat -x`, SHOW ENGINE INNODB "
-    "STATUS, or a table with columns such as TpmC and r/s"
+    "give the output of tpcc-mysql, sysbench, pgbench, HammerDB, go-tpc, BenchBase, fio, blkparse, vmstat or "
+    "`iostat -x`, SHOW ENGINE INNODB STATUS, SHOW GLOBAL STATUS, PostgreSQL's views of statistics, or a table with "
+    "columns such as TpmC and r/s"
 )
 _JSON_HINT = "give the whole document of a run that ended by itself, or the program's output for people"
 _FORM_HINT = "write numbers with a point for decimals and without a sign for thousands"
@@ -47,7 +50,7 @@ class FileEvidence:
     unread: list[Place] = field(default_factory=list)
     """The lines of a known kind that cannot be read."""
     loads: list[LoadRun] = field(default_factory=list)
-    """The runs of sysbench, pgbench, HammerDB and fio, in the order of their lines."""
+    """The runs of load generators, in the order of their lines."""
     digest: str = ""
     """A digest of the text of all lines."""
     lines: int = 0
@@ -85,7 +88,8 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     tpcc, status, iostat, vmstat = TpccParser(file), StatusParser(file), IostatParser(file), VmstatParser(file)
     counters = ServerCountersParser(file)
     tables, stated, blkparse = TableParser(file), StatedParser(file), BlkparseParser(file)
-    loads = (SysbenchParser(file), PgbenchParser(file), HammerdbParser(file), FioParser(file))
+    every_load = (SysbenchParser, PgbenchParser, HammerdbParser, GoTpcParser, FioParser, BenchbaseParser)
+    loads: list[LoadParser] = [parser(file) for parser in every_load]
     caption: Caption | None = None
     count, taken, digest = 0, 0, sha256()
     broken: list[Document] = []
