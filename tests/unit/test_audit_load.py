@@ -346,28 +346,7 @@ def test_numbers_of_go_tpc_that_do_not_follow_are_found(change: tuple[str, str],
     assert len(found(text_of(GO_TPC, [change]), rule)) == 1
 
 
-BENCHBASE = """{
-    "Start timestamp (milliseconds)": 1700000000000,
-    "Current Timestamp (milliseconds)": 1700000060011,
-    "Elapsed Time (nanoseconds)": 60000000000,
-    "DBMS Type": "POSTGRES",
-    "Benchmark Type": "tpcc",
-    "Final State": "EXIT",
-    "Measured Requests": 30120,
-    "isolation": "TRANSACTION_SERIALIZABLE",
-    "scalefactor": "1",
-    "terminals": "4",
-    "Latency Distribution": {
-        "95th Percentile Latency (microseconds)": 15000,
-        "Maximum Latency (microseconds)": 250000,
-        "Median Latency (microseconds)": 7000,
-        "Minimum Latency (microseconds)": 300,
-        "Average Latency (microseconds)": 7900
-    },
-    "Throughput (requests/second)": 502.0,
-    "Goodput (requests/second)": 500.1
-}
-"""
+BENCHBASE = text_of("load/benchbase-made.json")
 
 
 def test_a_summary_of_benchbase_is_of_all_kinds_of_requests() -> None:
@@ -386,23 +365,7 @@ def test_a_summary_of_benchbase_is_of_all_kinds_of_requests() -> None:
         assert len(found(BENCHBASE.replace(*change), rule)) == 1
 
 
-TIMING = """{
-  "NEWORD": {
-    "elapsed_ms": "120000.0",
-    "calls": "20000",
-    "min_ms": "0.5",
-    "avg_ms": "1.5",
-    "max_ms": "40.25",
-    "total_ms": "30000.0",
-    "p99_ms": "3.5",
-    "p95_ms": "2.5",
-    "p50_ms": "1.25",
-    "sd": "0.7",
-    "ratio_pct": "55.0"
-  },
-  "PAYMENT": {"calls": "19000", "min_ms": "0.2", "avg_ms": "0.5", "max_ms": "9.0", "total_ms": "9500.0"}
-}
-"""
+TIMING = text_of("load/hammerdb-5-timing-made.json")
 
 
 def test_the_timing_and_the_result_of_a_job_of_hammerdb_are_read() -> None:
