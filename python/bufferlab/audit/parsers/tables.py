@@ -32,6 +32,7 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for role, pattern in (
         ("reads_per_tx", r"\b(?:reads?|r)\s*(?:per|/)\s*(?:new[- ]?orders?|tx|trx|transactions?|NO)\b"),
         ("writes_per_tx", r"\b(?:writes?|w)\s*(?:per|/)\s*(?:new[- ]?orders?|tx|trx|transactions?|NO)\b"),
+        ("tps", r"\btps\b|\btransactions?\s?(?:/|per)\s?s(?:ec(?:ond)?)?\b"),
         ("tpmc", r"\b[kMG]?tpm-?c\b|\b[kMG]?NOPM\b"),
         ("reads_per_s", r"\br\s?/\s?s\b|\breads?\s?(?:/|per)\s?s(?:ec)?\b"),
         ("writes_per_s", r"\bw\s?/\s?s\b|\bwrites?\s?(?:/|per)\s?s(?:ec)?\b"),
@@ -49,7 +50,22 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 MEANINGLESS = {None, "mb_per_s", "spread", "n"}
 _ANY = re.compile("|".join(pattern.pattern for role, pattern in _ROLES if role not in MEANINGLESS), re.IGNORECASE)
 #: One of them is in every text that the pattern matches, in small letters.
-_WORDS = ("read", "write", "tpm", "nopm", "iops", "hit", "free", "lru", "single", "step", "/", "per")
+_WORDS = (
+    "read",
+    "write",
+    "tps",
+    "transaction",
+    "tpm",
+    "nopm",
+    "iops",
+    "hit",
+    "free",
+    "lru",
+    "single",
+    "step",
+    "/",
+    "per",
+)
 
 
 @dataclass(frozen=True)
