@@ -31,11 +31,12 @@ _GROUP = re.compile(
     r"(?:\s*\d{1,9}: pid=(?P<pid>\d{1,9}))?"
 )
 _NEW = re.compile(
-    rf"(read|write|trim)\s*: IOPS=({_F})([kMG]?), BW=({_F})([KMG]?)i?B/s \([^)]{{1,30}}\)"
+    rf"(read|write|trim|mixed)\s*: IOPS=({_F})([kMG]?), BW=({_F})([KMG]?)i?B/s \([^)]{{1,30}}\)"
     rf"\(({_F})([KMG]?)i?B/(\d{{1,12}})msec\)"
 )
 _OLD = re.compile(
-    rf"(read|write|trim)\s*: io=({_F})([KMG]?)B, bw=({_F})([KMG]?)B/s, iops=({_F})([kMG]?), runt=\s*(\d{{1,12}})msec"
+    rf"(read|write|trim|mixed)\s*: io=({_F})([KMG]?)B, bw=({_F})([KMG]?)B/s, "
+    rf"iops=({_F})([kMG]?), runt=\s*(\d{{1,12}})msec"
 )
 _LATENCY = re.compile(
     rf"(clat|lat)\s+\((nsec|usec|msec)\)\s*: min=\s*({_F})([kMG]?), max=\s*({_F})([kMG]?), avg=\s*({_F})"
@@ -43,7 +44,11 @@ _LATENCY = re.compile(
 #: Percentiles of syncs, submissions and priorities have a head too; they are not those of all reads or writes.
 _HEAD = re.compile(r"(?:(clat|lat)|\w.{0,60}) percentiles \((nsec|usec|msec)\):")
 _PERCENTILES = re.compile(rf"({_F})th=\[\s*(\d{{1,15}})\]")
-_ISSUED = re.compile(r"issued (?:rwts: )?(?:rwts?: |: )?\s*total=(?:r=)?(\d{1,15})(?:/\d{1,15})?,(?:w=)?(\d{1,15})")
+_ISSUED = re.compile(
+    r"issued\s*(?:r/w/d|rwts?)?\s*:\s*(?:rwts?: )?total=(?:r=)?(\d{1,15})(?:/\d{1,15})?[,/](?:w=)?(\d{1,15})"
+)
+_DIRECTIONS = ("read", "write", "trim", "mixed")
+"""The directions of requests; with unified_rw_reporting all are one."""
 _OTHER = re.compile(
     r"(?:slat|lat)\s+\((?:nsec|usec|msec)\)|bw \(|iops\s+:|cpu\s+:|IO depths\s+:|submit\s+:|complete\s+:|"
     r"latency\s+:|fio-\d|"
@@ -154,7 +159,7 @@ class FioParser(LoadParser):
         for job in jobs:
             name, options = str(job.get("jobname"))[:60], {**_options(shared), **_options(job.get("job options"))}
             seen[name] = seen.get(name, 0) + 1
-            for direction in ("read", "write", "trim"):
+            for direction in _DIRECTIONS:
                 told = job.get(direction)
                 if (number(told, "runtime") or 0.0) <= 0 or not number(told, "io_bytes"):
                     continue
@@ -219,8 +224,9 @@ class FioParser(LoadParser):
                 run.latency_ms[f"{float(percent):g} %"] = int(value) * _MS[self._unit]
         elif match := _ISSUED.match(bare):
             for one in self._in_group:
-                if not one.name.endswith("trim"):
-                    one.transactions = int(match[1 if one.name.endswith("read") else 2])
+                reads, writes = int(match[1]), int(match[2])
+                of = {"read": reads, "write": writes, "mixed": reads + writes}
+                one.transactions = of.get(one.name.rpartition(" ")[2], one.transactions)
         else:
             return False
         return True
@@ -245,7 +251,7 @@ def _jobs(job: dict[str, Any], options: dict[str, str]) -> int | None:
     The report of a group is of all its jobs, and has the options of the first alone.
     """
     numjobs, depth = options.get("numjobs", "1"), options.get("iodepth", "1")
-    whole_ms = max(number(job, name, "runtime") or 0.0 for name in ("read", "write", "trim"))
+    whole_ms = max(number(job, name, "runtime") or 0.0 for name in _DIRECTIONS)
     jobs = (number(job, "job_runtime") or 0.0) / whole_ms
     if not _COUNT.fullmatch(numjobs) or not _COUNT.fullmatch(depth) or abs(jobs - round(jobs)) > 0.1:
         return None
@@ -276,7 +282,9 @@ def _block(options: dict[str, str], direction: str) -> int | None:
     if any(name.startswith(("bsrange", "bssplit", "bs_unaligned", "blocksize_", "bs_")) for name in options):
         return None
     sizes = given.split(",")
-    match = _BLOCK.fullmatch(sizes[min(("read", "write", "trim").index(direction), len(sizes) - 1)].strip())
+    if direction == "mixed" and len(sizes) > 1:
+        return None
+    match = _BLOCK.fullmatch(sizes[min(_DIRECTIONS.index(direction), len(sizes) - 1)].strip())
     return int(match[1]) * _BYTES[match[2].upper()] if match and options.get("kb_base", "1024") == "1024" else None
 
 

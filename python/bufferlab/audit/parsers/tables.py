@@ -178,6 +178,10 @@ def role_of(header: str) -> str | None:
     return next((role for role, pattern in _ROLES if pattern.search(header)), None)
 
 
+def _unquoted(cell: str) -> str:
+    return cell[1:-1].strip() if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
+
+
 def _split(text: str, kind: str, width: int) -> tuple[str, list[str]] | None:
     """Return how a line is split into cells, and the cells (none in a ruler); None when it belongs to no table.
 
@@ -193,7 +197,7 @@ def _split(text: str, kind: str, width: int) -> tuple[str, list[str]] | None:
     if kind == "pipe" and _RULE.fullmatch(bare):
         return "pipe", []
     if "\t" in text.rstrip():
-        return "tab", [cell.strip() for cell in text.rstrip("\r\n").split("\t")]
+        return "tab", [_unquoted(cell.strip()) for cell in text.rstrip("\r\n").split("\t")]
     if not width and not may_be_header(bare):
         return None
     for separated in ("semicolons", "csv"):
