@@ -10,6 +10,7 @@ import re
 import secrets
 import socket as sockets
 import struct
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -233,15 +234,22 @@ def _code_of_refusal(error: Exception, address: Address, database: str, secret: 
     """Return the code (SQLSTATE) with which the server refuses the login; "" when it does not, or did not answer."""
     if not isinstance(error, psycopg.OperationalError) or isinstance(error, psycopg.errors.ConnectionTimeout):
         return ""
-    try:
-        native().log_in("postgres", json.dumps(replace(address, schema=database).target(secret, socket_file(address))))
-    except Exception as refusal:
-        failure = failure_of_core(refusal)
-        if failure is None:
-            raise
-        found = _CODE.match(failure.what)
-        return found[1] if found else ""
-    return ""
+    job = json.dumps(replace(address, schema=database).target(secret, socket_file(address)))
+    codes: list[str] = []
+
+    def ask() -> None:
+        try:
+            native().log_in("postgres", job)
+        except Exception as refusal:
+            failure = failure_of_core(refusal)
+            found = _CODE.match(failure.what) if failure else None
+            codes.append(found[1] if found else "")
+
+    # A server that begins to answer and stops would be waited for.
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(_REFUSES_WITHIN_SECONDS)
+    return next(iter(codes), "")
 
 
 def socket_file(address: Address) -> str | None:
