@@ -167,8 +167,11 @@ class FioParser(LoadParser):
                     self._older.append(place)
                     continue
                 run = _of_json(LoadRun(self.tool, place, f"{name}, {direction}"), told)
-                if jobs := _jobs(job, options):
-                    run.clients, run.block_bytes = jobs * int(options.get("iodepth", "1")), _block(options, direction)
+                if clients := _jobs(job, options):
+                    run.clients, run.block_bytes = (
+                        clients * int(options.get("iodepth", "1")),
+                        _block(options, direction),
+                    )
                 if len(self._printed) < MAX_RUNS:
                     self._printed[(f"{len(self._began)}", name, f"{seen[name]}", direction)] = run
 
