@@ -58,7 +58,7 @@ _HINTS = {
     "42501": "GRANT CONNECT ON DATABASE would let it, or a login trigger of the database refuses it",
     "53300": "wait, or raise the limit that was met: max_connections, or CONNECTION LIMIT of the role or the database",
     "55000": "ALTER DATABASE ... ALLOW_CONNECTIONS true would let it, or name another database",
-    "57P03": "it is starting or shutting down: try again when it is ready",
+    "57P03": "it starts or shuts down: try again when it is ready; a standby answers with hot_standby = on alone",
     "08P01": f"a pooler such as pgbouncer answers: {_NOT_A_POOLER}",
 }
 """What to do by the code of a refused login."""
@@ -290,6 +290,8 @@ def _line(address: Address, seconds: float) -> sockets.socket:
 
 
 def _message(text: str) -> str:
-    """Return the server's words, without those that libpq puts before them and the context that may follow."""
+    """Return the server's words and its detail, without those that libpq puts before them and other lines."""
     lines = text.strip().splitlines() or [""]
-    return next((line for line in lines if "FATAL:" in line), lines[0]).rpartition("FATAL:")[2].strip()
+    told = next((line for line in lines if "FATAL:" in line), lines[0]).rpartition("FATAL:")[2].strip()
+    detail = next((line.removeprefix("DETAIL:").strip() for line in lines if line.startswith("DETAIL:")), "")
+    return f"{told}: {detail}" if detail else told
