@@ -330,8 +330,8 @@ class Accesses(Text):
         data = "\n".join(rows[name](at) for at in range(rng.choice((0, 1, 20)))).encode()
         if name.endswith(".zst"):
             data = b"\x28\xb5\x2f\xfd" + data
-        if rng.random() < 0.8 and (packed := {".gz": gzip.compress, ".xz": lzma.compress}.get(Path(name).suffix)):
-            data = packed(data)
+        if name.endswith((".gz", ".xz")) and rng.random() < 0.8:
+            data = gzip.compress(data) if name.endswith(".gz") else lzma.compress(data)
         path = self.folder / name
         path.write_bytes(mutate.mangle_bytes(data, rng, [data]) if data and rng.random() < 0.5 else data)
         columns = rng.choice(

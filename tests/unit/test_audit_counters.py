@@ -81,6 +81,16 @@ def test_blocks_of_changes_are_added_to_the_block_since_the_start() -> None:
     )
 
 
+def test_changes_of_a_few_rows_are_told_by_uptimes_that_do_not_grow() -> None:
+    lines = [line for line in text_of(RELATIVE).splitlines() if "Innodb_pages_read" in line or "Uptime " in line]
+    text = "\n".join(lines).replace("| 3 ", "| 4000 ")
+    run = run_of(text)
+    assert [dump.fields["uptime_s"] for dump in run.dumps] == [4000, 4002, 4004]
+    assert run.dumps[-1].fields["pages_read"] == 1748 + 6430 + 6289
+    again = [f"| Innodb_pages_read | {read} |\n| Uptime | {up} |" for read, up in ((900, 4000), (20, 2), (30, 4))]
+    assert len(found("\n".join(again), "counters-fall")) == 1
+
+
 def test_a_table_of_settings_stays_what_a_text_says() -> None:
     text = "| Variable_name | Value |\n| innodb_buffer_pool_size | 67108864 |\n| innodb_page_size | 8192 |\n"
     evidence = evidence_of(text)

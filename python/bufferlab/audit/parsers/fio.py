@@ -141,6 +141,8 @@ class FioParser(LoadParser):
 
     def take_document(self, document: Document, label: str) -> None:
         """Read the jobs of a JSON document under a caption's label."""
+        if document.program != self.tool:
+            return
         place = Place(self.file, document.number, label)
         shared = part(document.value, "global options")
         jobs = parts(document.value, "jobs")
@@ -162,8 +164,11 @@ class FioParser(LoadParser):
                     self._older.append(place)
                     continue
                 run = _of_json(LoadRun(self.tool, place, f"{name}, {direction}"), told)
-                if jobs := _jobs(job, options):
-                    run.clients, run.block_bytes = jobs * int(options.get("iodepth", "1")), _block(options, direction)
+                if processes := _jobs(job, options):
+                    run.clients, run.block_bytes = (
+                        processes * int(options.get("iodepth", "1")),
+                        _block(options, direction),
+                    )
                 if len(self._printed) < MAX_RUNS:
                     self._printed[(f"{len(self._began)}", name, f"{seen[name]}", direction)] = run
 
