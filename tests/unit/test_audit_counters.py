@@ -165,6 +165,14 @@ def test_views_of_postgres_are_read_aligned_and_expanded() -> None:
     assert before.fields["gets"] == 85 + 407 + 5072 + 3362 + 1029 + 83848
 
 
+@pytest.mark.parametrize("name", [POSTGRES, EXPANDED])
+def test_views_are_read_between_other_lines_of_psql(name: str) -> None:
+    drawn = text_of(name).translate(str.maketrans("|", "│")).replace("-+-", "─┼─")
+    assert [dump.counters for dump in evidence_of(drawn).dumps] == [
+        dump.counters for dump in run_of(text_of(name)).dumps
+    ]
+
+
 def test_pg_stat_io_tells_pages_where_pg_stat_database_does_not() -> None:
     before, after = run_of(text_of(IO)).dumps
     assert before.counters["reads of client backend relation normal"] == 351

@@ -75,6 +75,8 @@ _OTHER_COLUMNS = {
     "fsync_time",
 }
 _COLUMNS = _OTHER_COLUMNS.union(*_VIEWS.values(), _VIEWS)
+#: psql's lines with \\pset linestyle unicode.
+_LINES_OF_UNICODE = str.maketrans("│─┼┬┴┌┐└┘├┤", "|-+++++++++")
 _RECORD = re.compile(r"-\[ RECORD (\d{1,9}) \][-+]*$")
 _EXPANDED = re.compile(r"(?P<name>[a-z_]{1,40})\s*\|\s?(?P<value>.*)$")
 _FOOT = re.compile(r"\(\d{1,9} rows?\)$")
@@ -112,6 +114,8 @@ class ServerCountersParser:
 
     def take(self, number: int, text: str, caption: Caption | None) -> bool:
         """Parse a line under a caption; return whether it is of counters."""
+        if not text.isascii():
+            text = text.translate(_LINES_OF_UNICODE)
         if self._view is not None and self._row_of_view(number, text, caption):
             return True
         if self._is_open and _RULER.match(text):
