@@ -81,6 +81,16 @@ def test_blocks_of_changes_are_added_to_the_block_since_the_start() -> None:
     )
 
 
+def test_changes_of_a_few_rows_are_told_by_uptimes_that_do_not_grow() -> None:
+    lines = [line for line in text_of(RELATIVE).splitlines() if "Innodb_pages_read" in line or "Uptime " in line]
+    text = "\n".join(lines).replace("| 3 ", "| 4000 ")
+    run = run_of(text)
+    assert [dump.fields["uptime_s"] for dump in run.dumps] == [4000, 4002, 4004]
+    assert run.dumps[-1].fields["pages_read"] == 1748 + 6430 + 6289
+    again = [f"| Innodb_pages_read | {read} |\n| Uptime | {up} |" for read, up in ((900, 4000), (20, 2), (30, 4))]
+    assert len(found("\n".join(again), "counters-fall")) == 1
+
+
 def test_a_table_of_settings_stays_what_a_text_says() -> None:
     text = "| Variable_name | Value |\n| innodb_buffer_pool_size | 67108864 |\n| innodb_page_size | 8192 |\n"
     evidence = evidence_of(text)
@@ -153,6 +163,14 @@ def test_views_of_postgres_are_read_aligned_and_expanded() -> None:
     assert before.counters["blks_read of postgres"] == 5072
     assert (after.counters["blks_hit of postgres"], after.counters["xact_commit of postgres"]) == (62603, 2896)
     assert before.fields["gets"] == 85 + 407 + 5072 + 3362 + 1029 + 83848
+
+
+@pytest.mark.parametrize("name", [POSTGRES, EXPANDED])
+def test_views_are_read_between_other_lines_of_psql(name: str) -> None:
+    drawn = text_of(name).translate(str.maketrans("|", "│")).replace("-+-", "─┼─")
+    assert [dump.counters for dump in evidence_of(drawn).dumps] == [
+        dump.counters for dump in run_of(text_of(name)).dumps
+    ]
 
 
 def test_pg_stat_io_tells_pages_where_pg_stat_database_does_not() -> None:

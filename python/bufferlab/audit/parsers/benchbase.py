@@ -20,10 +20,6 @@ class BenchbaseParser(LoadParser):
 
     tool = "BenchBase"
 
-    def take(self, number: int, text: str, label: str) -> bool:
-        """Return that no line is BenchBase's: it writes a document."""
-        return False
-
     def take_document(self, document: Document, label: str) -> None:
         """Read a summary under a caption's label."""
         told = document.value

@@ -146,6 +146,8 @@ class FioParser(LoadParser):
 
     def take_document(self, document: Document, label: str) -> None:
         """Read the jobs of a JSON document under a caption's label."""
+        if document.program != self.tool:
+            return
         place = Place(self.file, document.number, label)
         shared = part(document.value, "global options")
         jobs = parts(document.value, "jobs")
@@ -167,9 +169,9 @@ class FioParser(LoadParser):
                     self._older.append(place)
                     continue
                 run = _of_json(LoadRun(self.tool, place, f"{name}, {direction}"), told)
-                if clients := _jobs(job, options):
+                if processes := _jobs(job, options):
                     run.clients, run.block_bytes = (
-                        clients * int(options.get("iodepth", "1")),
+                        processes * int(options.get("iodepth", "1")),
                         _block(options, direction),
                     )
                 if len(self._printed) < MAX_RUNS:

@@ -22,6 +22,7 @@ _HEADER = re.compile(r"^Device:?\s")
 _DEVICE = re.compile(r"[A-Za-z][\w!/.:-]{0,60}")
 _NUMBER = re.compile(r"(\d{1,15}(?:[.,](\d{1,6}))?)([kMGT%]?)")
 _PROCS = re.compile(r"-*procs-* *-+memory-")
+_FIRST_OF_VMSTAT = ("p", "-", " ", "r")
 _VMSTAT = re.compile(r"(\s*r +b +swpd +.{1,80}?) bi +bo\b")
 _COUNT = re.compile(r"\d{1,15}")
 _SIZE = re.compile(r"([kM])B|req-sz")
@@ -187,7 +188,7 @@ class VmstatParser:
 
     def take(self, number: int, text: str, caption: Caption | None) -> bool:
         """Parse a line under a caption; return whether it is vmstat's."""
-        if self._at is None and "procs" not in text[:12] and text[:6].strip()[:1] != "r":
+        if self._at is None and (text[:1] not in _FIRST_OF_VMSTAT or ("procs" not in text and "bi" not in text)):
             return False
         if _PROCS.match(text):
             return True

@@ -147,8 +147,8 @@ class LoadParser:
                 )
 
     def take(self, number: int, text: str, label: str) -> bool:
-        """Parse a line under a caption's label; return whether it is this program's."""
-        raise NotImplementedError
+        """Parse a line under a caption's label; return whether it is this program's. Some write no lines."""
+        return False
 
     def take_document(self, document: Document, label: str) -> None:
         """Parse a JSON document under a caption's label, if it is this program's."""

@@ -88,8 +88,8 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     tpcc, status, iostat, vmstat = TpccParser(file), StatusParser(file), IostatParser(file), VmstatParser(file)
     counters = ServerCountersParser(file)
     tables, stated, blkparse = TableParser(file), StatedParser(file), BlkparseParser(file)
-    every_load = (SysbenchParser, PgbenchParser, HammerdbParser, GoTpcParser, FioParser, BenchbaseParser)
-    loads: list[LoadParser] = [parser(file) for parser in every_load]
+    of_lines = (SysbenchParser(file), PgbenchParser(file), HammerdbParser(file), GoTpcParser(file), FioParser(file))
+    loads: tuple[LoadParser, ...] = (*of_lines, BenchbaseParser(file))
     caption: Caption | None = None
     count, taken, digest = 0, 0, sha256()
     broken: list[Document] = []
@@ -121,7 +121,7 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
             or iostat.take(number, text, caption)
             or vmstat.take(number, text, caption)
             or counters.take(number, text, caption)
-            or any(parser.take(number, text, label) for parser in loads)
+            or any(parser.take(number, text, label) for parser in of_lines)
         ):
             tables.close()
             taken += 1
@@ -149,7 +149,7 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     load_runs = sorted((run for parser in loads for run in parser.runs), key=lambda run: run.place.line)
     log_pieces = (
         [log for log in tpcc.logs if log.is_measured],
-        sorted([*status.dumps, *counters.dumps], key=lambda dump: dump.place.line),
+        sorted([*status.dumps, *counters.printouts()], key=lambda dump: dump.place.line),
         [*(report for report in iostat.reports if report.devices), *vmstat.reports],
     )
     traces = ([trace for trace in blkparse.traces if trace.is_counted], blkparse.unread)

@@ -75,6 +75,8 @@ _OTHER_COLUMNS = {
     "fsync_time",
 }
 _COLUMNS = _OTHER_COLUMNS.union(*_VIEWS.values(), _VIEWS)
+#: psql's lines with \\pset linestyle unicode.
+_LINES_OF_UNICODE = str.maketrans("│─┼┬┴┌┐└┘├┤", "|-+++++++++")
 _RECORD = re.compile(r"-\[ RECORD (\d{1,9}) \][-+]*$")
 _EXPANDED = re.compile(r"(?P<name>[a-z_]{1,40})\s*\|\s?(?P<value>.*)$")
 _FOOT = re.compile(r"\(\d{1,9} rows?\)$")
@@ -89,7 +91,7 @@ _MOST_COUNTERS = 20_000
 
 
 class ServerCountersParser:
-    """A parser that takes lines one after another; `dumps` are the printouts found so far."""
+    """A parser that takes lines one after another; `printouts` has those that were found."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -104,20 +106,21 @@ class ServerCountersParser:
         """The views, or the fields, that the last printout has."""
         self._at: datetime | None = None
 
-    @property
-    def dumps(self) -> list[StatusDump]:
-        """The printouts; blocks of changes are added to the one before them."""
+    def printouts(self) -> list[StatusDump]:
+        """End the reading; return the printouts, with blocks of changes added to the one before them."""
         self._end_view()
         _add_up(self._dumps)
         return self._dumps
 
     def take(self, number: int, text: str, caption: Caption | None) -> bool:
         """Parse a line under a caption; return whether it is of counters."""
+        if not text.isascii():
+            text = text.translate(_LINES_OF_UNICODE)
         if self._view is not None and self._row_of_view(number, text, caption):
             return True
         if self._is_open and _RULER.match(text):
             return True
-        if "_" in text or "ptime" in text.lower():
+        if "_" in text or "ptime" in text or "PTIME" in text:
             return self._variable(number, text, caption) or self._head_of_view(text)
         if text.startswith("-[ RECORD"):
             return self._record(text)
@@ -312,14 +315,21 @@ def _of_view(key: str, row: dict[str, str], numbers: dict[str, float]) -> Iterat
 def _add_up(dumps: list[StatusDump]) -> None:
     """Make printouts of blocks of changes, and let pg_stat_io stand for pg_stat_database where that is not there."""
     before: StatusDump | None = None
+    are_changes = _are_changes([dump.fields["uptime_s"] for dump in dumps if "uptime_s" in dump.fields])
     for dump in dumps:
         fields = dump.fields
-        if before is not None and not dump.counters and any(fields.get(name) == 0 for name in _NEVER_ZERO):
+        is_change = are_changes or any(fields.get(name) == 0 for name in _NEVER_ZERO)
+        if before is not None and not dump.counters and is_change:
             dump.fields = {name: before.fields.get(name, 0.0) + value for name, value in fields.items()}
         before = dump
         read, gets = fields.pop("io_pages_read", None), fields.pop("io_gets", None)
         if read is not None and gets is not None and "pages_read" not in fields:
             fields |= {"pages_read": read, "misses": read, "gets": gets}
+
+
+def _are_changes(uptimes: list[float]) -> bool:
+    """Return whether uptimes are those of the first block and the seconds between the others, which do not grow."""
+    return len(uptimes) > 2 and max(uptimes[1:]) < uptimes[0] and uptimes[-1] <= uptimes[1]
 
 
 def _time(text: str) -> datetime | None:
