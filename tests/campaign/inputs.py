@@ -6,8 +6,10 @@ An input depends on its family, its seed and the corpus alone. Files are written
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import json
+import lzma
 import os
 import random
 import struct
@@ -145,12 +147,42 @@ class SlowLog(Text):
     sources = sorted((ROOT / "tests/fixtures/slow-log").rglob("*.log"))
     secret = "alice@example.org"
 
+    def extra(self) -> Sequence[Path]:
+        return [path for path in self.corpus if path.suffix == ".log"]
+
     def arguments(self, path: Path, rng: random.Random) -> list[str]:
         more = rng.choice(([], [], ["--by", "statement"], ["--schema", "shop"], ["--ansi-quotes"], ["--json"]))
         return ["script-from-slow-log", str(path), "-o", str(self.folder / "made.sql"), *more]
 
     def clear(self) -> None:
         (self.folder / "made.sql").unlink(missing_ok=True)
+
+
+class Dumps(Text):
+    """Dumps of MariaDB's and PostgreSQL's tools: `run SCRIPT --load FILE --dry-run`."""
+
+    suffix = "sql"
+    sources = sorted((ROOT / "tests/fixtures/dumps").glob("*.sql"))
+    archives = sorted((ROOT / "tests/fixtures/dumps").glob("*.dump"))
+
+    def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
+        super().__init__(folder, corpus)
+        self.script = folder / "template-script.sql"
+        self.script.write_text("SELECT count(*) FROM member;\n")
+
+    def extra(self) -> Sequence[Path]:
+        return [path for path in self.corpus if path.suffix == ".sql"]
+
+    def content(self, rng: random.Random) -> bytes:
+        if rng.random() < 0.6:
+            return super().content(rng)
+        whole = [path.read_bytes() for path in self.archives]
+        return mutate.mangle_bytes(rng.choice(whole), rng, whole)
+
+    def arguments(self, path: Path, rng: random.Random) -> list[str]:
+        server = rng.choice(("mariadb-10.11", "mysql-8.0", "postgres-15"))
+        as_json = ["--json"] * (rng.random() < 0.3)
+        return ["run", str(self.script), "--load", str(path), "--server", server, "--dry-run", *as_json]
 
 
 class _Audit(Text):
@@ -177,13 +209,50 @@ class Status(_Audit):
 
 
 class Iostat(_Audit):
-    """Output of iostat -x."""
+    """Output of iostat and vmstat."""
 
-    sources = (*sorted((_AUDIT / "iostat").glob("*.txt")), _AUDIT / "clean.txt")
+    sources = (
+        *sorted((_AUDIT / "iostat").glob("*.txt")),
+        *sorted((_AUDIT / "own").glob("vmstat*.txt")),
+        _AUDIT / "own/iostat-d.txt",
+        _AUDIT / "clean.txt",
+    )
+
+
+class Counters(_Audit):
+    """SHOW GLOBAL STATUS in the forms that clients print, and PostgreSQL's views."""
+
+    sources = tuple(sorted((_AUDIT / "counters").glob("*.txt")))
+
+
+class Documents(_Audit):
+    """JSON of fio, iostat, BenchBase and HammerDB: its text, its values, and how its lines are broken."""
+
+    sources = (
+        *sorted((_AUDIT / "load").glob("*.json")),
+        *sorted((_AUDIT / "iostat").glob("*.json")),
+        _AUDIT / "load/fio-3.33-normal-and-json.txt",
+    )
+
+    def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
+        super().__init__(folder, corpus)
+        texts = [path.read_text(encoding="utf-8") for path in self.sources if path.suffix == ".json"]
+        self.documents = [json.loads(text) for text in texts if "\n{" not in text[1:]]
+
+    def content(self, rng: random.Random) -> bytes:
+        if rng.random() < 0.4:
+            return super().content(rng)
+        document = rng.choice(self.documents)
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            document = mutate.mangle_json(document, rng)
+        made = json.dumps(document, indent=rng.choice((None, 0, 1, 2)))
+        if rng.random() < 0.1:
+            made = made.replace(":", f": {mutate.nested(rng)},", 1)
+        return f"{made}\n{rng.choice(('', made, rng.choice(self.texts)))}".encode("utf-8", errors="surrogatepass")
 
 
 class LoadGenerators(_Audit):
-    """Output of sysbench, pgbench, HammerDB and fio."""
+    """Output of sysbench, pgbench, HammerDB, go-tpc and fio."""
 
     sources = tuple(sorted((_AUDIT / "load").glob("*.txt")))
 
@@ -209,25 +278,36 @@ class Accesses(Text):
     """Page accesses as our CSV and in the formats of others: `curve FILE`."""
 
     suffix = "csv"
-    sources = tuple(sorted((ROOT / "tests/fixtures/traces").glob("*.csv")))
-    _RECORD = struct.Struct("<IQIq")
+    sources = (*sorted((ROOT / "tests/fixtures/traces").glob("*.csv")), ROOT / "tests/fixtures/traces/even.txt")
+    _RECORD, _VSCSI, _LCS = struct.Struct("<IQIq"), struct.Struct("<IIIHHQQ"), struct.Struct("<QQ8168sQ")
+    _MAGIC = 0x123456789ABCDEF0
+
+    def extra(self) -> Sequence[Path]:
+        return [path for path in self.corpus if path.suffix == ".csv"]
 
     def make(self, rng: random.Random) -> list[str]:
         if rng.random() < 0.4:
             return super().make(rng)
         if rng.random() < 0.5:
             return self._of_others(rng)
-        path = self.folder / rng.choice(("input.oracleGeneral", "input.oracleGeneral.bin"))
+        name = rng.choice(
+            ("input.oracleGeneral", "input.oracleGeneral.bin", "input.lcs", "input.vscsi", "input.lcs.gz")
+        )
         numbers = (0, 1, 4096, 2**31, 2**32 - 1)
-        records = [
-            self._RECORD.pack(
-                rng.choice((at, at, at, rng.choice(numbers))), rng.choice((at % 7, 2**64 - 1)), rng.choice(numbers), -1
-            )
-            for at in range(rng.choice((0, 1, 20, 20)))
-        ]
-        data = b"".join(records)
-        path.write_bytes(mutate.mangle_bytes(data, rng, [data]) if data and rng.random() < 0.5 else data)
+        data = b"".join(self._record(name, at, rng.choice(numbers), rng) for at in range(rng.choice((0, 1, 20, 20))))
+        if ".lcs" in name:
+            data = self._LCS.pack(self._MAGIC, 1, b"", self._MAGIC) + data
+        path = self.folder / name
+        if data and rng.random() < 0.5:
+            data = mutate.mangle_bytes(data, rng, [data])
+        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
         return self.arguments(path, rng)
+
+    def _record(self, name: str, at: int, number: int, rng: random.Random) -> bytes:
+        if name.endswith(".vscsi"):
+            sector = rng.choice((at % 7, at % 7, 2**45, 2**64 - 1))
+            return self._VSCSI.pack(0, number, 0, 0x28, rng.choice((256, 256, 256, 1)), sector, at)
+        return self._RECORD.pack(rng.choice((at, at, at, number)), rng.choice((at % 7, 2**64 - 1)), number, -1)
 
     def _of_others(self, rng: random.Random) -> list[str]:
         """Make a block trace, a list of pages or a file that zstd cannot unpack, and name its columns now and then."""
@@ -240,6 +320,8 @@ class Accesses(Text):
             ),
             "input.txt": lambda at: rng.choice((f"{at % 5}", f"0x{at % 7:x}", "-1", "")),
             "input.txt.zst": lambda at: f"{at}",
+            "input.txt.gz": lambda at: f"{at % 5}",
+            "input.csv.xz": lambda at: f"{at},{rng.choice(sizes)},8,{at % 2},{at % 3}",
             "input.spc": lambda at: f"{at % 3},{rng.choice(sizes)},{rng.choice(sizes)},r,0.{at:03}",
             "input.trace": lambda at: f"{at} {at % 2} {rng.choice(sizes)} {rng.choice((8, 16, 2**30))} 1",
             "table.csv": lambda at: f'"{at}",{rng.choice(sizes)},"{rng.choice(sizes)}",{at % 3}' if at else head,
@@ -248,6 +330,9 @@ class Accesses(Text):
         data = "\n".join(rows[name](at) for at in range(rng.choice((0, 1, 20)))).encode()
         if name.endswith(".zst"):
             data = b"\x28\xb5\x2f\xfd" + data
+        packers: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress}
+        if rng.random() < 0.8 and (packed := packers.get(Path(name).suffix)):
+            data = packed(data)
         path = self.folder / name
         path.write_bytes(mutate.mangle_bytes(data, rng, [data]) if data and rng.random() < 0.5 else data)
         columns = rng.choice(
@@ -499,9 +584,12 @@ FAMILIES: dict[str, type[Family]] = {
     "shared": Shared,
     "scripts": Script,
     "slow-log": SlowLog,
+    "dumps": Dumps,
     "tpcc-mysql": TpccLog,
     "innodb-status": Status,
     "iostat": Iostat,
+    "counters": Counters,
+    "documents": Documents,
     "load-generators": LoadGenerators,
     "blkparse": Blkparse,
     "tables": Tables,

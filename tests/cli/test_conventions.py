@@ -64,7 +64,7 @@ def test_a_server_that_cannot_be_is_refused_before_anything_is_planned(bench: Be
     assert ended.code in (2, 3)
     assert "s3cret" not in ended.out + ended.err
     planned = bench.bufferlab("run", "hot-rows", "--engine", engine, "--server", server, "--dry-run", "--json")
-    assert planned.code == (0 if server.startswith("/") else 2)
+    assert planned.code == (3 if server.startswith("/") else 2)
     assert "s3cret" not in planned.out + planned.err
 
 

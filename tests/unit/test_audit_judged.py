@@ -72,7 +72,7 @@ def test_the_headline_says_what_share_of_the_lines_was_read() -> None:
 
 
 def test_a_table_that_no_rule_can_judge_is_not_called_clean() -> None:
-    audit = audit_of("clients;tps;hit ratio\n8;900,5;0,9\n16;950,5;0,95\n")
+    audit = audit_of("clients;latency;hit ratio\n8;900,5;0,9\n16;950,5;0,95\n")
     assert len(audit.case.files[0].results) == 1
     assert summary(audit).startswith(f"Nothing was judged: none of {len(RULES)} rules has what it needs in 1 file")
 

@@ -11,8 +11,8 @@ from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.chapter.blocks import Table
 from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
 
-CLEAN = sorted((FIXTURES / "load").glob("*.txt"))
-OWN = sorted((FIXTURES / "own").glob("*.txt"))
+CLEAN = sorted((FIXTURES / "load").glob("*-*.*"))
+OWN = sorted((FIXTURES / "own").glob("*-*.*"))
 SYSBENCH, PGBENCH = "load/sysbench-1.0.20-oltp.txt", "load/pgbench-15-progress.txt"
 FIO, MIXED, HAMMERDB = "load/fio-3.33-randread.txt", "load/fio-3.33-mixed.txt", "load/hammerdb-4.7-made.txt"
 
@@ -21,7 +21,7 @@ def loads(text: str) -> list[LoadRun]:
     return evidence_of(text).loads
 
 
-@pytest.mark.parametrize("path", CLEAN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CLEAN, ids=lambda path: path.name)
 def test_nothing_is_found_in_what_the_programs_printed(path: Path) -> None:
     audit = audit_files([path])
     assert audit.findings == ()
@@ -30,7 +30,7 @@ def test_nothing_is_found_in_what_the_programs_printed(path: Path) -> None:
 
 def test_there_are_more_than_twenty_logs_of_our_own() -> None:
     assert len(OWN) > 20
-    assert {path.name.split("-")[0] for path in OWN} == {"iostat", "pgbench", "sysbench"}
+    assert {path.name.split("-")[0] for path in OWN} == {"iostat", "pgbench", "sysbench", "vmstat"}
 
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
@@ -293,3 +293,108 @@ def test_a_time_far_away_takes_no_memory() -> None:
     (gap,) = [one for one in findings if "missing" in one.numbers]
     assert gap.numbers["missing"] == 339999990
     assert gap.numbers["at_s"] == [50.0 + 5 * number for number in range(12)]
+
+
+GO_TPC = "load/go-tpc-1.0.7.txt"
+
+
+def test_go_tpc_is_read_with_each_kind_and_its_tpmc() -> None:
+    runs = {run.name: run for run in loads(text_of(GO_TPC))}
+    new_order = runs["NEW_ORDER"]
+    assert (new_order.transactions, new_order.seconds, new_order.nopm) == (7912, 30.0, 15834.3)
+    assert (new_order.mean_ms, new_order.latency_sum_ms, new_order.latency_ms["99.9 %"]) == (4.3, 34119.0, 60.8)
+    assert (new_order.latency_ms["max"], runs["DELIVERY"].transactions) == (184.5, 708)
+    assert [(line.end_s, round(60 * line.per_s, 1)) for line in new_order.intervals] == [
+        (10, 15631.3),
+        (20, 15975.4),
+        (30, 15901.5),
+    ]
+
+
+def test_the_older_words_of_go_tpc_are_read() -> None:
+    text = """[Summary] DELIVERY - Takes(s): 455.2, Count: 32, TPM: 4.2, Sum(ms): 44376, Avg(ms): 1386, 90th(ms): 2000
+[Summary] NEW_ORDER - Takes(s): 487.8, Count: 314, TPM: 38.6, Sum(ms): 282377, Avg(ms): 899, 90th(ms): 1500
+tpmC: 38.6
+"""
+    audit = audit_of(text + text)
+    assert [(run.name, run.transactions, run.nopm) for run in audit.case.loads()] == 2 * [
+        ("DELIVERY", 32, None),
+        ("NEW_ORDER", 314, 38.6),
+    ]
+    assert audit.findings == ()
+
+
+def test_threads_of_go_tpc_are_those_of_its_command() -> None:
+    text = "$ go-tpc tpcc -H 127.0.0.1 -D tpcc --warehouses 1 -T 2 --time 30s run\n" + text_of(GO_TPC)
+    *_, whole = loads(text)
+    assert (whole.clients, whole.transactions) == (2, 7912 + 708 + 718 + 7687 + 701)
+    assert not found(text, "in-flight")
+    assert len(found(text.replace("-T 2", "-T 1"), "in-flight")) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (("tpmC: 15834.3", "tpmC: 17834.3"), "load-totals"),
+        (("Count: 7687, TPM: 15378.9", "Count: 7687, TPM: 25378.9"), "load-totals"),
+        (("Sum(ms): 14986.5", "Sum(ms): 1498.6"), "load-totals"),
+        (("99th(ms): 8.4, 99.9th(ms): 21.0, Max(ms): 92.3", "99th(ms): 84.0, 99.9th(ms): 21.0, Max(ms): 92.3"),
+         "latency-order"),
+    ],
+)  # fmt: skip
+def test_numbers_of_go_tpc_that_do_not_follow_are_found(change: tuple[str, str], rule: str) -> None:
+    assert len(found(text_of(GO_TPC, [change]), rule)) == 1
+
+
+BENCHBASE = text_of("load/benchbase-made.json")
+
+
+def test_a_summary_of_benchbase_is_of_all_kinds_of_requests() -> None:
+    (run,) = loads(BENCHBASE)
+    assert (run.tool, run.transactions, run.seconds, run.per_s, run.clients) == ("BenchBase", 30120, 60, 502, 4)
+    assert run.latency_ms == {"95 %": 15, "max": 250, "50 %": 7, "min": 0.3}
+    assert (run.mean_ms, run.nopm) == (7.9, None)
+    assert audit_of(BENCHBASE).findings == ()
+    for change, rule in (
+        (('"Measured Requests": 30120', '"Measured Requests": 3012'), "load-totals"),
+        (
+            ('"terminals": "4"', '"terminals": "2"'),
+            "in-flight",
+        ),
+    ):
+        assert len(found(BENCHBASE.replace(*change), rule)) == 1
+
+
+TIMING = text_of("load/hammerdb-5-timing-made.json")
+
+
+def test_the_timing_and_the_result_of_a_job_of_hammerdb_are_read() -> None:
+    neword, payment = loads(TIMING)
+    assert (neword.name, neword.transactions, neword.mean_ms, payment.transactions) == ("NEWORD", 20_000, 1.5, 19_000)
+    assert neword.latency_ms == {"min": 0.5, "50 %": 1.25, "95 %": 2.5, "99 %": 3.5, "max": 40.25}
+    assert audit_of(TIMING).findings == ()
+    assert len(found(TIMING.replace('"p95_ms": "2.5"', '"p95_ms": "25.0"'), "latency-order")) == 1
+    assert len(found(TIMING.replace('"total_ms": "30000.0"', '"total_ms": "3000.0"'), "load-totals")) == 1
+    (run,) = loads(
+        '[\n  "63F4",\n  "2026-01-01",\n  "TEST RESULT : System achieved 21157 NOPM from 49180 MySQL TPM"\n]'
+    )
+    assert (run.nopm, run.tpm) == (21157, 49180)
+
+
+def test_other_documents_of_a_job_of_hammerdb_are_named() -> None:
+    evidence = evidence_of('{"MySQL tpm": {\n  "0": "2026-01-01 00:00:00",\n  "49180": "2026-01-01 00:00:10"\n}}')
+    assert evidence.loads == []
+    assert "job ID result" in evidence.named[0].hint
+
+
+def test_lines_of_sysbench_tell_a_cold_start() -> None:
+    text = text_of(SYSBENCH)
+    assert not found(text, "cold-start")
+    lines = "\n".join(
+        f"[ {at}s ] thds: 4 tps: {100 if at < 5 else 400 + at}.00 qps: 9 (r/w/o: 7/1/1) lat (ms,95%): 9"
+        for at in range(1, 21)
+    )
+    (one,) = found(lines, "cold-start")
+    assert (one.numbers["cold_s"], one.numbers["cold_per_s"]) == (4, [100, 100, 100, 100])
+    assert one.numbers["per_s_settled"] == pytest.approx(sum(400 + at for at in range(5, 21)) / 16)
+    assert not found(lines.replace("tps: 100.00", "tps: 390.00"), "cold-start")

@@ -232,3 +232,11 @@ def test_a_table_with_one_known_column_is_one(text: str) -> None:
 def test_columns_that_mean_nothing_to_a_rule_are_no_table_of_results(text: str) -> None:
     assert evidence_of(text).results == []
     assert not evidence_of(text).measured
+
+
+def test_cells_of_a_table_by_tabs_may_stand_in_quotes() -> None:
+    plain = "pool\\tTpmC\\tr/s\\n128MB\\t2412.5\\t880\\n256MB\\t2600\\t410\\n".replace("\\t", "\t").replace("\\n", "\n")
+    quoted = "\n".join("\t".join(f'"{cell}"' for cell in line.split("\t")) for line in plain.splitlines()) + "\n"
+    for text in (plain, quoted):
+        found = [row.first("tpmc") for row in table(text).rows]
+        assert [number.value for number in found if number] == [2412.5, 2600.0]

@@ -258,3 +258,28 @@ def test_a_second_run_of_hammerdb_begins_where_its_users_are_told() -> None:
     ).loads
     assert (first.clients, first.nopm, first.lost) == (3, 21044, {"3"})
     assert (second.clients, second.nopm, second.seconds, second.lost) == (9, 61022, 120.0, set())
+
+
+FIO_OF_OLD = """\
+seq: (g=0): rw=read, bs=16K-16K/16K-16K/16K-16K, ioengine=libaio, iodepth=16
+fio-2.2.10
+Starting 1 process
+
+seq: (groupid=0, jobs=1): err= 0: pid=4121: Tue Mar  1 09:00:30 2016
+  {direction:5}: io=1600.0MB, bw=54613KB/s, iops=3413, runt= 30000msec
+    clat (usec): min=60, max=90000, avg=4672.00, stdev=900.00
+     lat (usec): min=61, max=90001, avg=4673.00, stdev=900.00
+  cpu          : usr=1.00%, sys=3.00%, ctx=102000, majf=0, minf=70
+  IO depths    : 1=0.1%, 2=0.1%, 4=0.1%, 8=0.1%, 16=100.0%, 32=0.0%, >=64=0.0%
+     issued    : total=r={reads}/w={writes}/d=0, short=r=0/w=0/d=0, drop=r=0/w=0/d=0
+"""
+
+
+@pytest.mark.parametrize(
+    ("direction", "reads", "writes"), [("read", 102400, 0), ("write", 0, 102400), ("mixed", 60000, 42400)]
+)
+def test_the_count_of_an_older_fio_is_read_and_that_of_all_directions_as_one(
+    direction: str, reads: int, writes: int
+) -> None:
+    run = only(FIO_OF_OLD.format(direction=direction, reads=reads, writes=writes))
+    assert (run.name, run.transactions, run.seconds) == (f"seq, {direction}", 102400, 30.0)

@@ -15,7 +15,7 @@ import pytest
 
 from bufferlab import marked
 from bufferlab.cli import doctor
-from bufferlab.engines.servers import fetch, unpacked
+from bufferlab.engines.servers import fetch, unpacked, version_call
 from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.private_server import SHORT_SOCKETS
@@ -223,7 +223,7 @@ def server(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "lib" / "lib.so.1").write_bytes(b"elf")
     told = {"flavour": "mysql", "version": "5.7.22", "binary": "bin/mysqld", "share": None}
     (folder / "manifest.json").write_text(json.dumps(told))
-    monkeypatch.setattr(finding, "server_user", lambda: None)
+    monkeypatch.setattr(version_call, "server_user", lambda: None)
     unpacked.record(folder)
     return folder
 

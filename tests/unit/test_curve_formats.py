@@ -238,7 +238,7 @@ def test_the_command_reads_them(tmp_path: Path) -> None:
     assert 'there is no column "block" among 2' in refused.err
 
 
-def lcs(version: int, pages: list[int], sizes: list[int]) -> bytes:
+def lcs(version: int, pages: list[int], sizes: list[int], said: int = 0) -> bytes:
     """A file of libCacheSim's lcs, made from the structures in its lcs.h."""
     magic = struct.pack("<Q", 0x123456789ABCDEF0)
     further = struct.pack("<II", 7, 0) if version > 2 else struct.pack("<I", 7) if version == 2 else b""
@@ -248,7 +248,7 @@ def lcs(version: int, pages: list[int], sizes: list[int]) -> bytes:
         + struct.pack("<q", -1) + features
         for at, (page, size) in enumerate(zip(pages, sizes, strict=True))
     )  # fmt: skip
-    return magic + struct.pack("<Q", version) + bytes(8168) + magic + b"".join(records)
+    return magic + struct.pack("<Qqq", version, 1, said) + bytes(8152) + magic + b"".join(records)
 
 
 @pytest.mark.parametrize("version", range(1, 9))
@@ -260,7 +260,7 @@ def test_each_version_of_lcs_gives_the_same_accesses(tmp_path: Path, version: in
     assert accesses.time_s.tolist() == [0, 1, 2, 3, 4]
     assert list(curve.curve(accesses, None, lambda _: None).misses) == [5, 5, 4, 3]
     plain = tmp_path / "a.lcs"
-    plain.write_bytes(lcs(version, [1, 2, 1], [512, 4096, 512]))
+    plain.write_bytes(lcs(version, [1, 2, 1], [512, 4096, 512], said=3))
     assert files.read(plain).page_size(4096)[0] is None
 
 
@@ -297,6 +297,7 @@ def test_requests_of_a_virtual_disk_touch_each_page_that_they_cover(tmp_path: Pa
         ("a.lcs", lcs(1, [1], [1])[:-1], "ends inside a record of 24"),
         ("a.lcs", lcs(2, [1], [1])[:100], "not the header of lcs"),
         ("a.lcs", lcs(2, [], []), "there is no get"),
+        ("a.lcs", lcs(3, [1, 2], [1, 1], said=3), "says 3 requests, and 2 are in the file"),
         ("a.vscsi", bytes(64), "have not the version of vscsi"),
         ("a.vscsi", b"", "have not the version of vscsi"),
         ("a.vscsi", vscsi(2, [(1, 2, 3), (4, 5, 6)])[:-1], "ends inside a record of 40"),

@@ -14,7 +14,7 @@ import pytest
 
 from bufferlab import spec
 from bufferlab.engines import dump_contents
-from bufferlab.engines.archive_contents import Archive, entries_of
+from bufferlab.engines.archive_contents import Archive, CutArchiveError, entries_of
 from bufferlab.engines.dump_contents import has_rows
 from bufferlab.engines.dump_head import read_head
 from bufferlab.errors import SpecError
@@ -157,14 +157,22 @@ def test_lines_are_found_wherever_a_file_is_read_in_pieces(tmp_path: Path, monke
             holds_rows(of_mysql(tmp_path, *whole, padding, USE.format("other")))
 
 
-def test_an_archive_that_is_cut_or_of_a_later_format_is_left_to_pg_restore() -> None:
+def test_an_archive_that_is_cut_is_refused_and_one_of_a_later_format_left_to_pg_restore(tmp_path: Path) -> None:
     whole = (DUMPS / "postgres-15-whole.dump").read_bytes()
     kinds = entries_of(io.BytesIO(whole))
     assert kinds is not None
     assert {"TABLE", "TABLE DATA", "VIEW", "MATERIALIZED VIEW", "CONSTRAINT"} < kinds
+    told = set()
     for cut in range(0, 1600, 7):
-        told = entries_of(io.BytesIO(whole[:cut]))
-        assert told is None or told == kinds
+        try:
+            told.add(entries_of(io.BytesIO(whole[:cut])) == kinds)
+        except CutArchiveError:
+            told.add(None)
+    assert told == {None}, "the table of contents is longer"
+    cut_path = tmp_path / "cut.dump"
+    cut_path.write_bytes(whole[:500])
+    with pytest.raises(SpecError, match="the dump ends within its table of contents"):
+        holds_rows(cut_path)
     later = whole[:6] + bytes([99]) + whole[7:]
     assert entries_of(io.BytesIO(later)) is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,11 @@ def test_a_refusal_of_any_kind_is_a_message_with_its_code(
     assert json.loads(out)["kind"] == kind
 
 
-def test_a_bug_of_the_core_is_called_a_bug(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_bug_of_the_core_is_called_a_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
     def main(arguments: list[str]) -> int:
         raise refusal("internal")
 

@@ -496,3 +496,13 @@ def test_a_server_that_was_started_between_two_files_ends_transactions(tmp_path:
     made = rotated(tmp_path, before, mysql(*of(5, "shop|SELECT n FROM item WHERE id = 3")))
     assert made.statements == 1
     assert dict(made.left_out) == {"in a transaction without an end": 1}
+
+
+def test_the_time_of_a_statement_that_failed_is_none_of_its_transactions(tmp_path: Path) -> None:
+    put = "UPDATE item SET n = 1 WHERE id = 2"
+    log = mysql(*of(3, "shop|BEGIN", put, put, "COMMIT"))
+    first = log.index("# Query_time: 0.000101")
+    failed = log[first:].replace("# Query_time: 0.000101", "# Query_time: 50.000101  Last_errno: 1205", 1)
+    (section,) = made_of(tmp_path, log[:first] + failed).script.sections
+    assert len(section.kind.statements) == 1
+    assert section.kind.seconds < 1

@@ -140,7 +140,8 @@ def _given(audit: Audit) -> str:
     counts = (
         (sum(len(log.intervals) for one in files for log in one.logs), "interval line"),
         (sum(len(one.dumps) for one in files), "status printout"),
-        (sum(len(one.reports) for one in files), "iostat report"),
+        (sum(report.tool == "iostat" for one in files for report in one.reports), "iostat report"),
+        (sum(report.tool == "vmstat" for one in files for report in one.reports), "vmstat line"),
         (sum(len(one.loads) for one in files), "load run"),
         (sum(len(one.results) for one in files), "table"),
         (sum(len(one.traces) for one in files), "block trace"),

@@ -25,6 +25,9 @@ from bufferlab.audit.parsers.tpcc_mysql import TpccLog
 #: tpcc-mysql's mix is a deck of 23 transactions, 10 of them New-Orders.
 TRANSACTIONS_PER_NEW_ORDER = 2.3
 DEFAULT_PAGE_BYTES = 16384
+POSTGRES_PAGE_BYTES = 8192
+#: A run and the time between two printouts may be so far apart, and the two seconds that uptimes are cut off to.
+_SAME_TIME = 0.1
 PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
 _ENOUGH_READS_PER_S = 20
 
@@ -100,6 +103,8 @@ class RunEvidence:
 
         Where all that shows one shows another than is stated, that one ran.
         """
+        if any(dump.family == "postgres" for dump in self.dumps):
+            return POSTGRES_PAGE_BYTES
         said, shown = self.page_bytes_said, self.page_bytes_shown
         return self.page_bytes_ran or said or next(iter(shown.values()), None) or DEFAULT_PAGE_BYTES
 
@@ -121,6 +126,8 @@ class RunEvidence:
         """Return the page size that each piece of evidence shows, by the evidence's name."""
         found: dict[str, int] = {}
         for dump in self.dumps:
+            if dump.fields.get("page_bytes") in PAGE_SIZES:
+                found.setdefault("Innodb_page_size", int(dump.fields["page_bytes"]))
             if (each := dump.bytes_per_page) and 4096 <= each < 131072:
                 found.setdefault("memory per page", 1 << (int(each).bit_length() - 1))
             if size := _page_size(dump.fields.get("bytes_per_file_read", 0)):
@@ -147,20 +154,51 @@ class RunEvidence:
 
     @property
     def timed_dumps(self) -> list[tuple[float, StatusDump]]:
-        """The printouts whose time is known, in the order of time, with their seconds from a common zero."""
+        """The printouts whose time is known, in the order of time, with their seconds from a common zero.
+
+        Where neither captions nor time stamps tell it, the server's uptimes do, in the order of the lines.
+        """
         if all(dump.t_s is not None for dump in self.dumps):
             known = [(dump.t_s or 0.0, dump) for dump in self.dumps]
+        elif self._is_by_uptime:
+            return _by_uptime([dump for dump in self.dumps if "uptime_s" in dump.fields])
         else:
             stamped = [dump for dump in self.dumps if dump.at is not None]
             first = min((dump.at for dump in stamped if dump.at), default=None)
             known = [((dump.at - first).total_seconds(), dump) for dump in stamped if dump.at and first]
         return sorted(known, key=lambda pair: pair[0])
 
+    @property
+    def _is_by_uptime(self) -> bool:
+        """Whether only uptimes tell the time between two printouts."""
+        stamped, up = (
+            sum(told) > 1
+            for told in (
+                [dump.at is not None for dump in self.dumps],
+                ["uptime_s" in dump.fields for dump in self.dumps],
+            )
+        )
+        return up and not stamped and not all(dump.t_s is not None for dump in self.dumps)
+
+    @property
+    def ordered_dumps(self) -> list[StatusDump]:
+        """The printouts in the order of time or, where none is told, counters of PostgreSQL in that of one file."""
+        timed = [dump for _, dump in self.timed_dumps]
+        if timed:
+            return timed
+        counted = [dump for dump in self.dumps if dump.counters]
+        return [dump for dump in counted if dump.place.file == counted[0].place.file]
+
     def rates(self) -> Rates | None:
         """Return the counters' rates from first to last printout; None when time or counters do not allow it."""
         timed = self.timed_dumps
-        read = [value for _, dump in timed if (value := dump.fields.get("pages_read")) is not None]
-        return _rates(timed[0], timed[-1]) if len(timed) > 1 and read == sorted(read) else None
+        for name in ("pages_read", "uptime_s"):
+            values = [value for _, dump in timed if (value := dump.fields.get(name)) is not None]
+            if values != sorted(values):
+                return None
+        if any(a.resets != b.resets for (_, a), (_, b) in pairwise(timed)):
+            return None
+        return _rates(timed[0], timed[-1]) if len(timed) > 1 else None
 
     def segments(self) -> list[Rates]:
         """Return the counters' rates between neighbouring printouts."""
@@ -180,6 +218,18 @@ class RunEvidence:
                 counts = [interval.counts[0] for interval in log.intervals]
                 return sum(counts) / len(counts) / step
         return next((load.nopm / 60 for load in self.loads if load.nopm), None)
+
+    def new_orders_per_s_beside(self, rates: Rates) -> float | None:
+        """Return the New-Orders per second of the time of these rates; None where the run was of another time.
+
+        Uptimes alone do not tell when a run was, so it must have been as long.
+        """
+        if not self._is_by_uptime:
+            return self.new_orders_per_s
+        counted = [found.seconds for log in self.logs if (found := log.counted)]
+        seconds = [*counted, *(load.seconds for load in self.loads if load.nopm and load.seconds)]
+        alike = seconds and abs(rates.seconds - seconds[0]) <= _SAME_TIME * seconds[0] + 2
+        return self.new_orders_per_s if alike else None
 
     def spots(self) -> list[DeviceRow]:
         """Return the busiest device's row of every report that is not an average since the start of the system."""
@@ -291,6 +341,15 @@ def _rates(a: tuple[float, StatusDump], b: tuple[float, StatusDump]) -> Rates | 
     if seconds <= 0 or read is None:
         return None
     return Rates(a[1], b[1], seconds, read / seconds)
+
+
+def _by_uptime(dumps: Sequence[StatusDump]) -> list[tuple[float, StatusDump]]:
+    """Return printouts with their seconds from the first; one after a start of the server is its uptime later."""
+    timed = [(0.0, dumps[0])]
+    for a, b in pairwise(dumps):
+        before, after = a.fields["uptime_s"], b.fields["uptime_s"]
+        timed.append((timed[-1][0] + (after - before if after >= before else after), b))
+    return timed
 
 
 def _change(a: StatusDump, b: StatusDump, name: str) -> float | None:

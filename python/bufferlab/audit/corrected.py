@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from statistics import mean
 
-from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, RunEvidence
+from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, Rates, RunEvidence
 from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import parse_lenient_bytes
@@ -38,8 +38,9 @@ def _runs(case: Case) -> Table | None:
 
 
 def _run_cells(run: RunEvidence) -> _Cells:
-    rates, new_orders = run.rates(), run.new_orders_per_s
+    rates = run.rates()
     assert rates is not None
+    new_orders = run.new_orders_per_s_beside(rates)
     spots = [row.reads_per_s for row in run.spots() if row.reads_per_s is not None]
     reads = rates.read_per_s / new_orders if new_orders else None
     written_per_s = rates.per_s("pages_written")
@@ -50,10 +51,24 @@ def _run_cells(run: RunEvidence) -> _Cells:
         ("Pages read/s", _number(rates.read_per_s, 1)),
         ("Created/s", _number(rates.per_s("pages_created"), 1)),
         ("Written/s", _number(written_per_s, 1)),
+        *_gets_cells(rates, new_orders),
         ("iostat r/s", f"{mean(spots):.0f}" if spots else NOTHING),
         ("Reads per NO", _number(reads, 2)),
         ("KiB read per NO", _number(reads * run.page_bytes / 1024 if reads is not None else None, 1)),
         ("Writes per NO", _number(written, 2)),
+    ]
+
+
+def _gets_cells(rates: Rates, new_orders: float | None) -> _Cells:
+    """Return the gets and misses of the server's counters; the status text has none."""
+    gets, misses = rates.per_s("gets"), rates.per_s("misses")
+    if gets is None:
+        return []
+    return [
+        ("Gets/s", _number(gets, 1)),
+        ("Misses/s", _number(misses, 1)),
+        ("Hit ratio %", _number(100 * (1 - misses / gets) if gets and misses is not None else None, 2)),
+        ("Gets per NO", _number(gets / new_orders if new_orders else None, 0)),
     ]
 
 

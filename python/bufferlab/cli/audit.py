@@ -42,10 +42,11 @@ def command(
 ) -> int:
     """Find wrong units, wrong columns and impossible numbers in FILEs, and print the corrected tables.
 
-    Each FILE is text: the output of tpcc-mysql, sysbench, pgbench, HammerDB, fio, `iostat -x` or
-    blkparse, SHOW ENGINE INNODB STATUS (with the time in a line above, or several in one file),
-    tables of results, or a report that quotes them. Pieces of one run may lie in files of the same
-    name up to the first dot. Nothing is measured.
+    Each FILE is text: the output of tpcc-mysql, sysbench, pgbench, HammerDB, go-tpc, BenchBase, fio,
+    vmstat, `iostat -x` or blkparse, SHOW ENGINE INNODB STATUS (with the time in a line above, or
+    several in one file), SHOW GLOBAL STATUS, PostgreSQL's views of statistics, tables of results, or
+    a report that quotes them. Pieces of one run may lie in files of the same name up to the first
+    dot. Nothing is measured.
 
     Exit code 0 also with findings, unless --fail-if names their rule (4); 65 when a file cannot be
     opened, or when no file has a number of a run.

@@ -30,6 +30,10 @@ class ArchiveHead:
     """pg_dump's version."""
 
 
+class CutArchiveError(ValueError):
+    """The error of an archive that ends within its head or its table of contents."""
+
+
 class Archive:
     """A reader of an archive's numbers and texts. Raises ValueError where there are none."""
 
@@ -95,15 +99,20 @@ class Archive:
     def _bytes(self, count: int) -> bytes:
         read = self.file.read(count)
         if len(read) < count:
-            raise ValueError("it ends too early")
+            raise CutArchiveError("it ends too early")
         return read
 
 
 def entries_of(file: BinaryIO) -> set[str] | None:
-    """Return the kinds of an archive's entries; None where they cannot be read."""
+    """Return the kinds of an archive's entries; None where they cannot be read.
+
+    Raise CutArchiveError where the archive ends among them.
+    """
     try:
         archive = Archive(file)
         archive.head()
         return archive.kinds()
+    except CutArchiveError:
+        raise
     except ValueError:
         return None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from bufferlab.engines.archive_contents import entries_of
+from bufferlab.engines.archive_contents import CutArchiveError, entries_of
 from bufferlab.engines.dump_head import DumpHead
 from bufferlab.engines.innodb.dump_rules import Rules
 from bufferlab.engines.innodb.dump_text import DumpTextError, Splitter, version_id
@@ -130,7 +130,11 @@ def _of_statements(file: BinaryIO, head: DumpHead, path: Path) -> _Found:
 
 def _of_archive(file: BinaryIO) -> _Found | None:
     """Return what a table of contents tells; None for one that cannot be read, which pg_restore then judges."""
-    kinds = entries_of(file)
+    try:
+        kinds = entries_of(file)
+    except CutArchiveError as error:
+        what, hint = "the dump ends within its table of contents", "copy the whole file, or write it again"
+        raise SpecError(what, file.name, hint) from error
     if kinds is None:
         return None
     return _Found(

@@ -31,9 +31,8 @@ def find(facts: Facts, peer: int | None, proc: Path = _HOST) -> int | NotTold:
     Over TCP a server is known by the number of a thread, its age and its identity. Servers that were started together
     may agree in all that they tell: then none of them is returned.
     """
-    found: int | NotTold = NotTold(
-        "the server does not tell which of its threads serves us", "name its Unix socket by ?socket=/path"
-    )
+    remedy = "run it as root on the server's own host, and name its socket by ?socket=/path"
+    found: int | NotTold = NotTold("the server does not tell which of its threads serves us", remedy)
     if peer is not None:
         found = _the_one([peer], facts, proc)
     if isinstance(found, NotTold) and facts.thread:

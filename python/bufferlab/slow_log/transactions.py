@@ -192,7 +192,8 @@ class Transactions:
             if statement:
                 self._add([statement], "", entry.seconds)
             return
-        self._do(session, _Step("", statement, entry.seconds, spoils))
+        # The time of a statement that is left out is none of its transaction's.
+        self._do(session, _Step("", statement, entry.seconds if statement else 0.0, spoils))
 
     def _require_same_server(self, number: int) -> None:
         """End all sessions where a connection's number tells that the server was started anew.

@@ -33,7 +33,8 @@ from bufferlab.traces.requests import (
 from bufferlab.units import format_bytes
 
 ORACLE_GENERAL = np.dtype([("time", "<u4"), ("page", "<u8"), ("bytes", "<u4"), ("next", "<i8")])
-_LCS_HEADER = np.dtype([("first", "<u8"), ("version", "<u8"), ("between", "V8168"), ("last", "<u8")])
+_LCS_HEADER = np.dtype([("first", "<u8"), ("version", "<u8"), ("statistics", "<i8"), ("requests", "<i8"),
+                        ("between", "V8152"), ("last", "<u8")])  # fmt: skip
 _LCS_MAGIC = 0x123456789ABCDEF0
 _LCS_WIDE = [("time", "<u4"), ("page", "<u8"), ("bytes", "<i8"), ("op", "<u4"), ("ttl", "<u4"), ("next", "<i8")]
 _LCS = {
@@ -63,7 +64,12 @@ def read_lcs(path: Path) -> Accesses:
     if not header["first"] == header["last"] == _LCS_MAGIC or version not in _LCS:
         what = "it has not the header of lcs in versions 1 to 8"
         raise DataFileError(what, str(path), "make it oracleGeneral with libCacheSim's traceConv")
-    return _objects(_records(path, _LCS[version], _LCS_HEADER.itemsize), f"lcs, version {version}")
+    records = _records(path, _LCS[version], _LCS_HEADER.itemsize)
+    said = int(header["requests"])  # 0 where its writer did not fill the statistics in
+    if said > len(records):
+        what = f"its header says {said:,} requests, and {len(records):,} are in the file"
+        raise DataFileError(what, str(path), "copy the whole file")
+    return _objects(records, f"lcs, version {version}")
 
 
 def read_vscsi(path: Path, page_bytes: int | None) -> Accesses:

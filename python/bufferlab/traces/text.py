@@ -39,6 +39,10 @@ _SEPARATORS = (",", "\t", ";")
 _MOST_COLUMNS = 1000
 _LINE = re.compile(rb"[^\r\n][^\n]*")
 _HINT = "name its columns: --columns time=NAME,page=NAME, or their numbers: time=1,page=2"
+_NOT_A_TABLE = "leave out lines that are no rows, such as comments, and save it as UTF-8"
+_NO_TIME = (
+    "write times as seconds with a point, or leave time out (--columns page=NAME): the n-th access is then at n s"
+)
 _NO_GET = "there is no get: no pool misses anything"
 #: Seconds since 1970 of the year 5138.
 _HARDLY_SECONDS = 1e11
@@ -189,7 +193,7 @@ def _parsed(data: bytes, path: Path, separator: str) -> pl.DataFrame:
     except pl.exceptions.NoDataError:
         table = pl.DataFrame({"page": []}, schema={"page": pl.String})
     except pl.exceptions.PolarsError as error:
-        raise DataFileError(f"not a table: {str(error).splitlines()[0]}", str(path), _HINT) from error
+        raise DataFileError(f"not a table: {str(error).splitlines()[0]}", str(path), _NOT_A_TABLE) from error
     if not len(table):
         raise DataFileError(_NO_GET, str(path), "give a trace with gets")
     if quote and len(table) != data.count(b"\n") + (not data.endswith(b"\n")):
@@ -247,7 +251,8 @@ def _times(table: _Table) -> tuple[NDArray[np.float64], tuple[TakenColumn, ...]]
         time_s = (whole - first).cast(pl.Float64).to_numpy() * SECONDS_OF[unit]
     else:
         time = cells.cast(pl.Float64, strict=False)
-        table.require_none(~time.is_finite().fill_null(value=False), "the time is no number", _help(layout))
+        help_ = _HINT if layout.is_guess else _help(layout) if layout.format else _NO_TIME
+        table.require_none(~time.is_finite().fill_null(value=False), "the time is no number", help_)
         time_s = time.to_numpy()
         time_s = (time_s - time_s.min() if layout.format else time_s) * SECONDS_OF[unit]
     return time_s, (table.taken("time", layout.time.at, unit),)

@@ -1,16 +1,23 @@
-"""Parses fio's report for people: of each job and direction the rate, bytes, time and latencies. Versions 2 and 3.
+"""Parses fio's reports: of each job and direction the rate, bytes, time and latencies.
 
-Follows `show_ddir_status` and `show_clat_percentiles` in stat.c, and what fio 3.33 printed here. fio prints rates with
-four digits, 21.4k for 21,400; and of latencies, clat from the request's start to its end. With --status-interval it
-prints reports on the way, each since the start: the last one of a job and process counts.
+Those for people are read of versions 2 and 3, and `json` and `json+` of version 3, whose units are other ones than
+version 2's. Follows `show_ddir_status`, `add_ddir_status_json` and `show_clat_percentiles` in stat.c, and what fio 3.33
+printed here. For people fio prints rates with four digits, 21.4k for 21,400; and of latencies, clat from the request's
+start to its end. With --status-interval it prints reports on the way, each since the start: the last one of a job and
+process counts.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from bufferlab.audit.parsers.load_run import THOUSANDS, LoadParser, LoadRun
+from bufferlab.audit.parsers.documents import Document, number, part, parts
+from bufferlab.audit.parsers.load_run import MAX_RUNS, THOUSANDS, LoadParser, LoadRun
+from bufferlab.audit.parsers.text import Place
+from bufferlab.errors import Problem
 from bufferlab.units import GIB, KIB, MIB
 
 _F = r"\d{1,15}(?:\.\d{1,6})?"
@@ -24,11 +31,12 @@ _GROUP = re.compile(
     r"(?:\s*\d{1,9}: pid=(?P<pid>\d{1,9}))?"
 )
 _NEW = re.compile(
-    rf"(read|write|trim)\s*: IOPS=({_F})([kMG]?), BW=({_F})([KMG]?)i?B/s \([^)]{{1,30}}\)"
+    rf"(read|write|trim|mixed)\s*: IOPS=({_F})([kMG]?), BW=({_F})([KMG]?)i?B/s \([^)]{{1,30}}\)"
     rf"\(({_F})([KMG]?)i?B/(\d{{1,12}})msec\)"
 )
 _OLD = re.compile(
-    rf"(read|write|trim)\s*: io=({_F})([KMG]?)B, bw=({_F})([KMG]?)B/s, iops=({_F})([kMG]?), runt=\s*(\d{{1,12}})msec"
+    rf"(read|write|trim|mixed)\s*: io=({_F})([KMG]?)B, bw=({_F})([KMG]?)B/s, "
+    rf"iops=({_F})([kMG]?), runt=\s*(\d{{1,12}})msec"
 )
 _LATENCY = re.compile(
     rf"(clat|lat)\s+\((nsec|usec|msec)\)\s*: min=\s*({_F})([kMG]?), max=\s*({_F})([kMG]?), avg=\s*({_F})"
@@ -36,12 +44,21 @@ _LATENCY = re.compile(
 #: Percentiles of syncs, submissions and priorities have a head too; they are not those of all reads or writes.
 _HEAD = re.compile(r"(?:(clat|lat)|\w.{0,60}) percentiles \((nsec|usec|msec)\):")
 _PERCENTILES = re.compile(rf"({_F})th=\[\s*(\d{{1,15}})\]")
-_ISSUED = re.compile(r"issued (?:rwts: )?(?:rwts?: |: )?\s*total=(?:r=)?(\d{1,15})(?:/\d{1,15})?,(?:w=)?(\d{1,15})")
+_ISSUED = re.compile(
+    r"issued\s*(?:r/w/d|rwts?)?\s*:\s*(?:rwts?: )?total=(?:r=)?(\d{1,15})(?:/\d{1,15})?[,/](?:w=)?(\d{1,15})"
+)
+_DIRECTIONS = ("read", "write", "trim", "mixed")
+"""The directions of requests; with unified_rw_reporting all are one."""
 _OTHER = re.compile(
     r"(?:slat|lat)\s+\((?:nsec|usec|msec)\)|bw \(|iops\s+:|cpu\s+:|IO depths\s+:|submit\s+:|complete\s+:|"
     r"latency\s+:|fio-\d|"
     r"Starting \d|Run status group|(?:READ|WRITE): |Disk stats|\w{1,40}: ios=\d"
 )
+#: Seconds are cut off, or rounded up.
+_CLOCKS_S = 2
+_PERCENT = re.compile(r"\d{1,3}(?:\.\d{1,9})?")
+_COUNT = re.compile(r"\d{1,9}")
+_BLOCK = re.compile(r"(\d{1,9})([kKmMgG]?)(?:i?[bB])?")
 _BYTES = {"": 1, "K": KIB, "M": MIB, "G": GIB}
 _MS = {"nsec": 1e-6, "usec": 1e-3, "msec": 1.0}
 
@@ -71,6 +88,12 @@ class FioParser(LoadParser):
         self._reports: dict[tuple[str, ...], tuple[int, LoadRun | None]] = {}
         """The place of the run of each direction of each process, and its last report with a count before that."""
         self._unit = ""
+        self._printed: dict[tuple[str, ...], LoadRun] = {}
+        """The runs of JSON documents, by fio's run, job, place among those of its name, and direction."""
+        self._began: list[float] = []
+        """The second at which each run of fio with JSON documents began."""
+        self._older: list[Place] = []
+        """The documents of versions whose units are other ones."""
 
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under a caption's label; return whether it is fio's."""
@@ -105,7 +128,54 @@ class FioParser(LoadParser):
     def runs(self) -> list[LoadRun]:
         """The runs that have a result: of reports on the way the last one that has its count."""
         self._settle()
-        return super().runs
+        read = super().runs
+        # With --output-format=normal,json all is there twice.
+        known = {(run.name, run.transactions, run.seconds) for run in read}
+        more = [run for run in self._printed.values() if (run.name, run.transactions, run.seconds) not in known]
+        return [*read, *more]
+
+    def named(self) -> Iterator[Problem]:
+        """Yield what its runs lack, and the documents of other versions."""
+        yield from super().named()
+        for place in self._older[:1]:
+            yield Problem(
+                "the JSON document is of a version of fio before 3.0, and is not read: its units are other ones",
+                f"{place}",
+                "give fio's report for people (--output-format=normal)",
+            )
+
+    def take_document(self, document: Document, label: str) -> None:
+        """Read the jobs of a JSON document under a caption's label."""
+        if document.program != self.tool:
+            return
+        place = Place(self.file, document.number, label)
+        shared = part(document.value, "global options")
+        jobs = parts(document.value, "jobs")
+        began = (number(document.value, "timestamp") or 0.0) - max(
+            (number(job, "elapsed") or 0.0 for job in jobs), default=0
+        )
+        # Reports on the way are of one run, whose start they share.
+        if not self._began or abs(began - self._began[-1]) > _CLOCKS_S:
+            self._began.append(began)
+        seen: dict[str, int] = {}
+        for job in jobs:
+            name, options = str(job.get("jobname"))[:60], {**_options(shared), **_options(job.get("job options"))}
+            seen[name] = seen.get(name, 0) + 1
+            for direction in _DIRECTIONS:
+                told = job.get(direction)
+                if (number(told, "runtime") or 0.0) <= 0 or not number(told, "io_bytes"):
+                    continue
+                if part(told, "clat_ns") is None and part(told, "lat_ns") is None:
+                    self._older.append(place)
+                    continue
+                run = _of_json(LoadRun(self.tool, place, f"{name}, {direction}"), told)
+                if processes := _jobs(job, options):
+                    run.clients, run.block_bytes = (
+                        processes * int(options.get("iodepth", "1")),
+                        _block(options, direction),
+                    )
+                if len(self._printed) < MAX_RUNS:
+                    self._printed[(f"{len(self._began)}", name, f"{seen[name]}", direction)] = run
 
     def _settle(self) -> None:
         """End the reports on the way: one that was cut off before its count gives way to the one before it."""
@@ -159,8 +229,9 @@ class FioParser(LoadParser):
                 run.latency_ms[f"{float(percent):g} %"] = int(value) * _MS[self._unit]
         elif match := _ISSUED.match(bare):
             for one in self._in_group:
-                if not one.name.endswith("trim"):
-                    one.transactions = int(match[1 if one.name.endswith("read") else 2])
+                reads, writes = int(match[1]), int(match[2])
+                of = {"read": reads, "write": writes, "mixed": reads + writes}
+                one.transactions = of.get(one.name.rpartition(" ")[2], one.transactions)
         else:
             return False
         return True
@@ -173,6 +244,53 @@ def _rates(
     run.bytes_per_s = float(rate) * _BYTES[rate_unit]
     run.bytes = float(size) * _BYTES[size_unit]
     run.seconds = int(took_ms) / 1000
+
+
+def _options(value: Any) -> dict[str, str]:
+    return {name: str(one) for name, one in value.items()} if isinstance(value, dict) else {}
+
+
+def _jobs(job: dict[str, Any], options: dict[str, str]) -> int | None:
+    """Return how many processes a job's numbers are of; None where they may be of other sections too.
+
+    The report of a group is of all its jobs, and has the options of the first alone.
+    """
+    numjobs, depth = options.get("numjobs", "1"), options.get("iodepth", "1")
+    whole_ms = max(number(job, name, "runtime") or 0.0 for name in _DIRECTIONS)
+    jobs = (number(job, "job_runtime") or 0.0) / whole_ms
+    if not _COUNT.fullmatch(numjobs) or not _COUNT.fullmatch(depth) or abs(jobs - round(jobs)) > 0.1:
+        return None
+    return round(jobs) if round(jobs) in (1, int(numjobs)) else None
+
+
+def _of_json(run: LoadRun, told: Any) -> LoadRun:
+    """Return the run with the numbers of one direction of a job in JSON."""
+    run.per_s, run.bytes_per_s = number(told, "iops"), number(told, "bw_bytes")
+    run.bytes, run.seconds = number(told, "io_bytes"), (number(told, "runtime") or 0.0) / 1000
+    count = number(told, "total_ios")
+    run.transactions = int(count) if count is not None and not run.name.endswith("trim") else None
+    for kind in ("clat_ns", "lat_ns"):
+        mean = number(told, kind, "mean")
+        run.mean_ms = mean / 1e6 if mean is not None else run.mean_ms
+        for end, outer in (("min", min), ("max", max)):
+            if (value := number(told, kind, end)) is not None:
+                run.latency_ms[end] = outer(run.latency_ms.get(end, value / 1e6), value / 1e6)
+        for percent in part(told, kind, "percentile") or ():
+            if _PERCENT.fullmatch(percent) and (value := number(told, kind, "percentile", percent)) is not None:
+                run.latency_ms[f"{float(percent):g} %"] = value / 1e6
+    return run
+
+
+def _block(options: dict[str, str], direction: str) -> int | None:
+    """Return the one size of the requests of a direction, by the options bs (4k, or of reads, writes, trims)."""
+    given = next((options[name] for name in ("bs", "blocksize") if name in options), "4k")
+    if any(name.startswith(("bsrange", "bssplit", "bs_unaligned", "blocksize_", "bs_")) for name in options):
+        return None
+    sizes = given.split(",")
+    if direction == "mixed" and len(sizes) > 1:
+        return None
+    match = _BLOCK.fullmatch(sizes[min(_DIRECTIONS.index(direction), len(sizes) - 1)].strip())
+    return int(match[1]) * _BYTES[match[2].upper()] if match and options.get("kb_base", "1024") == "1024" else None
 
 
 def _sizes(text: str) -> dict[str, int]:

@@ -83,6 +83,14 @@ class StatusDump:
     instances: dict[int, dict[str, float]] = field(default_factory=dict)
     whole: bool = False
     """Whether the dump has its head and its end, so that the server did not print what is missing."""
+    server: str = ""
+    """The server where its counters tell it: "mysql", "mariadb" or "postgres"."""
+    words: dict[str, str] = field(default_factory=dict)
+    """The variable that each field comes from, where it is not of the status text."""
+    counters: dict[str, float] = field(default_factory=dict)
+    """Further counters that only grow, by their own names and rows: PostgreSQL's."""
+    resets: dict[str, str] = field(default_factory=dict)
+    """The time at which each view's row began to count: PostgreSQL's."""
 
     @property
     def family(self) -> str:
@@ -90,8 +98,8 @@ class StatusDump:
 
         Of the two only MariaDB has the share of dirty pages, between the modified pages and the pending reads.
         """
-        if "dirty_percent" in self.fields:
-            return "mariadb"
+        if self.server or "dirty_percent" in self.fields:
+            return self.server or "mariadb"
         return "mysql" if {"modified_pages", "pending_reads"} <= self.fields.keys() else ""
 
     @property

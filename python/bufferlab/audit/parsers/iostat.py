@@ -1,9 +1,9 @@
-"""Parses iostat with and without `-x`, of sysstat 9 to 12: one object per report, columns by their printed names.
+"""Parses iostat with and without `-x`, also `-o JSON`, of sysstat 9 to 12, and vmstat: one object per report.
 
-Column names changed over the years (await, avgrq-sz, svctm; then r_await, rareq-sz, aqu-sz): the properties of
-`DeviceRow` know both. With `-h` or `--pretty` the device stands last, and columns of one report have several headers;
-`-h` puts k, M or G behind sizes. The report after the banner is, without `-y`, an average since the system was started
-(iostat(1)).
+Columns go by their printed names, which changed over the years (await, avgrq-sz, svctm; then r_await, rareq-sz,
+aqu-sz): the properties of `DeviceRow` know both. With `-h` or `--pretty` the device stands last, and columns of one
+report have several headers; `-h` puts k, M or G behind sizes. The first report is, without `-y`, an average since the
+system was started (iostat(1), vmstat(8)). vmstat's bi and bo are KiB a second of all disks together.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from bufferlab.audit.parsers.documents import Document, parts
 from bufferlab.audit.parsers.load_run import THOUSANDS
 from bufferlab.audit.parsers.text import Caption, Place
 
@@ -20,6 +21,10 @@ _BANNER = re.compile(r"^Linux \S+ \(.*\)\s.*\(\d+ CPU\)\s*$")
 _HEADER = re.compile(r"^Device:?\s")
 _DEVICE = re.compile(r"[A-Za-z][\w!/.:-]{0,60}")
 _NUMBER = re.compile(r"(\d{1,15}(?:[.,](\d{1,6}))?)([kMGT%]?)")
+_PROCS = re.compile(r"-*procs-* *-+memory-")
+_FIRST_OF_VMSTAT = ("p", "-", " ", "r")
+_VMSTAT = re.compile(r"(\s*r +b +swpd +.{1,80}?) bi +bo\b")
+_COUNT = re.compile(r"\d{1,15}")
 _SIZE = re.compile(r"([kM])B|req-sz")
 _KIB = {"": 1, "k": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}
 
@@ -74,9 +79,10 @@ class IostatReport:
     since_boot: bool
     """Whether it is the first after the banner: an average since the system's start, unless iostat was given -y."""
     stream: int
-    """The number of the banner that it follows; reports of one stream share it."""
+    """The number of the banner that it follows; reports of one stream share it, and vmstat's are below zero."""
     t_s: float | None = None
     devices: dict[str, DeviceRow] = field(default_factory=dict)
+    tool: str = "iostat"
 
 
 class IostatParser:
@@ -134,18 +140,76 @@ class IostatParser:
             return True
         if len(cells) < 2 or not _DEVICE.fullmatch(cells[0]) or not _NUMBER.fullmatch(cells[1]):
             return False
+        self._put(cells[0], self._header, cells[1:])
+        return True
+
+    def _put(self, device: str, names: list[str], cells: list[str]) -> None:
+        """Add the numbers in a row's cells to the last report."""
         devices = self.reports[-1].devices
-        if cells[0] in devices or len(devices) < MAX_DEVICES:
-            known = devices[cells[0]] if self._device_last and cells[0] in devices else DeviceRow({}, 0.0)
-            columns, half, digits = dict(known.columns), known.half_digit, 0
-            for name, cell in zip(self._header, cells[1:], strict=False):
-                if match := _NUMBER.fullmatch(cell):
-                    number, decimals, unit = match.groups("")
-                    columns[name] = float(number.replace(",", ".")) * (factor := _factor(name, unit))
-                    digits = max(digits, len(decimals))
-                    half = max(half, factor * 0.5 / 10 ** len(decimals)) if unit else half
-            half = max(half, 0.5 / 10**digits)
-            devices[cells[0]] = DeviceRow(columns, half)
+        if device not in devices and len(devices) >= MAX_DEVICES:
+            return
+        known = devices[device] if self._device_last and device in devices else DeviceRow({}, 0.0)
+        columns, half, digits = dict(known.columns), known.half_digit, 0
+        for name, cell in zip(names, cells, strict=False):
+            if match := _NUMBER.fullmatch(cell):
+                number, decimals, unit = match.groups("")
+                columns[name] = float(number.replace(",", ".")) * (factor := _factor(name, unit))
+                digits = max(digits, len(decimals))
+                half = max(half, factor * 0.5 / 10 ** len(decimals)) if unit else half
+        half = max(half, 0.5 / 10**digits)
+        devices[device] = DeviceRow(columns, half)
+
+    def take_document(self, document: Document, caption: Caption | None) -> None:
+        """Read the reports of a document of `-o JSON` under a caption."""
+        self._header, self._device_last = [], False
+        for host in parts(document.value, "sysstat", "hosts"):
+            self._after_banner, self._stream = True, self._stream + 1
+            for statistics in parts(host, "statistics"):
+                disks = parts(statistics, "disk")
+                if disks:
+                    self._report(document.number, caption)
+                for disk in disks:
+                    device = str(disk.pop("disk_device", ""))
+                    if _DEVICE.fullmatch(device):
+                        names = ["%util" if name == "util" else name[:40] for name in disk]
+                        self._put(device, names, [str(cell) for cell in disk.values()])
+
+
+class VmstatParser:
+    """A parser of vmstat's lines; `reports` has one for each, whose only device is all disks."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.reports: list[IostatReport] = []
+        self._at: int | None = None
+        """The column of bi, while lines of numbers may follow."""
+        self._stream = 0
+        self._is_first = False
+
+    def take(self, number: int, text: str, caption: Caption | None) -> bool:
+        """Parse a line under a caption; return whether it is vmstat's."""
+        if self._at is None and (text[:1] not in _FIRST_OF_VMSTAT or ("procs" not in text and "bi" not in text)):
+            return False
+        if _PROCS.match(text):
+            return True
+        if match := _VMSTAT.match(text):
+            # Of one run the head comes again with every screen.
+            if self._at is None:
+                self._stream, self._is_first = self._stream - 1, True
+            self._at = len(match[1].split())
+            return True
+        if self._at is None:
+            return False
+        cells = text.split()[: self._at + 2]
+        if len(cells) < self._at + 2 or not all(_COUNT.fullmatch(cell) for cell in cells):
+            self._at = None
+            return False
+        if len(self.reports) < MAX_REPORTS:
+            place = Place(self.file, number, caption.label if caption else "")
+            row = DeviceRow({"bi": float(cells[-2]), "bo": float(cells[-1])}, 0.5)
+            t_s = caption.t_s if caption else None
+            self.reports.append(IostatReport(place, self._is_first, self._stream, t_s, {"all disks": row}, "vmstat"))
+        self._is_first = False
         return True
 
 

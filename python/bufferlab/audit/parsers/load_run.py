@@ -1,4 +1,4 @@
-"""The form in which sysbench, pgbench, HammerDB and fio are read: one object for each run or direction of a job.
+"""The form in which load generators are read: one object for each run or direction of a job.
 
 It has numbers as they are printed. What must follow from what is asked by rules/load_run.py.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from bufferlab.audit.parsers.documents import Document
 from bufferlab.audit.parsers.text import Place
 from bufferlab.chapter.words import plural
 from bufferlab.errors import Problem
@@ -50,14 +51,16 @@ class LoadRun:
     mean_ms: float | None = None
     latency_ms: dict[str, float] = field(default_factory=dict)
     """Percentiles by name ("95 %"), and the least ("min") and the greatest ("max"); no percentiles of parts."""
+    mean_slack_ms: float = 0.0051
+    """By how much the mean may lie beside sum by count: its last digit, or a bin."""
     latency_sum_ms: float | None = None
     paced: bool = False
     """Whether transactions begin at a given rate: one may wait before a client takes it."""
     intervals: list[LoadInterval] = field(default_factory=list)
     lost: set[str] = field(default_factory=set)
     """The clients that ended before the run did."""
-    nopm: int | None = None
-    """HammerDB's New-Orders per minute."""
+    nopm: float | None = None
+    """New-Orders per minute: HammerDB's NOPM, go-tpc's tpmC."""
     tpm: int | None = None
     """HammerDB's transactions per minute, as the database counts them."""
     queries: dict[str, int] = field(default_factory=dict)
@@ -144,8 +147,11 @@ class LoadParser:
                 )
 
     def take(self, number: int, text: str, label: str) -> bool:
-        """Parse a line under a caption's label; return whether it is this program's."""
-        raise NotImplementedError
+        """Parse a line under a caption's label; return whether it is this program's. Some write no lines."""
+        return False
+
+    def take_document(self, document: Document, label: str) -> None:
+        """Parse a JSON document under a caption's label, if it is this program's."""
 
     def _begin(self, number: int, label: str) -> LoadRun:
         self._open = LoadRun(self.tool, Place(self.file, number, label))

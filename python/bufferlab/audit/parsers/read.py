@@ -7,13 +7,17 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
+from bufferlab.audit.parsers.benchbase import BenchbaseParser
 from bufferlab.audit.parsers.blkparse import BlkparseParser, BlockTraceText
+from bufferlab.audit.parsers.documents import Document, with_documents
 from bufferlab.audit.parsers.fio import FioParser
+from bufferlab.audit.parsers.go_tpc import GoTpcParser
 from bufferlab.audit.parsers.hammerdb import HammerdbParser
 from bufferlab.audit.parsers.innodb_status import StatusDump, StatusParser
-from bufferlab.audit.parsers.iostat import IostatParser, IostatReport
-from bufferlab.audit.parsers.load_run import LoadRun
+from bufferlab.audit.parsers.iostat import IostatParser, IostatReport, VmstatParser
+from bufferlab.audit.parsers.load_run import LoadParser, LoadRun
 from bufferlab.audit.parsers.pgbench import PgbenchParser
+from bufferlab.audit.parsers.server_counters import ServerCountersParser
 from bufferlab.audit.parsers.stated import Stated, StatedParser
 from bufferlab.audit.parsers.sysbench import SysbenchParser
 from bufferlab.audit.parsers.tables import ResultTable, Table, TableParser, results_of
@@ -23,9 +27,11 @@ from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, Problem
 
 HINT = (
-    "give the output of tpcc-mysql, sysbench, pgbench, HammerDB, fio, blkparse or `iostat -x`, SHOW ENGINE INNODB "
-    "STATUS, or a table with columns such as TpmC and r/s"
+    "give the output of tpcc-mysql, sysbench, pgbench, HammerDB, go-tpc, BenchBase, fio, blkparse, vmstat or "
+    "`iostat -x`, SHOW ENGINE INNODB STATUS, SHOW GLOBAL STATUS, PostgreSQL's views of statistics, or a table with "
+    "columns such as TpmC and r/s"
 )
+_JSON_HINT = "give the whole document of a run that ended by itself, or the program's output for people"
 _FORM_HINT = "write numbers with a point for decimals and without a sign for thousands"
 
 
@@ -44,7 +50,7 @@ class FileEvidence:
     unread: list[Place] = field(default_factory=list)
     """The lines of a known kind that cannot be read."""
     loads: list[LoadRun] = field(default_factory=list)
-    """The runs of sysbench, pgbench, HammerDB and fio, in the order of their lines."""
+    """The runs of load generators, in the order of their lines."""
     digest: str = ""
     """A digest of the text of all lines."""
     lines: int = 0
@@ -79,23 +85,43 @@ def read_file(path: Path) -> FileEvidence:
 
 def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     """Return everything recognised in these lines."""
-    tpcc, status, iostat = TpccParser(file), StatusParser(file), IostatParser(file)
+    tpcc, status, iostat, vmstat = TpccParser(file), StatusParser(file), IostatParser(file), VmstatParser(file)
+    counters = ServerCountersParser(file)
     tables, stated, blkparse = TableParser(file), StatedParser(file), BlkparseParser(file)
-    loads = (SysbenchParser(file), PgbenchParser(file), HammerdbParser(file), FioParser(file))
+    of_lines = (SysbenchParser(file), PgbenchParser(file), HammerdbParser(file), GoTpcParser(file), FioParser(file))
+    loads: tuple[LoadParser, ...] = (*of_lines, BenchbaseParser(file))
     caption: Caption | None = None
-    digest = sha256()
-    count = taken = 0
-    for line in lines:
-        text, number = line.text, line.number
+    count, taken, digest = 0, 0, sha256()
+    broken: list[Document] = []
+
+    def counted() -> Iterator[Line]:
+        nonlocal count
+        for line in lines:
+            digest.update(line.text.encode(errors="replace") + b"\n")
+            count += not line.text.isspace() and line.text != ""
+            yield line
+
+    for line in with_documents(counted()):
         label = caption.label if caption else ""
-        digest.update(text.encode(errors="replace") + b"\n")
-        count += not text.isspace() and text != ""
+        if isinstance(line, Document):
+            tables.close()
+            if line.problem:
+                broken.append(line)
+                continue
+            taken += line.lines
+            iostat.take_document(line, caption)
+            for parser in loads:
+                parser.take_document(line, label)
+            continue
+        text, number = line.text, line.number
         if (
             blkparse.take(number, text, label)
             or tpcc.take(number, text, label)
             or status.take(number, text, caption)
             or iostat.take(number, text, caption)
-            or any(parser.take(number, text, label) for parser in loads)
+            or vmstat.take(number, text, caption)
+            or counters.take(number, text, caption)
+            or any(parser.take(number, text, label) for parser in of_lines)
         ):
             tables.close()
             taken += 1
@@ -111,14 +137,20 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     named = [
         *_heads_alone(file, tpcc.logs, iostat.reports),
         *(problem for parser in loads for problem in parser.named()),
+        *(
+            Problem(
+                f"the JSON document of {one.program} is not read: {one.problem}", f"{file}:{one.number}", _JSON_HINT
+            )
+            for one in broken
+        ),
         *tables.unread,
         *(Problem(what, f"{file}:{one.place.line}", _FORM_HINT) for one in made for what in one.unread),
     ]
     load_runs = sorted((run for parser in loads for run in parser.runs), key=lambda run: run.place.line)
     log_pieces = (
         [log for log in tpcc.logs if log.is_measured],
-        status.dumps,
-        [report for report in iostat.reports if report.devices],
+        sorted([*status.dumps, *counters.printouts()], key=lambda dump: dump.place.line),
+        [*(report for report in iostat.reports if report.devices), *vmstat.reports],
     )
     traces = ([trace for trace in blkparse.traces if trace.is_counted], blkparse.unread)
     results = [one for one in made if one.rows]

@@ -32,6 +32,7 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for role, pattern in (
         ("reads_per_tx", r"\b(?:reads?|r)\s*(?:per|/)\s*(?:new[- ]?orders?|tx|trx|transactions?|NO)\b"),
         ("writes_per_tx", r"\b(?:writes?|w)\s*(?:per|/)\s*(?:new[- ]?orders?|tx|trx|transactions?|NO)\b"),
+        ("tps", r"\btps\b|\btransactions?\s?(?:/|per)\s?s(?:ec(?:ond)?)?\b"),
         ("tpmc", r"\b[kMG]?tpm-?c\b|\b[kMG]?NOPM\b"),
         ("reads_per_s", r"\br\s?/\s?s\b|\breads?\s?(?:/|per)\s?s(?:ec)?\b"),
         ("writes_per_s", r"\bw\s?/\s?s\b|\bwrites?\s?(?:/|per)\s?s(?:ec)?\b"),
@@ -49,7 +50,22 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 MEANINGLESS = {None, "mb_per_s", "spread", "n"}
 _ANY = re.compile("|".join(pattern.pattern for role, pattern in _ROLES if role not in MEANINGLESS), re.IGNORECASE)
 #: One of them is in every text that the pattern matches, in small letters.
-_WORDS = ("read", "write", "tpm", "nopm", "iops", "hit", "free", "lru", "single", "step", "/", "per")
+_WORDS = (
+    "read",
+    "write",
+    "tps",
+    "transaction",
+    "tpm",
+    "nopm",
+    "iops",
+    "hit",
+    "free",
+    "lru",
+    "single",
+    "step",
+    "/",
+    "per",
+)
 
 
 @dataclass(frozen=True)
@@ -162,6 +178,10 @@ def role_of(header: str) -> str | None:
     return next((role for role, pattern in _ROLES if pattern.search(header)), None)
 
 
+def _unquoted(cell: str) -> str:
+    return cell[1:-1].strip() if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
+
+
 def _split(text: str, kind: str, width: int) -> tuple[str, list[str]] | None:
     """Return how a line is split into cells, and the cells (none in a ruler); None when it belongs to no table.
 
@@ -177,7 +197,7 @@ def _split(text: str, kind: str, width: int) -> tuple[str, list[str]] | None:
     if kind == "pipe" and _RULE.fullmatch(bare):
         return "pipe", []
     if "\t" in text.rstrip():
-        return "tab", [cell.strip() for cell in text.rstrip("\r\n").split("\t")]
+        return "tab", [_unquoted(cell.strip()) for cell in text.rstrip("\r\n").split("\t")]
     if not width and not may_be_header(bare):
         return None
     for separated in ("semicolons", "csv"):

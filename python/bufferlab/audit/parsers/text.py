@@ -21,6 +21,11 @@ MAX_LINE_BYTES = 8192
 #: MySQL's client prints a status text as one line, with \\n for each line's end, unless it is asked with \\G or --raw.
 _STATUS_IN_A_LINE = b"INNODB MONITOR OUTPUT\\n"
 _MAX_STATUS_BYTES = 1 << 21
+#: A JSON document may be one line; larger ones are not read.
+MAX_DOCUMENT_BYTES = 1 << 25
+_DOCUMENT = re.compile(
+    rb'\s*[\[{].*?"(?:fio version|sysstat|(?:Throughput|Goodput) \(requests/second\)|NEWORD|PAYMENT)"', re.DOTALL
+)
 
 _CAPTION = re.compile(
     r"[#*\s>]*(?P<name>[A-Za-z][A-Za-z _-]{1,30}?)\s*(?:=|:)\s*"
@@ -73,12 +78,17 @@ def file_lines(path: Path) -> Iterator[Line]:
                 if number == 1:
                     piece = piece.removeprefix(b"\xef\xbb\xbf").removeprefix(b"\xff\xfe")  # A byte order mark.
                 escaped = _STATUS_IN_A_LINE in piece
+                is_whole = piece.endswith(b"\n")
+                is_document = not is_whole and _DOCUMENT.match(piece) is not None
+                most = MAX_DOCUMENT_BYTES if is_document else _MAX_STATUS_BYTES if escaped else 0
+                longer = [piece]
                 while rest and not rest.endswith(b"\n"):
                     rest = file.readline(MAX_LINE_BYTES)
-                    if escaped and len(piece) < _MAX_STATUS_BYTES:
-                        piece += rest
+                    if len(longer) * MAX_LINE_BYTES < most:
+                        longer.append(rest)
+                piece = b"".join(longer)
                 for part in piece.split(b"\\n") if escaped else (piece,):
-                    yield Line(number, _plain(part[:MAX_LINE_BYTES]))
+                    yield Line(number, _plain(part if is_document else part[:MAX_LINE_BYTES]))
     except OSError as error:
         raise DataFileError(
             f"the file cannot be read: {error.strerror or error}", str(path), "give text files: logs, status dumps"

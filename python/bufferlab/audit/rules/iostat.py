@@ -12,12 +12,13 @@ from statistics import mean, stdev
 
 from bufferlab.audit.case import Case, Finding, Rates, RunEvidence
 from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
-from bufferlab.audit.parsers.text import Place
 from bufferlab.stats.estimate import tail_of_t
 from bufferlab.units import format_percent
 
 #: Samples this near the counters lead nobody astray.
 _NEAR = 0.10
+#: The time between two printouts is known to a second at either end.
+_CLOCK_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def spot_samples(case: Case) -> Iterator[Finding]:
         if not sampled:
             continue
         contradicted = len(sampled) > 1 and abs(_trend([one.mean for one in sampled]) - _counted(sampled)) > _NEAR
-        if contradicted or any(abs(one.off) > _NEAR for one in sampled):
+        if contradicted or any(abs(one.off) > max(_NEAR, _CLOCK_S / one.rates.seconds) for one in sampled):
             yield _spot_samples_finding(sampled, contradicted)
 
 
@@ -82,7 +83,12 @@ def _spot_samples_finding(sampled: list[Sampled], contradicted: bool) -> Finding
         f" ±{scatter:.0f}),"
         f" the counters between {seconds:.0f} s say {counters} pages read/s"
     )
-    if contradicted:
+    if any(dump.family == "postgres" for one in sampled for dump in one.run.dumps):
+        consequence = (
+            "PostgreSQL counts the pages that it asks the kernel for, whose cache has some of them: neither number"
+            " stands for the other"
+        )
+    elif contradicted:
         by_spots = _trend([one.mean for one in sampled])
         consequence = (
             f"from the first setting to the last the samples change by {_signed(by_spots)}, the counters by"
@@ -122,7 +128,8 @@ _TIMES_OF_A_START = 2.0
 _CHANCE = 0.01
 #: A device, or a column of one, with less of all requests says nothing.
 _LEAST_SHARE = 0.05
-_COLUMNS = {"r/s": "reads", "w/s": "writes", "tps": "transfers"}
+_COLUMNS = {"r/s": "reads", "w/s": "writes", "tps": "transfers", "bi": "kib_read", "bo": "kib_written"}
+_UNITS = {"bi": "KiB/s (bi)", "bo": "KiB/s (bo)"}
 #: A level that lasts for fewer reports is a burst or a pause.
 _LASTING_REPORTS = 3
 _MOST_LEAPS = 50
@@ -169,11 +176,15 @@ def _first_alone(report: IostatReport) -> Finding | None:
     first = report.devices[device].columns[name]
     return Finding(
         report.place,
-        f"the only report ({device}: {first:g} {name}) is the first after iostat's banner",
+        f"the only report ({device}: {first:g} {_UNITS.get(name, name)}) is the first after {_head(report)}",
         "without -y it is an average since the system was started, and says nothing about the run",
-        "none: run `iostat -x -y INTERVAL COUNT`",
+        f"none: run `{'iostat -x' if report.tool == 'iostat' else report.tool} -y INTERVAL COUNT`",
         {"device": device, f"first_{_COLUMNS[name]}_per_s": first, "others_mean": None},
     )
+
+
+def _head(report: IostatReport) -> str:
+    return "iostat's banner" if report.tool == "iostat" else f"{report.tool}'s head"
 
 
 def _first_odd(reports: list[IostatReport]) -> Finding | None:
@@ -185,7 +196,7 @@ def _first_odd(reports: list[IostatReport]) -> Finding | None:
     chances = [_chance(one.first, level) for one, level in columns]
     most = max((at for k, at in enumerate(sorted(chances), 1) if at <= _CHANCE * k / len(chances)), default=-1.0)
     found = next((both for both, chance in zip(columns, chances, strict=True) if chance <= most), None)
-    return _first_odd_finding(reports[0].place, *found) if found else None
+    return _first_odd_finding(reports[0], *found) if found else None
 
 
 def _busy_columns(reports: list[IostatReport]) -> list[_Column]:
@@ -245,19 +256,20 @@ def _chance(first: float, level: tuple[float, ...]) -> float:
     return 2 * tail_of_t(min(errors) / reach, len(level) - 1)
 
 
-def _first_odd_finding(place: Place, column: _Column, level: tuple[float, ...]) -> Finding:
+def _first_odd_finding(report: IostatReport, column: _Column, level: tuple[float, ...]) -> Finding:
     without, with_it = mean(level), mean([column.first, *level])
     moved = with_it / without - 1 if without else float(bool(column.first))
     changed = len(level) < len(column.rest)
     others = f"{len(level)} reports behind it" if changed else f"{len(level)} others"
     begun = ", or the load had not begun" if changed else ""
+    unit = _UNITS.get(column.name, column.name)
     return Finding(
-        place,
-        f"the first report after iostat's banner says {column.first:g} {column.name} of {column.device}, the"
+        report.place,
+        f"the first report after {_head(report)} says {column.first:g} {unit} of {column.device}, the"
         f" {others} {min(level):g} to {max(level):g}" + (", before the level changes" if changed else ""),
         f"without -y the first is an average since the system was started{begun}; taken along, it moves the mean by"
         f" {format_percent(abs(moved))}, to {with_it:.4g}",
-        f"{without:.4g} {column.name} without it",
+        f"{without:.4g} {unit} without it",
         {
             "device": column.device,
             f"first_{_COLUMNS[column.name]}_per_s": column.first,

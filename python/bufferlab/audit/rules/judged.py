@@ -47,7 +47,8 @@ def _has_totals(load: LoadRun) -> bool:
     has_rate = load.per_s is not None and load.seconds
     by_count = load.transactions is not None and has_rate and not (load.is_asked and load.lost)
     by_sum = load.latency_sum_ms is not None and load.transactions
-    return bool(by_count or by_sum or load.bytes or load.queries or (load.nopm and load.tpm))
+    by_nopm = load.nopm and (load.tpm or (load.transactions and load.seconds))
+    return bool(by_count or by_sum or load.bytes or load.queries or by_nopm)
 
 
 def _is_ordered(case: Case) -> bool:
@@ -108,7 +109,7 @@ _JUDGES: dict[str, _Judges] = {
     "time-order": _is_ordered,
     "missing-lines": _has_lines,
     "same-file-twice": lambda case: sum(one.measured for one in case.files) > 1,
-    "cold-start": _logs(tpcc_log.may_be_cold),
+    "cold-start": lambda case: _logs(tpcc_log.may_be_cold)(case) or _loads(tpcc_log.load_may_be_cold)(case),
     "minute-by-second": lambda case: (
         _tables(lambda table: {"tpmc"} < table.roles)(case)
         and _tables(lambda table: {"reads_per_tx", "writes_per_tx", "reads_per_s", "writes_per_s"} & table.roles)(case)
@@ -131,7 +132,7 @@ _JUDGES: dict[str, _Judges] = {
     "littles-law": lambda case: any(
         iostat.queue(row) for one in case.files for report in one.reports for row in report.devices.values()
     ),
-    "counters-fall": _runs(lambda run: len(run.timed_dumps) > 1),
+    "counters-fall": _runs(lambda run: len(run.ordered_dumps) > 1),
     "pages-in-pool": _runs(lambda run: any("database_pages" in dump.fields for dump in run.dumps)),
     "idle-rates": _runs(lambda run: any("reads_per_s" in one.end.fields for one in run.segments())),
     "floored-hit-ratio": _has_hit_rates,

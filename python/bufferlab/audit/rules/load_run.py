@@ -14,6 +14,7 @@ from bufferlab.units import format_percent
 _CLOCKS = 0.05
 #: Numbers of one clock differ by their rounding only.
 _ROUNDED = 0.005
+_LAST_DIGIT_PER_S = 0.011
 #: HammerDB draws 10 of 23 transactions as New-Orders; some databases count further statements as transactions.
 _LEAST_TPM_PER_NOPM = 2.0
 
@@ -42,8 +43,9 @@ def _off_rate(run: LoadRun, name: str, count: float, tolerance: float) -> Iterat
     """Yield the rate of a run when so many transactions in its time do not make it, with or without connecting."""
     if run.per_s is not None and run.seconds and run.counted_s:
         least, most = count / run.seconds, count / run.counted_s
-        # fio cuts its rates off after the whole number.
-        yield from _off(name, run.per_s, min(max(run.per_s, least), most), tolerance, 1.0)
+        # fio cuts its rates off after the whole number; go-tpc's have one digit a minute.
+        step = _LAST_DIGIT_PER_S if run.tool == "go-tpc" else 1.0
+        yield from _off(name, run.per_s, min(max(run.per_s, least), most), tolerance, step)
 
 
 def _of_counts(run: LoadRun) -> Iterator[_Sum]:
@@ -58,7 +60,7 @@ def _of_counts(run: LoadRun) -> Iterator[_Sum]:
 def _of_latencies(run: LoadRun) -> Iterator[_Sum]:
     if run.latency_sum_ms is not None and run.transactions:
         mean_ms = run.latency_sum_ms / run.transactions
-        yield from _off("mean latency in ms, by sum and count", run.mean_ms, mean_ms, _ROUNDED, 0.0051)
+        yield from _off("mean latency in ms, by sum and count", run.mean_ms, mean_ms, _ROUNDED, run.mean_slack_ms)
 
 
 def _of_bytes(run: LoadRun) -> Iterator[_Sum]:
@@ -96,6 +98,10 @@ def _of_lines(run: LoadRun) -> Iterator[_Sum]:
 
 
 def _of_minutes(run: LoadRun) -> Iterator[_Sum]:
+    if run.nopm is not None and run.transactions is not None and run.seconds:
+        tpmc = 60 * run.transactions / run.seconds
+        # The seconds have one decimal.
+        yield from _off("TpmC, by New-Orders and time", run.nopm, tpmc, _ROUNDED + 0.051 / run.seconds, 0.11)
     if run.nopm and run.tpm and run.tpm < _LEAST_TPM_PER_NOPM * run.nopm:
         yield "TPM, at 2.3 transactions for each New-Order", run.tpm, 2.3 * run.nopm
 

@@ -69,10 +69,15 @@ _GROWING = {
     "os_fsyncs": "OS fsyncs",
     "lsn": "Log sequence number",
     "checkpoint_lsn": "Last checkpoint",
+    "gets": "Innodb_buffer_pool_read_requests",
+    "misses": "Innodb_buffer_pool_reads",
+    "uptime_s": "Uptime",
 }
 
+_MOST_NAMES = 12
+
 _Fall = tuple[StatusDump, StatusDump, str]
-"""The printout with the smaller value, the one before it in time, and the counter's field."""
+"""The printout with the smaller value, the one before it in time, and the counter's field, or its own name."""
 
 
 def counters_fall(case: Case) -> Iterator[Finding]:
@@ -83,31 +88,64 @@ def counters_fall(case: Case) -> Iterator[Finding]:
     for run in case.runs:
         if found := _falls(run):
             yield _counters_fall_finding(run, found)
+        elif reset := _reset(run):
+            yield _reset_finding(run, *reset)
 
 
 def _falls(run: RunEvidence) -> list[_Fall]:
     return [
         (b, a, name)
-        for (_, a), (_, b) in pairwise(run.timed_dumps)
-        for name in _GROWING
-        if b.fields.get(name, a.fields.get(name, 0.0)) < a.fields.get(name, 0.0)
+        for a, b in pairwise(run.ordered_dumps)
+        for name, before in _growing_of(a).items()
+        if _growing_of(b).get(name, before) < before
     ]
+
+
+def _growing_of(dump: StatusDump) -> dict[str, float]:
+    """Return the counters of a printout by the field, or by their own name; of PostgreSQL by these alone."""
+    return dump.counters or {name: dump.fields[name] for name in _GROWING if name in dump.fields}
+
+
+def _word(dump: StatusDump, name: str) -> str:
+    return dump.words.get(name) or _GROWING.get(name, name)
+
+
+def _reset(run: RunEvidence) -> tuple[StatusDump, str, str, str] | None:
+    """Return the first printout behind a reset of a view, the view's row, and both times of reset."""
+    for a, b in pairwise(run.ordered_dumps):
+        for name, before in a.resets.items():
+            if (after := b.resets.get(name, before)) != before:
+                return b, name, before, after
+    return None
+
+
+def _reset_finding(run: RunEvidence, later: StatusDump, name: str, before: str, after: str) -> Finding:
+    row = name.partition(" of ")[2]
+    return Finding(
+        later.place,
+        f'"stats_reset"{f" of {row}" if row else ""} of {run.name} is {after[:40]}, and was {before[:40]}',
+        "the counters were set back between the two printouts: no rate can be taken over them",
+        "take rates before the reset and after it, never across",
+        {"counters": ["stats_reset"], "from": before[:40], "to": after[:40], "falls": 1},
+    )
 
 
 def _counters_fall_finding(run: RunEvidence, found: list[_Fall]) -> Finding:
     later, earlier, name = found[0]
-    names = list(dict.fromkeys(_GROWING[field] for *_, field in found))
-    others = f"; also {', '.join(names[1:])}" if len(names) > 1 else ""
+    names = list(dict.fromkeys(_word(dump, field) for dump, _, field in found))
+    others = f"; also {', '.join(names[1:_MOST_NAMES])}" if len(names) > 1 else ""
+    others += f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    before, after = _growing_of(earlier)[name], _growing_of(later)[name]
     return Finding(
         later.place,
-        f'"{_GROWING[name]}" of {run.name} falls from {earlier.fields[name]:,.0f} to {later.fields[name]:,.0f}{others}',
+        f'"{_word(later, name)}" of {run.name} falls from {before:,.0f} to {after:,.0f}{others}',
         "the server was started again, or the two printouts are of two servers, or a digit is wrong: no rate can be"
         " taken over them",
         "take rates before the fall and after it, never across",
         {
             "counters": names,
-            "from": earlier.fields[name],
-            "to": later.fields[name],
+            "from": before,
+            "to": after,
             "falls": len({id(dump) for dump, *_ in found}),
         },
     )

@@ -212,12 +212,12 @@ class Throughputs:
     """The throughputs of one setting, a value for each run."""
 
     name: str
-    tpmc: tuple[float, ...]
+    values: tuple[float, ...]
 
     @property
     def mean(self) -> float:
         """The mean of its runs."""
-        return mean(self.tpmc)
+        return mean(self.values)
 
 
 def single_runs(case: Case) -> Iterator[Finding]:
@@ -233,11 +233,11 @@ def single_runs(case: Case) -> Iterator[Finding]:
         settings = _grouped([(run.name, tpmc) for run, tpmc in closed])
         place = next((log.tpmc_place for run in runs for log in run.logs if log.tpmc_place), None)
         if place:
-            yield from _best(settings, place, scatter_of([run for run, _ in closed]))
+            yield from _best(settings, place, scatter_of([run for run, _ in closed]), "tpmc")
     for table in case.tables():
         # A table with a column of spreads or counts of runs already has what this rule asks for.
         if not {"spread", "n"} & table.roles:
-            yield from _best(_grouped(throughputs(table)), table.place, None)
+            yield from _best(_grouped(throughputs(table)), table.place, None, throughput_role(table))
 
 
 def scatter_of(runs: list[RunEvidence]) -> float | None:
@@ -248,8 +248,14 @@ def scatter_of(runs: list[RunEvidence]) -> float | None:
 
 
 def throughputs(table: ResultTable) -> list[tuple[str, float]]:
-    """Return the throughput of each row that has one, with its setting."""
-    return [(row.setting, number.value) for row in table.rows if (number := row.first("tpmc")) is not None]
+    """Return the throughput of each row that has one, with its setting: TpmC, or else transactions per second."""
+    role = throughput_role(table)
+    return [(row.setting, number.value) for row in table.rows if (number := row.first(role)) is not None]
+
+
+def throughput_role(table: ResultTable) -> str:
+    """Return the role of a table's throughput."""
+    return "tpmc" if "tpmc" in table.roles else "tps"
 
 
 def _grouped(rows: list[tuple[str, float]]) -> list[Throughputs]:
@@ -259,7 +265,10 @@ def _grouped(rows: list[tuple[str, float]]) -> list[Throughputs]:
     return [Throughputs(name, tuple(values)) for name, values in found.items()]
 
 
-def _best(settings: list[Throughputs], place: Place, scatter: float | None) -> Iterator[Finding]:
+_NAMES = {"tpmc": "TpmC", "tps": "tps"}
+
+
+def _best(settings: list[Throughputs], place: Place, scatter: float | None, role: str) -> Iterator[Finding]:
     if len(settings) < 2:
         return
     best = max(settings, key=lambda setting: setting.mean)
@@ -268,8 +277,8 @@ def _best(settings: list[Throughputs], place: Place, scatter: float | None) -> I
     near = [other for other in settings if other is not best and _alike(best, other, scatter)]
     if not near:
         return
-    runs = max(len(setting.tpmc) for setting in (best, *near))
-    kind = "one run each" if runs == 1 else f"{min(len(s.tpmc) for s in (best, *near))} to {runs} runs each"
+    runs = max(len(setting.values) for setting in (best, *near))
+    kind = "one run each" if runs == 1 else f"{min(len(s.values) for s in (best, *near))} to {runs} runs each"
     known = (
         f"interval lines scatter by {format_percent(scatter)}"
         if scatter
@@ -279,12 +288,13 @@ def _best(settings: list[Throughputs], place: Place, scatter: float | None) -> I
     listed = ", ".join(f"{other.name} {100 * (other.mean / best.mean - 1):+.1f} %".replace("-", "−") for other in near)
     yield Finding(
         place,
-        f"{best.name} has the highest TpmC, {best.mean:.10g} from {kind}; as near as runs scatter: {listed} ({known})",
+        f"{best.name} has the highest {_NAMES[role]}, {best.mean:.10g} from {kind}; as near as runs scatter: {listed}"
+        f" ({known})",
         f"that {best.name} is best, or that a value came out wrong, is not shown",
         f"not distinguishable: {alike}; repeat each setting 5 times in random order",
         {
             "best": best.name,
-            "best_tpmc": best.mean,
+            f"best_{role}": best.mean,
             "near": {other.name: other.mean / best.mean - 1 for other in near},
             "scatter": scatter,
             "runs": runs,
@@ -294,12 +304,12 @@ def _best(settings: list[Throughputs], place: Place, scatter: float | None) -> I
 
 def _alike(best: Throughputs, other: Throughputs, scatter: float | None) -> bool:
     """Return whether two settings cannot be told apart: by Welch's test if both were repeated, else by the scatter."""
-    if len(best.tpmc) > 1 and len(other.tpmc) > 1:
-        errors = [variance(setting.tpmc) / len(setting.tpmc) for setting in (best, other)]
+    if len(best.values) > 1 and len(other.values) > 1:
+        errors = [variance(setting.values) / len(setting.values) for setting in (best, other)]
         if not sum(errors):
             return best.mean == other.mean
         df = sum(errors) ** 2 / sum(
-            error**2 / (len(setting.tpmc) - 1) for error, setting in zip(errors, (best, other), strict=True)
+            error**2 / (len(setting.values) - 1) for error, setting in zip(errors, (best, other), strict=True)
         )
         return best.mean - other.mean <= quantile_of_t(0.975, df) * sqrt(sum(errors))
     return 1 - other.mean / best.mean <= (scatter if scatter is not None else USUAL_SCATTER)

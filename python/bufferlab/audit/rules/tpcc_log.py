@@ -7,6 +7,7 @@ from itertools import combinations, pairwise
 from statistics import mean, median, stdev
 
 from bufferlab.audit.case import Case, Finding
+from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.text import Place
 from bufferlab.audit.parsers.tpcc_mysql import TYPES, Check, Counts, Interval, TpccLog
 from bufferlab.units import format_percent
@@ -232,14 +233,23 @@ _FAR, _FAR_ALONE, _DEVIATIONS = 0.3, 0.5, 2.5
 _MATTERS = 0.02
 
 
+_Line = tuple[float, float, Place]
+"""The second of a line, what it counts, and its place."""
+
+
 def cold_start(case: Case) -> Iterator[Finding]:
     """Find windows whose first part is far below the rest: counting began while the pool was cold.
 
-    Yield a finding for each log that begins far below its later level.
+    Yield a finding for each log, and each load generator's lines of progress, that begin far below their later level.
     """
     for log in case.logs():
         if may_be_cold(log):
-            yield from _judge(log)
+            found = _slow(sorted((float(one.elapsed_s), one.counts[0], one.place) for one in log.intervals))
+            yield from [_cold_log_finding(log, *found)] if found else []
+    for load in case.loads():
+        if load_may_be_cold(load):
+            found = _slow([(line.end_s, line.per_s, line.place) for line in load.intervals])
+            yield from [_cold_load_finding(load, *found)] if found else []
 
 
 def may_be_cold(log: TpccLog) -> bool:
@@ -247,33 +257,61 @@ def may_be_cold(log: TpccLog) -> bool:
     return len(log.intervals) >= _ENOUGH_LINES and bool(log.covered_s)
 
 
-def _judge(log: TpccLog) -> Iterator[Finding]:
-    lines = sorted(log.intervals, key=lambda interval: interval.elapsed_s)
-    counts = [interval.counts[0] for interval in lines]
+def load_may_be_cold(load: LoadRun) -> bool:
+    """Return whether a load generator's lines tell whether throughput had settled: enough, and alike in length.
+
+    Where a rate is given, they follow the rate.
+    """
+    ends = [0.0, *(line.end_s for line in load.intervals)]
+    steps = [b - a for a, b in pairwise(ends)]
+    return len(load.intervals) >= _ENOUGH_LINES and not load.paced and min(steps) > 0 and max(steps) <= 1.5 * min(steps)
+
+
+def _slow(lines: list[_Line]) -> tuple[list[_Line], list[_Line]] | None:
+    """Return the first lines that are far below the later ones, and the others; None where none are."""
+    counts = [count for _, count, _ in lines]
     later = counts[len(counts) // 2 :]
     settled, scatter = median(later), stdev(later)
     bar = settled - max(_FAR * settled, _DEVIATIONS * scatter)
     slow = next((at for at, count in enumerate(counts) if count >= bar), len(counts))
     if not 0 < slow <= len(counts) // 2 or (slow == 1 and counts[0] >= _FAR_ALONE * settled):
-        return
-    whole, rest = mean(counts), mean(counts[slow:])
-    if 1 - whole / rest < _MATTERS:
-        return
+        return None
+    if 1 - mean(counts) / mean(counts[slow:]) < _MATTERS:
+        return None
+    return lines[:slow], lines[slow:]
+
+
+def _cold_log_finding(log: TpccLog, slow: list[_Line], others: list[_Line]) -> Finding:
+    cold, warm = ([int(count) for _, count, _ in lines] for lines in (slow, others))
+    whole, rest, until_s = mean([*cold, *warm]), mean(warm), round(slow[-1][0])
     per_minute = 60 / (log.spacing_s or 1)
     ramp = log.parameters.get("rampup")
     said = f" after a ramp-up of {ramp} s" if ramp is not None else ""
-    yield Finding(
-        lines[0].place,
-        f"until {lines[slow - 1].elapsed_s} s{said} {min(counts[:slow])} to {max(counts[:slow])} New-Orders a line,"
-        f" later {min(counts[slow:])} to {max(counts[slow:])}",
+    return Finding(
+        slow[0][-1],
+        f"until {until_s} s{said} {min(cold)} to {max(cold)} New-Orders a line, later {min(warm)} to {max(warm)}",
         f"the pool was filling: TpmC mixes two states, and is {format_percent(1 - whole / rest)} below the second",
-        f"{rest * per_minute:.1f} TpmC after {lines[slow - 1].elapsed_s} s, not {whole * per_minute:.1f}; a ramp-up"
+        f"{rest * per_minute:.1f} TpmC after {until_s} s, not {whole * per_minute:.1f}; a ramp-up"
         " must last until throughput is level",
         {
             "rampup_s": ramp,
-            "cold_s": lines[slow - 1].elapsed_s,
-            "cold_counts": counts[:slow],
+            "cold_s": until_s,
+            "cold_counts": cold,
             "tpmc": whole * per_minute,
             "tpmc_settled": rest * per_minute,
         },
+    )
+
+
+def _cold_load_finding(load: LoadRun, slow: list[_Line], others: list[_Line]) -> Finding:
+    cold, warm = ([rate for _, rate, _ in lines] for lines in (slow, others))
+    whole, rest, until_s = mean([*cold, *warm]), mean(warm), slow[-1][0]
+    return Finding(
+        slow[0][-1],
+        f"until {until_s:g} s {load.title} has {min(cold):g} to {max(cold):g} a second in its lines, later"
+        f" {min(warm):g} to {max(warm):g}",
+        f"caches were filling: the rate of the run mixes two states, and is {format_percent(1 - whole / rest)} below"
+        " the second",
+        f"{rest:.1f} per second after {until_s:g} s, not {whole:.1f}; a warm-up must last until throughput is level",
+        {"cold_s": until_s, "cold_per_s": cold, "per_s": whole, "per_s_settled": rest},
     )

@@ -10,6 +10,7 @@ import re
 import secrets
 import socket as sockets
 import struct
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -57,7 +58,7 @@ _HINTS = {
     "42501": "GRANT CONNECT ON DATABASE would let it, or a login trigger of the database refuses it",
     "53300": "wait, or raise the limit that was met: max_connections, or CONNECTION LIMIT of the role or the database",
     "55000": "ALTER DATABASE ... ALLOW_CONNECTIONS true would let it, or name another database",
-    "57P03": "it is starting or shutting down: try again when it is ready",
+    "57P03": "it starts or shuts down: try again when it is ready; a standby answers with hot_standby = on alone",
     "08P01": f"a pooler such as pgbouncer answers: {_NOT_A_POOLER}",
 }
 """What to do by the code of a refused login."""
@@ -233,15 +234,22 @@ def _code_of_refusal(error: Exception, address: Address, database: str, secret: 
     """Return the code (SQLSTATE) with which the server refuses the login; "" when it does not, or did not answer."""
     if not isinstance(error, psycopg.OperationalError) or isinstance(error, psycopg.errors.ConnectionTimeout):
         return ""
-    try:
-        native().log_in("postgres", json.dumps(replace(address, schema=database).target(secret, socket_file(address))))
-    except Exception as refusal:
-        failure = failure_of_core(refusal)
-        if failure is None:
-            raise
-        found = _CODE.match(failure.what)
-        return found[1] if found else ""
-    return ""
+    job = json.dumps(replace(address, schema=database).target(secret, socket_file(address)))
+    codes: list[str] = []
+
+    def ask() -> None:
+        try:
+            native().log_in("postgres", job)
+        except Exception as refusal:
+            failure = failure_of_core(refusal)
+            found = _CODE.match(failure.what) if failure else None
+            codes.append(found[1] if found else "")
+
+    # A server that begins to answer and stops would be waited for.
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(_REFUSES_WITHIN_SECONDS)
+    return next(iter(codes), "")
 
 
 def socket_file(address: Address) -> str | None:
@@ -282,6 +290,8 @@ def _line(address: Address, seconds: float) -> sockets.socket:
 
 
 def _message(text: str) -> str:
-    """Return the server's words, without those that libpq puts before them and the context that may follow."""
+    """Return the server's words and its detail, without those that libpq puts before them and other lines."""
     lines = text.strip().splitlines() or [""]
-    return next((line for line in lines if "FATAL:" in line), lines[0]).rpartition("FATAL:")[2].strip()
+    told = next((line for line in lines if "FATAL:" in line), lines[0]).rpartition("FATAL:")[2].strip()
+    detail = next((line.removeprefix("DETAIL:").strip() for line in lines if line.startswith("DETAIL:")), "")
+    return f"{told}: {detail}" if detail else told

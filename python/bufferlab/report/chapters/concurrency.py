@@ -87,10 +87,10 @@ def _of_group(analysis: Analysis, place: int, group: Group, points: tuple[PointR
     highest = max(points, key=lambda point: throughput.mean(_count(point)).value)
     blocked = analysis.claim_blocked(metric)
     refused = f"the runs allow no claim about a rate ({blocked})" if blocked else _why_the_clients(analysis, points)
-    best = equivalence_set(throughput, "more") if len(points) > 1 and not refused else None
-    if best and best.note:
-        best, refused = None, best.note
-    return Concurrency(place, group, points, best, refused, highest)
+    if refused or len(points) < 2:
+        return Concurrency(place, group, points, None, refused, highest)
+    best = equivalence_set(throughput, "more")
+    return Concurrency(place, group, points, None if best.note else best, best.note or "", highest)
 
 
 def _why_the_clients(analysis: Analysis, points: Sequence[PointRuns]) -> str:

@@ -1,0 +1,128 @@
+"""Takes JSON documents out of the lines of a text: those of programs that a parser knows, between any other lines.
+
+A document begins with a line that begins with a brace, and is known by a key among its first lines. All other lines
+pass as they are, with their numbers. Of a document the numbers stay texts, so that their digits are known.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bufferlab.audit.parsers.text import MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, Line
+
+#: A key that each program's document has, and no other's.
+_KEYS = {
+    "fio": re.compile(r'"fio version"\s*:'),
+    "iostat": re.compile(r'"sysstat"\s*:'),
+    "BenchBase": re.compile(r'"(?:Throughput|Goodput) \(requests/second\)"\s*:'),
+    "HammerDB": re.compile(r'"(?:(?i:neword|payment|delivery|slev|ostat)|[\w ]{2,30} tpm)"\s*:\s*\{'),
+}
+#: So many lines are held back until one of the keys has come.
+_MOST_HEAD_LINES = 60
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+_DEEPEST = 32
+#: No line of a document begins so.
+_OTHER_TEXT = re.compile(r"(?!true|false|null)[A-Za-z]")
+_LIST = re.compile(r'\[\s*(?:$|[\[{"])')
+
+
+@dataclass(frozen=True)
+class Document:
+    """A program's document: the numbers of its lines, and its values; None where it cannot be read."""
+
+    program: str
+    number: int
+    lines: int
+    """The lines that are not blank."""
+    value: Any
+    problem: str
+    """Why it cannot be read; empty where it can."""
+
+
+def with_documents(lines: Iterable[Line]) -> Iterator[Line | Document]:
+    """Yield the lines of a text in their order, with a document in place of the lines of each that is known."""
+    held: list[Line] = []
+    program, depth, size = "", 0, 0
+    for line in lines:
+        text = line.text
+        if held and _OTHER_TEXT.match(text):  # What was begun breaks off.
+            yield from _made(held, program)
+            held = []
+        if not held:
+            if not text.startswith(("{", "[")) or (text[0] == "[" and not _LIST.match(text)):
+                yield line
+                continue
+            program, depth, size = "", 0, 0
+        held.append(line)
+        size += len(text)
+        program = program or next((name for name, key in _KEYS.items() if key.search(text)), "")
+        depth += _depth(text)
+        if depth <= 0 or size > MAX_DOCUMENT_BYTES or (not program and len(held) >= _MOST_HEAD_LINES):
+            yield from _made(held, program)
+            held = []
+    yield from _made(held, program)
+
+
+def _depth(text: str) -> int:
+    bare = _TEXT.sub("", text)
+    return bare.count("{") + bare.count("[") - bare.count("}") - bare.count("]")
+
+
+def _made(held: list[Line], program: str) -> Iterator[Line | Document]:
+    if not held or not program:
+        yield from (Line(line.number, line.text[:MAX_LINE_BYTES]) for line in held)
+        return
+    value, problem = _read("\n".join(line.text for line in held))
+    yield Document(program, held[0].number, sum(not line.text.isspace() for line in held), value, problem)
+
+
+def _read(text: str) -> tuple[Any, str]:
+    if len(text) > MAX_DOCUMENT_BYTES:
+        return None, f"it has more than {MAX_DOCUMENT_BYTES >> 20} MiB"
+    try:
+        value = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+    except RecursionError:
+        return None, "it is nested too deep"
+    except ValueError as error:
+        at = error.lineno if isinstance(error, json.JSONDecodeError) else 1
+        return None, f"it breaks off, or is no JSON, in its line {at}"
+    return (None, "it is nested too deep") if _is_deep(value) else (value, "")
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST):
+        inside = (one for parent in level for one in (parent.values() if isinstance(parent, dict) else parent))
+        level = [one for one in inside if isinstance(one, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def part(value: Any, *names: str) -> Any:
+    """Return what stands below these names, one in the other; None where a level has no such name."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def parts(value: Any, *names: str) -> list[dict[str, Any]]:
+    """Return the objects of the list that stands below these names."""
+    found = part(value, *names)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def number(value: Any, *names: str) -> float | None:
+    """Return the number below these names, also one that is written as a text; None where there is none."""
+    found = part(value, *names)
+    if not isinstance(found, str) or len(found) > 40:
+        return None
+    try:
+        made = float(found)
+    except ValueError:
+        return None
+    return made if abs(made) < 1e18 else None
