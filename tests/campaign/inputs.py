@@ -242,9 +242,7 @@ class Documents(_Audit):
     def content(self, rng: random.Random) -> bytes:
         if rng.random() < 0.4:
             return super().content(rng)
-        document = rng.choice(self.documents)
-        for _ in range(rng.choice((1, 1, 2, 4))):
-            document = mutate.mangle_json(document, rng)
+        document = mutate.mangle_json(rng.choice(self.documents), rng)
         made = json.dumps(document, indent=rng.choice((None, 0, 1, 2)))
         if rng.random() < 0.1:
             made = made.replace(":", f": {mutate.nested(rng)},", 1)
