@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import itertools
 import json
 import lzma
 import os
@@ -242,10 +243,10 @@ class Documents(_Audit):
     def content(self, rng: random.Random) -> bytes:
         if rng.random() < 0.4:
             return super().content(rng)
-        document = rng.choice(self.documents)
-        for _ in range(rng.choice((1, 1, 2, 4))):
-            document = mutate.mangle_json(document, rng)
-        made = json.dumps(document, indent=rng.choice((None, 0, 1, 2)))
+        document = mutate.mangle_json(rng.choice(self.documents), rng)
+        # Lists of lists grow by 200 times 200: more than this is cut off.
+        encoder = json.JSONEncoder(indent=rng.choice((None, 0, 1, 2)))
+        made = "".join(itertools.islice(encoder.iterencode(document), 200_000))
         if rng.random() < 0.1:
             made = made.replace(":", f": {mutate.nested(rng)},", 1)
         return f"{made}\n{rng.choice(('', made, rng.choice(self.texts)))}".encode("utf-8", errors="surrogatepass")
