@@ -35,6 +35,7 @@ OF_OTHERS = {
     "initdb": "--auth --data-checksums --encoding --locale --no-data-checksums --no-instructions --no-sync --pwfile",
     "sysbench": "--db-driver --events --mysql-db --mysql-socket --mysql-user --report-checkpoints --table-size "
     "--tables --threads --time",
+    "fio": "--output-format",
     "ray": "--address --generate --head --num-cpus",
     "git": "--porcelain --reverse --short --untracked-files",
     "apt-get": "--download-only --no-install-recommends",
