@@ -60,6 +60,28 @@ def test_a_queue_of_an_older_kernel_is_judged_over_all_lines(queues: tuple[float
     assert len(found(text, "littles-law")) == count
 
 
+@pytest.mark.parametrize(
+    ("head", "row", "rule", "count"),
+    [
+        ("tps kB/s rqm/s await areq-sz aqu-sz %util", "150.00 2400.00 0.00 2.00 16.00 0.30 20.00", "sectors-as-kib", 0),
+        ("tps kB/s rqm/s await areq-sz aqu-sz %util", "150.00 4800.00 0.00 2.00 16.00 0.30 20.00", "sectors-as-kib", 1),
+        ("tps kB/s rqm/s await areq-sz aqu-sz %util", "150.00 3000.00 0.00 2.00 16.00 0.30 20.00", "request-sizes", 1),
+        ("tps kB/s rqm/s await areq-sz aqu-sz %util", "150.00 2400.00 0.00 2.00 16.00 0.20 20.00", "littles-law", 1),
+        ("tps kB/s rqm/s await areq-sz aqu-sz %util", "150.00 2400.00 0.00 2.00 16.00 0.30 20.00", "littles-law", 0),
+        ("r/s w/s rsec/s wsec/s avgrq-sz avgqu-sz await", "100.00 50.00 3200.00 1600.00 32.00 0.30 2.00",
+         "request-sizes", 0),
+        ("r/s w/s rsec/s wsec/s avgrq-sz avgqu-sz await", "100.00 50.00 3200.00 3600.00 32.00 0.30 2.00",
+         "request-sizes", 1),
+        ("r/s w/s rkB/s wkB/s avgrq-sz avgqu-sz r_await w_await", "100.00 50.00 1600.00 800.00 32.00 0.10 2.00 2.00",
+         "littles-law", 1),
+        ("r/s w/s rkB/s wkB/s avgrq-sz avgqu-sz r_await w_await", "100.00 50.00 1600.00 800.00 32.00 0.30 2.00 2.00",
+         "littles-law", 0),
+    ],
+)  # fmt: skip
+def test_older_and_shorter_forms_of_iostat_are_judged(head: str, row: str, rule: str, count: int) -> None:
+    assert len(found(f"Device {head}\nsda {row}\n\n" * 3, rule)) == count
+
+
 def test_a_line_of_short_queues_or_without_waits_is_not_judged() -> None:
     short = lines(3, queue=0.05).replace("400 6400 1.00", "1 16 1.00").replace("150 1200 2.00", "1 8 2.00")
     assert found(short.replace(" 50 200 4.0 4 50 2.0 ", " 0 0 0 0 0 0 "), "littles-law") == []

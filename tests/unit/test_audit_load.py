@@ -235,6 +235,10 @@ job: (groupid=0, jobs=1): err= 0: pid=5
         (SYSBENCH, (" 0.38", " 9.2"), "latency-order", 1),
         (FIO, ("99.95th=[ 792724]", "99.95th=[ 702724]"), "latency-order", 1),
         (FIO, ("99.95th=[ 792724]", "99.95th=[ 717226]"), "latency-order", 0),
+        # The ends of lat hold its mean, those of clat would not.
+        (MIXED, ("avg=1334.72", "avg=516189.0"), "latency-order", 0),
+        (MIXED, ("max=401630, avg=1455.03", "max=1401, avg=1455.03"), "latency-order", 1),
+        (MIXED, ("max=401556, avg=1424.55", "max=1301, avg=1424.55"), "latency-order", 1),
         # 447.56 a second of 8.93 ms are 4.00 in flight.
         (SYSBENCH, ("8.93", "9.82"), "in-flight", 0),
         (SYSBENCH, ("8.93", "9.86"), "in-flight", 1),

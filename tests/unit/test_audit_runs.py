@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.audit.audit import audit_files
+from bufferlab.audit.parsers.blkparse import BlkparseParser
 from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.errors import DataFileError
 from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
@@ -184,6 +185,34 @@ def sides(text: str) -> list[tuple[str, str, str, str]]:
     heads = [column.title for column in table.columns]
     places = [heads.index(name) for name in ("Setting", "Requests", "Bytes", "Completed")]
     return [tuple(cells[at] for at in places) for cells in (one.cells for one in table.rows)]  # type: ignore[misc]
+
+
+_EVENT = "  8,0    1   {0}     0.00{0}000000  1234  {1}   R {2} + 32 {3}"
+_EVENTS = [_EVENT.format(at, *what) for at, what in enumerate([("Q", 1600, "[mysqld]"), ("C", 1600, "[0]")] * 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "unread"),
+    [
+        (_EVENTS, 0),
+        ([*_EVENTS, "  8,0    1   5     0.005000000  12"], 1),
+        ([*_EVENTS, "  8,0    1   5     0.0050"], 1),
+        ([*_EVENTS, "  8,0    1   5     0.005000000  1234  Q"], 1),
+        ([*_EVENTS, "  8,0    1   5     0.005000000  1234  Q   R 48"], 1),
+        ([*_EVENTS, "  8,0    1   5     0.005000000  1234  Q   R 4800 + 3"], 1),
+        ([*_EVENTS, "  8,0    1   5     0.005000000  1234  Q FWS [mysqld]"], 0),
+        ([*_EVENTS, "CPU1 (8,0):", " Reads Queued:   2,   32KiB  Writes Queued:   0,   0KiB"], 0),
+        ([*_EVENTS, "CPU1 (8,0):", " Reads Queued:           2,"], 1),
+        ([*_EVENTS, "CPU1 (8,0):", " Reads Comp"], 1),
+    ],
+)  # fmt: skip
+def test_a_line_of_blkparse_that_breaks_off_is_named_and_not_counted(lines: list[str], unread: int) -> None:
+    parser = BlkparseParser("a.txt")
+    for number, line in enumerate(lines, 1):
+        parser.take(number, line, "")
+    assert len(parser.unread) == unread
+    (seen,) = parser.traces[0].seen.values()
+    assert (seen.count("Q") - ("FWS" in lines[-1]), seen.sectors["Q read"]) == (2, 64)
 
 
 def test_reads_and_writes_of_blkparse_have_a_row_each() -> None:

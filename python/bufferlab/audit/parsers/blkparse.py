@@ -27,8 +27,18 @@ _PIECES = re.compile(
     r"^\s*\d{1,10}\.\d{9}\s+\d{1,10}\s+[A-Z]{1,2}\s*$"
     r"|^\s*[RWDNFS]{1,4}\s+(?:\d{1,20} \+ \d{1,10} )?\[[^\]]{1,40}\](?: \d{1,9})?\s*$"
 )
+#: The begin of an event, cut in or behind its sequence, time, process or action.
+_BEGUN = re.compile(
+    r"^\s*\d{1,4},\d{1,7}\s+\d{1,5}\s+\d{1,15}(?:\s+\d{1,10}(?:\.\d{0,9}(?:\s+\d{1,10}(?:\s+[A-Z]{1,2})?)?)?)?\s*$"
+)
+_OF_EXTENTS = frozenset("QGIDCMF")
 _OF_PIECES = frozenset("0123456789RWDNFS")
-_LIKE_COUNTER = re.compile(r"^\s*(?:Reads?|IO)\s[A-Za-z\s]{1,20}:\s")
+_LIKE_COUNTER = re.compile(r"^\s*(?:Reads?|IO)\s[A-Za-z\s]{1,20}(?::\s|:?$)")
+#: A counter that is cut in its name, or before the size that stands behind it.
+_CUT_COUNTER = re.compile(
+    r"\b(?:Queued|Dispatches|Completed|Merges):\s+[\d,.']{1,24}[KMGP]?,\s*$"
+    r"|\b(?:Reads?|Writes?|Timer)(?:\s[A-Za-z]{1,20}){0,2}:?\s*$"
+)
 _EXTENT = re.compile(r"^(\d{1,20}) \+ (\d{1,10})(?:\s|$)")
 _REMAP = re.compile(r"<- \(\s*(\d{1,4}),\s*(\d{1,7})\) (\d{1,20})")
 _SPLIT = re.compile(r"^(\d{1,20}) / (\d{1,20})")
@@ -178,6 +188,8 @@ class BlockTraceText:
     """The program's number of operations, if the text around the trace states it."""
     io_bytes: int | None = None
     """The bytes of each operation, if the text around the trace states them."""
+    has_processes: bool = False
+    """Whether events name their process, or their error, in brackets."""
     shortened: str = ""
     """The first size that was printed in MiB or more."""
 
@@ -212,10 +224,17 @@ class BlkparseParser:
         if found := _EVENT.match(text):
             if self._summed:
                 self._open = None
-            self._event(self._trace(number), found, number)
             self._section = None
+            trace = self._trace(number)
+            if self._is_cut(trace, found):
+                self._miss(number)
+            else:
+                self._event(trace, found, number)
             return True
         first = text.lstrip()[:1]
+        if self._open is not None and self._open.seen and first.isdigit() and _BEGUN.match(text):
+            self._miss(number)
+            return True
         if (first.isdigit() and _LIKE_EVENT.match(text)) or (first in _OF_PIECES and _PIECES.match(text)):
             self._miss(number)
             return True
@@ -223,6 +242,15 @@ class BlkparseParser:
             return True
         self._state(text)
         return False
+
+    def _is_cut(self, trace: BlockTraceText, found: re.Match[str]) -> bool:
+        """Return whether an event ends before the process or the error that those of its trace end with."""
+        action, flags, rest = found[5], found[6], found[7] or ""
+        if "[" in rest:
+            trace.has_processes = True
+            return False
+        is_extent = action in _OF_EXTENTS and ("R" in flags or "W" in flags)
+        return is_extent and (trace.has_processes or not _EXTENT.match(rest))
 
     def _miss(self, number: int) -> None:
         if len(self.unread) < MAX_UNREAD:
@@ -296,7 +324,9 @@ class BlkparseParser:
             return True
         if self._section is None:
             return False
-        if not self._row(trace, self._section, text):
+        if _CUT_COUNTER.search(text):
+            self._miss(number)
+        elif not self._row(trace, self._section, text):
             if not _LIKE_COUNTER.match(text):
                 return False
             self._miss(number)

@@ -216,12 +216,12 @@ class FioParser(LoadParser):
             return False
         if match := _LATENCY.match(bare):
             unit_ms = _MS[match[2]]
+            mean_ms = float(match[7]) * unit_ms
             if match[1] == "lat" or run.mean_ms is None:
-                run.mean_ms = float(match[7]) * unit_ms
-            # Percentiles may be clat's and the mean lat's: the ends hold both.
-            for end, text, thousands, outer in (("min", match[3], match[4], min), ("max", match[5], match[6], max)):
-                value = float(text) * THOUSANDS[thousands] * unit_ms
-                run.latency_ms[end] = outer(run.latency_ms.get(end, value), value)
+                run.mean_ms = mean_ms
+            least_ms = float(match[3]) * THOUSANDS[match[4]] * unit_ms
+            most_ms = float(match[5]) * THOUSANDS[match[6]] * unit_ms
+            _add_span(run, least_ms, mean_ms, most_ms)
         elif match := _HEAD.match(bare):
             self._unit = match[2] if match[1] else ""
         elif bare.startswith("|") and self._unit and (found := _PERCENTILES.findall(bare)):
@@ -244,6 +244,13 @@ def _rates(
     run.bytes_per_s = float(rate) * _BYTES[rate_unit]
     run.bytes = float(size) * _BYTES[size_unit]
     run.seconds = int(took_ms) / 1000
+
+
+def _add_span(run: LoadRun, least_ms: float, mean_ms: float, most_ms: float) -> None:
+    """Take the ends of one kind. Percentiles may be clat's and the mean lat's: the run's ends hold all kinds."""
+    run.spans_ms.append((least_ms, mean_ms, most_ms))
+    run.latency_ms["min"] = min(run.latency_ms.get("min", least_ms), least_ms)
+    run.latency_ms["max"] = max(run.latency_ms.get("max", most_ms), most_ms)
 
 
 def _options(value: Any) -> dict[str, str]:
@@ -270,11 +277,10 @@ def _of_json(run: LoadRun, told: Any) -> LoadRun:
     count = number(told, "total_ios")
     run.transactions = int(count) if count is not None and not run.name.endswith("trim") else None
     for kind in ("clat_ns", "lat_ns"):
-        mean = number(told, kind, "mean")
+        mean, least, most = (number(told, kind, name) for name in ("mean", "min", "max"))
         run.mean_ms = mean / 1e6 if mean is not None else run.mean_ms
-        for end, outer in (("min", min), ("max", max)):
-            if (value := number(told, kind, end)) is not None:
-                run.latency_ms[end] = outer(run.latency_ms.get(end, value / 1e6), value / 1e6)
+        if mean is not None and least is not None and most is not None:
+            _add_span(run, least / 1e6, mean / 1e6, most / 1e6)
         for percent in part(told, kind, "percentile") or ():
             if _PERCENT.fullmatch(percent) and (value := number(told, kind, "percentile", percent)) is not None:
                 run.latency_ms[f"{float(percent):g} %"] = value / 1e6

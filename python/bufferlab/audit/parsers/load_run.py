@@ -51,6 +51,8 @@ class LoadRun:
     mean_ms: float | None = None
     latency_ms: dict[str, float] = field(default_factory=dict)
     """Percentiles by name ("95 %"), and the least ("min") and the greatest ("max"); no percentiles of parts."""
+    spans_ms: list[tuple[float, float, float]] = field(default_factory=list)
+    """The least, the mean and the greatest of one kind of latency each, where a report has several kinds."""
     mean_slack_ms: float = 0.0051
     """By how much the mean may lie beside sum by count: its last digit, or a bin."""
     latency_sum_ms: float | None = None

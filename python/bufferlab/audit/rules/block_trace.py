@@ -201,7 +201,8 @@ def _of_summaries(trace: BlockTraceText) -> Iterator[DeviceCounts]:
 
         sides = [side for side in ("Read", "Write") if get(f"{side}s Queued").high or get(f"{side}s Completed").high]
         unplugs = get("IO unplugs") + get("Timer unplugs")
-        is_completed = any(get(f"{side}s Completed").high for side in sides)
+        # Counters that are cut off before these say nothing of them.
+        is_completed = "Reads Completed" not in counters or any(get(f"{side}s Completed").high for side in sides)
         # Every event is one of these. If nothing reached a driver, the events left over are queued requests and splits.
         known = trace.events.get(name)
         splits: Range | None = None

@@ -313,7 +313,7 @@ def by_column(case: Case) -> Iterator[list[_Seen]]:
 
 
 def _is_double(one: _Seen) -> bool:
-    return abs(one[3] / one[4] / _RATIO - 1) <= _KNOWN
+    return "sec/s" not in one[2] and abs(one[3] / one[4] / _RATIO - 1) <= _KNOWN
 
 
 def _products(row: DeviceRow) -> Iterator[tuple[str, float, float]]:
@@ -327,11 +327,15 @@ def _products(row: DeviceRow) -> Iterator[tuple[str, float, float]]:
             said = columns.get(name)
             if said and row.half_digit * (1 / rate + 1 / size + 1 / said) <= _KNOWN:
                 yield name, said * kib, rate * size
-    both = [columns.get(name) for name in ("rkB/s", "wkB/s", "r/s", "w/s", "avgrq-sz")]
-    if all(value is not None for value in both):
-        read, written, reads, writes, sectors = (value or 0.0 for value in both)
-        if (read + written) and sectors and (reads + writes) >= 1:
-            yield "rkB/s and wkB/s", read + written, (reads + writes) * sectors / 2
+    rate, size, said = columns.get("tps"), columns.get("areq-sz"), columns.get("kB/s")
+    if rate and size and said and row.half_digit * (1 / rate + 1 / size + 1 / said) <= _KNOWN:
+        yield "kB/s", said, rate * size
+    for unit, kib in (("kB", 1.0), ("sec", 0.5)):
+        both = [columns.get(name) for name in (f"r{unit}/s", f"w{unit}/s", "r/s", "w/s", "avgrq-sz")]
+        if all(value is not None for value in both):
+            read, written, reads, writes, sectors = (value or 0.0 for value in both)
+            if (read + written) and sectors and (reads + writes) >= 1:
+                yield f"r{unit}/s and w{unit}/s", (read + written) * kib, (reads + writes) * sectors / 2
 
 
 def _sectors_as_kib_finding(found: list[_Seen], rows: int) -> Finding:
@@ -435,10 +439,11 @@ def littles_law(case: Case) -> Iterator[Finding]:
 def queue(row: DeviceRow) -> tuple[float, float] | None:
     """Return a line's queue as printed, and by its requests; None where a wait or enough digits lack."""
     columns = row.columns
-    said = columns.get("aqu-sz")
-    if said is None or not {"r_await", "w_await"} <= columns.keys():
+    said = columns.get("aqu-sz", columns.get("avgqu-sz"))
+    if said is None or not ({"r_await", "w_await"} <= columns.keys() or {"tps", "await"} <= columns.keys()):
         return None
-    known = [(columns.get(rate, 0.0), columns[wait]) for rate, wait in _KINDS if wait in columns]
+    kinds = _KINDS if "r_await" in columns else (("tps", "await"),)
+    known = [(columns.get(rate, 0.0), columns[wait]) for rate, wait in kinds if wait in columns]
     should = sum(rate * wait for rate, wait in known) / 1000
     # Of very short waits the digits behind the point do not tell the product.
     doubt = sum(rate for rate, _ in known) * row.half_digit / 1000

@@ -141,7 +141,8 @@ def latency_order(case: Case) -> Iterator[Finding]:
         ends = [(end, [(end, run.latency_ms[end])] if end in run.latency_ms else []) for end in ("min", "max")]
         (_, least), (_, most) = ends
         mean = [("the mean", run.mean_ms)] if run.mean_ms is not None else []
-        chains = ([*least, *named, *most], [*least, *mean, *most])
+        spans = ([("min", low), ("the mean", middle), ("max", high)] for low, middle, high in run.spans_ms)
+        chains = ([*least, *named, *most], [*least, *mean, *most], *spans)
         wrong = [
             (low, high)
             for chain in chains
