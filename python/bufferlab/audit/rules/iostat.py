@@ -330,12 +330,12 @@ def _products(row: DeviceRow) -> Iterator[tuple[str, float, float]]:
     rate, size, said = columns.get("tps"), columns.get("areq-sz"), columns.get("kB/s")
     if rate and size and said and row.half_digit * (1 / rate + 1 / size + 1 / said) <= _KNOWN:
         yield "kB/s", said, rate * size
-    for unit, kib in (("kB", 1.0), ("sec", 0.5)):
+    for unit, unit_kib in (("kB", 1.0), ("sec", 0.5)):
         both = [columns.get(name) for name in (f"r{unit}/s", f"w{unit}/s", "r/s", "w/s", "avgrq-sz")]
         if all(value is not None for value in both):
             read, written, reads, writes, sectors = (value or 0.0 for value in both)
             if (read + written) and sectors and (reads + writes) >= 1:
-                yield f"r{unit}/s and w{unit}/s", (read + written) * kib, (reads + writes) * sectors / 2
+                yield f"r{unit}/s and w{unit}/s", (read + written) * unit_kib, (reads + writes) * sectors / 2
 
 
 def _sectors_as_kib_finding(found: list[_Seen], rows: int) -> Finding:
