@@ -203,7 +203,7 @@ def _own_gets(query: Query, major: int) -> int:
             (row,) = query(explained)
     except Refused:
         return 0
-    told = next(iter(row.values()))
+    (told,) = row.values()
     plan = (json.loads(told) if isinstance(told, str) else told)[0]["Plan"]
     return int(plan.get("Shared Hit Blocks", 0)) + int(plan.get("Shared Read Blocks", 0))
 
