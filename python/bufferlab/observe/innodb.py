@@ -85,7 +85,6 @@ _NO_RIGHT = (
 _LSN = {"current": r"Log sequence number\s+(\d+)", "checkpoint": r"Last checkpoint at\s+(\d+)"}
 #: ER_BAD_DB_ERROR and kin never end a session; these errors of the client do.
 _CONNECTION_GONE = (2006, 2013, 2014, 2055, 1053, 1927, 4031, 0)
-_UNKNOWN_VARIABLE = 1193
 
 
 class InnodbLooker(Looker):
@@ -103,17 +102,7 @@ class InnodbLooker(Looker):
             f"SET SESSION max_statement_time = {STATEMENT_SECONDS}",  # MariaDB, in seconds.
             f"SET SESSION max_execution_time = {1000 * STATEMENT_SECONDS}",  # MySQL from 5.7.8 on, in ms.
         )
-        try:
-            for statement in limits:
-                try:
-                    control.rows(connection, statement)
-                except pymysql.MySQLError as error:
-                    if error.args[0] != _UNKNOWN_VARIABLE:
-                        raise
-        except (pymysql.MySQLError, OSError):
-            connection.close()
-            raise
-        return connection
+        return innodb.set_session(connection, limits)
 
     def rows(self, connection: Any, sql: str) -> list[dict[str, Any]]:
         with connection.cursor() as cursor:

@@ -121,7 +121,7 @@ _JUDGES: dict[str, _Judges] = {
     "instances-ran": _runs(set_up.has_instances),
     "set-up-said": _runs(lambda run: any(said for _, said, *_ in set_up.parameters(run))),
     "rounded-sizes": lambda case: any(True for one in case.files for _ in set_up.size_lists(one)),
-    "shares-of-what": _tables(lambda table: set(tables.PATHS) & table.roles),
+    "shares-of-what": _tables(tables.has_shares),
     "spot-samples": _runs(iostat.sampled_of),
     "boot-average": lambda case: any(len(reports) != 2 for reports in iostat.streams(case)),
     "sectors-as-kib": lambda case: any(True for _ in iostat.by_column(case)),

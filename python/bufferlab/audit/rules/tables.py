@@ -41,6 +41,11 @@ def adds_up(table: ResultTable) -> bool:
     return all(abs(found - 100) <= _rounding_percent(row) for (row, _), found in zip(rows, sums, strict=True))
 
 
+def has_shares(table: ResultTable) -> bool:
+    """Return whether a row has shares that can be added up."""
+    return bool(_rows(table)[0])
+
+
 def _rounding_percent(row: ResultRow) -> float:
     """Return by how much the rounding of a row's shares may move their sum."""
     shares = [number for path in PATHS for number in row.values.get(path, ()) if number.percent]

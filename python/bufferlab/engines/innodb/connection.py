@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket as sockets
 import ssl
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -138,15 +139,18 @@ def _private(address: Address, schema: str | None, seconds: float | None, name: 
 
 def _running(address: Address, schema: str | None, seconds: float | None, name: str, secret: str) -> Any:
     try:
-        return _set_up(_logged_in(address, schema, seconds, name, secret))
+        return set_session(_logged_in(address, schema, seconds, name, secret), _SESSION)
     except (pymysql.MySQLError, OSError) as error:
         raise _refused(error, address) from error
 
 
-def _set_up(connection: Client) -> Client:
-    """Return the session with the settings that our questions need, whatever the server gives new sessions."""
+def set_session(connection: Client, statements: Sequence[str]) -> Client:
+    """Return the session with these settings. A variable that the server does not know is left out.
+
+    Raises MySQLError or OSError, and closes the session, when another statement fails.
+    """
     try:
-        for statement in _SESSION:
+        for statement in statements:
             try:
                 control.rows(connection, statement)
             except pymysql.MySQLError as error:
