@@ -110,7 +110,7 @@ def unread_lines(case: Case) -> Iterator[Finding]:
         yield Finding(
             evidence.unread[0],
             f"{plural(len(lines), 'line')} of blkparse's cannot be read ({where}): columns or digits are broken",
-            "their events and counters are in no table and no other finding",
+            "the events and counters of broken lines are in no table and no other finding",
             "none: give the text that blkparse printed",
             {"lines": lines},
         )
