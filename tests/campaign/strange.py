@@ -592,21 +592,31 @@ class OtherVersion(Server):
 
 
 class Slow(Server):
-    """Answers each statement after a while, or some of them after seconds; some send an answer in pieces."""
+    """Answers each statement after a while, or some of them after seconds; some send an answer in pieces.
+
+    It waits for `patience_s` in all: what a sweep asks has no bound, so that one would outlast any limit on a trial.
+    """
+
+    patience_s = 20.0
 
     def draw(self, rng: random.Random) -> None:
         self.seconds, self.every = rng.choice(((0.1, 1), (0.25, 1), (0.5, 2), (1.0, 5), (3.0, 20), (8.0, 50)))
         self.login_seconds, self.pieces = rng.choice((0.0, 0.1, 0.3)), rng.choice((1, 1, 1, 8))
 
     def let_in(self, line: socket.socket) -> None:
-        time.sleep(self.login_seconds)
+        self._wait(self.login_seconds)
         super().let_in(line)
 
     def send(self, line: socket.socket, data: bytes) -> None:
         seconds = 0.0 if self.asked % self.every else self.seconds
         for start in range(0, len(data), size := -(-len(data) // self.pieces)):
-            time.sleep(seconds / self.pieces)
+            self._wait(seconds / self.pieces)
             line.sendall(data[start : start + size])
+
+    def _wait(self, seconds: float) -> None:
+        waited_s = min(seconds, self.patience_s)
+        self.patience_s -= waited_s
+        time.sleep(waited_s)
 
 
 BEHAVIOURS: dict[str, type[Server]] = {
