@@ -6,6 +6,7 @@ mod block_trace;
 mod error;
 mod generate;
 mod page_trace;
+mod questions;
 mod replay;
 mod watch;
 
@@ -211,6 +212,8 @@ mod native {
     use super::page_trace::{
         executable_ranges, live_trace, page_trace, page_trace_branches, page_trace_check, tracefs_clean,
     };
+    #[pymodule_export]
+    use super::questions::{Session, Unanswerable, ask_server};
     #[pymodule_export]
     use super::replay::{Curve, ghost_depths, model_defaults, page_trace_words, replay, replay_slices};
     #[pymodule_export]

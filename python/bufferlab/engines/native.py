@@ -82,6 +82,28 @@ class Curve(Protocol):
         """Return the misses of pools of 0, 1, 2, ... pages (u64)."""
 
 
+class Session(Protocol):
+    """A session for questions (`engines/servers/client.py`)."""
+
+    def ask(self, sql: bytes) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Execute a statement; return the names of the columns, and the rows. Raises Unanswerable."""
+
+    def allow_bytes(self, most_answer_bytes: int) -> None:
+        """Allow answers up to this size."""
+
+    def id(self) -> int | None:
+        """Return the session's number at the server; None when it is closed."""
+
+    def descriptor(self) -> int | None:
+        """Return the descriptor of its socket; None when it is closed."""
+
+    def is_open(self) -> bool:
+        """Return whether it is open."""
+
+    def close(self) -> None:
+        """End the session."""
+
+
 class Native(Protocol):
     """The functions of `bufferlab._native`: they take and return JSON, and release the GIL.
 
@@ -96,6 +118,11 @@ class Native(Protocol):
 
     def load_recipe(self, engine: str, workload: str) -> str:
         """Return what decides loaded data of this workload, apart from scale, seed and page size."""
+
+    Unanswerable: type[Exception]
+
+    def ask_server(self, engine: str, target: str, limits: str) -> Session:
+        """Log in to a server for questions; `target` is that of a job. Raises Unanswerable(kind, code, what, hint)."""
 
     def log_in(self, engine: str, target: str) -> str:
         """Log in to a server and out again; `target` is that of a job."""

@@ -1,7 +1,7 @@
 //! An open connection: statements as text, and the wire for prepared ones.
 
 use super::error::MysqlError;
-use super::login::login;
+use super::login::{Login, login};
 use super::stream::Stream;
 use super::wire::{End, Statement, TextRows, Wire};
 use crate::server::target::Target;
@@ -33,11 +33,10 @@ impl Conn {
     pub(super) fn start(
         stream: Stream,
         target: &Target,
-        database: Option<&str>,
+        asked: &Login<'_>,
         tls: Option<TlsClient>,
-        may_load: bool,
     ) -> Result<Self, LoginError> {
-        let (wire, id) = login(stream, target, database, tls, may_load)?;
+        let (wire, id) = login(stream, target, asked, tls)?;
         Ok(Conn { wire, id })
     }
 

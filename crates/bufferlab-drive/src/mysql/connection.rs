@@ -1,20 +1,21 @@
 //! Connecting to a server, with a session that is the same on every version.
 
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::conn::{Conn, LoginError};
 use super::error::{MysqlError, failure, is_timeout};
-use super::line::Line;
-use super::login::may_go_on_without;
+use super::line::{ANSWER_WITHIN, Line};
+use super::login::{Login, Purpose, may_go_on_without};
 use super::stream::Stream;
 use crate::failure::{Failure, FailureKind};
+use crate::server::patience::Patience;
 use crate::server::refusal::Refusal;
 use crate::server::target::{Place, Target};
-use crate::tls::{TlsClient, TlsError};
+use crate::server::unix::connect_within;
+use crate::tls::TlsClient;
 
-/// Longest time that connecting over TCP may take.
+/// Longest time that connecting a socket may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The settings of every session, so that versions with other defaults behave alike: a value that does not fit is an
@@ -40,7 +41,7 @@ pub fn connect(target: &Target) -> Result<Conn, Failure> {
 /// # Errors
 /// As [`connect`].
 pub(super) fn connect_to_load(target: &Target) -> Result<Conn, Failure> {
-    unbound(open(target, Some(&target.database), true)?, target)
+    unbound(open(target, Some(&target.database), Purpose::Load)?, target)
 }
 
 /// Connects for questions that wait for no lock: each answer must come within [`ANSWER_WITHIN`](super::line::ANSWER_WITHIN).
@@ -48,7 +49,7 @@ pub(super) fn connect_to_load(target: &Target) -> Result<Conn, Failure> {
 /// # Errors
 /// As [`connect`].
 pub fn connect_to_ask(target: &Target) -> Result<Conn, Failure> {
-    open(target, Some(&target.database), false)
+    open(target, Some(&target.database), Purpose::Work)
 }
 
 /// Connects without choosing a database, as before it is created.
@@ -56,7 +57,7 @@ pub fn connect_to_ask(target: &Target) -> Result<Conn, Failure> {
 /// # Errors
 /// As [`connect`].
 pub fn connect_to_server(target: &Target) -> Result<Conn, Failure> {
-    unbound(open(target, None, false)?, target)
+    unbound(open(target, None, Purpose::Work)?, target)
 }
 
 fn unbound(conn: Conn, target: &Target) -> Result<Conn, Failure> {
@@ -71,18 +72,12 @@ pub(super) fn no_socket(error: &std::io::Error, place: &str) -> Failure {
     Failure::new(FailureKind::Environment, what, place, "raise the limit of open files (ulimit -n)")
 }
 
-fn open(target: &Target, database: Option<&str>, may_load: bool) -> Result<Conn, Failure> {
+fn open(target: &Target, database: Option<&str>, purpose: Purpose) -> Result<Conn, Failure> {
     let place = target.place();
-    let refused = |Refusal { what, hint }: Refusal| {
-        Failure::new(FailureKind::Environment, format!("connecting to the server: {what}"), &place, hint)
-    };
-    let tls = tls_client(target).map_err(refused)?;
-    let mut started = start(target, database, tls, may_load);
-    if started.as_ref().is_err_and(|error| may_go_on_without(target.security.as_ref(), error)) {
-        started = start(target, database, None, may_load);
-    }
-    let mut conn = started.map_err(|error| match error {
-        LoginError::Tls(TlsError::Refused(refusal) | TlsError::Silent(refusal)) => refused(refusal),
+    let patience = Patience::of(ANSWER_WITHIN);
+    let asked = Login { database, purpose, name: "bufferlab", patience, limit_bytes: usize::MAX };
+    let mut conn = logged_in(target, &asked).map_err(|error| match error {
+        LoginError::Tls(error) => failure("connecting to the server", &place, &MysqlError::Refused(error.refusal())),
         LoginError::Other(MysqlError::Io(error)) if !is_timeout(&error) => {
             let what = format!("connecting to the server: {error}");
             Failure::new(FailureKind::Environment, what, &place, "is it running, and is this its socket or address?")
@@ -95,6 +90,16 @@ fn open(target: &Target, database: Option<&str>, may_load: bool) -> Result<Conn,
     Ok(conn)
 }
 
+/// Logs in, where the mode prefers TLS and it cannot be had without it.
+pub(super) fn logged_in(target: &Target, asked: &Login<'_>) -> Result<Conn, LoginError> {
+    let tls = tls_client(target).map_err(MysqlError::Refused)?;
+    let started = start(target, asked, tls);
+    if started.as_ref().is_err_and(|error| may_go_on_without(target.security.as_ref(), error)) {
+        return start(target, asked, None);
+    }
+    started
+}
+
 /// Returns the client for TLS, if the target's place and mode want one.
 fn tls_client(target: &Target) -> Result<Option<TlsClient>, Refusal> {
     match (&target.place, &target.security) {
@@ -104,14 +109,14 @@ fn tls_client(target: &Target) -> Result<Option<TlsClient>, Refusal> {
     }
 }
 
-fn start(target: &Target, database: Option<&str>, tls: Option<TlsClient>, may_load: bool) -> Result<Conn, LoginError> {
+fn start(target: &Target, asked: &Login<'_>, tls: Option<TlsClient>) -> Result<Conn, LoginError> {
     let stream = stream(&target.place).map_err(MysqlError::from)?;
-    Conn::start(stream, target, database, tls, may_load)
+    Conn::start(stream, target, asked, tls)
 }
 
 fn stream(place: &Place) -> std::io::Result<Stream> {
     let (host, port) = match place {
-        Place::Socket(path) => return Ok(Stream::Unix(UnixStream::connect(path)?)),
+        Place::Socket(path) => return Ok(Stream::Unix(connect_within(path, CONNECT_TIMEOUT)?)),
         Place::Tcp { host, port } => (host.as_str(), *port),
     };
     let mut refused = std::io::Error::new(std::io::ErrorKind::NotFound, "this name has no address");

@@ -54,9 +54,6 @@ pub enum MysqlError {
     /// This client refuses the server.
     #[error("{0}")]
     Refused(Refusal),
-    /// The server asks for another way to log in than those known here.
-    #[error("unknown authentication plugin {0}")]
-    UnknownPlugin(String),
 }
 
 fn meaning(error: &MysqlError) -> Meaning {
@@ -110,10 +107,6 @@ pub fn client_error(statement: &str, error: &MysqlError) -> ClientError {
 pub(crate) const SERVER_SILENT_HINT: &str =
     "it is stopped, or waits for its device: see its process's state (ps -o stat,wchan) and the kernel's log (dmesg)";
 
-/// The hint when the account's authentication plugin is unknown here. Python has the same words for its own client.
-const OTHER_WAY_HINT: &str = "the account's way to log in is not known here: make one IDENTIFIED WITH \
-    caching_sha2_password, or before MySQL 8.0 mysql_native_password";
-
 /// Returns the failure of an error outside of any workload: in connecting, preparing, loading or controlling. `place`
 /// is the server's, or the name of the statement.
 pub fn failure(action: &str, place: &str, error: &MysqlError) -> Failure {
@@ -121,7 +114,6 @@ pub fn failure(action: &str, place: &str, error: &MysqlError) -> Failure {
         return Failure::new(FailureKind::Environment, format!("{action}: {what}"), place, *hint);
     }
     let (kind, hint) = match meaning(error) {
-        _ if matches!(error, MysqlError::UnknownPlugin(_)) => (FailureKind::Environment, OTHER_WAY_HINT),
         Meaning::DiskFull => (FailureKind::FullDisk, FULL_DISK_HINT),
         Meaning::Lost if is_silence(error) => (FailureKind::Io, SERVER_SILENT_HINT),
         Meaning::Lost => (FailureKind::Io, SERVER_GONE_HINT),
@@ -202,8 +194,8 @@ mod tests {
 
     #[test]
     fn an_unknown_way_to_log_in_is_the_accounts_and_no_lost_connection() {
-        let unknown = MysqlError::UnknownPlugin("sha256_password".to_owned());
-        assert_eq!(failure("connecting", "a socket", &unknown).hint, OTHER_WAY_HINT);
+        let unknown = MysqlError::Refused(Refusal::unknown_login("sha256_password"));
+        assert!(failure("connecting", "a socket", &unknown).hint.contains("caching_sha2_password"));
     }
 
     #[test]

@@ -10,24 +10,19 @@ use ring::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
 use super::conn::LoginError;
 use super::error::MysqlError;
-use super::line::ANSWER_WITHIN;
 use super::stream::Stream;
 use super::wire::{Bytes, Wire, broken};
+use crate::server::patience::Patience;
 use crate::server::refusal::Refusal;
 use crate::server::security::{Security, SslMode};
 use crate::server::target::Target;
 use crate::tls::{RsaKey, TlsClient, TlsError};
 
 /// Capabilities (mysql's include/mysql_com.h): those of every connection, then those of some.
-const ALWAYS: u32 = LONG_PASSWORD
-    | FOUND_ROWS
-    | PROTOCOL_41
-    | TRANSACTIONS
-    | SECURE_CONNECTION
-    | MULTI_STATEMENTS
-    | MULTI_RESULTS
-    | PS_MULTI_RESULTS
-    | PLUGIN_AUTH;
+const ALWAYS: u32 =
+    LONG_PASSWORD | PROTOCOL_41 | TRANSACTIONS | SECURE_CONNECTION | MULTI_RESULTS | PLUGIN_AUTH | CONNECT_ATTRS;
+/// Of connections whose statements are a workload's.
+const OF_WORKLOADS: u32 = FOUND_ROWS | MULTI_STATEMENTS | PS_MULTI_RESULTS;
 /// Not set by a MariaDB that has capabilities of its own.
 const LONG_PASSWORD: u32 = 1;
 /// An update counts the rows that it found, also those that it did not change.
@@ -60,6 +55,31 @@ const SWITCH: u8 = 0xfe;
 const FAST: u8 = 0x03;
 const FULL: u8 = 0x04;
 const ASK_FOR_KEY: u8 = 0x02;
+
+/// What a connection's statements are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A workload's.
+    Work,
+    /// A workload's, which may load a "file" of this client.
+    Load,
+    /// Questions: one statement at a time, with text in the whole of UTF-8.
+    Ask,
+}
+
+/// What a login asks for.
+pub(super) struct Login<'a> {
+    /// The database to choose, if any.
+    pub database: Option<&'a str>,
+    /// What the statements are.
+    pub purpose: Purpose,
+    /// The name that performance_schema's session_connect_attrs shows to who looks for our sessions.
+    pub name: &'a str,
+    /// The limit for the whole login.
+    pub patience: Patience,
+    /// Packets that come after the login are shorter.
+    pub limit_bytes: usize,
+}
 
 /// The server's first packet.
 #[derive(Debug)]
@@ -130,7 +150,7 @@ impl Plugin {
             b"mysql_native_password" => Ok(Plugin::Native),
             b"caching_sha2_password" => Ok(Plugin::CachingSha2),
             b"mysql_clear_password" | b"dialog" => Err(MysqlError::Refused(Refusal::clear_text())),
-            other => Err(MysqlError::UnknownPlugin(String::from_utf8_lossy(other).into_owned())),
+            other => Err(MysqlError::Refused(Refusal::unknown_login(&String::from_utf8_lossy(other)))),
         }
     }
 
@@ -160,16 +180,16 @@ fn proof(hash: &'static Algorithm, password: &[u8], with_nonce: impl FnOnce(&[u8
     once.as_ref().iter().zip(mask.as_ref()).map(|(byte, mask)| byte ^ mask).collect()
 }
 
-/// Logs in; returns the wire, and the connection's number. `may_load`: statements may ask for a file of this client.
+/// Logs in; returns the wire, and the connection's number.
 pub(super) fn login(
     stream: Stream,
     target: &Target,
-    database: Option<&str>,
+    asked: &Login<'_>,
     tls: Option<TlsClient>,
-    may_load: bool,
 ) -> Result<(Wire, u32), LoginError> {
-    stream.set_timeouts(Some(ANSWER_WITHIN), Some(ANSWER_WITHIN)).map_err(MysqlError::from)?;
-    let mut wire = Wire::new(stream, ANSWER_WITHIN);
+    let within = asked.patience.left();
+    stream.set_timeouts(within, within).map_err(MysqlError::from)?;
+    let mut wire = Wire::new(stream, asked.patience);
     let greeting = Greeting::parse(wire.login_packet()?)?;
     let mode = target.security.as_ref().map_or(SslMode::Disable, |security| security.mode);
     let tls = tls.filter(|_| greeting.capabilities & SSL != 0);
@@ -177,41 +197,44 @@ pub(super) fn login(
         return Err(MysqlError::Refused(Refusal::no_tls(mode)).into());
     }
     let wanted = ALWAYS
-        | CONNECT_ATTRS
         | if tls.is_some() { SSL } else { 0 }
-        | if may_load { LOCAL_FILES } else { 0 }
-        | if database.is_some_and(|name| !name.is_empty()) { CONNECT_WITH_DB } else { 0 };
+        | if asked.purpose == Purpose::Load { LOCAL_FILES } else { 0 }
+        | if asked.purpose == Purpose::Ask { 0 } else { OF_WORKLOADS }
+        | if asked.database.is_some_and(|name| !name.is_empty()) { CONNECT_WITH_DB } else { 0 };
     let capabilities = greeting.capabilities & wanted;
-    let head = head(&greeting, capabilities);
+    let head = head(&greeting, capabilities, asked.purpose);
     if let Some(tls) = tls {
         wire.reply(&head)?;
         wire = wire.exchange(|stream| match stream {
-            Stream::Tcp(socket) => match tls.handshake(socket, ANSWER_WITHIN) {
+            Stream::Tcp(socket) => match tls.handshake(socket, asked.patience) {
                 Ok(tls) => Ok(Stream::Tls(Box::new(tls))),
                 Err(error) => Err(LoginError::Tls(error)),
             },
             other => Ok(other),
         })?;
-        wire.stream().set_timeouts(Some(ANSWER_WITHIN), Some(ANSWER_WITHIN)).map_err(MysqlError::from)?;
+        wire.stream().set_timeouts(within, within).map_err(MysqlError::from)?;
     }
     let password = target.password.as_bytes();
     let proof = greeting.plugin.proof(password, &greeting.nonce);
-    wire.reply(&response(head, capabilities, target, database, greeting.plugin, &proof))?;
+    wire.reply(&response(head, capabilities, target, asked, greeting.plugin, &proof))?;
     let security = target.security.clone().unwrap_or_default();
     prove(&mut wire, &security, password, greeting.plugin, greeting.nonce)?;
     // A statement may send more than its server takes in any time; reading is bounded by its caller.
-    wire.stream().set_timeouts(Some(ANSWER_WITHIN), None).map_err(MysqlError::from)?;
-    wire.logged_in();
+    let sent_within = within.filter(|_| asked.purpose == Purpose::Ask);
+    wire.stream().set_timeouts(within, sent_within).map_err(MysqlError::from)?;
+    wire.logged_in(asked.limit_bytes);
     Ok((wire, greeting.id))
 }
 
 /// Returns what begins both a request for TLS and a login. MariaDB takes its own capabilities from the first of them.
-fn head(greeting: &Greeting, capabilities: u32) -> Vec<u8> {
+fn head(greeting: &Greeting, capabilities: u32, purpose: Purpose) -> Vec<u8> {
     let mut head = capabilities.to_le_bytes().to_vec();
     head.extend_from_slice(&MOST_BYTES.to_le_bytes());
-    head.push(greeting.charset);
+    let asks = purpose == Purpose::Ask;
+    head.push(if asks { UTF8MB4_GENERAL_CI } else { greeting.charset });
     head.extend_from_slice(&[0; 19]);
-    head.extend_from_slice(&(greeting.mariadb_capabilities & CACHE_METADATA).to_le_bytes());
+    let own_capabilities = if asks { 0 } else { greeting.mariadb_capabilities & CACHE_METADATA };
+    head.extend_from_slice(&own_capabilities.to_le_bytes());
     head
 }
 
@@ -219,7 +242,7 @@ fn response(
     head: Vec<u8>,
     capabilities: u32,
     target: &Target,
-    database: Option<&str>,
+    asked: &Login<'_>,
     plugin: Plugin,
     proof: &[u8],
 ) -> Vec<u8> {
@@ -232,16 +255,15 @@ fn response(
     response.push(proof.len() as u8);
     response.extend_from_slice(proof);
     if capabilities & CONNECT_WITH_DB != 0 {
-        zero_ended(database.unwrap_or_default(), &mut response);
+        zero_ended(asked.database.unwrap_or_default(), &mut response);
     }
     if capabilities & PLUGIN_AUTH != 0 {
         zero_ended(plugin.name(), &mut response);
     }
     if capabilities & CONNECT_ATTRS != 0 {
-        // Names that performance_schema's session_connect_attrs shows to who looks for our sessions.
         let pid = std::process::id().to_string();
         let mut attributes = Vec::new();
-        for text in ["program_name", "bufferlab", "_pid", &pid] {
+        for text in ["program_name", asked.name, "_pid", &pid] {
             attributes.push(text.len() as u8);
             attributes.extend_from_slice(text.as_bytes());
         }

@@ -13,6 +13,7 @@ pub mod loader;
 mod login;
 mod plan;
 mod program;
+pub mod questions;
 pub mod run;
 mod session;
 mod stream;

@@ -45,17 +45,34 @@ impl Stream {
         }
     }
 
+    /// Sets the time within which a read must make progress.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn set_read_timeout(&self, limit: Duration) -> io::Result<()> {
+        match self {
+            Stream::Unix(socket) => socket.set_read_timeout(Some(limit)),
+            Stream::Tcp(socket) => socket.set_read_timeout(Some(limit)),
+            Stream::Tls(tls) => tls.socket().set_read_timeout(Some(limit)),
+        }
+    }
+
     /// Returns a further descriptor of the socket.
     ///
     /// # Errors
     /// When the process has none left.
     pub fn socket(&self) -> io::Result<OwnedFd> {
-        let fd: BorrowedFd<'_> = match self {
+        self.as_fd().try_clone_to_owned()
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
             Stream::Unix(socket) => socket.as_fd(),
             Stream::Tcp(socket) => socket.as_fd(),
             Stream::Tls(tls) => tls.as_fd(),
-        };
-        fd.try_clone_to_owned()
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use bufferlab_workload::client::{StatementId, StatementSpec};
 
 use super::super::connection::tests::{error, target, welcome};
+use super::super::startup::SESSION;
 use super::super::wire::tests::{Cue, Scripted, message};
 use super::super::wire::{SILENCE, Silence, Wire};
 use super::*;
@@ -48,7 +49,7 @@ fn client(sending: Sending, rows: RowUse, cues: Vec<Cue>) -> (PostgresClient, Ar
     let server = Scripted::new(prepared.chain(cues));
     let heard = Arc::clone(&server.heard);
     let wire = Wire::new(Box::new(server), Silence::Fatal, SILENCE).expect("a script is always there");
-    let connection = Connection::start(wire, &target(), "d").expect("it lets everybody in");
+    let connection = Connection::start(wire, &target(), "d", &SESSION).expect("it lets everybody in");
     let client = PostgresClient::new(connection, &list(rows), sending, Arc::default()).expect("both compile");
     heard.lock().expect("nobody panics").clear();
     (client, heard)

@@ -314,6 +314,7 @@ pub(super) fn bind_and_execute(name: &str, out: &mut BytesMut) -> Result<(), PgE
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::startup::SESSION;
     use super::super::wire::tests::{Cue, Scripted, message};
     use super::super::wire::{SILENCE, Silence};
     use super::*;
@@ -348,7 +349,7 @@ pub(super) mod tests {
     }
 
     pub fn started(server: Scripted) -> Result<Connection, PgError> {
-        Connection::start(Wire::new(Box::new(server), Silence::Fatal, SILENCE)?, &target(), "d")
+        Connection::start(Wire::new(Box::new(server), Silence::Fatal, SILENCE)?, &target(), "d", &SESSION)
     }
 
     pub fn error(severity: &str, code: &str) -> Vec<u8> {

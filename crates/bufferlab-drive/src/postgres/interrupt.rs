@@ -9,6 +9,7 @@ use postgres_protocol::message::frontend;
 use super::startup::secured;
 use super::wire::HangUp;
 use crate::lock;
+use crate::server::patience::Patience;
 use crate::server::target::Target;
 
 /// A handle that interrupts a connection: its numbers at the server, and its socket.
@@ -82,7 +83,7 @@ impl Interrupter {
     }
 
     fn cancel(&self, handle: &Handle) -> std::io::Result<()> {
-        let mut stream = secured(&self.target, CANCEL_TIMEOUT).map_err(std::io::Error::other)?;
+        let mut stream = secured(&self.target, Patience::of(CANCEL_TIMEOUT)).map_err(std::io::Error::other)?;
         stream.set_timeout(CANCEL_TIMEOUT)?;
         let mut request = BytesMut::new();
         frontend::cancel_request(handle.process_id, handle.secret_key, &mut request);

@@ -4,9 +4,8 @@
 //! over TLS. A session is the same on every server, for any configuration. TLS is asked for as libpq does it
 //! (PostgreSQL's documentation, "SSL Session Encryption").
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -19,12 +18,14 @@ use super::error::{PgError, failure};
 use super::message::{Body, Malformed};
 use super::wire::{LOGIN_MESSAGES, SILENCE, Silence, Transport, Wire};
 use crate::failure::{Failure, FailureKind};
+use crate::server::patience::{Patience, is_a_step};
 use crate::server::refusal::Refusal;
 use crate::server::security::SslMode;
 use crate::server::target::{Place, Target};
+use crate::server::unix::connect_within;
 use crate::tls::{TlsClient, TlsError};
 
-/// Longest time that connecting over TCP may take.
+/// Longest time that connecting a socket may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time that a silent server gets to answer a new connection.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,7 +38,7 @@ const NO_SUCH_LINE: &str = "28000";
 /// The settings of every session: dates are UTC, texts are UTF-8, a statement sees all commits before its beginning.
 /// The server must not end a session that waits between two measured parts. Names are looked for in pg_catalog and
 /// public alone: another path, of the role or the database, could put somebody else's functions and tables before ours.
-const SESSION: [(&str, &str); 7] = [
+pub(super) const SESSION: [(&str, &str); 7] = [
     ("search_path", "public"),
     ("application_name", "bufferlab"),
     ("client_encoding", "UTF8"),
@@ -71,50 +72,72 @@ pub fn connect_to(target: &Target, database: &str, silence: Silence, timeout: Du
     };
     // A login waits for nobody: a server that is silent in its middle is given up.
     let start = |transport| {
-        Wire::new(transport, Silence::Fatal, timeout).and_then(|wire| Connection::start(wire, target, database))
+        Wire::new(transport, Silence::Fatal, timeout)
+            .and_then(|wire| Connection::start(wire, target, database, &SESSION))
     };
-    let first = secured(target, HANDSHAKE_TIMEOUT).map_err(refused)?;
-    let may_go_on =
-        first.is_secured() && target.security.as_ref().is_some_and(|security| security.mode == SslMode::Prefer);
-    let started = match start(first) {
-        // libpq's `prefer`: what pg_hba.conf refuses with TLS it may allow without (fe-connect.c, `connection_failed`).
-        Err(error) if may_go_on && error.code() == NO_SUCH_LINE => {
-            start(transport(target).map_err(|error| refused(error.into()))?)
-        }
-        started => started,
-    };
-    let mut connection = started.map_err(|error| failure("connecting to the server", &place, &error))?;
+    let mut connection = logged_in(target, Patience::of(HANDSHAKE_TIMEOUT), &start).map_err(refused)?;
     connection.wire.set_silence(silence);
     Ok(connection)
+}
+
+/// Logs in by `start`, with TLS as the target's mode wants it, and where that only prefers it without.
+pub(super) fn logged_in(
+    target: &Target,
+    patience: Patience,
+    start: &dyn Fn(Box<dyn Transport>) -> Result<Connection, PgError>,
+) -> Result<Connection, PgError> {
+    let first = secured(target, patience)?;
+    let may_go_on =
+        first.is_secured() && target.security.as_ref().is_some_and(|security| security.mode == SslMode::Prefer);
+    match start(first) {
+        // libpq's `prefer`: what pg_hba.conf refuses with TLS it may allow without (fe-connect.c, `connection_failed`).
+        Err(error) if may_go_on && error.code() == NO_SUCH_LINE => start(transport(target)?),
+        started => started,
+    }
 }
 
 /// Returns a new socket to the server, with TLS as the target's mode wants it.
 ///
 /// # Errors
-/// When the server is not there, does not finish the handshake `within` this time, or cannot be trusted.
-pub(super) fn secured(target: &Target, within: Duration) -> Result<Box<dyn Transport>, PgError> {
+/// When the server is not there, does not finish the handshake while there is patience, or cannot be trusted.
+pub(super) fn secured(target: &Target, patience: Patience) -> Result<Box<dyn Transport>, PgError> {
     let (Place::Tcp { host, .. }, Some(security)) = (&target.place, &target.security) else {
         // A Unix socket has no TLS, whatever the mode, as with libpq.
         return Ok(transport(target)?);
     };
     let Some(client) = TlsClient::of(security, host).map_err(PgError::Refused)? else { return Ok(transport(target)?) };
     let mut socket = tcp(&target.place)?;
-    socket.set_timeout(within)?;
+    socket.set_timeout(patience.left().unwrap_or(HANDSHAKE_TIMEOUT))?;
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);
     socket.write_all(&request)?;
-    // One byte alone: what came with it would come from somebody on the way (CVE-2021-23222).
-    let mut answer = [0];
-    socket.read_exact(&mut answer)?;
-    match &answer {
-        b"S" => match client.handshake(socket, within) {
+    match &first_byte(&mut socket, patience)? {
+        b"S" => match client.handshake(socket, patience) {
             Ok(tls) => Ok(Box::new(tls)),
             Err(TlsError::Refused(_)) if security.mode == SslMode::Prefer => Ok(transport(target)?),
-            Err(TlsError::Refused(refusal) | TlsError::Silent(refusal)) => Err(PgError::Refused(refusal)),
+            Err(TlsError::Silent(_)) => Err(std::io::Error::from(ErrorKind::TimedOut).into()),
+            Err(error) => Err(PgError::Refused(error.refusal())),
         },
         b"N" if security.mode.requires_tls() => Err(PgError::Refused(Refusal::no_tls(security.mode))),
         b"N" => Ok(Box::new(socket)),
         [other] => Err(Malformed(format!("{:?} to the question whether it has TLS", char::from(*other)).into()).into()),
+    }
+}
+
+/// Reads one byte alone: what came with it would come from somebody on the way (CVE-2021-23222).
+fn first_byte(socket: &mut TcpStream, patience: Patience) -> Result<[u8; 1], std::io::Error> {
+    let mut byte = [0];
+    loop {
+        socket.set_read_timeout(Some(patience.step()?))?;
+        match socket.read(&mut byte) {
+            Ok(0) => {
+                let what = "it closed the connection when it was asked for TLS";
+                return Err(std::io::Error::new(ErrorKind::UnexpectedEof, what));
+            }
+            Ok(_) => return Ok(byte),
+            Err(error) if is_a_step(&error) => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -127,7 +150,7 @@ pub fn patient(target: &Target) -> Silence {
 /// Returns a new socket to the server.
 pub(super) fn transport(target: &Target) -> std::io::Result<Box<dyn Transport>> {
     match &target.place {
-        Place::Socket(path) => Ok(Box::new(UnixStream::connect(path)?)),
+        Place::Socket(path) => Ok(Box::new(connect_within(path, CONNECT_TIMEOUT)?)),
         place @ Place::Tcp { .. } => Ok(Box::new(tcp(place)?)),
     }
 }
@@ -166,11 +189,17 @@ impl Connection {
     ///
     /// # Errors
     /// The server's refusal, or when the peer is no PostgreSQL server.
-    pub fn start(wire: Wire, target: &Target, database: &str) -> Result<Self, PgError> {
+    pub fn start<'a>(
+        wire: Wire,
+        target: &'a Target,
+        database: &'a str,
+        settings: &'a [(&'a str, &'a str)],
+    ) -> Result<Self, PgError> {
         let mut connection =
             Connection { wire, process_id: 0, secret_key: 0, server_version: String::new(), transaction: b'I' };
         let parameters = [("user", target.user.as_str()), ("database", database)];
-        frontend::startup_message(parameters.into_iter().chain(SESSION), &mut connection.wire.out)?;
+        let parameters = parameters.into_iter().chain(settings.iter().copied());
+        frontend::startup_message(parameters, &mut connection.wire.out)?;
         connection.wire.flush()?;
         connection.authenticate(target)?;
         connection.settle_in()?;
@@ -199,11 +228,7 @@ impl Connection {
                 }
                 self.prove_by_scram(password, &mechanisms)?;
             }
-            method => {
-                let what =
-                    format!("it asks for authentication method {method}; bufferlab knows only passwords (SCRAM, MD5)");
-                return Err(Malformed(what.into()).into());
-            }
+            method => return Err(PgError::Refused(Refusal::other_method(method))),
         }
         // One proof is enough.
         self.expect(b'R')?;
@@ -283,10 +308,7 @@ mod tests {
     fn refusals_and_strangers_are_told_apart() {
         let refused = |bytes: Vec<u8>| started(Scripted::new([Cue::Bytes(bytes)])).err().expect("it is refused");
         assert_eq!(refused(error("FATAL", "28P01")).code(), "28P01");
-        assert!(
-            matches!(refused(message(b'R', &7i32.to_be_bytes())), PgError::Malformed(_)),
-            "GSSAPI is not known here"
-        );
+        assert!(matches!(refused(message(b'R', &7i32.to_be_bytes())), PgError::Refused(_)), "GSSAPI is not known here");
         assert!(matches!(refused(message(b'R', b"\0")), PgError::Malformed(_)));
         let clear_text = refused(message(b'R', &3i32.to_be_bytes()));
         assert_eq!(clear_text.to_string(), "the server asks for the password in clear text, which is refused");

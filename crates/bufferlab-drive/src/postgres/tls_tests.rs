@@ -145,7 +145,7 @@ fn certificates_and_answers_that_are_refused() {
         (b"N".to_vec(), "the server does not offer TLS, and sslmode=verify-full requires it"),
         (b"E".to_vec(), "to the question whether it has TLS"),
         (injected, "TLS"),
-        (Vec::new(), "fill whole buffer"),
+        (Vec::new(), "it closed the connection when it was asked for TLS"),
     ] {
         let (address, server) = serve(1, move |mut socket, _| answer(&mut socket, &byte));
         let refused = said(connect(&target(address.port(), ours.security(VERIFY)), Silence::Fatal));

@@ -5,6 +5,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use bytes::BytesMut;
 use super::error::PgError;
 use super::message::{HEADER_BYTES, Malformed, message_bytes, server_error};
 use crate::server::input::{await_input, has_input};
+use crate::server::patience::Patience;
 use crate::tls::Tls;
 
 /// Longest time without a byte before a connection checks its server.
@@ -56,6 +58,11 @@ pub trait Transport: Read + Write + Send {
     fn is_secured(&self) -> bool {
         false
     }
+
+    /// Returns the socket's descriptor; none of a test's replacement.
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
 }
 
 /// A function that ends a connection from another thread.
@@ -80,6 +87,10 @@ impl Transport for UnixStream {
     fn await_input(&self) {
         await_input(self);
     }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.as_raw_fd())
+    }
 }
 
 impl Transport for TcpStream {
@@ -95,6 +106,10 @@ impl Transport for TcpStream {
 
     fn has_input(&mut self) -> bool {
         has_input(self, Duration::ZERO)
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.as_raw_fd())
     }
 }
 
@@ -117,6 +132,10 @@ impl Transport for Tls {
 
     fn is_secured(&self) -> bool {
         true
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        self.socket().descriptor()
     }
 }
 
@@ -142,6 +161,8 @@ pub struct Wire {
     /// A longer message is refused.
     limit: usize,
     begun: Instant,
+    /// The limit for all that is read and written, in place of `silence`; none where that rules.
+    patience: Option<Patience>,
 }
 
 impl Wire {
@@ -161,7 +182,13 @@ impl Wire {
             body: 0..0,
             limit: LOGIN_LIMIT_BYTES,
             begun: Instant::now(),
+            patience: None,
         })
+    }
+
+    /// From now on all that is read and written has this limit.
+    pub fn set_patience(&mut self, patience: Patience) {
+        self.patience = Some(patience);
     }
 
     /// Sets the rule for silence.
@@ -174,9 +201,19 @@ impl Wire {
         self.limit = LIMIT_BYTES;
     }
 
+    /// From now on messages may have this length.
+    pub fn set_limit(&mut self, limit_bytes: usize) {
+        self.limit = limit_bytes;
+    }
+
     /// Returns the hash of the server's certificate to which a login binds, over TLS.
     pub fn endpoint(&self) -> Option<&[u8]> {
         self.transport.endpoint()
+    }
+
+    /// Returns the socket's descriptor; none of a test's replacement.
+    pub fn descriptor(&self) -> Option<RawFd> {
+        self.transport.descriptor()
     }
 
     /// Returns a function that ends the connection from another thread.
@@ -215,6 +252,7 @@ impl Wire {
 
     fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), PgError> {
         while !bytes.is_empty() {
+            self.begin_step()?;
             match self.transport.write(bytes) {
                 Ok(0) => return Err(self.last_words(PgError::Closed)),
                 Ok(written) => bytes = &bytes[written..],
@@ -295,11 +333,16 @@ impl Wire {
             self.input.resize(2 * self.input.len(), 0);
         }
         loop {
+            self.begin_step()?;
             self.transport.await_input();
             match self.transport.read(&mut self.input[self.unread.end..]) {
                 Ok(0) => return Err(PgError::Closed),
                 // A login ends at some time, however slowly the server sends.
-                Ok(_) if self.limit == LOGIN_LIMIT_BYTES && self.begun.elapsed() > self.timeout => {
+                Ok(_)
+                    if self.limit == LOGIN_LIMIT_BYTES
+                        && self.patience.is_none()
+                        && self.begun.elapsed() > self.timeout =>
+                {
                     return Err(PgError::Silent(self.timeout.as_secs()));
                 }
                 Ok(bytes) => {
@@ -313,7 +356,18 @@ impl Wire {
         }
     }
 
+    /// Bounds the next call by the patience, if there is one.
+    fn begin_step(&self) -> Result<(), PgError> {
+        match &self.patience {
+            Some(patience) => Ok(self.transport.set_timeout(patience.step()?)?),
+            None => Ok(()),
+        }
+    }
+
     fn survive_silence(&mut self) -> Result<(), PgError> {
+        if self.patience.is_some() {
+            return Ok(());
+        }
         let survived = match &mut self.silence {
             Silence::Fatal => false,
             Silence::Unless(answers) => answers(),

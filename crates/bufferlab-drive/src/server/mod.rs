@@ -6,13 +6,16 @@ pub mod datetime;
 pub mod encode;
 pub(crate) mod input;
 pub mod job;
+pub mod patience;
 pub mod prefill;
+pub mod questions;
 pub mod refusal;
 pub mod run;
 pub mod security;
 pub mod session;
 pub mod set_up;
 pub mod target;
+pub(crate) mod unix;
 
 use bufferlab_workload::client::ClientError;
 use serde::Deserialize;

@@ -102,6 +102,22 @@ impl Refusal {
         Refusal::new("the server asks for the password in clear text, which is refused", hint)
     }
 
+    /// The server asks for a proof that this client cannot give. `method`: its number in PostgreSQL's protocol.
+    #[must_use]
+    pub fn other_method(method: i32) -> Self {
+        let hint = "let pg_hba.conf say scram-sha-256 for this account: gss, password, ldap and pam are refused";
+        let what = format!("the server asks for authentication method {method}, and no password (SCRAM, MD5)");
+        Refusal::new(what, hint)
+    }
+
+    /// The account's way to log in is none of those that this client has.
+    #[must_use]
+    pub fn unknown_login(plugin: &str) -> Self {
+        let hint = "let the account have caching_sha2_password, or on MariaDB and before MySQL 8.0 \
+            mysql_native_password";
+        Refusal::new(format!("the account logs in by '{plugin}', which is not known here"), hint)
+    }
+
     /// The server asks for a file although no statement loads one.
     #[must_use]
     pub fn local_file() -> Self {

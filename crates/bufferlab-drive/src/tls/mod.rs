@@ -18,7 +18,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use rustls::client::Resumption;
 use rustls::crypto::ring::default_provider;
@@ -29,6 +28,7 @@ use rustls::{AlertDescription, ClientConfig, ClientConnection, Error, InvalidMes
 pub(crate) use self::rsa::RsaKey;
 use self::verifier::{Roots, Verifier, certificates};
 use crate::lock;
+use crate::server::patience::{Patience, is_a_step, was_ended};
 use crate::server::refusal::Refusal;
 use crate::server::security::{Security, SslMode};
 
@@ -41,6 +41,19 @@ pub enum TlsError {
     /// The server has not finished the handshake in its time.
     #[error("{0}")]
     Silent(Refusal),
+    /// The process may not go on.
+    #[error("the handshake was ended")]
+    Ended,
+}
+
+impl TlsError {
+    /// Returns the sentence for it.
+    pub fn refusal(self) -> Refusal {
+        match self {
+            TlsError::Refused(refusal) | TlsError::Silent(refusal) => refusal,
+            TlsError::Ended => Refusal::new(self.to_string(), "begin again"),
+        }
+    }
 }
 
 /// A client that can make one handshake: what it shows and what it demands.
@@ -99,11 +112,11 @@ impl TlsClient {
         Ok(Some(TlsClient { config, verifier, name: ServerName::try_from(host.to_owned()).ok() }))
     }
 
-    /// Makes the handshake, which must end `within` this time however slowly bytes come. The socket then has timeouts.
+    /// Makes the handshake, which must end while there is patience. The socket then has timeouts.
     ///
     /// # Errors
     /// See [`TlsError`].
-    pub fn handshake(self, socket: TcpStream, within: Duration) -> Result<Tls, TlsError> {
+    pub fn handshake(self, socket: TcpStream, patience: Patience) -> Result<Tls, TlsError> {
         let closed = |error: io::Error| TlsError::Refused(ended(&error));
         let name = match self.name {
             Some(name) => name,
@@ -116,7 +129,7 @@ impl TlsClient {
         };
         let session = ClientConnection::new(Arc::new(self.config), name);
         let mut session = session.map_err(|error| refused(&error, false))?;
-        let begun = Instant::now();
+        let within = patience.left().unwrap_or_default();
         let mut socket = socket;
         loop {
             while session.wants_write() {
@@ -125,17 +138,16 @@ impl TlsClient {
             if !session.is_handshaking() {
                 break;
             }
-            let left = within.saturating_sub(begun.elapsed());
-            if left.is_zero() {
-                return Err(TlsError::Silent(Refusal::silent_handshake(within.as_secs())));
-            }
-            socket.set_read_timeout(Some(left)).and_then(|()| socket.set_write_timeout(Some(left))).map_err(closed)?;
+            let step = patience.step().map_err(|error| match was_ended(&error) {
+                true => TlsError::Ended,
+                false => TlsError::Silent(Refusal::silent_handshake(within.as_secs())),
+            })?;
+            let left = patience.left().or(Some(step));
+            socket.set_read_timeout(Some(step)).and_then(|()| socket.set_write_timeout(left)).map_err(closed)?;
             match session.read_tls(&mut socket) {
                 Ok(0) => return Err(closed(ErrorKind::UnexpectedEof.into())),
                 Ok(_) => {}
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                }
+                Err(error) if is_a_step(&error) => {}
                 Err(error) => return Err(closed(error)),
             }
             if let Err(error) = session.process_new_packets() {

@@ -26,7 +26,7 @@ fn handshake(identity: Identity, security: &Security, host: &str) -> Result<Tls,
     });
     let client = TlsClient::of(security, host).expect("the files are there").expect("TLS is on");
     let socket = TcpStream::connect(address).expect("it listens");
-    let made = client.handshake(socket, LONG).map_err(|error| error.to_string()).map(|mut tls| {
+    let made = client.handshake(socket, Patience::of(LONG)).map_err(|error| error.to_string()).map(|mut tls| {
         let mut word = [0; 4];
         tls.read_exact(&mut word).expect("it is sent");
         assert_eq!(&word, b"word");
@@ -131,7 +131,10 @@ fn said_to(answer: &'static [u8]) -> String {
         let _ = socket.read_to_end(&mut Vec::new());
     });
     let client = TlsClient::of(&plain(), "localhost").expect("no files").expect("TLS is on");
-    let error = client.handshake(TcpStream::connect(address).expect("it listens"), LONG).err().expect("it is no TLS");
+    let error = client
+        .handshake(TcpStream::connect(address).expect("it listens"), Patience::of(LONG))
+        .err()
+        .expect("it is no TLS");
     server.join().expect("no panic");
     assert!(matches!(error, TlsError::Refused(_)));
     error.to_string()
@@ -172,7 +175,7 @@ fn a_silent_half_of_a_handshake_ends_in_its_time_also_when_it_dribbles() {
         let client = TlsClient::of(&plain(), "localhost").expect("no files").expect("TLS is on");
         let begun = Instant::now();
         let socket = TcpStream::connect(address).expect("it listens");
-        let error = client.handshake(socket, Duration::from_millis(300)).err().expect("it does not come");
+        let error = client.handshake(socket, Patience::of(Duration::from_millis(300))).err().expect("it does not come");
         assert!(matches!(error, TlsError::Silent(_)), "{error}");
         assert!(begun.elapsed() < Duration::from_secs(3));
         server.join().expect("no panic");
@@ -208,7 +211,7 @@ fn a_client_shows_its_certificate_where_the_server_wants_one() {
                 stream.write_all(b"w").and_then(|()| stream.flush()).expect("the client reads");
             }
         });
-        let made = tls.handshake(TcpStream::connect(address).expect("it listens"), LONG);
+        let made = tls.handshake(TcpStream::connect(address).expect("it listens"), Patience::of(LONG));
         // In TLS 1.3 the client has finished before the server looks at its certificate.
         let read = made.map(|mut tls| tls.read(&mut [0]));
         assert_eq!(matches!(read, Ok(Ok(1))), is_accepted, "{shown:?}");
@@ -263,7 +266,9 @@ fn messages_of_tls_itself_are_no_input() {
         wait.recv().expect("the test goes on");
     });
     let client = TlsClient::of(&plain(), "localhost").expect("no files").expect("TLS is on");
-    let mut tls = client.handshake(TcpStream::connect(address).expect("it listens"), LONG).expect("anything will do");
+    let mut tls = client
+        .handshake(TcpStream::connect(address).expect("it listens"), Patience::of(LONG))
+        .expect("anything will do");
     // The server sends tickets after the handshake of TLS 1.3.
     for _ in 0..20 {
         assert!(!tls.has_input());

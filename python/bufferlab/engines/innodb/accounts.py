@@ -5,10 +5,9 @@ The load makes them once, over a socket that only the server's user and root can
 
 from __future__ import annotations
 
-from typing import Any
-
 from bufferlab.engines.innodb import control
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.identity import DATABASE, Identity
 
 PROGRAM_USER = "bufferlab_ext"
@@ -17,31 +16,28 @@ PROGRAM_USER = "bufferlab_ext"
 _INTERNAL = ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys")
 
 
-def make(connection: Any, identity: Identity, build: Build) -> None:
+def make(connection: Client, identity: Identity, build: Build) -> None:
     """Make bufferlab's accounts; remove root, the anonymous accounts and the test database."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
-        how = _how(build)
-        for name, password in ((identity.user, identity.password), (PROGRAM_USER, "")):
-            cursor.execute(f"CREATE USER '{name}'@'localhost' {how} BY %s", (password,))
-        cursor.execute(f"GRANT ALL PRIVILEGES ON *.* TO '{identity.user}'@'localhost' WITH GRANT OPTION")
-        cursor.execute(f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{PROGRAM_USER}'@'localhost'")
-        cursor.execute("SELECT user, host FROM mysql.user")
-        kept = (*_INTERNAL, identity.user, PROGRAM_USER)
-        others = [(control.text(user), control.text(host)) for user, host in cursor.fetchall()]
-        for user, host in others:
-            if user not in kept:
-                cursor.execute("DROP USER %s@%s", (user, host))
-        cursor.execute("DROP DATABASE IF EXISTS test")
-        cursor.execute("FLUSH PRIVILEGES")
+    how = _how(build)
+    control.rows(connection, f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
+    for name, password in ((identity.user, identity.password), (PROGRAM_USER, "")):
+        control.rows(connection, f"CREATE USER '{name}'@'localhost' {how} BY %s", (password,))
+    control.rows(connection, f"GRANT ALL PRIVILEGES ON *.* TO '{identity.user}'@'localhost' WITH GRANT OPTION")
+    control.rows(connection, f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{PROGRAM_USER}'@'localhost'")
+    kept = (*_INTERNAL, identity.user, PROGRAM_USER)
+    for told in control.rows(connection, "SELECT user, host FROM mysql.user"):
+        user, host = map(control.text, told)
+        if user not in kept:
+            control.rows(connection, "DROP USER %s@%s", (user, host))
+    control.rows(connection, "DROP DATABASE IF EXISTS test")
+    control.rows(connection, "FLUSH PRIVILEGES")
 
 
-def make_restorer(connection: Any, login: tuple[str, str], build: Build) -> None:
+def make_restorer(connection: Client, login: tuple[str, str], build: Build) -> None:
     """Make the account that restores a dump: it may do anything in the workload's database, and nothing elsewhere."""
     user, password = login
-    with connection.cursor() as cursor:
-        cursor.execute(f"CREATE USER '{user}'@'localhost' {_how(build)} BY %s", (password,))
-        cursor.execute(f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{user}'@'localhost'")
+    control.rows(connection, f"CREATE USER '{user}'@'localhost' {_how(build)} BY %s", (password,))
+    control.rows(connection, f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{user}'@'localhost'")
 
 
 def _how(build: Build) -> str:

@@ -5,7 +5,10 @@ No hot path uses it; the core drives transactions over other connections.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+from bufferlab.engines.servers.client import Client, literal
 
 
 def quoted(name: str) -> str:
@@ -13,24 +16,29 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def rows(connection: Any, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
-    """Return all rows of a query."""
-    with connection.cursor() as cursor:
-        cursor.execute(query, parameters)
-        return list(cursor.fetchall())
+def rows(connection: Client, query: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+    """Return all rows of a query, with the parameters in place of each %s."""
+    return connection.ask(with_values(query, parameters))[1]
 
 
-def pairs(connection: Any, query: str) -> dict[str, str]:
+def with_values(query: str, parameters: Sequence[Any] | None) -> str:
+    """Return a query with the parameters in place of each %s."""
+    if parameters is None:
+        return query
+    return query % tuple(literal(value, escapes=True) for value in parameters)
+
+
+def pairs(connection: Client, query: str) -> dict[str, str]:
     """Return the rows of SHOW GLOBAL VARIABLES or STATUS as a dictionary, names in lower case."""
     return {str(name).lower(): str(value) for name, value in rows(connection, query)}
 
 
-def variables(connection: Any) -> dict[str, str]:
+def variables(connection: Client) -> dict[str, str]:
     """Return every global variable, as the server tells it."""
     return pairs(connection, "SHOW GLOBAL VARIABLES")
 
 
-def status(connection: Any, like: str) -> dict[str, str]:
+def status(connection: Client, like: str) -> dict[str, str]:
     """Return the global status counters whose name is LIKE this."""
     return {str(name).lower(): str(value) for name, value in rows(connection, "SHOW GLOBAL STATUS LIKE %s", (like,))}
 

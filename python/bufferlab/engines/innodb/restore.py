@@ -9,9 +9,6 @@ from __future__ import annotations
 import re
 import secrets
 from contextlib import closing
-from typing import Any
-
-import pymysql
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import accounts, control
@@ -19,6 +16,7 @@ from bufferlab.engines.innodb.dump_rules import Rules, require_plain_quotes
 from bufferlab.engines.innodb.dump_text import MOST_STATEMENT_BYTES, DumpTextError, Splitter, version_id
 from bufferlab.engines.servers import restoring
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.client import Client, ServerError
 from bufferlab.engines.servers.identity import DATABASE, Identity
 from bufferlab.engines.servers.restoring import Dump, Restorer
 
@@ -30,8 +28,10 @@ No server escapes the quotes of a value in its messages: "Duplicate entry 'O'Bri
 """
 _LEXER_SETTINGS = "SELECT CONCAT(@@SESSION.sql_mode, ' ', @@SESSION.character_set_client)"
 """The settings by which the server finds the end of a quoted text."""
-_CLIENT_ERRORS = range(2000, 3000)
-"""The numbers of the client's own errors (errmsg.h): the connection has gone. All others are the server's words."""
+_OF_VALUES = frozenset(
+    "1048 1062 1171 1215 1216 1217 1230 1263 1264 1265 1292 1366 1367 1406 1441 1451 1452 1586".split()
+)
+"""The errors whose words may have a value: of duplicates, foreign keys, NULL, and values that do not fit a column."""
 
 
 def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> tuple[str, str]:
@@ -41,8 +41,8 @@ def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> t
     """
     dump.head(build)
     login = (restoring.USER, secrets.token_urlsafe(24))
-    with closing(server.connect()) as connection, connection.cursor() as cursor:
-        cursor.execute(f"SET GLOBAL max_allowed_packet = {_PACKET_BYTES}")
+    with closing(server.connect()) as connection:
+        control.rows(connection, f"SET GLOBAL max_allowed_packet = {_PACKET_BYTES}")
         accounts.make_restorer(connection, login, build)
     server.log_in_as(*login)
     with closing(server.connect(DATABASE, patient=True)) as connection, dump.path.open("rb") as file:
@@ -58,28 +58,22 @@ def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> t
                         require_plain_quotes(statement, control.text(told).encode())
         except DumpTextError as error:
             raise EngineFailure("usage", error.what, f"{dump.path}:{error.line}", error.hint) from error
-        connection.commit()
+        control.rows(connection, "COMMIT")
     server.log_in_as(identity.user, identity.password)
     return (identity.user, identity.password)
 
 
-def _send(connection: Any, text: bytes, place: str, *, has_values: bool) -> None:
+def _send(connection: Client, text: bytes, place: str, *, has_values: bool) -> None:
     try:
-        connection.query(text)
-    except pymysql.MySQLError as error:
-        number = error.args[0] if error.args else None
-        if not isinstance(number, int) or number in _CLIENT_ERRORS:
-            raise
+        connection.ask(text)
+    except ServerError as error:
         # An index over the rows meets their values too.
-        has_values = has_values or isinstance(error, (pymysql.DataError, pymysql.IntegrityError))
-        raise _failure(error, place, has_values=has_values) from None
+        raise _failure(error, place, has_values=has_values or error.code in _OF_VALUES) from None
 
 
-def _failure(error: pymysql.MySQLError, place: str, *, has_values: bool) -> EngineFailure:
+def _failure(error: ServerError, place: str, *, has_values: bool) -> EngineFailure:
     """Return the failure in the server's words, without the values of rows: results keep it."""
-    number, said = (*error.args, "")[:2]
-    if has_values:
-        said = _VALUES.sub("'...'", str(said), count=1)
-    what = f"the server refuses a statement of the dump: {said} (error {number})"
+    said = _VALUES.sub("'...'", error.message, count=1) if has_values else error.message
+    what = f"the server refuses a statement of the dump: {said} (error {error.code})"
     hint = "restore it by hand into a server of this version to see more; was it taken of another version?"
     return EngineFailure("usage", what, place, hint)

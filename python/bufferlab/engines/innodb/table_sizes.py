@@ -11,10 +11,9 @@ import struct
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
 from bufferlab.engines.innodb import control
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.stored_sizes import Sizes, tree_shape
 
 INDEX_PAGE = 17855
@@ -36,13 +35,12 @@ class _Tree:
     unused_bytes: int = 0
 
 
-def sizes(connection: Any, build: Build, schema: str, *, trees: bool) -> Sizes:
+def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
     """Return the bytes of every table, after renewing the statistics; with `trees`, also the names of its indexes."""
     for (table,) in control.rows(connection, f"SHOW TABLES FROM {control.quoted(schema)}"):
         control.rows(connection, f"ANALYZE TABLE {control.quoted(schema)}.{control.quoted(table)}")
     if build.flavour == "mysql" and build.numbers >= (8,):
-        with connection.cursor() as cursor:
-            cursor.execute("SET SESSION information_schema_stats_expiry = 0")
+        control.rows(connection, "SET SESSION information_schema_stats_expiry = 0")
     told = control.rows(
         connection,
         "SELECT table_name, data_length, index_length FROM information_schema.tables WHERE table_schema = %s",
@@ -59,7 +57,7 @@ def sizes(connection: Any, build: Build, schema: str, *, trees: bool) -> Sizes:
     return Sizes(allocated_bytes, asked, lambda data: count(data / schema, indexes, page_bytes))
 
 
-def _indexes(connection: Any, build: Build, schema: str) -> list[dict[str, Any]]:
+def _indexes(connection: Client, build: Build, schema: str) -> list[dict[str, Any]]:
     # 8.0 renamed the views; MariaDB kept them.
     sys = "" if build.flavour == "mysql" and build.numbers >= (8,) else "SYS_"
     indexes = control.rows(

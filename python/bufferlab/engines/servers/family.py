@@ -325,9 +325,7 @@ class Family(ABC):
 
     def clients(self, connection: Any) -> int:
         """Return how many clients are connected to the server now, bufferlab's connections included."""
-        with connection.cursor() as cursor:
-            cursor.execute(self.clients_query)
-            return int((cursor.fetchone() or (0,))[-1])
+        return int((self.rows(connection, self.clients_query) or [(0,)])[0][-1])
 
     @abstractmethod
     def look(self, address: Address) -> Facts:
@@ -342,9 +340,8 @@ class Family(ABC):
 
     def version(self, address: Address) -> str:
         """Ask a running server for its version, in its words; raise EnvironmentLackingError when it cannot be asked."""
-        with closing(self.connect(address, self.system_database)) as connection, connection.cursor() as cursor:
-            cursor.execute(self.version_query)
-            return str(cursor.fetchone()[0])
+        with closing(self.connect(address, self.system_database)) as connection:
+            return str(self.rows(connection, self.version_query)[0][0])
 
     def is_read_only(self, error: BaseException) -> bool:
         """Return whether the server refused a statement because nobody may write there, whatever the account may."""

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::super::conn::Conn;
 use super::super::connection::{connect, connect_to_load};
+use super::super::line::ANSWER_WITHIN;
 use super::*;
 use crate::failure::Failure;
 use crate::server::target::Place;
@@ -263,10 +264,10 @@ fn hostile_servers_are_refused_and_get_no_password() {
     let table: [(Vec<u8>, &str); 12] = [
         (switch("mysql_clear_password"), clear),
         (switch("dialog"), clear),
-        (switch("sha256_password"), "unknown authentication plugin sha256_password"),
-        (switch("client_ed25519"), "unknown authentication plugin client_ed25519"),
-        (vec![SWITCH], "unknown authentication plugin mysql_old_password"),
-        (vec![SWITCH, 0], "unknown authentication plugin"),
+        (switch("sha256_password"), "logs in by 'sha256_password'"),
+        (switch("client_ed25519"), "logs in by 'client_ed25519'"),
+        (vec![SWITCH], "logs in by 'mysql_old_password'"),
+        (vec![SWITCH, 0], "which is not known here"),
         (vec![], "no step of a login"),
         (vec![MORE_DATA], "no step of a login"),
         (vec![MORE_DATA, FULL], "no step of a login"),
@@ -328,8 +329,10 @@ fn a_greeting_that_does_not_end_is_given_up_in_its_time() {
             }
             let _ = socket.read(&mut [0]);
         });
-        let mut wire =
-            Wire::new(Stream::Tcp(TcpStream::connect(address).expect("it listens")), Duration::from_millis(200));
+        let mut wire = Wire::new(
+            Stream::Tcp(TcpStream::connect(address).expect("it listens")),
+            Patience::of(Duration::from_millis(200)),
+        );
         let begun = Instant::now();
         let error = wire.login_packet().map(<[u8]>::len).expect_err("it does not come");
         assert!(matches!(&error, MysqlError::Io(error) if super::super::error::is_timeout(error)), "{error}");
@@ -375,7 +378,10 @@ fn started(address: SocketAddr, security: Option<Security>) -> Result<Conn, Logi
         None => None,
     };
     let socket = TcpStream::connect(address).expect("it listens");
-    Conn::start(Stream::Tcp(socket), &target, Some("base"), tls, false)
+    let patience = Patience::of(ANSWER_WITHIN);
+    let purpose = Purpose::Work;
+    let asked = Login { database: Some("base"), purpose, name: "bufferlab", patience, limit_bytes: usize::MAX };
+    Conn::start(Stream::Tcp(socket), &target, &asked, tls)
 }
 
 #[test]

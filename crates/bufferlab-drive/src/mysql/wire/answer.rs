@@ -6,6 +6,7 @@ use super::bytes::{Bytes, broken};
 use super::packets::Packets;
 use super::row::{Columns, Row};
 use crate::mysql::error::{MysqlError, ServerError};
+use crate::server::questions::{Kind, Table};
 use crate::server::refusal::Refusal;
 
 const OK: u8 = 0x00;
@@ -17,6 +18,8 @@ const ERR: u8 = 0xff;
 /// An end of rows is shorter than this; a longer packet that begins like one is a row of text.
 const EOF_LENGTH: usize = 9;
 const MORE_RESULTS: u16 = 0x0008;
+/// The number of the character set of bytes.
+const BINARY: u16 = 63;
 /// A table, and a query's result, has at most so many columns.
 const MOST_COLUMNS: u64 = 4096;
 
@@ -110,6 +113,79 @@ pub(super) fn each(
     }
 }
 
+/// Reads an answer in text, and all that follow it; returns the columns and rows of the first.
+pub(super) fn table(packets: &mut Packets, stream: &mut impl Read, most_bytes: usize) -> Result<Table, MysqlError> {
+    let mut first = None;
+    loop {
+        let mut table = Table::default();
+        let end = result(packets, stream, |packets, stream, head| {
+            definitions(packets, stream, head.columns, &mut |packet| {
+                let (name, kind) = described_kind(packet)?;
+                table.push_column(name, kind);
+                bounded(&table, most_bytes)
+            })?;
+            loop {
+                let packet = packets.next(stream)?;
+                if let Some(more) = end_of_rows(packet)? {
+                    return Ok(more);
+                }
+                if !table.push_row(text_values(packet))? {
+                    return Err(broken("a row of another number of columns than it described").into());
+                }
+                bounded(&table, most_bytes)?;
+            }
+        })?;
+        let first = first.get_or_insert(table);
+        if !end.more {
+            return Ok(std::mem::take(first));
+        }
+    }
+}
+
+fn bounded(table: &Table, most_bytes: usize) -> Result<(), Error> {
+    if table.bytes() <= most_bytes {
+        return Ok(());
+    }
+    Err(broken(&format!("it is longer than {most_bytes} bytes")))
+}
+
+/// Returns the name and the form of a column by its definition.
+fn described_kind(definition: &[u8]) -> Result<(&[u8], Kind), Error> {
+    let mut rest = Bytes(definition);
+    // Catalog, schema, table twice; then the name, twice.
+    for _other in 0..4 {
+        rest.string()?;
+    }
+    let (name, _original) = (rest.string()?, rest.string()?);
+    let _length_of_the_rest = rest.length()?;
+    let (charset, _longest, kind) = (rest.u16()?, rest.u32()?, rest.u8()?);
+    Ok((name, kind_of(kind, charset)))
+}
+
+/// Returns the form of a type's number (mysql's include/field_types.h).
+fn kind_of(kind: u8, charset: u16) -> Kind {
+    match kind {
+        1..=3 | 8 | 9 | 13 => Kind::Integer,
+        4 | 5 => Kind::Float,
+        0 | 246 => Kind::Decimal,
+        16 => Kind::Bytes,
+        15 | 249..=255 if charset == BINARY => Kind::Bytes,
+        _ => Kind::Text,
+    }
+}
+
+/// Returns the values of a row in text; None: NULL. Nothing follows an error.
+fn text_values(row: &[u8]) -> impl Iterator<Item = Result<Option<&[u8]>, Error>> {
+    let mut rest = Bytes(row);
+    std::iter::from_fn(move || match rest.0.split_first()? {
+        (&NULL, behind) => {
+            rest = Bytes(behind);
+            Some(Ok(None))
+        }
+        _ => Some(rest.string().map(Some).inspect_err(|_| rest = Bytes(&[]))),
+    })
+}
+
 /// Reads so many definitions of parameters or columns, and their end.
 pub(super) fn definitions(
     packets: &mut Packets,
@@ -130,18 +206,9 @@ pub(super) fn definitions(
     }
 }
 
-/// Reads a row whose values are text behind their length, or NULL.
 fn text_row(packet: &[u8]) -> Result<Vec<Option<String>>, Error> {
-    let (mut rest, mut row) = (Bytes(packet), Vec::new());
-    while let Some(&first) = rest.0.first() {
-        row.push(if first == NULL {
-            rest.u8()?;
-            None
-        } else {
-            Some(String::from_utf8_lossy(rest.string()?).into_owned())
-        });
-    }
-    Ok(row)
+    let text = |value: Option<&[u8]>| value.map(|value| String::from_utf8_lossy(value).into_owned());
+    text_values(packet).map(|value| value.map(text)).collect()
 }
 
 /// Reads one result; returns its end, or what `rows` makes of a set of rows whose first packet is its head.
@@ -341,6 +408,20 @@ mod tests {
     }
 
     #[test]
+    fn a_table_has_its_columns_and_rows_and_a_bound() {
+        let whole: [&[u8]; 9] = [&[1], COLUMN, END, b"\x0215", b"\xfb", END_AND_MORE, &[1], COLUMN, END];
+        let bytes = stream(&[&whole[..], &[b"\x011", END]].concat());
+        let read = |most_bytes| table(&mut Packets::new(), &mut &bytes[..], most_bytes);
+        let first = read(1 << 20).expect("whole");
+        assert_eq!(first.columns, [("c".to_owned(), Kind::Integer)]);
+        assert!(first.values().eq([Some(&b"15"[..]), None]));
+        assert!(read(300).expect_err("two rows count more").to_string().contains("longer than 300 bytes"));
+        let wide = stream(&[&[1], COLUMN, END, b"\x011\x011", END]);
+        let error = table(&mut Packets::new(), &mut &wide[..], 1 << 20).expect_err("it has two values");
+        assert!(error.to_string().contains("another number of columns"), "{error}");
+    }
+
+    #[test]
     fn endless_rows_and_a_request_for_a_file_are_refused() {
         let (head, row) = (stream(&[&[1], COLUMN, END]), stream(&[&[1, b'x']]));
         let mut endless = (&head[..]).chain(Endless(row));
@@ -376,6 +457,7 @@ mod tests {
             let _ = read(&mut Packets::new(), &mut rest, &mut Columns::default(), &mut |row| row.values().for_each(drop));
             let _ = skip(&mut Packets::new(), &mut &bytes[..]);
             let _ = text(&mut Packets::new(), &mut &bytes[..]);
+            let _ = table(&mut Packets::new(), &mut &bytes[..], 1 << 20);
         }
     }
 }

@@ -11,8 +11,7 @@ mod execute;
 mod packets;
 mod row;
 
-use std::io::{ErrorKind, Read, Write};
-use std::time::{Duration, Instant};
+use std::io::{Read, Write};
 
 use bufferlab_workload::client::Value;
 
@@ -22,6 +21,8 @@ use self::packets::Packets;
 pub use self::row::{Columns, Row, Unreadable};
 use super::error::MysqlError;
 use super::stream::Stream;
+use crate::server::patience::{Patience, is_a_step};
+use crate::server::questions::Table;
 
 const COM_QUERY: u8 = 0x03;
 const COM_STMT_PREPARE: u8 = 0x16;
@@ -46,29 +47,29 @@ pub struct Wire {
     stream: Stream,
     request: Vec<u8>,
     packets: Packets,
-    login_ends: Instant,
+    login: Patience,
 }
 
-/// The stream during a login, which has to end at some time however slowly the server sends.
-struct UntilThen<'a>(&'a mut Stream, Instant);
+/// The stream of an exchange that has to end at some time however slowly the server sends.
+struct Bounded<'a>(&'a mut Stream, Patience);
 
-impl Read for UntilThen<'_> {
+impl Read for Bounded<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let left = self.1.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
+        loop {
+            self.0.set_read_timeout(self.1.step()?)?;
+            match self.0.read(buffer) {
+                Err(error) if is_a_step(&error) => {}
+                done => return done,
+            }
         }
-        self.0.set_timeouts(Some(left), Some(left))?;
-        self.0.read(buffer)
     }
 }
 
 impl Wire {
     /// Makes a wire over the stream of a connection that has not logged in. Packets are short until then, and all of
     /// them must come within this time.
-    pub(super) fn new(stream: Stream, login_within: Duration) -> Self {
-        let login_ends = Instant::now() + login_within;
-        Wire { stream, request: Vec::with_capacity(4096), packets: Packets::of_login(), login_ends }
+    pub(super) fn new(stream: Stream, login: Patience) -> Self {
+        Wire { stream, request: Vec::with_capacity(4096), packets: Packets::of_login(), login }
     }
 
     /// Returns the stream.
@@ -90,9 +91,9 @@ impl Wire {
         Ok(Wire { stream: change(self.stream)?, ..self })
     }
 
-    /// From now on packets may be long.
-    pub(super) fn logged_in(&mut self) {
-        self.packets.logged_in();
+    /// From now on packets may be long, but shorter than this.
+    pub(super) fn logged_in(&mut self, limit_bytes: usize) {
+        self.packets.logged_in(limit_bytes);
     }
 
     /// Reads a packet of a login.
@@ -100,7 +101,7 @@ impl Wire {
     /// # Errors
     /// When the connection fails, or the server refuses.
     pub(super) fn login_packet(&mut self) -> Result<&[u8], MysqlError> {
-        match self.packets.next(&mut UntilThen(&mut self.stream, self.login_ends))? {
+        match self.packets.next(&mut Bounded(&mut self.stream, self.login))? {
             packet if packet.first() == Some(&ERR) => Err(answer::refused(packet)),
             packet => Ok(packet),
         }
@@ -170,6 +171,15 @@ impl Wire {
     pub fn rows(&mut self, sql: &str) -> Result<TextRows, MysqlError> {
         self.ask(COM_QUERY, sql.as_bytes())?;
         answer::text(&mut self.packets, &mut self.stream)
+    }
+
+    /// Sends a statement of any length as text, and returns the rows of its first result.
+    ///
+    /// # Errors
+    /// As [`Wire::command`]; when the patience is over, or the answer is larger than `most_bytes`.
+    pub(super) fn table(&mut self, sql: &[u8], patience: Patience, most_bytes: usize) -> Result<Table, MysqlError> {
+        packets::write_long(&mut self.stream, &[&[COM_QUERY], sql].concat())?;
+        answer::table(&mut self.packets, &mut Bounded(&mut self.stream, patience), most_bytes)
     }
 
     /// Sends a LOAD DATA LOCAL, and as its file what `next` gives until it gives nothing.

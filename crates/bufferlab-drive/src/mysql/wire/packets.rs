@@ -1,6 +1,6 @@
 //! Packets: a length of three bytes, a number in the sequence, and that many bytes.
 
-use std::io::{Error, ErrorKind, Read};
+use std::io::{Error, ErrorKind, Read, Write};
 use std::ops::Range;
 
 use super::bytes::broken;
@@ -33,6 +33,19 @@ pub(super) fn end_at(request: &mut [u8], sequence: u8) -> Result<(), Error> {
     Ok(())
 }
 
+/// Writes a request of any length that begins an exchange: in packets, of which the last is shorter than the longest.
+pub(super) fn write_long(stream: &mut impl Write, request: &[u8]) -> Result<(), Error> {
+    let whole = request.len() / LONGEST;
+    for (number, piece) in (0..=whole).map(|piece| (piece, &request[piece * LONGEST..])) {
+        let piece = &piece[..piece.len().min(LONGEST)];
+        let mut header = (piece.len() as u32).to_le_bytes();
+        header[3] = number as u8;
+        stream.write_all(&header)?;
+        stream.write_all(piece)?;
+    }
+    stream.flush()
+}
+
 /// The received packets, in one buffer that grows to the largest answer.
 pub(super) struct Packets {
     buffer: Vec<u8>,
@@ -54,9 +67,9 @@ impl Packets {
         Packets { limit: FIRST_CAPACITY, ..Packets::new() }
     }
 
-    /// From now on packets may have any length that the protocol gives to one.
-    pub(super) fn logged_in(&mut self) {
-        self.limit = LONGEST;
+    /// From now on packets may have any length that the protocol gives to one, if it is below this.
+    pub(super) fn logged_in(&mut self, limit_bytes: usize) {
+        self.limit = limit_bytes.min(LONGEST);
     }
 
     /// Returns the number of the packet that is sent after the last one, which it is then itself.
@@ -162,6 +175,21 @@ mod tests {
         let mut pieces = Pieces(&[0xff, 0xff, 0x3f, 0, 1, 2], 9);
         assert_eq!(announced.next(&mut pieces).expect_err("too large").kind(), ErrorKind::InvalidData);
         assert_eq!(announced.buffer.len(), FIRST_CAPACITY, "what is only announced takes no memory");
+    }
+
+    #[test]
+    fn a_long_request_goes_in_packets_of_which_the_last_is_short() {
+        for (length, pieces) in [(0, vec![0]), (LONGEST - 1, vec![LONGEST - 1]), (LONGEST, vec![LONGEST, 0])] {
+            let mut sent = Vec::new();
+            write_long(&mut sent, &vec![7; length]).expect("it is memory");
+            let (mut rest, mut found) = (&sent[..], Vec::new());
+            while let [a, b, c, number, more @ ..] = rest {
+                assert_eq!(usize::from(*number), found.len());
+                found.push(u32::from_le_bytes([*a, *b, *c, 0]) as usize);
+                rest = &more[found[found.len() - 1]..];
+            }
+            assert_eq!(found, pieces);
+        }
     }
 
     #[test]

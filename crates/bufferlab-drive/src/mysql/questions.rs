@@ -1,0 +1,105 @@
+//! A session for questions: each is a statement as text, and its whole answer comes within a time and a size.
+
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+
+use super::conn::{Conn, LoginError};
+use super::connection::logged_in;
+use super::error::{MysqlError, is_timeout};
+use super::login::{Login, Purpose};
+use crate::server::patience::{Patience, was_ended};
+use crate::server::questions::{Limits, Table, Unanswered};
+use crate::server::target::Target;
+use crate::tls::TlsError;
+
+/// The errors after which a server ends the session: `ER_SERVER_SHUTDOWN`, `ER_CONNECTION_KILLED`,
+/// `ER_CLIENT_INTERACTION_TIMEOUT`.
+const ENDS: [u16; 3] = [1053, 1927, 4031];
+
+/// The session.
+pub struct Questions {
+    conn: Conn,
+    limits: Limits,
+    may_go_on: fn() -> bool,
+}
+
+impl Questions {
+    /// Logs in, to the target's database unless it has no name. `may_go_on` is asked a few times a second.
+    ///
+    /// # Errors
+    /// See [`Unanswered`].
+    pub fn open(target: &Target, limits: Limits, may_go_on: fn() -> bool) -> Result<Self, Unanswered> {
+        let asked = Login {
+            database: Some(&target.database),
+            purpose: Purpose::Ask,
+            name: &limits.name,
+            patience: Patience::new(Some(limits.login()), may_go_on),
+            limit_bytes: limits.most_answer_bytes,
+        };
+        let conn = logged_in(target, &asked).map_err(|error| match error {
+            LoginError::Tls(TlsError::Refused(refusal)) => Unanswered::Refused(refusal),
+            LoginError::Tls(TlsError::Silent(_)) => Unanswered::Lost(late_login(&limits)),
+            LoginError::Tls(TlsError::Ended) => Unanswered::Ended,
+            LoginError::Other(MysqlError::Io(error)) if is_out_of_reach(&error) => {
+                Unanswered::Lost(format!("it cannot be reached: {error}"))
+            }
+            LoginError::Other(error) => {
+                unanswered(error, "it closed the connection during the login", || late_login(&limits))
+            }
+        })?;
+        Ok(Questions { conn, limits, may_go_on })
+    }
+
+    /// Executes a statement; returns its rows. After any error but the server's the session has ended.
+    ///
+    /// # Errors
+    /// See [`Unanswered`].
+    pub fn ask(&mut self, sql: &[u8]) -> Result<Table, Unanswered> {
+        let within = self.limits.statement();
+        let patience = Patience::new(within, self.may_go_on);
+        self.conn.wire.table(sql, patience, self.limits.most_answer_bytes).map_err(|error| {
+            let late = || format!("it did not answer within {:.0} s", within.unwrap_or_default().as_secs_f64());
+            match error {
+                MysqlError::Server(said) if ENDS.contains(&said.code) => Unanswered::Lost(said.message),
+                error => unanswered(error, "it closed the connection", late),
+            }
+        })
+    }
+
+    /// Allows answers up to this size.
+    pub fn allow_bytes(&mut self, most_answer_bytes: usize) {
+        self.limits.most_answer_bytes = most_answer_bytes;
+        self.conn.wire.logged_in(most_answer_bytes);
+    }
+
+    /// Returns the session's number at the server.
+    pub fn id(&self) -> u32 {
+        self.conn.connection_id()
+    }
+
+    /// Returns the descriptor of the socket.
+    pub fn descriptor(&self) -> RawFd {
+        self.conn.wire.stream().as_fd().as_raw_fd()
+    }
+}
+
+/// Returns true for an error of connecting. Later ones are an end, a broken answer, or a wait that is over.
+fn is_out_of_reach(error: &std::io::Error) -> bool {
+    let later = [ErrorKind::UnexpectedEof, ErrorKind::InvalidData, ErrorKind::BrokenPipe, ErrorKind::ConnectionReset];
+    !was_ended(error) && !is_timeout(error) && !later.contains(&error.kind())
+}
+
+fn late_login(limits: &Limits) -> String {
+    format!("it did not finish the login within {:.0} s", limits.login_s)
+}
+
+fn unanswered(error: MysqlError, closed: &str, late: impl FnOnce() -> String) -> Unanswered {
+    match error {
+        MysqlError::Server(error) => Unanswered::Server { code: error.code.to_string(), message: error.message },
+        MysqlError::Refused(refusal) => Unanswered::Refused(refusal),
+        MysqlError::Io(error) if was_ended(&error) => Unanswered::Ended,
+        MysqlError::Io(error) if is_timeout(&error) => Unanswered::Lost(late()),
+        MysqlError::Io(error) if error.kind() == ErrorKind::UnexpectedEof => Unanswered::Lost(closed.to_owned()),
+        MysqlError::Io(error) => Unanswered::Lost(error.to_string()),
+    }
+}

@@ -1,0 +1,192 @@
+//! A session for questions: each is one statement, and its whole answer comes as text within a time and a size.
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::os::fd::RawFd;
+
+use postgres_protocol::message::frontend;
+
+use super::connection::{Connection, bind_and_execute, unexpected};
+use super::error::PgError;
+use super::message::{Body, Malformed};
+use super::startup::logged_in;
+use super::wire::{Silence, Wire};
+use crate::server::patience::{Patience, is_a_step, was_ended};
+use crate::server::questions::{Kind, Limits, Table, Unanswered};
+use crate::server::target::Target;
+
+/// The session.
+pub struct Questions {
+    connection: Connection,
+    limits: Limits,
+    may_go_on: fn() -> bool,
+    /// The names of prepared statements by their text.
+    prepared: HashMap<Vec<u8>, String>,
+}
+
+impl Questions {
+    /// Logs in to the target's database. `may_go_on` is asked a few times a second.
+    ///
+    /// # Errors
+    /// See [`Unanswered`].
+    pub fn open(target: &Target, limits: Limits, may_go_on: fn() -> bool) -> Result<Self, Unanswered> {
+        let patience = Patience::new(Some(limits.login()), may_go_on);
+        let own = [("application_name", limits.name.as_str()), ("client_encoding", "UTF8")];
+        let settings = limits.startup.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let settings: Vec<(&str, &str)> = own.into_iter().chain(settings).collect();
+        let start = |transport| {
+            let mut wire = Wire::new(transport, Silence::Fatal, limits.login())?;
+            wire.set_patience(patience);
+            Connection::start(wire, target, &target.database, &settings)
+        };
+        let mut connection = logged_in(target, patience, &start).map_err(|error| match error {
+            PgError::Io(error) if is_out_of_reach(&error) => Unanswered::Lost(format!("it cannot be reached: {error}")),
+            error => unanswered(error, "it closed the connection during the login", || {
+                format!("it did not finish the login within {:.0} s", limits.login_s)
+            }),
+        })?;
+        connection.wire.set_limit(limits.most_answer_bytes);
+        Ok(Questions { connection, limits, may_go_on, prepared: HashMap::new() })
+    }
+
+    /// Executes a statement; returns its rows. After any error but the server's the session has ended.
+    ///
+    /// # Errors
+    /// See [`Unanswered`].
+    pub fn ask(&mut self, sql: &[u8]) -> Result<Table, Unanswered> {
+        let within = self.limits.statement();
+        self.connection.wire.set_patience(Patience::new(within, self.may_go_on));
+        self.table(sql).map_err(|error| match error {
+            PgError::Server(said) if said.severity != "ERROR" => Unanswered::Lost(said.message),
+            error => unanswered(error, "it closed the connection", || {
+                format!("it did not answer within {:.0} s", within.unwrap_or_default().as_secs_f64())
+            }),
+        })
+    }
+
+    fn table(&mut self, sql: &[u8]) -> Result<Table, PgError> {
+        let name = self.name(sql)?;
+        let out = &mut self.connection.wire.out;
+        frontend::describe(b'S', &name, out)?;
+        bind_and_execute(&name, out)?;
+        frontend::sync(out);
+        self.connection.wire.flush()?;
+        self.rows().map_err(|error| {
+            self.prepared.remove(sql);
+            self.connection.recover(error)
+        })
+    }
+
+    /// Asks for the statement's preparation, unless it is prepared; returns its name.
+    fn name(&mut self, sql: &[u8]) -> Result<String, PgError> {
+        if let Some(name) = self.prepared.get(sql) {
+            return Ok(name.clone());
+        }
+        let name = if self.limits.prepares { format!("question_{}", self.prepared.len()) } else { String::new() };
+        let text = std::str::from_utf8(sql).map_err(|_| PgError::Value("a statement is no UTF-8".to_owned()))?;
+        frontend::parse(&name, text, [], &mut self.connection.wire.out)?;
+        if self.limits.prepares {
+            self.prepared.insert(sql.to_vec(), name.clone());
+        }
+        Ok(name)
+    }
+
+    fn rows(&mut self) -> Result<Table, PgError> {
+        let (connection, most_bytes) = (&mut self.connection, self.limits.most_answer_bytes);
+        let mut table = Table::default();
+        loop {
+            match connection.wire.read()? {
+                b'T' => describe(connection.wire.body(), &mut table)?,
+                b'D' => {
+                    if !table.push_row(values(connection.wire.body()))? {
+                        return Err(Malformed("a row of another number of columns".into()).into());
+                    }
+                }
+                b'Z' => {
+                    connection.ready()?;
+                    return Ok(table);
+                }
+                b'G' => connection.refuse_copy()?,
+                // Ends of steps, descriptions of parameters, and data of COPY TO STDOUT.
+                b'1' | b'2' | b't' | b'n' | b'C' | b'I' | b'H' | b'd' | b'c' => {}
+                b'E' => return Err(connection.said()),
+                tag => return Err(unexpected(tag)),
+            }
+            if table.bytes() > most_bytes {
+                return Err(Malformed(format!("it is longer than {most_bytes} bytes").into()).into());
+            }
+        }
+    }
+
+    /// Allows answers up to this size.
+    pub fn allow_bytes(&mut self, most_answer_bytes: usize) {
+        self.limits.most_answer_bytes = most_answer_bytes;
+        self.connection.wire.set_limit(most_answer_bytes);
+    }
+
+    /// Returns the server's process for the session.
+    pub fn id(&self) -> i32 {
+        self.connection.process_id
+    }
+
+    /// Returns the descriptor of the socket.
+    pub fn descriptor(&self) -> Option<RawFd> {
+        self.connection.wire.descriptor()
+    }
+}
+
+fn describe(body: &[u8], table: &mut Table) -> Result<(), Malformed> {
+    let mut body = Body(body);
+    for _ in 0..body.count()? {
+        let name = body.text()?;
+        // Table and column it comes from.
+        body.take(6)?;
+        let kind = kind_of(body.oid()?);
+        // Size, modifier and format.
+        body.take(8)?;
+        table.push_column(name.as_bytes(), kind);
+    }
+    Ok(())
+}
+
+/// Returns the form of a type (PostgreSQL's pg_type.dat).
+fn kind_of(oid: u32) -> Kind {
+    match oid {
+        16 => Kind::Boolean,
+        20 | 21 | 23 | 26 => Kind::Integer,
+        700 | 701 => Kind::Float,
+        1700 => Kind::Decimal,
+        _ => Kind::Text,
+    }
+}
+
+/// Returns the values of a row: nothing follows an error.
+fn values(row: &[u8]) -> impl Iterator<Item = Result<Option<&[u8]>, Malformed>> {
+    let mut body = Body(row);
+    let count = body.count();
+    let broken = count.as_ref().err().cloned().map(Err);
+    broken.into_iter().chain((0..count.unwrap_or(0)).map(move |_| body.value()))
+}
+
+/// Returns true for an error of connecting. Later ones are an end, or a wait that is over.
+fn is_out_of_reach(error: &std::io::Error) -> bool {
+    let later = [ErrorKind::UnexpectedEof, ErrorKind::BrokenPipe, ErrorKind::ConnectionReset];
+    !was_ended(error) && !is_a_step(error) && !later.contains(&error.kind())
+}
+
+fn unanswered(error: PgError, closed: &str, late: impl FnOnce() -> String) -> Unanswered {
+    match error {
+        PgError::Server(error) if error.detail.is_empty() => {
+            Unanswered::Server { code: error.code, message: error.message }
+        }
+        PgError::Server(error) => {
+            Unanswered::Server { message: format!("{}: {}", error.message, error.detail), code: error.code }
+        }
+        PgError::Refused(refusal) => Unanswered::Refused(refusal),
+        PgError::Closed => Unanswered::Lost(closed.to_owned()),
+        PgError::Io(error) if was_ended(&error) => Unanswered::Ended,
+        PgError::Io(error) if is_a_step(&error) => Unanswered::Lost(late()),
+        PgError::Silent(_) => Unanswered::Lost(late()),
+        error => Unanswered::Lost(error.to_string()),
+    }
+}

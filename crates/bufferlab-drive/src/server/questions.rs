@@ -1,0 +1,152 @@
+//! Questions to a server, outside of runs: their limits, their answers as the server sent them, and why there is none.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::refusal::Refusal;
+
+/// What each row, and each of its values, counts besides its bytes.
+const ROW_BYTES: usize = 128;
+const VALUE_BYTES: usize = 64;
+
+/// The limits of a session for questions.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// The seconds for the whole login.
+    pub login_s: f64,
+    /// The seconds for a statement with its whole answer; none: any time.
+    pub statement_s: Option<f64>,
+    /// The most bytes of an answer, with what it takes to hold it.
+    pub most_answer_bytes: usize,
+    /// The name that the server shows for the session.
+    pub name: String,
+    /// What a startup message of PostgreSQL has besides the account, the database and the name.
+    #[serde(default)]
+    pub startup: Vec<(String, String)>,
+    /// Whether each statement is prepared, so that it is planned once however often it is asked (PostgreSQL).
+    #[serde(default)]
+    pub prepares: bool,
+}
+
+impl Limits {
+    /// Returns the time for the whole login.
+    pub fn login(&self) -> Duration {
+        Duration::try_from_secs_f64(self.login_s).unwrap_or_default()
+    }
+
+    /// Returns the time for a statement with its whole answer.
+    pub fn statement(&self) -> Option<Duration> {
+        self.statement_s.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default())
+    }
+}
+
+/// The form of a column's values, which come as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Text.
+    Text,
+    /// Bytes that are no text.
+    Bytes,
+    /// A whole number.
+    Integer,
+    /// A number in binary.
+    Float,
+    /// A number of decimal digits.
+    Decimal,
+    /// t or f.
+    Boolean,
+}
+
+/// The rows of an answer, in one buffer: there may be millions.
+#[derive(Debug, Default)]
+pub struct Table {
+    /// The columns' names and forms.
+    pub columns: Vec<(String, Kind)>,
+    /// Of each value its length, or [`NULL`], and its bytes.
+    values: Vec<u8>,
+    count: usize,
+    name_bytes: usize,
+}
+
+/// The length of a value that there is not.
+const NULL: u32 = u32::MAX;
+
+impl Table {
+    /// Adds a column.
+    pub fn push_column(&mut self, name: &[u8], kind: Kind) {
+        self.name_bytes += name.len() + VALUE_BYTES;
+        self.columns.push((String::from_utf8_lossy(name).into_owned(), kind));
+    }
+
+    /// Adds a row; returns false, and the table cannot be used, when it has more or fewer values than there are columns.
+    ///
+    /// # Errors
+    /// The values' own.
+    pub fn push_row<'a, E>(&mut self, row: impl Iterator<Item = Result<Option<&'a [u8]>, E>>) -> Result<bool, E> {
+        let before = self.count;
+        for value in row {
+            let value = value?;
+            self.values.extend_from_slice(&value.map_or(NULL, |value| value.len() as u32).to_le_bytes());
+            self.values.extend_from_slice(value.unwrap_or_default());
+            self.count += 1;
+        }
+        Ok(self.count - before == self.columns.len())
+    }
+
+    /// Returns the values, row by row.
+    pub fn values(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        let mut rest = &self.values[..];
+        std::iter::from_fn(move || {
+            let (length, behind) = rest.split_first_chunk()?;
+            let length = u32::from_le_bytes(*length);
+            let (value, behind) = behind.split_at(if length == NULL { 0 } else { length as usize });
+            rest = behind;
+            Some((length != NULL).then_some(value))
+        })
+    }
+
+    /// Returns how many bytes the answer counts so far: those that came, and what it takes to make objects of them.
+    pub fn bytes(&self) -> usize {
+        let rows = self.count / self.columns.len().max(1);
+        self.name_bytes + self.values.len() + rows * ROW_BYTES + self.count * VALUE_BYTES
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum Unanswered {
+    /// This client refuses the server.
+    Refused(Refusal),
+    /// The server refuses the statement, or the login. The session may go on.
+    Server {
+        /// The error's number (MySQL), or its SQLSTATE (PostgreSQL).
+        code: String,
+        /// The server's words.
+        message: String,
+    },
+    /// The session has ended, or there never was one. It begins with "it": the server.
+    Lost(String),
+    /// The process may not go on.
+    Ended,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_out_as_they_went_in() {
+        let mut table = Table::default();
+        table.push_column(b"a", Kind::Text);
+        table.push_column(b"b", Kind::Integer);
+        let rows: [[Option<&[u8]>; 2]; 2] = [[Some(b"one"), None], [Some(b""), Some(b"2")]];
+        for row in rows {
+            assert!(table.push_row(row.into_iter().map(Ok::<_, ()>)).expect("it is whole"));
+        }
+        assert!(table.values().eq(rows.concat()));
+        assert_eq!(table.bytes(), 2 * (1 + 64) + (4 * 4 + 4) + 2 * 128 + 4 * 64);
+        assert!(!table.push_row([Ok::<_, ()>(None)].into_iter()).expect("it is whole"), "a value is missing");
+    }
+}

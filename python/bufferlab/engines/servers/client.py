@@ -1,0 +1,131 @@
+"""A session of the core with a server, for settings, accounts, conditions and looks.
+
+No hot path uses it; the core drives transactions over other connections. The core bounds the login, each answer's time
+and its size (crates/bufferlab-drive/src/server/questions.rs), and lets Ctrl-C end any wait.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, TypeVar
+
+from bufferlab.engines.native import native
+from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, TOO_SLOW
+from bufferlab.engines.servers.existing.passwords import LoginRefusedError
+
+MOST_ANSWER_BYTES = 16 << 20
+"""The most bytes of one statement's answer as it is held: far beyond any that we ask for, but for a pool's pages."""
+T = TypeVar("T")
+
+
+class ServerError(Exception):
+    """The error that the server refuses a statement; the session may go on. Its last argument is the server's words."""
+
+    def __init__(self, code: str, message: str) -> None:
+        """`code` is the number of MySQL's error, or PostgreSQL's SQLSTATE."""
+        super().__init__(code, message)
+        self.code, self.message = code, message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class LostError(OSError):
+    """The error that the session has ended, or could not begin. Its sentence begins with "it": the server."""
+
+
+class RefusedError(LoginRefusedError):
+    """The error that we refuse the server: its TLS, its way to log in, or what it asks for."""
+
+
+class Client:
+    """One session."""
+
+    def __init__(
+        self,
+        engine: str,
+        target: Mapping[str, Any],
+        *,
+        login_seconds: float = ANSWER_SECONDS,
+        seconds: float | None,
+        name: str,
+        until_s: float | None = None,
+        **more: Any,
+    ) -> None:
+        """Log in to the target of a job, to no database where that has no name; the server shows `name`.
+
+        The whole login may take `login_seconds`, a statement `seconds`, None: any time. After `until_s` of the
+        monotonic clock no statement is sent. Raises ServerError, LostError and RefusedError.
+        """
+        self._until_s = until_s
+        self._most_answer_bytes = MOST_ANSWER_BYTES
+        limits = {"login_s": login_seconds, "statement_s": seconds, "most_answer_bytes": MOST_ANSWER_BYTES,
+                  "name": name, **more}  # fmt: skip
+        core = native()
+        self._session = _asked(lambda: core.ask_server(engine, json.dumps(target), json.dumps(limits)), RefusedError)
+
+    def ask(self, sql: str | bytes) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Execute a statement; return the names of its columns and its rows, none for a statement that has none.
+
+        After any error but ServerError the session is closed. Raises ServerError and LostError.
+        """
+        if self._until_s is not None and time.monotonic() > self._until_s:
+            self.close()
+            raise LostError(TOO_SLOW)
+        text = sql.encode("utf-8", "surrogateescape") if isinstance(sql, str) else sql
+        return _asked(lambda: self._session.ask(text), LostError)
+
+    def allow_bytes(self, most_answer_bytes: int) -> None:
+        """Allow answers up to this size, where less is allowed."""
+        if most_answer_bytes > self._most_answer_bytes:
+            self._most_answer_bytes = most_answer_bytes
+            self._session.allow_bytes(most_answer_bytes)
+
+    @property
+    def id(self) -> int | None:
+        """The session's number at the server; None when it is closed."""
+        return self._session.id()
+
+    @property
+    def descriptor(self) -> int | None:
+        """The descriptor of its socket; None when it is closed."""
+        return self._session.descriptor()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether statements may be sent."""
+        return self._session.is_open()
+
+    def close(self) -> None:
+        """End the session."""
+        self._session.close()
+
+
+def literal(value: str | int | float | Decimal | None, *, escapes: bool) -> str:
+    r"""Return a value as SQL has it. `escapes`: in a text the server takes a backslash for the begin of an escape.
+
+    >>> literal("it's \\", escapes=True), literal("\\", escapes=False), literal(3, escapes=True)
+    ("'it''s \\\\'", "'\\'", '3')
+    """
+    if value is None:
+        return "NULL"
+    if not isinstance(value, str):
+        return str(value)
+    text = value.replace("\0", "").replace("'", "''")
+    return f"'{text.replace(chr(92), chr(92) * 2) if escapes else text}'"
+
+
+def _asked(ask: Callable[[], T], refused: type[RefusedError] | type[LostError]) -> T:
+    core = native()
+    try:
+        return ask()
+    except core.Unanswerable as error:
+        kind, code, what, hint = error.args
+        if kind == "server":
+            raise ServerError(code, what) from None
+        if kind == "lost" or refused is LostError:
+            raise LostError(what) from None
+        raise RefusedError(what, None, hint) from None
