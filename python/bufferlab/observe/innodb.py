@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-import pymysql
-
 from bufferlab.engines.innodb import connection as innodb
 from bufferlab.engines.innodb import control
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.observe.looker import LOCK_SECONDS, NAME, STATEMENT_SECONDS, Facts, Looker, Pool, Query, Refused, Sample
 
@@ -83,17 +82,14 @@ _NO_RIGHT = (
     "the account may not read performance_schema; GRANT SELECT ON performance_schema.* TO the account would let it"
 )
 _LSN = {"current": r"Log sequence number\s+(\d+)", "checkpoint": r"Last checkpoint at\s+(\d+)"}
-#: ER_BAD_DB_ERROR and kin never end a session; these errors of the client do.
-_CONNECTION_GONE = (2006, 2013, 2014, 2055, 1053, 1927, 4031, 0)
 
 
 class InnodbLooker(Looker):
     """The way to look at MySQL and MariaDB."""
 
     form = innodb.FORM
-    errors = (pymysql.MySQLError, OSError)
 
-    def connect(self, address: Address) -> Any:
+    def connect(self, address: Address) -> Client:
         connection = innodb.connect(address, seconds=2.0 * STATEMENT_SECONDS, name=NAME)
         limits = (
             "SET SESSION TRANSACTION READ ONLY",
@@ -104,20 +100,7 @@ class InnodbLooker(Looker):
         )
         return innodb.set_session(connection, limits)
 
-    def rows(self, connection: Any, sql: str) -> list[dict[str, Any]]:
-        with connection.cursor() as cursor:
-            cursor.execute(sql)
-            heads = [column[0].lower() for column in cursor.description or ()]
-            return [dict(zip(heads, row, strict=True)) for row in cursor.fetchall()]
-
-    def is_lost(self, connection: Any, error: Exception) -> bool:
-        number = error.args[0] if error.args else 0
-        return isinstance(error, (OSError, pymysql.InterfaceError)) or number in _CONNECTION_GONE or not connection.open
-
-    def descriptor(self, connection: Any) -> int:
-        return int(connection._sock.fileno())
-
-    def own_at_start(self, connection: Any) -> int:
+    def own_at_start(self, connection: Client) -> int:
         ((_, told),) = control.rows(connection, "SHOW SESSION STATUS LIKE 'Questions'")
         return int(told)
 

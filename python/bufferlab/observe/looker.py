@@ -90,27 +90,13 @@ class Looker(ABC):
     """The way to look at one family of servers."""
 
     form: Form
-    errors: tuple[type[Exception], ...]
-    """The exceptions of the family's client."""
 
     @abstractmethod
-    def connect(self, address: Address) -> Any:
+    def connect(self, address: Address) -> Client:
         """Open a session that is read only, named and limited in time. Raises EnvironmentLackingError."""
 
     @abstractmethod
-    def rows(self, connection: Any, sql: str) -> list[dict[str, Any]]:
-        """Run one statement. Raises one of `errors`."""
-
-    @abstractmethod
-    def is_lost(self, connection: Any, error: Exception) -> bool:
-        """Return whether the connection is gone with this error."""
-
-    @abstractmethod
-    def descriptor(self, connection: Any) -> int:
-        """Return the file descriptor of a connection's socket."""
-
-    @abstractmethod
-    def own_at_start(self, connection: Any) -> int:
+    def own_at_start(self, connection: Client) -> int:
         """Return how many statements the server has counted of this session so far, this question included."""
 
     @abstractmethod

@@ -14,11 +14,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-import psycopg
-from psycopg import sql as quoting
-
 from bufferlab.engines.postgres import connection as postgres
 from bufferlab.engines.postgres import control
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.observe.looker import LOCK_SECONDS, NAME, STATEMENT_SECONDS, Facts, Looker, Pool, Query, Refused, Sample
 
@@ -56,27 +54,14 @@ class PostgresLooker(Looker):
     """The way to look at PostgreSQL."""
 
     form = postgres.FORM
-    errors = (psycopg.Error, OSError)
 
-    def connect(self, address: Address) -> control.Connection:
+    def connect(self, address: Address) -> Client:
         limits = {"default_transaction_read_only": "on", "lock_timeout": str(1000 * LOCK_SECONDS)}
         return postgres.connect(
-            address, seconds=STATEMENT_SECONDS, search_path="pg_catalog", settings=limits, name=NAME
+            address, seconds=STATEMENT_SECONDS, search_path="pg_catalog", settings=limits, name=NAME, prepares=True
         )
 
-    def rows(self, connection: control.Connection, sql: str) -> list[dict[str, Any]]:
-        # Prepared, so that a sample is planned once.
-        cursor = connection.execute(sql.encode(), prepare=True)
-        heads = [column.name for column in cursor.description or ()]
-        return [dict(zip(heads, row, strict=True)) for row in cursor.fetchall()]
-
-    def is_lost(self, connection: control.Connection, error: Exception) -> bool:
-        return isinstance(error, OSError) or connection.broken or connection.closed
-
-    def descriptor(self, connection: control.Connection) -> int:
-        return connection.fileno()
-
-    def own_at_start(self, connection: control.Connection) -> int:
+    def own_at_start(self, connection: Client) -> int:
         # The transaction of the log-in (InitPostgres), and the statement of `connect`.
         return 2
 
@@ -211,7 +196,7 @@ def _own_gets(query: Query, major: int) -> int:
 def _buffers(query: Query) -> dict[str, float]:
     """Return the pool's use by pg_buffercache, in the schema of the extension: search paths may lead elsewhere."""
     (place,) = query(_EXTENSION)
-    schema = quoting.Identifier(str(place["nspname"])).as_string(None)
+    schema = control.identifier(str(place["nspname"]))
     (row,) = query(f"SELECT * FROM {schema}.pg_buffercache_summary()")
     values = {
         "data_pages": float(row["buffers_used"]),

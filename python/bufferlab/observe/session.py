@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from bufferlab.engines.servers.client import Client, LostError, ServerError
 from bufferlab.engines.servers.existing import greeting
 from bufferlab.engines.servers.existing.address import Address, parse
 from bufferlab.engines.servers.existing.passwords import LoginRefusedError
@@ -24,7 +25,8 @@ from bufferlab.observe.looker import Facts, Looker, Lost, Pool, Refused, Sample
 from bufferlab.observe.postgres import PostgresLooker
 
 RECONNECT_SECONDS = 5.0
-_BYTES_OF_A_PAGE = 256
+_REFUSALS = (ServerError, LostError, Refused)
+_BYTES_OF_A_PAGE = 512
 """The room for one page in an answer that lists those of a pool, as the clients count it."""
 _MOST_PAGES = 1 << 20
 _LOOKERS: tuple[type[Looker], ...] = (InnodbLooker, PostgresLooker)
@@ -62,12 +64,11 @@ class Session:
 
     def __init__(self, looker: Looker, address: Address, clock: Callable[[], float] = time.monotonic) -> None:
         self.looker, self.address, self._clock = looker, address, clock
-        self._refusals: tuple[type[Exception], ...] = (*looker.errors, Refused)
         self.own_statements = 0
         """The statements that the server has counted of our sessions."""
         self.own_seconds = 0.0
         """The time in our statements, as we waited for them."""
-        self._connection: Any = None
+        self._connection: Client | None = None
         self._tried_s = clock()
 
     def __enter__(self) -> Session:
@@ -77,7 +78,7 @@ class Session:
             if other := greeting.of_another_family(self.address, self.looker.form):
                 raise other from error
             raise
-        except self._refusals as error:
+        except _REFUSALS as error:
             raise EnvironmentLackingError(
                 f"the server cannot be looked at: {_said(error)}", self.address.server
             ) from error
@@ -93,19 +94,21 @@ class Session:
         self.own_statements += 1
         begun_s = self._clock()
         try:
-            return self.looker.rows(self._connection, sql)
-        except self.looker.errors as error:
-            if self.looker.is_lost(self._connection, error):
-                self._drop()
-                raise Lost(_said(error)) from error
+            heads, rows = self._connection.ask(sql)
+            return [dict(zip((head.lower() for head in heads), row, strict=True)) for row in rows]
+        except ServerError as error:
             raise Refused(_said(error)) from error
+        except LostError as error:
+            self._drop()
+            raise Lost(_said(error)) from error
         finally:
             self.own_seconds += self._clock() - begun_s
 
     @property
     def peer(self) -> int | None:
         """The process that listens at the other end; None over TCP."""
-        return None if self._connection is None else host_side.peer_pid(self.looker.descriptor(self._connection))
+        descriptor = self._connection and self._connection.descriptor
+        return None if descriptor is None else host_side.peer_pid(descriptor)
 
     def reconnect(self) -> str:
         """Connect again, unless the last try was less than five seconds ago; return why there is no connection yet.
@@ -120,7 +123,7 @@ class Session:
             raise EnvironmentLackingError(error.what, self.address.server, "no further try is made") from error
         except BufferlabError as error:
             return error.what
-        except self._refusals as error:
+        except _REFUSALS as error:
             return _said(error)
         return ""
 
@@ -132,7 +135,7 @@ class Session:
                 raise ValueError(facts)
         if self._connection is not None:
             pages = min(facts.pool_size_bytes // facts.page_size_bytes, _MOST_PAGES)
-            self._connection.most_answer_bytes = max(self._connection.most_answer_bytes, pages * _BYTES_OF_A_PAGE)
+            self._connection.allow_bytes(pages * _BYTES_OF_A_PAGE)
         return facts
 
     def sample(self, facts: Facts, t_s: float) -> Sample:
@@ -159,15 +162,14 @@ class Session:
         try:
             with _understood():
                 self.own_statements += self.looker.own_at_start(connection)
-        except self._refusals:
+        except _REFUSALS:
             connection.close()
             raise
         self._connection = connection
 
     def _drop(self) -> None:
         if self._connection is not None:
-            with suppress(*self.looker.errors):
-                self._connection.close()
+            self._connection.close()
             self._connection = None
 
 

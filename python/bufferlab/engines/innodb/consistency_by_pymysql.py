@@ -1,13 +1,15 @@
-"""Checks the workload's consistency conditions through a second client, PyMySQL, on tables that nobody changes.
+"""Checks the workload's consistency conditions on tables that nobody changes; on a private server by a second client.
 
-First it checks the b-trees, by CHECK TABLE. The queries are those of workloads/<name>/consistency/; their folder mysql/
-rewords those that MySQL does not understand. Results have the same fields as the check of SQLite's files.
+That is PyMySQL. On a running server, which may want TLS, the core's own sessions ask. First it checks the b-trees, by
+CHECK TABLE. The queries are those of workloads/<name>/consistency/; their folder mysql/ rewords those that MySQL does
+not understand. Results have the same fields as the check of SQLite's files.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +17,16 @@ import pymysql
 from pymysql.cursors import SSCursor
 
 from bufferlab.engines.innodb import control
+from bufferlab.engines.innodb.connection import connect
+from bufferlab.engines.servers.client import Cursor, ServerError
+from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.identity import DATABASE
 from bufferlab.engines.workload_conditions import MYSQL, NOT_OURS, check_all, result_of_trees
 from bufferlab.errors import DataFileError
 
 
 def check(
-    connection: Any,
-    workload: Mapping[str, Any],
-    delivered: Sequence[Sequence[int]],
-    database: Path,
-    schema: str = DATABASE,
+    address: Address, workload: Mapping[str, Any], delivered: Sequence[Sequence[int]], database: Path
 ) -> dict[str, Any]:
     """Return the result of every condition: {"seconds", "conditions": [{"condition", "name", "passed", "violations",
     "example"}]}.
@@ -34,33 +35,48 @@ def check(
     tree is damaged, the trees are the only result: a query's findings in them would mean nothing.
     """
     started = time.monotonic()
-    with connection.cursor() as cursor:
-        cursor.execute(f"USE `{schema}`")
-    found = [_trees(connection)]
-    if found[0]["passed"]:
-        try:
-            # Unbuffered.
-            with connection.cursor(SSCursor) as cursor:
+    with _cursor(address) as cursor:
+        found = [_trees(cursor)]
+        if found[0]["passed"]:
+            try:
                 found += check_all(workload, delivered, database, MYSQL, cursor)
-        except pymysql.ProgrammingError as error:
-            raise DataFileError(
-                f"the workload's conditions cannot be asked of this database: {error.args[-1]}",
-                str(database),
-                NOT_OURS,
-            ) from error
+            except (pymysql.ProgrammingError, ServerError) as error:
+                raise DataFileError(
+                    f"the workload's conditions cannot be asked of this database: {error.args[-1]}",
+                    str(database),
+                    NOT_OURS,
+                ) from error
     return {"seconds": time.monotonic() - started, "conditions": found}
 
 
-def _trees(connection: Any) -> dict[str, Any]:
+@contextmanager
+def _cursor(address: Address) -> Iterator[Any]:
+    """Context manager for a cursor in the tables' schema. It keeps few rows of an answer, or fails."""
+    if not address.is_private:
+        with closing(connect(address, address.schema, seconds=None)) as client:
+            yield Cursor(client)
+        return
+    # Without a limit of time: a check reads all tables.
+    with (
+        pymysql.connect(
+            unix_socket=address.socket, user=address.user, password=str(address.secret), database=DATABASE
+        ) as connection,
+        connection.cursor(SSCursor) as cursor,
+    ):
+        yield cursor
+
+
+def _trees(cursor: Any) -> dict[str, Any]:
     """Check that every index of every table is in order and has as many entries as the table has rows."""
-    tables = [str(name) for (name,) in control.rows(connection, "SHOW TABLES")]
+    cursor.execute("SHOW TABLES")
+    tables = [str(name) for (name,) in cursor]
     if not tables:
         faults = ["there are no tables"]
     else:
-        checked = control.rows(connection, "CHECK TABLE " + ", ".join(map(control.quoted, tables)))
+        cursor.execute("CHECK TABLE " + ", ".join(map(control.quoted, tables)))
         faults = [
             f"{table}: {text}"
-            for table, _, kind, text in checked
+            for table, _, kind, text in cursor
             if kind == "error" or (kind == "status" and text not in ("OK", "Table is already up to date"))
         ]
     return result_of_trees("the tables' b-trees are well formed (CHECK TABLE)", faults)

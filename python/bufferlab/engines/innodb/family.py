@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pymysql
-
 from bufferlab.engines import direct_io
 from bufferlab.engines.behaviour import HostCheck, NativeKnobs, OwnedPages
 from bufferlab.engines.innodb import (
@@ -73,8 +71,7 @@ class InnodbFamily(Family):
     arguments = ("--defaults-file={conf}", "--datadir={data}")
     failure = staticmethod(failure)
     form = FORM
-    unusable = (pymysql.MySQLError,)
-    read_only = (1290, 1792, 1836)
+    read_only = ("1290", "1792", "1836")
     """ER_OPTION_PREVENTS_STATEMENT (--read-only), ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_READ_ONLY_MODE."""
     needs = (
         f"the account needs ALL on {{schema}}.* and PROCESS; for {changes.ALLOW} name one with SUPER by ?admin_user="
@@ -158,8 +155,8 @@ class InnodbFamily(Family):
     def sizes(self, connection: Any, build: Build, schema: str, *, trees: bool) -> Sizes:
         return table_sizes.sizes(connection, build, schema, trees=trees)
 
-    def conditions(self, connection: Any, job: Mapping[str, Any], database: Path, schema: str) -> dict[str, Any]:
-        return consistency_by_pymysql.check(connection, job["workload"], job["delivered_orders"], database, schema)
+    def conditions(self, address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
+        return consistency_by_pymysql.check(address, job["workload"], job["delivered_orders"], database)
 
     def require_safe(self, address: Address) -> None:
         with closing(self.connect(address)) as connection:

@@ -1,23 +1,30 @@
-"""Checks the workload's consistency conditions through a second client, psycopg, on tables that nobody changes.
+"""Checks the workload's consistency conditions on tables that nobody changes; on a private server by a second client.
 
-First it checks the b-trees, by amcheck. The queries are those of workloads/<name>/consistency/; their folder postgres/
-rewords those that PostgreSQL does not understand. Results have the same fields as the check of SQLite's files.
+That is psycopg. On a running server, which may want TLS, the core's own sessions ask. First it checks the b-trees, by
+amcheck. The queries are those of workloads/<name>/consistency/; their folder postgres/ rewords those that PostgreSQL
+does not understand. Results have the same fields as the check of SQLite's files.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from bufferlab.engines.postgres import control, extensions
+from bufferlab.engines.postgres import extensions
+from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.postgres.relation_sizes import OWN_SCHEMAS
+from bufferlab.engines.servers.client import Cursor, ServerError
+from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.workload_conditions import NOT_OURS, POSTGRES, check_all, result_of_trees
 from bufferlab.errors import DataFileError
 
+_NOT_UNDERSTOOD = "42"
+"""The class of errors in a statement: a table or a column that there is not."""
 _INDEXES = f"""
 SELECT c.oid::bigint, c.relname
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
@@ -31,7 +38,7 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.oid IN ({O
 
 
 def check(
-    connection: control.Connection, workload: Mapping[str, Any], delivered: Sequence[Sequence[int]], database: Path
+    address: Address, workload: Mapping[str, Any], delivered: Sequence[Sequence[int]], database: Path
 ) -> dict[str, Any]:
     """Return the result of every condition: {"seconds", "conditions": [{"condition", "name", "passed", "violations",
     "example"}]}.
@@ -40,39 +47,60 @@ def check(
     tree is damaged, the trees are the only result: a query's findings in them would mean nothing.
     """
     started = time.monotonic()
-    found = [_trees(connection)]
-    if found[0]["passed"]:
-        try:
-            with connection.cursor() as cursor:
-                found += check_all(workload, delivered, database, POSTGRES, cursor, cursor.stream)
-        except psycopg.ProgrammingError as error:
-            raise DataFileError(
-                f"the workload's conditions cannot be asked of this database: {error}", str(database), NOT_OURS
-            ) from error
-        except psycopg.DatabaseError as error:
-            if connection.broken:
-                raise
-            raise DataFileError(f"the database cannot be read: {error}", str(database), "check the disk") from error
+    with _cursor(address) as cursor:
+        found = [_trees(cursor)]
+        if found[0]["passed"]:
+            try:
+                found += check_all(workload, delivered, database, POSTGRES, cursor, getattr(cursor, "stream", None))
+            except (psycopg.DatabaseError, ServerError) as error:
+                if (code := _code(error)).startswith(_NOT_UNDERSTOOD):
+                    what = f"the workload's conditions cannot be asked of this database: {error}"
+                    raise DataFileError(what, str(database), NOT_OURS) from error
+                if not code:
+                    raise
+                raise DataFileError(f"the database cannot be read: {error}", str(database), "check the disk") from error
     return {"seconds": time.monotonic() - started, "conditions": found}
 
 
-def _trees(connection: control.Connection) -> dict[str, Any]:
+@contextmanager
+def _cursor(address: Address) -> Iterator[Any]:
+    """Context manager for a cursor in the tables' database. It keeps few rows of an answer, or fails."""
+    if not address.is_private:
+        with closing(connect(address, seconds=None)) as client:
+            yield Cursor(client)
+        return
+    with (
+        psycopg.connect(
+            host=address.socket, port=address.port, user=address.user, password=address.secret, dbname=address.schema,
+            autocommit=True, client_encoding="UTF8", options="-c statement_timeout=0 -c search_path=public",
+        ) as connection,
+        connection.cursor() as cursor,
+    ):  # fmt: skip
+        yield cursor
+
+
+def _code(error: Exception) -> str:
+    """Return the code (SQLSTATE) of the server's error; "" where the session has ended."""
+    return str(getattr(error, "code", None) or getattr(error, "sqlstate", None) or "")
+
+
+def _trees(cursor: Any) -> dict[str, Any]:
     """Check that every index is in order and has every row of its table. Without amcheck, read every table in whole."""
-    has = extensions.has(connection, extensions.CHECKS)
-    tables = [str(name) for (name,) in control.rows(connection, _TABLES)]
+    cursor.execute(f"SELECT 1 FROM pg_extension WHERE extname = '{extensions.CHECKS}'")
+    has = bool(list(cursor))
+    cursor.execute(_TABLES)
+    tables = [str(name) for (name,) in cursor]
     faults = [] if tables else ["there are no tables"]
     how = "bt_index_check, heapallindexed" if has else "read whole; this server has no amcheck"
-    questions = (
-        [(str(name), f"SELECT bt_index_check({oid}::oid::regclass, true)") for oid, name in
-         control.rows(connection, _INDEXES)]
-        if has
-        else [(name, f"SELECT count(*) FROM {name}") for name in tables]
-    )  # fmt: skip
+    questions = [(name, f"SELECT count(*) FROM {name}") for name in tables]
+    if has:
+        cursor.execute(_INDEXES)
+        questions = [(str(name), f"SELECT bt_index_check({oid}::oid::regclass, true)") for oid, name in cursor]
     for name, question in questions:
         try:
-            control.rows(connection, question)
-        except psycopg.DatabaseError as error:
-            if connection.broken:
+            cursor.execute(question)
+        except (psycopg.DatabaseError, ServerError) as error:
+            if not _code(error):
                 raise
             faults.append(f"{name}: {error}")
     return result_of_trees(f"the tables' b-trees are well formed ({how})", faults)

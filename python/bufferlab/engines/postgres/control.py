@@ -8,25 +8,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import psycopg
-from psycopg import sql
+from bufferlab.engines.servers.client import Client, literal
 
 PORT = 5432
 """A part of the socket's name (.s.PGSQL.5432). Each server has its own folder, so any number will do."""
 SYSTEM_DATABASE = "postgres"
-
-Connection = psycopg.Connection[tuple[Any, ...]]
-
-
-def rows(
-    connection: Connection, query: str | sql.Composed, parameters: Sequence[Any] | None = None
-) -> list[tuple[Any, ...]]:
-    """Return all rows of a query; none for a statement that returns none."""
-    cursor = connection.execute(query, parameters)
-    return cursor.fetchall() if cursor.description else []
+MAY_NOT = "42501"
+"""insufficient_privilege."""
 
 
-def settings(connection: Connection) -> dict[str, tuple[str, str | None]]:
+def identifier(*names: str) -> str:
+    """Return a name, behind its schema's if there are two, as SQL has it; somebody's dump may have chosen it.
+
+    >>> identifier("public", 'my "table"')
+    '"public"."my ""table"""'
+    """
+    return ".".join('"' + name.replace("\0", "").replace('"', '""') + '"' for name in names)
+
+
+def with_values(query: str, parameters: Sequence[Any] | None) -> str:
+    """Return a query with the parameters in place of each %s."""
+    if parameters is None:
+        return query
+    return query % tuple(quoted(value) for value in parameters)
+
+
+def quoted(value: Any) -> str:
+    """Return a value as SQL has it, whatever standard_conforming_strings is."""
+    if not isinstance(value, str) or "\\" not in value:
+        return literal(value, escapes=False)
+    return f" E{literal(value, escapes=True)}"
+
+
+def rows(connection: Client, query: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+    """Return all rows of a query, with the parameters in place of each %s; none for a statement that returns none."""
+    return connection.ask(with_values(query, parameters))[1]
+
+
+def settings(connection: Client) -> dict[str, tuple[str, str | None]]:
     """Return every row of pg_settings: name -> (setting, unit)."""
     return {
         str(name): (str(setting), unit)

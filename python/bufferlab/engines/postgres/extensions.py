@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.postgres import control
 
 CHECKS = "amcheck"
 COUNTERS = "pg_buffercache"
 
 
-def make(connection: control.Connection) -> None:
-    """Make them in the connection's database. Raises psycopg's InsufficientPrivilege when the account may not."""
+def make(connection: Client) -> None:
+    """Make them in the connection's database. Raises ServerError (control.MAY_NOT) when the account may not."""
     there = {str(name) for (name,) in control.rows(connection, "SELECT name FROM pg_available_extensions")}
     for name in (CHECKS, COUNTERS):
         if name in there:
             control.rows(connection, f"CREATE EXTENSION IF NOT EXISTS {name}")
 
 
-def has(connection: control.Connection, name: str) -> bool:
+def has(connection: Client, name: str) -> bool:
     """Return whether the connection's database has the extension."""
     return bool(control.rows(connection, "SELECT 1 FROM pg_extension WHERE extname = %s", (name,)))

@@ -8,10 +8,10 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import psycopg
 
 from bufferlab.engines import direct_io
 from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OwnedPages
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.postgres import (
     consistency_by_psycopg,
     control,
@@ -103,8 +103,8 @@ class PostgresFamily(Family):
     end_processes = staticmethod(postmaster.end_processes)
     clean_up = staticmethod(postmaster.clean_up)
     form = FORM
-    unusable = (psycopg.Error,)
-    read_only = (psycopg.errors.ReadOnlySqlTransaction.sqlstate or "",)
+    read_only = ("25006",)
+    """read_only_sql_transaction."""
     needs = f"the account must own the database {{schema}}, and for {changes.ALLOW} ?admin_user= a superuser"
     version_query = "SHOW server_version"
     clients_query = f"SELECT count(*) {_CLIENTS}"
@@ -127,7 +127,7 @@ class PostgresFamily(Family):
 
     def connect(
         self, address: Address, database: str | None = None, *, seconds: float | None = STATEMENT_SECONDS
-    ) -> control.Connection:
+    ) -> Client:
         """Open a connection to a database, the address's if none is named. A private server may take any time."""
         return connect(address, database, seconds=seconds)
 
@@ -146,10 +146,10 @@ class PostgresFamily(Family):
         pool = f"{_spare_pool_bytes(512 * MIB)}B"
         return {"shared_buffers": pool, "autovacuum": "off", "jit": "off", "work_mem": "64MB", "fsync": "off"}
 
-    def variables(self, connection: control.Connection) -> Mapping[str, str]:
+    def variables(self, connection: Client) -> Mapping[str, str]:
         return {name: in_words(told) for name, told in control.settings(connection).items()}
 
-    def wanted(self, connection: control.Connection, found: Build, asked: NativeKnobs) -> dict[str, str]:
+    def wanted(self, connection: Client, found: Build, asked: NativeKnobs) -> dict[str, str]:
         told, wanted = control.settings(connection), {}
         for name, value in server_settings(found.version, asked).items():
             setting = next(known for known in asked if VARIABLES.of(known) == name)
@@ -159,14 +159,14 @@ class PostgresFamily(Family):
         return wanted
 
     def read_back(
-        self, connection: control.Connection, build: Build, knobs: NativeKnobs, limit_bytes: int | None = None
+        self, connection: Client, build: Build, knobs: NativeKnobs, limit_bytes: int | None = None
     ) -> ReadBack:
         return read_back(connection, build.version, knobs, limit_bytes)
 
     def look(self, address: Address) -> Facts:
         return server_facts.look(address)
 
-    def busy(self, connection: control.Connection, seconds: float) -> int | None:
+    def busy(self, connection: Client, seconds: float) -> int | None:
         ((hidden, busy),) = control.rows(connection, _BUSY, (max(0.0, seconds - 1),))
         return None if hidden else int(busy)
 
@@ -180,24 +180,22 @@ class PostgresFamily(Family):
             for database in (DATABASE, control.SYSTEM_DATABASE, "template1") if is_ours else (address.schema,):
                 with closing(self.connect(address, database, seconds=None)) as connection:
                     if not is_ours:
-                        with suppress(psycopg.errors.InsufficientPrivilege):
+                        with where_allowed():
                             extensions.make(connection)
                     control.rows(connection, "VACUUM (FREEZE, ANALYZE)")
-                    with suppress(psycopg.errors.InsufficientPrivilege):
+                    with where_allowed():
                         control.rows(connection, "CHECKPOINT")
-        except psycopg.DatabaseError as error:
+        except (ServerError, LostError) as error:
             if not is_ours:
                 raise
             raise EngineFailure("engine", f"the loaded data cannot be vacuumed: {error}") from error
 
-    def sizes(self, connection: control.Connection, build: Build, schema: str, *, trees: bool) -> Sizes:
+    def sizes(self, connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
         found = relation_sizes.sizes(connection)
         return found if trees else Sizes(found.allocated_bytes)
 
-    def conditions(
-        self, connection: control.Connection, job: Mapping[str, Any], database: Path, schema: str
-    ) -> dict[str, Any]:
-        return consistency_by_psycopg.check(connection, job["workload"], job["delivered_orders"], database)
+    def conditions(self, address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
+        return consistency_by_psycopg.check(address, job["workload"], job["delivered_orders"], database)
 
     def make_sure_of(self, address: Address) -> None:
         owned_database.make_sure_of(address)
@@ -269,6 +267,16 @@ class PostgresFamily(Family):
     def uncounted_objects(self, database: Path, relations: Sequence[Sequence[int]]) -> list[int]:
         """Return the relations of other databases, and the shared ones: pg_stat_database has them in other rows."""
         return page_owners.elsewhere(database, relations)
+
+
+@contextmanager
+def where_allowed() -> Iterator[None]:
+    """Context manager that leaves out what the account may not do."""
+    try:
+        yield
+    except ServerError as error:
+        if error.code != control.MAY_NOT:
+            raise
 
 
 def _direct_check(directory: Path, knobs: NativeKnobs) -> HostCheck:

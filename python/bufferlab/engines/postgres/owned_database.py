@@ -18,6 +18,7 @@ import psycopg
 from psycopg import sql
 
 from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.connection import FORM, connect
 from bufferlab.engines.servers.existing.address import Address
@@ -118,17 +119,17 @@ def require_safe(address: Address) -> None:
         )
 
 
-def objects(connection: control.Connection, database: str = "") -> list[str]:
+def objects(connection: Client, database: str = "") -> list[str]:
     """Return all that the database holds beyond its catalogue and its extensions, in words; tables with columns."""
     return [str(said) for (said,) in control.rows(connection, _OBJECTS)]
 
 
-def require_ours(connection: control.Connection, address: Address) -> None:
+def require_ours(connection: Client, address: Address) -> None:
     """Raise EngineFailure when the database holds something that bufferlab did not make. Changes nothing."""
     _require_ours(connection, address)
 
 
-def _require_ours(connection: control.Connection, address: Address) -> dict[tuple[str, str], str]:
+def _require_ours(connection: Client, address: Address) -> dict[tuple[str, str], str]:
     """Return the database's relations with their kinds; raise EngineFailure as `require_ours`."""
     mark = marked(connection, address.schema)
     found = control.rows(connection, _RELATIONS)
@@ -140,7 +141,7 @@ def _require_ours(connection: control.Connection, address: Address) -> dict[tupl
     return {(str(schema), str(name)): str(kind) for schema, name, kind, _ in found}
 
 
-def claim(connection: control.Connection, address: Address) -> None:
+def claim(connection: Client, address: Address) -> None:
     """Claim the database and empty it. Raises EngineFailure when somebody else owns it, or something in it."""
     there = _require_ours(connection, address)
     try:
@@ -162,13 +163,13 @@ def claim(connection: control.Connection, address: Address) -> None:
         ) from error
 
 
-def mark(connection: control.Connection, database: str, mark: Mark) -> None:
+def mark(connection: Client, database: str, mark: Mark) -> None:
     """Record in the comment which data the database holds, what was done with them, and what was made for them."""
     told = {"data_id": mark.data_id, "state": mark.state, "made": mark.made, "objects": mark.objects}
     _write(connection, database, {**_comments(connection).get(database, {}), **told})
 
 
-def marked(connection: control.Connection, database: str) -> Mark | None:
+def marked(connection: Client, database: str) -> Mark | None:
     """Return the mark; None where there is none, or one of another version."""
     told = _comments(connection).get(database, {})
     try:
@@ -178,18 +179,18 @@ def marked(connection: control.Connection, database: str) -> Mark | None:
         return None
 
 
-def records(connection: control.Connection) -> dict[str, str]:
+def records(connection: Client) -> dict[str, str]:
     """Return the records of changed settings, by database."""
     return {name: str(told["changed"]) for name, told in _comments(connection).items() if "changed" in told}
 
 
-def record(connection: control.Connection, database: str, text: str | None) -> None:
+def record(connection: Client, database: str, text: str | None) -> None:
     """Replace the record of changed settings in a comment; None removes it."""
     told = {name: value for name, value in _comments(connection).get(database, {}).items() if name != "changed"}
     _write(connection, database, {**told, **({} if text is None else {"changed": text})})
 
 
-def _comments(connection: control.Connection) -> dict[str, dict[str, Any]]:
+def _comments(connection: Client) -> dict[str, dict[str, Any]]:
     """Return bufferlab's comments, by database."""
     found = {}
     query = "SELECT datname, shobj_description(oid, 'pg_database') FROM pg_database"
@@ -204,13 +205,13 @@ def _comments(connection: control.Connection) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _write(connection: control.Connection, database: str, told: dict[str, Any]) -> None:
+def _write(connection: Client, database: str, told: dict[str, Any]) -> None:
     comment = sql.SQL("COMMENT ON DATABASE {} IS {}")
     words = sql.Literal(_BEGIN + json.dumps(told))
     control.rows(connection, comment.format(sql.Identifier(database), words))
 
 
-def _names(connection: control.Connection, made: tuple[str, ...]) -> set[tuple[str, ...]]:
+def _names(connection: Client, made: tuple[str, ...]) -> set[tuple[str, ...]]:
     """Return (schema, name) of what bufferlab made.
 
     A name without a schema was made in the first on a session's search path.

@@ -11,6 +11,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.control import PORT
 from bufferlab.engines.postgres.knobs import FLAVOUR, KNOBS, OFF, PAGE_BYTES
@@ -160,7 +161,7 @@ _ALSO = (
 )
 
 
-def read_back(connection: control.Connection, version: str, knobs: Values, limit_bytes: int | None) -> ReadBack:
+def read_back(connection: Client, version: str, knobs: Values, limit_bytes: int | None) -> ReadBack:
     """Ask the server for its settings; `limit_bytes` is the memory limit in force.
 
     Raises EngineFailure when it does not tell its pool's size.

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.knobs import PAGE_BYTES
 from bufferlab.engines.servers.stored_sizes import Sizes, tree_shape
@@ -58,7 +59,7 @@ class _Tree:
     unused_bytes: int = 0
 
 
-def sizes(connection: control.Connection) -> Sizes:
+def sizes(connection: Client) -> Sizes:
     """Return every table and index of the workload with its bytes and its file.
 
     The statistics must be fresh (ANALYZE).

@@ -16,15 +16,13 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-import psycopg
-from psycopg import sql
-
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.postgres import control
+from bufferlab.engines.postgres import control, extensions
 from bufferlab.engines.postgres.find_restore import pg_restore
 from bufferlab.engines.servers import child_process, restoring
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.child_process import ended_by
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.identity import DATABASE
 from bufferlab.engines.servers.restoring import Dump, Restorer
 from bufferlab.engines.servers.signs_of_life import OnWait
@@ -83,18 +81,16 @@ def restore(server: Restorer, build: Build, dump: Dump, owner: tuple[int, int] |
     return login
 
 
-def _make_role(connection: control.Connection, login: tuple[str, str]) -> None:
+def _make_role(connection: Client, login: tuple[str, str]) -> None:
     user, password = login
-    name = sql.Identifier(user)
-    # A password's literal, because a utility statement takes no parameters.
-    made = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(name, sql.Literal(password))
-    control.rows(connection, made)
-    control.rows(connection, sql.SQL("ALTER DATABASE {} OWNER TO {}").format(sql.Identifier(DATABASE), name))
+    name = control.identifier(user)
+    control.rows(connection, f"CREATE ROLE {name} LOGIN PASSWORD %s", (password,))
+    control.rows(connection, f"ALTER DATABASE {control.identifier(DATABASE)} OWNER TO {name}")
     for role in _GRANTED:
-        control.rows(connection, sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), name))
-    with suppress(psycopg.errors.UndefinedFunction):
+        control.rows(connection, f"GRANT {control.identifier(role)} TO {name}")
+    if extensions.has(connection, extensions.CHECKS):
         for function in ("bt_index_check(regclass)", "bt_index_check(regclass, boolean)"):
-            control.rows(connection, sql.SQL("GRANT EXECUTE ON FUNCTION {} TO {}").format(sql.SQL(function), name))
+            control.rows(connection, f"GRANT EXECUTE ON FUNCTION {function} TO {name}")
 
 
 def _connection(server: Restorer, secret: Path) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Collection
 from contextlib import closing, suppress
 from pathlib import Path
 
-from psycopg import sql
-
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.postgres import control, extensions
 from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.postgres.postgresql_conf import bytes_of, in_words
@@ -104,10 +103,10 @@ def quoted(name: str) -> str:
     >>> quoted("lab"), quoted("Me-2")
     ('lab', '"Me-2"')
     """
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else sql.Identifier(name).as_string(None)
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else control.identifier(name)
 
 
-def _read_only(connection: control.Connection, told: dict[str, tuple[str, str | None]]) -> str:
+def _read_only(connection: Client, told: dict[str, tuple[str, str | None]]) -> str:
     if control.rows(connection, "SELECT pg_is_in_recovery()") == [(True,)]:
         return "it is a standby (pg_is_in_recovery)"
     if told.get("default_transaction_read_only", ("off", None))[0] == "on":
@@ -115,17 +114,17 @@ def _read_only(connection: control.Connection, told: dict[str, tuple[str, str | 
     return ""
 
 
-def _roles(connection: control.Connection) -> tuple[str, ...]:
+def _roles(connection: Client) -> tuple[str, ...]:
     ((standbys,),) = control.rows(connection, _REPLICAS)
     return (f"{standbys} standbys or receivers follow it: a load goes to them too",) if standbys else ()
 
 
-def _proxy(connection: control.Connection, pid: int) -> str:
+def _proxy(connection: Client, pid: int) -> str:
     """Return what answers in the server's place: a pooler gives its own number as the key to cancel by."""
-    return "" if connection.info.backend_pid == pid else "a pooler, such as pgbouncer,"
+    return "" if connection.id == pid else "a pooler, such as pgbouncer,"
 
 
-def _nulls(connection: control.Connection, *, is_super: bool) -> tuple[str, ...]:
+def _nulls(connection: Client, *, is_super: bool) -> tuple[str, ...]:
     """Return what the server's version and extensions will not tell."""
     said = []
     there = {str(name) for (name,) in control.rows(connection, "SELECT name FROM pg_available_extensions")}
@@ -134,7 +133,8 @@ def _nulls(connection: control.Connection, *, is_super: bool) -> tuple[str, ...]
             said.append(f"{words}: the server has no extension {name} (package postgresql-contrib)")
         elif not is_super:
             said.append(f"{words}, unless the database has the extension {name}: only a superuser may make it")
-    if connection.info.server_version < 160_000:
+    ((version,),) = control.rows(connection, "SELECT current_setting('server_version_num')::int")
+    if version < 160_000:
         said.append("reads by their kind (pg_stat_io): PostgreSQL 16 was the first to have it")
     return tuple(said)
 

@@ -20,6 +20,7 @@ import psycopg
 from psycopg import sql
 
 from bufferlab.engines.behaviour import EngineFailure
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres import owned_database as databases
 from bufferlab.engines.postgres.connection import connect
@@ -58,7 +59,7 @@ class ServerSettings(Settings):
     records = staticmethod(databases.records)
     record = staticmethod(databases.record)
 
-    def lock(self, connection: control.Connection, lock: str, seconds: float) -> bool:
+    def lock(self, connection: Client, lock: str, seconds: float) -> bool:
         """Take an advisory lock."""
         deadline = time.monotonic() + seconds
         while control.rows(connection, f"SELECT {_LOCK}", (lock,)) != [(True,)]:
@@ -67,18 +68,18 @@ class ServerSettings(Settings):
             time.sleep(_LOCK_POLL_SECONDS)
         return True
 
-    def is_held(self, connection: control.Connection, lock: str) -> bool:
+    def is_held(self, connection: Client, lock: str) -> bool:
         """Return whether pg_locks shows the lock. Its two keys stand there as unsigned numbers."""
         return control.rows(connection, _HELD, (lock,)) != [(0,)]
 
-    def identity(self, connection: control.Connection) -> str:
+    def identity(self, connection: Client) -> str:
         """Return the number that initdb gave the cluster, with its port: copies of a cluster have the same number."""
         query = "SELECT system_identifier::text || ' ' || current_setting('port') FROM pg_control_system()"
         ((told,),) = control.rows(connection, query)
         return hashlib.sha256(str(told).encode()).hexdigest()[:24]
 
     def found(
-        self, connection: control.Connection, address: Address, wanted: Mapping[str, str]
+        self, connection: Client, address: Address, wanted: Mapping[str, str]
     ) -> dict[str, dict[str, Any]]:
         """Return where each setting is set now, and to what.
 
@@ -94,7 +95,7 @@ class ServerSettings(Settings):
 
     def change(
         self,
-        connection: control.Connection,
+        connection: Client,
         address: Address,
         name: str,
         value: str,
@@ -123,7 +124,7 @@ class ServerSettings(Settings):
             on_wait(f"taking {name}")
             time.sleep(_POLL_SECONDS)
 
-    def now(self, connection: control.Connection, variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    def now(self, connection: Client, variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """Return each setting's value where it was changed; None where it is set nowhere.
 
         A dropped database took its own along.
@@ -139,7 +140,7 @@ class ServerSettings(Settings):
                 now[name] = _of_database(connection, database).get(name)
         return now
 
-    def restore(self, connection: control.Connection, name: str, entry: Mapping[str, Any]) -> None:
+    def restore(self, connection: Client, name: str, entry: Mapping[str, Any]) -> None:
         """Set the variable to the found value where it was changed, or reset it there."""
         _set(connection, entry.get("database", ""), name, entry["scope"], entry["found"])
 
@@ -157,7 +158,7 @@ class ServerSettings(Settings):
         return f"ALTER {where} {how}{'; SELECT pg_reload_conf()' if is_system else ''}"
 
 
-def contexts_of(connection: control.Connection) -> dict[str, str]:
+def contexts_of(connection: Client) -> dict[str, str]:
     """Return when each setting can be changed, by name."""
     return {
         str(name): str(context) for name, context in control.rows(connection, "SELECT name, context FROM pg_settings")
@@ -194,7 +195,7 @@ def _setting(address: Address, name: str) -> Told:
     return str(setting), unit
 
 
-def _set(connection: control.Connection, database: str, name: str, scope: str, value: str | None) -> None:
+def _set(connection: Client, database: str, name: str, scope: str, value: str | None) -> None:
     """Set the variable in its scope, or reset it."""
     where = sql.SQL("SYSTEM") if scope == _SYSTEM else sql.SQL("DATABASE {}").format(sql.Identifier(database))
     how = (
@@ -213,12 +214,12 @@ def _grant(scope: str, name: str) -> str:
     return f"use a superuser, or GRANT {right} ON PARAMETER {name}{reload} to the account"
 
 
-def _of_database(connection: control.Connection, database: str) -> dict[str, str]:
+def _of_database(connection: Client, database: str) -> dict[str, str]:
     """Return the settings of a database for all roles."""
     return dict(str(setting).split("=", 1) for (setting,) in control.rows(connection, _OF_DATABASE, (database,)))
 
 
-def _of_system(connection: control.Connection) -> dict[str, str]:
+def _of_system(connection: Client) -> dict[str, str]:
     """Return the settings made by ALTER SYSTEM."""
     try:
         return {str(name): str(setting) for name, setting in control.rows(connection, _OF_SYSTEM)}

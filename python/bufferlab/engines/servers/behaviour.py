@@ -219,11 +219,8 @@ class ServerBehaviour(Host, Behaviour):
         ) as server:  # fmt: skip
             self._interrupted = server
             try:
-                with (
-                    signs_of_life(on_event, "checking", server.listen),
-                    closing(server.connect(patient=True)) as connection,
-                ):
-                    return family.conditions(connection, job, database, DATABASE)
+                with signs_of_life(on_event, "checking", server.listen):
+                    return family.conditions(server.address, job, database)
             except Exception:
                 self.require_not_cancelled()
                 raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -102,6 +102,27 @@ class Client:
     def close(self) -> None:
         """End the session."""
         self._session.close()
+
+
+FAILURES = (ServerError, LostError)
+"""What a statement raises."""
+
+
+class Cursor:
+    """A session as a cursor of the DB-API, as far as the checks of a workload's conditions need one."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.description: list[tuple[str]] = []
+        self._rows: list[tuple[Any, ...]] = []
+
+    def execute(self, sql: str) -> None:
+        """Execute a statement. Raises as `Client.ask` does."""
+        names, self._rows = self._client.ask(sql)
+        self.description = [(name,) for name in names]
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self._rows)
 
 
 def literal(value: str | int | float | Decimal | None, *, escapes: bool) -> str:

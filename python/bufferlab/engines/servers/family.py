@@ -99,7 +99,7 @@ class Family(ABC):
     """
     form: Form
     """The form of the family's URLs."""
-    unusable: tuple[type[Exception], ...]
+    UNUSABLE_PLACEHOLDER
     """The exceptions of the family's client when the server refuses or fails a statement."""
     read_only: tuple[int | str, ...]
     """The client's numbers or codes of the error that nobody may write, whatever the account may."""
@@ -169,7 +169,7 @@ class Family(ABC):
     @property
     def unanswered(self) -> tuple[type[Exception], ...]:
         """What `connect` and `greet` raise when no answer came."""
-        return (*self.unusable, OSError, AccessDenied, EnvironmentLackingError)
+        return (*FAILURES, OSError, AccessDenied, EnvironmentLackingError)
 
     @abstractmethod
     def settings(self, build: Build, knobs: NativeKnobs, work: Work = "run") -> dict[str, str]:
@@ -208,7 +208,7 @@ class Family(ABC):
         """Return the bytes that the schema's data and indexes have allocated; with `trees`, also how to count them."""
 
     @abstractmethod
-    def conditions(self, connection: Any, job: Mapping[str, Any], database: Path, schema: str) -> dict[str, Any]:
+    def conditions(self, address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
         """Check the workload's consistency conditions in the schema; return {seconds, conditions}.
 
         Before: the run that `job` describes has ended, and the schema still holds its data.
@@ -325,7 +325,7 @@ class Family(ABC):
 
     def clients(self, connection: Any) -> int:
         """Return how many clients are connected to the server now, bufferlab's connections included."""
-        return int((self.rows(connection, self.clients_query) or [(0,)])[0][-1])
+        return int((connection.ask(self.clients_query)[1] or [(0,)])[0][-1])
 
     @abstractmethod
     def look(self, address: Address) -> Facts:
@@ -341,12 +341,11 @@ class Family(ABC):
     def version(self, address: Address) -> str:
         """Ask a running server for its version, in its words; raise EnvironmentLackingError when it cannot be asked."""
         with closing(self.connect(address, self.system_database)) as connection:
-            return str(self.rows(connection, self.version_query)[0][0])
+            return str(connection.ask(self.version_query)[1][0][0])
 
     def is_read_only(self, error: BaseException) -> bool:
         """Return whether the server refused a statement because nobody may write there, whatever the account may."""
-        said = {getattr(error, "sqlstate", None), *error.args[:1]}
-        return isinstance(error, self.unusable) and not said.isdisjoint(self.read_only)
+        return isinstance(error, ServerError) and error.code in self.read_only
 
 
 def free_quarter(at_most_bytes: int, unit_bytes: int, at_least_bytes: int) -> int:
