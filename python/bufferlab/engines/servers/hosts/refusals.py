@@ -14,8 +14,8 @@ from bufferlab.engines.read_ahead_knob import AS_IS
 from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.family import Difference, Family
-from bufferlab.knob import Native, Values, values_of
-from bufferlab.units import format_bytes
+from bufferlab.knob import AUTO, Knob, Native, Values, values_of
+from bufferlab.units import UnitError, format_bytes
 
 
 def asked_of(family: Family, knobs: Values) -> dict[str, Native]:
@@ -56,7 +56,8 @@ def require_made_with(family: Family, told: Mapping[str, str], asked: Values, ad
 
 def other_settings(family: Family, differing: Mapping[str, Collection[Difference]], address: Address) -> EngineFailure:
     """Return the failure that names the settings which the server has otherwise, each with every value asked for."""
-    sizes = {knob.name for knob in family.declaration.knobs if knob.unit == "bytes"}
+    knobs = family.declaration.by_name()
+    sizes = {name for name, knob in knobs.items() if knob.unit == "bytes"}
     said, as_it_has = [], []
     for name, (first, *more) in differing.items():
         asked = ", ".join(_shown(each.asked, name in sizes) for each in (first, *more))
@@ -64,11 +65,23 @@ def other_settings(family: Family, differing: Mapping[str, Collection[Difference
             said.append(f"it has no variable {first.variable} ({asked} asked)")
         else:
             said.append(f"{first.variable} is {_shown(first.has, name in sizes)}, {asked} asked")
-            as_it_has.append(f"--set {shlex.quote(f'{name}={first.has}')}")
+            if own := _own(knobs.get(name), first.has):
+                as_it_has.append(f"--set {shlex.quote(f'{name}={own}')}")
     what = f"the server runs with other settings, and bufferlab changes none there: {'; '.join(said)}"
-    own = "use a private server (--server with a name or path), or set them there yourself and run again"
-    hint = "; ".join([*([f"ask for what it has: {' '.join(as_it_has)}"] if as_it_has else []), own])
+    hint = "use a private server (--server with a name or path), or set them there yourself and run again"
+    if as_it_has:
+        hint = f"ask for what it has: {' '.join(as_it_has)}; {hint}"
     return EngineFailure("usage", what, address.place, hint)
+
+
+def _own(knob: Knob | None, has: str) -> str | None:
+    """Return the value by which a run asks for what the server has; None where the setting cannot have it."""
+    try:
+        if knob is not None:
+            knob.parse(has)
+    except UnitError:
+        return AUTO if knob is not None and knob.auto is not None else None
+    return has
 
 
 def _shown(value: str, is_size: bool) -> str:
