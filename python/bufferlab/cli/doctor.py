@@ -57,8 +57,8 @@ class Finding:
 @click.option(
     "--server",
     metavar="URL",
-    help="Do this alone: look at a server that runs already (docs/existing-server.md). Nothing is changed or put back, "
-    "there or here.",
+    help="Do this alone: look at a server that runs already (docs/existing-server.md). Nothing is changed, there or "
+    "here.",
 )
 @common
 def command(data_dir: Path | None, server: str | None, as_json: bool) -> int:

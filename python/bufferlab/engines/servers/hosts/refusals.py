@@ -76,11 +76,12 @@ def other_settings(family: Family, differing: Mapping[str, Collection[Difference
 
 def _own(knob: Knob | None, has: str) -> str | None:
     """Return the value by which a run asks for what the server has; None where the setting cannot have it."""
+    if knob is None:
+        return has
     try:
-        if knob is not None:
-            knob.parse(has)
+        knob.parse(has)
     except UnitError:
-        return AUTO if knob is not None and knob.auto is not None else None
+        return None if knob.auto is None else AUTO
     return has
 
 
