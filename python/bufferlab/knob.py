@@ -416,10 +416,6 @@ class Variables:
             return name.removeprefix(PREFIX)
         return self.knobs[name].spelling if name in self.knobs else ""
 
-    def knob(self, variable: str) -> Knob | None:
-        """Return the knob that sets a variable of the server; None when there is none."""
-        return next((knob for knob in self.knobs.values() if knob.spelling == variable), None)
-
     def settings(
         self, flavour: str, version: str, values: Values, written: Callable[[str, Native], str]
     ) -> dict[str, str]:

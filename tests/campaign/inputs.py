@@ -90,7 +90,7 @@ class Flags(Family):
         "{scheme}://me:{secret} x@{host}/{schema}", "jdbc:{scheme}://{host}/{schema}?user=me&{option}={secret}",
         "host={host} user=me {option}={secret}", "{scheme}://me@{host}/{schema}", "{scheme}://{word}@{host}/{schema}",
         "{scheme}://me@{host}/{word}", "{scheme}://me@{host}/{schema}?socket={word}", "/{path}", "{word}",
-        "{scheme}://me@{host}/{schema}?admin_user=root&{option}={secret}", "psql -h {host} -p{secret}",
+        "{scheme}://me@{host}/{schema}?sslmode=require&{option}={secret}", "psql -h {host} -p{secret}",
         "{scheme}://me@corp:{secret}@{host}/{schema}", "user = me {option} = {secret} host = {host}",
     )  # fmt: skip
     _OPTIONS = ("password", "passwd", "pw", "Password", "PWD", "pass")

@@ -1,11 +1,11 @@
-"""Two sweeps at once on one server that bufferlab did not start, both allowed to change its settings.
+"""Two sweeps at once in two schemas of one server that bufferlab did not start.
 
-The second must wait its turn or be refused; in the end the server has its owner's settings. One pair in four is killed.
+Each must finish, and neither touches the other's schema, its owner's or a setting. Of one pair in four a sweep is
+killed, and begun again.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import signal
 import subprocess
@@ -28,6 +28,8 @@ from support import innodb, postgres
 _SHARE_OF_KILLS = 1 / 4
 _LONGEST_SECONDS = 300.0
 _LATEST_START_SECONDS = 12.0
+_ROWS = (20_000, 21_000)
+"""What each of the two loads."""
 
 _TOML = """\
 format_version = 1
@@ -36,15 +38,14 @@ question = "Do two sweeps on one server disturb each other?"
 engine = "{engine}"
 [workload]
 name = "hot_rows"
-rows = 20000
-hot_rows = 2000
+rows = {rows}
 layout = "scattered"
 update_percent = 0
 [knobs]
 pool_size = "{pool}"
 server = "{url}"
 [sweep]
-{setting} = [{values}]
+hot_rows = [1000, 2000]
 [warm_up]
 max_transactions = 1000
 max_duration = "5s"
@@ -66,16 +67,14 @@ class Owned:
     """With one place for the schema's name."""
     password: str
     pool: str
-    setting: str
-    own: Callable[[str], None]
-    """Give the setting a value as its owner does."""
     look: Callable[[], Mapping[str, str]]
     """Return every setting of the server and the content of the owner's own table."""
+    rows: Callable[[str], int]
+    """Return how many rows the table in a schema of ours has."""
 
-    def toml(self, schema: str, values: Sequence[int]) -> str:
-        """Return an experiment that sweeps the setting over these values."""
-        shown, url = ", ".join(map(str, values)), self.url.format(schema)
-        return _TOML.format(engine=self.engine, pool=self.pool, url=url, setting=self.setting, values=shown)
+    def toml(self, schema: str, rows: int) -> str:
+        """Return an experiment on so many rows in the schema."""
+        return _TOML.format(engine=self.engine, pool=self.pool, url=self.url.format(schema), rows=rows)
 
 
 @contextmanager
@@ -91,8 +90,8 @@ def _mysql(root: Path) -> Iterator[Owned]:
             with closing(server.connect()) as connection:
                 return innodb_control.rows(connection, query)
 
-        def own(value: str) -> None:
-            ask(f"SET GLOBAL innodb_lru_scan_depth = {value}")
+        def rows(schema: str) -> int:
+            return int(ask(f"SELECT COUNT(*) FROM {schema}.sbtest1")[0][0])
 
         def look() -> dict[str, str]:
             told = {str(name): str(value) for name, value in ask("SHOW GLOBAL VARIABLES")}
@@ -104,7 +103,7 @@ def _mysql(root: Path) -> Iterator[Owned]:
         ask("CREATE TABLE theirs.precious (id INT PRIMARY KEY)")
         ask("INSERT INTO theirs.precious VALUES (1), (2), (3)")
         url = f"mysql://bufferlab@localhost/{{}}?socket={server.socket}"
-        yield Owned("mysql", url, identity.password, "64MiB", "lru_scan_depth", own, look)
+        yield Owned("mysql", url, identity.password, "64MiB", look, rows)
 
 
 @contextmanager
@@ -118,9 +117,8 @@ def _postgres(root: Path) -> Iterator[Owned]:
             with closing(server.connect(database)) as connection:
                 return postgres_control.rows(connection, query)
 
-        def own(value: str) -> None:
-            ask(f"ALTER SYSTEM SET bgwriter_lru_maxpages = {value}")
-            ask("SELECT pg_reload_conf()")
+        def rows(database: str) -> int:
+            return int(ask("SELECT count(*) FROM sbtest1", database)[0][0])
 
         def look() -> dict[str, str]:
             told = {str(name): str(value) for name, value in ask("SELECT name, setting FROM pg_settings")}
@@ -130,7 +128,7 @@ def _postgres(root: Path) -> Iterator[Owned]:
         ask("CREATE DATABASE theirs")
         ask("CREATE TABLE precious AS SELECT generate_series(1, 3) AS id", "theirs")
         url = f"postgres://bufferlab@localhost/{{}}?socket={server.socket.parent}"
-        yield Owned("postgres", url, identity.password, "16MiB", "bgwriter_lru_maxpages", own, look)
+        yield Owned("postgres", url, identity.password, "16MiB", look, rows)
 
 
 SERVERS = {"mysql": _mysql, "postgres": _postgres}
@@ -154,32 +152,27 @@ def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> Non
 
 def _trial(state: State, where: Place, owned: Owned, family: str, seed: str, rng: random.Random) -> Record:
     """Start one sweep, the other while it lives, kill one of them or none; return what was wrong at the end."""
-    owned.own(str(rng.randrange(300, 900)))
     before, shared = owned.look(), witness.shared_memory()
     same_cache = rng.random() < 0.5
     sides = []
     for side in range(2):
         folder = where.root / f"{seed.replace('/', '-')}-{side}"
         folder.mkdir()
-        (folder / "pairs.toml").write_text(owned.toml(f"lab{side}", [1000 + side, 2000 + side]))
+        (folder / "pairs.toml").write_text(owned.toml(_schema(side), _ROWS[side]))
         cache = where.cache if same_cache or not side else where.root / "cache-of-another"
         environment = where.environment(cache, BUFFERLAB_PASSWORD=owned.password)
         if not same_cache and side:
             environment["BUFFERLAB_LOCKS"] = str(where.root / "locks-of-another")
         sides.append((folder, environment))
-    processes: list[subprocess.Popen[bytes]] = []
-    for place_in_pair, (folder, environment) in enumerate(sides):
-        if place_in_pair:
-            _wait(processes[0], rng.uniform(0.0, _LATEST_START_SECONDS))
-        arguments: list[str | Path] = [
-            "run",
-            folder / "pairs.toml",
-            "--out",
-            folder / "out",
-            "--allow-online-changes",
-            "--share-device",
-        ]
-        processes.append(where.start(arguments, folder / "command.log", environment))
+
+    def start(side: int, log: str) -> subprocess.Popen[bytes]:
+        folder, environment = sides[side]
+        arguments = ["run", folder / "pairs.toml", "--out", folder / "out", "--share-device"]
+        return where.start(arguments, folder / log, environment)
+
+    processes = [start(0, "command.log")]
+    _wait(processes[0], rng.uniform(0.0, _LATEST_START_SECONDS))
+    processes.append(start(1, "command.log"))
     overlapped = processes[0].poll() is None
     killed = None
     if rng.random() < _SHARE_OF_KILLS:
@@ -191,43 +184,35 @@ def _trial(state: State, where: Place, owned: Owned, family: str, seed: str, rng
     counts.update(f"exit {code}" for code in codes)
     wrong = left_over(where, shared)
     if killed is not None:
-        # Documented: after a kill the next run on that server, or doctor, puts settings back.
-        for _, environment in sides:
-            where.start(["doctor"], where.root / "doctor.log", environment).wait()
-    wrong += judged(codes, killed, [_windows(folder / "out") for folder, _ in sides])
+        # The next sweep finds the schema of the killed one free, and makes it whole.
+        codes[killed] = ended(start(killed, "again.log"))
+        counts[f"again {codes[killed]}"] += 1
+    wrong += judged(codes, [owned.rows(_schema(side)) for side in range(2)])
     wrong += witness.differences("setting of the server", before, owned.look())
-    wrong += [f"journal left: {path.name}" for path in where.root.glob("**/online-changes/*.json")]
-    logs: dict[str, bytes | Path] = {
-        f"command-{side}.log": folder / "command.log" for side, (folder, _) in enumerate(sides)
+    files: dict[str, bytes | Path] = {
+        f"{side}-{path.name}": path for side, (folder, _) in enumerate(sides) for path in folder.glob("*.log")
     }
-    for path in logs.values():
+    for path in files.values():
         if isinstance(path, Path) and "Traceback (most recent call last)" in path.read_text(errors="replace"):
             wrong.append("a traceback on standard error")
-    logs["wrong.txt"] = "\n".join(wrong).encode()
-    kept = state.keep(family, seed, logs) if wrong else ""
+    files["wrong.txt"] = "\n".join(wrong).encode()
+    kept = state.keep(family, seed, files) if wrong else ""
     findings = [Finding(what, seed, kept) for what in wrong]
     return Record(family, seed, int(overlapped), dict(counts), findings)
 
 
-def judged(codes: Sequence[int], killed: int | None, windows: Sequence[Sequence[tuple[str, str]]]) -> list[str]:
-    """Return what is wrong with how two sweeps ended: a code that is not promised, or runs at the same time."""
-    wrong = []
-    for side, code in enumerate(codes):
-        # One that runs on when the other was killed may be refused a turn, too.
-        if side != killed and code not in (0, 3):
-            wrong.append(f"sweep {side + 1} of the pair ended with code {code}")
-    if killed is None and 0 not in codes:
-        wrong.append(f"neither sweep of the pair was done: codes {codes[0]} and {codes[1]}")
-    for begun, ended in windows[0]:
-        if any(begun < other_ended and other_begun < ended for other_begun, other_ended in windows[1]):
-            wrong.append(f"both sweeps measured at the same time, at {begun}")
-    return wrong
+def _schema(side: int) -> str:
+    return f"lab{side}"
 
 
-def _windows(out: Path) -> list[tuple[str, str]]:
-    """Return when the good runs of a sweep began and ended."""
-    runs = [json.loads(path.read_text()) for path in out.glob("pairs-*/runs/*/run.json")]
-    return [(run["started_at"], run["ended_at"]) for run in runs if run["status"] == "ok"]
+def judged(codes: Sequence[int], rows: Sequence[int]) -> list[str]:
+    """Return what is wrong with how two sweeps ended: one was not done, or its schema does not hold its own rows."""
+    wrong = [f"sweep {side} of the pair ended with code {code}" for side, code in enumerate(codes, 1) if code]
+    return wrong + [
+        f"the schema of sweep {side} holds {found:,} rows in place of {loaded:,}"
+        for side, (found, loaded) in enumerate(zip(rows, _ROWS, strict=True), 1)
+        if found != loaded
+    ]
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:

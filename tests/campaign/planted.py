@@ -1,14 +1,13 @@
-"""Things that a tenant plants in the schema that bufferlab is to use: nothing of it may run with great rights, or set.
+"""Things that a tenant plants in the schema that bufferlab is to use: nothing of it may run with great rights.
 
-A tenant owns one database (PostgreSQL) or has all rights on one schema (MySQL). He plants what he likes: a record of
-changed settings, a list of tables, code on tables, things in their place. Then a sweep comes, as the server's great
-account or as the tenant with that account as `admin_user`. In the end the server has its owner's settings, what was
-planted is where it was or was refused by name, and whatever ran had the tenant's rights alone.
+A tenant owns one database (PostgreSQL) or has all rights on one schema (MySQL). He plants what he likes: a list of
+tables, code on tables, things in their place. Then a sweep comes, as the server's great account or as the tenant. In
+the end the server has its owner's settings, what was planted is where it was or was refused by name, and whatever ran
+had the tenant's rights alone.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections import Counter
@@ -21,7 +20,6 @@ from typing import Any
 from bufferlab.engines.innodb import control as innodb_control
 from bufferlab.engines.innodb import owned_schema
 from bufferlab.engines.innodb.connection import connect as innodb_connect
-from bufferlab.engines.innodb.global_variables import GlobalVariables
 from bufferlab.engines.postgres import control as postgres_control
 from bufferlab.engines.postgres import owned_database
 from bufferlab.engines.postgres.connection import connect as postgres_connect
@@ -33,24 +31,12 @@ from campaign.records import Finding, Record, State
 from support import innodb
 
 _TENANT, _PASSWORD = "tenant", "rented"
-_VARIABLES: Mapping[str, Sequence[tuple[str, Any]]] = {
-    "mysql": (
-        ("general_log_file", "/var/tmp/planted"), ("general_log", "ON"), ("init_connect", "SET @a = 1"),
-        ("innodb_lru_scan_depth", "7777"), ("innodb_io_capacity", "\x1b[31m"), ("no_such", None), ("version", [1]),
-    ),
-    "postgres": (
-        ("archive_command", "touch /var/tmp/planted"), ("shared_preload_libraries", "/var/tmp/planted"),
-        ("bgwriter_lru_maxpages", "777"), ("work_mem", None), ("\x1b[31m", "x"), ("log_directory", ["x"]),
-    ),
-}  # fmt: skip
-"""What a planted record says was found, by family."""
-
 _MYSQL_PLANTS = (
     "CREATE TRIGGER pwn BEFORE {when} ON sbtest1 FOR EACH ROW SET @a = spy()",
     "RENAME TABLE sbtest1 TO hidden; CREATE SQL SECURITY INVOKER VIEW sbtest1 AS "
     "SELECT id, k, spy() AS c, pad FROM hidden",
     "RENAME TABLE bufferlab_marker TO hidden_marker; CREATE SQL SECURITY INVOKER VIEW bufferlab_marker AS "
-    "SELECT id, data_id, state, made, objects, spy() AS changed FROM hidden_marker",
+    "SELECT id, data_id, state, made, spy() AS objects FROM hidden_marker",
     "CREATE FUNCTION count_it() RETURNS INT SQL SECURITY INVOKER READS SQL DATA RETURN 1",
     "CREATE TABLE precious (id INT); UPDATE bufferlab_marker SET made = '[\"precious\", \"sbtest1\"]'",
     "ALTER TABLE sbtest1 ADD kept INT", "CREATE INDEX theirs ON sbtest1 (c)", "DROP TABLE sbtest1",
@@ -94,12 +80,8 @@ class Tenancy:
     """Run one statement in `lab` as the tenant."""
     seen: str
     """The query for the rights with which his code ran."""
-    record: Callable[[str], None]
-    """Put a record of changed settings into the mark of `lab`."""
     forge: Callable[[], None]
     """Make the mark say that all that is in `lab` was there after the load."""
-    since: Callable[[], str]
-    """Return what a record says of the server's start."""
     there: str
     """The query for the names of all relations in `lab`."""
 
@@ -123,10 +105,6 @@ def _mysql(owned: Owned) -> Iterator[Tenancy]:
         great("DROP DATABASE IF EXISTS lab")
         great("CREATE DATABASE lab")
 
-    def record(text: str) -> None:
-        with closing(session(_TENANT, _PASSWORD, "lab")) as connection:
-            innodb_control.rows(connection, "UPDATE bufferlab_marker SET changed = %s", (text,))
-
     def forge() -> None:
         with closing(session(_TENANT, _PASSWORD, None)) as connection:
             mark = owned_schema.marked(connection, "lab")
@@ -134,15 +112,11 @@ def _mysql(owned: Owned) -> Iterator[Tenancy]:
             there = tuple(owned_schema.objects(connection, "lab"))
             owned_schema.mark(connection, "lab", replace(mark, objects=there))
 
-    def since() -> str:
-        with closing(session(_TENANT, _PASSWORD, None)) as connection:
-            return GlobalVariables().since(connection)
-
     great(f"CREATE USER {_TENANT}@localhost IDENTIFIED WITH mysql_native_password BY '{_PASSWORD}'")
     great(f"GRANT ALL ON lab.* TO {_TENANT}@localhost")
     great(f"GRANT PROCESS ON *.* TO {_TENANT}@localhost")
     seen = f"SELECT who FROM seen WHERE who <> '{_TENANT}@localhost'"
-    yield Tenancy(_MYSQL_PLANTS, _MYSQL_SPY, begin, ask, seen, record, forge, since, "SHOW TABLES")
+    yield Tenancy(_MYSQL_PLANTS, _MYSQL_SPY, begin, ask, seen, forge, "SHOW TABLES")
 
 
 @contextmanager
@@ -164,12 +138,6 @@ def _postgres(owned: Owned) -> Iterator[Tenancy]:
         great("DROP DATABASE IF EXISTS lab WITH (FORCE)")
         great(f"CREATE DATABASE lab OWNER {_TENANT}")
 
-    def record(text: str) -> None:
-        ((comment,),) = ask("SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = 'lab'")
-        told = json.loads(str(comment).partition(": ")[2]) if comment else {}
-        made = json.dumps({**told, "changed": text}).replace("'", "''")
-        ask(f"COMMENT ON DATABASE lab IS 'bufferlab: {made}'")
-
     def forge() -> None:
         with closing(session(_TENANT, _PASSWORD, "lab")) as connection:
             mark = owned_database.marked(connection, "lab")
@@ -180,7 +148,7 @@ def _postgres(owned: Owned) -> Iterator[Tenancy]:
     great(f"CREATE ROLE {_TENANT} LOGIN PASSWORD '{_PASSWORD}'")
     seen = f"SELECT * FROM hidden.seen WHERE who <> '{_TENANT}' OR rights <> 'off'"
     there = "SELECT relname FROM pg_class WHERE relkind IN ('r', 'v') AND relnamespace = 'public'::regnamespace"
-    yield Tenancy(_POSTGRES_PLANTS, _POSTGRES_SPY, begin, ask, seen, record, forge, lambda: "", there)
+    yield Tenancy(_POSTGRES_PLANTS, _POSTGRES_SPY, begin, ask, seen, forge, there)
 
 
 _TENANCIES = {"mysql": _mysql, "postgres": _postgres}
@@ -207,21 +175,19 @@ def _trial(
     tenancy.begin()
     folder = where.root / seed.replace("/", "-")
     folder.mkdir()
-    environment = where.environment(
-        where.root / f"cache-{rng.randrange(2)}", BUFFERLAB_PASSWORD=_PASSWORD, BUFFERLAB_ADMIN_PASSWORD=owned.password
-    )
-    as_tenant = owned.url.format("lab").replace("bufferlab@", f"{_TENANT}@") + "&admin_user=bufferlab"
-    options = ("--allow-online-changes", "--share-device", "--out", folder / "out")
+    environment = where.environment(where.root / f"cache-{rng.randrange(2)}")
+    as_tenant = owned.url.format("lab").replace("bufferlab@", f"{_TENANT}@")
+    options = ("--share-device", "--out", folder / "out")
 
     def sweep(url: str, log: str, password: str) -> int:
-        text = owned.toml("lab", [1000]).replace(owned.url.format("lab"), url)
+        text = owned.toml("lab", 20_000).replace(owned.url.format("lab"), url)
         text = text.replace("update_percent = 0", f"update_percent = {rng.choice((0, 50))}")
         (folder / "planted.toml").write_text(text)
         started = {**environment, "BUFFERLAB_PASSWORD": password}
         return ended(where.start(["run", folder / "planted.toml", *options], folder / log, started))
 
     counts = Counter({f"first {sweep(as_tenant, 'first.log', _PASSWORD)}": 1})
-    planted = _plant(owned, tenancy, rng)
+    planted = _plant(tenancy, rng)
     counts.update(f"planted {what.split()[0]}" for what in planted)
     before, names = owned.look(), sorted(tenancy.ask(tenancy.there))
     wrong = []
@@ -246,12 +212,12 @@ def _trial(
     return Record(family, seed, 1, dict(counts), [Finding(what, seed, kept) for what in wrong])
 
 
-def _plant(owned: Owned, tenancy: Tenancy, rng: random.Random) -> list[str]:
-    """Plant one to three things and often a record; return them in words."""
+def _plant(tenancy: Tenancy, rng: random.Random) -> list[str]:
+    """Plant up to three things, and often a forged list; return them in words."""
     planted = []
     for statement in tenancy.spy:
         tenancy.ask(statement)
-    for drawn in rng.sample(tenancy.plants, rng.choice((0, 1, 1, 2, 3))):
+    for drawn in rng.sample(tenancy.plants, rng.choice((1, 1, 2, 3))):
         with suppress(Exception):  # One plant may be in the way of another.
             for statement in drawn.format(when=rng.choice(("INSERT", "UPDATE"))).split("; "):
                 tenancy.ask(statement)
@@ -260,15 +226,6 @@ def _plant(owned: Owned, tenancy: Tenancy, rng: random.Random) -> list[str]:
         with suppress(Exception):  # The mark was planted over.
             tenancy.forge()
             planted.append("forged list of what the load made")
-    if rng.random() < 0.4 or not planted:
-        entries = rng.sample(_VARIABLES[owned.engine], rng.randint(1, 4))
-        scope = {"scope": rng.choice(("system", "database", "x")), "database": rng.choice(("lab", "theirs"))}
-        variables = {name: {**scope, "found": found} for name, found in entries}
-        told = {"format": "bufferlab-online-changes", "format_version": 2, "url": "", "since": tenancy.since()}
-        text = rng.choice((json.dumps({**told, "variables": variables}),) * 4 + ("{", "[" * 5000))
-        with suppress(Exception):  # The mark is no table any more.
-            tenancy.record(text)
-            planted.append(f"record {text[:200]}")
     return planted
 
 
@@ -281,8 +238,6 @@ def judged(who: str, code: int, said: str) -> list[str]:
         wrong.append("a traceback on standard error")
     if "\x1b[31m" in said:
         wrong.append("a control character on standard error")
-    if "put back on" in said:
-        wrong.append("something was put back by a planted record")
     return wrong
 
 

@@ -67,7 +67,7 @@ class Trial:
                 words = ["run", "hot-rows", "--engine", engine, "--server", url, "--quick", "--out", str(out)]
                 pool = ["--set", f"pool_size={_POOLS[self.family]}", "--sweep", "hot_rows=500"]
                 words += pool * (rng.random() < 0.5)
-                words += ["--dry-run"] * (rng.random() < 0.4) + ["--allow-online-changes"] * (rng.random() < 0.3)
+                words += ["--dry-run"] * (rng.random() < 0.4)
         return words + ["--json"] * (rng.random() < 0.4)
 
 

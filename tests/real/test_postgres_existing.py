@@ -1,4 +1,4 @@
-"""A PostgreSQL that bufferlab did not start: one database of it is used, its settings are as before in the end."""
+"""A PostgreSQL that bufferlab did not start: one database of it is used, its settings stay as they are."""
 
 from __future__ import annotations
 
@@ -13,18 +13,13 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control, owned_database
 from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.postgres.family import PostgresFamily
-from bufferlab.engines.postgres.server_settings import ServerSettings
-from bufferlab.engines.servers.existing import changes, journal
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.engines.servers.hosts.running import RunningHost
 from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.errors import EnvironmentLackingError
 from bufferlab.knob import Native
 from bufferlab.registry import open_sweep
 from support import postgres
@@ -37,7 +32,7 @@ POSTGRES = RunningHost(PostgresFamily())
 
 MIB = 1 << 20
 CHANGED: dict[str, Native] = {"bgwriter_lru_maxpages": 7, "random_page_cost": 1.5}
-"""The first is the server's alone, the second a session's."""
+"""What the server has otherwise: the first is the server's alone, the second a session's."""
 PLAIN = "a plain role's password"
 
 
@@ -61,10 +56,6 @@ class Server(Existing):
     def ask(self, query: str, database: str = "postgres") -> list[tuple[Any, ...]]:
         with closing(self.server.connect(database)) as connection:
             return control.rows(connection, query)
-
-    def administered(self) -> str:
-        """The URL, with the superuser as the account that changes settings."""
-        return f"{self.url}&admin_user=bufferlab"
 
     def settings(self) -> tuple[dict[str, str], list[tuple[Any, ...]], str]:
         """As new sessions have them, those of databases and roles, and what ALTER SYSTEM wrote."""
@@ -116,7 +107,6 @@ def loaded(started: Server, tmp_path: Path) -> Server:
 @pytest.fixture
 def plain(existing: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Server:
     """The same, reached as the role without rights."""
-    monkeypatch.setenv("BUFFERLAB_ADMIN_PASSWORD", os.environ["BUFFERLAB_PASSWORD"])
     monkeypatch.setenv("BUFFERLAB_PASSWORD", PLAIN)
     return Server(existing.server, tmp_path, "plain")
 
@@ -126,35 +116,24 @@ def test_a_server_is_reached_over_tcp_as_well(existing: Server) -> None:
         existing.url = f"postgres://bufferlab@127.0.0.1:{port}/lab"
         assert existing.load(HOT_ROWS).kind == "ok"
         before = existing.settings()
-        outcome = existing.run(READS, **CHANGED)
+        outcome = existing.run(READS)
         assert outcome.kind == "ok", outcome
         assert outcome.result is not None
         assert outcome.result["measured"]["transactions"] == 300
         assert existing.settings() == before
 
 
-def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) -> None:
-    during: list[list[tuple[Any, ...]]] = []
-
-    def look(event: dict[str, Any]) -> None:
-        if event.get("event") == "sample" and event.get("edge") == "start":
-            query = "SELECT setting FROM pg_settings WHERE name IN ('bgwriter_lru_maxpages', 'random_page_cost')"
-            during.extend(existing.ask(f"{query} ORDER BY name", database) for database in ("lab", "postgres"))
-
+def test_a_run_measures_with_the_settings_as_found_and_changes_none(existing: Server) -> None:
     before = existing.settings()
     assert existing.load(HOT_ROWS).kind == "ok"
-    outcome = existing.run(READS, 20_000, look, **CHANGED)
+    outcome = existing.run(READS, bgwriter_lru_maxpages=55)
     assert outcome.kind == "ok", outcome
     result = outcome.result
     assert result is not None
-    # What a session can have for itself, other databases' sessions did not see.
-    assert during == [[("7",), ("1.5",)], [("7",), ("4",)]]
     assert existing.settings() == before
-    assert before[0]["bgwriter_lru_maxpages"] == "55"
-    assert not list(journal.folder().glob("*"))
-    assert {name: result["actual"][name] for name in CHANGED} == CHANGED
+    assert result["actual"]["bgwriter_lru_maxpages"] == 55
     assert result["actual"]["pool_size"] == 16 * MIB
-    assert result["measured"]["transactions"] == 20_000
+    assert result["measured"]["transactions"] == 300
     assert "only reads" in result["start"]
     assert "not bufferlab's own" in result["caveats"][0]
     assert result["notes"]["server"] == FROM_THE_ENVIRONMENT
@@ -167,14 +146,13 @@ def test_a_run_changes_what_may_be_changed_and_puts_it_back(existing: Server) ->
     assert existing.holding(secret) == []
 
 
-def test_a_databases_own_setting_is_put_back_as_it_was(existing: Server) -> None:
+def test_a_databases_own_setting_is_what_a_run_compares(existing: Server) -> None:
     assert existing.load(HOT_ROWS).kind == "ok"
     existing.ask("ALTER DATABASE lab SET random_page_cost = 2.25")
-    existing.ask("ALTER DATABASE lab SET work_mem = '7MB'")
-    before = existing.settings()
-    assert existing.run(READS, random_page_cost="1.5").kind == "ok"
-    assert existing.settings() == before
-    assert sorted(before[1][0][0]) == ["random_page_cost=2.25", "work_mem=7MB"]
+    outcome = existing.run(READS, random_page_cost=1.5)
+    assert outcome.failure is not None
+    assert "random_page_cost is 2.25, 1.5 asked" in outcome.failure.what
+    assert existing.run(READS, random_page_cost=2.25).kind == "ok"
 
 
 def test_other_peoples_connections_are_told(loaded: Server) -> None:
@@ -187,25 +165,14 @@ def test_other_peoples_connections_are_told(loaded: Server) -> None:
     assert not any("other connections" in said for said in [*result["confounds"], *result["caveats"]])
 
 
-def test_without_leave_nothing_is_changed_and_the_setting_is_named(loaded: Server) -> None:
-    before = loaded.settings()
-    outcome = loaded.run(READS, allowed=False, **CHANGED)
-    assert outcome.kind == "usage"
-    assert outcome.failure is not None
-    assert "bgwriter_lru_maxpages is 55, 7 asked" in outcome.failure.what
-    assert "--allow-online-changes" in str(outcome.failure.hint)
-    assert loaded.run(READS, allowed=False, bgwriter_lru_maxpages=55).kind == "ok"
-    assert loaded.settings() == before
-
-
-def test_what_needs_a_restart_is_refused_by_name_and_nothing_is_changed(loaded: Server) -> None:
+def test_settings_that_the_server_has_otherwise_are_named_with_both_values_and_none_is_changed(loaded: Server) -> None:
     before = loaded.settings()
     outcome = loaded.run(READS, pool_size=32 * MIB, **CHANGED)
     assert outcome.kind == "usage"
     assert outcome.failure is not None
-    assert "shared_buffers is 16 MiB" in outcome.failure.what
-    assert "needs a restart" in outcome.failure.what
-    assert f"--set pool_size={16 * MIB}" in str(outcome.failure.hint)
+    assert "shared_buffers is 16 MiB, 32 MiB asked; bgwriter_lru_maxpages is 55, 7 asked" in outcome.failure.what
+    assert f"--set pool_size={16 * MIB} --set bgwriter_lru_maxpages=55" in str(outcome.failure.hint)
+    assert loaded.run(READS, bgwriter_lru_maxpages=55).kind == "ok"
     assert loaded.settings() == before
 
 
@@ -275,108 +242,18 @@ def test_two_runs_do_not_use_one_database(existing: Server) -> None:
     assert "another run of bufferlab uses this database" in outcome.failure.what
 
 
-def test_settings_are_put_back_after_a_stop_request(loaded: Server) -> None:
+def test_a_stop_request_ends_a_run_and_leaves_the_settings(loaded: Server) -> None:
     before = loaded.settings()
-    assert loaded.run_and_stop(**CHANGED).kind == "interrupted"
+    assert loaded.run_and_stop().kind == "interrupted"
     assert loaded.settings() == before
 
 
-def test_settings_that_a_killed_worker_left_are_put_back_by_whoever_comes_next(loaded: Server) -> None:
+def test_whoever_comes_after_a_killed_worker_finds_the_database_free_and_the_settings_as_before(loaded: Server) -> None:
     before = loaded.settings()
-    assert loaded.run_and_kill(**CHANGED).kind == "crash"
-    assert loaded.settings() != before
-    (state,) = journal.folder().glob("*.json")
-    assert state.stat().st_mode & 0o777 == 0o600
-    assert os.environ["BUFFERLAB_PASSWORD"] not in state.read_text()
+    assert loaded.run_and_kill().kind == "crash"
     wait_until(lambda: not _sessions(loaded), "the killed worker's connections to end", 30)
-    server = engines.behaviour("postgres")
-    assert server.put_back() == [(loaded.url, sorted(CHANGED))]
-    wait_until(lambda: loaded.settings() == before, "the server to take its settings back", 10)
-    assert server.put_back() == []
-    # And the database's lock went with its connection.
     assert loaded.run(READS).kind == "ok"
-
-
-def test_what_a_killed_run_left_is_told_from_the_databases_comment_and_put_back_by_the_journal_alone(
-    existing: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    settings, before, cache = ServerSettings(), existing.settings(), os.environ["BUFFERLAB_CACHE"]
-    lab, other = (POSTGRES.parse(existing.url.replace("/lab?", f"/{name}?")) for name in ("lab", "other"))
-    claim(lab)
-    with closing(existing.server.connect("postgres")) as connection:
-        owned_database.mark(connection, "lab", Mark("d", "clean", ()))
-        wanted = {name: str(value) for name, value in CHANGED.items()}
-        with changes.turn(settings, lab) as turn:
-            assert settings.is_held(connection, changes.CHANGING)
-            with pytest.raises(EngineFailure, match="another run"), changes.turn(settings, other, 0.1):
-                pytest.fail("two at a time")
-            # As one that is killed: it is never left.
-            turn.changed(wanted, lambda what: None).__enter__()
-        wait_until(lambda: not settings.is_held(connection, changes.CHANGING), "the lock to end", 10)
-    existing.ask("ALTER DATABASE lab SET random_page_cost = 3.5")
-    assert changes.left(settings, other) == [
-        "bgwriter_lru_maxpages is 7, as an earlier run of bufferlab left it; it was 55"
-    ]
-    changed = existing.settings()
-    monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "another"))
-    for address in (lab, other):
-        with pytest.raises(EngineFailure) as caught, changes.turn(settings, address):
-            pytest.fail("it took our value for the owner's")
-        assert "the mark of lab, written by whoever may write there" in caught.value.what
-        assert '"bgwriter_lru_maxpages" is "7", it was "55"' in caught.value.what
-        assert "ALTER SYSTEM SET bgwriter_lru_maxpages = '55'; SELECT pg_reload_conf()" in caught.value.what
-    assert existing.settings() == changed
-    monkeypatch.setenv("BUFFERLAB_CACHE", cache)
-    with changes.turn(settings, lab) as turn:
-        assert turn.left == ["bgwriter_lru_maxpages"]
-    wait_until(lambda: existing.settings()[0] == before[0], "the server to take its setting back", 10)
-    assert existing.settings()[1:] == ([(["random_page_cost=3.5"],)], before[2])
-    assert not any("changed" in str(comment) for comment in existing.ask(COMMENTS))
-
-
-COMMENTS = "SELECT shobj_description(oid, 'pg_database') FROM pg_database"
-PLANTED = {
-    "archive_command": {"scope": "system", "found": "touch /tmp/pwned"},
-    "bgwriter_lru_maxpages": {"scope": "system", "found": "7; DROP DATABASE lab"},
-    "\x1b[31m": {"found": [1]},
-}
-
-
-def test_a_record_that_a_database_owner_planted_sets_nothing_until_it_is_forgotten(plain: Server) -> None:
-    plain.ask("CREATE DATABASE lab OWNER plain")
-    before = plain.settings()
-    record = {"format": "bufferlab-online-changes", "format_version": 2, "url": "", "since": "", "variables": PLANTED}
-    comment = json.dumps({"changed": json.dumps(record)}).replace("'", "''")
-    with closing(connect(POSTGRES.parse(plain.url))) as as_plain:
-        control.rows(as_plain, f"COMMENT ON DATABASE lab IS 'bufferlab: {comment}'")
-    administered = plain.administered()
-    out = plain.root / "out"
-    for _ in range(2):
-        done = plain.command(
-            "run", "hot-rows", "--engine", "postgres", "--server", administered, "--smoke", "--set", "pool_size=16MiB",
-            "--set", "rows=20000", "--sweep", "hot_rows=500", "--allow-online-changes", "--share-device", "--out", out,
-        )  # fmt: skip
-        assert done.returncode == 3, done.stderr
-        assert "written by whoever may write there" in done.stderr
-        assert '"archive_command" is' in done.stderr
-        assert "By hand" not in done.stderr
-        assert "\x1b" not in done.stderr
-        assert plain.settings() == before
-    assert existing_value(plain, "archive_command") == "(disabled)"
-    told = plain.command("doctor", "--forget-mark", administered)
-    assert told.returncode == 0, told.stderr
-    assert "nothing put back" in told.stdout
-    assert "\x1b" not in told.stdout
-    assert "no record" in plain.command("doctor", "--forget-mark", administered).stdout
-    plain.url = administered
-    assert plain.load(HOT_ROWS).kind == "ok"
-    outcome = plain.run(READS, **CHANGED)
-    assert outcome.kind == "ok", outcome
-    assert plain.settings() == before
-
-
-def existing_value(server: Server, name: str) -> str:
-    return str(server.ask(f"SHOW {name}")[0][0])
+    assert loaded.settings() == before
 
 
 STRANGE = {
@@ -438,33 +315,28 @@ def test_a_trigger_that_a_planted_list_hides_gets_no_rights_even_if_it_resets_it
         mark = owned_database.marked(owner, "lab")
         assert mark is not None
         owned_database.mark(owner, "lab", replace(mark, objects=tuple(owned_database.objects(owner))))
-        plain.url = plain.administered()
-        note = plain.database / "existing.json"
-        note.write_text(json.dumps({**json.loads(note.read_text()), "url": plain.url}))
-        outcome = plain.run({**READS, "update_percent": 100}, **CHANGED)
+        outcome = plain.run({**READS, "update_percent": 100})
         assert outcome.kind == "ok", outcome
         ran = control.rows(owner, "SELECT DISTINCT trim(pad) FROM sbtest1 WHERE pad LIKE '%off%' OR pad LIKE '%on%'")
     assert ran == [("plainoff",)]
 
 
 def test_a_superuser_does_not_enter_a_database_where_others_may_make_functions(
-    plain: Server, monkeypatch: pytest.MonkeyPatch
+    existing: Server,
 ) -> None:
-    monkeypatch.setenv("BUFFERLAB_PASSWORD", os.environ["BUFFERLAB_ADMIN_PASSWORD"])
-    plain.ask("CREATE DATABASE lab OWNER plain")
-    great = Server(plain.server, plain.root)
-    outcome = great.load(HOT_ROWS)
+    existing.ask("CREATE DATABASE lab OWNER plain")
+    outcome = existing.load(HOT_ROWS)
     assert outcome.kind == "environment", outcome
     assert outcome.failure is not None
     assert "bufferlab has great rights, and plain may make functions and triggers in lab" in outcome.failure.what
-    assert "?admin_user=bufferlab" in str(outcome.failure.hint)
-    plain.ask("DROP DATABASE lab")
-    assert great.load(HOT_ROWS).kind == "ok"
-    plain.ask("GRANT CREATE ON SCHEMA public TO plain", "lab")
-    assert great.run(READS).kind == "environment"
-    plain.ask("REVOKE CREATE ON SCHEMA public FROM plain", "lab")
-    plain.ask("GRANT CREATE ON SCHEMA public TO PUBLIC", "lab")
-    outcome = great.run(READS)
+    assert "a role that owns lab" in str(outcome.failure.hint)
+    existing.ask("DROP DATABASE lab")
+    assert existing.load(HOT_ROWS).kind == "ok"
+    existing.ask("GRANT CREATE ON SCHEMA public TO plain", "lab")
+    assert existing.run(READS).kind == "environment"
+    existing.ask("REVOKE CREATE ON SCHEMA public FROM plain", "lab")
+    existing.ask("GRANT CREATE ON SCHEMA public TO PUBLIC", "lab")
+    outcome = existing.run(READS)
     assert outcome.failure is not None
     assert "everybody may make functions" in outcome.failure.what
 
@@ -490,18 +362,6 @@ def test_names_are_looked_for_in_our_schema_whatever_the_database_says(plain: Se
     assert plain.run(READS).kind == "ok"
     assert plain.ask("SELECT schemaname FROM pg_tables WHERE tablename = 'sbtest1'", "lab") == [("public",)]
     plain.ask("ALTER ROLE plain RESET search_path")
-
-
-def test_one_sweep_at_a_time_may_change_settings_whatever_its_database(existing: Server) -> None:
-    server, other = engines.behaviour("postgres"), existing.url.replace("/lab?", "/other?")
-    with (
-        server.reserved([existing.url, other]),
-        pytest.raises(EnvironmentLackingError, match="another sweep"),
-        server.reserved([other]),
-    ):
-        pytest.fail("two at a time")
-    with server.reserved([other]):
-        pass
 
 
 def test_what_somebody_else_made_in_our_database_is_refused_and_nothing_is_dropped(existing: Server) -> None:
@@ -530,17 +390,6 @@ def test_what_somebody_else_made_in_our_database_is_refused_and_nothing_is_dropp
     assert existing.ask(tables, "lab") == []
 
 
-def test_what_the_server_alone_has_is_put_back_even_when_the_database_has_gone(existing: Server) -> None:
-    before = existing.settings()
-    assert existing.load(HOT_ROWS).kind == "ok"
-    assert existing.run_and_kill(**CHANGED).kind == "crash"
-    wait_until(lambda: not _sessions(existing), "the killed worker's connections to end", 30)
-    existing.ask("DROP DATABASE lab")
-    assert engines.behaviour("postgres").put_back() == [(existing.url, ["bgwriter_lru_maxpages"])]
-    wait_until(lambda: existing.settings() == before, "the server to take its setting back", 10)
-    assert not list(journal.folder().glob("*"))
-
-
 def test_a_role_needs_no_more_than_a_database_of_its_own(plain: Server) -> None:
     refused = plain.load(HOT_ROWS)
     assert refused.kind == "environment"
@@ -549,18 +398,11 @@ def test_a_role_needs_no_more_than_a_database_of_its_own(plain: Server) -> None:
     plain.ask("CREATE DATABASE lab OWNER plain")
     loaded = plain.load(HOT_ROWS)
     assert loaded.kind == "ok", loaded
-    outcome = plain.run(READS, random_page_cost="1.5")
+    outcome = plain.run(READS)
     assert outcome.kind == "ok", outcome
     check = plain.do("check", workload=READS, delivered_orders=[])
     assert check.result is not None, check
     assert all(condition["passed"] for condition in check.result["conditions"])
-    before = plain.settings()
-    refused = plain.run(READS, **CHANGED)
-    assert refused.kind == "environment", refused
-    assert refused.failure is not None
-    assert "may not see what ALTER SYSTEM has set" in refused.failure.what
-    assert "GRANT SELECT ON pg_file_settings" in str(refused.failure.hint)
-    assert plain.settings() == before
 
 
 def test_a_server_that_nobody_may_write_is_called_that(existing: Server) -> None:
@@ -603,8 +445,8 @@ def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existi
     done = existing.command(
         "run", "hot-rows", "--engine", "postgres", "--server", existing.url,
         "--smoke", "--set", "pool_size=16MiB", "--set", "rows=20000", "--sweep", "hot_rows=500,5000",
-        "--set", "bgwriter_lru_maxpages=7", "--repetitions", "1", "--connections", "2", "--allow-online-changes",
-        "--share-device", "--out", out, "--json",
+        "--set", "bgwriter_lru_maxpages=55", "--repetitions", "1", "--connections", "2", "--share-device",
+        "--out", out, "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)

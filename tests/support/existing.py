@@ -77,7 +77,6 @@ class Existing:
         transactions: int = 300,
         on_event: Callable[[dict[str, Any]], None] | None = None,
         *,
-        allowed: bool = True,
         silent_seconds: float = 60,
         **knobs: Native,
     ) -> Outcome:
@@ -93,7 +92,6 @@ class Existing:
             measure={"transactions": transactions, "max_seconds": 60},
             phases=[],
             sample_interval_ms=1000,
-            **({"allow_online_changes": True} if allowed else {}),
         )
 
     def run_and_stop(self, **knobs: Native) -> Outcome:

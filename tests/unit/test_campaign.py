@@ -240,25 +240,17 @@ def _child_makes_shared_memory() -> list[int]:
     return [int(subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, check=True).stdout)]
 
 
-def test_a_pair_that_measured_at_once_or_ended_otherwise_is_a_finding() -> None:
-    early, late = ("2026-01-01T10:00:00", "2026-01-01T10:00:09"), ("2026-01-01T10:00:10", "2026-01-01T10:00:19")
-    between = ("2026-01-01T10:00:08", "2026-01-01T10:00:12")
-    assert pairs.judged([0, 3], None, [[early], []]) == []
-    assert pairs.judged([0, 0], None, [[early], [late]]) == []
-    assert pairs.judged([-9, 0], 0, [[], [late]]) == []
-    assert "measured at the same time" in pairs.judged([0, 0], None, [[early, late], [between]])[0]
-    assert pairs.judged([0, 1], None, [[early], []]) == ["sweep 2 of the pair ended with code 1"]
-    assert pairs.judged([3, 3], None, [[], []]) == ["neither sweep of the pair was done: codes 3 and 3"]
+def test_a_pair_of_which_one_was_not_done_or_lost_its_rows_is_a_finding() -> None:
+    assert pairs.judged([0, 0], [20_000, 21_000]) == []
+    assert pairs.judged([0, 3], [20_000, 21_000]) == ["sweep 2 of the pair ended with code 3"]
+    assert pairs.judged([0, 0], [21_000, 21_000]) == ["the schema of sweep 1 holds 21,000 rows in place of 20,000"]
     assert witness.differences("setting", {"depth": "1024"}, {"depth": "777"}) == [
         "setting: depth changed from 1024 to 777"
     ]
 
 
 def test_what_a_planted_thing_brings_about_is_a_finding(tmp_path: Path) -> None:
-    assert planted.judged("great", 3, "error: the mark of lab, written by whoever may write there") == []
-    assert planted.judged("tenant", 0, "put back on h, where a run had left them: archive_command") == [
-        "something was put back by a planted record"
-    ]
+    assert planted.judged("great", 3, "error: bufferlab has great rights") == []
     assert planted.judged("great", 1, "refused") == []
     assert planted.judged("great", 0, "") == ["the sweep of the great account ended with code 0"]
     assert planted.judged("tenant", 70, "") == ["the sweep of the tenant account ended with code 70"]

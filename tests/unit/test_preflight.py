@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import socket
-from pathlib import Path
-
 import pytest
 
 from bufferlab.engines import registry as engines
-from bufferlab.engines.behaviour import EngineFailure, ServerCheck, Wanted
+from bufferlab.engines.behaviour import ServerCheck, Wanted
 from bufferlab.engines.innodb.connection import FORM
+from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import Address, parse
 from bufferlab.engines.servers.existing.facts import Facts
-from bufferlab.engines.servers.family import ReadBack
-from bufferlab.engines.servers.hosts import preflight as preflights
+from bufferlab.engines.servers.family import Difference, ReadBack
 from bufferlab.engines.servers.hosts.caveats import Others, caveats, confounds
+from bufferlab.engines.servers.hosts.refusals import other_settings
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute import preflight
 from bufferlab.execute.run.run_checks import _foreign_server
@@ -27,12 +24,10 @@ FACTS = Facts(
     version="10.11.19-MariaDB",
     tls=None,
     variables={},
-    fixed=frozenset({"innodb_page_size"}),
     page_bytes=16384,
     pool_bytes=GIB,
     schema_bytes=None,
     missing={},
-    missing_to_change={},
     is_here=True,
 )
 
@@ -65,54 +60,19 @@ def test_a_server_on_another_host_uses_no_device_of_this_one(server: str, here: 
     assert engines.behaviour("sqlite").uses_this_host({})
 
 
-def test_the_process_at_the_other_end_of_a_socket_is_told(tmp_path: Path) -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        assert whereabouts.peer(ours) == os.getpid()
-    with socket.socket() as unconnected:
-        assert whereabouts.peer(unconnected) is None
-
-
-def test_the_least_limit_of_the_groups_above_a_process_counts(tmp_path: Path) -> None:
-    inner = tmp_path / "system.slice" / "mariadb.service"
-    inner.mkdir(parents=True)
-    (inner / "memory.max").write_text("max\n")
-    (inner.parent / "memory.max").write_text(f"{2 * GIB}\n")
-    (tmp_path / "memory.max").write_text(f"{1 << 62}\n")
-    assert whereabouts._limits(tmp_path, "/system.slice/mariadb.service", "memory.max") == [2 * GIB]
-    assert whereabouts._limits(tmp_path, "/gone", "memory.max") == []
-
-
-def test_a_pool_beyond_the_control_group_of_the_server_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = Facts(**{**vars(FACTS), "pid": 4321})
-    monkeypatch.setattr(whereabouts, "memory_limit_bytes", lambda pid: 2 * GIB if pid == 4321 else None)
-    preflights._require_room(here, 2 * GIB, address("localhost"))
-    with pytest.raises(EngineFailure, match=r"the server's control group's 2 GiB"):
-        preflights._require_room(here, 2 * GIB + 1, address("localhost"))
-    with pytest.raises(EngineFailure, match="this host's"):
-        preflights._require_room(FACTS, 1 << 50, address("localhost"))
-    for elsewhere in (False, None):
-        preflights._require_room(Facts(**{**vars(FACTS), "is_here": elsewhere}), 1 << 50, address("db"))
-
-
-def test_mariadbs_own_bound_of_the_pool_is_told_wherever_the_server_is() -> None:
-    bounded = Facts(**{**vars(FACTS), "is_here": False, "largest_pool_bytes": GIB})
-    with pytest.raises(EngineFailure, match=r"innodb_buffer_pool_size_max = 1 GiB"):
-        preflights._require_room(bounded, GIB + 1, address("db"))
-
-
-def test_the_failures_of_many_points_are_one_line_each() -> None:
-    refused = preflights._Refused()
-
-    def fail(value: int) -> None:
-        raise EngineFailure("usage", f"{value} asked", "var.a", "hint")
-
-    for value in (1, 2, 2, 3):
-        assert refused.of(lambda: fail(value)) is None  # noqa: B023
-    assert refused.of(lambda: 7) == 7
-    assert list(refused.checks()) == [
-        ServerCheck("settings", False, "1 asked; and 2 more such values", "hint", "usage")
-    ]
+def test_a_setting_that_the_server_has_otherwise_is_told_with_every_value_asked_and_how_to_ask_for_its_own() -> None:
+    pool, own = "innodb_buffer_pool_size", str(64 << 20)
+    differing = {
+        "pool_size": [Difference(pool, str(8 << 20), own), Difference(pool, str(16 << 20), own)],
+        "var.nonsense": [Difference("nonsense", "1", None)],
+        "var.init_connect": [Difference("init_connect", "SET @a = 1", "SET @b = 2")],
+    }
+    error = other_settings(InnodbFamily("mariadb"), differing, address("localhost"))
+    assert error.kind == "usage"
+    assert f"{pool} is 64 MiB, 8 MiB, 16 MiB asked; it has no variable nonsense (1 asked); init_connect" in error.what
+    hint = str(error.hint)
+    assert f"ask for what it has: --set pool_size={own} --set 'var.init_connect=SET @b = 2'; use a private" in hint
+    assert "set them there yourself and run again" in hint
 
 
 def test_every_refusal_is_told_and_the_first_decides_the_exit_code() -> None:

@@ -162,25 +162,6 @@ def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
             knob.parse(refused)
 
 
-def test_a_url_may_name_a_second_account_which_has_a_password_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    address = parse(f"{SOCKET}&admin_user=root")
-    assert (address.user, address.admin.user) == ("me", "root")
-    assert parse(SOCKET).admin == parse(SOCKET)
-    monkeypatch.setenv("BUFFERLAB_PASSWORD", "mine")
-    monkeypatch.setenv("BUFFERLAB_ADMIN_PASSWORD", "roots")
-    assert (password(address), password(address.admin), password(address.admin.admin)) == ("mine", "roots", "roots")
-    file = tmp_path / "root.cnf"
-    file.write_text("[client]\npassword = of the file\n")
-    file.chmod(0o600)
-    address = parse(f"{SOCKET}&admin_user=root&admin_password_file={file}")
-    assert (password(address), password(address.admin)) == ("mine", "of the file")
-    for refused in (f"{SOCKET}&admin_password_file={file}", f"{SOCKET}&admin_user=", f"{SOCKET}&admin_password=x"):
-        with pytest.raises(EnvironmentLackingError):
-            parse(refused)
-
-
 def test_a_path_is_made_absolute_and_a_url_is_not() -> None:
     assert server_setting(SOCKET) == (("server", SOCKET),)
     assert server_setting("./bin/mysqld") == (("server", str(Path.cwd() / "bin/mysqld")),)

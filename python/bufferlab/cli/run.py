@@ -30,7 +30,7 @@ PAGE_TRACE_UPROBES = "page-trace=uprobes"
 _LEAST_LIMIT_BYTES = 1 << 20
 
 _SECTIONS = {
-    "Engine and server": ("engine", "server", "allow_online_changes"),
+    "Engine and server": ("engine", "server"),
     "Settings and size": (
         "set_knobs",
         "sweep",
@@ -110,11 +110,6 @@ _SECTIONS = {
     help="Do what this sweep folder lacks: missing, failed and interrupted runs. Of a point whose settings "
     "were refused one run is tried first.",
 )
-@click.option(
-    "--allow-online-changes",
-    is_flag=True,
-    help="With --server URL: settings that can be changed while the server runs are, and are put back.",
-)
 @click.option("--share-device", is_flag=True, help="Run although another sweep uses the same device.")
 @click.option(
     "--probe",
@@ -175,7 +170,6 @@ def command(
     out: Path | None,
     data_dir: Path | None,
     resume: Path | None,
-    allow_online_changes: bool,
     share_device: bool,
     probes: tuple[str, ...],
     no_page_trace: bool,
@@ -244,7 +238,6 @@ def command(
     options = SweepOptions(
         data_dir,
         share_device,
-        allow_online_changes,
         (requests,) if requests else (),
         wish,
         keeps_restored=keep_data,

@@ -6,14 +6,13 @@ It holds only what differs between engines; `execute` does the rest (caching, co
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from bufferlab.engines.native import failure_of_core, native
-from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, FailureKind, Problem, SpecError, is_full
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, FailureKind, SpecError, is_full
 from bufferlab.knob import Values
 
 if TYPE_CHECKING:
@@ -63,8 +62,6 @@ class Wanted:
 
     points: tuple[NativeKnobs, ...] = ()
     """The knobs of each point."""
-    may_change: bool = False
-    """Whether settings may be changed while the server runs."""
     has_program: bool = False
     """Whether an external program makes the transactions."""
     load_bytes: int | None = None
@@ -199,14 +196,6 @@ class Behaviour(ABC):
         """Put back the host settings that dead processes left changed; return a sentence for each of them."""
         return []
 
-    def put_back(self, servers: Collection[str] | None = None) -> list[tuple[str, list[str] | Problem]]:
-        """Put back settings that dead runs left changed on running servers: at these URLs, or at all that are noted.
-
-        Return each URL with the variables that were put back, or with the reason why one was not: its note stays, and
-        the next call tries again. A value that somebody else has changed since is left alone.
-        """
-        return []
-
     @property
     def url_schemes(self) -> tuple[str, ...]:
         """The schemes of the URLs of servers that run already."""
@@ -226,21 +215,6 @@ class Behaviour(ABC):
         Raises EnvironmentLackingError when the server cannot be asked.
         """
         raise EnvironmentLackingError("this engine has no servers that run already", server)
-
-    def forget_mark(self, server: str) -> str | None:
-        """Remove the record of changed settings from the mark in the schema of this URL; put nothing back.
-
-        Return the record's text, None when there was none. Raises EnvironmentLackingError when that cannot be done.
-        """
-        raise EnvironmentLackingError("this engine has no servers that run already", server)
-
-    def reserved(self, servers: Collection[str]) -> AbstractContextManager[list[tuple[str, list[str]]]]:
-        """Context manager for one sweep's right to change the settings of running servers while the block runs.
-
-        Entering puts back what earlier runs left changed, and yields (URL, variables) of it. It raises
-        EnvironmentLackingError when another sweep has the right.
-        """
-        return nullcontext([])
 
 
 class EngineFailure(BufferlabError):

@@ -12,7 +12,7 @@ Findings = dict[str, list[ServerCheck]]
 """What was found, by the URL of the server."""
 
 
-def look(plan: Plan, *, may_change: bool) -> Findings:
+def look(plan: Plan) -> Findings:
     """Return what is found at each server that the plan names by URL. Changes nothing.
 
     Raises EnvironmentLackingError when one cannot be asked.
@@ -23,7 +23,6 @@ def look(plan: Plan, *, may_change: bool) -> Findings:
         points = [point for point in plan.points if point.knobs["server"] == url]
         wanted = Wanted(
             points=tuple(dict(knobs) for knobs in dict.fromkeys(tuple(point.knobs.items()) for point in points)),
-            may_change=may_change,
             has_program=experiment.workload.name == "program",
             load_bytes=max(point.database_bytes for point in points),
         )

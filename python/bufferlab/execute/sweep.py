@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -68,8 +68,6 @@ class SweepOptions:
 
     data_dir: Path | None = None
     share_device: bool = False
-    allow_online_changes: bool = False
-    """Allow runs to change settings of a server that bufferlab did not start; each run puts them back."""
     probes: tuple[AskedProbe, ...] = ()
     """Probes besides the page trace."""
     page_trace: TraceWish = NOTHING_SAID
@@ -120,7 +118,7 @@ def run_sweep(
         progress.warn(Problem(said, None, "a run that was killed had left it so"))
     guess = make(experiment, estimated_facts(experiment), options.blocks)
     _require_host(guess, out, data_dir, cache)
-    found = preflight.look(guess, may_change=options.allow_online_changes)
+    found = preflight.look(guess)
     preflight.require(found)
     _say_found(progress, found)
     traces = planned_traces.planned(options.page_trace, guess, folder.plan if folder else None)
@@ -137,7 +135,6 @@ def run_sweep(
             folder.clean_temporaries()
         with storage.locked(out):
             storage.clean_temporaries(out)
-        stack.enter_context(_reserved_servers(guess, options, progress))
         stack.enter_context(leftovers.noted(cache, data_dir, out))
         scratch = stack.enter_context(storage.scratch(data_dir, owner))
         sweep = _begin(experiment, options, out, cache, progress, stop)
@@ -169,7 +166,7 @@ def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None
         cache = storage.cache_root(servers_owner(experiment.engine))
         loaded = _cached(experiment, plan, cache)
         _require_versions(plan)
-    found = preflight.look(plan, may_change=options.allow_online_changes)
+    found = preflight.look(plan)
     preflight.require(found)
     rates = _known_rates(experiment, cache or storage.cache_root())
     return plan, estimate(plan, rates.now, loaded=loaded), found
@@ -210,38 +207,6 @@ def _say_found(progress: Progress, found: Findings) -> None:
         for check in checks:
             if not check.ok:
                 progress.say(f"{url}: {check.detail}")
-
-
-@contextmanager
-def _reserved_servers(plan: Plan, options: SweepOptions, progress: Progress) -> Iterator[None]:
-    """Context manager that reserves the servers whose settings the runs may change.
-
-    No other sweep changes their settings until this one ends. Leaving puts back the settings that a killed worker
-    could not. Without `allow_online_changes` it does nothing.
-    """
-    name = plan.experiment.engine
-    behaviour = engines.behaviour(name)
-    if not options.allow_online_changes or not engines.declaration(name).is_server:
-        yield
-        return
-    urls = sorted({str(point.knobs["server"]) for point in plan.points})
-    with behaviour.reserved(urls) as before:
-        for url, names in before:
-            _say_put_back(progress, url, names)
-        try:
-            yield
-        finally:
-            for url, done in behaviour.put_back(urls):
-                if isinstance(done, Problem):
-                    what = f"settings of {url} were changed and not put back: {done.what}"
-                    progress.warn(Problem(what, done.where, done.hint or "run: bufferlab doctor"))
-                else:
-                    _say_put_back(progress, url, done)
-
-
-def _say_put_back(progress: Progress, url: str, names: Sequence[str]) -> None:
-    if names:
-        progress.say(f"put back on {url}, where a run that was killed had left them: {', '.join(names)}")
 
 
 def _require_versions(plan: Plan) -> None:
@@ -428,7 +393,6 @@ def _context(
         stop=sweep.stop,
         rates=sweep.rates,
         owner=servers_owner(experiment.engine),
-        allow_online_changes=sweep.options.allow_online_changes,
         probes=sweep.options.probes,
     )
 

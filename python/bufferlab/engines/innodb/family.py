@@ -27,7 +27,6 @@ from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.declaration import MARIADB, MYSQL
 from bufferlab.engines.innodb.failure import failure
 from bufferlab.engines.innodb.find_mysqld import Flavour
-from bufferlab.engines.innodb.global_variables import GlobalVariables
 from bufferlab.engines.innodb.option_file import (
     VARIABLES,
     as_asked,
@@ -37,10 +36,9 @@ from bufferlab.engines.innodb.option_file import (
     with_one_chunk,
 )
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, Address
 from bufferlab.engines.servers.existing.facts import Facts
-from bufferlab.engines.servers.family import Family, ReadBack, Work, free_quarter
+from bufferlab.engines.servers.family import Difference, Family, ReadBack, Work, free_quarter
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.engines.servers.restoring import Dump, Restorer
@@ -73,15 +71,12 @@ class InnodbFamily(Family):
     form = FORM
     read_only = ("1290", "1792", "1836")
     """ER_OPTION_PREVENTS_STATEMENT (--read-only), ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_READ_ONLY_MODE."""
-    needs = (
-        f"the account needs ALL on {{schema}}.* and PROCESS; for {changes.ALLOW} name one with SUPER by ?admin_user="
-    )
+    needs = "the account needs ALL on {schema}.* and PROCESS"
     version_query = "SELECT VERSION()"
     clients_query = "SHOW GLOBAL STATUS LIKE 'Threads_connected'"
     made_with: ClassVar = {"page_size": ("innodb_page_size", "pages of {} bytes")}
     deciding: ClassVar = {"page_size_bytes": "page_size"}
     owned = owned_schema
-    online = GlobalVariables()
     stop_after_load_seconds = 1800.0
     """The seconds for the purge and merge that a load leaves to be done: some gigabytes on a slow disk."""
     page_size_hint = "load it for this page size"
@@ -122,14 +117,16 @@ class InnodbFamily(Family):
     def variables(self, connection: Any) -> Mapping[str, str]:
         return control.variables(connection)
 
-    def wanted(self, connection: Any, found: Build, asked: NativeKnobs) -> dict[str, str]:
-        told, wanted = control.variables(connection), {}
-        for name, value in server_settings(found.flavour, found.version, asked).items():
-            setting = next(known for known in asked if VARIABLES.of(known) == name)
-            actual = told.get(name.lower())
-            if actual is None or str(as_asked(setting, actual)).lower() != value.lower():
-                wanted[name.lower()] = value
-        return wanted
+    def differing(self, connection: Any, found: Build, asked: NativeKnobs) -> dict[str, Difference]:
+        told, differing = control.variables(connection), {}
+        wanted = server_settings(found.flavour, found.version, asked)
+        for name in asked:
+            if (variable := VARIABLES.of(name)) in wanted:
+                has = told.get(variable.lower())
+                each = Difference(variable, wanted[variable], None if has is None else str(as_asked(name, has)))
+                if each.has is None or each.has.lower() != each.asked.lower():
+                    differing[name] = each
+        return differing
 
     def read_back(self, connection: Any, build: Build, knobs: NativeKnobs, limit_bytes: int | None = None) -> ReadBack:
         return read_back(connection, build, knobs)

@@ -103,7 +103,7 @@ def as_asked(name: str, told: str) -> int | str:
         return next((choice for choice in knob.choices if choice.lower() == text.lower()), told)
     try:
         return int(float(told))  # The server tells a per cent as 75.000000.
-    except (ValueError, OverflowError):  # A stranger's mark may say "inf".
+    except (ValueError, OverflowError):  # A strange server may say "inf".
         return told
 
 

@@ -3,8 +3,8 @@
 A marker table claims it; loads fill it, keep it or replace it.
 
 A schema with tables that are not in the marker's list of names belongs to somebody else, in whole or in part. bufferlab
-refuses it and touches nothing in it. The marker says which data the schema holds, whether transactions have changed
-them since, and which of the server's settings a run has changed.
+refuses it and touches nothing in it. The marker says which data the schema holds, and whether transactions have
+changed them since.
 
 Other accounts may write in the schema. A stored function of theirs, behind a view in a table's place, would run with
 our rights (SQL SECURITY INVOKER), so nothing here reads what may be a view, and an account with great rights is refused
@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pymysql
@@ -40,8 +38,19 @@ _SMALL = frozenset({"USAGE", "PROCESS", "REPLICATION CLIENT", "SHOW DATABASES", 
 """The rights on the whole server that code of others can do nothing with."""
 _MAKES = ("Create", "Create_view", "Create_routine", "Alter_routine", "Trigger", "Event")
 """The rights with which somebody makes tables, or code that runs when they are used."""
+_LOCK_NAME_LENGTH = 64
+"""The longest name of a lock in MySQL 5.7.5 and later."""
 _DROPS = {"VIEW": "VIEW", "SEQUENCE": "SEQUENCE"}
 """The words of DROP by type in information_schema, for types other than tables."""
+
+
+def lock(connection: Any, schema: str, seconds: float) -> bool:
+    """Take the schema's lock by GET_LOCK for as long as the connection lives; return False if another has it."""
+    name = f"bufferlab.{schema}"[:_LOCK_NAME_LENGTH]
+    ((got,),) = control.rows(connection, "SELECT GET_LOCK(%s, %s)", (name, seconds))
+    # The connection must not be idle for longer than the server allows.
+    control.rows(connection, "SET SESSION wait_timeout = 31536000")
+    return bool(got == 1)
 
 
 def require_safe(connection: Any, address: Address) -> None:
@@ -55,10 +64,7 @@ def require_safe(connection: Any, address: Address) -> None:
         return
     are_roles = all(" ON " not in said for said in great)
     has = "has roles, whose rights are not looked up" if are_roles else f"has rights beyond {schema}"
-    hint = (
-        f"name in the URL an account with PROCESS and ALL on {schema}.* and no more; ?admin_user={address.user} lets "
-        "the other change settings, and enter no schema"
-    )
+    hint = f"name in the URL an account with PROCESS and ALL on {schema}.* and no more"
     try:
         others = _makers(connection, schema)
     except pymysql.MySQLError as error:
@@ -133,8 +139,8 @@ def claim(connection: Any, address: Address) -> None:
                 cursor.execute(f"DROP TABLE {MARKER}")
             cursor.execute(
                 f"CREATE TABLE IF NOT EXISTS {MARKER} (id TINYINT PRIMARY KEY, data_id VARCHAR(64) NOT NULL, "
-                "state VARCHAR(16) NOT NULL, made MEDIUMTEXT NOT NULL, objects MEDIUMTEXT NOT NULL, "
-                f"changed MEDIUMTEXT) ENGINE = InnoDB DEFAULT CHARACTER SET utf8 COMMENT = '{OURS}'"
+                "state VARCHAR(16) NOT NULL, made MEDIUMTEXT NOT NULL, objects MEDIUMTEXT NOT NULL) "
+                f"ENGINE = InnoDB DEFAULT CHARACTER SET utf8 COMMENT = '{OURS}'"
             )
     except pymysql.MySQLError as error:
         raise EngineFailure(
@@ -158,12 +164,19 @@ def mark(connection: Any, schema: str, mark: Mark) -> None:
     """Record in the marker which data the schema holds, what was done with them, and what was made for them."""
     told = {"data_id": mark.data_id, "state": mark.state, "made": json.dumps(mark.made),
             "objects": json.dumps(mark.objects)}  # fmt: skip
-    with _marker_locked(connection, schema), connection.cursor() as cursor:
-        cursor.execute(
-            f"INSERT INTO `{schema}`.{MARKER} (id, {', '.join(told)}) VALUES (1, %s, %s, %s, %s) "
-            f"ON DUPLICATE KEY UPDATE {', '.join(f'{name} = VALUES({name})' for name in told)}",
-            tuple(told.values()),
-        )
+    with connection.cursor() as cursor:
+        # Locked, the marker is a table and stays one: others cannot replace it.
+        cursor.execute(f"LOCK TABLES `{schema}`.{MARKER} WRITE")
+        try:
+            if _relations(connection, schema).get(MARKER) != "TABLE":
+                raise EngineFailure("usage", f"{schema}.{MARKER} is no table", schema, "drop it, or name a new schema")
+            cursor.execute(
+                f"INSERT INTO `{schema}`.{MARKER} (id, {', '.join(told)}) VALUES (1, %s, %s, %s, %s) "
+                f"ON DUPLICATE KEY UPDATE {', '.join(f'{name} = VALUES({name})' for name in told)}",
+                tuple(told.values()),
+            )
+        finally:
+            cursor.execute("UNLOCK TABLES")
 
 
 def marked(connection: Any, schema: str) -> Mark | None:
@@ -174,20 +187,6 @@ def marked(connection: Any, schema: str) -> Mark | None:
         return Mark(str(told["data_id"]), str(told["state"]), made, whole)
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
-
-
-def records(connection: Any) -> dict[str, str]:
-    """Return the records of changed settings, by schema, from every marker that the account may read."""
-    query = "SELECT table_schema FROM information_schema.columns WHERE table_name = %s AND column_name = 'changed'"
-    schemas = [str(schema) for (schema,) in control.rows(connection, query, (MARKER,))]
-    told = {schema: _read(connection, schema).get("changed") for schema in schemas}
-    return {schema: str(text) for schema, text in told.items() if text is not None}
-
-
-def record(connection: Any, schema: str, text: str | None) -> None:
-    """Replace the record of changed settings in a marker; None removes it."""
-    with _marker_locked(connection, schema), connection.cursor() as cursor:
-        cursor.execute(f"UPDATE {control.quoted(schema)}.{MARKER} SET changed = %s WHERE id = 1", (text,))
 
 
 def _read(connection: Any, schema: str) -> dict[str, Any]:
@@ -205,19 +204,6 @@ def _read(connection: Any, schema: str) -> dict[str, Any]:
             if error.args[0] in _NO_TABLE:
                 return {}
             raise
-
-
-@contextmanager
-def _marker_locked(connection: Any, schema: str) -> Iterator[None]:
-    """Context manager during which the marker is a table and stays one: a lock keeps others from replacing it."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"LOCK TABLES {control.quoted(schema)}.{MARKER} WRITE")
-        try:
-            if _relations(connection, schema).get(MARKER) != "TABLE":
-                raise EngineFailure("usage", f"{schema}.{MARKER} is no table", schema, "drop it, or name a new schema")
-            yield
-        finally:
-            cursor.execute("UNLOCK TABLES")
 
 
 def _is_small(grant: str, schema: str) -> bool:

@@ -17,16 +17,10 @@ from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
 from bufferlab.engines.servers.existing.facts import Facts
-from bufferlab.versions import has, numbers
+from bufferlab.versions import numbers
 
 _OF_SCHEMA = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "INDEX", "ALTER", "LOCK TABLES")
 """The rights on its schema without which no load ends."""
-_FIXED = (
-    "innodb_page_size", "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size", "innodb_flush_method",
-    "innodb_doublewrite", "innodb_log_file_size", "innodb_page_cleaners",
-)  # fmt: skip
-"""MySQL's variables of our knobs that no SET GLOBAL changes (manual, "InnoDB Startup Options"); MariaDB tells them."""
-_RESIZES = "mysql >= 5.7.5; mariadb >= 10.2.2"
 _POOL = "innodb_buffer_pool_size"
 _OPTION_PREVENTS = 1290
 """ER_OPTION_PREVENTS_STATEMENT; of SHOW GRANTS the option is --skip-grant-tables."""
@@ -35,10 +29,7 @@ _UNKNOWN = (1193, 1109, 1064)
 
 
 def look(address: Address, flavour: Flavour) -> Facts:
-    """Return the facts of a server, as the URL's accounts see them."""
-    with closing(connect(address.admin, seconds=ANSWER_SECONDS)) as connection:
-        is_told = _grants(connection) == "told"
-        to_change = _missing_to_change(*_rights(connection, address.schema), flavour) if is_told else {}
+    """Return the facts of a server, as the URL's account sees them."""
     with closing(connect(address, seconds=ANSWER_SECONDS)) as connection:
         told = control.variables(connection)
         if "innodb_page_size" not in told:
@@ -52,13 +43,10 @@ def look(address: Address, flavour: Flavour) -> Facts:
             version=version,
             tls=_tls(connection),
             variables=told,
-            fixed=_fixed(connection, told, flavour),
             page_bytes=int(told["innodb_page_size"]),
             pool_bytes=int(told[_POOL]),
-            largest_pool_bytes=int(told.get("innodb_buffer_pool_size_max", 0)) or None,
             schema_bytes=_schema_bytes(connection, address.schema),
             missing=missing,
-            missing_to_change=to_change,
             read_only=_read_only(told, flavour, rights),
             roles=_roles(connection, told),
             unguarded="the server runs with --skip-grant-tables" if _grants(connection) == "skipped" else "",
@@ -67,7 +55,6 @@ def look(address: Address, flavour: Flavour) -> Facts:
             nulls=_nulls(connection) if "PROCESS" not in missing else (),
             data_folder=told.get("datadir"),
             is_here=_is_here(address, told),
-            pid=whereabouts.peer(connection._sock) if address.socket else None,
         )
 
 
@@ -127,24 +114,9 @@ def _grants(connection: Any) -> Literal["told", "roles", "skipped"]:
     return "roles" if any(re.match(r"GRANT [`'\"]", str(said)) for (said,) in told) else "told"
 
 
-def _missing_to_change(me: str, rights: set[str], flavour: Flavour) -> dict[str, str]:
-    """Return the right to SET GLOBAL, with its GRANT, if the account lacks it."""
-    if rights & {"SUPER", "SYSTEM_VARIABLES_ADMIN"}:
-        return {}
-    right = "SUPER" if flavour == "mariadb" else "SYSTEM_VARIABLES_ADMIN (before MySQL 8.0: SUPER)"
-    return {right: f"GRANT {right.split()[0]} ON *.* TO {me}"}
-
-
 def _tls(connection: Any) -> str | None:
     found = control.pairs(connection, "SHOW SESSION STATUS LIKE 'Ssl_%'")
     return f"{found.get('ssl_version', 'TLS')}, {found['ssl_cipher']}" if found.get("ssl_cipher") else None
-
-
-def _fixed(connection: Any, told: Mapping[str, str], flavour: Flavour) -> frozenset[str]:
-    if flavour == "mariadb":
-        query = "SELECT LOWER(variable_name) FROM information_schema.system_variables WHERE read_only = 'YES'"
-        return frozenset(str(name) for (name,) in control.rows(connection, query))
-    return frozenset(_FIXED) | (frozenset() if has(_RESIZES, flavour, told["version"]) else {_POOL})
 
 
 def _schema_bytes(connection: Any, schema: str) -> int | None:

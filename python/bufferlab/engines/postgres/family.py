@@ -36,13 +36,12 @@ from bufferlab.engines.postgres.postgresql_conf import (
     in_words,
     read_back,
     server_settings,
+    text_of,
 )
-from bufferlab.engines.postgres.server_settings import ServerSettings, contexts_of, refuse_fixed
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, Address
 from bufferlab.engines.servers.existing.facts import Facts
-from bufferlab.engines.servers.family import Family, ReadBack, Work, free_quarter
+from bufferlab.engines.servers.family import Difference, Family, ReadBack, Work, free_quarter
 from bufferlab.engines.servers.identity import DATABASE, Identity
 from bufferlab.engines.servers.memory_limit import MemoryLimit, drop_cached, usable
 from bufferlab.engines.servers.restoring import Dump, Restorer
@@ -105,14 +104,13 @@ class PostgresFamily(Family):
     form = FORM
     read_only = ("25006",)
     """read_only_sql_transaction."""
-    needs = f"the account must own the database {{schema}}, and for {changes.ALLOW} ?admin_user= a superuser"
+    needs = "the account must own the database {schema}"
     version_query = "SHOW server_version"
     clients_query = f"SELECT count(*) {_CLIENTS}"
     """The query counts clients of all databases; parallel workers count as their leader's."""
     made_with: ClassVar = {"page_size": ("block_size", "{}"), "data_checksums": ("data_checksums", "{}")}
     deciding: ClassVar = {"page_size_bytes": "page_size", "data_checksums": "data_checksums"}
     owned = owned_database
-    online = ServerSettings()
     system_database = control.SYSTEM_DATABASE
     # A DETAIL has the values of a row, a STATEMENT those of its text, and an ERROR may have either.
     quiet: ClassVar = {"log_min_messages": "fatal", "log_min_error_statement": "panic", "log_error_verbosity": "terse"}
@@ -149,14 +147,16 @@ class PostgresFamily(Family):
     def variables(self, connection: Client) -> Mapping[str, str]:
         return {name: in_words(told) for name, told in control.settings(connection).items()}
 
-    def wanted(self, connection: Client, found: Build, asked: NativeKnobs) -> dict[str, str]:
-        told, wanted = control.settings(connection), {}
-        for name, value in server_settings(found.version, asked).items():
-            setting = next(known for known in asked if VARIABLES.of(known) == name)
-            if name not in told or as_asked(setting, asked[setting], told[name]) != asked[setting]:
-                wanted[name] = value
-        refuse_fixed(contexts_of(connection), told, wanted)
-        return wanted
+    def differing(self, connection: Client, found: Build, asked: NativeKnobs) -> dict[str, Difference]:
+        told, differing = control.settings(connection), {}
+        wanted = server_settings(found.version, asked)
+        for name, value in asked.items():
+            if (variable := VARIABLES.of(name)) in wanted:
+                has = as_asked(name, value, told[variable]) if variable in told else None
+                if has != value:
+                    text = None if has is None else text_of(name, has)
+                    differing[name] = Difference(variable, text_of(name, value), text)
+        return differing
 
     def read_back(
         self, connection: Client, build: Build, knobs: NativeKnobs, limit_bytes: int | None = None

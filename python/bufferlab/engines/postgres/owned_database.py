@@ -3,28 +3,29 @@
 Its comment claims it; loads fill it, keep it or replace it.
 
 A database with relations that are not in the comment's list of names belongs to somebody else, in whole or in part.
-bufferlab refuses it and touches nothing in it. The comment says which data the database holds, whether transactions
-have changed them since, and which of the server's settings a run has changed. It is not a table because the workload's
-own queries would find that, and every account may read a comment.
+bufferlab refuses it and touches nothing in it. The comment says which data the database holds, and whether
+transactions have changed them since. It is not a table because the workload's own queries would find that, and every
+account may read a comment.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from contextlib import closing
-from typing import Any
-
-import psycopg
-from psycopg import sql
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.servers.client import Client
+from bufferlab.engines.servers.client import FAILURES, Client, ServerError
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.connection import FORM, connect
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_as_loaded, require_none
 
 _BEGIN = "bufferlab: "
+_OTHERS_DEPEND = "2BP01"
+"""dependent_objects_still_exist."""
+_LOCK = "pg_try_advisory_lock(hashtext('bufferlab'), hashtext(%s))"
+_LOCK_POLL_SECONDS = 0.1
 _RELATIONS = """
 SELECT n.nspname, c.relname, c.relkind, pg_get_userbyid(c.relowner) = current_user
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -80,14 +81,24 @@ _KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "r": "TAB
 """The kinds in the order in which they can be dropped."""
 
 
+def lock(connection: Client, database: str, seconds: float) -> bool:
+    """Take the database's advisory lock for as long as the connection lives; return False if another has it."""
+    deadline = time.monotonic() + seconds
+    while control.rows(connection, f"SELECT {_LOCK}", (database,)) != [(True,)]:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOCK_POLL_SECONDS)
+    return True
+
+
 def make_sure_of(address: Address) -> None:
     """Make the database if it does not exist. Raises EngineFailure when the account may not."""
     with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
         if control.rows(connection, "SELECT 1 FROM pg_database WHERE datname = %s", (address.schema,)):
             return
         try:
-            control.rows(connection, sql.SQL("CREATE DATABASE {}").format(sql.Identifier(address.schema)))
-        except psycopg.Error as error:
+            control.rows(connection, f"CREATE DATABASE {control.identifier(address.schema)}")
+        except FAILURES as error:
             raise EngineFailure(
                 "environment",
                 f"the database {address.schema} cannot be made: {str(error).strip()}",
@@ -114,8 +125,7 @@ def require_safe(address: Address) -> None:
             f"{address.user} has great rights, and {who} may make functions and triggers in {address.schema}, which "
             "would run with them",
             address.place,
-            f"name in the URL a role that owns {address.schema} and may do no more; ?admin_user={address.user} lets "
-            "that superuser change settings, and enter no database but postgres",
+            f"name in the URL a role that owns {address.schema} and may do no more",
         )
 
 
@@ -147,14 +157,18 @@ def claim(connection: Client, address: Address) -> None:
     try:
         # All or nothing; an object that somebody else made on our tables (a function, a rule) is not dropped with
         # them.
-        with connection.transaction():
-            for word in dict.fromkeys(_KINDS.values()):
-                if names := [sql.Identifier(*name) for name, kind in there.items() if _KINDS[kind] == word]:
-                    control.rows(connection, sql.SQL(f"DROP {word} {{}}").format(sql.SQL(", ").join(names)))
-    except psycopg.errors.DependentObjectsStillExist as error:
-        what = f"something that bufferlab did not make needs its tables: {error.diag.message_detail or error}"
-        raise EngineFailure("usage", what, address.place, "drop it, or name a new database in the URL") from error
-    except psycopg.Error as error:
+        control.rows(connection, "BEGIN")
+        for word in dict.fromkeys(_KINDS.values()):
+            if names := [control.identifier(*name) for name, kind in there.items() if _KINDS[kind] == word]:
+                control.rows(connection, f"DROP {word} {', '.join(names)}")
+        control.rows(connection, "COMMIT")
+    except FAILURES as error:
+        if isinstance(error, ServerError):
+            control.rows(connection, "ROLLBACK")
+            if error.code == _OTHERS_DEPEND:
+                what = f"something that bufferlab did not make needs its tables: {error}"
+                hint = "drop it, or name a new database in the URL"
+                raise EngineFailure("usage", what, address.place, hint) from error
         raise EngineFailure(
             "environment",
             f"the database {address.schema} cannot be made bufferlab's: {str(error).strip()}",
@@ -166,49 +180,20 @@ def claim(connection: Client, address: Address) -> None:
 def mark(connection: Client, database: str, mark: Mark) -> None:
     """Record in the comment which data the database holds, what was done with them, and what was made for them."""
     told = {"data_id": mark.data_id, "state": mark.state, "made": mark.made, "objects": mark.objects}
-    _write(connection, database, {**_comments(connection).get(database, {}), **told})
+    name, words = control.identifier(database), control.quoted(_BEGIN + json.dumps(told))
+    control.rows(connection, f"COMMENT ON DATABASE {name} IS {words}")
 
 
 def marked(connection: Client, database: str) -> Mark | None:
     """Return the mark; None where there is none, or one of another version."""
-    told = _comments(connection).get(database, {})
+    query = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
+    comment = str(next(iter(control.rows(connection, query, (database,))), ("",))[0])
     try:
-        made, whole = (tuple(map(str, told.get(name, ()))) for name in ("made", "objects"))
+        told = json.loads(comment.removeprefix(_BEGIN)) if comment.startswith(_BEGIN) else {}
+        made, whole = (tuple(map(str, told[name])) for name in ("made", "objects"))
         return Mark(str(told["data_id"]), str(told["state"]), made, whole)
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         return None
-
-
-def records(connection: Client) -> dict[str, str]:
-    """Return the records of changed settings, by database."""
-    return {name: str(told["changed"]) for name, told in _comments(connection).items() if "changed" in told}
-
-
-def record(connection: Client, database: str, text: str | None) -> None:
-    """Replace the record of changed settings in a comment; None removes it."""
-    told = {name: value for name, value in _comments(connection).get(database, {}).items() if name != "changed"}
-    _write(connection, database, {**told, **({} if text is None else {"changed": text})})
-
-
-def _comments(connection: Client) -> dict[str, dict[str, Any]]:
-    """Return bufferlab's comments, by database."""
-    found = {}
-    query = "SELECT datname, shobj_description(oid, 'pg_database') FROM pg_database"
-    for name, comment in control.rows(connection, query):
-        if str(comment).startswith(_BEGIN):
-            try:
-                told = json.loads(str(comment).removeprefix(_BEGIN))
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(told, dict):
-                found[str(name)] = told
-    return found
-
-
-def _write(connection: Client, database: str, told: dict[str, Any]) -> None:
-    comment = sql.SQL("COMMENT ON DATABASE {} IS {}")
-    words = sql.Literal(_BEGIN + json.dumps(told))
-    control.rows(connection, comment.format(sql.Identifier(database), words))
 
 
 def _names(connection: Client, made: tuple[str, ...]) -> set[tuple[str, ...]]:

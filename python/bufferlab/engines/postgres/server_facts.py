@@ -11,7 +11,6 @@ from bufferlab.engines.servers.client import Client
 from bufferlab.engines.postgres import control, extensions
 from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.postgres.postgresql_conf import bytes_of, in_words
-from bufferlab.engines.postgres.server_settings import contexts_of, is_fixed
 from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.facts import Facts
@@ -21,46 +20,34 @@ SELECT pg_get_userbyid(datdba), pg_has_role(datdba, 'USAGE'),
   CASE WHEN has_database_privilege(oid, 'CONNECT') THEN pg_database_size(oid) ELSE 0 END
 FROM pg_database WHERE datname = %s
 """
-_ME = "SELECT current_user, rolsuper, rolcreatedb FROM pg_roles WHERE rolname = current_user"
-_IN_PART = (
-    "{admin} is no superuser: it changes settings of its database's sessions, and of the server only those on which it "
-    "has ALTER SYSTEM (GRANT ALTER SYSTEM ON PARAMETER ... TO {admin})"
-)
+_ME = "SELECT rolsuper, rolcreatedb FROM pg_roles WHERE rolname = current_user"
 _TLS = "SELECT version, cipher FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl"
 _REPLICAS = "SELECT count(*) FROM pg_stat_replication"
 _AURORA = "SELECT count(*) FROM pg_proc WHERE proname = 'aurora_version'"
 
 
 def look(address: Address) -> Facts:
-    """Return the facts of a server, as the URL's accounts see them."""
-    with closing(connect(address.admin, control.SYSTEM_DATABASE)) as connection:
-        ((admin, is_super, _),) = control.rows(connection, _ME)
-        in_part = "" if is_super else _IN_PART.format(admin=admin)
+    """Return the facts of a server, as the URL's account sees them."""
     with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
-        told, contexts = control.settings(connection), contexts_of(connection)
+        told = control.settings(connection)
         ((version, pid),) = control.rows(connection, "SELECT version(), pg_backend_pid()")
-        ((_, is_super, may_create),) = control.rows(connection, _ME)
+        ((is_super, may_create),) = control.rows(connection, _ME)
         database, tls = control.rows(connection, _DATABASE, (address.schema,)), control.rows(connection, _TLS)
-        is_here, seen = _is_here(address, int(pid))
         return Facts(
             version=str(version).split(" on ")[0],
             tls=", ".join(str(part) for part in tls[0]) if tls else None,
             variables={name: in_words(value) for name, value in told.items()},
-            fixed=frozenset(name for name, context in contexts.items() if is_fixed(context)),
             page_bytes=bytes_of(told["block_size"]),
             pool_bytes=bytes_of(told["shared_buffers"]),
             schema_bytes=int(database[0][2]) if database else None,
             missing=_missing(address, database, is_super=bool(is_super), may_create=bool(may_create)),
-            missing_to_change={},
-            changes_in_part=in_part,
             read_only=_read_only(connection, told),
             roles=_roles(connection),
             proxy=_proxy(connection, int(pid)),
             managed=managed(told.keys(), is_aurora=control.rows(connection, _AURORA) != [(0,)]),
             nulls=_nulls(connection, is_super=bool(is_super)),
             data_folder=told["data_directory"][0] if "data_directory" in told else None,
-            is_here=is_here,
-            pid=seen,
+            is_here=_is_here(address, int(pid)),
         )
 
 
@@ -139,12 +126,12 @@ def _nulls(connection: Client, *, is_super: bool) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _is_here(address: Address, pid: int) -> tuple[bool | None, int | None]:
-    """Return whether the server is on this host, and its process: our backend has the title of our connection."""
+def _is_here(address: Address, pid: int) -> bool | None:
+    """Return whether the server is on this host: then our backend has the title of our connection."""
     if not whereabouts.may_be_here(address):
-        return False, None
+        return False
     with suppress(OSError):
         title = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
         if f" {address.user} {control.SYSTEM_DATABASE} " in title:
-            return True, pid
-    return (True if address.socket else None), None
+            return True
+    return True if address.socket else None

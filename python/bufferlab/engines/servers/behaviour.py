@@ -8,8 +8,8 @@ configuration are in ../server, so they do not belong to the data. Jobs on a ser
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,6 @@ from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import page_sites, stored_sizes, user
 from bufferlab.engines.servers.builds import MANIFEST, ON_PATH, Build, servers_root
 from bufferlab.engines.servers.child_process import tail
-from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.engines.servers.existing.whereabouts import may_be_here
 from bufferlab.engines.servers.family import Family
@@ -43,7 +42,7 @@ from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.restoring import LOADER_VERSION, Dump, RoomWatch
 from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.engines.servers.stored_sizes import Sizes
-from bufferlab.errors import BufferlabError, Problem, SpecError
+from bufferlab.errors import BufferlabError, SpecError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -311,9 +310,6 @@ class ServerBehaviour(Host, Behaviour):
     def restore_host(self) -> list[str]:
         return host_settings.restore()
 
-    def put_back(self, servers: Collection[str] | None = None) -> list[tuple[str, list[str] | Problem]]:
-        return changes.put_back_everywhere(self.family.online, self.family.form, servers)
-
     @property
     def url_schemes(self) -> tuple[str, ...]:
         return self.family.form.schemes
@@ -327,13 +323,6 @@ class ServerBehaviour(Host, Behaviour):
 
     def preflight(self, server: str, wanted: Wanted) -> list[ServerCheck]:
         return self._running.preflight(server, wanted)
-
-    def forget_mark(self, server: str) -> str | None:
-        return self._running.forget_mark(server)
-
-    def reserved(self, servers: Collection[str]) -> AbstractContextManager[list[tuple[str, list[str]]]]:
-        addresses = [self._running.parse(server) for server in servers if is_url(server)]
-        return changes.reserved(self.family.online, addresses)
 
     def require_page_trace(self, knobs: NativeKnobs, way: TraceWay) -> None:
         """Raise for a server that runs already, for a build whose sites are not known, and where nobody may trace."""

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from bufferlab import meminfo
 from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OwnedPages
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.servers.builds import Build, Flavour
+from bufferlab.engines.servers.client import FAILURES, Client, ServerError
 from bufferlab.engines.servers.existing import passwords
 from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, AccessDenied, Address, Form
-from bufferlab.engines.servers.existing.changes import Settings
 from bufferlab.engines.servers.existing.facts import Facts
 from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.engines.servers.identity import Identity
@@ -53,12 +53,28 @@ class ReadBack:
     """By the setting's name, those `confounds` that stand whether the setting was asked for or not."""
 
 
+class Difference(NamedTuple):
+    """A setting that a running server has at another value than the one asked for; values are texts."""
+
+    variable: str
+    """The server's word for the setting."""
+    asked: str
+    has: str | None
+    """The server's value, as it can be asked for; None: it has no such variable."""
+
+
 Work = Literal["run", "load", "check"]
 """The work that a private server is started for."""
 
 
 class OwnedSchema(Protocol):
     """How bufferlab owns one schema of a server that runs already. A module of the family has these functions."""
+
+    def lock(self, connection: Any, schema: str, seconds: float) -> bool:
+        """Take the schema's lock for as long as the connection lives; return False if another has it that long.
+
+        The server must release it when the connection ends, for any reason.
+        """
 
     def objects(self, connection: Any, schema: str) -> list[str]:
         """Return in words all that the schema holds but the mark: tables with their columns, indexes, code, keys."""
@@ -79,7 +95,7 @@ class OwnedSchema(Protocol):
     def mark(self, connection: Any, schema: str, mark: Mark) -> None:
         """Replace the schema's mark: which data it holds, their state, and the tables made for them.
 
-        Before: `claim` was called for these data, now or by an earlier run. A record of changed settings is kept.
+        Before: `claim` was called for these data, now or by an earlier run.
         """
 
     def marked(self, connection: Any, schema: str) -> Mark | None:
@@ -99,10 +115,8 @@ class Family(ABC):
     """
     form: Form
     """The form of the family's URLs."""
-    UNUSABLE_PLACEHOLDER
-    """The exceptions of the family's client when the server refuses or fails a statement."""
-    read_only: tuple[int | str, ...]
-    """The client's numbers or codes of the error that nobody may write, whatever the account may."""
+    read_only: tuple[str, ...]
+    """The codes of the error that nobody may write, whatever the account may."""
     needs: str
     """The hint that names the privileges which an account needs, with a place for {schema}."""
     version_query: str
@@ -117,8 +131,6 @@ class Family(ABC):
     """
     owned: OwnedSchema
     """How a schema of a running server is owned."""
-    online: Settings
-    """How settings of a running server are locked, changed and put back."""
     system_database: str | None = None
     """The database that every server has and that is nobody's; None: connections enter no database by themselves."""
     socket_is_folder = False
@@ -183,11 +195,8 @@ class Family(ABC):
         """Return every variable with the server's value in words."""
 
     @abstractmethod
-    def wanted(self, connection: Any, found: Build, asked: NativeKnobs) -> dict[str, str]:
-        """Return the variables whose values differ from those asked for, with the values to set. Changes nothing.
-
-        Raises EngineFailure when it is known by now that one of them needs a restart of the server.
-        """
+    def differing(self, connection: Any, found: Build, asked: NativeKnobs) -> dict[str, Difference]:
+        """Return the settings whose values on the server differ from those asked for, by their names."""
 
     @abstractmethod
     def read_back(self, connection: Any, build: Build, knobs: NativeKnobs, limit_bytes: int | None = None) -> ReadBack:

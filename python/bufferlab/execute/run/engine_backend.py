@@ -56,7 +56,6 @@ class SweepContext:
     rates: KnownRates
     owner: Owner | None = None
     """The user whom the server runs as: copies of the database are given to this user. None: copies stay ours."""
-    allow_online_changes: bool = False
     probes: tuple[AskedProbe, ...] = ()
     """Probes beyond those that watch every run."""
 
@@ -152,8 +151,7 @@ class _OneRun:
         filled.run.data_key = dataset.data_key
         if not context.engine.data_is_read_only:
             self._restore()
-        allow, seed = context.allow_online_changes, filled.run.seed
-        job = run_job(context.experiment, self.point, seed, self.database, allow_online_changes=allow)
+        job = run_job(context.experiment, self.point, filled.run.seed, self.database)
         probes = {probe.name: probe.job(self.home) for probe in context.probes}
         try:
             outcome = context.supervised("run", job | ({"probes": probes} if probes else {}), self.home, self._hear)

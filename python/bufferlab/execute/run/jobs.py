@@ -25,14 +25,11 @@ _LOAD_THREADS = 2
 Job = dict[str, Any]
 
 
-def run_job(
-    experiment: Experiment, point: Point, seed: int, database: Path, *, allow_online_changes: bool = False
-) -> Job:
+def run_job(experiment: Experiment, point: Point, seed: int, database: Path) -> Job:
     """Return the core's job for one run on the copy `database`."""
     measure, warm_up = experiment.measure, experiment.warm_up
     return {
         **_connections(experiment, point),
-        **({"allow_online_changes": True} if allow_online_changes else {}),
         "database": str(database),
         "knobs": point.knobs,
         **_transactions(experiment.workload, point, seed),

@@ -3,16 +3,13 @@
 `mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/path`; `mysql://user@/schema` is the schema
 behind the usual socket of this host. A password in a URL would be in process lists, shell histories and results, so
 such a URL is refused.
-
-`?admin_user=name` names a second account, which changes settings and enters no schema of ours, so that the URL's user
-needs no rights beyond its schema.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -32,7 +29,7 @@ LOOK_SECONDS = 10.0
 LOOK_LASTS_SECONDS = 18.0
 """The seconds after which such a look asks nothing more."""
 TOO_SLOW = f"it answers too slowly: its first answers took {LOOK_LASTS_SECONDS:.0f} s"
-_PLACES = ("socket", "password_file", "admin_user", "admin_password_file")
+_PLACES = ("socket", "password_file")
 _WORDS = (*_PLACES, *TLS_WORDS)
 """The options of every family's URLs."""
 _NO_LOGIN_PATH = "login_path"
@@ -55,11 +52,6 @@ class Address:
     socket: str | None
     """The path of the Unix socket; for PostgreSQL, of the folder that has it. None: TCP."""
     password_file: str | None
-    admin_user: str | None = None
-    """The account that changes the server's settings; None: `user` does."""
-    admin_password_file: str | None = None
-    is_admin: bool = False
-    """Whether `user` is the `admin_user` of the URL."""
     secret: str | None = field(default=None, repr=False)
     """The password of a private server's account; None: the server runs already, and passwords.py finds it."""
     security: Security = field(default_factory=Security)
@@ -79,13 +71,6 @@ class Address:
         return self.secret is not None
 
     @property
-    def admin(self) -> Address:
-        """The same server and schema, reached as the account that changes settings."""
-        if self.admin_user is None:
-            return self
-        return replace(self, user=self.admin_user, password_file=self.admin_password_file, is_admin=True)
-
-    @property
     def server(self) -> str:
         """The server alone, as messages name it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -98,11 +83,6 @@ class Address:
         if not self.is_private and (socket is None or self.security != Security()):
             target["security"] = self.security.job()
         return target
-
-    def at(self, schema: str) -> str:
-        """Return the URL of another schema of the same server, as the same account."""
-        parts = urlsplit(self.url)
-        return parts._replace(path=f"/{schema}").geturl()
 
     @property
     def place(self) -> str:
@@ -197,7 +177,7 @@ def parse(url: str, form: Form) -> Address:
         port = form.port if parts.port is None else parts.port
     except ValueError:
         port = 0
-    socket, password_file, admin_user, admin_password_file = (options.get(name) for name in _PLACES)
+    socket, password_file = (options.get(name) for name in _PLACES)
     if not parts.hostname and socket is None:
         socket = form.usual_socket
     if (
@@ -215,16 +195,13 @@ def parse(url: str, form: Form) -> Address:
         raise EnvironmentLackingError(f"{schema} is the server's own {form.schema}", shown, "name one for bufferlab")
     if not re.fullmatch(url_pattern(*form.schemes), url):
         raise EnvironmentLackingError("this is not the URL of a server", shown, hint)
-    if admin_password_file and not admin_user:
-        raise EnvironmentLackingError("admin_password_file is of no use without admin_user", shown, hint)
     try:
         protection = security.parse(options)
     except ValueError as error:
         raise EnvironmentLackingError(str(error), shown, "docs/existing-server.md has the words for TLS") from error
     return Address(
-        url, parts.username, parts.hostname or "localhost", port, schema, socket, password_file, admin_user,
-        admin_password_file, security=protection,
-    )  # fmt: skip
+        url, parts.username, parts.hostname or "localhost", port, schema, socket, password_file, security=protection
+    )
 
 
 def _refuse_unknown(options: Mapping[str, str], form: Form, shown: str) -> None:

@@ -16,18 +16,12 @@ class Facts:
     """The version of TLS and the cipher of our connection; None: it is not encrypted."""
     variables: Mapping[str, str]
     """Every variable with the server's value in words."""
-    fixed: frozenset[str]
-    """The variables that are fixed from the server's start to its end."""
     page_bytes: int
     pool_bytes: int
     schema_bytes: int | None
     """The bytes of the URL's schema; None: there is none of that name."""
     missing: Mapping[str, str]
     """The rights that a run needs and the account lacks, each with the statement that grants it."""
-    missing_to_change: Mapping[str, str]
-    """The rights without which the account for it can change no setting, likewise."""
-    changes_in_part: str = ""
-    """Why that account can change some settings and not others."""
     read_only: str = ""
     """Why nobody, or not this account, may write."""
     unguarded: str = ""
@@ -44,7 +38,3 @@ class Facts:
     """The server's data directory, as its host names it; None: the account may not know."""
     is_here: bool | None = None
     """Whether the server is on this host; None: its address is, and a tunnel or a container may be behind it."""
-    pid: int | None = None
-    """The server's process on this host, where it can be told."""
-    largest_pool_bytes: int | None = None
-    """The size up to which the server may resize its pool; None: it has no such bound."""

@@ -19,10 +19,8 @@ from typing import TypeVar
 from bufferlab.engines.servers.existing.address import PASSWORD, Address, Form
 from bufferlab.errors import EnvironmentLackingError
 
-ADMIN_PASSWORD = "BUFFERLAB_ADMIN_PASSWORD"
-"""The environment variable that holds the password of the URL's `admin_user`."""
 _TYPED = "BUFFERLAB_TYPED"
-"""The environment variable with the names of those variables whose values were typed."""
+"""The environment variable that says that the password was typed."""
 T = TypeVar("T")
 
 
@@ -53,10 +51,9 @@ def find(address: Address, form: Form) -> Password:
         return Password(address.secret, "bufferlab's own account")
     if address.password_file is not None:
         return _of_file(Path(address.password_file), address, form)
-    variable = _variable(address)
-    if variable in os.environ:
-        typed = variable in os.environ.get(_TYPED, "").split()
-        return Password(os.environ[variable], "the terminal" if typed else f"the environment variable {variable}")
+    if PASSWORD in os.environ:
+        source = "the terminal" if _TYPED in os.environ else f"the environment variable {PASSWORD}"
+        return Password(os.environ[PASSWORD], source)
     try:
         found = form.usual_password(address)
     except UnicodeDecodeError as error:
@@ -70,10 +67,9 @@ def find(address: Address, form: Form) -> Password:
 
 
 def source_words(address: Address, form: Form) -> str:
-    """Return in words where the passwords of the URL's accounts are; never a password. Raises as `find` does."""
-    sources = [find(account, form).source for account in dict.fromkeys((address, address.admin))]
-    words = [f"from {source}" if source else "none" for source in sources]
-    return f"{words[0]}; of {address.admin_user} {words[1]}" if address.admin_user else words[0]
+    """Return in words where the password is; never the password. Raises as `find` does."""
+    source = find(address, form).source
+    return f"from {source}" if source else "none"
 
 
 def logged_in(address: Address, form: Form, attempt: Callable[[str], T]) -> T:
@@ -89,14 +85,8 @@ def logged_in(address: Address, form: Form, attempt: Callable[[str], T]) -> T:
             raise
     typed = getpass.getpass(f"Password of {address.user} on {address.server}: ")
     connection = attempt(typed)
-    variable = _variable(address)
-    os.environ[variable] = typed
-    os.environ[_TYPED] = f"{os.environ.get(_TYPED, '')} {variable}".strip()
+    os.environ |= {PASSWORD: typed, _TYPED: "1"}
     return connection
-
-
-def _variable(address: Address) -> str:
-    return ADMIN_PASSWORD if address.is_admin else PASSWORD
 
 
 def _of_file(path: Path, address: Address, form: Form) -> Password:

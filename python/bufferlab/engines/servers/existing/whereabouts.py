@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 import socket as sockets
-import struct
 from contextlib import suppress
-from pathlib import Path
 
 from bufferlab.engines.servers.existing.address import Address
-
-_CGROUP_MEMORY = (
-    ("0::", Path("/sys/fs/cgroup"), "memory.max"),
-    (":memory:", Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
-)
-"""What stands before the path in a line of /proc/PID/cgroup, the mount point, the file of the limit (cgroups(7))."""
-_NO_LIMIT_BYTES = 1 << 60
-"""cgroup version 1 says "no limit" by a number near 2^63."""
-_PEER = struct.Struct("3i")
 
 
 def may_be_here(address: Address) -> bool:
@@ -39,34 +28,3 @@ def _is_ours(family: int, place: tuple[object, ...]) -> bool:
         probe.bind((place[0], 0, *place[2:]))
         return True
     return False
-
-
-def peer(line: sockets.socket) -> int | None:
-    """Return the process that listens at the other end of a Unix socket; None where this host cannot see it."""
-    with suppress(OSError):
-        pid, _, _ = _PEER.unpack(line.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _PEER.size))
-        return pid or None
-    return None
-
-
-def memory_limit_bytes(pid: int) -> int | None:
-    """Return the least memory limit of the control groups that hold a process; None where there is none to see."""
-    limits = []
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
-            for words, root, name in _CGROUP_MEMORY:
-                _, found, group = line.partition(words)
-                if found:
-                    limits += _limits(root, group, name)
-    return min(limits, default=None)
-
-
-def _limits(root: Path, group: str, name: str) -> list[int]:
-    """Return the limits of a group and of all above it."""
-    folder, found = root / group.lstrip("/"), []
-    while folder.is_relative_to(root):
-        with suppress(OSError, ValueError):  # "max" is no number.
-            limit = int((folder / name).read_text())
-            found += [limit] if limit < _NO_LIMIT_BYTES else []
-        folder = folder.parent
-    return found

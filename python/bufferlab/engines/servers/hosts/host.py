@@ -11,7 +11,7 @@ from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.family import Family
 from bufferlab.engines.servers.signs_of_life import OnWait, patience
 
-_NOT_THE_CORES = ("database", "knobs", "program", "allow_online_changes")
+_NOT_THE_CORES = ("database", "knobs", "program")
 """Entries of a job that the core does not take."""
 
 

@@ -5,17 +5,17 @@ A pre-flight makes them before a load (`preflight`), and each run makes them aga
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.read_ahead_knob import AS_IS
 from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
-from bufferlab.engines.servers.existing import changes
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.family import Family
-from bufferlab.knob import Native, Values, values_of
-from bufferlab.units import format_bytes
+from bufferlab.engines.servers.family import Difference, Family
+from bufferlab.knob import AUTO, Knob, Native, Values, values_of
+from bufferlab.units import UnitError, format_bytes
 
 
 def asked_of(family: Family, knobs: Values) -> dict[str, Native]:
@@ -54,27 +54,36 @@ def require_made_with(family: Family, told: Mapping[str, str], asked: Values, ad
             raise EngineFailure("usage", what, address.place, f"--set {knob}={has}")
 
 
-def not_allowed(
-    family: Family, wanted: Mapping[str, Sequence[str]], told: Mapping[str, str], left: Sequence[str] = ()
-) -> EngineFailure:
-    """Return the failure that names the settings which nobody allowed to change, each with the values asked for."""
-    sizes = _sizes_of(family)
-    differing = ", ".join(
-        f"{name} is {_shown(name, told.get(name, 'unknown'), sizes)}, "
-        f"{', '.join(_shown(name, value, sizes) for value in values)} asked"
-        for name, values in wanted.items()
-    )
-    hint = f"ask for what it has (--set), or let bufferlab change what can be changed and put it back: {changes.ALLOW}"
-    if left:
-        hint = f"bufferlab doctor puts back what an earlier run left; or {hint}"
-    what = "; ".join([f"the server runs with other settings: {differing}", *left])
-    return EngineFailure("usage", what, ", ".join(wanted), hint)
+def other_settings(family: Family, differing: Mapping[str, Collection[Difference]], address: Address) -> EngineFailure:
+    """Return the failure that names the settings which the server has otherwise, each with every value asked for."""
+    knobs = family.declaration.by_name()
+    sizes = {name for name, knob in knobs.items() if knob.unit == "bytes"}
+    said, as_it_has = [], []
+    for name, (first, *more) in differing.items():
+        asked = ", ".join(_shown(each.asked, name in sizes) for each in (first, *more))
+        if first.has is None:
+            said.append(f"it has no variable {first.variable} ({asked} asked)")
+        else:
+            said.append(f"{first.variable} is {_shown(first.has, name in sizes)}, {asked} asked")
+            if own := _own(knobs.get(name), first.has):
+                as_it_has.append(f"--set {shlex.quote(f'{name}={own}')}")
+    what = f"the server runs with other settings, and bufferlab changes none there: {'; '.join(said)}"
+    hint = "use a private server (--server with a name or path), or set them there yourself and run again"
+    if as_it_has:
+        hint = f"ask for what it has: {' '.join(as_it_has)}; {hint}"
+    return EngineFailure("usage", what, address.place, hint)
 
 
-def _sizes_of(family: Family) -> frozenset[str]:
-    """Return the variables whose values are bytes."""
-    return frozenset(knob.spelling for knob in family.declaration.knobs if knob.unit == "bytes")
+def _own(knob: Knob | None, has: str) -> str | None:
+    """Return the value by which a run asks for what the server has; None where the setting cannot have it."""
+    if knob is None:
+        return has
+    try:
+        knob.parse(has)
+    except UnitError:
+        return None if knob.auto is None else AUTO
+    return has
 
 
-def _shown(name: str, value: str, sizes: Collection[str]) -> str:
-    return format_bytes(int(value)) if name in sizes and value.isdecimal() else value
+def _shown(value: str, is_size: bool) -> str:
+    return format_bytes(int(value)) if is_size and value.isdecimal() else value

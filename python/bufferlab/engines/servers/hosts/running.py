@@ -11,7 +11,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, O
 from bufferlab.engines.native import load_core, load_recipe, run_core
 from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.existing import address as addresses
-from bufferlab.engines.servers.existing import changes, greeting, passwords
+from bufferlab.engines.servers.existing import greeting, passwords
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, LOOK_LASTS_SECONDS, LOOK_SECONDS, Address
 from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
 from bufferlab.engines.servers.family import ReadBack
@@ -29,7 +29,7 @@ from bufferlab.engines.servers.hosts.caveats import Others, caveats, confounds
 from bufferlab.engines.servers.hosts.host import Host
 from bufferlab.engines.servers.hosts.refusals import (
     asked_of,
-    not_allowed,
+    other_settings,
     refuse_host_settings,
     require_made_with,
     require_no_program,
@@ -45,6 +45,10 @@ CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
 _FILE = "existing.json"
 _FORMAT = "bufferlab-existing-server"
 _SETTLE_SECONDS = 2.0
+_LOCK_SECONDS = 5.0
+"""How long to wait for a schema's lock, whose holder may be ending."""
+_OURS = 2
+"""Our connections while others are counted: the one that asks, and the one that holds the schema's lock."""
 
 
 def is_existing(database: Path) -> bool:
@@ -107,20 +111,11 @@ class RunningHost(Host):
 
         The server keeps the lock for a connection, so that it ends with us. Raises EngineFailure while another has it.
         """
-        with self.family.online.holding(address, address.schema, changes.LOCK_SECONDS) as lock:
-            if lock is None:
+        with closing(self.family.connect(address, self.family.system_database)) as connection:
+            if not self.family.owned.lock(connection, address.schema, _LOCK_SECONDS):
                 what = f"another run of bufferlab uses this {self.family.form.schema}"
                 raise EngineFailure("environment", what, address.place, "wait for it, or name another")
             yield
-
-    def forget_mark(self, url: str) -> str | None:
-        """Remove the record of changed settings from the mark in a schema; return it, None when there was none.
-
-        Raises EnvironmentLackingError when the server cannot be asked, or while a run may change its settings.
-        """
-        address = self.parse(url)
-        with self._explained_here(address):
-            return changes.forget(self.family.online, address)
 
     def preflight(self, url: str, wanted: Wanted) -> list[ServerCheck]:
         """Return what is found at the server, without any change to it (`Behaviour.preflight`)."""
@@ -155,7 +150,7 @@ class RunningHost(Host):
         return {**loaded, "place": address.place}
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Do one run: load the data again if need be, change settings if allowed, let the core drive, put them back."""
+        """Do one run with the server's settings: load the data again if need be, and let the core drive."""
         family, database, knobs = self.family, Path(job["database"]), job["knobs"]
         asked = asked_of(family, knobs)
         require_no_program(job)
@@ -163,33 +158,22 @@ class RunningHost(Host):
         note, address = self._note(database, knobs)
         found = self.build(knobs)
         password = passwords.source_words(address, family.form)
-        wait, allowed = self.patience(on_event), bool(job.get("allow_online_changes"))
-        with (
-            self._explained(address),
-            self.locked(address),
-            changes.turn(family.online, address) if allowed else nullcontext() as turn,
-        ):
-            left = [] if allowed else changes.left(family.online, address)
+        with self._explained(address), self.locked(address):
             family.make_sure_of(address)
             family.require_safe(address)
             with closing(family.connect(address)) as connection:
-                ours = _connections_of_ours(family.online, connection, allowed=allowed)
-                wanted = family.wanted(connection, found, asked)
-                if wanted and turn is None:
-                    values = {name: (value,) for name, value in wanted.items()}
-                    raise not_allowed(family, values, family.variables(connection), left)
+                if differing := family.differing(connection, found, asked):
+                    raise other_settings(family, {name: [one] for name, one in differing.items()}, address)
                 start = self._prepare_data(address, note, job, on_event)
-                before = self._others(connection, ours)
-                with turn.changed(wanted, wait) if turn else nullcontext():
-                    told = self._told_to_a_new_connection(address, found, knobs)
-                    core_job = {**self.run_job(job, address, told.frames), **family.core_words}
-                    started = time.monotonic()
-                    result = run_core(family.flavour, core_job, on_event)
-                    if not self.cancelled.is_set():
-                        _require_same(told, self._told_to_a_new_connection(address, found, knobs), address)
-                    # Before anything is put back: our own connections that hold locks have been idle since.
-                    after = self._others(connection, ours)
-                    busy = family.busy(connection, time.monotonic() - started) if after else 0
+                before = self._others(connection)
+                told = self._told_to_a_new_connection(address, found, knobs)
+                core_job = {**self.run_job(job, address, told.frames), **family.core_words}
+                started = time.monotonic()
+                result = run_core(family.flavour, core_job, on_event)
+                if not self.cancelled.is_set():
+                    _require_same(told, self._told_to_a_new_connection(address, found, knobs), address)
+                after = self._others(connection)
+                busy = family.busy(connection, time.monotonic() - started) if after else 0
         others = Others(before, after, busy)
         as_found = self._as_found(told, knobs)
         return {
@@ -197,9 +181,9 @@ class RunningHost(Host):
             "actual": {**result.get("actual", {}), **told.actual},
             "as_found": as_found,
             "engine_version": found.version,
-            "engine_conf": _conf(wanted, as_found, told.actual),
+            "engine_conf": _conf(as_found, told.actual),
             "notes": {**told.notes, "server": f"password: {password}"},
-            "confounds": [*confounds(others, told, asked), *left],
+            "confounds": confounds(others, told, asked),
             "caveats": [*caveats(others, told, asked, as_found, job), start],
             "start": start,
         }
@@ -285,11 +269,11 @@ class RunningHost(Host):
         return [name for name, value in knobs.items()
                 if name not in asked and name != "server" and told.actual.get(name, value) != value]  # fmt: skip
 
-    def _others(self, connection: Any, ours: int) -> int:
+    def _others(self, connection: Any) -> int:
         """Count other people's connections, after waiting up to _SETTLE_SECONDS for our ended ones to disappear."""
         deadline = time.monotonic() + _SETTLE_SECONDS
         while True:
-            others = max(0, self.family.clients(connection) - ours)
+            others = max(0, self.family.clients(connection) - _OURS)
             if not others or time.monotonic() > deadline:
                 return others
             time.sleep(0.1)
@@ -350,11 +334,6 @@ class RunningHost(Host):
             raise EngineFailure("io", f"the server does not answer: {error}", address.place) from error
 
 
-def _connections_of_ours(settings: changes.Settings, connection: Any, *, allowed: bool) -> int:
-    """Return how many connections are ours while others are counted: the one that asks, and those that hold locks."""
-    return 2 + (1 + settings.is_held(connection, changes.SWEEP) if allowed else 0)
-
-
 def _require_same(before: ReadBack, after: ReadBack, address: Address) -> None:
     """Raise EngineFailure when settings changed during the run: it did not measure what it would report."""
     changed = [f"{name} from {value} to {after.actual.get(name)}"
@@ -372,8 +351,6 @@ def _only_reads(workload: Mapping[str, Any] | None) -> bool:
     )
 
 
-def _conf(wanted: Mapping[str, str], as_found: list[str], actual: Mapping[str, Any]) -> str:
-    lines = ["# A server that bufferlab did not start. Changed while it ran, and put back:"]
-    lines += [f"{name} = {value}" for name, value in wanted.items()] or ["# nothing"]
-    lines += ["", "# As found:", *(f"# {name} = {actual[name]}" for name in as_found)]
+def _conf(as_found: list[str], actual: Mapping[str, Any]) -> str:
+    lines = ["# A server that bufferlab did not start, as found:", *(f"# {name} = {actual[name]}" for name in as_found)]
     return "\n".join(lines) + "\n"
