@@ -23,6 +23,7 @@ from bufferlab.engines.innodb.connection import connect as innodb_connect
 from bufferlab.engines.postgres import control as postgres_control
 from bufferlab.engines.postgres import owned_database
 from bufferlab.engines.postgres.connection import connect as postgres_connect
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing.address import private
 from campaign import witness
 from campaign.pairs import SERVERS, Owned, ended
@@ -123,7 +124,7 @@ def _mysql(owned: Owned) -> Iterator[Tenancy]:
 def _postgres(owned: Owned) -> Iterator[Tenancy]:
     folder = owned.url.partition("socket=")[2]
 
-    def session(user: str, password: str, database: str) -> postgres_control.Connection:
+    def session(user: str, password: str, database: str) -> Client:
         return postgres_connect(private(folder, user, password, database, postgres_control.PORT))
 
     def great(query: str) -> None:

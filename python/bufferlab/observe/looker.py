@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing.address import Address, Form
 from bufferlab.engines.servers.questions import Server
 from bufferlab.versions import SERVERS

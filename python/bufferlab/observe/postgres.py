@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from bufferlab.engines.postgres import connection as postgres
 from bufferlab.engines.postgres import control

@@ -107,7 +107,7 @@ class Session:
     @property
     def peer(self) -> int | None:
         """The process that listens at the other end; None over TCP."""
-        descriptor = self._connection and self._connection.descriptor
+        descriptor = self._connection.descriptor if self._connection else None
         return None if descriptor is None else host_side.peer_pid(descriptor)
 
     def reconnect(self) -> str:

@@ -17,11 +17,10 @@ import json
 import re
 from typing import Any
 
-import pymysql
-
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.connection import FORM
+from bufferlab.engines.servers.client import FAILURES, Client, ServerError
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_as_loaded, require_none
 
@@ -30,7 +29,7 @@ MARKER = "bufferlab_marker"
 
 The loader (crates/bufferlab-drive/src/mysql/loader.rs) knows it too: it counts other tables as somebody else's.
 """
-_NO_TABLE = (1146, 1347, 1049, 1031, 1142)
+_NO_TABLE = ("1146", "1347", "1049", "1031", "1142")
 """No such table, a view, no such schema, no HANDLER for this engine, no right to read it."""
 OURS = "bufferlab"
 """The comment of our tables: the list of their names may be anybody's, but who may write this may drop the table."""
@@ -44,7 +43,7 @@ _DROPS = {"VIEW": "VIEW", "SEQUENCE": "SEQUENCE"}
 """The words of DROP by type in information_schema, for types other than tables."""
 
 
-def lock(connection: Any, schema: str, seconds: float) -> bool:
+def lock(connection: Client, schema: str, seconds: float) -> bool:
     """Take the schema's lock by GET_LOCK for as long as the connection lives; return False if another has it."""
     name = f"bufferlab.{schema}"[:_LOCK_NAME_LENGTH]
     ((got,),) = control.rows(connection, "SELECT GET_LOCK(%s, %s)", (name, seconds))
@@ -53,7 +52,7 @@ def lock(connection: Any, schema: str, seconds: float) -> bool:
     return bool(got == 1)
 
 
-def require_safe(connection: Any, address: Address) -> None:
+def require_safe(connection: Client, address: Address) -> None:
     """Raise EngineFailure when code of others could run in the schema with more rights than the schema needs."""
     schema = address.schema
     ((folds,),) = control.rows(connection, "SELECT @@lower_case_table_names")
@@ -67,7 +66,7 @@ def require_safe(connection: Any, address: Address) -> None:
     hint = f"name in the URL an account with PROCESS and ALL on {schema}.* and no more"
     try:
         others = _makers(connection, schema)
-    except pymysql.MySQLError as error:
+    except FAILURES as error:
         what = f"{address.user} {has}, and may not see who else may make functions there"
         raise EngineFailure("environment", f"{what} ({error.args[-1]})", address.place, hint) from error
     if others:
@@ -75,7 +74,7 @@ def require_safe(connection: Any, address: Address) -> None:
         raise EngineFailure("environment", f"{what} would run with them", address.place, hint)
 
 
-def objects(connection: Any, schema: str) -> list[str]:
+def objects(connection: Client, schema: str) -> list[str]:
     """Return all that the schema holds but the marker, in words: tables with their columns, indexes, keys, code."""
     queries = {
         "SELECT table_name, table_type, column_name FROM information_schema.columns JOIN information_schema.tables "
@@ -102,12 +101,12 @@ def objects(connection: Any, schema: str) -> list[str]:
     return found
 
 
-def require_ours(connection: Any, address: Address) -> None:
+def require_ours(connection: Client, address: Address) -> None:
     """Raise EngineFailure when the schema holds something that bufferlab did not make. Changes nothing."""
     _require_ours(connection, address)
 
 
-def _require_ours(connection: Any, address: Address) -> tuple[Mark | None, dict[str, str]]:
+def _require_ours(connection: Client, address: Address) -> tuple[Mark | None, dict[str, str]]:
     """Return the schema's mark and its relations; raise EngineFailure as `require_ours`."""
     schema = address.schema
     mark, there = marked(connection, schema), _relations(connection, schema)
@@ -117,32 +116,32 @@ def _require_ours(connection: Any, address: Address) -> tuple[Mark | None, dict[
     return mark, there
 
 
-def claim(connection: Any, address: Address) -> None:
+def claim(connection: Client, address: Address) -> None:
     """Claim the schema: make it if need be, and empty it but for the marker.
 
     Raises EngineFailure if somebody else owns it.
     """
     schema = address.schema
     try:
-        with connection.cursor() as cursor:
-            query = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
-            if not control.rows(connection, query, (schema,)):
-                cursor.execute(f"CREATE DATABASE `{schema}`")
-            mark, there = _require_ours(connection, address)
-            cursor.execute(f"USE `{schema}`")
-            for kind in ("VIEW", "SEQUENCE", "TABLE"):
-                names = [f"`{name}`" for name, is_a in there.items() if name != MARKER and is_a == kind]
-                if names:
-                    cursor.execute(f"DROP {kind} {', '.join(names)}")
-            if mark is None and MARKER in there:
-                # Tables of a load that had not marked anything yet, or of another version of bufferlab.
-                cursor.execute(f"DROP TABLE {MARKER}")
-            cursor.execute(
-                f"CREATE TABLE IF NOT EXISTS {MARKER} (id TINYINT PRIMARY KEY, data_id VARCHAR(64) NOT NULL, "
-                "state VARCHAR(16) NOT NULL, made MEDIUMTEXT NOT NULL, objects MEDIUMTEXT NOT NULL) "
-                f"ENGINE = InnoDB DEFAULT CHARACTER SET utf8 COMMENT = '{OURS}'"
-            )
-    except pymysql.MySQLError as error:
+        query = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
+        if not control.rows(connection, query, (schema,)):
+            control.rows(connection, f"CREATE DATABASE `{schema}`")
+        mark, there = _require_ours(connection, address)
+        control.rows(connection, f"USE `{schema}`")
+        for kind in ("VIEW", "SEQUENCE", "TABLE"):
+            names = [f"`{name}`" for name, is_a in there.items() if name != MARKER and is_a == kind]
+            if names:
+                control.rows(connection, f"DROP {kind} {', '.join(names)}")
+        if mark is None and MARKER in there:
+            # Tables of a load that had not marked anything yet, or of another version of bufferlab.
+            control.rows(connection, f"DROP TABLE {MARKER}")
+        control.rows(
+            connection,
+            f"CREATE TABLE IF NOT EXISTS {MARKER} (id TINYINT PRIMARY KEY, data_id VARCHAR(64) NOT NULL, "
+            "state VARCHAR(16) NOT NULL, made MEDIUMTEXT NOT NULL, objects MEDIUMTEXT NOT NULL) "
+            f"ENGINE = InnoDB DEFAULT CHARACTER SET utf8 COMMENT = '{OURS}'",
+        )
+    except FAILURES as error:
         raise EngineFailure(
             "environment",
             f"the schema {schema} cannot be made bufferlab's: {error.args[-1]}",
@@ -151,35 +150,34 @@ def claim(connection: Any, address: Address) -> None:
         ) from error
 
 
-def sign(connection: Any, schema: str, mark: Mark) -> None:
+def sign(connection: Client, schema: str, mark: Mark) -> None:
     """Write our comment to the tables that a script's own statements made; those of a load have it already."""
     unsigned = _names(connection, schema, mark.made) - _commented(connection, schema)
     for name, is_a in _relations(connection, schema).items():
         if name in unsigned and is_a != "VIEW":
-            with connection.cursor() as cursor:
-                cursor.execute(f"ALTER TABLE `{schema}`.`{name}` COMMENT = '{OURS}'")
+            control.rows(connection, f"ALTER TABLE `{schema}`.`{name}` COMMENT = '{OURS}'")
 
 
-def mark(connection: Any, schema: str, mark: Mark) -> None:
+def mark(connection: Client, schema: str, mark: Mark) -> None:
     """Record in the marker which data the schema holds, what was done with them, and what was made for them."""
     told = {"data_id": mark.data_id, "state": mark.state, "made": json.dumps(mark.made),
             "objects": json.dumps(mark.objects)}  # fmt: skip
-    with connection.cursor() as cursor:
-        # Locked, the marker is a table and stays one: others cannot replace it.
-        cursor.execute(f"LOCK TABLES `{schema}`.{MARKER} WRITE")
-        try:
-            if _relations(connection, schema).get(MARKER) != "TABLE":
-                raise EngineFailure("usage", f"{schema}.{MARKER} is no table", schema, "drop it, or name a new schema")
-            cursor.execute(
-                f"INSERT INTO `{schema}`.{MARKER} (id, {', '.join(told)}) VALUES (1, %s, %s, %s, %s) "
-                f"ON DUPLICATE KEY UPDATE {', '.join(f'{name} = VALUES({name})' for name in told)}",
-                tuple(told.values()),
-            )
-        finally:
-            cursor.execute("UNLOCK TABLES")
+    # Locked, the marker is a table and stays one: others cannot replace it.
+    control.rows(connection, f"LOCK TABLES `{schema}`.{MARKER} WRITE")
+    try:
+        if _relations(connection, schema).get(MARKER) != "TABLE":
+            raise EngineFailure("usage", f"{schema}.{MARKER} is no table", schema, "drop it, or name a new schema")
+        control.rows(
+            connection,
+            f"INSERT INTO `{schema}`.{MARKER} (id, {', '.join(told)}) VALUES (1, %s, %s, %s, %s) "
+            f"ON DUPLICATE KEY UPDATE {', '.join(f'{name} = VALUES({name})' for name in told)}",
+            tuple(told.values()),
+        )
+    finally:
+        control.rows(connection, "UNLOCK TABLES")
 
 
-def marked(connection: Any, schema: str) -> Mark | None:
+def marked(connection: Client, schema: str) -> Mark | None:
     """Return the mark; None where there is none, or one of another version."""
     told = _read(connection, schema)
     try:
@@ -189,21 +187,19 @@ def marked(connection: Any, schema: str) -> Mark | None:
         return None
 
 
-def _read(connection: Any, schema: str) -> dict[str, Any]:
+def _read(connection: Client, schema: str) -> dict[str, Any]:
     """Return the marker's row by column; {} where there is none. HANDLER reads tables alone, never a view."""
-    with connection.cursor() as cursor:
+    try:
+        control.rows(connection, f"HANDLER {control.quoted(schema)}.{MARKER} OPEN AS bufferlab_mark")
         try:
-            cursor.execute(f"HANDLER {control.quoted(schema)}.{MARKER} OPEN AS bufferlab_mark")
-            try:
-                cursor.execute("HANDLER bufferlab_mark READ FIRST")
-                row = cursor.fetchone()
-                return {str(column[0]): value for column, value in zip(cursor.description, row or (), strict=False)}
-            finally:
-                cursor.execute("HANDLER bufferlab_mark CLOSE")
-        except pymysql.MySQLError as error:
-            if error.args[0] in _NO_TABLE:
-                return {}
-            raise
+            names, rows = connection.ask("HANDLER bufferlab_mark READ FIRST")
+            return dict(zip(names, rows[0] if rows else (), strict=False))
+        finally:
+            control.rows(connection, "HANDLER bufferlab_mark CLOSE")
+    except ServerError as error:
+        if error.code in _NO_TABLE:
+            return {}
+        raise
 
 
 def _is_small(grant: str, schema: str) -> bool:
@@ -222,7 +218,7 @@ def _is_small(grant: str, schema: str) -> bool:
     return found["where"].replace("\\", "") == f"`{schema}`.*"
 
 
-def _makers(connection: Any, schema: str) -> list[str]:
+def _makers(connection: Client, schema: str) -> list[str]:
     """Return the accounts that may make tables or code in the schema, beside this one and those with SUPER."""
     may = " OR ".join(f"{right}_priv = 'Y'" for right in _MAKES)
     ((me,),) = control.rows(connection, "SELECT CURRENT_USER()")
@@ -239,7 +235,7 @@ def _makers(connection: Any, schema: str) -> list[str]:
     return sorted({f"{control.text(user)}@{control.text(host)}" for user, host in set(found) - great} - {str(me)})
 
 
-def _commented(connection: Any, schema: str) -> set[str]:
+def _commented(connection: Client, schema: str) -> set[str]:
     """Return the tables with our comment, and the views whose maker is this account; only it may make it the maker."""
     query = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_comment = %s"
     tables = control.rows(connection, query, (schema, OURS))
@@ -247,7 +243,7 @@ def _commented(connection: Any, schema: str) -> set[str]:
     return {str(name) for (name,) in (*tables, *control.rows(connection, query, (schema,)))}
 
 
-def _relations(connection: Any, schema: str) -> dict[str, str]:
+def _relations(connection: Client, schema: str) -> dict[str, str]:
     """Return every table and view of a schema with the word that drops it."""
     found = control.rows(
         connection,
@@ -257,7 +253,7 @@ def _relations(connection: Any, schema: str) -> dict[str, str]:
     return {str(name): _DROPS.get(str(kind), "TABLE") for name, kind in found}
 
 
-def _names(connection: Any, schema: str, made: tuple[str, ...]) -> set[str]:
+def _names(connection: Client, schema: str, made: tuple[str, ...]) -> set[str]:
     """Return the names of what bufferlab made, as the server names the tables of these statements; the marker too."""
     ((folds,),) = control.rows(connection, "SELECT @@lower_case_table_names")
     whole = [parts_of(name, folds=bool(folds)) for name in made]

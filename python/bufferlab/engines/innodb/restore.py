@@ -29,8 +29,9 @@ No server escapes the quotes of a value in its messages: "Duplicate entry 'O'Bri
 _LEXER_SETTINGS = "SELECT CONCAT(@@SESSION.sql_mode, ' ', @@SESSION.character_set_client)"
 """The settings by which the server finds the end of a quoted text."""
 _OF_VALUES = frozenset(
-    "1048 1062 1171 1215 1216 1217 1230 1263 1264 1265 1292 1366 1367 1406 1441 1451 1452 1586".split()
-)
+    ("1048", "1062", "1171", "1215", "1216", "1217", "1230", "1263", "1264", "1265", "1292", "1366", "1367", "1406",
+     "1441", "1451", "1452", "1586")
+)  # fmt: skip
 """The errors whose words may have a value: of duplicates, foreign keys, NULL, and values that do not fit a column."""
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 import socket as sockets
 from collections.abc import Mapping
-from contextlib import closing, suppress
-from typing import Any, Literal
-
-import pymysql
+from contextlib import closing
+from typing import Literal
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.connection import connect
 from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.client import Client, ServerError
 from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
 from bufferlab.engines.servers.existing.facts import Facts
@@ -22,9 +21,9 @@ from bufferlab.versions import numbers
 _OF_SCHEMA = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "INDEX", "ALTER", "LOCK TABLES")
 """The rights on its schema without which no load ends."""
 _POOL = "innodb_buffer_pool_size"
-_OPTION_PREVENTS = 1290
+_OPTION_PREVENTS = "1290"
 """ER_OPTION_PREVENTS_STATEMENT; of SHOW GRANTS the option is --skip-grant-tables."""
-_UNKNOWN = (1193, 1109, 1064)
+_UNKNOWN = ("1193", "1109", "1064")
 """No such variable, no such table, no such statement: another version's."""
 
 
@@ -73,7 +72,7 @@ def managed(told: Mapping[str, str], version: str) -> str:
     return next((name for name, seen in signs.items() if seen), "")
 
 
-def _rights(connection: Any, schema: str) -> tuple[str, set[str]]:
+def _rights(connection: Client, schema: str) -> tuple[str, set[str]]:
     """Return the account as GRANT writes it, and its rights on the whole server or on the schema."""
     ((told,),) = control.rows(connection, "SELECT CURRENT_USER()")
     user, _, host = control.text(told).rpartition("@")
@@ -87,7 +86,7 @@ def _rights(connection: Any, schema: str) -> tuple[str, set[str]]:
     return me, {str(right).upper() for (right,) in found}
 
 
-def _missing(connection: Any, address: Address, me: str, rights: set[str]) -> dict[str, str]:
+def _missing(connection: Client, address: Address, me: str, rights: set[str]) -> dict[str, str]:
     """Return the rights that a run needs and the account lacks, with their GRANT; {} where roles may give them."""
     lacking = [right for right in _OF_SCHEMA if right not in rights]
     missing = {}
@@ -99,7 +98,7 @@ def _missing(connection: Any, address: Address, me: str, rights: set[str]) -> di
     return missing if missing and _grants(connection) == "told" else {}
 
 
-def _grants(connection: Any) -> Literal["told", "roles", "skipped"]:
+def _grants(connection: Client) -> Literal["told", "roles", "skipped"]:
     """Return what is known of the account's rights.
 
     The rights of roles are not looked up: the run itself tells. A server with --skip-grant-tables has no rights to
@@ -107,19 +106,19 @@ def _grants(connection: Any) -> Literal["told", "roles", "skipped"]:
     """
     try:
         told = control.rows(connection, "SHOW GRANTS")
-    except pymysql.MySQLError as error:
-        if error.args[0] != _OPTION_PREVENTS:
+    except ServerError as error:
+        if error.code != _OPTION_PREVENTS:
             raise
         return "skipped"
     return "roles" if any(re.match(r"GRANT [`'\"]", str(said)) for (said,) in told) else "told"
 
 
-def _tls(connection: Any) -> str | None:
+def _tls(connection: Client) -> str | None:
     found = control.pairs(connection, "SHOW SESSION STATUS LIKE 'Ssl_%'")
     return f"{found.get('ssl_version', 'TLS')}, {found['ssl_cipher']}" if found.get("ssl_cipher") else None
 
 
-def _schema_bytes(connection: Any, schema: str) -> int | None:
+def _schema_bytes(connection: Client, schema: str) -> int | None:
     """Return the bytes of the schema's tables, by the server's statistics; None where there is no such schema."""
     query = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
     if not control.rows(connection, query, (schema,)):
@@ -142,7 +141,7 @@ def _read_only(told: Mapping[str, str], flavour: Flavour, rights: set[str]) -> s
     return ""
 
 
-def _roles(connection: Any, told: Mapping[str, str]) -> tuple[str, ...]:
+def _roles(connection: Client, told: Mapping[str, str]) -> tuple[str, ...]:
     """Return sentences on replication: a replica applies changes of its primary, a primary's go on to replicas."""
     said = []
     replica = None
@@ -150,8 +149,8 @@ def _roles(connection: Any, told: Mapping[str, str]) -> tuple[str, ...]:
         try:
             replica = bool(control.rows(connection, statement))
             break
-        except pymysql.MySQLError as error:
-            if error.args[0] not in _UNKNOWN:
+        except ServerError as error:
+            if error.code not in _UNKNOWN:
                 said.append(f"whether it is a replica cannot be told ({error.args[-1]})")
                 break
     if replica:
@@ -165,18 +164,17 @@ def _roles(connection: Any, told: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _proxy(connection: Any, version: str) -> str:
+def _proxy(connection: Client, version: str) -> str:
     """Return what answers in the server's place, by its comment or by another number than the greeting gave."""
     if "proxysql" in version.lower():
         return "ProxySQL"
-    with suppress(AttributeError):
-        ((here,),) = control.rows(connection, "SELECT CONNECTION_ID() AS of_the_server")
-        if int(here) & 0xFFFFFFFF != int(connection.thread_id()) & 0xFFFFFFFF:
-            return "a proxy, such as ProxySQL or MaxScale,"
+    ((here,),) = control.rows(connection, "SELECT CONNECTION_ID() AS of_the_server")
+    if int(here) & 0xFFFFFFFF != connection.id:
+        return "a proxy, such as ProxySQL or MaxScale,"
     return ""
 
 
-def _nulls(connection: Any) -> tuple[str, ...]:
+def _nulls(connection: Client) -> tuple[str, ...]:
     """Return what InnoDB's metrics will not tell: a run switches none on."""
     # MariaDB from 10.6 on has a column ENABLED in place of STATUS.
     query = (

@@ -11,6 +11,8 @@ import struct
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
 from bufferlab.engines.innodb import control
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client

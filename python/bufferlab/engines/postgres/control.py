@@ -20,8 +20,8 @@ MAY_NOT = "42501"
 def identifier(*names: str) -> str:
     """Return a name, behind its schema's if there are two, as SQL has it; somebody's dump may have chosen it.
 
-    >>> identifier("public", 'my "table"')
-    '"public"."my ""table"""'
+    >>> print(identifier("public", 'a"b'))
+    "public"."a""b"
     """
     return ".".join('"' + name.replace("\0", "").replace('"', '""') + '"' for name in names)
 

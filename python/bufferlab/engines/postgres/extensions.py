@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bufferlab.engines.servers.client import Client
 from bufferlab.engines.postgres import control
+from bufferlab.engines.servers.client import Client
 
 CHECKS = "amcheck"
 COUNTERS = "pg_buffercache"

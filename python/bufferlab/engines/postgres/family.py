@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-
 from bufferlab.engines import direct_io
 from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OwnedPages
-from bufferlab.engines.servers.client import Client
 from bufferlab.engines.postgres import (
     consistency_by_psycopg,
     control,
@@ -39,6 +37,7 @@ from bufferlab.engines.postgres.postgresql_conf import (
     text_of,
 )
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.client import FAILURES, Client, ServerError
 from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, Address
 from bufferlab.engines.servers.existing.facts import Facts
 from bufferlab.engines.servers.family import Difference, Family, ReadBack, Work, free_quarter
@@ -185,7 +184,7 @@ class PostgresFamily(Family):
                     control.rows(connection, "VACUUM (FREEZE, ANALYZE)")
                     with where_allowed():
                         control.rows(connection, "CHECKPOINT")
-        except (ServerError, LostError) as error:
+        except FAILURES as error:
             if not is_ours:
                 raise
             raise EngineFailure("engine", f"the loaded data cannot be vacuumed: {error}") from error

@@ -15,9 +15,9 @@ import time
 from contextlib import closing
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.servers.client import FAILURES, Client, ServerError
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.connection import FORM, connect
+from bufferlab.engines.servers.client import FAILURES, Client, ServerError
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_as_loaded, require_none
 

@@ -11,10 +11,10 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.servers.client import Client
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.control import PORT
 from bufferlab.engines.postgres.knobs import FLAVOUR, KNOBS, OFF, PAGE_BYTES
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.family import ReadBack
 from bufferlab.knob import KnobKind, Native, Values, Variables
 from bufferlab.units import canonical_duration, canonical_number, format_bytes

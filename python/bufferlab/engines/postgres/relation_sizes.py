@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines.servers.client import Client
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.knobs import PAGE_BYTES
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.stored_sizes import Sizes, tree_shape
 
 _SEGMENT_PAGES = 131_072

@@ -7,10 +7,10 @@ from collections.abc import Collection
 from contextlib import closing, suppress
 from pathlib import Path
 
-from bufferlab.engines.servers.client import Client
 from bufferlab.engines.postgres import control, extensions
 from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.postgres.postgresql_conf import bytes_of, in_words
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.facts import Facts

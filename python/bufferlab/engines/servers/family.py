@@ -18,7 +18,7 @@ from bufferlab import meminfo
 from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OwnedPages
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.servers.builds import Build, Flavour
-from bufferlab.engines.servers.client import FAILURES, Client, ServerError
+from bufferlab.engines.servers.client import FAILURES, ServerError
 from bufferlab.engines.servers.existing import passwords
 from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, AccessDenied, Address, Form
 from bufferlab.engines.servers.existing.facts import Facts

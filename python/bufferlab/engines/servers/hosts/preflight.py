@@ -35,7 +35,7 @@ _ALWAYS_NULL = "the server's process and device, the page cache, the pages of tr
 def checks(family: Family, address: Address, found: Build, wanted: Wanted) -> Iterator[ServerCheck]:
     """Yield what is found at the server, in the order in which a reader wants it. Changes nothing.
 
-    The client's exceptions (`Family.unusable`) may pass through.
+    The client's exceptions (FAILURES) may pass through.
     """
     facts = family.look(address)
     yield ServerCheck("version", True, facts.version)

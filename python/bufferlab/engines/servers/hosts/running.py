@@ -19,6 +19,7 @@ from typing import Any
 from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OnEvent, ServerCheck, Wanted
 from bufferlab.engines.native import load_core, load_recipe, run_core
 from bufferlab.engines.servers.builds import Build, Flavour
+from bufferlab.engines.servers.client import FAILURES
 from bufferlab.engines.servers.existing import address as addresses
 from bufferlab.engines.servers.existing import greeting, passwords
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, LOOK_LASTS_SECONDS, LOOK_SECONDS, Address
@@ -60,7 +61,7 @@ class RunningHost(Host):
     """The host of servers that run already; it holds no connection between calls.
 
     It holds the schema's lock (`locked`) while it claims and marks the schema, and while the core loads and drives.
-    The client's exceptions (`Family.unusable`) may pass through the family: `_explained` turns them into an
+    The client's exceptions (FAILURES) may pass through the family: `_explained` turns them into an
     EngineFailure with the hint of `Family.needs`.
     """
 
@@ -199,14 +200,13 @@ class RunningHost(Host):
             self.family.require_safe(address)
         with (
             self._explained(address),
-            closing(self.family.connect(address, seconds=None)) as connection,
             self._signs_of_life(on_event, "checking", address),
         ):
             found = self._marked(address)
             if found is None or found.data_id != note["data_id"]:
                 what = f"the {self.family.form.schema} holds other data than were loaded"
                 raise DataFileError(what, address.place, "run it again")
-            return self.family.conditions(connection, job, database, address.schema)
+            return self.family.conditions(address, job, database)
 
     def _load(self, address: Address, note: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         family = self.family
@@ -295,7 +295,7 @@ class RunningHost(Host):
         """Turn the client's errors into an EngineFailure that quotes the server and says what the account needs."""
         try:
             yield
-        except self.family.unusable as error:
+        except FAILURES as error:
             said = str(error.args[-1] if error.args else error).strip()
             what = f"the server said: {said}"
             read_only = self.family.is_read_only(error)
