@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use bufferlab_drive::data::{Data, Recipe};
 use bufferlab_drive::event::{Event, Phase};
 use bufferlab_drive::failure::Failure;
-use bufferlab_drive::sqlite::loader::LoadProgress;
+use bufferlab_drive::loaded::LoadProgress;
 use bufferlab_drive::sqlite::{direct_io, shape};
 use bufferlab_drive::{mysql, postgres, random_read, sqlite};
 use bufferlab_probe::{device, host};
