@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.servers import families
+from bufferlab.engines import families
 from bufferlab.engines.servers.builds import servers_root
 from bufferlab.registry import open_sweep
 from bufferlab.results.page_traces import page_trace_words

@@ -19,8 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.engines.servers import live_trace, page_sites
-from bufferlab.engines.servers.live_trace import LivePlan, LiveTrace, recorded
+from bufferlab.engines import live_trace
+from bufferlab.engines.live_trace import LivePlan, LiveTrace, recorded
+from bufferlab.engines.servers import page_sites
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.results.page_traces import page_trace_words
 from support.fake import wait_until
