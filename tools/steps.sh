@@ -111,7 +111,7 @@ unable_in_log() {
 # RUST_TESTS: the command. The dependencies are those of the extension, built once; our own crates check what they assert
 # and whether numbers overflow.
 RUST_TESTS=(cargo test --release --quiet --locked --workspace)
-for crate in "$ROOT"/crates/*/; do
+for crate in "$ROOT"/crates/*/ "$ROOT"/tools/probe-programs/; do
     crate=profile.release.package.$(basename "$crate")
     RUST_TESTS+=(--config "$crate.debug-assertions=true" --config "$crate.overflow-checks=true" --config "$crate.opt-level=1")
 done
