@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="FILE",
-        help="more text for the importers; repeatable",
+        help="more text for the parsers; repeatable",
     )
     return parser
 

@@ -64,8 +64,7 @@ def asked(path: str) -> list[Callable[[], Any]]:
         lambda: core.check_script(path, "SELECT :nothing; @", "{}"),
         lambda: core.block_trace_check(path),
         lambda: core.block_trace_decode(path, path),
-        lambda: core.page_trace_check(json.dumps({"way": "inside", **build})),
-        lambda: core.page_trace_check(json.dumps({"way": "uprobes", **build})),
+        lambda: core.page_trace_check(json.dumps(build)),
         lambda: core.log_in("postgres", json.dumps(target)),
         lambda: core.log_in("mysql", json.dumps(target)),
     ]

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use bufferlab_drive::data::{Data, Recipe};
 use bufferlab_drive::event::{Event, Phase};
 use bufferlab_drive::failure::Failure;
-use bufferlab_drive::sqlite::loader::LoadProgress;
+use bufferlab_drive::loaded::LoadProgress;
 use bufferlab_drive::sqlite::{direct_io, shape};
 use bufferlab_drive::{mysql, postgres, random_read, sqlite};
 use bufferlab_probe::{device, host};
@@ -210,7 +210,8 @@ mod native {
     use super::generate::{generate, generated_bytes};
     #[pymodule_export]
     use super::page_trace::{
-        executable_ranges, live_trace, page_trace, page_trace_branches, page_trace_check, tracefs_clean,
+        executable_ranges, live_trace, live_trace_check, page_trace, page_trace_branches, page_trace_check,
+        tracefs_clean,
     };
     #[pymodule_export]
     use super::questions::{Session, Unanswerable, ask_server};
