@@ -167,7 +167,7 @@ def _trial(state: State, where: Place, owned: Owned, family: str, seed: str, rng
 
     def start(side: int, log: str) -> subprocess.Popen[bytes]:
         folder, environment = sides[side]
-        arguments = ["run", folder / "pairs.toml", "--out", folder / "out", "--share-device"]
+        arguments: list[str | Path] = ["run", folder / "pairs.toml", "--out", folder / "out", "--share-device"]
         return where.start(arguments, folder / log, environment)
 
     processes = [start(0, "command.log")]
