@@ -109,16 +109,6 @@ fn load_recipe(py: Python<'_>, engine: &str, workload: &str) -> PyResult<String>
     }
 }
 
-/// Logs in to a server and out again. Takes the target of a job; PostgreSQL's database must be there.
-#[pyfunction]
-fn log_in(py: Python<'_>, engine: &str, target: &str) -> PyResult<String> {
-    match engine {
-        "mysql" | "mariadb" => done(py, target, |target| mysql::connection::connect_to_server(target).map(drop)),
-        "postgres" => done(py, target, |target| postgres::control::Control::open(target).map(drop)),
-        other => Err(unknown(other)),
-    }
-}
-
 /// Asks this process's job, begun or not, to stop at the next transaction or partition.
 #[pyfunction]
 fn cancel() {
@@ -220,6 +210,6 @@ mod native {
     #[pymodule_export]
     use super::{
         NativeError, cancel, check_direct_io, check_io_uring, check_script, core_version, host_fingerprint, load,
-        load_recipe, log_in, resolve_device, run, sqlite_pages, sqlite_shape, sqlite_version,
+        load_recipe, resolve_device, run, sqlite_pages, sqlite_shape, sqlite_version,
     };
 }

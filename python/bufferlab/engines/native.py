@@ -121,9 +121,6 @@ class Native(Protocol):
     def ask_server(self, engine: str, target: str, limits: str) -> Session:
         """Log in to a server for questions; `target` is that of a job. Raises Unanswerable(kind, code, what, hint)."""
 
-    def log_in(self, engine: str, target: str) -> str:
-        """Log in to a server and out again; `target` is that of a job."""
-
     def cancel(self) -> None:
         """Stop the running job at the next transaction."""
 
