@@ -56,7 +56,6 @@ class Turn:
     """A run that is wanted, as the file of what is done names it."""
 
     server: str
-    probe: str
     transactions: int
     pair: int
     traced: bool
@@ -69,7 +68,6 @@ def main() -> None:
     """Run in turn, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server", nargs="+", default=[_SQLITE])
-    parser.add_argument("--probe", default="page-trace")
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--transactions", type=int, default=8000)
     parser.add_argument("--pool", default="60%")
@@ -95,7 +93,7 @@ def turns(arguments: argparse.Namespace) -> Iterator[Turn]:
         for server in arguments.server:
             for traced in (False, True) if pair % 2 else (True, False):
                 settings = " ".join(arguments.settings)
-                yield Turn(server, arguments.probe, arguments.transactions, pair, traced, arguments.pool, settings)
+                yield Turn(server, arguments.transactions, pair, traced, arguments.pool, settings)
 
 
 def row(server: str, plain: list[Done], traced: list[Done]) -> list[str]:
@@ -120,7 +118,7 @@ def row(server: str, plain: list[Done], traced: list[Done]) -> list[str]:
 
 def run(turn: Turn) -> Done:
     """One run in a folder of its own."""
-    more = ["--probe", turn.probe] if turn.traced else ["--no-page-trace"]
+    more = ["--probe", "page-trace"] if turn.traced else ["--no-page-trace"]
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as out:
         what = [str(_EXPERIMENT)]
         if turn.server != _SQLITE:

@@ -93,12 +93,12 @@ def joined(folder: Path, server: str, traced: bool, joins: int) -> Joined:
     family, build = PostgresFamily(), find_postgres.find(server)
     identity = identities.read(folder / "database")
     spool = folder / "spool"
-    asked = {"spool": {"path": str(spool), "limit_bytes": 64 * GIB}, "way": "inside", "required": True}
+    asked = {"spool": {"path": str(spool), "limit_bytes": 64 * GIB}, "required": True}
     with page_sites.recording(family.page_sites_table, build, asked, print) if traced else nullcontext() as trace:
         with (
             PrivateServer(
                 family, build, folder / "database" / "data", folder / "server", user=user.server_user(),
-                login=(identity.user, identity.password), settings=_SETTINGS, watch=trace,
+                login=(identity.user, identity.password), settings=_SETTINGS, trace=trace,
             ) as running,
             closing(running.connect("bufferlab", patient=True)) as connection,
         ):  # fmt: skip

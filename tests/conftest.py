@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -16,6 +17,9 @@ settings.register_profile("bufferlab", deadline=None)
 settings.load_profile("bufferlab")
 
 pytest_plugins = ["support.parts", "support.figures"]
+
+# Commands and workers of tests find the engines of bufferlab_engines.py too.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
 
 forked.install(in_lane=True)
 

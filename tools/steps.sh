@@ -111,7 +111,7 @@ unable_in_log() {
 # RUST_TESTS: the command. The dependencies are those of the extension, built once; our own crates check what they assert
 # and whether numbers overflow.
 RUST_TESTS=(cargo test --release --quiet --locked --workspace)
-for crate in "$ROOT"/crates/*/; do
+for crate in "$ROOT"/crates/*/ "$ROOT"/tools/probe-programs/; do
     crate=profile.release.package.$(basename "$crate")
     RUST_TESTS+=(--config "$crate.debug-assertions=true" --config "$crate.overflow-checks=true" --config "$crate.opt-level=1")
 done
@@ -212,7 +212,7 @@ has_rust_tool() {
 
 # A browser looks at the HTML report; loop devices make full and read-only disks; the Makefile is tested too; sysstat
 # is what the samplers are compared with; Maven fetches the database servers. Of the slow tests alone: poppler reads
-# PDFs, and fonts-noto-cjk has Korean letters.
+# PDFs.
 find_test_tools() {
     local wanted=()
     command -v chromium >/dev/null && command -v chromedriver >/dev/null || wanted+=(chromium chromium-driver)
@@ -225,7 +225,6 @@ find_test_tools() {
     if [ -z "$slow" ]; then
         command -v pdftotext >/dev/null || wanted+=(poppler-utils)
         command -v pgbouncer >/dev/null || wanted+=(pgbouncer)
-        [ -n "$(fc-list :lang=ko 2>/dev/null)" ] || wanted+=(fonts-noto-cjk fontconfig)
     fi
     [ "${#wanted[@]}" = 0 ] || install_packages "what the tests need" "${wanted[@]}"
 }

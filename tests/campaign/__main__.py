@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from campaign import fuzz, inside, kills, mounts, pairs, planted, servers
+from campaign import fuzz, inside, kills, mounts, pairs, planted, servers, sessions
 from campaign.inputs import FAMILIES, ROOT
 from campaign.records import State, table
 
-_INPUTS, _KILLS, _INSIDE, _PAIRS, _PLANTED, _MOUNTS, _SERVERS = 10_000, 25, 35, 10, 25, 50, 1_000
+_INPUTS, _KILLS, _INSIDE, _PAIRS, _PLANTED, _MOUNTS, _SERVERS, _SESSIONS = 10_000, 25, 35, 10, 25, 50, 1_000, 10_000
 GOALS = {
     **{f"fuzz:{name}": _INPUTS for name in FAMILIES},
     **{f"kills:{name}": _KILLS for name in kills.ENGINES},
@@ -21,6 +21,7 @@ GOALS = {
     **{f"planted:{name}": _PLANTED for name in pairs.SERVERS},
     **{f"mounts:{name}": _MOUNTS for name in mounts.NAMES},
     **{f"servers:{name}": _SERVERS for name in servers.NAMES},
+    **{f"sessions:{name}": _SESSIONS for name in sessions.NAMES},
 }
 """Trials of a whole campaign."""
 
@@ -54,6 +55,8 @@ def main(arguments: Sequence[str]) -> int:
                 mounts.run(state, name, **more)
             case "servers":
                 servers.run(state, name, **more)
+            case "sessions":
+                sessions.run(state, name, **more)
     print(table(state, {family: GOALS[family] for family in families}))
     return int(any(state.total(family).findings for family in state.families()))
 
@@ -81,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="FILE",
-        help="more text for the importers; repeatable",
+        help="more text for the parsers; repeatable",
     )
     return parser
 

@@ -24,7 +24,7 @@ class Family(ABC):
     """A word of the inputs that no command may show; "": there is none."""
 
     def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
-        """Prepare the folder. `corpus`: text files of the user's own, which importers are fed with too."""
+        """Prepare the folder. `corpus`: text files of the user's own, which parsers are fed with too."""
         self.folder = folder
         self.corpus = corpus
 

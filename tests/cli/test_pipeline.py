@@ -15,6 +15,7 @@ import pytest
 
 import bufferlab
 from bufferlab.registry import open_sweep
+from support.core import ROOT
 from support.fake import Bench, blocks, children, is_alive, wait, wait_until
 
 
@@ -385,7 +386,7 @@ def test_a_worker_in_the_users_folder_is_not_fooled_by_its_modules(bench: Bench)
     process = subprocess.run(
         [sys.executable, "-P", "-m", "bufferlab", "run", str(experiment), "--out", str(bench.out)],
         cwd=bench.root,
-        env={**bench.environment, "PYTHONPATH": str(Path(bufferlab.__file__).parents[1])},
+        env={**bench.environment, "PYTHONPATH": f"{Path(bufferlab.__file__).parents[1]}:{ROOT / 'tests'}"},
         capture_output=True,
         text=True,
         timeout=60,

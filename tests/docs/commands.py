@@ -91,7 +91,6 @@ EXCUSED: dict[str, str] = {
     "PYTHONPATH=python .venv/bin/python benches/tpcc_mysql.py --peer tpcc-mysql/tpcc_start": "takes minutes alone, and "
     "needs tpcc-mysql; tests/unit/test_benches.py tries its jobs",
     "tools/page-trace-builds /var/tmp/page-trace-builds": "takes half an hour, and fetched servers; as above",
-    "tools/page-trace-ways": "takes three minutes, root, and a fetched server; as above",
     "make bench-mysql": "takes five minutes alone on the machine, and sysbench",
     "make bench-storage": "takes a quarter of an hour alone on the machine, root, and fio",
     "./bufferlab run buffer-size --warehouses 20 --sweep pool_size=12.8%,25.6%,32%,44.8%,51.2% "
@@ -119,7 +118,6 @@ EXCUSED: dict[str, str] = {
     "./bufferlab report runs/buffer-size-20260101-120000 --format tpcc-mysql": "as the one above",
     "./bufferlab report runs/buffer-size-20260101-120000 --format pdf": "needs Typst, which ./test --all installs; "
     "tests/real/test_lab_report.py runs it",
-    "./bufferlab report runs/buffer-size-20260101-120000 --format pdf --language ko": "as the one above",
     "./bufferlab run buffer-size --quick --probe block-trace": "needs root; tests/real/test_block_trace.py runs it",
     "./bufferlab report runs/buffer-size-20260101-120000 --format blkparse": "as the one above",
     "./bufferlab run buffer-size --quick --sweep pool_size=20% --probe page-trace": "tests/real/test_page_trace.py",

@@ -41,7 +41,7 @@ def test_folders_of_single_blocks_merged_count_what_the_sweep_at_once_counts(
     experiment = load(str(toml), Overrides(profile="smoke", repetitions=len(blocks)))
     # In this process and without reports: tests/cli/test_merge_command.py has the commands.
     monkeypatch.setenv("BUFFERLAB_CACHE", str(disk / "cache"))
-    some = SweepOptions(share_device=True, page_trace=TraceWish("inside"))
+    some = SweepOptions(share_device=True, page_trace=TraceWish(by_name=True))
     folders = [run_sweep(experiment, place / "some", options=replace(some, blocks=(one,))).folder for one in blocks]
     at_once = run_sweep(experiment, place / "at-once", options=some).folder
     merged, lacking = merge([folder.path for folder in folders], place / "merged")

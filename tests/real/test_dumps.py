@@ -19,12 +19,12 @@ import pytest
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.dump_contents import has_rows
-from bufferlab.engines.dump_head import read_head, sha256_of
 from bufferlab.engines.innodb import control as innodb_control
 from bufferlab.engines.postgres import control as postgres_control
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import restoring
 from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.dump_head import read_head, sha256_of
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import SpecError
 from support import core, dumps, innodb, postgres, prepared

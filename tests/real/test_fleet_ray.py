@@ -72,7 +72,7 @@ def at_once(place: Path, overrides: Overrides, cluster: RayNodes) -> SweepFolder
     """The sweep as one host does it, beside the cluster."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BUFFERLAB_CACHE", str(place / "cache"))
-        options = SweepOptions(share_device=True, page_trace=TraceWish("inside"))
+        options = SweepOptions(share_device=True, page_trace=TraceWish(by_name=True))
         outcome = run_sweep(load(str(place / "experiment.toml"), overrides), place / "at-once", options=options)
         assert outcome.failed == 0
         return outcome.folder

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from bufferlab.errors import BufferlabError
-from bufferlab.report.lab.catalogue import catalogue
 from bufferlab.report.lab.fonts import FALLBACK, TEXT, Chosen
 from bufferlab.report.lab.pdf import compiled, write_pdf
 from bufferlab.results.store import SweepFolder
@@ -43,17 +41,10 @@ def pages_of(pdf: Path) -> int:
     return text_of(pdf).count("\f")
 
 
-def written(folder: SweepFolder, language: str = "en") -> Path:
-    path, chosen = write_pdf(folder, catalogue(language))
+def written(folder: SweepFolder) -> Path:
+    path, chosen = write_pdf(folder)
     assert not chosen.missing
     return path
-
-
-def has_korean() -> bool:
-    import typst
-
-    families = set(typst.Fonts().families())
-    return bool(families & set(catalogue("ko").fonts))
 
 
 @pytest.mark.parametrize(
@@ -93,10 +84,8 @@ def test_no_heading_is_parted_from_its_table_and_no_table_leaves_one_row_on_a_pa
                 "rows": [{"mark": "", "cells": one} for one in cells],
             }
         )  # fmt: skip
-    headings = catalogue("en").headings
     document = {
-        "language": "en", "title": "T", "facts": [["a", "b"]], "date": "2026-01-01", "blocks": blocks,
-        "words": {key: headings[key] for key in ("lab_report", "figure", "table", "page")},
+        "title": "T", "facts": [["a", "b"]], "date": "2026-01-01", "blocks": blocks,
     }  # fmt: skip
     path = tmp_path / "tables.pdf"
     path.write_bytes(compiled(document, Chosen((TEXT, FALLBACK))))
@@ -130,19 +119,6 @@ def test_page_one_of_a_failed_sweep_says_so(tmp_path: Path) -> None:
     text = text_of(written(build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2, statuses=failed))))
     first = text.split("\f")[0]
     assert "This sweep failed: 2 of 2 points did not end well." in " ".join(first.split())
-
-
-def test_a_korean_report_has_its_letters_or_says_which_font_is_missing(tmp_path: Path) -> None:
-    folder = build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2))
-    if not has_korean():
-        with pytest.raises(BufferlabError, match="fonts-noto-cjk"):
-            write_pdf(folder, catalogue("ko"))
-        return
-    path = written(folder, "ko")
-    assert path.name == "report.ko.pdf"
-    text = text_of(path)
-    for key in ("purpose", "method", "results"):
-        assert catalogue("ko").headings[key] in text
 
 
 def test_the_command_prints_the_path_and_an_unwritable_folder_is_told(tmp_path: Path) -> None:

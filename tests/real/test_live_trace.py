@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -18,12 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bufferlab.engines import live_trace
 from bufferlab.engines.innodb import control as innodb_control
+from bufferlab.engines.live_trace import Tier, recorded
 from bufferlab.engines.native import native
-from bufferlab.engines.servers import live_trace
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.live_trace import Tier, recorded
-from bufferlab.engines.servers.page_sites import NO_SPOOL
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.host.tracefs_clean import clean
@@ -47,7 +45,7 @@ ONE = ["mysql-5.7"]
 _HOLD = """\
 import sys, time
 from pathlib import Path
-from bufferlab.engines.servers import live_trace
+from bufferlab.engines import live_trace
 plan = live_trace.plan(int(sys.argv[1]), sys.argv[2], "full")
 trace = live_trace.attach(plan, Path(sys.argv[3]), events_per_s_max=1e9, limit_bytes=1 << 28)
 print("attached", flush=True)
@@ -59,9 +57,7 @@ time.sleep(600)
 def kernel() -> None:
     """Skips, loudly, where the kernel watches no program for us."""
     try:
-        native().page_trace_check(
-            json.dumps({"way": "uprobes", "binary": "", "spool": NO_SPOOL, "fields": [], "sites": []})
-        )
+        native().live_trace_check()
     except Exception as error:
         pytest.skip(f"NOT TESTED: page accesses of servers cannot be recorded here: {error}")
 

@@ -56,10 +56,10 @@ def traced(place: innodb.Place | postgres.Place, settings: dict[str, str]) -> It
     """The server, while it records."""
     family = place.server().family
     spool = {"path": str(place.root / "spool"), "limit_bytes": 1 << 30}
-    asked = {"spool": spool, "way": "inside", "required": True}
+    asked = {"spool": spool, "required": True}
     with page_sites.recording(family.page_sites_table, place.build, asked, print) as trace:
         assert trace is not None
-        with place.server(settings=settings, connections=_AT_ONCE, watch=trace) as server:
+        with place.server(settings=settings, connections=_AT_ONCE, trace=trace) as server:
             trace.require_on()
             found = Traced(place, server)
             yield found

@@ -54,7 +54,7 @@ def test_a_user_without_rights_records_a_server_where_there_is_no_tracefs(
         subprocess.run(["chown", "-R", "65534:65534", str(place.out.parent)], check=True)
     done = confined(place.out.parent, place.environment, rights, *command)
     assert done.returncode == 0, done.stderr
-    require_what_was_counted(place, "inside", gets_within=0.0005)
+    require_what_was_counted(place, gets_within=0.0005)
     for record in place.runs():
         assert record.run.page_trace is not None
         print(place.name, [(one.kind, one.recorded, one.counted) for one in record.run.page_trace.counts])

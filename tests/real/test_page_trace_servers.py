@@ -1,6 +1,6 @@
 """Page traces of real servers: they agree with the server's own counters, and leave nothing behind.
 
-Servers record themselves, as any user may have it; the kernel's probes are the second witness, where we are root.
+Servers record themselves, as any user may have it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.native import native
-from bufferlab.execute.host.tracefs_clean import clean
 from bufferlab.registry import open_sweep
 from support import innodb, prepared
 from support.fake import children, wait_until
-from support.traced_servers import Place, definitions, require_what_was_counted
+from support.traced_servers import Place, require_what_was_counted
 
 pytestmark = pytest.mark.real
 
@@ -56,32 +54,16 @@ SELECT count(*) FROM t WHERE v >= 5;
 
 
 @pytest.fixture
-def kernel() -> None:
-    """Skips, loudly, where the kernel watches no program for us."""
-    try:
-        native().page_trace_check(
-            '{"way": "uprobes", "binary": "", "spool": {"path": "", "limit_bytes": 0}, "fields": [], "sites": []}'
-        )
-    except Exception as error:
-        pytest.skip(f"NOT TESTED: page accesses of servers cannot be recorded here: {error}")
-
-
-@pytest.fixture
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     with innodb.folder() as root:
         yield Place(root, request.param)
 
 
-def probes(place: Place) -> list[str]:
-    """The definitions of probes in this place's server, whoever made them."""
-    return definitions(place.out.parent / "tracefs", str(place.out.parent))
-
-
 @contextmanager
-def traced(place: Place, *more: str, probe: str = "page-trace") -> Iterator[subprocess.Popen[bytes]]:
+def traced(place: Place, *more: str) -> Iterator[subprocess.Popen[bytes]]:
     """The command, once accesses are recorded."""
     with subprocess.Popen(
-        place.command(*more, probe=probe), env=place.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        place.command(*more), env=place.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
         wait_until(place.traces, "the trace to begin", 240)
         yield process
@@ -105,18 +87,7 @@ def ext4(image: Path, size_bytes: int, folder: Path) -> Iterator[None]:
 def test_the_trace_is_what_the_server_counted(place: Place) -> None:
     done = prepared.run(place.command()[3:], place.environment, 900)
     assert done.returncode == 0, done.stderr
-    require_what_was_counted(place, "inside", 0.2 if place.name == "mariadb-11.8" else 0.005)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("kernel")
-@pytest.mark.parametrize("place", EVERY_DAY, indirect=True)
-def test_the_kernels_trace_is_what_the_server_counted_too(place: Place) -> None:
-    command = place.command(probe="page-trace=uprobes")
-    done = subprocess.run(command, env=place.environment, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr
-    require_what_was_counted(place, "uprobes")
-    assert probes(place) == []
+    require_what_was_counted(place, 0.2 if place.name == "mariadb-11.8" else 0.005)
 
 
 @pytest.mark.slow
@@ -157,18 +128,6 @@ def require_no_trace(place: Place) -> None:
     assert record.run.page_trace.status == "failed"
     assert record.page_trace() is None
     assert not list(place.out.parent.rglob("page-trace*"))
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("kernel")
-@pytest.mark.parametrize("place", ["mysql-5.7"], indirect=True)
-def test_a_kill_of_the_worker_leaves_no_probe_that_is_on_and_the_next_clean_removes_it(place: Place) -> None:
-    with traced(place, "--transactions", "1000000", probe="page-trace=uprobes") as process:
-        assert probes(place) != []
-        kill_workers(process)
-    require_no_trace(place)
-    clean()
-    assert probes(place) == []
 
 
 @pytest.mark.slow
@@ -214,23 +173,4 @@ def test_two_servers_of_one_build_record_themselves_at_once(place: Place) -> Non
         )  # fmt: skip
         _, told = first.communicate(timeout=240)
     assert (first.returncode, second.returncode) == (0, 0), (told, second.stderr)
-    require_what_was_counted(place, "inside")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("kernel")
-@pytest.mark.parametrize("place", ["mysql-5.7"], indirect=True)
-def test_of_two_traces_by_the_kernel_the_second_is_refused_and_the_first_is_whole(place: Place) -> None:
-    with traced(place, "--transactions", "20000", probe="page-trace=uprobes") as first:
-        second = subprocess.run(
-            [*place.command(probe="page-trace=uprobes"), "--out", str(place.out.parent / "second")],
-            env=place.environment, capture_output=True, text=True, timeout=240,
-        )  # fmt: skip
-        _, told = first.communicate(timeout=240)
-    assert second.returncode == 3, second.stderr
-    assert "a server of this build runs already" in second.stderr
-    assert first.returncode == 0, told
-    (record,) = place.runs()
-    assert record.run.page_trace is not None
-    assert (record.run.page_trace.status, record.run.page_trace.lost) == ("ok", 0)
-    assert probes(place) == []
+    require_what_was_counted(place)

@@ -64,7 +64,7 @@ class Tree:
         done = subprocess.run(
             [sys.executable, "-P", "-m", module, *arguments],
             cwd=self.root,
-            env={**os.environ, "PYTHONPATH": str(self.root / "python"), **environment},
+            env={**os.environ, "PYTHONPATH": f"{self.root / 'python'}:{self.root / 'tests'}", **environment},
             capture_output=True,
             text=True,
             timeout=600,

@@ -1,8 +1,7 @@
-"""TLS and logins on servers by URL: control connections and the core accept and refuse the same, in the same words."""
+"""TLS and logins on servers by URL, as Python asks the core for sessions."""
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import signal
@@ -21,11 +20,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from bufferlab.engines.behaviour import failure_of
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.family import InnodbFamily
-from bufferlab.engines.native import native
 from bufferlab.engines.postgres.family import PostgresFamily
 from bufferlab.engines.servers import user as server_user
 from bufferlab.engines.servers.existing import address as addresses
-from bufferlab.engines.servers.existing import tls
 from bufferlab.engines.servers.family import Family
 from support import existing, innodb, postgres
 from support.certificates import DAY, NOW, Authority
@@ -86,29 +83,17 @@ class Served:
         if certificate != self._certificate:
             self._use(certificate)
             self._certificate = certificate
-            # A process that has proved a server does not ask it again, and here the server becomes another.
-            tls.prove.cache_clear()
 
-    def attempts(self, user: str, host: str, words: str) -> list[str | None]:
-        """What the control connection and the core say to a URL; None of whichever was let in."""
-        url = self.url(user, host, words)
-        return [self._said(lambda: self.by_control(url)), self._said(lambda: self.by_core(url))]
+    def attempt(self, user: str, host: str, words: str) -> str | None:
+        """What is said to a URL; None where the account was let in."""
+        return self.said(self.url(user, host, words))
 
     def url(self, user: str, host: str, words: str) -> str:
         return f"{self.family.form.schemes[0]}://{user}@{host}:{self.port}/lab?{words}"
 
-    def by_control(self, url: str) -> None:
-        with closing(self.family.connect(addresses.parse(url, self.family.form))):
-            pass
-
-    def by_core(self, url: str) -> None:
-        target = self.family.target(addresses.parse(url, self.family.form))
-        native().log_in(self.engine, json.dumps(target))
-
-    @staticmethod
-    def _said(attempt: Callable[[], None]) -> str | None:
+    def said(self, url: str) -> str | None:
         try:
-            attempt()
+            self.family.connect(addresses.parse(url, self.family.form)).close()
         except Exception as error:
             return failure_of(error).what
         return None
@@ -168,10 +153,10 @@ def postgres_served(name: str, root: Path) -> Iterator[Served]:
     folder = root / "certificates"
     certificates(folder)
     with place.server() as server, closing(server.connect("postgres")) as connection:
-        connection.execute("CREATE DATABASE lab")
+        connection.ask("CREATE DATABASE lab")
         for user, kept in (("scram", "scram-sha-256"), ("md5", "md5")):
-            connection.execute(f"SET password_encryption = '{kept}'")
-            connection.execute(f"CREATE ROLE {user} LOGIN PASSWORD '{SECRET}'")
+            connection.ask(f"SET password_encryption = '{kept}'")
+            connection.ask(f"CREATE ROLE {user} LOGIN PASSWORD '{SECRET}'")
     rules = "hostssl lab scram 127.0.0.1/32 scram-sha-256\nhost lab md5 127.0.0.1/32 md5\n"
     rules += "host all plain 127.0.0.1/32 password\n"
     files = {"ssl_cert_file": str(folder / "shown.pem"), "ssl_key_file": str(folder / "shown.key")}
@@ -211,18 +196,18 @@ def user_of(served: Served) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_both_paths_accept_and_refuse_the_same_certificates_in_the_same_words(served: Served, name: str) -> None:
+def test_certificates_are_accepted_and_refused_in_these_words(served: Served, name: str) -> None:
     certificate, words, host, said = CASES[name]
     if certificate == "expired" and user_of(served) == "sha2":
         pytest.skip("MySQL loads no certificate that has expired")
     served.use(certificate)
     files = {name: str(served.folder / f"{name}.pem") for name in ("ours", "other")}
-    for heard in served.attempts(user_of(served), host, words.format(**files)):
-        if said is None:
-            assert heard is None
-        else:
-            assert heard is not None
-            assert re.search(re.escape(said.format(**files)), heard), heard
+    heard = served.attempt(user_of(served), host, words.format(**files))
+    if said is None:
+        assert heard is None
+    else:
+        assert heard is not None
+        assert re.search(re.escape(said.format(**files)), heard), heard
 
 
 def test_a_wrong_password_and_a_password_in_clear_text_are_refused(
@@ -230,33 +215,32 @@ def test_a_wrong_password_and_a_password_in_clear_text_are_refused(
 ) -> None:
     served.use("good")
     monkeypatch.setenv("BUFFERLAB_PASSWORD", "wrong")
-    for heard in served.attempts(user_of(served), "localhost", "sslmode=require"):
-        assert heard is not None
-        assert "wrong" not in heard
+    heard = served.attempt(user_of(served), "localhost", "sslmode=require")
+    assert heard is not None
+    assert "wrong" not in heard
     if served.engine == "postgres":
-        for heard in served.attempts("plain", "localhost", "sslmode=require"):
-            assert heard is not None
-            assert "asks for the password in clear text, which is refused" in heard
+        heard = served.attempt("plain", "localhost", "sslmode=require")
+        assert heard is not None
+        assert "asks for the password in clear text, which is refused" in heard
 
 
 def test_an_account_logs_in_by_each_way_that_is_known(served: Served) -> None:
     served.use("good")
     if served.engine == "postgres":
-        assert served.attempts("md5", "localhost", "sslmode=disable") == [None, None]
+        assert served.attempt("md5", "localhost", "sslmode=disable") is None
         # pg_hba.conf lets this account in over TLS alone.
-        for heard in served.attempts("scram", "localhost", "sslmode=disable"):
-            assert heard is not None
-            assert "no encryption" in heard
-    assert served.attempts(user_of(served), "localhost", "sslmode=prefer") == [None, None]
+        heard = served.attempt("scram", "localhost", "sslmode=disable")
+        assert heard is not None
+        assert "no encryption" in heard
+    assert served.attempt(user_of(served), "localhost", "sslmode=prefer") is None
 
 
 @pytest.mark.parametrize("served", [pytest.param("mysql-9", marks=SLOW)], indirect=True)
 def test_a_full_login_by_caching_sha2_password_on_a_cold_cache(served: Served) -> None:
     # To the server the relay is its Unix socket, where it wants the password itself: without TLS see below.
     for words in ("sslmode=require", "sslmode=prefer"):
-        for attempt in (served.by_control, served.by_core):
-            served.forget()
-            attempt(served.url("sha2", "localhost", words))
+        served.forget()
+        assert served.attempt("sha2", "localhost", words) is None
 
 
 @pytest.mark.slow
@@ -288,13 +272,12 @@ def test_a_full_login_without_tls_hides_the_password_by_the_servers_key(monkeypa
                 ("get_server_public_key=false", True, True),  # On the loopback it is asked for all the same.
             ):
                 url = served.url("sha2", "127.0.0.1", f"sslmode=disable&{words}")
-                for attempt in (served.by_control, served.by_core):
-                    ask("FLUSH PRIVILEGES")  # The server forgets the password: it wants more than a proof.
-                    seen.clear()
-                    heard = served._said(partial(attempt, url))
-                    assert (heard is None) is is_in, (words, heard)
-                    assert (b"BEGIN PUBLIC KEY" in b"".join(seen)) is is_asked, words
-                    assert SECRET.encode() not in b"".join(seen)
+                ask("FLUSH PRIVILEGES")  # The server forgets the password: it wants more than a proof.
+                seen.clear()
+                heard = served.said(url)
+                assert (heard is None) is is_in, (words, heard)
+                assert (b"BEGIN PUBLIC KEY" in b"".join(seen)) is is_asked, words
+                assert SECRET.encode() not in b"".join(seen)
 
 
 def test_a_server_without_tls_is_refused_where_tls_is_required() -> None:
@@ -302,9 +285,9 @@ def test_a_server_without_tls_is_refused_where_tls_is_required() -> None:
         place = innodb.Place(innodb.build("mariadb-10.11"), root).initialise()
         with place.server(settings={"skip_ssl": "ON"}) as server, existing.relay(server.socket) as port:
             served = Served(InnodbFamily("mariadb"), "mysql", root, port, lambda certificate: None)
-            for heard in served.attempts("root", "localhost", "sslmode=require"):
-                assert heard is not None
-                assert "the server does not offer TLS, and sslmode=require requires it" in heard
+            heard = served.attempt("root", "localhost", "sslmode=require")
+            assert heard is not None
+            assert "the server does not offer TLS, and sslmode=require requires it" in heard
 
 
 def test_a_relay_between_sees_no_byte_of_a_statement_after_the_handshake() -> None:
@@ -324,7 +307,6 @@ def test_a_relay_between_sees_no_byte_of_a_statement_after_the_handshake() -> No
                 address = addresses.parse(f"mysql://me@localhost:{port}/lab?sslmode={mode}", family.form)
                 with closing(family.connect(address)) as connection:
                     assert control.rows(connection, "SELECT 'mango', 7 * 6") == [("mango", 42)]
-                native().log_in("mysql", json.dumps(family.target(address)))
                 assert (b"mango" in b"".join(seen)) is is_plain
                 # The account's name stands in the login; with TLS that comes after the handshake.
                 assert (b"me\0" in b"".join(seen)) is is_plain

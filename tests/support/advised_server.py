@@ -13,7 +13,7 @@ import numpy as np
 
 from bufferlab.advise import look
 from bufferlab.advise.recorded import Counted, Estimate, PoolFacts, Recorded
-from bufferlab.engines.servers.live_trace import Tier, stop_us
+from bufferlab.engines.live_trace import Tier, stop_us
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.observe.session import Session, address_of, looker_of
 from support.fake_mysql import FakeMysql

@@ -23,7 +23,7 @@ def text_of(name: str, changes: Sequence[tuple[str, str]] = ()) -> str:
 
 
 def evidence_of(text: str, name: str = "given.txt") -> FileEvidence:
-    """What the importers see in a text."""
+    """What the parsers see in a text."""
     return read_lines((Line(number, line) for number, line in enumerate(text.splitlines(), start=1)), name)
 
 

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
+from bufferlab.engines import families
 from bufferlab.engines.innodb import accounts, initialise, packages
 from bufferlab.engines.innodb import find_mysqld as servers
 from bufferlab.engines.innodb.family import InnodbFamily
-from bufferlab.engines.servers import families, signs_of_life, user
 from bufferlab.engines.servers import identity as identities
+from bufferlab.engines.servers import signs_of_life, user
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.private_server import PrivateServer

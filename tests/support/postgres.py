@@ -17,10 +17,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from bufferlab.engines import families
 from bufferlab.engines.postgres import find_postgres as servers
 from bufferlab.engines.postgres import initialise, packages
 from bufferlab.engines.postgres.family import PostgresFamily
-from bufferlab.engines.servers import child_process, families, signs_of_life, user
+from bufferlab.engines.servers import child_process, signs_of_life, user
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.identity import Identity

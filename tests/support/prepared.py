@@ -147,11 +147,8 @@ def _serve() -> None:
             importlib.import_module(module.name)
     for name in _LIBRARIES:
         importlib.import_module(name)
-    # The tests are not on its path, and shall not be on that of its commands.
-    sys.path.insert(0, str(Path(__file__).parents[1]))
     from support import figures, forked
 
-    del sys.path[0]
     forked.install()
     figures.install()
     gc.freeze()

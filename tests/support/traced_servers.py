@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.servers import families
+from bufferlab.engines import families
 from bufferlab.engines.servers.builds import servers_root
 from bufferlab.registry import open_sweep
 from bufferlab.results.page_traces import page_trace_words
@@ -76,24 +76,24 @@ class Place:
         """Whether accesses are recorded: the file is made then, and stays empty until the run is over."""
         return any((self.out.parent / "data").rglob("page-trace"))
 
-    def command(self, *more: str, probe: str = "page-trace") -> list[str]:
+    def command(self, *more: str) -> list[str]:
         file = self.out.parent / "traced.toml"
         file.write_text(_TOML.format(engine=self.engine, server=self.name))
-        return [sys.executable, "-m", "bufferlab", "run", str(file), "--probe", probe, *self.places, *more]
+        return [sys.executable, "-m", "bufferlab", "run", str(file), "--probe", "page-trace", *self.places, *more]
 
     def runs(self) -> list[RunRecord]:
         (folder,) = self.out.glob("traced-*")
         return open_sweep(folder).runs()
 
 
-def require_what_was_counted(place: Place, recorder: str, gets_within: float = 0.005) -> None:
+def require_what_was_counted(place: Place, gets_within: float = 0.005) -> None:
     """The trace of each run is good, and agrees with the server's counters and with itself."""
     for record in place.runs():
         assert record.run.status == "ok", record.reason
         trace = record.run.page_trace
         assert trace is not None
         assert trace.status == "ok", trace.reason
-        assert (trace.recorder, trace.lost) == (recorder, 0)
+        assert (trace.recorder, trace.lost) == ("inside", 0)
         for one in trace.counts:
             # Frames that a look-up at an edge touches are in one of the two; a short window makes them weigh more.
             # Of MariaDB 11.8 the probe has allowed what is counted later, and no more: an eighth in so short a window.

@@ -14,9 +14,9 @@ import pytest
 
 from bufferlab import spec
 from bufferlab.engines import dump_contents
-from bufferlab.engines.archive_contents import Archive, CutArchiveError, entries_of
 from bufferlab.engines.dump_contents import has_rows
-from bufferlab.engines.dump_head import read_head
+from bufferlab.engines.servers.archive_contents import Archive, CutArchiveError, entries_of
+from bufferlab.engines.servers.dump_head import read_head
 from bufferlab.errors import SpecError
 from bufferlab.spec import Overrides
 from docs.documents import ROOT

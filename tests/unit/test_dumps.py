@@ -9,10 +9,10 @@ import pytest
 
 from bufferlab import marked, spec
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.dump_head import DumpHead, read_head
 from bufferlab.engines.postgres import find_restore, restore
 from bufferlab.engines.servers import child_process, stored_sizes
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.dump_head import DumpHead, read_head
 from bufferlab.engines.servers.restoring import Dump, RoomWatch, require_restorable
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute.data import leftovers

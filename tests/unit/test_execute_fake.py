@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines.fake.behaviour import FakeBehaviour
 from bufferlab.results.store import latency_rows, sample_rows
+from support.engines.fake.behaviour import FakeBehaviour
 
 KNOBS = {"page_size": 4096, "pool_size": 1 << 20, "behave": "ok", "pace_ms": 0}
 TPCC = {"name": "tpcc", "warehouses": 1, "load_seed": 1}

@@ -20,7 +20,6 @@ from bufferlab._native import NativeError
 from bufferlab import spec
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.declaration import Rates
-from bufferlab.engines.fake.behaviour import FakeBehaviour
 from bufferlab.engines.servers import user
 from bufferlab.errors import FAILURE_KINDS, EnvironmentLackingError, Failure, Interrupted
 from bufferlab.execute.data.datasets import Dataset
@@ -33,6 +32,7 @@ from bufferlab.execute.run import child, engine_backend
 from bufferlab.mounts import mounts
 from bufferlab.results.schema import WarmUp
 from support.core import ROOT
+from support.engines.fake.behaviour import FakeBehaviour
 from support.fake import Bench, wait, wait_until
 from support.marks import leave_marked
 

@@ -436,7 +436,7 @@ def test_a_folder_with_a_link_is_refused(gathering: Gathering, parts: list[Path]
         probes=st.just(()) | st.tuples(st.builds(BlockTraceAsked, st.integers(1, 1 << 30), st.booleans())),
         page_trace=st.builds(
             TraceWish,
-            way=st.sampled_from([None, "inside", "uprobes"]),
+            by_name=st.booleans(),
             limit_bytes=st.none() | st.integers(1, 1 << 40),
             keep=st.sampled_from([None, "one", "all"]),
         ),

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines import registry
+from bufferlab.engines import families, registry
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import (
     connection,
@@ -30,7 +30,7 @@ from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.innodb.find_mysqld import Build, Flavour
 from bufferlab.engines.innodb.option_file import confounds
-from bufferlab.engines.servers import families, stored_sizes, user, version_call
+from bufferlab.engines.servers import stored_sizes, user, version_call
 from bufferlab.engines.servers.child_process import missing_library
 from bufferlab.engines.servers.client import Cursor, ServerError
 from bufferlab.engines.servers.existing.address import parse

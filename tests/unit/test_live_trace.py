@@ -19,8 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.engines.servers import live_trace, page_sites
-from bufferlab.engines.servers.live_trace import LivePlan, LiveTrace, recorded
+from bufferlab.engines import live_trace
+from bufferlab.engines.live_trace import LivePlan, LiveTrace, recorded
+from bufferlab.engines.servers import page_sites
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.results.page_traces import page_trace_words
 from support.fake import wait_until
@@ -59,7 +60,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subproce
     """A process whose binary is taken for a build that is known, on a host that can trace."""
     shutil.copy("/bin/sleep", tmp_path / "mysqld")
     monkeypatch.setattr(page_sites, "known", lambda table, binary: SITES)
-    monkeypatch.setattr(page_sites, "require_able", lambda job: None)
+    monkeypatch.setattr(live_trace, "native", lambda: SimpleNamespace(live_trace_check=lambda: None))
     with running(tmp_path / "mysqld") as process:
         yield process
 
@@ -85,7 +86,6 @@ def test_a_plan_names_the_server_the_place_and_the_probes(server: subprocess.Pop
         "pid": server.pid,
         "events_per_s_max": 1000.0,
         "trace": {
-            "way": "uprobes",
             "binary": f"/proc/{server.pid}/exe",
             "spool": {"path": str(tmp_path / "spool"), "limit_bytes": 24},
             "fields": ["space:u32"],
@@ -123,7 +123,7 @@ def test_a_server_that_a_loader_started_is_found_behind_it_and_so_is_another(
 ) -> None:
     (loader,) = {Path(line.split()[-1]) for line in Path("/proc/self/maps").read_text().splitlines() if "/ld-" in line}
     monkeypatch.setattr(page_sites, "known", lambda table, binary: SITES)
-    monkeypatch.setattr(page_sites, "require_able", lambda job: None)
+    monkeypatch.setattr(live_trace, "native", lambda: SimpleNamespace(live_trace_check=lambda: None))
     shutil.copy("/bin/sleep", tmp_path / "mysqld")
     shutil.copy(loader, tmp_path / "ld-linux-x86-64.so.2")
     command = [str(tmp_path / "ld-linux-x86-64.so.2"), str(tmp_path / "mysqld"), "60"]
@@ -181,11 +181,10 @@ def test_a_user_who_may_not_look_at_the_process_is_told_to_be_root(
 def test_a_host_without_tracefs_is_refused_with_the_cores_reason(
     server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lacking(job: str) -> None:
-        assert json.loads(job)["binary"] == f"/proc/{server.pid}/exe"
+    def lacking() -> None:
         raise EnvironmentLackingError("this kernel has no tracefs")
 
-    monkeypatch.setattr(page_sites, "require_able", lacking)
+    monkeypatch.setattr(live_trace, "native", lambda: SimpleNamespace(live_trace_check=lacking))
     with pytest.raises(EnvironmentLackingError, match="tracefs"):
         live_trace.plan(server.pid, "mysql", "full")
 

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import struct
-import subprocess
 import sys
 import time
 import tomllib
@@ -15,13 +14,12 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
 
 from bufferlab.engines import registry as engines
-from bufferlab.engines.behaviour import TraceWay
 from bufferlab.engines.innodb import page_owners as innodb_owners
 from bufferlab.engines.native import native
 from bufferlab.engines.postgres import page_owners as postgres_owners
@@ -87,8 +85,7 @@ def test_a_build_is_known_by_what_it_executes_and_not_by_its_name_or_its_symbols
         file.write(b"symbols")
     sites = page_sites.find(table, build_of(binary))
     assert (sites.server, sites.uncounted, sites.late, sites.has_hash_index) == ("Some 1", [0], [0], False)
-    assert json.loads(sites.job(build_of(binary), SPOOL, "uprobes")) == {
-        "way": "uprobes",
+    assert json.loads(sites.job(build_of(binary), SPOOL)) == {
         "binary": str(binary),
         "spool": SPOOL,
         "fields": ["space:u32"],
@@ -105,9 +102,8 @@ def test_a_site_may_have_another_place_for_code_in_the_server() -> None:
     site = {"at": "f", "kinds": ["get"], "offset": 9, "byte": 0x75, "fetch": ["%ax"]}
     settings = {"fields": ["page_id:u64"], "site": [{**site, "inside": {"offset": 7, "byte": 2}}]}
     sites = page_sites.PageSites("x", settings)
-    build = build_of(Path("server"))
-    of_ways = {way: json.loads(sites.job(build, SPOOL, way))["sites"] for way in get_args(TraceWay)}
-    assert of_ways == {"uprobes": [site], "inside": [{**site, "offset": 7, "byte": 2}]}
+    assert sites.by_kernel(Path("server"), SPOOL)["sites"] == [site]
+    assert json.loads(sites.job(build_of(Path("server")), SPOOL))["sites"] == [{**site, "offset": 7, "byte": 2}]
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["server"])
@@ -120,41 +116,21 @@ def test_no_branch_of_a_fetched_build_leads_into_what_its_jumps_cover(entry: dic
         with suppress(BufferlabError):
             build = family.find(name)
             if (sites := page_sites.find(family.page_sites_table, build)).server == entry["server"]:
-                assert json.loads(native().page_trace_branches(sites.job(build, SPOOL, "inside"))) == []
+                assert json.loads(native().page_trace_branches(sites.job(build, SPOOL))) == []
                 return
     pytest.skip(f"NOT TESTED: {entry['server']} is not fetched")
 
 
-def test_a_trace_that_would_slow_somebody_elses_server_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    binary = tmp_path / "server"
-    shutil.copy("/bin/sleep", binary)
-    sites = page_sites.PageSites("x", {"fields": [], "site": []})
-    monkeypatch.setattr(page_sites, "find", lambda *_: sites)
-    monkeypatch.setattr(page_sites, "native", lambda: SimpleNamespace(page_trace_check=lambda settings: None))
-    assert page_sites.require(TABLES[1], build_of(binary), "uprobes") is sites
-    with subprocess.Popen([str(binary), "60"]) as running:
-        try:
-            with pytest.raises(EnvironmentLackingError) as refused:
-                page_sites.require(TABLES[1], build_of(binary), "uprobes")
-            assert f"process {running.pid}" in refused.value.what
-            assert page_sites.require(TABLES[1], build_of(binary), "inside") is sites
-        finally:
-            running.kill()
-
-
-@pytest.mark.parametrize("way", get_args(TraceWay))
 def test_a_server_on_another_processor_is_refused_by_that_and_not_as_an_unknown_build(
-    way: TraceWay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build = build_of(tmp_path / "is not read")
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     with pytest.raises(EnvironmentLackingError) as refused:
-        page_sites.require(TABLES[0], build, way)
+        page_sites.require(TABLES[0], build)
     assert "cannot be recorded on this processor: only builds for x86-64 are known" in refused.value.what
     assert (refused.value.where, "x86-64" in str(refused.value.hint)) == ("aarch64", True)
-    asked = {"spool": SPOOL, "way": way, "required": False}
+    asked = {"spool": SPOOL, "required": False}
     with page_sites.recording(TABLES[0], build, asked, print) as trace:
         assert trace is not None
         told = trace.added_to({"recorded": {"page_trace": {}}})["recorded"]["page_trace"]
@@ -164,16 +140,14 @@ def test_a_server_on_another_processor_is_refused_by_that_and_not_as_an_unknown_
 class Refusing:
     """A trace of the core that a server cannot carry."""
 
-    def preload(self, folder: str) -> str:
+    def begin(self, folder: str) -> str:
         """Refuse, as the core does."""
         native_module = importlib.import_module("bufferlab._native")
         raise native_module.NativeError("environment", "no path for the loader", folder, "name another")
 
-    def attach(self, pid: int) -> None:
+    def require_on(self) -> None:
         """Never called: the trace is over."""
         pytest.fail("nothing is recorded")
-
-    require_on = attach
 
     def finish(self) -> str:
         """As of a trace that never began."""
@@ -185,17 +159,16 @@ def test_a_server_that_cannot_be_recorded_runs_without_a_trace_that_nobody_asked
 ) -> None:
     monkeypatch.setattr(page_sites, "native", lambda: SimpleNamespace(page_trace=lambda settings: Refusing()))
     sites, build = page_sites.PageSites("x", {"fields": [], "site": []}), build_of(Path("server"))
-    asked = {"spool": SPOOL, "way": "inside", "required": False}
+    asked = {"spool": SPOOL, "required": False}
     trace = page_sites.Recording(sites, build, asked, print)
-    assert trace.preload(tmp_path) is None
-    trace.attach(1)
+    assert trace.begin(tmp_path) is None
     trace.require_on()
     told = trace.added_to({"recorded": {"page_trace": {"window_start_ns": 1}}})["recorded"]["page_trace"]
     assert told["refused"] == {
         "what": "no path for the loader", "where": str(tmp_path), "hint": "name another", "kind": "environment"
     }  # fmt: skip
     with pytest.raises(Exception, match="no path for the loader"):
-        page_sites.Recording(sites, build, {**asked, "required": True}, print).preload(tmp_path)
+        page_sites.Recording(sites, build, {**asked, "required": True}, print).begin(tmp_path)
 
 
 class Slow(Refusing):
@@ -224,7 +197,7 @@ def test_a_trace_that_is_written_for_long_gives_signs_of_life_also_when_its_run_
     monkeypatch.setattr(signs_of_life, "_SECONDS", 0.01)
     monkeypatch.setattr(page_sites, "require", lambda *_: page_sites.PageSites("x", {"fields": [], "site": []}))
     monkeypatch.setattr(page_sites, "native", lambda: SimpleNamespace(page_trace=lambda settings: Slow(signs)))
-    asked = {"spool": SPOOL, "way": "inside", "required": True}
+    asked = {"spool": SPOOL, "required": True}
     with (
         pytest.raises(OSError, match="broken") if fails else nullcontext(),
         page_sites.recording(TABLES[0], build_of(tmp_path), asked, signs.append) as trace,
@@ -256,11 +229,10 @@ def test_a_trace_that_nobody_asked_for_and_that_cannot_begin_leaves_a_run_withou
 ) -> None:
     monkeypatch.setattr(page_sites, "native", lambda: SimpleNamespace(**core))
     monkeypatch.setattr(page_sites, "find", lambda *_: page_sites.PageSites("x", {"fields": [], "site": []}))
-    asked, build = {"spool": SPOOL, "way": "inside", "required": False}, build_of(Path("server"))
+    asked, build = {"spool": SPOOL, "required": False}, build_of(Path("server"))
     with page_sites.recording(TABLES[1], build, asked, print) as trace:
         assert trace is not None
-        assert trace.preload(tmp_path) is None
-        trace.attach(1)
+        assert trace.begin(tmp_path) is None
         trace.require_on()
         told = trace.added_to({"recorded": {"page_trace": {"window_start_ns": 1}}})["recorded"]["page_trace"]
     assert told["refused"] == {"what": what, "where": "memfd_create", "hint": "allow it", "kind": "environment"}
@@ -274,7 +246,7 @@ def test_a_trace_that_nobody_asked_for_and_that_cannot_begin_leaves_a_run_withou
 def test_a_server_that_was_updated_in_place_runs_without_a_trace_that_nobody_asked_for(tmp_path: Path) -> None:
     binary = tmp_path / "server"
     shutil.copy("/bin/sleep", binary)
-    asked = {"spool": SPOOL, "way": "inside", "required": False}
+    asked = {"spool": SPOOL, "required": False}
     with page_sites.recording(TABLES[1], build_of(binary), asked, print) as trace:
         assert trace is not None
         told = trace.added_to({"recorded": {"page_trace": {}}})["recorded"]["page_trace"]
@@ -317,12 +289,12 @@ def test_a_hash_index_whose_gets_are_not_seen_is_refused(monkeypatch: pytest.Mon
     blind = {"fields": [], "site": [{}]}
     monkeypatch.setattr(behaviour.family, "find", lambda *_: build_of(Path("server")))
     monkeypatch.setattr(page_sites, "require", lambda *_: page_sites.PageSites("x", blind))
-    behaviour.require_page_trace({"adaptive_hash_index": "OFF"}, "inside")
+    behaviour.require_page_trace({"adaptive_hash_index": "OFF"})
     with pytest.raises(SpecError) as refused:
-        behaviour.require_page_trace({"adaptive_hash_index": "ON"}, "inside")
+        behaviour.require_page_trace({"adaptive_hash_index": "ON"})
     assert "adaptive hash index" in refused.value.what
     monkeypatch.setattr(page_sites, "require", lambda *_: page_sites.PageSites("x", seen))
-    behaviour.require_page_trace({"adaptive_hash_index": "ON"}, "inside")
+    behaviour.require_page_trace({"adaptive_hash_index": "ON"})
 
 
 def test_a_child_is_watched_before_its_first_instruction(tmp_path: Path) -> None:

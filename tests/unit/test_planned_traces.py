@@ -46,7 +46,7 @@ def test_runs_on_sqlite_carry_a_trace_and_the_sweep_keeps_those_of_one_block() -
     assert of("open-loop").recorder is None
     assert "asks for times" in str(of("open-loop").why_not)
     (probe,) = asked(TRACED, TraceWish(limit_bytes=5))
-    assert probe == PageTraceAsked("inside", 5, "one", by_name=False)
+    assert probe == PageTraceAsked(5, "one", by_name=False)
     assert asked(UNTRACED, NOTHING_SAID) == ()
 
 
@@ -69,7 +69,7 @@ def test_a_host_that_lacks_something_is_no_error(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(type(engines.behaviour("mysql")), "require_page_trace", lacking)
     assert of(engine="mysql").why_not == "servers on this processor cannot record themselves"
-    assert of(engine="mysql", wish=TraceWish("inside")).recorder == "inside", "the run refuses it, by name"
+    assert of(engine="mysql", wish=TraceWish(by_name=True)).recorder == "inside", "the run refuses it, by name"
 
 
 def test_an_engine_without_a_pool_has_nothing_to_say() -> None:
@@ -83,7 +83,7 @@ def test_a_server_whose_cost_is_not_shown_has_no_trace_where_times_are_asked_for
         found = of(asks_for_times, engine="mysql")
         assert found.recorder is None
         assert "asks for times" in str(found.why_not)
-    assert of("open-loop", engine="mysql", wish=TraceWish("inside")).recorder == "inside"
+    assert of("open-loop", engine="mysql", wish=TraceWish(by_name=True)).recorder == "inside"
 
 
 @pytest.mark.usefixtures("servers")
@@ -98,29 +98,29 @@ def test_connections_that_share_the_processors_have_no_trace_at_any_cost(monkeyp
     found = of("concurrency", engine="mysql")
     assert found.recorder is None
     assert "what the processors can do" in str(found.why_not)
-    assert of("concurrency", engine="mysql", wish=TraceWish("inside")).recorder == "inside"
+    assert of("concurrency", engine="mysql", wish=TraceWish(by_name=True)).recorder == "inside"
 
 
 def test_nobody_who_wants_none_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert of(wish=TraceWish(unwanted=True)) == UNTRACED
     monkeypatch.setenv(OFF, "")
     assert of() == UNTRACED
-    assert of(wish=TraceWish("inside", keep="all")) == PlannedTraces(recorder="inside", keep="all", by_name=True)
+    assert of(wish=TraceWish(by_name=True, keep="all")) == PlannedTraces(recorder="inside", keep="all", by_name=True)
 
 
 def stored(traces: PlannedTraces | None) -> Mapping[str, Any]:
     return {"experiment": "x", **({"page_trace": traces.model_dump()} if traces else {})}
 
 
-@pytest.mark.parametrize("traces", [TRACED, UNTRACED, PlannedTraces(recorder="uprobes", keep="all", by_name=True)])
+@pytest.mark.parametrize("traces", [TRACED, UNTRACED, PlannedTraces(recorder="inside", keep="all", by_name=True)])
 def test_a_resumed_sweep_goes_on_as_it_was_begun(traces: PlannedTraces, monkeypatch: pytest.MonkeyPatch) -> None:
     assert of(stored=stored(traces)) == traces
-    assert of(stored=stored(traces), wish=TraceWish(traces.recorder, keep=traces.keep)) == traces
+    assert of(stored=stored(traces), wish=TraceWish(traces.by_name, keep=traces.keep)) == traces
     monkeypatch.setenv(OFF, "1")
     assert of(stored=stored(traces)) == traces
 
 
-@pytest.mark.parametrize("wish", [TraceWish(limit_bytes=5), TraceWish("inside", limit_bytes=5)])
+@pytest.mark.parametrize("wish", [TraceWish(limit_bytes=5), TraceWish(by_name=True, limit_bytes=5)])
 def test_a_resumed_sweep_keeps_its_limit_unless_it_is_given_another(wish: TraceWish) -> None:
     begun = stored(of(wish=wish))
     (probe,) = asked(of(stored=begun), NOTHING_SAID)
@@ -140,8 +140,7 @@ def test_a_plan_of_an_earlier_version_has_no_limit() -> None:
     ("wish", "traces", "flag"),
     [
         (TraceWish(unwanted=True), TRACED, "--no-page-trace"),
-        (TraceWish("inside"), UNTRACED, "--probe page-trace"),
-        (TraceWish("uprobes"), TRACED, "--probe page-trace"),
+        (TraceWish(by_name=True), UNTRACED, "--probe page-trace"),
         (TraceWish(keep="all"), TRACED, "--keep-traces all"),
     ],
 )
@@ -152,8 +151,13 @@ def test_a_resume_with_another_flag_is_refused(wish: TraceWish, traces: PlannedT
     assert flag in str(refused.value.where)
 
 
+def test_a_sweep_that_the_kernel_recorded_is_not_resumed() -> None:
+    with pytest.raises(SpecError, match="only an earlier version"):
+        of(stored=stored(PlannedTraces(recorder="uprobes", keep="all", by_name=True)))
+
+
 def test_a_sweep_of_an_earlier_version_is_resumed_as_the_command_says() -> None:
     assert of(stored=stored(None)).recorder is None
-    assert of(stored=stored(None), wish=TraceWish("inside")) == PlannedTraces(
+    assert of(stored=stored(None), wish=TraceWish(by_name=True)) == PlannedTraces(
         recorder="inside", keep="all", by_name=True
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bufferlab.engines import families
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import (
     connection,
@@ -20,7 +21,7 @@ from bufferlab.engines.postgres import (
 )
 from bufferlab.engines.postgres.declaration import DECLARATION
 from bufferlab.engines.postgres.failure import failure
-from bufferlab.engines.servers import families, memory_limit, user, version_call
+from bufferlab.engines.servers import memory_limit, user, version_call
 from bufferlab.engines.servers import stored_sizes as server_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.workload_conditions import POSTGRES

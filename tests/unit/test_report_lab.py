@@ -1,4 +1,4 @@
-"""The lab report without Typst: its chapters, its words in each language, its tables on A4, and hostile texts in it."""
+"""The lab report without Typst: its chapters, its tables on A4, and hostile texts in it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,13 @@ from bufferlab.errors import EnvironmentLackingError
 from bufferlab.report.lab import chapters as lab_chapters
 from bufferlab.report.lab import pdf
 from bufferlab.report.lab.a4_tables import MOST_ROWS, WIDTH_PT, broken, grids, letters_pt
-from bufferlab.report.lab.catalogue import Catalogue, catalogue
 from bufferlab.report.lab.chapters import lab_report
 from bufferlab.report.lab.content import Heading, Items, LabReport, Pair, Paragraph
 from bufferlab.report.lab.fonts import FALLBACK, TEXT, Chosen, choose, folder, without_missing
-from bufferlab.report.lab.languages import languages
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, build
 from support.synthetic_connections import connections
-from support.synthetic_innodb import scan_depth
-from support.synthetic_postgres import memory_split
 
-ENGLISH = catalogue("en")
 SMALL = Sweep(truths=BUFFER_SIZE[:3], blocks=2)
 EVERYWHERE = Chosen((TEXT, FALLBACK))
 HOSTILE = '#panic("x") *bold* $x$ <label> @ref \\u{41} <b>&amp; "]#'
@@ -45,7 +40,7 @@ class Face:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> LabReport:
-    return lab_report(build(tmp_path_factory.mktemp("sweep"), SMALL), ENGLISH)
+    return lab_report(build(tmp_path_factory.mktemp("sweep"), SMALL))
 
 
 def chapters(made: LabReport) -> list[str]:
@@ -89,7 +84,7 @@ def test_the_method_says_what_varied_what_was_held_and_how_often_it_was_run_in_w
 
 def test_the_purpose_names_the_figure_that_answers(made: LabReport, tmp_path: Path) -> None:
     assert "The answer is told in reads per New-Order (" in told(made, "Purpose")
-    concurrency = lab_report(build(tmp_path, connections(blocks=2)), ENGLISH)
+    concurrency = lab_report(build(tmp_path, connections(blocks=2)))
     assert "The answer is told in New-Orders per second (" in told(concurrency, "Purpose")
 
 
@@ -117,14 +112,14 @@ def test_every_figure_of_the_report_is_in_the_lab_report_once(tmp_path: Path) ->
 
     sweep = build(tmp_path, SMALL)
     shown: list[Figure] = []
-    for block in lab_report(sweep, ENGLISH).whole:
+    for block in lab_report(sweep).whole:
         shown += block.figures if isinstance(block, Pair) else [block] if isinstance(block, Figure) else []
     assert sorted(one.id for one in shown) == sorted(one.id for one in figures_of(build_report(sweep)))
 
 
 def test_page_one_of_a_failed_sweep_says_so_before_the_answer(tmp_path: Path) -> None:
     failed = {(1, block): ("failed", "the disk is full") for block in range(2)}
-    made = lab_report(build(tmp_path, Sweep(truths=BUFFER_SIZE[:3], blocks=2, statuses=failed)), ENGLISH)
+    made = lab_report(build(tmp_path, Sweep(truths=BUFFER_SIZE[:3], blocks=2, statuses=failed)))
     first = made.blocks[0]
     assert isinstance(first, Banner)
     assert first.kind == "danger"
@@ -136,7 +131,7 @@ def test_page_one_of_a_failed_sweep_says_so_before_the_answer(tmp_path: Path) ->
 def test_page_one_of_a_sweep_that_was_stopped_does_not_call_it_failed(block: int, tmp_path: Path) -> None:
     stopped = {(1, block): ("interrupted", "interrupted by SIGINT")}
     sweep = build(tmp_path, Sweep(truths=BUFFER_SIZE[:3], blocks=2, statuses=stopped))
-    made = lab_report(sweep, ENGLISH)
+    made = lab_report(sweep)
     first = made.blocks[0]
     assert isinstance(first, Banner)
     assert first.kind == "warning"
@@ -146,7 +141,7 @@ def test_page_one_of_a_sweep_that_was_stopped_does_not_call_it_failed(block: int
 
 def test_a_run_that_failed_beside_one_that_was_stopped_makes_the_sweep_a_failed_one(tmp_path: Path) -> None:
     statuses = {(0, 0): ("interrupted", "interrupted by SIGINT"), (0, 1): ("failed", "the disk is full")}
-    made = lab_report(build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2, statuses=statuses)), ENGLISH)
+    made = lab_report(build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2, statuses=statuses)))
     assert isinstance(made.blocks[0], Banner)
     assert made.blocks[0].text == "This sweep failed: 1 of 2 points did not end well."
 
@@ -169,7 +164,7 @@ def test_no_number_of_a_report_has_an_exponent(made: LabReport) -> None:
 
 def test_a_sweep_of_which_no_run_ended_well_has_a_report_with_the_reason(tmp_path: Path) -> None:
     failed = {(point, block): ("failed", "the disk is full") for point in range(2) for block in range(2)}
-    made = lab_report(build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2, statuses=failed)), ENGLISH)
+    made = lab_report(build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2, statuses=failed)))
     assert isinstance(made.blocks[0], Banner)
     assert "the disk is full" in told(made, "Results")
     pdf.as_document(made)
@@ -194,93 +189,26 @@ def test_a_report_that_is_too_long_leaves_out_details_and_names_them(made: LabRe
     assert not shortest.extras
 
 
-# --- Languages -------------------------------------------------------------------------------------
-
-
-def test_every_language_has_every_word_of_the_english_catalogue() -> None:
-    assert set(languages()) >= {"en", "ko"}
-    for code in languages():
-        found = catalogue(code)
-        assert found.headings.keys() == ENGLISH.headings.keys(), code
-        assert found.words.keys() == ENGLISH.words.keys(), code
-        assert all(found.words.values()), code
-        assert all(found.headings.values()), code
-        assert "{what}" in found.per, code
-        assert "{per}" in found.per, code
-        assert not found.fonts or (found.letters and found.package), code
-
-
-def test_english_words_are_themselves() -> None:
-    assert all(english == shown for english, shown in ENGLISH.words.items())
-
-
-#: Titles and heads that are names, or have numbers of the sweep in them: they stay as they are.
-_NAMES = re.compile(r".*\d.*|%?[a-z/_+-]+(/s)?|.*[a-z]_[a-z].*|n|CPU|p\d.*|%\w+")
-
-
-@pytest.mark.parametrize(
-    "sweep",
-    [SMALL, scan_depth(transactions=2300), memory_split(blocks=2), connections(blocks=2)],
-    ids=["sqlite", "innodb", "postgres", "concurrency"],
-)
-def test_the_words_of_default_reports_are_in_the_catalogue(sweep: Sweep, tmp_path: Path) -> None:
-    korean = catalogue("ko")
-    missing = set()
-    for block in lab_report(build(tmp_path, sweep), ENGLISH).whole:
-        if isinstance(block, Table):
-            words = [block.title, *(column.title for column in block.filled.columns)]
-            missing |= {word for word in words if korean.word(word) == word and not _NAMES.fullmatch(word)}
-        elif isinstance(block, Heading) and block.text not in ENGLISH.headings.values():
-            missing |= {block.text} - korean.words.keys()
-    assert missing == set()
-
-
-def test_a_korean_report_has_korean_headings_and_table_words_and_says_that_sentences_are_english(
-    tmp_path: Path,
-) -> None:
-    korean = catalogue("ko")
-    made = lab_report(build(tmp_path, SMALL), korean)
-    first = made.blocks[0]
-    assert isinstance(first, Paragraph)
-    assert first.text == korean.headings["sentences_are_english"]
-    assert all(re.search("[가-힣]", text) for text in chapters(made))
-    heads = {column.title for block in made.blocks if isinstance(block, Table) for column in block.columns}
-    assert {korean.words["Point"], korean.words["Setting"]} <= heads
-    assert "fall at every step" in told(made, korean.headings["analysis"])
-
-
 # --- Fonts -----------------------------------------------------------------------------------------
 
 
 def test_a_latin_report_needs_no_font_of_the_host() -> None:
-    assert choose(["Reads → 5 % ± 2 µs"], ENGLISH, []) == EVERYWHERE
+    assert choose(["Reads → 5 % ± 2 µs"], []) == EVERYWHERE
 
 
 def test_a_letter_that_no_font_has_is_told_and_shown_by_its_number() -> None:
-    chosen = choose(["What of 한글?"], ENGLISH, [Face("DejaVu Sans", str(folder() / "DejaVuSans.ttf"))])
+    chosen = choose(["What of 한글?"], [Face("DejaVu Sans", str(folder() / "DejaVuSans.ttf"))])
     assert chosen == Chosen((TEXT, FALLBACK), frozenset("한글"))
     assert without_missing("What of 한?", chosen.missing) == "What of [U+D55C]?"
 
 
 def test_an_installed_font_that_has_a_letter_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bufferlab.report.lab.fonts._letters", {_dejavu(): frozenset("abc"), "k": frozenset("한")}.get)
-    assert choose(["abc한"], ENGLISH, [Face("Korean", "k")]) == Chosen((TEXT, FALLBACK, "Korean"))
-    assert choose(["abc"], _needing("Korean", "한"), [Face("Korean", "k")]).families == (TEXT, FALLBACK, "Korean")
-
-
-def test_a_language_without_its_font_says_which_package_has_one() -> None:
-    with pytest.raises(EnvironmentLackingError) as caught:
-        choose(["a"], catalogue("ko"), [Face("DejaVu Sans", None)])
-    assert caught.value.exit_code == 3
-    assert caught.value.hint == "apt-get install fonts-noto-cjk"
+    assert choose(["abc한"], [Face("Korean", "k")]) == Chosen((TEXT, FALLBACK, "Korean"))
 
 
 def _dejavu() -> str:
     return str(folder() / "DejaVuSans.ttf")
-
-
-def _needing(family: str, letters: str) -> Catalogue:
-    return Catalogue("xx", "Test", {}, {}, fonts=(family,), letters=letters, package="fonts-test")
 
 
 # --- Tables on A4 ----------------------------------------------------------------------------------
@@ -351,7 +279,7 @@ def strings(value: Any) -> list[str]:
 
 @given(st.text(max_size=200))
 def test_any_title_reaches_the_page_as_a_string_beside_an_unchanged_program(title: str) -> None:
-    made = LabReport(title, (("Experiment", title),), (Paragraph(title), Items((title,))), "2026-01-31", ENGLISH)
+    made = LabReport(title, (("Experiment", title),), (Paragraph(title), Items((title,))), "2026-01-31")
     document = pdf.as_document(made)
     program, inputs = pdf.sources(document, EVERYWHERE)
     assert program == Path(pdf.__file__).with_name("page.typ").read_text("utf-8")
@@ -370,7 +298,7 @@ def test_the_program_evaluates_no_text_and_reads_no_file() -> None:
 
 def test_a_hostile_question_is_in_the_document_as_it_is(tmp_path: Path) -> None:
     sweep = Sweep(truths=BUFFER_SIZE[:2], blocks=1, question=HOSTILE, host={HOSTILE: HOSTILE})
-    document = pdf.as_document(lab_report(build(tmp_path, sweep), ENGLISH))
+    document = pdf.as_document(lab_report(build(tmp_path, sweep)))
     assert _plain(document["title"]) == HOSTILE
     assert HOSTILE in {_plain(text) for text in strings(document)}
 
@@ -390,7 +318,7 @@ def test_figures_are_vectors_that_name_the_fonts_by_which_they_were_measured(mad
 def test_without_typst_the_user_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "typst", None)
     with pytest.raises(EnvironmentLackingError) as caught:
-        pdf.write_pdf(build(tmp_path, SMALL), ENGLISH)
+        pdf.write_pdf(build(tmp_path, SMALL))
     assert caught.value.exit_code == 3
     assert caught.value.hint is not None
     assert "pip install 'bufferlab[pdf]'" in caught.value.hint
@@ -399,10 +327,8 @@ def test_without_typst_the_user_is_told_what_to_install(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--language", "ko"), 2, "only a PDF has another language"),
         (("--format", "pdf", "--json"), 2, "--format pdf and --json exclude each other"),
         (("--format", "pdf", "--html"), 2, "--format pdf is no page"),
-        (("--format", "pdf", "--language", "xx"), 2, "'xx' is not one of"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(

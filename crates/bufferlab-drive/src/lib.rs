@@ -12,6 +12,7 @@ pub mod finished;
 pub mod gate;
 pub mod gate_feed;
 pub mod job;
+pub mod loaded;
 pub mod merge;
 pub mod mysql;
 pub mod pacing;
@@ -25,6 +26,7 @@ pub mod sampler;
 pub mod schema;
 pub mod server;
 pub mod sqlite;
+mod storage;
 mod tls;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

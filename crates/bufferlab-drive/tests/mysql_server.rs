@@ -83,7 +83,7 @@ fn a_cancelled_load_ends_soon_in_both_forms() {
     }
 }
 
-fn rate(loaded: &bufferlab_drive::sqlite::loader::Loaded) -> f64 {
+fn rate(loaded: &bufferlab_drive::loaded::Loaded) -> f64 {
     loaded.rows as f64 / loaded.seconds
 }
 

@@ -7,8 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use bufferlab_drive::data::Data;
 use bufferlab_drive::failure::{Failure, FailureKind};
+use bufferlab_drive::loaded::Loaded;
 use bufferlab_drive::sqlite::DIALECT;
-use bufferlab_drive::sqlite::loader::{Load, Loaded, load};
+use bufferlab_drive::sqlite::loader::{Load, load};
 use bufferlab_model::PageSize;
 use bufferlab_workload::hot_rows::HotRowsPopulation;
 use bufferlab_workload::script::{Number, Script};

@@ -15,7 +15,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bufferlab_probe::page_trace::{Method, Preload, Recorder, Settings, Site, SpoolAsked, Told, arm};
+use bufferlab_probe::page_trace::inside::{Inside, Preload};
+use bufferlab_probe::page_trace::{Settings, Site, SpoolAsked, Told};
 use serde_json::Value;
 
 #[path = "page_trace_inside/odd_programs.rs"]
@@ -67,7 +68,7 @@ fn offset() -> u64 {
 /// A trace of a program that is this one, or a copy of it.
 struct Trace {
     folder: tempfile::TempDir,
-    recorder: Box<dyn Recorder>,
+    recorder: Inside,
     preload: Preload,
 }
 
@@ -83,7 +84,7 @@ fn settings(binary: &Path, spool: &Path) -> Settings {
     };
     let fields = vec!["space:u32".into(), "page:u32".into()];
     let (binary, spool) = (binary.to_owned(), SpoolAsked { path: spool.to_owned(), limit_bytes: 1 << 31 });
-    Settings { way: Method::Inside, binary, spool, fields, modes_if_in_pool: vec![], sites: vec![site] }
+    Settings { binary, spool, fields, modes_if_in_pool: vec![], sites: vec![site] }
 }
 
 fn own_program() -> PathBuf {
@@ -97,9 +98,8 @@ impl Trace {
 
     fn of(program: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut recorder = arm(settings(program, &folder.path().join("spool"))).expect("it can be recorded");
-        let preload = recorder.preload(folder.path()).expect("the folder serves").expect("it needs a library");
-        recorder.attach(0).expect("the reader starts");
+        let mut recorder = Inside::arm(settings(program, &folder.path().join("spool"))).expect("it can be recorded");
+        let preload = recorder.begin(folder.path()).expect("the folder serves");
         Self { folder, recorder, preload }
     }
 
@@ -493,8 +493,8 @@ fn all_that_a_killed_program_wrote_is_told() {
 fn a_folder_from_which_nobody_may_run_code_leaves_a_program_unrecorded() {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
     let spool = folder.path().join("spool");
-    let recorder = arm(settings(&own_program(), &spool)).expect("it can be recorded");
-    let preload = recorder.preload(folder.path()).expect("the folder serves").expect("it needs a library");
+    let mut recorder = Inside::arm(settings(&own_program(), &spool)).expect("it can be recorded");
+    let preload = recorder.begin(folder.path()).expect("the folder serves");
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "true"]).envs(preload.environment.iter().map(|(name, value)| (name, value)));
     let said = command.output().expect("it runs");
@@ -539,7 +539,7 @@ fn what_a_stopped_reader_missed_is_counted() {
 #[test]
 fn a_folder_that_the_loader_cannot_be_told_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    let trace = arm(settings(&own_program(), &folder.path().join("spool"))).expect("it can be recorded");
-    let refused = trace.preload(&folder.path().join("a b")).expect_err("a space separates");
+    let mut trace = Inside::arm(settings(&own_program(), &folder.path().join("spool"))).expect("it can be recorded");
+    let refused = trace.begin(&folder.path().join("a b")).expect_err("a space separates");
     assert!(refused.what.contains("the loader cannot be told this path"), "{refused}");
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use bufferlab_drive::data::{Data, Recipe};
 use bufferlab_drive::event::{Event, Phase};
 use bufferlab_drive::failure::Failure;
-use bufferlab_drive::sqlite::loader::LoadProgress;
+use bufferlab_drive::loaded::LoadProgress;
 use bufferlab_drive::sqlite::{direct_io, shape};
 use bufferlab_drive::{mysql, postgres, random_read, sqlite};
 use bufferlab_probe::{device, host};
@@ -105,16 +105,6 @@ fn load_recipe(py: Python<'_>, engine: &str, workload: &str) -> PyResult<String>
         "mysql" | "mariadb" => done(py, workload, |data: &Data| data.recipe(&mysql::DIALECT)),
         "postgres" => done(py, workload, |data: &Data| data.recipe(&postgres::DIALECT)),
         "file" => json_text(&Recipe { schema_sql: String::new(), loader_version: random_read::fill::VERSION }),
-        other => Err(unknown(other)),
-    }
-}
-
-/// Logs in to a server and out again. Takes the target of a job; PostgreSQL's database must be there.
-#[pyfunction]
-fn log_in(py: Python<'_>, engine: &str, target: &str) -> PyResult<String> {
-    match engine {
-        "mysql" | "mariadb" => done(py, target, |target| mysql::connection::connect_to_server(target).map(drop)),
-        "postgres" => done(py, target, |target| postgres::control::Control::open(target).map(drop)),
         other => Err(unknown(other)),
     }
 }
@@ -210,7 +200,8 @@ mod native {
     use super::generate::{generate, generated_bytes};
     #[pymodule_export]
     use super::page_trace::{
-        executable_ranges, live_trace, page_trace, page_trace_branches, page_trace_check, tracefs_clean,
+        executable_ranges, live_trace, live_trace_check, page_trace, page_trace_branches, page_trace_check,
+        tracefs_clean,
     };
     #[pymodule_export]
     use super::questions::{Session, Unanswerable, ask_server};
@@ -219,6 +210,6 @@ mod native {
     #[pymodule_export]
     use super::{
         NativeError, cancel, check_direct_io, check_io_uring, check_script, core_version, host_fingerprint, load,
-        load_recipe, log_in, resolve_device, run, sqlite_pages, sqlite_shape, sqlite_version,
+        load_recipe, resolve_device, run, sqlite_pages, sqlite_shape, sqlite_version,
     };
 }

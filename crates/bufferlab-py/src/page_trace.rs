@@ -5,9 +5,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use bufferlab_drive::failure::Failure;
-use bufferlab_probe::page_trace::{
-    LiveSettings, LiveTrace, Recorder, Settings, arm, check, executable_segments, inside, remove_stale,
-};
+use bufferlab_probe::page_trace::inside::{self, Inside};
+use bufferlab_probe::page_trace::{LiveSettings, LiveTrace, Settings, check_live, executable_segments, remove_stale};
 use bufferlab_probe::{block_trace, tracefs::Tracing};
 use pyo3::prelude::*;
 
@@ -15,33 +14,27 @@ use crate::error::{guarded, json_text, parse};
 
 /// A trace of a server's page accesses. Dropping it unfinished leaves nothing behind.
 #[pyclass(frozen)]
-pub struct PageTrace(Mutex<Option<Box<dyn Recorder>>>);
+pub struct PageTrace(Mutex<Option<Inside>>);
 
 impl PageTrace {
-    fn with<T>(&self, act: impl FnOnce(&mut Option<Box<dyn Recorder>>) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut Option<Inside>) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 #[pymethods]
 impl PageTrace {
-    /// Returns what the server must be started with, as JSON, and writes what that needs into its folder; null when
-    /// nothing.
-    fn preload(&self, py: Python<'_>, folder: &str) -> PyResult<String> {
-        let preload = || self.with(|trace| trace.as_ref().map_or(Ok(None), |trace| trace.preload(Path::new(folder))));
-        json_text(&py.detach(|| guarded(|| preload().map_err(Failure::from)))?)
+    /// Begins to read what the server will record. Returns what it must be started with, as JSON, and writes what that
+    /// needs into its folder; null once the trace has ended.
+    fn begin(&self, py: Python<'_>, folder: &str) -> PyResult<String> {
+        let begin = || self.with(|trace| trace.as_mut().map(|trace| trace.begin(Path::new(folder))).transpose());
+        json_text(&py.detach(|| guarded(|| begin().map_err(Failure::from)))?)
     }
 
     /// Raises the exception that says why, if the server, which has answered, is not recorded.
     fn require_on(&self, py: Python<'_>) -> PyResult<()> {
         let require = || self.with(|trace| trace.as_ref().map_or(Ok(()), |trace| trace.require_on()));
         py.detach(|| guarded(|| require().map_err(Failure::from)))
-    }
-
-    /// Begins to record a process that will become the server.
-    fn attach(&self, py: Python<'_>, pid: u32) -> PyResult<()> {
-        let attach = || self.with(|trace| trace.as_mut().map_or(Ok(()), |trace| trace.attach(pid)));
-        py.detach(|| guarded(|| attach().map_err(Failure::from)))
     }
 
     /// Ends the trace and returns its result as JSON; null the second time.
@@ -85,15 +78,21 @@ pub fn live_trace(py: Python<'_>, settings_json: &str) -> PyResult<LivePageTrace
 #[pyfunction]
 pub fn page_trace(py: Python<'_>, settings_json: &str) -> PyResult<PageTrace> {
     let settings: Settings = parse(settings_json)?;
-    let trace = py.detach(|| guarded(|| arm(settings).map_err(Failure::from)))?;
+    let trace = py.detach(|| guarded(|| Inside::arm(settings).map_err(Failure::from)))?;
     Ok(PageTrace(Mutex::new(Some(trace))))
 }
 
-/// Raises the exception that says why, if a server cannot be recorded here. See `Settings`.
+/// Raises the exception that says why, if a server that records itself cannot be started here. See `Settings`.
 #[pyfunction]
 pub fn page_trace_check(py: Python<'_>, settings_json: &str) -> PyResult<()> {
     let settings: Settings = parse(settings_json)?;
-    py.detach(|| guarded(|| check(&settings).map_err(Failure::from)))
+    py.detach(|| guarded(|| inside::check(&settings).map_err(Failure::from)))
+}
+
+/// Raises the exception that says why, if the kernel records no server for this user.
+#[pyfunction]
+pub fn live_trace_check(py: Python<'_>) -> PyResult<()> {
+    py.detach(|| guarded(|| check_live().map(drop).map_err(Failure::from)))
 }
 
 /// Returns the direct branches of a server's binary into bytes that code in the server would cover, as JSON: from, to.

@@ -18,8 +18,8 @@ from bufferlab.advise import memory
 from bufferlab.advise.cost import Processors, Second
 from bufferlab.advise.doubts import BROKEN
 from bufferlab.advise.tiers import Stage
+from bufferlab.engines.live_trace import Recorded, Tier
 from bufferlab.engines.servers.builds import Flavour
-from bufferlab.engines.servers.live_trace import Recorded, Tier
 from bufferlab.errors import BufferlabError
 from bufferlab.observe.look import Stop
 from bufferlab.observe.window import Event, Row, Window
@@ -58,7 +58,7 @@ class LiveTrace(Protocol):
 
 
 class Tracing(Protocol):
-    """The way to attach to a server that runs (engines/servers/live_trace.py)."""
+    """The way to attach to a server that runs (engines/live_trace.py)."""
 
     def plan(self, pid: int, flavour: Flavour, tier: Tier) -> LivePlan:
         """Return what would be attached. Raises SpecError for an unknown build, EnvironmentLackingError."""

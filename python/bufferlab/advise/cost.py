@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from bufferlab.engines.live_trace import Tier, stop_us
 from bufferlab.engines.servers.builds import Flavour
-from bufferlab.engines.servers.live_trace import Tier, stop_us
 from bufferlab.observe.host_side import children
 from bufferlab.stats.estimate import quantile_of_t
 

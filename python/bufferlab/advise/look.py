@@ -25,7 +25,7 @@ from bufferlab.advise.cost import Cost, Processors
 from bufferlab.advise.memory import MemoryLeft, left
 from bufferlab.advise.recorded import Counted, Estimate, PoolFacts, Recorded
 from bufferlab.advise.tiers import Foretold, Stage
-from bufferlab.engines.servers.live_trace import Tier
+from bufferlab.engines.live_trace import Tier
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.models.managers.declaration import BufferManager

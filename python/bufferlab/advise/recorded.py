@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from bufferlab.engines.servers.live_trace import Recorded, Tier
+from bufferlab.engines.live_trace import Recorded, Tier
 from bufferlab.engines.servers.questions import NotTold
 
 __all__ = ["Counted", "Estimate", "PoolFacts", "Recorded", "ToldBy"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bufferlab.advise.cost import foretold_cores
+from bufferlab.engines.live_trace import Tier, stop_us
 from bufferlab.engines.servers.builds import Flavour
-from bufferlab.engines.servers.live_trace import Tier, stop_us
 from bufferlab.errors import SpecError
 from bufferlab.observe.window import Row
 from bufferlab.units import format_duration, format_percent

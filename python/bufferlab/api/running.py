@@ -72,7 +72,7 @@ def run(
         raise SpecError("no experiment given", "bl.run", "see `bufferlab list experiments`")
     else:
         wanted = load(str(experiment), overrides)
-    wish = TraceWish("inside" if page_trace else None, unwanted=page_trace is False, keep=keep_traces)
+    wish = TraceWish(bool(page_trace), unwanted=page_trace is False, keep=keep_traces)
     options = SweepOptions(
         Path(data_dir) if data_dir else None,
         page_trace=wish,

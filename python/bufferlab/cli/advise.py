@@ -94,7 +94,7 @@ def command(
     from bufferlab.advise import look
     from bufferlab.advise import report as reports
     from bufferlab.advise.answer import answer
-    from bufferlab.engines.servers import live_trace
+    from bufferlab.engines import live_trace
     from bufferlab.execute.host import tracefs_clean
     from bufferlab.execute.stop import StopRequest
     from bufferlab.observe.session import Session, address_of, looker_of

@@ -39,7 +39,7 @@ def servers(context: click.Context, parameter: click.Parameter, typed: str) -> l
 
 def fetchable(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return the servers that can be fetched and begin like this."""
-    from bufferlab.engines.servers import families
+    from bufferlab.engines import families
 
     return _beginning(families.names(), typed)
 

@@ -12,7 +12,7 @@ import click
 from bufferlab.cli import complete
 from bufferlab.cli.options import common
 from bufferlab.cli.output import beginning, columns, print_json, put, say
-from bufferlab.engines.servers import families
+from bufferlab.engines import families
 from bufferlab.engines.servers.builds import Build, Listed
 from bufferlab.errors import SpecError, runnable
 

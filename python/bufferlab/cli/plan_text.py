@@ -11,7 +11,7 @@ from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import ServerCheck
 from bufferlab.engines.dump_contents import has_rows
-from bufferlab.engines.dump_head import read_head
+from bufferlab.engines.servers.dump_head import read_head
 from bufferlab.errors import SpecError, runnable
 from bufferlab.execute.preflight import Findings
 from bufferlab.execute.sweep import SweepOptions, prepare_estimate

@@ -13,7 +13,6 @@ from bufferlab.cli.output import beginning, put, say
 from bufferlab.cli.tpcc_format import TEXT, TPCC_MYSQL, print_tpcc, require_printable, tpcc_options
 from bufferlab.errors import RunFailed, SpecError
 from bufferlab.registry import open_sweep
-from bufferlab.report.lab.languages import ENGLISH, languages
 from bufferlab.texts import printable
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ _MOST_NAMED = 5
 
 _SECTIONS = {
     "Files to write": ("html", "md"),
-    "Other formats": ("form", "language", "limit_unit"),
+    "Other formats": ("form", "limit_unit"),
 }
 """The options of the help's sections, by parameter."""
 
@@ -40,11 +39,6 @@ _SECTIONS = {
     csv="write every table to a file in RUN/tables",
     pdf="write RUN/report.pdf, a lab report on A4 (needs bufferlab[pdf])",
 )
-@click.option(
-    "--language",
-    type=click.Choice(languages()),
-    help="The language of a PDF's headings and table words; sentences stay English.  [default: en]",
-)
 @strict
 @common
 def command(
@@ -52,7 +46,6 @@ def command(
     html: bool,
     md: bool,
     form: str,
-    language: str | None,
     limit_unit: Literal["s", "ms"],
     strict: bool,
     as_json: bool,
@@ -69,10 +62,6 @@ def command(
         raise SpecError(
             f"--format {form} is no page", "--html, --md", "leave them out; pages are made without --format"
         )
-    if language and form != _PDF:
-        raise SpecError(
-            "only a PDF has another language", f"--language {language}", "add --format pdf, or leave it out"
-        )
     folder = open_sweep(sweep)
     if form == TPCC_MYSQL:
         print_tpcc(folder, limit_unit)
@@ -81,7 +70,7 @@ def command(
     elif form == _CSV:
         write_tables(folder)
     elif form == _PDF:
-        print_pdf(folder, language or ENGLISH)
+        print_pdf(folder)
     elif html or md:
         write_reports(folder, as_json, html=html, markdown=md)
     else:
@@ -89,16 +78,15 @@ def command(
     return strict_exit_code(folder) if strict else 0
 
 
-def print_pdf(folder: SweepFolder, language: str) -> None:
+def print_pdf(folder: SweepFolder) -> None:
     """Write the lab report of a sweep as a PDF and print its path.
 
-    Standard error tells which letters no font has. Raises EnvironmentLackingError without Typst or the language's font.
+    Standard error tells which letters no font has. Raises EnvironmentLackingError without Typst.
     """
     with beginning("making the PDF"):
-        from bufferlab.report.lab.catalogue import catalogue
         from bufferlab.report.lab.pdf import write_pdf
 
-    path, chosen = write_pdf(folder, catalogue(language))
+    path, chosen = write_pdf(folder)
     if chosen.missing:
         numbers = ", ".join(f"U+{ord(letter):04X}" for letter in sorted(chosen.missing)[:_MOST_NAMED])
         more = ", and others" if len(chosen.missing) > _MOST_NAMED else ""

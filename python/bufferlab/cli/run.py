@@ -15,7 +15,6 @@ from bufferlab.errors import SpecError, interrupted_exit_code
 from bufferlab.results.keep_traces import KeepTraces
 
 if TYPE_CHECKING:
-    from bufferlab.engines.behaviour import TraceWay
     from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
     from bufferlab.execute.probes.planned_traces import TraceWish
     from bufferlab.execute.sweep import SweepOptions
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 _DEFAULT_OUT = Path("runs")
 BLOCK_TRACE = "block-trace"
 PAGE_TRACE = "page-trace"
-PAGE_TRACE_UPROBES = "page-trace=uprobes"
 _LEAST_LIMIT_BYTES = 1 << 20
 
 _SECTIONS = {
@@ -114,10 +112,10 @@ _SECTIONS = {
 @click.option(
     "--probe",
     "probes",
-    type=click.Choice([BLOCK_TRACE, PAGE_TRACE, PAGE_TRACE_UPROBES]),
+    type=click.Choice([BLOCK_TRACE, PAGE_TRACE]),
     multiple=True,
     help="block-trace: record every block request of the measured window (root only). page-trace: record every access"
-    " to a page of the pool, or fail; page-trace=uprobes: a server's by the kernel, to compare (root only).",
+    " to a page of the pool, or fail.",
 )
 @click.option(
     "--no-page-trace",
@@ -319,11 +317,6 @@ def _page_trace_wish(probes: tuple[str, ...], unwanted: bool, limit: str | None,
     from bufferlab.execute.probes.planned_traces import TraceWish
     from bufferlab.units import UnitError, format_bytes, parse_bytes
 
-    ways: dict[str, TraceWay] = {PAGE_TRACE: "inside", PAGE_TRACE_UPROBES: "uprobes"}
-    asked = [way for name, way in ways.items() if name in probes]
-    if len(asked) > 1:
-        where = f"--probe {PAGE_TRACE} --probe {PAGE_TRACE_UPROBES}"
-        raise SpecError("a run has one page trace", where, "compare two runs")
     try:
         limit_bytes = None if limit is None else parse_bytes(limit)
     except UnitError as error:
@@ -331,7 +324,7 @@ def _page_trace_wish(probes: tuple[str, ...], unwanted: bool, limit: str | None,
     if limit_bytes is not None and limit_bytes < _LEAST_LIMIT_BYTES:
         what = f"a page trace takes {format_bytes(_LEAST_LIMIT_BYTES)} at least"
         raise SpecError(what, f"--trace-limit {limit}", "write a size such as 2GiB, or --no-page-trace")
-    return TraceWish(asked[0] if asked else None, unwanted, limit_bytes, keep)
+    return TraceWish(PAGE_TRACE in probes, unwanted, limit_bytes, keep)
 
 
 def _trace_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) -> BlockTraceAsked | None:

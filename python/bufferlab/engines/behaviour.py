@@ -25,9 +25,6 @@ OnEvent = Callable[[str], None]
 NativeKnobs = Values
 """The values of the engine's knobs, by the knobs' names."""
 
-TraceWay = Literal["inside", "uprobes"]
-"""Who records a server's page accesses: code of ours in its process, or the kernel."""
-
 
 @dataclass(frozen=True)
 class Found:
@@ -141,11 +138,8 @@ class Behaviour(ABC):
     page_trace_counters: Mapping[tuple[str, ...], tuple[str, ...]] = {}
     """The engine's counters of these kinds of access together, the best first; a version may lack the first."""
 
-    def require_page_trace(self, knobs: NativeKnobs, way: TraceWay) -> None:
-        """Raise SpecError where accesses to this engine's pages cannot be recorded with these knobs.
-
-        `way` says who records a server; an engine in our own process records itself and refuses "uprobes".
-        """
+    def require_page_trace(self, knobs: NativeKnobs) -> None:
+        """Raise SpecError where accesses to this engine's pages cannot be recorded with these knobs."""
         what = "accesses to this engine's pages cannot be recorded"
         raise SpecError(what, "--probe page-trace", "leave it out, or use --engine sqlite")
 

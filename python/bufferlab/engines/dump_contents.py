@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from bufferlab.engines.archive_contents import CutArchiveError, entries_of
-from bufferlab.engines.dump_head import DumpHead
 from bufferlab.engines.innodb.dump_rules import Rules
 from bufferlab.engines.innodb.dump_text import DumpTextError, Splitter, version_id
+from bufferlab.engines.servers.archive_contents import CutArchiveError, entries_of
+from bufferlab.engines.servers.dump_head import DumpHead
 from bufferlab.errors import SpecError
 from bufferlab.versions import numbers
 

@@ -49,14 +49,11 @@ class BlockTrace(Protocol):
 class PageTrace(Protocol):
     """A trace of a server's page accesses. An object that goes away leaves nothing behind."""
 
-    def preload(self, folder: str) -> str:
-        """Return what the server must be started with, "null" when nothing; write what that needs into its folder."""
+    def begin(self, folder: str) -> str:
+        """Begin to read; return what the server must be started with; write what that needs into its folder."""
 
     def require_on(self) -> None:
         """Check that a server that has answered is recorded; raise NativeError with the reason when it is not."""
-
-    def attach(self, pid: int) -> None:
-        """Begin to record a process that has yet to become the server."""
 
     def finish(self) -> str:
         """End the trace; return its outcome as JSON, "null" when called again."""
@@ -123,9 +120,6 @@ class Native(Protocol):
 
     def ask_server(self, engine: str, target: str, limits: str) -> Session:
         """Log in to a server for questions; `target` is that of a job. Raises Unanswerable(kind, code, what, hint)."""
-
-    def log_in(self, engine: str, target: str) -> str:
-        """Log in to a server and out again; `target` is that of a job."""
 
     def cancel(self) -> None:
         """Stop the running job at the next transaction."""
@@ -222,7 +216,10 @@ class Native(Protocol):
         """Check that a server can be recorded here; raise NativeError with the reason when it cannot."""
 
     def page_trace(self, settings_json: str) -> PageTrace:
-        """Prepare a server's page trace; nothing is recorded before `attach`."""
+        """Prepare a server's page trace; nothing is read before `begin`."""
+
+    def live_trace_check(self) -> None:
+        """Check that the kernel records servers for this user; raise NativeError with the reason when it does not."""
 
     def live_trace(self, settings_json: str) -> LiveTrace:
         """Begin to record a server that runs already; raise NativeError with the reason when it cannot be."""

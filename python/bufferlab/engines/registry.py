@@ -1,7 +1,8 @@
 """The list of engines: their declarations, how each one's behaviour is made, and their chapters, by name.
 
 Declarations are pure data. A behaviour is imported when it is asked for, because it may need the native core:
-`bufferlab list` works where an engine cannot.
+`bufferlab list` works where an engine cannot. A module `bufferlab_engines` on Python's path adds engines of others: its
+`ENGINES` has the form of the one here.
 """
 
 from __future__ import annotations
@@ -9,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, cast
 
 from bufferlab.engines.behaviour import Behaviour
 from bufferlab.engines.declaration import EngineDeclaration
-from bufferlab.engines.fake.declaration import DECLARATION as FAKE
-from bufferlab.engines.fake_server.declaration import DECLARATION as FAKE_SERVER
 from bufferlab.engines.file.declaration import DECLARATION as FILE
 from bufferlab.engines.innodb.declaration import MARIADB, MYSQL
 from bufferlab.engines.postgres.declaration import DECLARATION as POSTGRES
@@ -50,31 +50,19 @@ def _postgres() -> Behaviour:
     return ServerBehaviour(PostgresFamily())
 
 
-def _fake() -> Behaviour:
-    from bufferlab.engines.fake.behaviour import FakeBehaviour
-
-    return FakeBehaviour()
-
-
-def _fake_server() -> Behaviour:
-    from bufferlab.engines.fake_server.behaviour import FakeServerBehaviour
-
-    return FakeServerBehaviour()
-
-
 ENGINES: dict[str, tuple[EngineDeclaration, Callable[[], Behaviour]]] = {
     "sqlite": (SQLITE, _sqlite),
     "mysql": (MYSQL, partial(_innodb, "mysql")),
     "mariadb": (MARIADB, partial(_innodb, "mariadb")),
     "file": (FILE, _file),
     "postgres": (POSTGRES, _postgres),
-    "fake": (FAKE, _fake),
-    "fake_server": (FAKE_SERVER, _fake_server),
 }
+if find_spec("bufferlab_engines"):
+    ENGINES |= import_module("bufferlab_engines").ENGINES
 
 
 def names(*, hidden: bool = False) -> list[str]:
-    """Return the engines' names; with `hidden`, also of those that exist for tests."""
+    """Return the engines' names; with `hidden`, also of those that lists leave out."""
     return [name for name, (declared, _) in ENGINES.items() if hidden or not declared.hidden]
 
 

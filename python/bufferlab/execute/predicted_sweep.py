@@ -10,9 +10,9 @@ from pathlib import Path
 
 from bufferlab import __version__
 from bufferlab.catalog import FILE_NAME
+from bufferlab.engines import families
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
-from bufferlab.engines.servers import families
 from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute import resume

@@ -68,7 +68,7 @@ class PageTrace(_Strict):
     reader_cpu_us: float | None = Field(default=None, ge=0)
     """Processor time of whoever moved the trace; None where the engine's own thread recorded it."""
     recorder: Literal["engine", "inside", "uprobes"] | None = None
-    """Who recorded: the engine's own pool, code of ours in the server, or the kernel. None in earlier runs."""
+    """Who recorded: the engine's own pool, code of ours in the server, or in earlier runs the kernel, or not told."""
     set_up_us: float | None = Field(default=None, ge=0)
     """What the server did before its first instruction so that it records itself."""
     waits: int = Field(default=0, ge=0)
@@ -89,7 +89,7 @@ class PlannedTraces(_Strict):
     """The page traces of a sweep, as plan.json holds them."""
 
     recorder: Literal["inside", "uprobes"] | None
-    """Who records a server; None where no run carries a trace."""
+    """Who records a server: itself, or in earlier sweeps the kernel; None where no run carries a trace."""
     keep: KeepTraces
     by_name: bool
     """Whether somebody asked for them."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.dump_contents import has_rows
-from bufferlab.engines.dump_head import DumpHead, misfit, read_head, sha256_of
 from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.dump_head import DumpHead, misfit, read_head, sha256_of
 from bufferlab.errors import Problem, SpecError
 from bufferlab.spec.merge import Merged
 from bufferlab.spec.settings import Judged

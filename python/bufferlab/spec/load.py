@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from bufferlab.catalog import find_experiment
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
-from bufferlab.engines.dump_head import read_head
+from bufferlab.engines.servers.dump_head import read_head
 from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import KnobKind
 from bufferlab.spec.dumps import read_dump, refuse_setup, require_servers_for

@@ -21,6 +21,7 @@ use super::dialect::DIALECT;
 use super::error::{MysqlError, failure};
 use super::line::Line;
 use crate::failure::{Failure, FailureKind};
+use crate::loaded::{LoadProgress, Loaded};
 use crate::lock;
 use crate::schema::{TableSchema, table_schemas};
 use crate::server::bulk::{Bulk, Written};
@@ -28,7 +29,6 @@ use crate::server::encode::Form;
 use crate::server::job::Load;
 use crate::server::set_up::{interruptible, set_up};
 use crate::server::target::Target;
-use crate::sqlite::loader::{LoadProgress, Loaded};
 
 /// The table that marks a schema of the user's server as ours. A load makes it and does not count it.
 const MARKER: &str = "bufferlab_marker";

@@ -15,13 +15,13 @@ use super::dialect::{DIALECT, literal};
 use super::error::failure;
 use super::interrupt::Interrupter;
 use crate::failure::{Failure, FailureKind};
+use crate::loaded::{LoadProgress, Loaded};
 use crate::schema::{TableSchema, table_schemas};
 use crate::server::bulk::{Bulk, Chunk, Written};
 use crate::server::encode::{Encoder, Form};
 use crate::server::job::Load;
 use crate::server::set_up::{interruptible, set_up};
 use crate::server::target::Target;
-use crate::sqlite::loader::{LoadProgress, Loaded};
 
 /// Memory in which the server sorts an index, and one process for it. Several would write the same index, and the load
 /// writes several tables at a time already.

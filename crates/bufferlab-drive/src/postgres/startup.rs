@@ -203,7 +203,7 @@ impl Connection {
         connection.wire.flush()?;
         connection.authenticate(target)?;
         connection.settle_in()?;
-        connection.wire.logged_in();
+        connection.wire.logged_in()?;
         Ok(connection)
     }
 

@@ -8,14 +8,14 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::BytesMut;
 
 use super::error::PgError;
 use super::message::{HEADER_BYTES, Malformed, message_bytes, server_error};
 use crate::server::input::{await_input, has_input};
-use crate::server::patience::Patience;
+use crate::server::patience::{Patience, was_ended};
 use crate::tls::Tls;
 
 /// Longest time without a byte before a connection checks its server.
@@ -160,7 +160,6 @@ pub struct Wire {
     body: std::ops::Range<usize>,
     /// A longer message is refused.
     limit: usize,
-    begun: Instant,
     /// The limit for all that is read and written, in place of `silence`; none where that rules.
     patience: Option<Patience>,
 }
@@ -181,8 +180,8 @@ impl Wire {
             unread: 0..0,
             body: 0..0,
             limit: LOGIN_LIMIT_BYTES,
-            begun: Instant::now(),
-            patience: None,
+            // A login ends at some time, however slowly the server sends.
+            patience: Some(Patience::of(timeout)),
         })
     }
 
@@ -196,9 +195,14 @@ impl Wire {
         self.silence = silence;
     }
 
-    /// From now on messages may be long.
-    pub fn logged_in(&mut self) {
+    /// From now on messages may be long, and `silence` rules.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn logged_in(&mut self) -> Result<(), PgError> {
         self.limit = LIMIT_BYTES;
+        self.patience = None;
+        Ok(self.transport.set_timeout(self.timeout)?)
     }
 
     /// From now on messages may have this length.
@@ -337,14 +341,6 @@ impl Wire {
             self.transport.await_input();
             match self.transport.read(&mut self.input[self.unread.end..]) {
                 Ok(0) => return Err(PgError::Closed),
-                // A login ends at some time, however slowly the server sends.
-                Ok(_)
-                    if self.limit == LOGIN_LIMIT_BYTES
-                        && self.patience.is_none()
-                        && self.begun.elapsed() > self.timeout =>
-                {
-                    return Err(PgError::Silent(self.timeout.as_secs()));
-                }
                 Ok(bytes) => {
                     self.unread.end += bytes;
                     return Ok(());
@@ -359,14 +355,17 @@ impl Wire {
     /// Bounds the next call by the patience, if there is one.
     fn begin_step(&self) -> Result<(), PgError> {
         match &self.patience {
-            Some(patience) => Ok(self.transport.set_timeout(patience.step()?)?),
+            Some(patience) => match patience.step() {
+                Err(error) if !was_ended(&error) => Err(PgError::Silent(self.timeout.as_secs())),
+                step => Ok(self.transport.set_timeout(step?)?),
+            },
             None => Ok(()),
         }
     }
 
     fn survive_silence(&mut self) -> Result<(), PgError> {
         if self.patience.is_some() {
-            return Ok(());
+            return self.begin_step();
         }
         let survived = match &mut self.silence {
             Silence::Fatal => false,
@@ -492,7 +491,7 @@ pub(super) mod tests {
     fn an_announced_length_takes_no_memory_and_an_impossible_one_is_refused() {
         for (announcement, is_too_long) in [(b"D\x3f\xff\xff\xff", true), (b"D\x0f\xff\xff\xff", false)] {
             let mut announced = wire([Cue::Bytes(announcement.to_vec())]);
-            announced.logged_in();
+            announced.logged_in().expect("a script takes any time");
             let error = announced.read().expect_err("it does not come");
             assert_eq!(matches!(error, PgError::Malformed(_)), is_too_long, "{error}");
             assert!(announced.input.len() <= FIRST_INPUT_BYTES);
@@ -509,15 +508,20 @@ pub(super) mod tests {
         let wire = || Wire::new(Box::new(slow()), Silence::Fatal, Duration::ZERO).expect("a script is always there");
         assert!(matches!(wire().read(), Err(PgError::Silent(0))));
         let mut statement = wire();
-        statement.logged_in();
+        statement.logged_in().expect("a script takes any time");
         assert_eq!(statement.read().expect("it comes"), b'Z');
     }
 
     #[test]
     fn silence_is_survived_only_while_the_server_answers_others() {
         let answer = || Cue::Bytes(message(b'Z', b"I"));
-        assert!(matches!(wire([Cue::Silence, answer()]).read(), Err(PgError::Silent(60))));
-        let mut patient = wire([Cue::Silence, Cue::Silence, answer(), Cue::Silence, answer()]);
+        let wire = |cues: Vec<Cue>| {
+            let mut wire = wire(cues);
+            wire.logged_in().expect("a script takes any time");
+            wire
+        };
+        assert!(matches!(wire(vec![Cue::Silence, answer()]).read(), Err(PgError::Silent(60))));
+        let mut patient = wire(vec![Cue::Silence, Cue::Silence, answer(), Cue::Silence, answer()]);
         let mut asked = 0;
         patient.set_silence(Silence::Unless(Box::new(move || {
             asked += 1;

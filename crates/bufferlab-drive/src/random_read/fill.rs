@@ -13,7 +13,7 @@ use bufferlab_workload::random::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, FailureKind};
-use crate::sqlite::loader::LoadProgress;
+use crate::loaded::LoadProgress;
 
 /// Raise it when the bytes of a seed change.
 pub const VERSION: u32 = 1;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::job::{Cache, IoMode, Reads, Run, SECTOR_BYTES};
 use super::memory::{Buffers, Mapping};
 use crate::failure::{Failure, FailureKind};
-use crate::sqlite::direct_io::storage_read_bytes;
+use crate::storage::storage_read_bytes;
 
 /// linux/fs.h: `_IO(0x12, 97)`, flush the buffer cache; `_IO(0x12, 104)`, the logical block.
 const BLKFLSBUF: libc::c_ulong = 0x1261;

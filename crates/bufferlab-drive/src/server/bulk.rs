@@ -15,7 +15,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::encode::Encoder;
 use crate::failure::{Failure, FailureKind};
-use crate::sqlite::loader::LoadProgress;
+use crate::loaded::LoadProgress;
 
 /// The number of chunks by which the generator may be ahead of the connection.
 const CHUNKS_AHEAD: usize = 8;

@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::page_io::AlignedBuffer;
+use crate::storage::storage_read_bytes;
 
 /// The result of a trial of direct I/O in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,14 +105,6 @@ fn smallest_alignment(direct: &File) -> Option<usize> {
         alignment *= 2;
     }
     accepted
-}
-
-/// Returns the bytes that the kernel has fetched from storage for this process (`read_bytes` of `/proc/self/io`).
-pub(crate) fn storage_read_bytes() -> io::Result<u64> {
-    let text = fs::read_to_string("/proc/self/io")?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("read_bytes: ")?.trim().parse().ok())
-        .ok_or_else(|| io::Error::other("no read_bytes line"))
 }
 
 /// Returns the name of the file system that holds `path`, by its magic number; `0x...` when it has no name here.

@@ -5,7 +5,6 @@
 //! meets the partitions in load order whatever the number of threads, and memory stays bounded. The load builds indexes
 //! after the rows. It keeps no journal: the caller throws a failed load away.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -15,7 +14,7 @@ use bufferlab_workload::population::{LoadedTable, Population, RowBlock};
 use bufferlab_workload::script::Script;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rusqlite::Connection;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::Deserialize;
 
 use super::dialect::DIALECT;
 use super::interrupt::Interruptible;
@@ -24,6 +23,7 @@ use super::script;
 use super::statement::{SqliteError, Statement};
 use crate::data::Data;
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
+use crate::loaded::{LoadProgress, Loaded};
 use crate::schema::table_schemas;
 
 /// The job of a load.
@@ -41,33 +41,6 @@ pub struct Load {
     /// Threads that generate rows; one more thread writes them.
     #[serde(rename = "threads")]
     pub generators: usize,
-}
-
-/// The result of a load.
-#[derive(Clone, Debug, Serialize)]
-pub struct Loaded {
-    /// Rows of all tables.
-    pub rows: u64,
-    /// Duration of the whole load, indexes and the final sync included.
-    pub seconds: f64,
-    /// Size of the file.
-    pub bytes: u64,
-    /// Rows of each table.
-    #[serde(serialize_with = "by_name")]
-    pub tables: Vec<(String, u64)>,
-}
-
-fn by_name<S: Serializer>(tables: &[(String, u64)], to: S) -> Result<S::Ok, S::Error> {
-    tables.iter().cloned().collect::<BTreeMap<_, _>>().serialize(to)
-}
-
-/// The progress of a load.
-#[derive(Clone, Copy, Debug)]
-pub struct LoadProgress {
-    /// Rows written.
-    pub rows: u64,
-    /// Rows expected.
-    pub total: u64,
 }
 
 /// The number of blocks by which a generator may be ahead of the writer.

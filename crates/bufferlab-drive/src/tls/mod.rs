@@ -249,12 +249,27 @@ impl Tls {
 }
 
 impl Read for Tls {
+    /// Reads what one read of the socket brings; `Interrupted` where that is a part of a record, so that whoever waits
+    /// sees to the time: a record may come byte by byte.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.stream.read(buffer) {
-            // The server hung up without TLS's own farewell, as a killed one does.
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
-            read => read,
+        let StreamOwned { conn, sock } = &mut self.stream;
+        // What the server's messages ask for, such as new keys.
+        while conn.wants_write() {
+            conn.write_tls(sock)?;
         }
+        for is_new in [false, true] {
+            match conn.reader().read(buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // The server hung up without TLS's own farewell, as a killed one does.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
+                read => return read,
+            }
+            if !is_new {
+                conn.read_tls(sock)?;
+                conn.process_new_packets().map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+            }
+        }
+        Err(ErrorKind::Interrupted.into())
     }
 }
 

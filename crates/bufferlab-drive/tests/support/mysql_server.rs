@@ -3,13 +3,13 @@
 use std::sync::atomic::AtomicBool;
 
 use bufferlab_drive::data::Data;
+use bufferlab_drive::loaded::Loaded;
 use bufferlab_drive::mysql::connection::{connect, connect_to_server};
 use bufferlab_drive::mysql::loader::load;
 use bufferlab_drive::server::encode::Form;
 use bufferlab_drive::server::job::Load;
 use bufferlab_drive::server::security::{Security, SslMode};
 use bufferlab_drive::server::target::{Place, Target};
-use bufferlab_drive::sqlite::loader::Loaded;
 
 /// Returns the server and an empty name of a database; nothing, with the reason printed, when there is no server to
 /// test with.

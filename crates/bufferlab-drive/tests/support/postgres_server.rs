@@ -4,12 +4,12 @@
 use std::sync::atomic::AtomicBool;
 
 use bufferlab_drive::data::Data;
+use bufferlab_drive::loaded::Loaded;
 use bufferlab_drive::postgres::control::Control;
 use bufferlab_drive::postgres::loader::load;
 use bufferlab_drive::server::job::Load;
 use bufferlab_drive::server::security::{Security, SslMode};
 use bufferlab_drive::server::target::{Place, Target};
-use bufferlab_drive::sqlite::loader::Loaded;
 
 /// Returns the server and the name of a database that does not exist; nothing, with the reason printed, when there is
 /// no server to test with.

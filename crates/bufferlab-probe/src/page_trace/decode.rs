@@ -246,7 +246,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::page_trace::recorder::Method;
     use crate::page_trace::recording::SpoolAsked;
 
     const HEAD: &str =
@@ -272,7 +271,6 @@ mod tests {
             fetch: Vec::new(),
         };
         Settings {
-            way: Method::Uprobes,
             binary: "server".into(),
             spool: SpoolAsked::default(),
             fields: Vec::new(),

@@ -216,7 +216,6 @@ mod tests {
     use super::*;
     use bufferlab_model::trace::Kind;
 
-    use super::super::recorder::Method;
     use super::super::recording::SpoolAsked;
 
     fn site(offset: u64, byte: u8) -> Site {
@@ -235,7 +234,6 @@ mod tests {
     fn settings(binary: &Path, sites: Vec<Site>) -> Settings {
         let fields = vec!["space:u32".to_owned(), "mode:u8".to_owned()];
         Settings {
-            way: Method::Uprobes,
             binary: binary.to_owned(),
             spool: SpoolAsked::default(),
             fields,

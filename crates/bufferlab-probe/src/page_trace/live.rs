@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::definition::Definition;
 use super::family::Family;
-use super::recorder::{Method, Settings, Told};
+use super::recorder::{Settings, Told};
 use super::tracer::{Reader, spawned};
 use crate::clock::monotonic_ns;
 use crate::tracefs::{TraceError, is_dead, started_at};
@@ -153,7 +153,7 @@ impl LiveTrace {
     pub fn finish(&mut self) -> Option<impl Serialize + use<>> {
         self.stop.store(true, Ordering::Release);
         let joined = self.reader.take()?.join();
-        let (told, detach_ns) = joined.unwrap_or_else(|_| (Told::broken(Method::Uprobes, &self.spool), 0));
+        let (told, detach_ns) = joined.unwrap_or_else(|_| (Told::broken(&self.spool), 0));
         Some(Ended { told, end: lock(&self.now).moment.clone(), detach_ns })
     }
 }
@@ -386,7 +386,7 @@ mod tests {
         };
         let (binary, spool) = (format!("/proc/{pid}/exe").into(), SpoolAsked::default());
         let (fields, modes_if_in_pool) = (Vec::new(), Vec::new());
-        Settings { way: Method::Uprobes, binary, spool, fields, modes_if_in_pool, sites: vec![site] }
+        Settings { binary, spool, fields, modes_if_in_pool, sites: vec![site] }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! A recorder pushes accesses into a [`Spool`], in memory; after the run they become a file of records of one size, and
 //! Python turns it into page-trace.parquet. A spool that cannot be written says so at its end and never stops a run. Our own pool records its
-//! accesses itself. A server is recorded at known places in its binary by a [`Recorder`]: by code of ours in its process
-//! ([`inside`]), or by the kernel. One that runs already is recorded by the kernel alone ([`LiveTrace`]).
+//! accesses itself. A server that we start is recorded at known places in its binary by code of ours in its process
+//! ([`inside`]). One that runs already is recorded there by the kernel alone ([`LiveTrace`]).
 
 mod binary;
 mod decode;
@@ -20,7 +20,7 @@ mod recording;
 mod tracer;
 
 pub use binary::{Segment, executable_segments, segments};
-pub use definition::remove_stale;
+pub use definition::{check as check_live, remove_stale};
 pub use live::{LiveSettings, LiveTrace};
-pub use recorder::{Method, Preload, Recorder, Settings, Site, Told, arm, check};
+pub use recorder::{Settings, Site, Told};
 pub use recording::{NAME, PageTraceAsked, Spool, SpoolAsked, Spooled, WindowProbe, window_without};

@@ -9,7 +9,7 @@ use bufferlab_model::trace::Kind;
 
 use super::definition::check;
 use super::live::mapped_code;
-use super::recorder::{Method, Settings, Site};
+use super::recorder::{Settings, Site};
 use super::recording::SpoolAsked;
 
 /// A nop of one byte, which the kernel emulates.
@@ -80,7 +80,6 @@ impl Probed {
     /// Returns the settings of a trace that tells a get for each call, with a file of its own.
     pub fn settings(&self, file: &str) -> Settings {
         Settings {
-            way: Method::Uprobes,
             binary: format!("/proc/{}/exe", std::process::id()).into(),
             spool: SpoolAsked { path: self.folder.path().join(file), limit_bytes: 1 << 30 },
             fields: vec!["space:u32".into(), "page:u32".into()],

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use super::merge::merge;
 use super::packed::Packed;
-use super::recorder::Method;
 use crate::clock::monotonic_ns;
 use crate::reading::{Probe, Reading, Table};
 
@@ -133,8 +132,6 @@ pub const NAME: &str = "page_trace";
 pub struct PageTraceAsked {
     /// Its file.
     pub spool: SpoolAsked,
-    /// Who records a server; an engine in our own process records itself.
-    pub way: Option<Method>,
     /// Whether a server that cannot be recorded ends the run.
     pub required: bool,
 }

@@ -1,17 +1,12 @@
-//! Records the page accesses of a server that is about to start, and of all its threads and children.
+//! Reads what the kernel records of a server's page accesses, at a defined event, and moves it into a spool.
 //!
 //! An event belongs to a processor and sees every process of the binary; the reader keeps the server's own. Events of
 //! the server's tasks would see no other process, but a PostgreSQL session vanished from such a trace when another
 //! ended: the kernel exchanges the events of two children of one process when it switches between them
 //! (`perf_event_context_sched_out` of kernel/events/core.c), and removes a probe from a process that no event's task
 //! belongs to any more (`uprobe_perf_filter` of kernel/trace/trace_uprobe.c).
-//!
-//! A thread moves the rings' records into a spool. When this process is killed, the kernel closes the events, and the
-//! server goes on without them.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,8 +17,8 @@ use perf_event::{Builder, Clock, SampleFlag, Sampler};
 use super::decode::Decoder;
 use super::definition::Definition;
 use super::family::Family;
-use super::recorder::{Method, Preload, Recorder, Settings, Told};
-use super::recording::{Spool, Spooled};
+use super::recorder::{Settings, Told};
+use super::recording::Spool;
 use crate::process::DriverThread;
 use crate::tracefs::{Field, TraceError};
 
@@ -41,64 +36,6 @@ const PERF_RECORD_LOST_SAMPLES: u32 = 13;
 
 /// Bytes of a sample before the event's own: process, thread, time, and their length (perf_event_open(2)).
 const BEFORE_RAW: usize = 4 + 4 + 8 + 4;
-
-/// A trace that is defined, on, or over. Dropping it leaves nothing behind.
-pub struct PageTracer {
-    // Join it before the definition goes: the kernel does not remove an open event.
-    reader: Option<JoinHandle<Told>>,
-    stop: Arc<AtomicBool>,
-    definition: Definition,
-    settings: Settings,
-}
-
-impl PageTracer {
-    /// Defines the probes and records nothing yet. Removes definitions of dead processes first.
-    ///
-    /// # Errors
-    /// When this user cannot trace the binary; nothing is left then.
-    pub fn arm(settings: Settings) -> Result<Self, TraceError> {
-        let definition = Definition::make(&settings)?;
-        Ok(Self { reader: None, stop: Arc::default(), definition, settings })
-    }
-
-    fn join(&mut self) -> Option<Told> {
-        self.stop.store(true, Ordering::Release);
-        let spool = &self.settings.spool.path;
-        Some(self.reader.take()?.join().unwrap_or_else(|_| Told::broken(Method::Uprobes, spool)))
-    }
-}
-
-impl Recorder for PageTracer {
-    fn preload(&self, _: &Path) -> Result<Option<Preload>, TraceError> {
-        Ok(None)
-    }
-
-    fn attach(&mut self, pid: u32) -> Result<(), TraceError> {
-        let mut reader = Reader::open(&self.definition, &self.settings, Family::of(pid))?;
-        let stop = Arc::clone(&self.stop);
-        self.reader = Some(spawned(&self.settings.spool.path, move || {
-            reader.read_while(|_| !stop.load(Ordering::Acquire));
-            reader.close();
-            reader.finish()
-        })?);
-        Ok(())
-    }
-
-    /// The kernel has said so when it opened the events.
-    fn require_on(&self) -> Result<(), TraceError> {
-        Ok(())
-    }
-
-    fn finish(mut self: Box<Self>) -> Told {
-        self.join().unwrap_or_else(|| Told::empty(Method::Uprobes, Spooled::default()))
-    }
-}
-
-impl Drop for PageTracer {
-    fn drop(&mut self) {
-        self.join();
-    }
-}
 
 /// Starts the thread that reads.
 pub(super) fn spawned<T: Send + 'static>(
@@ -256,7 +193,7 @@ impl Reader {
         }
         let reader_cpu_ns = DriverThread::current().cpu_ns().unwrap_or(0);
         let Decoder { relations, threads, .. } = self.decoder;
-        Told { lost: self.lost, relations, threads, reader_cpu_ns, ..Told::empty(Method::Uprobes, spooled) }
+        Told { spooled, lost: self.lost, relations, threads, reader_cpu_ns, ..Told::default() }
     }
 
     /// Moves records of a ring, [`RECORDS_AT_ONCE`] at most; returns whether it has no more.

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bufferlab_probe::page_trace::{arm, check};
+use bufferlab_probe::page_trace::inside::{Inside, check};
 use bufferlab_probe::tracefs::TraceError;
 
 use super::{PLACE, TASK, Trace, offset, own_program, settings, touch};
@@ -33,8 +33,9 @@ pub fn task(name: &str) {
             // SAFETY: only this process's new files change.
             unsafe { libc::umask(0o077) };
             let folder = tempfile::tempdir().expect("a folder");
-            let recorder = arm(settings(&own_program(), &folder.path().join("spool"))).expect("it can be recorded");
-            recorder.preload(folder.path()).expect("the folder serves").expect("it needs a library");
+            let mut recorder =
+                Inside::arm(settings(&own_program(), &folder.path().join("spool"))).expect("it can be recorded");
+            recorder.begin(folder.path()).expect("the folder serves");
             let library = fs::metadata(folder.path().join("bufferlab-inside.so")).expect("it was written");
             assert_eq!(library.permissions().mode() & 0o777, 0o444);
         }

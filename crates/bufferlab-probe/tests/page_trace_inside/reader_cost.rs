@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use bufferlab_probe::page_trace::arm;
+use bufferlab_probe::page_trace::inside::Inside;
 
 use super::{Trace, each_thread, own_program, settings, touch};
 
@@ -57,9 +57,8 @@ fn trace(fields: &[(&str, &str)]) -> Trace {
     let mut settings = settings(&own_program(), &folder.path().join("spool"));
     settings.fields = fields.iter().map(|(field, _)| (*field).to_owned()).collect();
     settings.sites[0].fetch = fields.iter().map(|(_, fetch)| (*fetch).to_owned()).collect();
-    let mut recorder = arm(settings).expect("it can be recorded");
-    let preload = recorder.preload(folder.path()).expect("the folder serves").expect("it needs a library");
-    recorder.attach(0).expect("the reader starts");
+    let mut recorder = Inside::arm(settings).expect("it can be recorded");
+    let preload = recorder.begin(folder.path()).expect("the folder serves");
     Trace { folder, recorder, preload }
 }
 

@@ -11,9 +11,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from bufferlab.engines.dump_head import DumpHead
 from bufferlab.engines.servers import version_call
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.dump_head import DumpHead
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
 
 _DEBIAN = Path("/usr/lib/postgresql")

@@ -24,7 +24,6 @@ from bufferlab.engines.behaviour import (
     OnEvent,
     OwnedPages,
     ServerCheck,
-    TraceWay,
     Wanted,
 )
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
@@ -179,7 +178,7 @@ class ServerBehaviour(Host, Behaviour):
             self._server(
                 build, database, on_event, login=(identity.user, identity.password),
                 settings=self._quiet(family.settings(build, knobs), identity), own_net=identity.restored,
-                connections=int(job["connections"]), group=limit.procs if limit else None, watch=trace,
+                connections=int(job["connections"]), group=limit.procs if limit else None, trace=trace,
             ) as server,
         ):  # fmt: skip
             if trace:
@@ -324,14 +323,14 @@ class ServerBehaviour(Host, Behaviour):
     def preflight(self, server: str, wanted: Wanted) -> list[ServerCheck]:
         return self._running.preflight(server, wanted)
 
-    def require_page_trace(self, knobs: NativeKnobs, way: TraceWay) -> None:
+    def require_page_trace(self, knobs: NativeKnobs) -> None:
         """Raise for a server that runs already, for a build whose sites are not known, and where nobody may trace."""
         if is_url(knobs.get("server")):
             what = "page accesses of a server that runs already cannot be recorded"
             hint = "leave the trace out, or let bufferlab start the server"
             raise SpecError(what, "--probe page-trace", hint)
         build = self._build(knobs)
-        self.family.require_traceable(page_sites.require(self.family.page_sites_table, build, way), build, knobs)
+        self.family.require_traceable(page_sites.require(self.family.page_sites_table, build), build, knobs)
 
     def page_trace_cost_is_shown(self, knobs: NativeKnobs) -> bool:
         return page_sites.find(self.family.page_sites_table, self._build(knobs)).cost_is_shown
@@ -346,7 +345,7 @@ class ServerBehaviour(Host, Behaviour):
     def _traceable(self, name: str) -> HostCheck:
         subject = f"page-trace {name}"
         try:
-            sites = page_sites.require(self.family.page_sites_table, self.family.find(name), "inside")
+            sites = page_sites.require(self.family.page_sites_table, self.family.find(name))
         except BufferlabError as error:
             return HostCheck(subject, False, error.what, error.hint)
         return HostCheck(subject, True, f"accesses to the pages of {sites.server} can be recorded")

@@ -1,7 +1,6 @@
 """Knows, per build, the places in a server's binary at which something happens to a page of the buffer pool.
 
-A private server records itself there, by code that it loads ("inside"); root may let the kernel record it, as a second
-witness ("uprobes").
+A private server records itself there, by code that it loads. Of one that runs already the kernel records it.
 
 A family's page_sites.toml lists builds by the SHA-256 of their executable segments, so that a name or a version cannot
 mislead. A build that is not listed cannot be traced: at a wrong place the kernel would break the server.
@@ -22,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from bufferlab.engines.behaviour import OnEvent, TraceWay
+from bufferlab.engines.behaviour import OnEvent
 from bufferlab.engines.native import PageTrace, ask_host, failure_of_core, native
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.child_process import LOADER, Preload
@@ -35,7 +34,7 @@ _FLAG = "--probe page-trace"
 _OF_THE_CORE = ("fields", "modes_if_in_pool")
 _OF_US = ("hash_index", "uncounted", "late", "inside")
 """Entries of a site that the core does not take."""
-NO_SPOOL = {"path": "", "limit_bytes": 0}
+_NO_SPOOL = {"path": "", "limit_bytes": 0}
 _PROCESSOR = "x86_64"
 """What all known builds are made for, as the system names it."""
 
@@ -72,17 +71,17 @@ class PageSites:
     def _numbers(self, flag: str) -> list[int]:
         return [number for number, site in enumerate(self.settings["site"]) if site.get(flag)]
 
-    def job(self, build: Build, spool: Mapping[str, Any], way: TraceWay) -> str:
-        """Return what the core needs to record this build's accesses into `spool`, as JSON."""
-        return json.dumps(self.asked(build.binary, spool, way))
-
-    def asked(self, binary: Path, spool: Mapping[str, Any], way: TraceWay) -> dict[str, Any]:
-        """Return what `job` returns, before it is JSON."""
+    def job(self, build: Build, spool: Mapping[str, Any]) -> str:
+        """Return what the core needs so that this build records its accesses into `spool`, as JSON."""
         # A site may have another place for code in the server, where the kernel's is too narrow for a jump.
-        placed = [{**site, **(site.get("inside", {}) if way == "inside" else {})} for site in self.settings["site"]]
-        sites = [{name: value for name, value in site.items() if name not in _OF_US} for site in placed]
+        placed = [{**site, **site.get("inside", {})} for site in self.settings["site"]]
+        return json.dumps(PageSites(self.server, {**self.settings, "site": placed}).by_kernel(build.binary, spool))
+
+    def by_kernel(self, binary: Path, spool: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the core needs so that the kernel records accesses into `spool`."""
+        sites = [{name: value for name, value in site.items() if name not in _OF_US} for site in self.settings["site"]]
         same = {name: value for name, value in self.settings.items() if name in _OF_THE_CORE}
-        return {"way": way, "binary": str(binary), "spool": dict(spool), **same, "sites": sites}
+        return {"binary": str(binary), "spool": dict(spool), **same, "sites": sites}
 
 
 def known(table: Path, binary: Path) -> PageSites | None:
@@ -110,20 +109,15 @@ def find(table: Path, build: Build) -> PageSites:
     )
 
 
-def require(table: Path, build: Build, way: TraceWay) -> PageSites:
-    """Return the sites of a build that can be traced here and now.
+def require(table: Path, build: Build) -> PageSites:
+    """Return the sites of a build that can record itself here and now.
 
-    Raise SpecError for an unknown build, and EnvironmentLackingError when this host or user cannot trace, or when the
-    trace would slow somebody else's server.
+    Raise SpecError for an unknown build, and EnvironmentLackingError when this host cannot trace.
     """
     require_processor()
     sites = find(table, build)
-    if way == "uprobes" and (others := running(build.binary)):
-        # The kernel stops in every process of the binary, whosever it is.
-        what = f"a server of this build runs already (process {others[0]}), and a trace would slow it"
-        hint = "stop it, or let bufferlab run a copy: bufferlab engines fetch with BUFFERLAB_CACHE set to a new folder"
-        raise EnvironmentLackingError(what, str(build.binary), hint)
-    require_able(sites.job(build, NO_SPOOL, way))
+    job = sites.job(build, _NO_SPOOL)
+    ask_host("page accesses of servers cannot be recorded", lambda: native().page_trace_check(job))
     return sites
 
 
@@ -134,11 +128,6 @@ def require_processor() -> None:
         what = "page accesses of servers cannot be recorded on this processor: only builds for x86-64 are known"
         hint = "leave the trace out, or use a machine with an x86-64 processor"
         raise EnvironmentLackingError(what, processor, hint)
-
-
-def require_able(job: str) -> None:
-    """Raise EnvironmentLackingError, with the core's reason, when this host or user cannot do a job."""
-    ask_host("page accesses of servers cannot be recorded", lambda: native().page_trace_check(job))
 
 
 class Recording:
@@ -159,7 +148,7 @@ class Recording:
             self._refused = sites
             return
         self._uncounted, self._late = sites.uncounted, sites.late
-        self._trace = self._try(lambda: native().page_trace(sites.job(build, asked["spool"], asked["way"])))
+        self._trace = self._try(lambda: native().page_trace(sites.job(build, asked["spool"])))
 
     def _try(self, act: Callable[[], T]) -> T | None:
         """Return what the core returns; None once it has refused a trace that is not required."""
@@ -171,10 +160,13 @@ class Recording:
                 raise
             return None
 
-    def preload(self, home: Path) -> Preload | None:
-        """Return what the server must be started with, and write what that needs into its folder; None: nothing."""
+    def begin(self, home: Path) -> Preload | None:
+        """Begin to read what the server, which must be started with what is returned, will record; None: nothing.
+
+        Write what that needs into the server's folder. Raises the core's error.
+        """
         trace = self._trace
-        told = json.loads((trace and self._try(lambda: trace.preload(str(home)))) or "null")
+        told = json.loads((trace and self._try(lambda: trace.begin(str(home)))) or "null")
         return Preload(dict(told["environment"]), told["descriptor"]) if told else None
 
     def require_on(self) -> None:
@@ -182,18 +174,13 @@ class Recording:
         if self._trace:
             self._try(self._trace.require_on)
 
-    def attach(self, pid: int) -> None:
-        """Begin to record a process that has yet to become the server. Raises the core's error."""
-        if trace := self._trace:
-            self._try(lambda: trace.attach(pid))
-
     def added_to(self, result: dict[str, Any]) -> dict[str, Any]:
         """End the trace; return the core's answer with what was recorded beside the window's edges."""
         told = self._ended()
         refused = {"refused": asdict(self._refused)} if self._refused else {}
         recorded = result["recorded"]
         of_sites = {"uncounted_sites": self._uncounted, "late_sites": self._late}
-        page_trace = {**recorded["page_trace"], **told, **refused, **of_sites}
+        page_trace = {**recorded["page_trace"], "recorder": "inside", **told, **refused, **of_sites}
         return {**result, "recorded": {**recorded, "page_trace": page_trace}}
 
     def close(self) -> None:
@@ -222,7 +209,7 @@ def recording(
         return
     sites: PageSites | Failure
     try:
-        sites = require(table, build, asked["way"])
+        sites = require(table, build)
     except BufferlabError as error:
         # It could be recorded when the sweep was planned: the build or the host has changed since.
         if asked["required"]:

@@ -65,13 +65,13 @@ class PrivateServer:
         on_wait: OnWait = lambda what: None,
         ready_seconds: float = READY_SECONDS,
         stop_seconds: float = STOP_SECONDS,
-        watch: Recording | None = None,
+        trace: Recording | None = None,
         group: Path | None = None,
         own_net: bool = False,
     ) -> None:
         """Its `user` will own `home`, which holds its configuration, socket, log and temporary files.
 
-        `settings` have the server's names. `watch` is the trace of its page accesses, from its start on. `group` is
+        `settings` have the server's names. `trace` is that of its page accesses, from its start on. `group` is
         the cgroup.procs of the group that the process joins before it becomes the server. `own_net` cuts it off from
         every network; entering then raises EnvironmentLackingError where that cannot be.
         """
@@ -84,7 +84,7 @@ class PrivateServer:
         """The text of the server's option file; empty until it was started."""
         self._user, self._login, self._settings, self._connections = user, login, settings, connections
         self._on_wait, self._ready_seconds, self._stop_seconds = on_wait, ready_seconds, stop_seconds
-        self._watch, self._group, self._own_net = watch, group, own_net
+        self._trace, self._group, self._own_net = trace, group, own_net
         self._short = ExitStack()
         """Holds the folder of a socket whose path would be too long in `home`."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -216,8 +216,7 @@ class PrivateServer:
                 own_ipc=self._own_ipc,
                 own_net=self._own_net,
                 group=self._group,
-                watch=self._watch.attach if self._watch else None,
-                preload=self._watch.preload(self.home) if self._watch else None,
+                preload=self._trace.begin(self.home) if self._trace else None,
             )
 
     def _wait_until_it_answers(self) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.dump_head import DumpHead, misfit, read_head, sha256_of
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.dump_head import DumpHead, misfit, read_head, sha256_of
 from bufferlab.errors import SpecError
 from bufferlab.units import MIB, format_bytes
 

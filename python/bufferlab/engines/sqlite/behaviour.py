@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from bufferlab.engines import direct_io, host_settings, read_ahead
-from bufferlab.engines.behaviour import Behaviour, Found, HostCheck, NativeKnobs, OnEvent, OwnedPages, TraceWay
+from bufferlab.engines.behaviour import Behaviour, Found, HostCheck, NativeKnobs, OnEvent, OwnedPages
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.servers.signs_of_life import patience
 from bufferlab.engines.sqlite import consistency_by_sqlite3
@@ -93,11 +93,8 @@ class SqliteBehaviour(Behaviour):
         ("read",): ("demand_misses",),
     }
 
-    def require_page_trace(self, knobs: NativeKnobs, way: TraceWay) -> None:
-        """Raise SpecError for SQLite's own pool, into which bufferlab cannot look, and for the kernel's probes."""
-        if way == "uprobes":
-            what = "SQLite runs inside bufferlab, whose own pool records its accesses: the kernel has nothing to watch"
-            raise SpecError(what, "--probe page-trace=uprobes", "use --probe page-trace")
+    def require_page_trace(self, knobs: NativeKnobs) -> None:
+        """Raise SpecError for SQLite's own pool, into which bufferlab cannot look."""
         if knobs.get("pcache") != "ours":
             what = "accesses to the pages of SQLite's own pool cannot be recorded"
             raise SpecError(what, "--probe page-trace", "add --set pcache=ours, or leave the trace out")

@@ -101,7 +101,7 @@ def device_names(directory: Path) -> list[str]:
         if found.get("name"):
             return [str(found["name"]), *(str(disk["name"]) for disk in found.get("disks", []))]
     except EnvironmentLackingError:
-        pass  # Without the core only the fake engine runs; the number is enough to keep two of them apart.
+        pass  # Without the core only tests' engines run; the number is enough to keep two of them apart.
     device = os.stat(directory).st_dev
     return [f"{os.major(device)}-{os.minor(device)}"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.engines import registry as engines
-from bufferlab.engines.behaviour import OwnedPages, TraceWay
+from bufferlab.engines.behaviour import OwnedPages
 from bufferlab.errors import BufferlabError, Failure, SpecError
 from bufferlab.execute.host import tracefs_clean
 from bufferlab.execute.host.fingerprint import memory_bytes
@@ -46,8 +46,6 @@ class PageTraceAsked:
     """A trace of page accesses that was asked for, by name or by default."""
 
     name: ClassVar[str] = "page_trace"
-    way: TraceWay = "inside"
-    """Who records a server."""
     limit_bytes: int | None = None
     """The most bytes of the file of accesses; None: by what the host has (`_limit_here`)."""
     keeps: KeepTraces = "one"
@@ -57,7 +55,7 @@ class PageTraceAsked:
     def job(self, home: Path) -> dict[str, Any]:
         """Return the probe's part of a run's job: a file for the records, and the most bytes of it."""
         spool = {"path": str(home / _SPOOL), "limit_bytes": self.limit_bytes or _limit_here(home)}
-        return {"spool": spool, "way": self.way, "required": self.by_name}
+        return {"spool": spool, "required": self.by_name}
 
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
         """Refuse, before anything starts, an engine or settings whose accesses cannot be recorded.
@@ -65,7 +63,7 @@ class PageTraceAsked:
         Nothing is refused of a trace that nobody asked for by name: each run tells why it has none.
         """
         try:
-            engines.behaviour(engine).require_page_trace(job["knobs"], self.way)
+            engines.behaviour(engine).require_page_trace(job["knobs"])
         except BufferlabError:
             if self.by_name:
                 raise
@@ -163,8 +161,7 @@ def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
             "the time-stamp counters of this host's processors disagree:"
             f" {told['steps_back']:,} records are older than the one before"
         )
-        hint = "use --probe page-trace=uprobes as root, which has the kernel's clock, or another machine"
-        return Failure(what, None, hint)
+        return Failure(what, None, "leave the trace out, or use another machine")
     if (threads := len(told.get("threads", ()))) > _MOST_THREADS:
         what = f"{threads:,} threads and sessions touched pages, and a page trace has numbers for {_MOST_THREADS:,}"
         return Failure(what, None, "measure fewer transactions, or let queries use fewer parallel workers")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from bufferlab.engines import registry as engines
-from bufferlab.engines.behaviour import TraceWay
 from bufferlab.errors import BufferlabError, SpecError
 from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
 from bufferlab.knob import CONNECTIONS
@@ -34,8 +33,8 @@ DEFAULT_KEEP: KeepTraces = "one"
 class TraceWish:
     """What a user says of page traces; nothing said is the default."""
 
-    way: TraceWay | None = None
-    """Who must record, as asked for by name."""
+    by_name: bool = False
+    """Whether traces are asked for by name: a run that cannot be recorded must fail."""
     unwanted: bool = False
     limit_bytes: int | None = None
     keep: KeepTraces | None = None
@@ -44,9 +43,9 @@ class TraceWish:
         """Raise SpecError for wishes that exclude each other."""
         if not self.unwanted:
             return
-        others = {"--probe page-trace": self.way, "--trace-limit": self.limit_bytes, "--keep-traces": self.keep}
+        others = {"--probe page-trace": self.by_name, "--trace-limit": self.limit_bytes, "--keep-traces": self.keep}
         for flag, value in others.items():
-            if value is not None:
+            if value:
                 raise SpecError(
                     "runs without a page trace have none to describe", f"--no-page-trace {flag}", "drop one"
                 )
@@ -64,15 +63,18 @@ def planned(wish: TraceWish, plan: Plan, stored: Mapping[str, Any] | None) -> Pl
         return _new(wish, plan)
     before = StoredPlan.model_validate(stored).page_trace
     if before is None:  # An earlier version began it: traces were asked for with each command.
-        return PlannedTraces(recorder=wish.way, keep=wish.keep or "all", by_name=wish.way is not None)
+        return PlannedTraces(recorder="inside" if wish.by_name else None, keep=wish.keep or "all", by_name=wish.by_name)
+    if before.recorder == "uprobes":
+        what = "the kernel recorded this sweep's page accesses, which only an earlier version lets it do"
+        raise SpecError(what, "--resume", "begin a new sweep")
     now = {
         "--no-page-trace": wish.unwanted and before.recorder is not None,
-        "--probe page-trace": wish.way is not None and wish.way != before.recorder,
+        "--probe page-trace": wish.by_name and before.recorder is None,
         f"--keep-traces {wish.keep}": wish.keep is not None and wish.keep != before.keep,
     }
     for flag, differs in now.items():
         if differs:
-            traces = f"page traces ({before.recorder}), of which it keeps: {before.keep}"
+            traces = f"page traces, of which it keeps: {before.keep}"
             what = f"the sweep was begun with {traces if before.recorder else 'no page traces'}"
             raise SpecError(what, f"--resume {flag}", "leave the flag out, or begin a new sweep")
     return before
@@ -82,13 +84,13 @@ def asked(traces: PlannedTraces, wish: TraceWish) -> tuple[PageTraceAsked, ...]:
     """Return the probe of these traces, if any. A resumed sweep has its limit, unless the wish names another."""
     if traces.recorder is None:
         return ()
-    return (PageTraceAsked(traces.recorder, wish.limit_bytes or traces.limit_bytes, traces.keep, traces.by_name),)
+    return (PageTraceAsked(wish.limit_bytes or traces.limit_bytes, traces.keep, traces.by_name),)
 
 
 def _new(wish: TraceWish, plan: Plan) -> PlannedTraces:
     keep, limit_bytes = wish.keep or DEFAULT_KEEP, wish.limit_bytes
-    if wish.way:
-        return PlannedTraces(recorder=wish.way, keep=keep, by_name=True, limit_bytes=limit_bytes)
+    if wish.by_name:
+        return PlannedTraces(recorder="inside", keep=keep, by_name=True, limit_bytes=limit_bytes)
     if wish.unwanted or OFF in os.environ or not engines.behaviour(plan.experiment.engine).page_trace_counters:
         return PlannedTraces(recorder=None, keep=keep, by_name=False)
     try:
@@ -107,7 +109,7 @@ def _why_not(plan: Plan) -> str | None:
     behaviour = engines.behaviour(plan.experiment.engine)
     of_points = [dict(knobs) for knobs in {tuple(point.knobs.items()) for point in plan.points}]
     for knobs in of_points:
-        behaviour.require_page_trace(knobs, "inside")
+        behaviour.require_page_trace(knobs)
     if not _asks_for_times(plan) or all(map(behaviour.page_trace_cost_is_shown, of_points)):
         return None
     return "this experiment asks for times, and what a page trace costs this server is not shown (docs/page-trace.md)"

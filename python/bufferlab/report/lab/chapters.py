@@ -19,9 +19,7 @@ from bufferlab.report.chapters.knee import found_knees
 from bufferlab.report.chapters.latency_rate import saturation
 from bufferlab.report.document import Report
 from bufferlab.report.findings import instead
-from bufferlab.report.lab.catalogue import Catalogue
 from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Pair, Paragraph
-from bufferlab.report.lab.languages import ENGLISH
 from bufferlab.report.lab.method import method
 from bufferlab.report.lab.verdicts import verdicts
 from bufferlab.results.schema import StoredPlan
@@ -36,18 +34,17 @@ _PLACED = ("setup", "checks", "best", "figures", *_EXPECTED)
 _LONGEST_LEAD = 320
 
 
-def lab_report(sweep: SweepFolder, catalogue: Catalogue) -> LabReport:
+def lab_report(sweep: SweepFolder) -> LabReport:
     """Return the lab report of a sweep, from its stored samples alone."""
     analysis = Analysis.of(sweep)
     report = of_analysis(analysis)
-    made = _Made(analysis, report, catalogue)
+    made = _Made(analysis, report)
     started = sorted(record.run.started_at for point in analysis.points for record in point.records)
     return LabReport(
         title=report.question,
         facts=tuple(made.facts(started)),
         blocks=tuple(made.blocks()),
         date=started[0][:10] if started else "",
-        catalogue=catalogue,
         extras=tuple(made.extras()),
         last=made.last(),
     )
@@ -99,81 +96,76 @@ def _without(blocks: Iterable[Block], ids: Set[str]) -> tuple[tuple[Block, ...],
 class _Made:
     """The blocks of one lab report, chapter by chapter."""
 
-    def __init__(self, analysis: Analysis, report: Report, catalogue: Catalogue) -> None:
-        self.analysis, self.report, self.catalogue = analysis, report, catalogue
+    def __init__(self, analysis: Analysis, report: Report) -> None:
+        self.analysis, self.report = analysis, report
         self.sections = {section.id: section for section in report.sections}
 
     def facts(self, started: list[str]) -> Iterator[tuple[str, str]]:
         """Yield the title block."""
-        analysis, heading = self.analysis, self.catalogue.headings
+        analysis = self.analysis
         runs = [record.run for point in analysis.points for record in point.records]
-        yield heading["experiment"], self.report.title
+        yield "Experiment", self.report.title
         if engines := dict.fromkeys(f"{run.engine} {run.engine_version or ''}".strip() for run in runs):
-            yield heading["engine"], ", ".join(engines)
+            yield "Engine", ", ".join(engines)
         if len(self.report.facts) > 1:
-            yield heading["workload"], self.report.facts[-3]
+            yield "Workload", self.report.facts[-3]
         planned = len(analysis.sweep.planned_cells)
-        yield heading["runs"], f"{len(analysis.runs)} / {planned}"
+        yield "Runs that ended well", f"{len(analysis.runs)} / {planned}"
         if started:
             days = sorted({started[0][:10], started[-1][:10]})
-            yield heading["measured_on"], " – ".join(days)
+            yield "Measured on", " – ".join(days)
         hosts = [
             str(name) for told, _ in analysis.sweep.hosts if (name := told.get("cpu_model") or told.get("host_id"))
         ]
         if hosts:
-            yield heading["hosts"], hosts[0] if len(hosts) == 1 else str(len(hosts))
+            yield "Host", hosts[0] if len(hosts) == 1 else str(len(hosts))
         versions = analysis.sweep.plan.get("versions")
         made_by = f"bufferlab {versions['bufferlab']}" if isinstance(versions, dict) and "bufferlab" in versions else ""
-        yield heading["made_by"], ", ".join(filter(None, [made_by, analysis.sweep.path.name]))
+        yield "Made by", ", ".join(filter(None, [made_by, analysis.sweep.path.name]))
 
     def blocks(self) -> Iterator[Block]:
         """Yield everything below the title block."""
         yield from self._first_page()
         yield from self._purpose()
         yield from self._setup()
-        yield self._heading("method")
+        yield Heading("Method")
         yield Items(tuple(method(self.analysis)))
         yield from self._results()
         yield from self._analysis()
         yield from self._limits()
         yield from self._appendix()
 
-    def _heading(self, key: str) -> Heading:
-        return Heading(self.catalogue.headings[key])
-
     def _first_page(self) -> Iterator[Block]:
-        """Yield what page one must say: what is translated, whether the sweep is whole, warnings, the answer."""
-        if self.catalogue.code != ENGLISH:
-            yield Paragraph(self.catalogue.headings["sentences_are_english"], "note")
+        """Yield what page one must say: whether the sweep is whole, warnings, the answer."""
         if self.report.status == "failed":
             bad = [point for point in self.report.points if point.status != "ok"]
             whole = words.plural(len(self.report.points), "point")
-            yield Banner("danger", f"{self.catalogue.headings['failed']}: {len(bad)} of {whole} did not end well.")
+            yield Banner("danger", f"This sweep failed: {len(bad)} of {whole} did not end well.")
         elif self.report.status == "interrupted":
             planned = words.plural(len(self.analysis.sweep.planned_cells), "planned run")
             said = f"{len(self.analysis.runs)} of {planned} ended, and the numbers are of these."
-            yield Banner("warning", f"{self.catalogue.headings['interrupted']}: {said}")
+            yield Banner("warning", f"This sweep was interrupted: {said}")
         yield from self.report.banners
         yield Paragraph(_first_sentence(self.report.answer), "lead")
 
     def _purpose(self) -> Iterator[Block]:
-        yield self._heading("purpose")
+        yield Heading("Purpose")
         yield Paragraph(" ".join(filter(None, [self.report.question, _told_in(self.analysis)])))
 
     def _setup(self) -> Iterator[Block]:
-        yield self._heading("setup")
+        yield Heading("Set-up")
         if facts := self.report.facts:
             yield Paragraph(f"{'; '.join(facts)}.")
         section = self.sections.get("setup")
-        for block in section.blocks if section else ():
-            yield self._shown(block)
+        if section:
+            yield from section.blocks
 
     def _results(self) -> Iterator[Block]:
-        yield self._heading("results")
+        yield Heading("Results")
         if self.report.headline:
             yield self.report.headline
         if self.report.steps:
-            yield self._shown(self.report.steps)
+            yield self.report.steps
         if not self.analysis.runs:
             yield Paragraph(self.report.answer)
         for section in self.report.sections:
@@ -183,15 +175,15 @@ class _Made:
             yield from self._section(figures)
 
     def _analysis(self) -> Iterator[Block]:
-        yield self._heading("analysis")
+        yield Heading("Analysis")
         yield Paragraph(self.report.answer)
         if told := verdicts(self.analysis):
-            yield Heading(self.catalogue.headings["verdicts"], 2)
+            yield Heading("Verdicts", 2)
             yield Items(tuple(told))
         if best := self.sections.get("best"):
             yield from self._section(best)
         expected = [section for id in _EXPECTED if (section := self.sections.get(id))]
-        yield Heading(self.catalogue.headings["expected"], 2)
+        yield Heading("Expected against measured", 2)
         if not expected:
             yield Paragraph(_nothing_expected(self.analysis))
         for section in expected:
@@ -206,27 +198,24 @@ class _Made:
         counts = dict.fromkeys(("passed", "failed", "not_applicable"), 0)
         for check in self.report.checks:
             counts[check.status] += 1
-        yield Heading(self.catalogue.word(section.title), 2)
+        yield Heading(section.title, 2)
         yield Paragraph(
             f"{section.intro} {words.plural(len(self.report.checks), 'check')}: {counts['passed']} passed, "
             f"{counts['failed']} failed, {counts['not_applicable']} not applicable."
         )
-        for block in section.blocks:
-            if block.id != "checks":
-                yield self._shown(block)
+        yield from (block for block in section.blocks if block.id != "checks")
 
     def _limits(self) -> Iterator[Block]:
         if self.report.limits:
-            yield self._heading("limits")
+            yield Heading("Limits")
             yield Items(self.report.limits)
 
     def _appendix(self) -> Iterator[Block]:
-        yield self._heading("appendix")
+        yield Heading("Appendix: runs and details")
         checks = self.sections.get("checks")
         runs = [block for block in self._details() if block.id == "runs"]
         others = [block for block in self._details() if block.id != "runs"]
-        for block in (*runs, *(one for one in (checks.blocks if checks else ()) if one.id == "checks"), *others):
-            yield self._shown(block)
+        yield from (*runs, *(one for one in (checks.blocks if checks else ()) if one.id == "checks"), *others)
 
     def extras(self) -> Iterator[Block]:
         """Yield the chapters that other reports fold."""
@@ -248,16 +237,13 @@ class _Made:
         return found.blocks if found else ()
 
     def _section(self, section: Section, level: Literal[2, 3] = 2) -> Iterator[Block]:
-        yield Heading(self.catalogue.word(section.title), level, section.id)
-        shown = [self._shown(block) for block in section.blocks if block.id not in _IN_SENTENCES]
+        yield Heading(section.title, level, section.id)
+        shown = [block for block in section.blocks if block.id not in _IN_SENTENCES]
         if section.intro:
             yield Paragraph(section.intro, goes_on=bool(shown))
         # As on the page: figures come first.
         yield from _abreast([block for block in shown if isinstance(block, Figure)])
         yield from (block for block in shown if isinstance(block, Table))
-
-    def _shown(self, block: Table | Figure) -> Table | Figure:
-        return self.catalogue.table(block) if isinstance(block, Table) else block
 
 
 def _abreast(figures: list[Figure]) -> Iterator[Block]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bufferlab.chapter.blocks import Banner, Figure, Table
-from bufferlab.report.lab.catalogue import Catalogue
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ Block = Heading | Paragraph | Items | Banner | Table | Figure | Pair
 
 @dataclass(frozen=True)
 class LabReport:
-    """A lab report in one language: the title block, then everything below it."""
+    """A lab report: the title block, then everything below it."""
 
     title: str
     facts: tuple[tuple[str, str], ...]
@@ -55,7 +54,6 @@ class LabReport:
     blocks: tuple[Block, ...]
     date: str
     """The day on which the first run started, as 2026-01-31; "" where no run is known."""
-    catalogue: Catalogue
     extras: tuple[Block, ...] = ()
     """Chapters that other reports fold: they end the appendix where there is room."""
     last: Paragraph | None = None

@@ -12,9 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from bufferlab.errors import EnvironmentLackingError
-from bufferlab.report.lab.catalogue import Catalogue
-
 TEXT, FALLBACK = "Libertinus Serif", "DejaVu Sans"
 #: Characters that have no picture, and need none.
 _NO_PICTURE = frozenset("\t\n\r\u00a0\u00ad\u200b\u200c\u200d\u2060\ufe0f\ufeff")
@@ -40,22 +37,11 @@ class Chosen:
         return self.families == (TEXT, FALLBACK)
 
 
-def choose(texts: Iterable[str], words: Catalogue, installed: Sequence[Installed]) -> Chosen:
-    """Return the families for these texts in this language. `installed` are the fonts of this host.
-
-    Raises EnvironmentLackingError where the language's own letters are in none of them.
-    """
+def choose(texts: Iterable[str], installed: Sequence[Installed]) -> Chosen:
+    """Return the families for these texts. `installed` are the fonts of this host."""
     needed = {letter for text in texts for letter in text} - _NO_PICTURE
     needed -= _letters(_dejavu())
     families = []
-    if words.fonts:
-        needed |= set(words.letters)
-        own = next((one for family in words.fonts for one in installed if one.family == family), None)
-        if own is None:
-            what = f"no font with the letters of {words.name} ({words.letters}) was found"
-            raise EnvironmentLackingError(what, f"--language {words.code}", f"apt-get install {words.package}")
-        families.append(own.family)
-        needed -= _letters_of(own)
     for family, letters in _helping(needed, installed):
         families.append(family)
         needed -= letters

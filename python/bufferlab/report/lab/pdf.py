@@ -19,11 +19,9 @@ from bufferlab.chapter.words import kept_together
 from bufferlab.errors import EnvironmentLackingError, InternalError
 from bufferlab.report.figures.svg import draw
 from bufferlab.report.lab.a4_tables import broken, grids
-from bufferlab.report.lab.catalogue import Catalogue
 from bufferlab.report.lab.chapters import lab_report, shorter
 from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Pair, Paragraph
 from bufferlab.report.lab.fonts import FALLBACK, Chosen, choose, folder, without_missing
-from bufferlab.report.lab.languages import ENGLISH
 from bufferlab.texts import printable
 
 if TYPE_CHECKING:
@@ -44,21 +42,17 @@ _HALF_PT = 234.0
 _WIDTH, _HEIGHT = (re.compile(rf'<svg\b[^>]*? {name}="([\d.]+)pt"') for name in ("width", "height"))
 
 
-def write_pdf(sweep: SweepFolder, catalogue: Catalogue) -> tuple[Path, Chosen]:
-    """Write report.pdf into the sweep folder, report.CODE.pdf in another language; return it and its fonts.
-
-    Raises EnvironmentLackingError without Typst, or without a font of the language.
-    """
+def write_pdf(sweep: SweepFolder) -> tuple[Path, Chosen]:
+    """Write report.pdf into the sweep folder; return it and its fonts. Raises EnvironmentLackingError without Typst."""
     typst = _typst()
-    made = lab_report(sweep, catalogue)
-    chosen = choose(_strings(as_document(made)), catalogue, typst.Fonts().fonts())
+    made = lab_report(sweep)
+    chosen = choose(_strings(as_document(made)), typst.Fonts().fonts())
     pdf = b""
     for tried in shorter(made):
         pdf = compiled(as_document(tried), chosen)
         if len(_A_PAGE.findall(pdf)) <= MOST_PAGES:
             break
-    name = "report.pdf" if catalogue.code == ENGLISH else f"report.{catalogue.code}.pdf"
-    return sweep.write_derived(name, pdf), chosen
+    return sweep.write_derived("report.pdf", pdf), chosen
 
 
 def _typst() -> Any:
@@ -71,15 +65,11 @@ def _typst() -> Any:
 
 def as_document(made: LabReport) -> dict[str, Any]:
     """Return what page.typ shows, as JSON has it: strings, numbers and lists. Figures are SVG."""
-    heading = made.catalogue.headings
-    blocks = [shown for block in made.whole for shown in _shown(block)]
     return {
-        "language": made.catalogue.code,
-        "words": {key: heading[key] for key in ("lab_report", "figure", "table", "page")},
         "title": _text(made.title),
         "facts": [[_text(name), _text(value)] for name, value in made.facts],
         "date": made.date,
-        "blocks": blocks,
+        "blocks": [shown for block in made.whole for shown in _shown(block)],
     }
 
 

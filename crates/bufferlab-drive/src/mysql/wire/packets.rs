@@ -40,8 +40,7 @@ pub(super) fn write_long(stream: &mut impl Write, request: &[u8]) -> Result<(), 
         let piece = &piece[..piece.len().min(LONGEST)];
         let mut header = (piece.len() as u32).to_le_bytes();
         header[3] = number as u8;
-        stream.write_all(&header)?;
-        stream.write_all(piece)?;
+        stream.write_all(&[&header, piece].concat())?;
     }
     stream.flush()
 }

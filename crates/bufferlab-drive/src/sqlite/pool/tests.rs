@@ -165,7 +165,7 @@ fn reading_pages_in_a_cycle_longer_than_the_pool_never_hits() {
 }
 
 fn asked(spool: &std::path::Path) -> PageTraceAsked {
-    PageTraceAsked { spool: SpoolAsked { path: spool.to_owned(), limit_bytes: 1 << 20 }, way: None, required: true }
+    PageTraceAsked { spool: SpoolAsked { path: spool.to_owned(), limit_bytes: 1 << 20 }, required: true }
 }
 
 /// Returns what a pool of two pages tells its recorder while `act` uses it, as (kind, page).

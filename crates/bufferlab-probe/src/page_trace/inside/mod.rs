@@ -22,11 +22,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use bufferlab_inside::layout::{State, VARIABLE};
+use serde::Serialize;
 
 use super::binary::segments;
 use super::decode::Decoder;
-use super::recorder::{Method, Preload, Recorder, Settings, Told};
+use super::recorder::{Settings, Told};
 use super::recording::Spool;
+use super::tracer::spawned;
 use crate::tracefs::{Format, TraceError};
 use plan::{Mapped, Plan, Program, plan};
 use reader::Reader;
@@ -37,7 +39,16 @@ static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bufferlab_insi
 const FILE: &str = "bufferlab-inside.so";
 const REPORT: &str = "please report this with the server's version";
 
-/// A trace of a server that records itself.
+/// What a server must be started with so that it records itself.
+#[derive(Clone, Debug, Serialize)]
+pub struct Preload {
+    /// Variables of its environment.
+    pub environment: Vec<(String, String)>,
+    /// A descriptor that it inherits.
+    pub descriptor: i32,
+}
+
+/// A trace of a server that records itself. Dropping it leaves nothing behind.
 pub struct Inside {
     reader: Option<JoinHandle<Told>>,
     stop: Arc<AtomicBool>,
@@ -97,7 +108,7 @@ fn plan_of(settings: &Settings) -> Result<Plan, TraceError> {
 }
 
 impl Inside {
-    /// Makes the plan and the memory, and starts the reading thread.
+    /// Makes the plan and the memory, and records nothing yet.
     ///
     /// # Errors
     /// When this build cannot be recorded from inside.
@@ -113,13 +124,16 @@ impl Inside {
         let spool = &self.settings.spool.path;
         Some(self.reader.take()?.join().unwrap_or_else(|_| {
             self.shared.close();
-            Told::broken(Method::Inside, spool)
+            Told::broken(spool)
         }))
     }
-}
 
-impl Recorder for Inside {
-    fn preload(&self, folder: &Path) -> Result<Option<Preload>, TraceError> {
+    /// Writes the library into the server's folder and begins to read what the server will record; returns what it must
+    /// be started with.
+    ///
+    /// # Errors
+    /// When the folder cannot be used for it, or there is no room for a spool.
+    pub fn begin(&mut self, folder: &Path) -> Result<Preload, TraceError> {
         let path = folder.join(FILE);
         let text = path.to_str().filter(|path| path.starts_with('/') && !path.contains([' ', ':', '$']));
         let text = text.ok_or_else(|| {
@@ -134,27 +148,29 @@ impl Recorder for Inside {
             file.write_all(LIBRARY)
         })
         .map_err(|error| TraceError::io("the server's recorder cannot be written", &path, &error))?;
+        self.read()?;
         let descriptor = self.shared.descriptor();
         let environment = [("LD_PRELOAD", text.to_owned()), (VARIABLE, descriptor.to_string())];
         let environment = environment.map(|(name, value)| (name.to_owned(), value)).to_vec();
-        Ok(Some(Preload { environment, descriptor }))
+        Ok(Preload { environment, descriptor })
     }
 
-    fn attach(&mut self, _pid: u32) -> Result<(), TraceError> {
+    fn read(&mut self) -> Result<(), TraceError> {
         let decoder = Decoder::new(&self.format, &self.settings)
             .ok_or_else(|| TraceError::new("the sites do not tell the page", "page_sites.toml", REPORT))?;
         let path = &self.settings.spool.path;
         let spool = Spool::create(&self.settings.spool)
             .map_err(|error| TraceError::io("the spool cannot be made", path, &error))?;
         let (stop, shared) = (Arc::clone(&self.stop), Arc::clone(&self.shared));
-        let named = std::thread::Builder::new().name("page-trace".to_owned());
-        let reader = named.spawn(move || Reader::new(shared, decoder, spool).read_until(&stop));
-        self.reader =
-            Some(reader.map_err(|error| TraceError::io("the reading thread cannot be started", path, &error))?);
+        self.reader = Some(spawned(path, move || Reader::new(shared, decoder, spool).read_until(&stop))?);
         Ok(())
     }
 
-    fn require_on(&self) -> Result<(), TraceError> {
+    /// Makes sure that the server, which has answered, is recorded.
+    ///
+    /// # Errors
+    /// When it is not, with the reason.
+    pub fn require_on(&self) -> Result<(), TraceError> {
         let (state, error) = self.shared.state();
         let error = if error == 0 { String::new() } else { format!(": {}", std::io::Error::from_raw_os_error(error)) };
         let (why, hint) = match state {
@@ -167,7 +183,7 @@ impl Recorder for Inside {
             State::NoRoom => ("there is no free memory near its code", REPORT),
             State::NoCode | State::TextFixed => (
                 "this system lets no program change its own code",
-                "allow it (SELinux: execmod and execmem), or use --probe page-trace=uprobes as root",
+                "allow it (SELinux: execmod and execmem), or leave the trace out",
             ),
             State::NoXsave => ("this processor cannot save its state (xsave)", "use another machine"),
             State::NoFork => ("its C library does not tell of its children", REPORT),
@@ -176,8 +192,10 @@ impl Recorder for Inside {
         Err(TraceError::new(what, self.settings.binary.display().to_string(), hint))
     }
 
-    fn finish(mut self: Box<Self>) -> Told {
-        self.join().unwrap_or_else(|| Told::empty(Method::Inside, super::recording::Spooled::default()))
+    /// Ends the trace and returns the result.
+    #[must_use]
+    pub fn finish(mut self) -> Told {
+        self.join().unwrap_or_default()
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bufferlab_inside::layout::{BEGINS, FREE, RECORD_BYTES, RING_BYTES, SITE_AT, USED};
 
 use super::super::decode::Decoder;
-use super::super::recorder::{Method, Told};
+use super::super::recorder::Told;
 use super::super::recording::Spool;
 use super::clock::Clock;
 use super::shared::Shared;
@@ -84,7 +84,7 @@ impl Reader {
             spooled.problem.get_or_insert(format!("{unread} records of the page trace cannot be read"));
         }
         let header = self.shared.header();
-        let mut told = Told::empty(Method::Inside, spooled);
+        let mut told = Told { spooled, ..Told::default() };
         told.lost = header.dropped.load(Ordering::Relaxed);
         told.steps_back = self.steps_back;
         told.set_up_ns = header.set_up_ns.load(Ordering::Relaxed);
@@ -213,8 +213,7 @@ mod tests {
         };
         let spool = SpoolAsked { path: folder.path().join("spool"), limit_bytes: 1 << 20 };
         let (binary, fields) = ("server".into(), vec!["space:u32".into(), "page:u32".into()]);
-        let settings =
-            Settings { way: Method::Inside, binary, spool, fields, modes_if_in_pool: vec![], sites: vec![site] };
+        let settings = Settings { binary, spool, fields, modes_if_in_pool: vec![], sites: vec![site] };
         let format = fetch::format(&fetch::parts(&settings).unwrap());
         let decoder = Decoder::new(&format, &settings).unwrap();
         let shared = Shared::new().unwrap();

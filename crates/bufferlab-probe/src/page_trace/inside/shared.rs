@@ -31,7 +31,7 @@ impl Shared {
     pub fn new() -> Result<Self, TraceError> {
         let refused = || {
             let error = std::io::Error::last_os_error();
-            let hint = "allow memfd_create and mmap to this process, or use --probe page-trace=uprobes as root";
+            let hint = "allow memfd_create and mmap to this process, or leave the trace out";
             TraceError::new(format!("no memory can be shared with the server: {error}"), "memfd_create", hint)
         };
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;

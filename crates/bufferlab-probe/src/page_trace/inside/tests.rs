@@ -10,7 +10,7 @@ use bufferlab_model::trace::Kind;
 use iced_x86::code_asm::registers::gpr64::{r8, r13, r14, r15, rax, rbp, rcx, rdi, rsp};
 use iced_x86::code_asm::{CodeAssembler, CodeLabel, dword_ptr, qword_ptr};
 
-use super::super::recorder::{Method, Settings, Site};
+use super::super::recorder::{Settings, Site};
 use super::super::recording::SpoolAsked;
 use super::fetch::Fetch;
 use super::plan::{Mapped, Plan, Program, branches_into, plan};
@@ -296,7 +296,7 @@ fn settings(site_byte: u8, fetch: &[String]) -> Settings {
         fetch: fetch.to_vec(),
     };
     let (binary, spool) = ("victim".into(), SpoolAsked::default());
-    Settings { way: Method::Inside, binary, spool, fields, modes_if_in_pool: vec![], sites: vec![site] }
+    Settings { binary, spool, fields, modes_if_in_pool: vec![], sites: vec![site] }
 }
 
 /// Fetches of every form: four a plan, as a record has room for.

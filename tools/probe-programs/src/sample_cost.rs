@@ -1,6 +1,6 @@
-//! Measures the cost of one sample: `cargo run --release --example sample_cost -- [PATH] [SAMPLES] [PID]`. It prints
-//! processor time per probe and the share of a core at one sample a second. It needs no idle machine, because it
-//! measures processor time, not elapsed time.
+//! Measures the cost of one sample: `cargo run --release -p probe-programs --bin sample_cost -- [PATH] [SAMPLES] [PID]`.
+//! It prints processor time per probe and the share of a core at one sample a second. It needs no idle machine, because
+//! it measures processor time, not elapsed time.
 
 use bufferlab_probe::{DeviceProbe, DriverThread, Probe, ProcessProbe, SchedProbe, ServerProbe, of_host};
 use std::path::PathBuf;

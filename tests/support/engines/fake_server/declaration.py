@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bufferlab.engines.fake.declaration import DECLARATION as FAKE
 from bufferlab.knob import Knob
+from support.engines.fake.declaration import DECLARATION as FAKE
 
 _KNOBS: tuple[Knob, ...] = (
     Knob.text("server", "the imaginary build", pattern=r"fake-[0-9.]+", example="fake-1.0 | fake-2.0",

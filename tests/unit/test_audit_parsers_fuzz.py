@@ -1,4 +1,4 @@
-"""Whatever is in a file, the importers and the audit end with an answer, and in bounded memory."""
+"""Whatever is in a file, the parsers and the audit end with an answer, and in bounded memory."""
 
 from __future__ import annotations
 

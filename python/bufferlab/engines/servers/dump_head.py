@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
-from bufferlab.engines.archive_contents import MAGIC, Archive
+from bufferlab.engines.servers.archive_contents import MAGIC, Archive
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.errors import SpecError
 from bufferlab.versions import SERVERS, numbers

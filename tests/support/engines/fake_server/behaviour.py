@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.engines.behaviour import NativeKnobs, OnEvent
-from bufferlab.engines.fake.behaviour import FakeBehaviour
 from bufferlab.errors import EnvironmentLackingError
+from support.engines.fake.behaviour import FakeBehaviour
 
 _CHUNK_BYTES = 1 << 20
 

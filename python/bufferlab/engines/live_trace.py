@@ -96,7 +96,7 @@ class LivePlan:
 
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:
         """Return what the core needs, as JSON."""
-        trace = self.sites.asked(self.binary, {"path": str(spool), "limit_bytes": limit_bytes}, "uprobes")
+        trace = self.sites.by_kernel(self.binary, {"path": str(spool), "limit_bytes": limit_bytes})
         return json.dumps({"pid": self.pid, "events_per_s_max": events_per_s_max, "trace": trace})
 
 
@@ -135,9 +135,8 @@ def plan(pid: int, flavour: Flavour, tier: Tier, proc: Path = Path("/proc")) -> 
             where,
             "attach while only one of them runs, or give one a copy of the binary",
         )
-    found = LivePlan(pid, tier, sites.server, binary, program, elsewhere, _of_tier(sites, tier), stop_us(flavour, tier))
-    page_sites.require_able(json.dumps(found.sites.asked(binary, page_sites.NO_SPOOL, "uprobes")))
-    return found
+    ask_host("page accesses of servers cannot be recorded", native().live_trace_check)
+    return LivePlan(pid, tier, sites.server, binary, program, elsewhere, _of_tier(sites, tier), stop_us(flavour, tier))
 
 
 class LiveTrace:

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use bufferlab_model::trace::Kind;
-use bufferlab_probe::page_trace::{Method, Settings, Site, SpoolAsked, inside};
+use bufferlab_probe::page_trace::{Settings, Site, SpoolAsked, inside};
 use program::Program;
 use rules::Proposal;
 
@@ -181,7 +181,6 @@ fn room(program: &Program, binary: &Path, address: u64) -> String {
         fetch: vec!["\\0".to_owned()],
     };
     let settings = Settings {
-        way: Method::Inside,
         binary: binary.to_owned(),
         spool: SpoolAsked::default(),
         fields: vec!["page_id:u64".to_owned()],

@@ -19,8 +19,8 @@ from typing import Any
 
 from bufferlab import __version__
 from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
-from bufferlab.engines.fake.script import Script
-from bufferlab.engines.fake.workloads import HEADER_BYTES, file_bytes, setup_text, shape_of
+from support.engines.fake.script import Script
+from support.engines.fake.workloads import HEADER_BYTES, file_bytes, setup_text, shape_of
 
 
 class FakeBehaviour(Behaviour):

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bufferlab.engines.fake.workloads import Work, drawn_by, work_of
 from bufferlab.results import metrics
+from support.engines.fake.workloads import Work, drawn_by, work_of
 
 _TRANSACTIONS_PER_SECOND = 1000
 _SERVICE_US = 1000.0

@@ -1,0 +1,1 @@
+"""Scripted engines, which misbehave as tests ask."""
