@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import pymysql
 import pytest
-from pymysql.err import DataError, IntegrityError, OperationalError, ProgrammingError
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import restore
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.client import ServerError
 from bufferlab.engines.servers.identity import new_identity
 from bufferlab.engines.servers.restoring import Dump
 
@@ -26,34 +22,24 @@ TAIL = b"\n-- Dump completed on 2026-11-25 12:00:00\n"
 class Connection:
     """A connection to a server that refuses the statements that begin with some words."""
 
-    def __init__(self, refusals: dict[bytes, pymysql.MySQLError]) -> None:
+    def __init__(self, refusals: dict[bytes, ServerError]) -> None:
         self.refusals = refusals
         self.sent: list[bytes] = []
         self.mode = "STRICT_TRANS_TABLES"
 
-    def query(self, text: bytes) -> None:
-        self.sent.append(text.strip())
-        for begin, error in self.refusals.items():
-            if self.sent[-1].startswith(begin):
-                raise error
-
-    @contextmanager
-    def cursor(self) -> Iterator[Any]:
-        yield self
-
-    def execute(self, query: str, parameters: object = None) -> None:
-        pass
-
-    def fetchall(self) -> list[tuple[str]]:
+    def ask(self, sql: str | bytes) -> tuple[list[str], list[tuple[str]]]:
+        if isinstance(sql, bytes):
+            self.sent.append(sql.strip())
+            for begin, error in self.refusals.items():
+                if self.sent[-1].startswith(begin):
+                    raise error
+            return [], []
         # As MySQL 5.7 to 9 and MariaDB read these: bits of a number, and a backslash that escapes nothing.
-        if self.sent[-1] == b"SET SQL_MODE=1048576":
+        if self.sent[-1:] == [b"SET SQL_MODE=1048576"]:
             self.mode = "NO_BACKSLASH_ESCAPES"
-        if self.sent[-1] == b"SET SQL_MODE='A\\NSI_QUOTES'":
+        if self.sent[-1:] == [b"SET SQL_MODE='A\\NSI_QUOTES'"]:
             self.mode = "ANSI_QUOTES"
-        return [(f"{self.mode} utf8mb4",)]
-
-    def commit(self) -> None:
-        pass
+        return [""], [(f"{self.mode} utf8mb4",)]
 
     def close(self) -> None:
         pass
@@ -74,7 +60,7 @@ class Server:
         pass
 
 
-def restored(folder: Path, statements: bytes, refusals: dict[bytes, pymysql.MySQLError] | None = None) -> Connection:
+def restored(folder: Path, statements: bytes, refusals: dict[bytes, ServerError] | None = None) -> Connection:
     """Restore a dump of these statements, and return the connection that it was sent over."""
     text = HEAD + statements + TAIL
     path = folder / "app.sql"
@@ -85,7 +71,7 @@ def restored(folder: Path, statements: bytes, refusals: dict[bytes, pymysql.MySQ
     return connection
 
 
-def refused(folder: Path, statements: bytes, refusals: dict[bytes, pymysql.MySQLError] | None = None) -> EngineFailure:
+def refused(folder: Path, statements: bytes, refusals: dict[bytes, ServerError] | None = None) -> EngineFailure:
     """Return the failure of a dump that is refused."""
     with pytest.raises(EngineFailure) as raised:
         restored(folder, statements, refusals)
@@ -98,19 +84,19 @@ ROW = b"INSERT INTO `t` VALUES (1,'x');"
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (IntegrityError(1062, "Duplicate entry 'O'Secret for key 'a' for key 't.PRIMARY'"),
+        (ServerError("1062", "Duplicate entry 'O'Secret for key 'a' for key 't.PRIMARY'"),
          "Duplicate entry '...' for key 't.PRIMARY' (error 1062)"),
-        (DataError(1366, "Incorrect integer value: 'it's Secret' for column 'id' at row 3"),
+        (ServerError("1366", "Incorrect integer value: 'it's Secret' for column 'id' at row 3"),
          "Incorrect integer value: '...' for column 'id' at row 3 (error 1366)"),
-        (DataError(1366, "Incorrect integer value: 'a'Secret\n' for column `b`.`t`.`id` at row 3"),
+        (ServerError("1366", "Incorrect integer value: 'a'Secret\n' for column `b`.`t`.`id` at row 3"),
          "Incorrect integer value: '...' for column `b`.`t`.`id` at row 3 (error 1366)"),
-        (OperationalError(3140, "Invalid JSON text: \"a \"Secret\" b\" in value for column 't.j'."), "(error 3140)"),
-        (OperationalError(3819, "Check constraint 'c' is violated."), "(error 3819)"),
-        (OperationalError(4025, "CONSTRAINT `c` failed for `b`.`t`"), "`c` failed for `b`.`t` (error 4025)"),
+        (ServerError("3140", "Invalid JSON text: \"a \"Secret\" b\" in value for column 't.j'."), "(error 3140)"),
+        (ServerError("3819", "Check constraint 'c' is violated."), "(error 3819)"),
+        (ServerError("4025", "CONSTRAINT `c` failed for `b`.`t`"), "`c` failed for `b`.`t` (error 4025)"),
     ],
 )  # fmt: skip
 def test_a_row_that_the_server_refuses_names_its_line_and_no_value(
-    error: pymysql.MySQLError, told: str, tmp_path: Path
+    error: ServerError, told: str, tmp_path: Path
 ) -> None:
     failure = refused(tmp_path, b"\n" + ROW, {b"INSERT": error})
     assert failure.what.startswith("the server refuses a statement of the dump: ")
@@ -122,11 +108,11 @@ def test_a_row_that_the_server_refuses_names_its_line_and_no_value(
 
 def test_an_index_that_the_rows_refuse_tells_no_value_and_a_definition_tells_its_words(tmp_path: Path) -> None:
     index = b"ALTER TABLE `t` ADD UNIQUE KEY `a` (`a`);"
-    failure = refused(tmp_path, index, {b"ALTER": IntegrityError(1062, "Duplicate entry 'O'Secret' for key 't.a'")})
+    failure = refused(tmp_path, index, {b"ALTER": ServerError("1062", "Duplicate entry 'O'Secret' for key 't.a'")})
     assert "Secret" not in failure.what
     assert "'t.a'" in failure.what
     table = b"CREATE TABLE `t` (a int) COLLATE=utf8mb4_0900_ai_ci;"
-    failure = refused(tmp_path, table, {b"CREATE": ProgrammingError(1273, "Unknown collation: 'utf8mb4_0900_ai_ci'")})
+    failure = refused(tmp_path, table, {b"CREATE": ServerError("1273", "Unknown collation: 'utf8mb4_0900_ai_ci'")})
     assert "Unknown collation: 'utf8mb4_0900_ai_ci' (error 1273)" in failure.what
 
 
@@ -140,4 +126,4 @@ def test_a_setting_that_hides_what_it_sets_is_refused_when_the_server_tells_it(s
 
 def test_a_server_that_went_away_is_no_mistake_of_the_dump(tmp_path: Path) -> None:
     with pytest.raises(OperationalError, match="Lost connection"):
-        restored(tmp_path, ROW, {b"INSERT": OperationalError(2013, "Lost connection to MySQL server during query")})
+        restored(tmp_path, ROW, {b"INSERT": ServerError("2013", "Lost connection to MySQL server during query")})

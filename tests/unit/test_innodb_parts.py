@@ -9,12 +9,9 @@ import stat
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pymysql
 import pytest
 
 from bufferlab.engines import families, registry
@@ -35,6 +32,7 @@ from bufferlab.engines.innodb.find_mysqld import Build, Flavour
 from bufferlab.engines.innodb.option_file import confounds
 from bufferlab.engines.servers import stored_sizes, user, version_call
 from bufferlab.engines.servers.child_process import missing_library
+from bufferlab.engines.servers.client import Cursor, ServerError
 from bufferlab.engines.servers.existing.address import parse
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.workload_conditions import MYSQL
@@ -317,18 +315,11 @@ class Asked:
     def __init__(self) -> None:
         self.statements: list[str] = []
 
-    @contextmanager
-    def cursor(self) -> Iterator[Asked]:
-        yield self
-
-    def execute(self, query: str, parameters: object = None) -> None:
-        self.statements.append(query)
-
-    def fetchall(self) -> Sequence[tuple[object, ...]]:
-        asked = self.statements[-1]
-        if asked.startswith("SHOW TABLES"):
-            return [("a`b",)]
-        return [("lab.a`b", "check", "status", "OK")] if asked.startswith("CHECK") else [("a`b", 16384, None)]
+    def ask(self, sql: str) -> tuple[list[str], list[tuple[object, ...]]]:
+        self.statements.append(sql)
+        if sql.startswith("SHOW TABLES"):
+            return ["table"], [("a`b",)]
+        return ["", "", "", ""], [("lab.a`b", "check", "status", "OK")] if sql.startswith("CHECK") else [("a`b", 16384, None)]
 
 
 def test_a_name_that_has_a_quote_stays_one_name() -> None:
@@ -336,7 +327,7 @@ def test_a_name_that_has_a_quote_stays_one_name() -> None:
     asked = Asked()
     assert table_sizes.sizes(asked, Build("x", "mariadb", "10.11.2", Path("/x")), "l`b", trees=False).allocated_bytes
     assert asked.statements[:2] == ["SHOW TABLES FROM `l``b`", "ANALYZE TABLE `l``b`.`a``b`"]
-    consistency_by_pymysql._trees(asked)
+    consistency_by_pymysql._trees(Cursor(asked))
     assert asked.statements[-1] == "CHECK TABLE `a``b`"
 
 
@@ -425,14 +416,14 @@ def test_root_without_capabilities_hears_that_the_servers_user_cannot_be_changed
 
 
 @pytest.mark.parametrize(
-    ("number", "words"),
-    [(1045, ("REQUIRE SSL", "BUFFERLAB_PASSWORD", "sslmode=disable")), (3159, ("sslmode=disable", "?socket="))],
+    ("code", "words"),
+    [("1045", ("REQUIRE SSL", "BUFFERLAB_PASSWORD", "sslmode=disable")), ("3159", ("sslmode=disable", "?socket="))],
 )
 def test_a_refusal_that_a_missing_tls_explains_says_so(
-    monkeypatch: pytest.MonkeyPatch, number: int, words: tuple[str, ...]
+    monkeypatch: pytest.MonkeyPatch, code: str, words: tuple[str, ...]
 ) -> None:
     def refuse(*given: Any, **named: Any) -> None:
-        raise pymysql.OperationalError(number, "no")
+        raise ServerError(code, "no")
 
     monkeypatch.setattr(connection, "Client", refuse)
     with pytest.raises(EnvironmentLackingError) as caught:

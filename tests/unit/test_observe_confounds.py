@@ -16,7 +16,7 @@ NOBODY_SEES = {"may_see": True, "is_replica": False, "replicas": 0}
 
 
 class ClientError(Exception):
-    """As PyMySQL's: a number, then words."""
+    """As MySQL's: a number, then words."""
 
 
 class Asked:

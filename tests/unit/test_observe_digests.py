@@ -27,7 +27,7 @@ TEXTS = {
 
 
 def mysql_row(digest: str | None, calls: int, time_ps: int, examined: int, since: datetime = BORN) -> dict[str, object]:
-    """As PyMySQL gives a row of the question for counts."""
+    """As MySQL gives a row of the question for counts."""
     return {"place": "lab", "id": digest, "since": since, "calls": calls, "time": time_ps,
             "rows_examined": examined, "rows_returned": Decimal(calls)}  # fmt: skip
 

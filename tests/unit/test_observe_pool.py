@@ -19,13 +19,13 @@ POSTGRES = Server("postgres", "17.2")
 
 
 class ClientError(Exception):
-    """As PyMySQL's: a number, then words, and a state that says little."""
+    """As MySQL's: a number, then words, and a state that says little."""
 
     sqlstate = "42000"
 
 
 class PostgresError(Exception):
-    """As psycopg's."""
+    """As PostgreSQL's."""
 
     def __init__(self, sqlstate: str) -> None:
         super().__init__("permission denied")
@@ -51,7 +51,7 @@ RECORDED = [
     innodb_row(None, None, "FILE_SPACE_HEADER", "FILE_PAGE", 16, 2, 1),
     innodb_row(None, None, "UNKNOWN", "MEMORY", 2, 0, 0),
 ]
-"""Of MySQL 9.7.4 and MariaDB 10.2.11 with pools of 64 MiB, as PyMySQL gives them."""
+"""Of MySQL 9.7.4 and MariaDB 10.2.11 with pools of 64 MiB, as they give them."""
 
 
 def postgres_row(kind: str, relation: str | None, table: str | None = None, *counts: int) -> dict[str, object]:
