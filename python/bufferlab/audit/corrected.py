@@ -145,7 +145,17 @@ def _results(case: Case, evidence: FileEvidence, table: ResultTable, place: int)
     if not any(cells for _, cells in rows):
         return None
     title = f"{table.setting_name or 'Table'}, from {table.place}"
-    return _table(f"results-{place}", title, rows, _pool_caption(evidence) if _has(rows, "Pool run") else "")
+    pools = [cell for _, cells in rows for head, cell in cells if head == "Pool run"]
+    return _table(f"results-{place}", title, rows, _of_pools(evidence, pools))
+
+
+def _of_pools(evidence: FileEvidence, pools: list[str]) -> str:
+    """Return what the column of pools means, and whether it is known."""
+    if not pools:
+        return ""
+    how = "the server rounds it" if evidence.stated.version else "MySQL 5.7 and 8.0 round it: no version is named"
+    count = next((count for pool in pools if (count := pool.partition(" x")[2])), "")
+    return f" Pool run = the pool asked for, as {how}" + (f"; x{count} = in {count} instances." if count else ".")
 
 
 def _throughput_cells(case: Case, evidence: FileEvidence, table: ResultTable, row: ResultRow) -> _Cells:
@@ -164,16 +174,6 @@ def _throughput_cells(case: Case, evidence: FileEvidence, table: ResultTable, ro
     if gets := gets_of(row):
         cells.append(("Implied gets per NO", _number(gets.value, 0)))
     return cells
-
-
-def _has(rows: list[tuple[str, _Cells]], head: str) -> bool:
-    return any(name == head for _, cells in rows for name, _ in cells)
-
-
-def _pool_caption(evidence: FileEvidence) -> str:
-    """Return what the column of pools means, and whether it is known."""
-    known = "as the server rounds it" if evidence.stated.version else "as MySQL 5.7 and 8.0 would, no version is named"
-    return f" Pool run = the pool asked for, {known}; x8 = in 8 instances."
 
 
 def _share_cells(row: ResultRow) -> _Cells:
