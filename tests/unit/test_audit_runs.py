@@ -103,6 +103,61 @@ def test_a_run_killed_before_its_report_is_said_to_lack_it(tmp_path: Path) -> No
     assert only(behind_a_checkpoint).transactions == 900
 
 
+CUT = "the report of sysbench is cut: "
+
+
+def test_a_report_that_breaks_off_behind_its_transactions_is_read_and_said_to_be_cut() -> None:
+    text = SYSBENCH + report(5000, 10.0, 0.0, 39_990, 1.0, 90.0).partition("General statistics")[0]
+    assert row(text)["Counted"] == "5,000"
+    assert (row(text)["Seconds"], row(text)["Per second"], row(text)["Mean ms"]) == ("10.0", "500.00", "–")
+    assert named(text) == [CUT + "its total time and latencies are missing, and its seconds follow from count and rate"]
+    assert not found(f"run time: 600 s\n{text}", "set-up-said")
+    assert named(text + checkpoints([400]))[0].startswith(CUT)
+
+
+@pytest.mark.parametrize("end", ["General statistics", "Latency", "  sum:", "    execution time"])
+def test_a_last_part_that_breaks_off_counts_with_what_it_has(end: str) -> None:
+    """Its transactions and rate stand above its time, and its latencies below."""
+    text = checkpoints([4000, 5000, 6000]).rpartition(end)[0]
+    run = only(text)
+    assert (run.transactions, run.seconds) == (15_000, 30)
+    assert audit_of(text).findings == ()
+    if end.startswith("    "):
+        assert run.mean_ms == pytest.approx(39_990 * 3 / 15_000)
+        assert named(text)[0] == CUT + "the last lines of its last part are missing"
+    else:
+        assert (run.mean_ms, run.latency_ms) == (None, {})
+        assert named(text)[0] == CUT + ("the latencies of its last part are missing, so those of the run are not known")
+
+
+def test_lines_behind_the_last_checkpoint_are_not_held_against_the_reports_before_it() -> None:
+    lines = "".join(f"[ {at}s ] thds: 4 tps: 500.00 qps: 9 (r/w/o: 7/1/1) lat (ms,95%): 9\n" for at in range(1, 20))
+    killed = checkpoints([5000, 5000]).rpartition("SQL statistics")[0] + lines
+    assert (only(killed).transactions, only(killed).seconds) == (5000, 10)
+    assert named(killed)[0] == CUT + "the part behind the checkpoint at 10 s has no report"
+    assert audit_of(killed).findings == ()
+    wrong = killed.replace("tps: 500.00", "tps: 700.00")
+    assert len(found(wrong, "load-totals")) == 1
+
+
+@pytest.mark.parametrize("change", [("read, MiB/s:                  87.81", "read, MiB/s:                  8.781"),
+                                    ("writes/s:                     3746.38", "writes/s:                     4746.38"),
+                                    ("Block size 16KiB", "Block size 8KiB")])  # fmt: skip
+def test_bytes_of_sysbenchs_files_follow_from_requests_and_their_size(change: tuple[str, str]) -> None:
+    assert len(found(text_of("load/sysbench-1.0.20-fileio.txt", [change]), "load-totals")) == 1
+
+
+def test_bytes_of_sysbenchs_memory_follow_from_operations_and_time() -> None:
+    text = text_of("own/sysbench-memory.txt")
+    run = only(text)
+    assert run.bytes is not None
+    assert run.bytes_per_s is not None
+    printed = f"({run.bytes_per_s / (1 << 20):.2f} MiB/sec)"
+    assert printed in text
+    (one,) = found(text.replace(printed, "(12.34 MiB/sec)"), "load-totals")
+    assert one.numbers["said"] == [12.34 * 1024, 12.34 * 1024]
+
+
 def test_lines_of_report_csv_are_lines_of_progress() -> None:
     text = text_of("load/sysbench-1.0.20-report-csv.txt")
     run = only(text)

@@ -214,7 +214,7 @@ def parameters(run: RunEvidence) -> Iterator[_Said]:
 def _seconds_of_loads(run: RunEvidence) -> Iterator[_Said]:
     """Yield the seconds of the longest load generator, or those said where one ran as long: others may warm up."""
     said = run.stated.runtimes_s
-    ran = sorted(((load.seconds, load) for load in run.loads if load.seconds), key=lambda one: -one[0])
+    ran = sorted(((load.seconds, load) for load in run.loads if load.seconds and not load.cut), key=lambda one: -one[0])
     alike = [(one, load) for seconds, load in ran for one in said if abs(seconds - one) <= _CLOCKS * one + _SLOW_END_S]
     for seconds, load in [*alike, *ran][:1]:
         yield "seconds", said, round(seconds), f"{load.place}"
