@@ -10,7 +10,7 @@ from bufferlab.audit.audit import audit_files
 from bufferlab.audit.parsers.blkparse import BlkparseParser
 from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.errors import DataFileError
-from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
+from support.audit_files import FIXTURES, audit_of, evidence_of, evidence_of_file, found, text_of
 
 SYSBENCH = "sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)\n\nNumber of threads: 4\n\nThreads started!\n\n"
 
@@ -101,6 +101,68 @@ def test_a_run_killed_before_its_report_is_said_to_lack_it(tmp_path: Path) -> No
     assert row(progress)["Per second"] == "2,424.95"
     behind_a_checkpoint = checkpoints([400, 500, 600]).rpartition("SQL statistics")[0]
     assert only(behind_a_checkpoint).transactions == 900
+
+
+ENDLESS = "the last line is not read: it ends with a number and without a line's end, so it may be cut"
+
+
+@pytest.mark.parametrize(("name", "tool"), [("iostat/sysstat-12.6-boot.txt", "iostat"), ("own/vmstat-1.txt", "vmstat")])
+def test_a_row_of_a_program_that_is_cut_is_no_sample(tmp_path: Path, name: str, tool: str) -> None:
+    text = text_of(name)
+    rows = text.rstrip("\n").split("\n")
+    whole = evidence_of_file(tmp_path / "whole.txt", "\n".join(rows))
+    assert whole == evidence_of(text, str(tmp_path / "whole.txt"))
+    cut = "\n".join([*rows[:-1], rows[-1].rpartition(" ")[0].rstrip()[:-1]])
+    for given in (evidence_of_file(tmp_path / "cut.txt", cut), evidence_of(cut)):
+        before = evidence_of("\n".join(rows[:-1]))
+        assert [{*report.devices} for report in given.reports] == [{*report.devices} for report in before.reports]
+        assert given.lines_read == given.lines - (whole.lines - whole.lines_read) - 1
+        assert f"a row of {tool} has fewer cells than its head, and is not read" in [one.what for one in given.named]
+    again = evidence_of(f"{cut}\n{rows[-1]}")
+    assert len(again.reports) == len(whole.reports), "the row behind a cut one is read"
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("status/mysql-5.7.22.txt", "Pages read "),
+        ("counters/mysql-8.0-tabs.txt", "Innodb_pages_read\t"),
+        ("counters/postgres-15-expanded.txt", "blks_read "),
+        ("load/sysbench-1.0.20-cpu.txt", "total number of events:"),
+        ("load/pgbench-15-progress.txt", "number of transactions actually processed:"),
+        ("clean.txt", "95%:"),
+    ],
+)
+def test_a_number_at_the_end_of_a_file_that_has_no_lines_end_is_not_taken(tmp_path: Path, name: str, line: str) -> None:
+    text = text_of(name)
+    before, found_line, behind = text.rpartition(line)
+    last = (found_line + behind).split("\n", 1)[0]
+    last = last.rstrip()[: next(at for at in range(len(last.rstrip()), 0, -1) if last[at - 1].isdigit())]
+    path = tmp_path / "cut.txt"
+    cut = evidence_of_file(path, before + last)
+    assert ENDLESS in [problem.what for problem in cut.named]
+    assert evidence_of_file(path, before + last + "\n").lines_read == cut.lines_read + 1
+    assert [problem.what for problem in evidence_of(before + last).named if problem.what == ENDLESS] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_cut"),
+    [
+        ("pool,TpmC,r/s\n10%,950.4,322.6\n20%,1210.2,251.3", False),
+        ("pool,TpmC,r/s\n10%,950.4,322.6\n20%,121", True),
+        ("pool,TpmC,r/s\n10%,950.4\n20%,1210.2", False),
+        ("pool\tTpmC\tr/s\n10%\t950.4\t322.6\n20%\t12", True),
+        ("| pool | TpmC |\n|---|---|\n| 10% | 950.4 |\n| 20% | 1210.2 |", False),
+        ("| pool | TpmC |\n|---|---|\n| 10% | 950.4 |\n| 20% | 12", True),
+    ],
+)
+def test_the_last_row_of_a_table_is_cut_where_it_is_shorter_than_the_others(
+    tmp_path: Path, text: str, is_cut: bool
+) -> None:
+    evidence = evidence_of_file(tmp_path / "table.txt", text)
+    (table,) = evidence.results
+    assert [row.setting for row in table.rows] == ["10%", "20%"][: 1 if is_cut else 2]
+    assert ["the last row is cut" in problem.what for problem in evidence.named] == [True] * is_cut
 
 
 CUT = "the report of sysbench is cut: "

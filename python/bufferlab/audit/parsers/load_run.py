@@ -170,6 +170,12 @@ class LoadParser:
         """Parse a line under a caption's label; return whether it is this program's. Some write no lines."""
         return False
 
+    def may_take(self, number: int, text: str, label: str) -> bool:
+        """Return whether the next line would be this program's, without taking it."""
+        fresh = type(self)(self.file)
+        fresh._open = LoadRun(self.tool, Place(self.file, number)) if self._open is not None else None
+        return fresh.take(number, text, label)
+
     def take_document(self, document: Document, label: str) -> None:
         """Parse a JSON document under a caption's label, if it is this program's."""
 

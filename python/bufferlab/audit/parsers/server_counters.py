@@ -137,6 +137,11 @@ class ServerCountersParser:
             self._is_open = False
         return False
 
+    def may_take(self, number: int, text: str) -> bool:
+        """Return whether the next line would be of counters, without taking it."""
+        in_record = self._view is not None and self._view.is_expanded and _EXPANDED.match(text.strip()) is not None
+        return in_record or ServerCountersParser(self.file).take(number, text, None)
+
     def _variable(self, number: int, text: str, caption: Caption | None) -> bool:
         """Take a row of SHOW GLOBAL STATUS, or its head."""
         if _HEAD.match(text):

@@ -16,7 +16,7 @@ from bufferlab.errors import Problem
 
 _F = r"(\d{1,15}(?:\.\d{1,6})?)"
 _BEGIN = re.compile(r"sysbench \d{1,2}\.\d{1,3}[\w.-]{0,20}(?:\s|:|$)")
-_INTERVAL = re.compile(rf"\[\s*(\d{{1,9}})s\s*\]\s+(?:thds|threads):\s*\d{{1,9}},?\s+(?:tps:\s*{_F}|eps:\s*{_F})")
+_INTERVAL = re.compile(rf"\[\s*(\d{{1,9}})s\s*\]\s+(?:thds|threads):\s*\d{{1,9}},?\s+(?:tps:\s*{_F}|eps:\s*{_F})[\s,]")
 _CSV_INTERVAL = re.compile(rf"(\d{{1,9}}),\d{{1,9}},{_F}(?:,\d{{1,15}}\.\d{{2}}){{7}}\s*$")
 _CHECKPOINT = re.compile(r"\[\s*\d{1,9}s\s*\]\s+Checkpoint report:")
 _FILE_INTERVAL = re.compile(r"\[\s*\d{1,9}s\s*\]\s+reads:")

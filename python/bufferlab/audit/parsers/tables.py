@@ -19,6 +19,7 @@ from bufferlab.audit.parsers.numbers import UnclearColumn, column_numbers, has_d
 from bufferlab.audit.parsers.text import Place
 from bufferlab.errors import Problem
 
+_CUT_HINT = "give the whole file; a file of whole lines ends with a line's end"
 MAX_TABLES, MAX_ROWS, MAX_CELLS = 2000, 10_000, 64
 _PART = re.compile(r"\(.*\)|±.*|\+/-.*|\d+(?:[.,]\d+)?\s*%")
 _PLAIN = re.compile(r"[-+~≈]?\$?\d[\d,.]*(?:[eE][+-]?\d+)?%?")
@@ -99,14 +100,19 @@ class TableParser:
         self.tables: list[Table] = []
         self.unread: list[Problem] = []
         """Rows that belong to a table and cannot be read."""
+        self._endless = 0
+        """The number of a line without an end, which may be cut."""
+        self._is_framed = self._is_unframed = False
+        """Whether the first row ends with a |, and whether the last one does not though the first does."""
         self._kind = ""
         self._block: list[tuple[int, list[str]]] = []
         self._label = ""
         self._above = (0, "")
         """The line before, which may be the head of a table on its side."""
 
-    def take(self, number: int, text: str, label: str) -> None:
-        """Parse a line under a caption's label; a blank one ends the table."""
+    def take(self, number: int, text: str, label: str, *, is_endless: bool = False) -> None:
+        """Parse a line under a caption's label; a blank one ends the table, and one without an end may be cut."""
+        self._endless = number if is_endless else 0
         if not text.isascii():
             text = _NO_BREAKS.sub("", text)
         above, self._above = self._above, (number, text)
@@ -127,6 +133,9 @@ class TableParser:
         if kind != self._kind:
             self.close()
         self._kind, self._label = kind, label
+        is_framed = text.rstrip().endswith("|")
+        self._is_framed = is_framed if not self._block else self._is_framed
+        self._is_unframed = self._is_framed and not is_framed
         if len(self._block) < MAX_ROWS:
             self._block.append((number, cells[:MAX_CELLS]))
 
@@ -152,15 +161,24 @@ class TableParser:
         rulers, self._rulers = self._rulers, 0
         if len(block) < 2 or len(self.tables) >= MAX_TABLES:
             return
-        table, odd = _table(block, kind, self.file, self._label)
+        cut = block[-1] if block[-1][0] == self._endless and (_is_short(block) or self._is_unframed) else None
+        table, odd = _table(block[:-1] if cut else block, kind, self.file, self._label)
         if table is not None:
-            table.lines = len(block) + rulers - len(odd)
+            table.lines = len(block) + rulers - len(odd) - bool(cut)
             self.tables.append(table)
+            if cut and results_of(table):
+                what = f"the last row is cut, in cell {len(cut[1])} of {len(block[0][1])}, and is not read"
+                self.unread.append(Problem(what, f"{self.file}:{cut[0]}", _CUT_HINT))
         if odd and any(role_of(cell) not in MEANINGLESS for cell in block[0][1]):
             line, cells = odd[0]
             more = f", and {len(odd) - 1} more like it" if odd[1:] else ""
             what = f"a row of {len(cells)} cells below a head of {len(block[0][1])} is not read{more}"
             self.unread.append(Problem(what, f"{self.file}:{line}", "give each row as many cells as the head"))
+
+
+def _is_short(block: list[_Row]) -> bool:
+    """Return whether the last row has fewer cells than each other one."""
+    return len(block[-1][1]) < min(len(cells) for _, cells in block[:-1])
 
 
 def may_be_header(line: str) -> bool:
