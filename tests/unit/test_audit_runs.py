@@ -113,13 +113,36 @@ def test_a_row_of_a_program_that_is_cut_is_no_sample(tmp_path: Path, name: str, 
     whole = evidence_of_file(tmp_path / "whole.txt", "\n".join(rows))
     assert whole == evidence_of(text, str(tmp_path / "whole.txt"))
     cut = "\n".join([*rows[:-1], rows[-1].rpartition(" ")[0].rstrip()[:-1]])
-    for given in (evidence_of_file(tmp_path / "cut.txt", cut), evidence_of(cut)):
-        before = evidence_of("\n".join(rows[:-1]))
-        assert [{*report.devices} for report in given.reports] == [{*report.devices} for report in before.reports]
-        assert given.lines_read == given.lines - (whole.lines - whole.lines_read) - 1
-        assert f"a row of {tool} has fewer cells than its head, and is not read" in [one.what for one in given.named]
+    given, before = evidence_of(cut), evidence_of("\n".join(rows[:-1]))
+    assert [{*report.devices} for report in given.reports] == [{*report.devices} for report in before.reports]
+    assert given.lines_read == given.lines - (whole.lines - whole.lines_read) - 1
+    assert f"a row of {tool} has fewer cells than its head, and is not read" in [one.what for one in given.named]
     again = evidence_of(f"{cut}\n{rows[-1]}")
     assert len(again.reports) == len(whole.reports), "the row behind a cut one is read"
+
+
+@pytest.mark.parametrize(("kept", "columns"), [(2, set()), (3, {"r/s"}), (4, {"r/s", "rkB/s"})])
+def test_of_a_row_of_iostat_that_the_end_of_a_file_cuts_the_last_number_is_not_read(
+    tmp_path: Path, kept: int, columns: set[str]
+) -> None:
+    text = "Device            r/s     rkB/s     w/s     wkB/s\nsda  500.0 8000.0 10.0 160.0\n\n"
+    head, row, _ = text.split("\n", 2)
+    cut = text + head + "\n" + "  ".join(row.split()[:kept])
+    evidence = evidence_of_file(tmp_path / "cut.txt", cut)
+    assert {*evidence.reports[0].devices["sda"].columns} == {"r/s", "rkB/s", "w/s", "wkB/s"}
+    assert [{*report.devices["sda"].columns} for report in evidence.reports[1:]] == [columns] * bool(columns)
+    assert (evidence.lines, evidence.lines_read) == (4, 3)
+    assert len(evidence.named) == (2 if kept == 2 else 1)
+
+
+@pytest.mark.parametrize(("kept", "count"), [(9, 1), (10, 1), (11, 2)])
+def test_of_a_row_of_vmstat_that_the_end_of_a_file_cuts_whole_numbers_are_read(
+    tmp_path: Path, kept: int, count: int
+) -> None:
+    """Its ninth number is bi, and its tenth bo."""
+    lines = text_of("own/vmstat-1.txt").splitlines()[:4]
+    cut = "\n".join([*lines[:3], " ".join(lines[3].split()[:kept])])
+    assert len(evidence_of_file(tmp_path / "cut.txt", cut).reports) == count
 
 
 @pytest.mark.parametrize(

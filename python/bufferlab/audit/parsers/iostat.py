@@ -127,6 +127,15 @@ class IostatParser:
             self._header, self._wrapped = [], ""
         return taken
 
+    def take_cut(self, text: str) -> bool:
+        """Take the cells but the last of a row that the end of a file cuts; return whether it is one."""
+        cells = _cells(text)
+        is_cut = 2 < len(cells) <= len(self._header) and not self._device_last and _DEVICE.fullmatch(cells[0])
+        if not is_cut or not all(map(_NUMBER.fullmatch, cells[1:])):
+            return False
+        self._put(cells[0], self._header, cells[1:-1])
+        return True
+
     def _report(self, number: int, caption: Caption | None) -> None:
         place = Place(self.file, number, caption.label if caption else "")
         report = IostatReport(place, self._after_banner, self._stream, caption.t_s if caption else None)
@@ -199,6 +208,14 @@ class VmstatParser:
         self._stream = 0
         self._is_first = False
 
+    def take_cut(self, number: int, text: str, caption: Caption | None) -> bool:
+        """Take the cells but the last of a row that the end of a file cuts; return whether it is one."""
+        cells = text.split()
+        if self._at is None or not self._at + 2 < len(cells) < self._width or not all(map(_COUNT.fullmatch, cells)):
+            return False
+        self._add(number, cells[: self._at + 2], caption)
+        return True
+
     def take(self, number: int, text: str, caption: Caption | None) -> bool:
         """Parse a line under a caption; return whether it is vmstat's."""
         if self._at is None and (text[:1] not in _FIRST_OF_VMSTAT or ("procs" not in text and "bi" not in text)):
@@ -221,13 +238,17 @@ class VmstatParser:
         if len(row) < self._width:
             self.cut.append(number)
             return False
+        self._add(number, cells, caption)
+        return True
+
+    def _add(self, number: int, cells: list[str], caption: Caption | None) -> None:
+        """Add a line as a report, of which the last two cells are bi and bo."""
         if len(self.reports) < MAX_REPORTS:
             place = Place(self.file, number, caption.label if caption else "")
             row = DeviceRow({"bi": float(cells[-2]), "bo": float(cells[-1])}, 0.5)
             t_s = caption.t_s if caption else None
             self.reports.append(IostatReport(place, self._is_first, self._stream, t_s, {"all disks": row}, "vmstat"))
         self._is_first = False
-        return True
 
 
 def _factor(column: str, unit: str) -> float:

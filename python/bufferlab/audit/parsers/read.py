@@ -33,6 +33,7 @@ HINT = (
 )
 _JSON_HINT = "give the whole document of a run that ended by itself, or the program's output for people"
 _ENDLESS = "the last line is not read: it ends with a number and without a line's end, so it may be cut"
+_CUT_ROW = "the last line is cut: its last number is not read, and the numbers before it are"
 _ENDLESS_HINT = "give the whole file, or end its last line"
 _FORM_HINT = "write numbers with a point for decimals and without a sign for thousands"
 
@@ -118,6 +119,9 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
             continue
         text, number = line.text, line.number
         is_endless = isinstance(line, EndlessLine)
+        if is_endless and (iostat.take_cut(text) or vmstat.take_cut(number, text, caption)):
+            endless.append(Problem(_CUT_ROW, f"{file}:{number}", _ENDLESS_HINT))
+            continue
         # Nothing tells whether a number at its end is whole. Rows of iostat, vmstat and tables are told by their cells.
         if (
             is_endless
