@@ -581,6 +581,8 @@ def test_times_of_a_known_format_have_the_digits_that_they_are_written_with(tmp_
     found = read(written(tmp_path / "t.csv", rows, head))
     assert found.reading is not None
     assert found.reading.sentence(found.time_s[0], found.time_s[-1]).endswith("times from 0 to 2549.9 s.")
+    long = [(1, f"5.{at}{'0' * 400}", "r", 4096, 8) for at in range(1, 3)]
+    assert read(written(tmp_path / "long.csv", long, head)).time_s[1] == pytest.approx(0.1)
     fine = [(1, "5.1e-7", "r", 4096, 8), (1, "1.5e-3", "r", 4096, 16)]
     assert read(written(tmp_path / "fine.csv", fine, head)).time_s[1] == pytest.approx(1.49949e-3)
 

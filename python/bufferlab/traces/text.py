@@ -293,14 +293,20 @@ def _times(table: _Table) -> tuple[NDArray[np.float64], tuple[TakenColumn, ...]]
         table.require_none(~time.is_finite().fill_null(value=False), "the time is no number", help_)
         time_s = time.to_numpy()
         if layout.format:
-            # The difference of long numbers has a float's remnants behind the digits that they are written with.
-            decimals = cells.str.len_bytes().cast(pl.Int64) - 1 - cells.str.find(".", literal=True)
-            most = decimals.max()
-            is_plain = isinstance(most, int) and not cells.str.contains("[eE]").any()
             time_s = time_s - time_s.min()
-            time_s = np.round(time_s, most) if is_plain else time_s
+            if (decimals := _decimals(cells)) is not None:
+                time_s = np.round(time_s, decimals)
         time_s = time_s * SECONDS_OF[unit]
     return time_s, (table.taken("time", layout.time.at, unit),)
+
+
+def _decimals(cells: pl.Series) -> int | None:
+    """Return the most digits behind a point, up to 9; None where a cell has more, or an exponent, or none has a point.
+
+    The difference of long numbers has a float's remnants behind the digits that they are written with.
+    """
+    behind = (cells.str.len_bytes().cast(pl.Int64) - 1 - cells.str.find(".", literal=True)).max()
+    return behind if isinstance(behind, int) and behind <= 9 and not cells.str.contains("[eE]").any() else None
 
 
 def _kinds(table: _Table) -> NDArray[np.uint8] | None:
