@@ -12,7 +12,6 @@ import pytest
 from bufferlab.engines import families
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import (
-    connection,
     find_postgres,
     initialise,
     packages,
