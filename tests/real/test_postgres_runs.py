@@ -11,7 +11,6 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from bufferlab.engines.postgres import control, packages
@@ -229,7 +228,7 @@ def test_who_watches_holds_no_snapshot_that_would_keep_old_rows_alive(closed: Jo
         address = private(str(root / "server"), identity.user, identity.password, "bufferlab", control.PORT)
         # On a busy machine a sample may be heard when its run is over and the server stops.
         with (
-            suppress(psycopg.OperationalError),
+            suppress(*FAILURES),
             closing(connect(address)) as connection,
         ):
             looks.append(event)

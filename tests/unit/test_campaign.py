@@ -292,9 +292,7 @@ class _Planted(Prepared):
         ),
         (_Planted(Ended(3, 401 << 20, 40.1)), ["doctor: took longer than 40 s", "doctor: held more than 400 MiB"]),
         (
-            _Planted(
-                None, 'Fatal\n  File "/a/socket.py", line 3 in wait\n  File "/a/bufferlab/b.py", line 7 in rows'
-            ),
+            _Planted(None, 'Fatal\n  File "/a/socket.py", line 3 in wait\n  File "/a/bufferlab/b.py", line 7 in rows'),
             ["doctor: did not end within 40 s, at b.py:7"],
         ),
         (_Planted(Ended(3, 0, 1.0), "s3cr3t-of-ours"), ["doctor: a password was shown"]),

@@ -319,7 +319,9 @@ class Asked:
         self.statements.append(sql)
         if sql.startswith("SHOW TABLES"):
             return ["table"], [("a`b",)]
-        return ["", "", "", ""], [("lab.a`b", "check", "status", "OK")] if sql.startswith("CHECK") else [("a`b", 16384, None)]
+        return ["", "", "", ""], [("lab.a`b", "check", "status", "OK")] if sql.startswith("CHECK") else [
+            ("a`b", 16384, None)
+        ]
 
 
 def test_a_name_that_has_a_quote_stays_one_name() -> None:

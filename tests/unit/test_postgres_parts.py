@@ -12,7 +12,6 @@ import pytest
 from bufferlab.engines import families
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import (
-    connection,
     find_postgres,
     initialise,
     packages,
@@ -417,16 +416,3 @@ def test_a_groups_name_tells_the_process_that_made_it_and_the_namespace_of_its_n
     assert group.exists(), "a container has no process of that number"
     memory_limit.remove_stale(hierarchy)
     assert not group.exists()
-
-
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ('connection failed: FATAL:  role "t" may not log in', 'role "t" may not log in'),
-        ("connection failed: FATAL:  it accepts no connections\nDETAIL:  Hot standby mode is disabled.\nMultiple\n",
-         "it accepts no connections: Hot standby mode is disabled."),
-        ("", ""),
-    ],
-)  # fmt: skip
-def test_a_refusal_is_told_with_its_detail(said: str, told: str) -> None:
-    assert connection._message(said) == told
