@@ -23,6 +23,7 @@ from bufferlab.engines.postgres import control as postgres_control
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import restoring
 from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.client import ServerError
 from bufferlab.engines.servers.dump_head import read_head, sha256_of
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import SpecError

@@ -68,11 +68,10 @@ def mysqldump(
             with closing(server.connect()) as connection:
                 for statement in ("CREATE DATABASE shop", "USE shop", *SHOP_OF_MYSQL, *more):
                     connection.ask(statement)
-                for some in batched(range(3, rows + 1)):
-                    values = ", ".join(
-                        f"({i}, {i * 7919 % 9900}, '{i:0120d}', x'{f'{i % 256:02x}' * 20}')" for i in some
-                    )
-                    connection.ask(f"INSERT INTO product (id, price, note, raw) VALUES {values}")
+                for first in range(3, rows + 1, 1000):
+                    some = range(first, min(first + 1000, rows + 1))
+                    values = (f"({i}, {i * 7919 % 9900}, '{i:0120d}', x'{f'{i % 256:02x}' * 20}')" for i in some)
+                    connection.ask(f"INSERT INTO product (id, price, note, raw) VALUES {', '.join(values)}")
                 if is_oracles:  # Since 9.0 it knows no native passwords.
                     how = f"WITH caching_sha2_password BY '{identity.password}'"
                     connection.ask(f"CREATE USER dumper@localhost IDENTIFIED {how}")
@@ -86,11 +85,6 @@ def mysqldump(
             _dump(command)
     dumped.chmod(0o600)
     return dumped
-
-
-def batched(numbers: range) -> list[range]:
-    """The numbers in as many pieces as statements should have."""
-    return [numbers[first : first + 1000] for first in range(0, len(numbers), 1000)]
 
 
 def _dump(command: Sequence[object], environment: Mapping[str, str] | None = None) -> None:
