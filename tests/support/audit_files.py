@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bufferlab.audit.audit import Audit, audit_evidence
 from bufferlab.audit.case import Finding
-from bufferlab.audit.parsers.read import FileEvidence, read_lines
+from bufferlab.audit.parsers.read import FileEvidence, read_file, read_lines
 from bufferlab.audit.parsers.text import Line
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "audit"
@@ -23,8 +23,14 @@ def text_of(name: str, changes: Sequence[tuple[str, str]] = ()) -> str:
 
 
 def evidence_of(text: str, name: str = "given.txt") -> FileEvidence:
-    """What the parsers see in a text."""
+    """What the parsers see in a text, with an end at its last line."""
     return read_lines((Line(number, line) for number, line in enumerate(text.splitlines(), start=1)), name)
+
+
+def evidence_of_file(path: Path, text: str) -> FileEvidence:
+    """What the importers see in a file of this text, whose last line may have no end; the file is written."""
+    path.write_text(text, encoding="utf-8")
+    return read_file(path)
 
 
 def audit_of(text: str) -> Audit:

@@ -197,6 +197,47 @@ def test_the_clients_of_a_load_generator_are_held_against_the_text(said: str, co
     assert len(found(f"{said}\n{text_of(PGBENCH)}", "set-up-said")) == count
 
 
+@pytest.mark.parametrize(
+    ("said", "count"),
+    [
+        ("run time: 30 s", 0),
+        ("Runtime 600s", 1),
+        ("Runtime 600s, or 30 s of measurement: 30 s", 0),
+        ("warm-up duration: 600 s", 0),  # The run is not said.
+        ("warm-up duration: 10 s, duration: 600 s", 1),
+        ("measurement 33 s", 0),  # Transactions that were begun are waited for.
+        ("measurement 36 s", 1),
+    ],
+)
+def test_the_seconds_of_a_load_generator_are_held_against_the_text(said: str, count: int) -> None:
+    """Its total time is 30.0377 s."""
+    sysbench = text_of("load/sysbench-1.0.20-oltp.txt")
+    assert len(found(f"{said}\n{sysbench}", "set-up-said")) == count
+
+
+def test_one_run_of_the_length_that_is_said_is_enough() -> None:
+    both = text_of("load/sysbench-1.0.20-oltp.txt") + text_of("load/sysbench-1.0.20-cpu.txt")
+    assert not found(f"run time = 30 s\n{both}", "set-up-said")
+    (one,) = found(f"run time = 60 s\n{both}", "set-up-said")
+    assert (one.numbers["said"], one.numbers["ran"]) == ([[60]], [30])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "5 Virtual Users Created with Monitor VU",
+        "Building 40 Warehouses with 5 Virtual Users, 4 active + 1 Monitor VU(x)",
+    ],
+)
+def test_what_hammerdb_says_of_its_users_is_no_set_up_of_its_run(line: str) -> None:
+    run = (
+        "Vuser 1:4 Active Virtual Users configured\nVuser 1:TEST RESULT : System achieved 61231 NOPM from 142398 TPM\n"
+    )
+    run = run.replace("142398 TPM", "142398 MariaDB TPM")
+    assert not found(f"{line}\n{run}", "set-up-said")
+    assert len(found(f"5 virtual users\n{line}\n{run}", "set-up-said")) == 1
+
+
 def progress(*ends: float) -> str:
     return "".join(f"progress: {end} s, 100.0 tps, lat 40.0 ms stddev 1.0\n" for end in ends)
 

@@ -91,6 +91,30 @@ def test_changes_of_a_few_rows_are_told_by_uptimes_that_do_not_grow() -> None:
     assert len(found("\n".join(again), "counters-fall")) == 1
 
 
+def results(*moments: tuple[int, int], order: tuple[str, ...]) -> str:
+    """A result of one variable each, with tabs and its head, in an order: of each moment the pages read and Uptime."""
+    rows = ({"pages": f"Innodb_pages_read\t{pages}", "uptime": f"Uptime\t{up}"} for pages, up in moments)
+    return "".join(f"Variable_name\tValue\n{row[name]}\n" for row in rows for name in order)
+
+
+@pytest.mark.parametrize("order", [("pages", "uptime"), ("uptime", "pages")])
+def test_results_of_several_statements_at_one_moment_are_one_printout(order: tuple[str, ...]) -> None:
+    run = run_of(results((1000, 21), (1400, 29), (2200, 37), order=order))
+    assert [(one.fields["pages_read"], one.fields["uptime_s"]) for one in run.dumps] == [
+        (1000, 21),
+        (1400, 29),
+        (2200, 37),
+    ]
+    rates = run.rates()
+    assert rates is not None
+    assert rates.read_per_s == 1200 / 16
+
+
+def test_results_whose_moments_are_not_known_stay_apart() -> None:
+    cut = results((1000, 21), (1400, 29), order=("uptime", "pages")).split("\n", 2)[2]
+    assert [*map(len, (one.fields for one in evidence_of(cut).dumps))] == [1, 1, 1]
+
+
 def test_a_table_of_settings_stays_what_a_text_says() -> None:
     text = "| Variable_name | Value |\n| innodb_buffer_pool_size | 67108864 |\n| innodb_page_size | 8192 |\n"
     evidence = evidence_of(text)
@@ -201,6 +225,26 @@ def test_times_of_watch_are_read_in_english_and_in_no_language(time: str) -> Non
     (dump,) = evidence_of(text).dumps
     assert dump.at is not None
     assert dump.at.isoformat() == "2026-11-28T23:36:36"
+
+
+@pytest.mark.parametrize("place", ["first", "last"])
+@pytest.mark.parametrize("is_framed", [False, True])
+def test_a_row_with_empty_cells_at_both_ends_counts_wherever_it_stands(place: str, is_framed: bool) -> None:
+    """The row of shared objects has no datname, and no stats_reset where none was reset."""
+
+    def printout(second: int, shared: int, postgres: int) -> str:
+        rows = [f"          | {shared} | 457 |             ", f" postgres | {postgres} | 4418 | 2026-11-28  "]
+        rows = [" datname  | blks_read | blks_hit | stats_reset ", *(rows if place == "first" else rows[::-1])]
+        rows = [f"|{row}|" if is_framed else row for row in rows]
+        head = f"  Sun Nov 29 01:44:{second} 2026 (every 4s)\n\n"
+        return head + "\n".join([rows[0], "-" * 10 + "+-----+-----+-----", *rows[1:], "(2 rows)\n\n"])
+
+    text = printout(10, 78, 14456) + printout(14, 98, 20504)
+    before, after = run_of(text).dumps
+    assert (before.fields["pages_read"], after.fields["pages_read"]) == (78 + 14456, 98 + 20504)
+    assert after.counters["blks_read of shared objects"] == 98
+    evidence = evidence_of(text)
+    assert evidence.lines_read == evidence.lines
 
 
 def test_counters_of_postgres_that_fall_are_found_without_a_time() -> None:

@@ -118,6 +118,8 @@ def test_a_file_of_which_only_the_head_is_there_is_refused(tmp_path: Path, text:
         ("# MySQL 8.0, TPC-C", 1),
         ("", 1),
         ("PostgreSQL was not run.\nThis is InnoDB:", 1),
+        ("We ran pgbench -c 16", 0),
+        (text_of("load/pgbench-15-progress.txt"), 0),
     ],
 )
 def test_a_csv_below_a_title_of_postgres_is_not_accused_of_mysqls_chunks(title: str, count: int) -> None:
@@ -125,3 +127,16 @@ def test_a_csv_below_a_title_of_postgres_is_not_accused_of_mysqls_chunks(title: 
     assert len(found(text, "rounded-sizes")) == count
     both = f"{text}\n# MySQL\n\nbuffer size,TpmC\n300M,950.4\n"
     assert len(found(both, "rounded-sizes")) == 1
+
+
+@pytest.mark.parametrize(
+    ("head", "count"),
+    [("shared_buffers", 0), ("Shared buffers", 0), ("innodb_buffer_pool_size", 1), ("buffer size", 1)],
+)
+def test_the_setting_of_postgres_in_a_tables_head_is_no_pool_of_innodb(head: str, count: int) -> None:
+    text = f"{head},TpmC,r/s\n1000M,12044.1,1204.5\n3G,18022.4,412.7\n"
+    assert len(found(text, "rounded-sizes")) == count
+    (table,) = [table for table in audit_of(text).tables if table.id == "corrected-results-1"]
+    assert ("Pool run" in [column.title for column in table.columns]) == bool(count)
+    # Without a version the rounding is a guess.
+    assert ("no version is named" in (table.caption or "")) == bool(count)

@@ -56,6 +56,8 @@ def markdown(*lines: str) -> str:
         (["20.4K IOPS", "12 kIOPS"], [20400, 12000]),
         (["1.2e4", "3E+2"], [12000, 300]),
         (["1 200", "12 345.5"], [1200, 12345.5]),
+        (["12 044 tpm", "1 204 /s"], [12044, 1204]),
+        (["1 539 671 k", "12 044*"], [1_539_671_000, 12044]),
         (["1'200.5", "12'345"], [1200.5, 12345]),
         ([".968", "1"], [0.968, 1]),
     ],
@@ -115,6 +117,96 @@ def test_a_file_with_nothing_but_an_unread_column_is_refused_by_that_name(tmp_pa
     path.write_text(markdown("pool | TpmC", "10% | 1.200.000", "20% | 1.310.000"))
     with pytest.raises(DataFileError, match=r"column 'TpmC' is not read: 1\.200\.000 has points for thousands"):
         audit_files([path])
+
+
+@pytest.mark.parametrize(
+    ("cell", "numbers"),
+    [
+        ("12 044 ± 120", (12044, 120)),
+        ("12 044 (n=3)", (12044, 3)),
+        ("12 044 [1]", (12044, 1)),
+        ("1 539 671 (26.35%)", (1_539_671, 26.35)),
+        # More numbers than one group of three each.
+        ("12 044 95", (12, 44, 95)),
+        ("12 0445", (12, 445)),
+    ],
+)
+def test_blanks_between_thousands_end_where_something_else_begins(cell: str, numbers: tuple[float, ...]) -> None:
+    (found,) = column_numbers([cell])
+    assert tuple(number.value for number in found) == numbers
+
+
+def test_rows_named_by_words_are_rows_whatever_stands_behind_their_numbers() -> None:
+    text = markdown("variant | NOPM | r/s", "small | 12 044 ± 120 | 1 204 /s", "large | 15,990 [2] | 802 / s")
+    assert rows(text, "tpmc", "reads_per_s") == [("small", 12044, 1204), ("large", 15990, 802)]
+
+
+def test_runs_in_columns_are_runs_of_one_setting() -> None:
+    text = markdown(
+        "pool | Run 1 TpmC | Run 2 TpmC | Run 3 TpmC | r/s",
+        "1 GiB | 12010 | 12055 | 11990 | 1204",
+        "2 GiB | 12110 | 12040 | 12090 | 802",
+    )
+    assert rows(text, "tpmc", "reads_per_s") == [
+        ("1 GiB", pytest.approx(36055 / 3, abs=0.01), 1204),
+        ("2 GiB", pytest.approx(36240 / 3, abs=0.01), 802),
+    ]
+    (best,) = [finding for finding in audit_of(text).findings if finding.rule == "single-runs"]
+    assert best.numbers["runs"] == 3
+    apart = text.replace("| 12110 | 12040 | 12090 |", "| 14110 | 14040 | 14090 |")
+    assert audit_of(apart).findings == ()
+
+
+def test_the_grid_of_one_run_is_asked_of_each_run_and_not_of_their_mean() -> None:
+    text = "run time: 600 s\n\n" + markdown(
+        "pool | TpmC run 1 | TpmC run 2", "10% | 9500.1 | 9500.2", "20% | 9700.1 | 9700.4"
+    )
+    assert not [finding for finding in audit_of(text).findings if finding.rule == "tpmc-grid"]
+    off = text.replace("9500.1", "9500.13").replace("9500.2", "9500.17").replace("9700.1", "9700.13")
+    assert len([finding for finding in audit_of(off).findings if finding.rule == "tpmc-grid"]) == 1
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "TpmC in k", "TpmC (thousands)", "TpmC [thousand]", "Thousands of NOPM", "TpmC ×1000", "TpmC x 1000",
+        "TpmC (x1,000)", "TpmC (in thousands)", "TpmC (1000s)",
+        "TpmC in 1000s", "TpmC [k]", "TpmC ('000)", "TpmC (000s)", "TpmC (10^3)", "TpmC × 10³", "NOPM/1000", "TpmC, k",
+        "TpmC, thousands", "k NOPM", "TpmC (1000 tpm)", "TpmC (k/min)", "TpmC (1e3)",
+    ],
+)  # fmt: skip
+def test_a_multiplier_in_the_head_counts_in_every_spelling(head: str) -> None:
+    text = markdown(f"pool | {head} | r/s", "10% | 9.5 | 3225.5", "20% | 12.1 | 2512.5")
+    assert rows(text, "tpmc") == [("10%", 9500), ("20%", 12100)]
+
+
+@pytest.mark.parametrize(
+    ("head", "value"),
+    [("kr/s", 1204), ("r/s in K", 1204), ("k reads/s", 1204), ("kIOPS", 1204), ("ktps", 1204), ("r/s (M)", 1_204_000)],
+)
+def test_a_letter_before_a_rate_counts_as_before_a_throughput(head: str, value: float) -> None:
+    text = markdown(f"pool | TpmC | {head}", "10% | 9500 | 1.204", "20% | 12100 | 1.204")
+    (role,) = table(text).roles - {"tpmc"}
+    assert rows(text, role) == [("10%", value), ("20%", value)]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "TpmC, 1000 warehouses", "TpmC (1000 WH)", "TpmC of 10 million rows", "TpmC (16 x 1 GB)", "TpmC at x 10",
+        "Medium M TpmC", "TpmC, 10M rows", "TpmC in Germany", "TpmC, k=3",
+    ],
+)  # fmt: skip
+def test_a_setting_in_the_head_multiplies_nothing(head: str) -> None:
+    text = markdown(f"pool | {head} | r/s", "10% | 9.5 | 3225.5", "20% | 12.1 | 2512.5")
+    assert rows(text, "tpmc") == [("10%", 9.5), ("20%", 12.1)]
+
+
+@pytest.mark.parametrize("head", ["TpmC (1000)", "TpmC × 10^-3", "TpmC thousand WH", "TpmC x1000 rows"])
+def test_a_head_that_may_multiply_is_named_and_its_column_is_not_read(head: str) -> None:
+    text = markdown(f"pool | {head} | r/s", "10% | 9.5 | 3225.5", "20% | 12.1 | 2512.5")
+    assert rows(text, "tpmc", "reads_per_s") == [("10%", None, 3225.5), ("20%", None, 2512.5)]
+    assert unread(text) == [f"column {head!r} is not read: its head may be a multiplier of its numbers, or a setting"]
 
 
 @pytest.mark.parametrize("head", ["TpmC (k)", "TpmC [K]", "kTpmC", "TpmC in thousands"])

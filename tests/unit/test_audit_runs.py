@@ -10,7 +10,7 @@ from bufferlab.audit.audit import audit_files
 from bufferlab.audit.parsers.blkparse import BlkparseParser
 from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.errors import DataFileError
-from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
+from support.audit_files import FIXTURES, audit_of, evidence_of, evidence_of_file, found, text_of
 
 SYSBENCH = "sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)\n\nNumber of threads: 4\n\nThreads started!\n\n"
 
@@ -101,6 +101,146 @@ def test_a_run_killed_before_its_report_is_said_to_lack_it(tmp_path: Path) -> No
     assert row(progress)["Per second"] == "2,424.95"
     behind_a_checkpoint = checkpoints([400, 500, 600]).rpartition("SQL statistics")[0]
     assert only(behind_a_checkpoint).transactions == 900
+
+
+ENDLESS = "the last line is not read: it ends with a number and without a line's end, so it may be cut"
+
+
+@pytest.mark.parametrize(("name", "tool"), [("iostat/sysstat-12.6-boot.txt", "iostat"), ("own/vmstat-1.txt", "vmstat")])
+def test_a_row_of_a_program_that_is_cut_is_no_sample(tmp_path: Path, name: str, tool: str) -> None:
+    text = text_of(name)
+    rows = text.rstrip("\n").split("\n")
+    whole = evidence_of_file(tmp_path / "whole.txt", "\n".join(rows))
+    assert whole == evidence_of(text, str(tmp_path / "whole.txt"))
+    cut = "\n".join([*rows[:-1], rows[-1].rpartition(" ")[0].rstrip()[:-1]])
+    given, before = evidence_of(cut), evidence_of("\n".join(rows[:-1]))
+    assert [{*report.devices} for report in given.reports] == [{*report.devices} for report in before.reports]
+    assert given.lines_read == given.lines - (whole.lines - whole.lines_read) - 1
+    assert f"a row of {tool} has fewer cells than its head, and is not read" in [one.what for one in given.named]
+    again = evidence_of(f"{cut}\n{rows[-1]}")
+    assert len(again.reports) == len(whole.reports), "the row behind a cut one is read"
+
+
+@pytest.mark.parametrize(("kept", "columns"), [(2, set()), (3, {"r/s"}), (4, {"r/s", "rkB/s"})])
+def test_of_a_row_of_iostat_that_the_end_of_a_file_cuts_the_last_number_is_not_read(
+    tmp_path: Path, kept: int, columns: set[str]
+) -> None:
+    text = "Device            r/s     rkB/s     w/s     wkB/s\nsda  500.0 8000.0 10.0 160.0\n\n"
+    head, row, _ = text.split("\n", 2)
+    cut = text + head + "\n" + "  ".join(row.split()[:kept])
+    evidence = evidence_of_file(tmp_path / "cut.txt", cut)
+    assert {*evidence.reports[0].devices["sda"].columns} == {"r/s", "rkB/s", "w/s", "wkB/s"}
+    assert [{*report.devices["sda"].columns} for report in evidence.reports[1:]] == [columns] * bool(columns)
+    assert (evidence.lines, evidence.lines_read) == (4, 3)
+    assert len(evidence.named) == (2 if kept == 2 else 1)
+
+
+@pytest.mark.parametrize(("kept", "count"), [(9, 1), (10, 1), (11, 2)])
+def test_of_a_row_of_vmstat_that_the_end_of_a_file_cuts_whole_numbers_are_read(
+    tmp_path: Path, kept: int, count: int
+) -> None:
+    """Its ninth number is bi, and its tenth bo."""
+    lines = text_of("own/vmstat-1.txt").splitlines()[:4]
+    cut = "\n".join([*lines[:3], " ".join(lines[3].split()[:kept])])
+    assert len(evidence_of_file(tmp_path / "cut.txt", cut).reports) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("status/mysql-5.7.22.txt", "Pages read "),
+        ("counters/mysql-8.0-tabs.txt", "Innodb_pages_read\t"),
+        ("counters/postgres-15-expanded.txt", "blks_read "),
+        ("load/sysbench-1.0.20-cpu.txt", "total number of events:"),
+        ("load/pgbench-15-progress.txt", "number of transactions actually processed:"),
+        ("clean.txt", "95%:"),
+    ],
+)
+def test_a_number_at_the_end_of_a_file_that_has_no_lines_end_is_not_taken(tmp_path: Path, name: str, line: str) -> None:
+    text = text_of(name)
+    before, found_line, behind = text.rpartition(line)
+    last = (found_line + behind).split("\n", 1)[0]
+    last = last.rstrip()[: next(at for at in range(len(last.rstrip()), 0, -1) if last[at - 1].isdigit())]
+    path = tmp_path / "cut.txt"
+    cut = evidence_of_file(path, before + last)
+    assert ENDLESS in [problem.what for problem in cut.named]
+    assert evidence_of_file(path, before + last + "\n").lines_read == cut.lines_read + 1
+    assert [problem.what for problem in evidence_of(before + last).named if problem.what == ENDLESS] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_cut"),
+    [
+        ("pool,TpmC,r/s\n10%,950.4,322.6\n20%,1210.2,251.3", False),
+        ("pool,TpmC,r/s\n10%,950.4,322.6\n20%,121", True),
+        ("pool,TpmC,r/s\n10%,950.4\n20%,1210.2", False),
+        ("pool\tTpmC\tr/s\n10%\t950.4\t322.6\n20%\t12", True),
+        ("| pool | TpmC |\n|---|---|\n| 10% | 950.4 |\n| 20% | 1210.2 |", False),
+        ("| pool | TpmC |\n|---|---|\n| 10% | 950.4 |\n| 20% | 12", True),
+    ],
+)
+def test_the_last_row_of_a_table_is_cut_where_it_is_shorter_than_the_others(
+    tmp_path: Path, text: str, is_cut: bool
+) -> None:
+    evidence = evidence_of_file(tmp_path / "table.txt", text)
+    (table,) = evidence.results
+    assert [row.setting for row in table.rows] == ["10%", "20%"][: 1 if is_cut else 2]
+    assert ["the last row is cut" in problem.what for problem in evidence.named] == [True] * is_cut
+
+
+CUT = "the report of sysbench is cut: "
+
+
+def test_a_report_that_breaks_off_behind_its_transactions_is_read_and_said_to_be_cut() -> None:
+    text = SYSBENCH + report(5000, 10.0, 0.0, 39_990, 1.0, 90.0).partition("General statistics")[0]
+    assert row(text)["Counted"] == "5,000"
+    assert (row(text)["Seconds"], row(text)["Per second"], row(text)["Mean ms"]) == ("10.0", "500.00", "–")
+    assert named(text) == [CUT + "its total time and latencies are missing, and its seconds follow from count and rate"]
+    assert not found(f"run time: 600 s\n{text}", "set-up-said")
+    assert named(text + checkpoints([400]))[0].startswith(CUT)
+
+
+@pytest.mark.parametrize("end", ["General statistics", "Latency", "  sum:", "    execution time"])
+def test_a_last_part_that_breaks_off_counts_with_what_it_has(end: str) -> None:
+    """Its transactions and rate stand above its time, and its latencies below."""
+    text = checkpoints([4000, 5000, 6000]).rpartition(end)[0]
+    run = only(text)
+    assert (run.transactions, run.seconds) == (15_000, 30)
+    assert audit_of(text).findings == ()
+    if end.startswith("    "):
+        assert run.mean_ms == pytest.approx(39_990 * 3 / 15_000)
+        assert named(text)[0] == CUT + "the last lines of its last part are missing"
+    else:
+        assert (run.mean_ms, run.latency_ms) == (None, {})
+        assert named(text)[0] == CUT + ("the latencies of its last part are missing, so those of the run are not known")
+
+
+def test_lines_behind_the_last_checkpoint_are_not_held_against_the_reports_before_it() -> None:
+    lines = "".join(f"[ {at}s ] thds: 4 tps: 500.00 qps: 9 (r/w/o: 7/1/1) lat (ms,95%): 9\n" for at in range(1, 20))
+    killed = checkpoints([5000, 5000]).rpartition("SQL statistics")[0] + lines
+    assert (only(killed).transactions, only(killed).seconds) == (5000, 10)
+    assert named(killed)[0] == CUT + "the part behind the checkpoint at 10 s has no report"
+    assert audit_of(killed).findings == ()
+    wrong = killed.replace("tps: 500.00", "tps: 700.00")
+    assert len(found(wrong, "load-totals")) == 1
+
+
+@pytest.mark.parametrize("change", [("read, MiB/s:                  87.81", "read, MiB/s:                  8.781"),
+                                    ("writes/s:                     3746.38", "writes/s:                     4746.38"),
+                                    ("Block size 16KiB", "Block size 8KiB")])  # fmt: skip
+def test_bytes_of_sysbenchs_files_follow_from_requests_and_their_size(change: tuple[str, str]) -> None:
+    assert len(found(text_of("load/sysbench-1.0.20-fileio.txt", [change]), "load-totals")) == 1
+
+
+def test_bytes_of_sysbenchs_memory_follow_from_operations_and_time() -> None:
+    text = text_of("own/sysbench-memory.txt")
+    run = only(text)
+    assert run.bytes is not None
+    assert run.bytes_per_s is not None
+    printed = f"({run.bytes_per_s / (1 << 20):.2f} MiB/sec)"
+    assert printed in text
+    (one,) = found(text.replace(printed, "(12.34 MiB/sec)"), "load-totals")
+    assert one.numbers["said"] == [12.34 * 1024, 12.34 * 1024]
 
 
 def test_lines_of_report_csv_are_lines_of_progress() -> None:

@@ -519,6 +519,74 @@ def test_a_last_line_that_lacks_columns_is_named(tmp_path: Path, name: str, kept
     assert str(refused.value.where) == f"{path}:10"
 
 
+@pytest.mark.parametrize("name", OF_FORMATS)
+@pytest.mark.parametrize("kept", [-1, -2])
+def test_a_last_line_without_an_end_that_lacks_cells_is_left_out_and_said(tmp_path: Path, name: str, kept: int) -> None:
+    separator = " " if name == "MQSim" else ","
+    rows = [OF_FORMATS[name](at, *request) for at, request in enumerate(made(random.Random(1), count=10))]
+    whole = read(written(tmp_path / "whole.trace", rows[:9], separator=separator))
+    path = written(tmp_path / "t.trace", [*rows[:9], rows[9][:kept]], separator=separator)
+    path.write_text(path.read_text().rstrip("\n"))
+    found = read(path)
+    assert (found.gets, found.pages, all_misses(found)) == (whole.gets, whole.pages, all_misses(whole))
+    assert found.reading is not None
+    cells = len(rows[9])
+    said = f"The last line, 10, has {cells + kept} of {cells} cells and no line's end: it is cut, and left out."
+    assert found.reading.notes[0] == said
+
+
+@pytest.mark.parametrize(
+    ("text", "gets"),
+    [
+        # As many cells as the others: nothing tells that it is cut.
+        ("time,page\n0,7\n1,9\n2,7", 3),
+        ("time,page\n0,7\n1,9\n2,7\n\n", 3),
+        ("time,page\n0,7\n1,9\n2", 2),
+        ('time,page\n0,"7,1"\n1,"9,2"\n2,"7,1"', 3),
+        ("\n\ntime;page\n0;7\n1;9\n2", 2),
+        ("0 7 4096\n1 9 4096\n2  7", 2),
+    ],
+)
+def test_a_last_line_without_an_end_counts_where_it_has_the_cells_of_the_others(
+    tmp_path: Path, text: str, gets: int
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    found = read(path)
+    assert (found.gets, bool(found.reading and found.reading.notes)) == (gets, gets == 2)
+
+
+@pytest.mark.parametrize("separators", ["\t\t\t\t", " \t  ", "\t  \t", "\t \t "])
+def test_mqsims_columns_may_be_held_apart_by_tabs_and_blanks(tmp_path: Path, separators: str) -> None:
+    requests = made(random.Random(4))
+    rows = [OF_FORMATS["MQSim"](at, *request) for at, request in enumerate(requests)]
+    path = tmp_path / "t.trace"
+    lines = ["".join(f"{cell}{apart}" for cell, apart in zip(row, [*separators, ""], strict=True)) for row in rows]
+    path.write_text("\n".join(lines) + "\n")
+    found = read(path)
+    assert_same(found, pages_of(requests, 4096))
+    assert found.reading is not None
+    assert found.reading.format == "MQSim"
+
+
+def test_a_cell_with_several_numbers_is_no_page_without_a_name(tmp_path: Path) -> None:
+    rows = [(at, f"{at % 3}  7", at % 2) for at in range(9)]
+    with pytest.raises(DataFileError, match="does not name the columns"):
+        read(written(tmp_path / "t.csv", rows))
+
+
+def test_times_of_a_known_format_have_the_digits_that_they_are_written_with(tmp_path: Path) -> None:
+    head = "version,time,op,size,lbn"
+    rows = [(1, f"{5_600_000_000 + at}.{at % 10}", "r", 4096, 8 * at) for at in range(2_550)]
+    found = read(written(tmp_path / "t.csv", rows, head))
+    assert found.reading is not None
+    assert found.reading.sentence(found.time_s[0], found.time_s[-1]).endswith("times from 0 to 2549.9 s.")
+    long = [(1, f"5.{at}{'0' * 400}", "r", 4096, 8) for at in range(1, 3)]
+    assert read(written(tmp_path / "long.csv", long, head)).time_s[1] == pytest.approx(0.1)
+    fine = [(1, "5.1e-7", "r", 4096, 8), (1, "1.5e-3", "r", 4096, 16)]
+    assert read(written(tmp_path / "fine.csv", fine, head)).time_s[1] == pytest.approx(1.49949e-3)
+
+
 @pytest.mark.parametrize(
     ("text", "columns", "what"),
     [

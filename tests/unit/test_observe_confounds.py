@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from bufferlab.engines.servers.client import LostError, ServerError
 from bufferlab.engines.servers.questions import Server
 from bufferlab.observe import confounds
 
@@ -13,10 +14,6 @@ MYSQL, MARIADB = Server("mysql", "9.7.4-2"), Server("mariadb", "11.8.9-MariaDB-0
 POSTGRES = Server("postgres", "18.0")
 
 NOBODY_SEES = {"may_see": True, "is_replica": False, "replicas": 0}
-
-
-class ClientError(Exception):
-    """As MySQL's: a number, then words."""
 
 
 class Asked:
@@ -112,9 +109,9 @@ def test_a_transaction_that_no_session_has_is_a_prepared_one() -> None:
 
 
 def test_a_missing_right_is_said_once_and_the_rest_is_told() -> None:
-    denied = ClientError(1227, "Access denied; you need (at least one of) the PROCESS privilege(s)")
+    denied = ServerError("1227", "Access denied; you need (at least one of) the PROCESS privilege(s)")
     asked = Asked(
-        INNODB_TRX=denied, INNODB_METRICS=denied, metadata_locks=ClientError(1142, "SELECT command denied"), REGEXP=[]
+        INNODB_TRX=denied, INNODB_METRICS=denied, metadata_locks=ServerError("1142", "SELECT command denied"), REGEXP=[]
     )
     told = confounds.find(asked.query, MYSQL)
     assert [one.remedy for one in told.not_told] == [
@@ -124,8 +121,8 @@ def test_a_missing_right_is_said_once_and_the_rest_is_told() -> None:
 
 
 def test_a_lost_connection_is_the_callers() -> None:
-    with pytest.raises(ClientError):
-        confounds.find(Asked(INNODB_TRX=ClientError(2013, "Lost connection")).query, MYSQL)
+    with pytest.raises(LostError):
+        confounds.find(Asked(INNODB_TRX=LostError("Lost connection")).query, MYSQL)
 
 
 def test_what_postgres_does_besides_is_told() -> None:

@@ -11,25 +11,12 @@ from hypothesis import strategies as st
 
 from bufferlab.engines.innodb import observe_pool as innodb
 from bufferlab.engines.postgres import observe_pool as postgres
+from bufferlab.engines.servers.client import LostError, ServerError
 from bufferlab.engines.servers.questions import NotTold, Server
 from bufferlab.observe import pool_contents
 
 MYSQL, MARIADB = Server("mysql", "9.7.4-2"), Server("mariadb", "11.8.9-MariaDB-0+deb13u1 from Debian")
 POSTGRES = Server("postgres", "17.2")
-
-
-class ClientError(Exception):
-    """As MySQL's: a number, then words, and a state that says little."""
-
-    sqlstate = "42000"
-
-
-class PostgresError(Exception):
-    """As PostgreSQL's."""
-
-    def __init__(self, sqlstate: str) -> None:
-        super().__init__("permission denied")
-        self.sqlstate = sqlstate
 
 
 def innodb_row(table: str | None, index: str | None, kind: str, state: str, *counts: int) -> dict[str, object]:
@@ -162,9 +149,9 @@ def test_shares_sum_to_one_and_no_page_is_lost(rows: list[tuple[Any, ...]], beyo
 @pytest.mark.parametrize(
     ("server", "error", "remedy"),
     [
-        (MYSQL, ClientError(1227, "Access denied"), "GRANT PROCESS"),
-        (POSTGRES, PostgresError("42501"), "GRANT pg_monitor"),
-        (POSTGRES, PostgresError("57014"), None),
+        (MYSQL, ServerError("1227", "Access denied"), "GRANT PROCESS"),
+        (POSTGRES, ServerError("42501", "permission denied"), "GRANT pg_monitor"),
+        (POSTGRES, ServerError("57014", "canceled"), None),
     ],
 )
 def test_a_refusal_is_said_with_the_line_that_helps(server: Server, error: Exception, remedy: str | None) -> None:
@@ -181,16 +168,16 @@ def test_a_refusal_is_said_with_the_line_that_helps(server: Server, error: Excep
 
 def test_a_refusal_that_another_error_wraps_is_one_too() -> None:
     def query(sql: str) -> list[dict[str, object]]:
-        raise RuntimeError("refused") from ClientError(1227, "Access denied")
+        raise RuntimeError("refused") from ServerError("1227", "Access denied")
 
     assert isinstance(pool_contents.look(query, MYSQL, 1000), NotTold)
 
 
 def test_a_lost_connection_is_no_refusal() -> None:
     def query(sql: str) -> list[dict[str, object]]:
-        raise ClientError(2013, "Lost connection")
+        raise LostError("Lost connection")
 
-    with pytest.raises(ClientError):
+    with pytest.raises(LostError):
         pool_contents.look(query, MYSQL, 1000)
 
 

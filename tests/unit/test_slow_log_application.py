@@ -396,6 +396,13 @@ def test_what_stands_before_the_first_entry_is_named(tmp_path: Path) -> None:
     assert reader.lines_outside == 0
 
 
+@pytest.mark.parametrize("number", ["1.1e0", "-1.1e0", "1.1", "1e+30", "2.5e-07"])
+def test_a_number_that_stays_in_the_statement_is_a_double_or_a_decimal_as_it_was(number: str, tmp_path: Path) -> None:
+    log = mysql(*of(8, *["test|UPDATE product SET price = price * " + number] * 3))
+    statement = f"UPDATE IGNORE product SET price = price * {number};"
+    assert statement in made_of(tmp_path, log).script.text.splitlines()
+
+
 @pytest.mark.parametrize(
     ("values", "script"),
     [

@@ -14,7 +14,7 @@ from bufferlab.audit.parsers.stated import parse_lenient_bytes
 from bufferlab.audit.parsers.tables import ResultRow, ResultTable
 from bufferlab.audit.rules.block_trace import DeviceCounts, device_counts, span
 from bufferlab.audit.rules.per_new_order import gets_of
-from bufferlab.audit.rules.set_up import rounds, sizes_run
+from bufferlab.audit.rules.set_up import named_by_pools, sizes_run
 from bufferlab.audit.rules.tables import adds_up, exclusive
 from bufferlab.audit.rules.tpmc import right_tpmc
 from bufferlab.chapter.blocks import Column, Row, Table
@@ -145,7 +145,17 @@ def _results(case: Case, evidence: FileEvidence, table: ResultTable, place: int)
     if not any(cells for _, cells in rows):
         return None
     title = f"{table.setting_name or 'Table'}, from {table.place}"
-    return _table(f"results-{place}", title, rows)
+    pools = [cell for _, cells in rows for head, cell in cells if head == "Pool run"]
+    return _table(f"results-{place}", title, rows, _of_pools(evidence, pools))
+
+
+def _of_pools(evidence: FileEvidence, pools: list[str]) -> str:
+    """Return what the column of pools means, and whether it is known."""
+    if not pools:
+        return ""
+    how = "the server rounds it" if evidence.stated.version else "MySQL 5.7 and 8.0 round it: no version is named"
+    count = next((count for pool in pools if (count := pool.partition(" x")[2])), "")
+    return f" Pool run = the pool asked for, as {how}" + (f"; x{count} = in {count} instances." if count else ".")
 
 
 def _throughput_cells(case: Case, evidence: FileEvidence, table: ResultTable, row: ResultRow) -> _Cells:
@@ -174,26 +184,21 @@ def _share_cells(row: ResultRow) -> _Cells:
 
 def _pool(evidence: FileEvidence, table: ResultTable, row: ResultRow) -> str | None:
     """Return the pool that a row named by its size was run with, as a server with chunks rounds it."""
-    name, size = table.setting_name.lower(), parse_lenient_bytes(row.setting)
-    if (
-        ("pool" not in name and "buffer" not in name)
-        or not size
-        or size < 5 * MIB
-        or not rounds(evidence.stated, table.place.line)
-    ):
+    size = parse_lenient_bytes(row.setting)
+    if not size or size < 5 * MIB or not named_by_pools(evidence, table):
         return None
     (ran,) = sizes_run((size,), None, evidence.stated)
     return format_bytes(ran.run_bytes) + (f" x{ran.instances}" if ran.instances > 1 else "")
 
 
-def _table(name: str, title: str, rows: list[tuple[str, _Cells]]) -> Table:
+def _table(name: str, title: str, rows: list[tuple[str, _Cells]], more: str = "") -> Table:
     heads = list(dict.fromkeys(head for _, cells in rows for head, _ in cells))
     return Table(
         f"corrected-{name}",
         title,
         (Column("Setting", numeric=False), *(Column(head) for head in heads)),
         tuple(Row((setting, *(dict(cells).get(head, NOTHING) for head in heads))) for setting, cells in rows),
-        caption=_CAPTION,
+        caption=_CAPTION + more,
         brief=("Setting", *heads),
     )
 

@@ -180,6 +180,8 @@ def _choice(value: Value, as_hexadecimal: bool) -> str:
         return f"'{data.hex()}'"
     if isinstance(value, Hexadecimal):
         return _choice(value.number, as_hexadecimal)
+    if isinstance(value, float):
+        return repr(float(value))  # As a parameter every number with a point is a double.
     if isinstance(value, str):
         # A \set line ends with its line; a control character is written by its byte.
         return "'" + value.replace("'", "''") + "'" if value.isprintable() else f"x'{value.encode().hex()}'"

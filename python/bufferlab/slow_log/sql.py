@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from bufferlab.slow_log import tables
-from bufferlab.slow_log.tokens import FOLDED, Hexadecimal, Token, UnreadableError, Value, name_of, tokens_of
+from bufferlab.slow_log.tokens import FOLDED, Double, Hexadecimal, Token, UnreadableError, Value, name_of, tokens_of
 from bufferlab.slow_log.words import FIXED_AFTER, KEYWORDS, LITERAL_AFTER, RESERVED, SPACED, TYPES_WITH_SIZES
 
 _MOST_PADDED = 512
@@ -83,6 +83,8 @@ def _before_sign(token: Token) -> bool:
 def _negated(value: Value) -> Value:
     value = _number_of(value)
     match value:
+        case Double():
+            return Double(-value)
         case int() | float():
             return -value
         case str():

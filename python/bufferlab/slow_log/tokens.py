@@ -24,6 +24,17 @@ class Hexadecimal(bytes):
         return whole(int.from_bytes(self)) if len(self) <= _NUMBER_BYTES else None
 
 
+class Double(float):
+    """A number that was written with an exponent: to a server it is a double, and 1.1 is a decimal."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the number with an exponent."""
+        text = float.__repr__(self)
+        return text if "e" in text else f"{text}e0"
+
+
 Value = int | float | str | bytes | None
 """A literal: a text is a str, a hexadecimal or undecodable one is bytes, NULL is None."""
 
@@ -183,7 +194,8 @@ def _number(text: str) -> Value:
     if text.isdigit():
         return whole(int(text)) if len(text) < 30 else text
     # A decimal of more digits than a double holds stays a text, which the server converts exactly.
-    return float(text) if len(text) <= 15 and abs(float(text)) < 1e300 else text
+    kind = Double if "e" in text.lower() else float
+    return kind(text) if len(text) <= 15 and abs(float(text)) < 1e300 else text
 
 
 def whole(number: int) -> int | str:

@@ -41,7 +41,7 @@ class TableFormat:
     """Whether a table in bytes may look the same: then some size must be no multiple of a sector's bytes."""
     in_order: bool = False
     """Whether a table of other columns may look the same: then times must not run backwards."""
-    separator: str = ","
+    separators: str = ","
     has_further: bool = False
     """Whether further columns may follow."""
 
@@ -57,7 +57,7 @@ class TableFormat:
 
     def has_form(self, rows: Sequence[Sequence[str]], separator: str) -> bool:
         """Return whether rows look like the format's. A row behind the first may be damaged: it is named later."""
-        if not self.form or not rows or separator != self.separator or not self.fits(rows[0]):
+        if not self.form or not rows or separator not in self.separators or not self.fits(rows[0]):
             return False
         times, sizes = ([row[self.columns[role]] for row in rows] for role in ("time", "size"))
         if self.in_order:
@@ -139,7 +139,7 @@ FORMATS = (
         form=(_DIGITS, _DIGITS, _DIGITS, _DIGITS, _FLAG),
         in_sectors=True,
         in_order=True,
-        separator=" ",
+        separators=" \t",
     ),
 )
 """The formats, each told from the others by its head or by the form of its rows."""

@@ -7,6 +7,7 @@ whose column op says create.
 from __future__ import annotations
 
 import codecs
+import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ _SEPARATORS = (",", "\t", ";")
 #: polars takes 2.5 KB for a column, however short it is. The first line that is not empty has them all.
 _MOST_COLUMNS = 1000
 _LINE = re.compile(rb"[^\r\n][^\n]*")
+_NUMBERS = re.compile(r"\s*[0-9]+(?:\.[0-9]+)?(?:\s+[0-9]+(?:\.[0-9]+)?)*\s*")
 _HINT = "name its columns: --columns time=NAME,page=NAME, or their numbers: time=1,page=2"
 _NOT_A_TABLE = "leave out lines that are no rows, such as comments, and save it as UTF-8"
 _NO_TIME = (
@@ -59,6 +61,8 @@ class _Table:
     """Whether no cell has blanks or quotes around it."""
     path: Path
     first_line: int
+    notes: tuple[str, ...] = ()
+    """What was left out, in sentences."""
 
     def cells(self, at: int) -> pl.Series:
         """Return the cells of a column, without blanks and quotes around them."""
@@ -85,10 +89,10 @@ def read_table(data: bytes, path: Path, columns: Mapping[str, Wanted], page_byte
     kind = _kinds(table)
     pages_in = _pages_in(table)
     file = _files(table)
-    doubt: tuple[str, ...] = ()
+    doubt = table.notes
     if layout.time and not layout.time.unit and time_s.max() >= _HARDLY_SECONDS:
         name = layout.written(layout.time.at)
-        doubt = (f"Times so large are hardly seconds: say time={name}:ms, time={name}:us or time={name}:ns.",)
+        doubt += (f"Times so large are hardly seconds: say time={name}:ms, time={name}:us or time={name}:ns.",)
     how = Reading(
         layout.format.name if layout.format else "a table",
         (
@@ -119,10 +123,13 @@ def read_list(data: bytes, path: Path) -> Accesses:
 
     Numbers are hexadecimal when one of them begins with 0x or has a letter. Raise DataFileError.
     """
+    data, skipped = _from_first_line(data)
     page = _parsed(data, path, "\x1f").to_series(0).str.strip_chars().str.to_lowercase()
     number = page.str.strip_prefix("0x")
     bad = ~number.str.contains(r"^[0-9a-f]{1,32}$").fill_null(value=False)
-    require_none(bad.to_numpy(), "not one number of a page", path, 1, "give a decimal or hexadecimal number a line")
+    require_none(
+        bad.to_numpy(), "not one number of a page", path, skipped + 1, "give a decimal or hexadecimal number a line"
+    )
     plain = number.str.strip_chars_start("0")
     return Accesses(
         numbering.of_names(plain), _gets(len(plain)), _row_numbers(len(plain)), reading=Reading("a list, a page a line")
@@ -136,12 +143,17 @@ def require_none(bad: NDArray[np.bool_], what: str, path: Path, first_line: int,
 
 
 def _parsed_table(data: bytes, path: Path, columns: Mapping[str, Wanted]) -> _Table:
+    is_endless = not data.endswith(b"\n")
     data, skipped = _from_first_line(data)
     line = _first_line(data)
     separator = max(_SEPARATORS, key=line.count)
     # A title of several words may stand above one column of numbers.
-    if separator not in line and all(" " in one.strip() for one in _first_lines(data)):
+    by_blanks = separator not in line and all(" " in one.strip() for one in _first_lines(data))
+    if by_blanks or (separator == "\t" and all(map(_is_of_numbers_by_blanks, _first_lines(data)))):
         data, separator = _single_blanks(data), " "
+    notes: tuple[str, ...] = ()
+    if is_endless:
+        data, notes = _without_cut_line(data, separator, skipped)
     rows = _parsed(data, path, separator)
     layout = decide(rows, separator, columns, str(path))
     body = rows.slice(1) if layout.has_head else rows
@@ -149,7 +161,7 @@ def _parsed_table(data: bytes, path: Path, columns: Mapping[str, Wanted]) -> _Ta
         raise DataFileError(_NO_GET, str(path), "give a trace with gets")
     around = (b" ", b'"', b"'") if separator == "\t" else (b" ", b"\t", b'"', b"'")
     is_plain = separator != " " and not any(sign in data for sign in around)
-    found = _Table(body, layout, is_plain, path, skipped + (2 if layout.has_head else 1))
+    found = _Table(body, layout, is_plain, path, skipped + (2 if layout.has_head else 1), notes)
     if not layout.format:
         _require_time_and_page(found)
     _require_whole(found)
@@ -220,6 +232,32 @@ def _first_line(data: bytes) -> str:
     return next(iter(_first_lines(data)), "")
 
 
+def _is_of_numbers_by_blanks(line: str) -> bool:
+    """Return whether blanks stand between the numbers of a line too, and not tabs alone."""
+    return _NUMBERS.fullmatch(line) is not None and re.search(r"\d +\d", line) is not None
+
+
+def _without_cut_line(data: bytes, separator: str, skipped: int) -> tuple[bytes, tuple[str, ...]]:
+    """Return a text that has no line's end without its last line, if that has fewer cells; and a sentence about it."""
+    begin = data.rfind(b"\n") + 1
+    before = data.rfind(b"\n", 0, max(0, begin - 1)) + 1
+    if not before:
+        return data, ()
+    lines = (data[: data.find(b"\n")], data[before:begin], data[begin:])
+    try:
+        first, other, last = (
+            len(next(csv.reader([line.decode("utf-8", errors="replace").strip("\r\n")], delimiter=separator), []))
+            for line in lines
+        )
+    except csv.Error:  # A cell of more than 128 KiB: it is no number of a page.
+        return data, ()
+    if last >= min(first, other):
+        return data, ()
+    number = skipped + data.count(b"\n") + 1
+    what = f"The last line, {number:,}, has {last} of {min(first, other)} cells and no line's end"
+    return data[:begin], (f"{what}: it is cut, and left out.",)
+
+
 def _single_blanks(data: bytes) -> bytes:
     """Return a text whose cells are separated by one blank each, without blanks at the ends of lines."""
     data = data.replace(b"\t", b" ").replace(b"\r\n", b"\n")
@@ -254,8 +292,21 @@ def _times(table: _Table) -> tuple[NDArray[np.float64], tuple[TakenColumn, ...]]
         help_ = _HINT if layout.is_guess else _help(layout) if layout.format else _NO_TIME
         table.require_none(~time.is_finite().fill_null(value=False), "the time is no number", help_)
         time_s = time.to_numpy()
-        time_s = (time_s - time_s.min() if layout.format else time_s) * SECONDS_OF[unit]
+        if layout.format:
+            time_s = time_s - time_s.min()
+            if (decimals := _decimals(cells)) is not None:
+                time_s = np.round(time_s, decimals)
+        time_s = time_s * SECONDS_OF[unit]
     return time_s, (table.taken("time", layout.time.at, unit),)
+
+
+def _decimals(cells: pl.Series) -> int | None:
+    """Return the most digits behind a point, up to 9; None where a cell has more, or an exponent, or none has a point.
+
+    The difference of long numbers has a float's remnants behind the digits that they are written with.
+    """
+    behind = (cells.str.len_bytes().cast(pl.Int64) - 1 - cells.str.find(".", literal=True)).max()
+    return behind if isinstance(behind, int) and behind <= 9 and not cells.str.contains("[eE]").any() else None
 
 
 def _kinds(table: _Table) -> NDArray[np.uint8] | None:

@@ -23,7 +23,7 @@ _DEVICE = re.compile(r"[A-Za-z][\w!/.:-]{0,60}")
 _NUMBER = re.compile(r"(\d{1,15}(?:[.,](\d{1,6}))?)([kMGT%]?)")
 _PROCS = re.compile(r"-*procs-* *-+memory-")
 _FIRST_OF_VMSTAT = ("p", "-", " ", "r")
-_VMSTAT = re.compile(r"(\s*r +b +swpd +.{1,80}?) bi +bo\b")
+_VMSTAT = re.compile(r"(\s*r +b +swpd +.{1,80}?) bi +bo\b.*")
 _COUNT = re.compile(r"\d{1,15}")
 _SIZE = re.compile(r"([kM])B|req-sz")
 _KIB = {"": 1, "k": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}
@@ -91,10 +91,14 @@ class IostatParser:
     def __init__(self, file: str) -> None:
         self.file = file
         self.reports: list[IostatReport] = []
+        self.cut: list[int] = []
+        """The lines of rows that have fewer cells than their head: they break off, maybe inside a number."""
         self._header: list[str] = []
         self._seen: set[str] = set()
         """The columns that the headers of this report had."""
         self._device_last = False
+        self._is_cut = False
+        """Whether the last row had fewer cells than the head."""
         self._after_banner = False
         self._stream = 0
         self._wrapped = ""
@@ -117,9 +121,20 @@ class IostatParser:
         if not self._header:
             return False
         taken = self._row(text)
-        if not taken:
+        if self._is_cut:
+            self.cut.append(number)
+        elif not taken:
             self._header, self._wrapped = [], ""
         return taken
+
+    def take_cut(self, text: str) -> bool:
+        """Take the cells but the last of a row that the end of a file cuts; return whether it is one."""
+        cells = _cells(text)
+        is_cut = 2 < len(cells) <= len(self._header) and not self._device_last and _DEVICE.fullmatch(cells[0])
+        if not is_cut or not all(map(_NUMBER.fullmatch, cells[1:])):
+            return False
+        self._put(cells[0], self._header, cells[1:-1])
+        return True
 
     def _report(self, number: int, caption: Caption | None) -> None:
         place = Place(self.file, number, caption.label if caption else "")
@@ -130,6 +145,7 @@ class IostatParser:
 
     def _row(self, text: str) -> bool:
         cells = _cells(text)
+        self._is_cut = False
         if self._device_last:
             cells = [*cells[-1:], *cells[:-1]]
         elif self._wrapped and cells and _NUMBER.fullmatch(cells[0]):
@@ -140,8 +156,10 @@ class IostatParser:
             return True
         if len(cells) < 2 or not _DEVICE.fullmatch(cells[0]) or not _NUMBER.fullmatch(cells[1]):
             return False
-        self._put(cells[0], self._header, cells[1:])
-        return True
+        self._is_cut = len(cells) <= len(self._header)
+        if not self._is_cut:
+            self._put(cells[0], self._header, cells[1:])
+        return not self._is_cut
 
     def _put(self, device: str, names: list[str], cells: list[str]) -> None:
         """Add the numbers in a row's cells to the last report."""
@@ -181,10 +199,22 @@ class VmstatParser:
     def __init__(self, file: str) -> None:
         self.file = file
         self.reports: list[IostatReport] = []
+        self.cut: list[int] = []
+        """The lines of rows that have fewer cells than their head: they break off, maybe inside a number."""
         self._at: int | None = None
         """The column of bi, while lines of numbers may follow."""
+        self._width = 0
+        """The cells of the head: a row with fewer is cut, maybe inside a number."""
         self._stream = 0
         self._is_first = False
+
+    def take_cut(self, number: int, text: str, caption: Caption | None) -> bool:
+        """Take the cells but the last of a row that the end of a file cuts; return whether it is one."""
+        cells = text.split()
+        if self._at is None or not self._at + 2 < len(cells) < self._width or not all(map(_COUNT.fullmatch, cells)):
+            return False
+        self._add(number, cells[: self._at + 2], caption)
+        return True
 
     def take(self, number: int, text: str, caption: Caption | None) -> bool:
         """Parse a line under a caption; return whether it is vmstat's."""
@@ -196,21 +226,29 @@ class VmstatParser:
             # Of one run the head comes again with every screen.
             if self._at is None:
                 self._stream, self._is_first = self._stream - 1, True
-            self._at = len(match[1].split())
+            self._at, self._width = len(match[1].split()), len(match[0].split())
             return True
         if self._at is None:
             return False
-        cells = text.split()[: self._at + 2]
+        row = text.split()
+        cells = row[: self._at + 2]
         if len(cells) < self._at + 2 or not all(_COUNT.fullmatch(cell) for cell in cells):
             self._at = None
             return False
+        if len(row) < self._width:
+            self.cut.append(number)
+            return False
+        self._add(number, cells, caption)
+        return True
+
+    def _add(self, number: int, cells: list[str], caption: Caption | None) -> None:
+        """Add a line as a report, of which the last two cells are bi and bo."""
         if len(self.reports) < MAX_REPORTS:
             place = Place(self.file, number, caption.label if caption else "")
             row = DeviceRow({"bi": float(cells[-2]), "bo": float(cells[-1])}, 0.5)
             t_s = caption.t_s if caption else None
             self.reports.append(IostatReport(place, self._is_first, self._stream, t_s, {"all disks": row}, "vmstat"))
         self._is_first = False
-        return True
 
 
 def _factor(column: str, unit: str) -> float:

@@ -30,6 +30,14 @@ class LoadInterval:
 
 
 @dataclass
+class Direction:
+    """The requests and bytes a second of one direction. None: not printed."""
+
+    per_s: float | None = None
+    bytes_per_s: float | None = None
+
+
+@dataclass
 class LoadRun:
     """A run of a load generator, or one direction (read, write) of a job of fio. None: not printed."""
 
@@ -71,6 +79,10 @@ class LoadRun:
     """The one size of all requests of a job of fio."""
     bytes: float | None = None
     bytes_per_s: float | None = None
+    directions: dict[str, Direction] = field(default_factory=dict)
+    """sysbench's reads and writes of files, "read" and "written"."""
+    cut: str = ""
+    """What of a report that breaks off is missing, in a sentence's words; its counts may end before the run did."""
 
     @property
     def counted_s(self) -> float | None:
@@ -138,6 +150,12 @@ class LoadParser:
             what = f"only the head of {self.tool}'s output is there: no line of progress, and no report{more}"
             yield Problem(what, f"{heads[0].place}", "give the whole output of a run that ended by itself")
         for run in self.runs:
+            if run.cut:
+                yield Problem(
+                    f"the report of {run.title} is cut: {run.cut}",
+                    f"{run.place}",
+                    "give the whole output of a run that ended by itself",
+                )
             if run.lacks_report:
                 first, last = run.intervals[0].end_s, run.intervals[-1].end_s
                 yield Problem(
@@ -151,6 +169,12 @@ class LoadParser:
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under a caption's label; return whether it is this program's. Some write no lines."""
         return False
+
+    def may_take(self, number: int, text: str, label: str) -> bool:
+        """Return whether the next line would be this program's, without taking it."""
+        fresh = type(self)(self.file)
+        fresh._open = LoadRun(self.tool, Place(self.file, number)) if self._open is not None else None
+        return fresh.take(number, text, label)
 
     def take_document(self, document: Document, label: str) -> None:
         """Parse a JSON document under a caption's label, if it is this program's."""

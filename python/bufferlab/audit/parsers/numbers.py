@@ -12,15 +12,36 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _TOKEN = re.compile(
-    r"(?<![\w.,])(\d{1,3}(?: \d{3})+(?![\d ])(?:[.,]\d+)?|\d+(?:[.,'’]\d+)*|\.\d+)"
+    r"(?<![\w.,])(\d{1,3}(?: \d{3})+(?! ?\d)(?:[.,]\d+)?|\d+(?:[.,'’]\d+)*|\.\d+)"
     r"((?:[eE][+-]?\d{1,3})?)\s?(%|[kKMG](?=\s*(?:IOPS|tpm|tps|NOPM|ops|req|/)|[^\w]|$))?"
 )
-_HEAD = re.compile(
-    r"[(\[]\s*(?P<letter>[kMG])\s*[)\]]|\bin (?P<word>thousand|million|billion)s?\b"
-    r"|\b(?P<before>[kMG])(?:tpm|IOPS|tps|NOPM)",
+_UNIT = r"(?:tpm|IOPS|tps|NOPM|ops\b|req|[rw]\s?/\s?s\b|reads?\b|writes?\b|transactions?\b)"
+_WORD = r"(?:thousand|million|billion)s?"
+_THOUSANDS = r"(?:1[ ,.'’]?000(?:[ ,.'’]?000)?s?|['’]?000s?|10\s?(?:\^|\*\*)\s?[369]|10[³⁶⁹]|1e[369])"
+_END = rf"(?=\s*(?:$|[)\],;/]|per\b|{_UNIT}))"
+#: The places in a head at which a multiplier stands: a letter, a word, or a power of ten.
+_HEADS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        # "(k)", "(thousands)", "(1000s)", "(x1000)", "(k/s)", "(1000 tps)".
+        rf"[(\[]\s*(?:in\s+|[x×*/]\s?)?(?P<by>[kmg]|{_WORD}|(?!1000\s*[)\]]){_THOUSANDS})"
+        rf"(?:\s+of)?\s*(?:{_UNIT}[^)\]]{{0,12}}|/\s?(?:s|sec|min)\w*)?\s*[)\]]",
+        # "in thousands", "in k", "in 1000s", "(in 1000)".
+        rf"\bin\s+(?P<by>{_WORD}\b|(?:k|(?-i:[MG])|{_THOUSANDS}){_END})",
+        # "x 1000", "/ 1000", ", thousands", ", k".
+        rf"(?:(?<!\w)[x×*·]|/)\s?(?P<by>{_THOUSANDS}){_END}",
+        rf",\s*(?P<by>k|{_WORD}|{_THOUSANDS})\s*$",
+        # "kTpmC", "k r/s", "thousands of reads/s".
+        rf"(?<!\w)(?P<by>[kmg](?={_UNIT})|k(?=\s{_UNIT})|{_WORD}(?=\s+(?:of\s+)?{_UNIT}))",
+    )
+)
+#: What may multiply in another way; "10 million rows" is a setting.
+_MAY_MULTIPLY = re.compile(
+    rf"(?<!\d)(?<!\d )\b{_WORD}\b|\b10\s?(?:\^|\*\*)|10[³⁶⁹⁻]|(?<!\w)[x×]\s?1[ ,.'’]?000|['’]000|[(\[]\s*1000\s*[)\]]",
     re.IGNORECASE,
 )
 _POWERS = {"k": 3, "m": 6, "g": 9, "thousand": 3, "million": 6, "billion": 9}
+_RAISED = str.maketrans("³⁶⁹", "369")
 _LONGEST = 24
 _MOST_OF_A_CELL = 200
 
@@ -48,9 +69,23 @@ class UnclearColumn(ValueError):
 
 
 def head_power(head: str) -> int:
-    """Return the power of ten that a column's head names for its numbers: 3 for "TpmC (k)", 0 for "TpmC"."""
-    match = _HEAD.search(head)
-    return _POWERS[(match["letter"] or match["word"] or match["before"]).lower()] if match else 0
+    """Return the power of ten that a column's head names for its numbers: 3 for "TpmC (k)", 0 for "TpmC".
+
+    Raise UnclearColumn where it seems to multiply in a way that is not known.
+
+    >>> head_power("r/s x 1000"), head_power("TpmC, millions"), head_power("10 million rows, TpmC")
+    (3, 6, 0)
+    """
+    match = next(filter(None, (pattern.search(head) for pattern in _HEADS)), None)
+    if match is None:
+        if _MAY_MULTIPLY.search(head):
+            raise UnclearColumn("its head may be a multiplier of its numbers, or a setting")
+        return 0
+    by = match["by"].lower().removesuffix("s")
+    if by in _POWERS:
+        return _POWERS[by]
+    by = by.translate(_RAISED)
+    return int(by[-1]) if by[-1] in "369" else by.count("0")
 
 
 def has_decimal_comma(cells: Iterable[str]) -> bool:

@@ -21,7 +21,7 @@ from bufferlab.audit.parsers.server_counters import ServerCountersParser
 from bufferlab.audit.parsers.stated import Stated, StatedParser
 from bufferlab.audit.parsers.sysbench import SysbenchParser
 from bufferlab.audit.parsers.tables import ResultTable, Table, TableParser, results_of
-from bufferlab.audit.parsers.text import Caption, Line, Place, file_lines, read_caption
+from bufferlab.audit.parsers.text import Caption, EndlessLine, Line, Place, file_lines, read_caption
 from bufferlab.audit.parsers.tpcc_mysql import TpccLog, TpccParser
 from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, Problem
@@ -32,6 +32,9 @@ HINT = (
     "columns such as TpmC and r/s"
 )
 _JSON_HINT = "give the whole document of a run that ended by itself, or the program's output for people"
+_ENDLESS = "the last line is not read: it ends with a number and without a line's end, so it may be cut"
+_CUT_ROW = "the last line is cut: its last number is not read, and the numbers before it are"
+_ENDLESS_HINT = "give the whole file, or end its last line"
 _FORM_HINT = "write numbers with a point for decimals and without a sign for thousands"
 
 
@@ -93,6 +96,7 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
     caption: Caption | None = None
     count, taken, digest = 0, 0, sha256()
     broken: list[Document] = []
+    endless: list[Problem] = []
 
     def counted() -> Iterator[Line]:
         nonlocal count
@@ -114,6 +118,23 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
                 parser.take_document(line, label)
             continue
         text, number = line.text, line.number
+        is_endless = isinstance(line, EndlessLine)
+        if is_endless and (iostat.take_cut(text) or vmstat.take_cut(number, text, caption)):
+            endless.append(Problem(_CUT_ROW, f"{file}:{number}", _ENDLESS_HINT))
+            continue
+        # Nothing tells whether a number at its end is whole. Rows of iostat, vmstat and tables are told by their cells.
+        if (
+            is_endless
+            and text[-1:].isdigit()
+            and (
+                TpccParser(file).take(number, text, label)
+                or StatusParser(file).take(number, text, None)
+                or counters.may_take(number, text)
+                or any(parser.may_take(number, text, label) for parser in of_lines)
+            )
+        ):
+            endless.append(Problem(_ENDLESS, f"{file}:{number}", _ENDLESS_HINT))
+            continue
         if (
             blkparse.take(number, text, label)
             or tpcc.take(number, text, label)
@@ -131,7 +152,7 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
             caption = new
             tables.close()
         else:
-            tables.take(number, text, label)
+            tables.take(number, text, label, is_endless=is_endless)
     tables.close()
     made = [found for table in tables.tables if (found := results_of(table)) is not None]
     named = [
@@ -144,6 +165,9 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
             for one in broken
         ),
         *tables.unread,
+        *endless,
+        *_cut_rows(file, "iostat", iostat.cut),
+        *_cut_rows(file, "vmstat", vmstat.cut),
         *(Problem(what, f"{file}:{one.place.line}", _FORM_HINT) for one in made for what in one.unread),
     ]
     load_runs = sorted((run for parser in loads for run in parser.runs), key=lambda run: run.place.line)
@@ -168,6 +192,14 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
         min(count, taken),
         named,
     )
+
+
+def _cut_rows(file: str, tool: str, lines: list[int]) -> Iterator[Problem]:
+    """Yield a problem for the rows of a program that break off."""
+    if lines:
+        more = f", and {len(lines) - 1} more like it" if lines[1:] else ""
+        what = f"a row of {tool} has fewer cells than its head, and is not read{more}"
+        yield Problem(what, f"{file}:{lines[0]}", "give the whole output")
 
 
 def _heads_alone(file: str, logs: Iterable[TpccLog], reports: Iterable[IostatReport]) -> Iterator[Problem]:

@@ -109,6 +109,7 @@ class ServerCountersParser:
     def printouts(self) -> list[StatusDump]:
         """End the reading; return the printouts, with blocks of changes added to the one before them."""
         self._end_view()
+        self._dumps = _of_several_results(self._dumps)
         _add_up(self._dumps)
         return self._dumps
 
@@ -135,6 +136,11 @@ class ServerCountersParser:
         if not text or text.isspace():
             self._is_open = False
         return False
+
+    def may_take(self, number: int, text: str) -> bool:
+        """Return whether the next line would be of counters, without taking it."""
+        in_record = self._view is not None and self._view.is_expanded and _EXPANDED.match(text.strip()) is not None
+        return in_record or ServerCountersParser(self.file).take(number, text, None)
 
     def _variable(self, number: int, text: str, caption: Caption | None) -> bool:
         """Take a row of SHOW GLOBAL STATUS, or its head."""
@@ -199,12 +205,15 @@ class ServerCountersParser:
         """Begin a view, where a line is the head of one as psql aligns it."""
         if "|" not in text or len(text) > 4000:
             return False
-        names = _cells(text)
+        # \\pset border 2 frames each line. The head tells it, because cells at the ends of a row may be empty.
+        bare = text.strip()
+        is_framed = bare.startswith("|") and bare.endswith("|")
+        names = _cells(text, is_framed=is_framed)
         key = next((key for key in _VIEWS if key in names), None)
         if key is None or not {*_VIEWS[key]} & {*names} or not all(re.fullmatch(r"[a-z_]{1,40}", one) for one in names):
             return False
         self._end_view()
-        self._view = _View(key, names)
+        self._view = _View(key, names, is_framed=is_framed)
         return True
 
     def _record(self, text: str) -> bool:
@@ -237,7 +246,7 @@ class ServerCountersParser:
             return True
         if bare and set(bare) <= set("-+"):
             return True
-        cells = _cells(text) if "|" in text else []
+        cells = _cells(text, is_framed=view.is_framed) if "|" in text else []
         if len(cells) != len(view.names):
             self._end_view()
             return False
@@ -274,6 +283,8 @@ class _View:
     key: str
     names: list[str]
     is_expanded: bool = False
+    is_framed: bool = False
+    """Whether a line has a | at each end too."""
 
     def __post_init__(self) -> None:
         self.rows: list[dict[str, str]] = []
@@ -281,16 +292,14 @@ class _View:
         self.caption: Caption | None = None
 
 
-def _cells(text: str) -> list[str]:
-    bare = text.strip()
-    if bare.startswith("|") and bare.endswith("|"):  # \pset border 2
-        return [cell.strip() for cell in bare[1:-1].split("|")]
-    return [cell.strip() for cell in text.split("|")]
+def _cells(text: str, *, is_framed: bool) -> list[str]:
+    return [cell.strip() for cell in (text.strip()[1:-1] if is_framed else text).split("|")]
 
 
 def _row_name(key: str, row: dict[str, str], at: int) -> str:
     if key == "blks_hit":
-        return row.get("datname") or ("shared objects" if row.get("datid") == "0" else f"row {at}")
+        is_shared = "datname" in row or row.get("datid") == "0"
+        return row.get("datname") or ("shared objects" if is_shared else f"row {at}")
     if key == "backend_type":
         return " ".join(row.get(one, "") for one in ("backend_type", "object", "context")).strip()
     return ""
@@ -310,6 +319,30 @@ def _of_view(key: str, row: dict[str, str], numbers: dict[str, float]) -> Iterat
         reads = numbers["read_bytes"] / _PAGE_BYTES if "read_bytes" in numbers else numbers.get("reads", 0.0) * each
         yield "io_pages_read", reads
         yield "io_gets", reads + numbers.get("hits", 0.0)
+
+
+def _of_several_results(dumps: list[StatusDump]) -> list[StatusDump]:
+    """Return printouts of SHOW GLOBAL STATUS with the results of one moment joined: LIKE 'Innodb%', then LIKE 'Up%'.
+
+    Results without a common variable are of one moment only if all moments then have the same variables.
+    """
+    moments: list[list[StatusDump]] = []
+    known: set[str] = set()
+    for dump in dumps:
+        if dump.counters or not moments or dump.place.label != moments[-1][0].place.label or known & dump.fields.keys():
+            moments.append([])
+            known = set()
+        moments[-1].append(dump)
+        known |= dump.fields.keys()
+    if len({frozenset(name for part in moment for name in part.fields) for moment in moments}) > 1:
+        return dumps
+    for first, *others in moments:
+        for other in others:
+            first.fields |= other.fields
+            first.words |= other.words
+            first.server = first.server or other.server
+            first.at = first.at or other.at
+    return [moment[0] for moment in moments]
 
 
 def _add_up(dumps: list[StatusDump]) -> None:

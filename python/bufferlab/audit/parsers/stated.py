@@ -23,7 +23,9 @@ _POOL_BEHIND = re.compile(r"\b(?P<size>\d{1,6}\s?[MG](?:i?B)?)\s+buffer[\s-]pool
 _SHARED_BUFFERS = re.compile(rf"shared[_\s-]buffers?{_GAP}(?P<size>{_SIZE})", re.IGNORECASE)
 _PAGE = re.compile(rf"innodb[_-]page[_-]size{_GAP}(?P<size>\d{{1,6}}\s?[Kk]?)", re.IGNORECASE)
 _RUNTIME = re.compile(
-    rf"\b(?:run\s?time|measure(?:ment)?(?: time)?|duration){_GAP}(\d{{1,7}})\s*(s|secs?|seconds?|min|minutes?)\b",
+    rf"\b(?P<of>[\w-]{{0,20}}up[\s_]+|(?:checkpoint|load|prepare|query|transaction|lock|session|mean|average)[\s_]+)?"
+    rf"(?:run\s?time|measure(?:ment)?(?: time)?|duration){_GAP}"
+    r"(?P<time>\d{1,7})\s*(?P<unit>s|secs?|seconds?|min|minutes?)\b",
     re.IGNORECASE,
 )
 _CHUNK = re.compile(rf"innodb[_-]buffer[_-]pool[_-]chunk[_-]size{_GAP}({_SIZE})", re.IGNORECASE)
@@ -38,11 +40,11 @@ _CONNECTIONS = re.compile(
 _OF_RUNTIME = ("run", "measure", "duration")
 _OF_CONNECTIONS = ("connection", "clients", "virtual users", "terminals")
 _WORDS = (
-    *("pool", "page", "shared", "warehouse", "sql", "postgres", "mariadb", "innodb", "percona"),
+    *("pool", "page", "shared", "warehouse", "sql", "postgres", "pgbench", "mariadb", "innodb", "percona"),
     *(*_OF_RUNTIME, *_OF_CONNECTIONS),
 )
 _MOST_STATED = 100
-_SERVER = re.compile(r"\b(?:(postgres)|mysql|mariadb|innodb|percona)", re.IGNORECASE)
+_SERVER = re.compile(r"\b(?:(postgres|pgbench|shared[_\s-]buffers)|mysql|mariadb|innodb|percona)", re.IGNORECASE)
 _VERSION = re.compile(
     r"\b(?P<name>MySQL|MariaDB)(?:\s+(?:server\s+)?version)?\s+(?P<version>\d{1,2}\.\d{1,2}(?:\.\d{1,3})?)", re.I
 )
@@ -152,8 +154,10 @@ class StatedParser:
             stated.shared_buffers_bytes = parse_lenient_bytes(match["size"])
         if "page" in lowered and (match := _PAGE.search(text)) and stated.page_size_bytes is None:
             stated.page_size_bytes, stated.page_size_place = parse_lenient_bytes(match["size"]), place
-        if any(word in lowered for word in _OF_RUNTIME) and (match := _RUNTIME.search(text)):
-            runtime_s = int(match[1]) * (60 if match[2].lower().startswith("m") else 1)
+        for match in _RUNTIME.finditer(text) if any(word in lowered for word in _OF_RUNTIME) else ():
+            if match["of"] or len(stated.runtimes_s) >= _MOST_STATED:
+                continue  # The duration of a warm-up.
+            runtime_s = int(match["time"]) * (60 if match["unit"].lower().startswith("m") else 1)
             stated.runtime_s = float(runtime_s) if stated.runtime_s is None else stated.runtime_s
             stated.runtimes_s.setdefault(runtime_s, place)
         for words, pattern, known in (

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bufferlab.audit.parsers.load_run import LoadParser, LoadRun
+from bufferlab.audit.parsers.load_run import Direction, LoadParser, LoadRun
 from bufferlab.audit.parsers.text import Place
 from bufferlab.errors import Problem
 
 _F = r"(\d{1,15}(?:\.\d{1,6})?)"
 _BEGIN = re.compile(r"sysbench \d{1,2}\.\d{1,3}[\w.-]{0,20}(?:\s|:|$)")
-_INTERVAL = re.compile(rf"\[\s*(\d{{1,9}})s\s*\]\s+(?:thds|threads):\s*\d{{1,9}},?\s+(?:tps:\s*{_F}|eps:\s*{_F})")
+_INTERVAL = re.compile(rf"\[\s*(\d{{1,9}})s\s*\]\s+(?:thds|threads):\s*\d{{1,9}},?\s+(?:tps:\s*{_F}|eps:\s*{_F})[\s,]")
 _CSV_INTERVAL = re.compile(rf"(\d{{1,9}}),\d{{1,9}},{_F}(?:,\d{{1,15}}\.\d{{2}}){{7}}\s*$")
 _CHECKPOINT = re.compile(r"\[\s*\d{1,9}s\s*\]\s+Checkpoint report:")
 _FILE_INTERVAL = re.compile(r"\[\s*\d{1,9}s\s*\]\s+reads:")
@@ -36,8 +36,13 @@ _OTHER = re.compile(
     r"Running the test|Report |Initializing|Threads started|SQL statistics|queries performed|General statistics|"
     r"(?:Latency \(ms\)|response time|Threads fairness|File operations|Throughput|CPU speed):|"
     r"(?:queries|ignored errors|reconnects|read/write requests|other operations):\s+\d|events \(avg/stddev\)|"
-    r"(?:reads|writes|fsyncs)/s:|(?:read|written), MiB/s:"
+    r"fsyncs/s:"
 )
+_BLOCK = re.compile(r"(?:Block size |block size: )(\d{1,9})(KiB|MiB|B)$")
+_REQUESTS = re.compile(rf"(read|write)s/s:\s+{_F}\s*$")
+_MIB = re.compile(rf"(read|written), MiB/s:\s+{_F}\s*$")
+_MOVED = re.compile(rf"{_F} MiB transferred \({_F} MiB/sec\)")
+_FACTORS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 
 
 class SysbenchParser(LoadParser):
@@ -55,6 +60,7 @@ class SysbenchParser(LoadParser):
 
     def named(self) -> Iterator[Problem]:
         """Yield what its runs lack, and the percentiles of parts, from which those of the whole do not follow."""
+        self._break_off()
         yield from super().named()
         for at, parts in self._in_parts.items():
             yield Problem(
@@ -63,13 +69,45 @@ class SysbenchParser(LoadParser):
                 "run without --report-checkpoints for percentiles of the whole run",
             )
 
+    @property
+    def runs(self) -> list[LoadRun]:
+        """The runs that have a result; the last one ends here."""
+        self._break_off()
+        return super().runs
+
+    def _break_off(self) -> None:
+        """End the run that is being read, whose report is not there, or breaks off."""
+        whole, part = self._whole, self._open
+        if whole is not None and part is not None:
+            if part.transactions is not None:
+                self._add_cut(whole, part)
+            else:
+                whole.cut = whole.cut or f"the part behind the checkpoint at {whole.seconds or 0:.0f} s has no report"
+        elif part is not None and part.transactions is not None and part.seconds is None:
+            part.cut = "its total time and latencies are missing, and its seconds follow from count and rate"
+            part.seconds = part.transactions / part.per_s if part.per_s else None
+        self._whole, self._open, self._is_checkpoint = None, None, False
+
+    def _add_cut(self, whole: LoadRun, part: LoadRun) -> None:
+        """Add a report that breaks off to its run."""
+        if part.seconds is None and part.per_s:
+            part.seconds = (whole.seconds or 0.0) + (part.transactions or 0) / part.per_s
+        has_latencies = part.latency_sum_ms is not None
+        self._count_part(whole, part)
+        if has_latencies:
+            whole.cut = "the last lines of its last part are missing"
+        else:
+            whole.cut = "the latencies of its last part are missing, so those of the run are not known"
+            whole.latency_sum_ms = whole.mean_ms = None
+            whole.latency_ms = {}
+
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under a caption's label; return whether it is sysbench's."""
         bare = text.strip()
         if self._open is None and bare[:1] not in _FIRST:
             return False
         if _BEGIN.match(bare):
-            self._whole, self._is_checkpoint = None, False
+            self._break_off()
             self._begin(number, label)
             return True
         if (match := _INTERVAL.match(bare)) or _FILE_INTERVAL.match(bare):
@@ -78,6 +116,8 @@ class SysbenchParser(LoadParser):
                 self._line(run, Place(self.file, number, label), match[1], match[2] or match[3])
             return True
         if _CHECKPOINT.match(bare):
+            if self._whole and self._open and self._open.transactions is not None:
+                self._add_cut(self._whole, self._open)
             self._whole = self._whole or self._open or self._begin(number, label)
             self._open, self._is_checkpoint = LoadRun(self.tool, self._whole.place), True
             return True
@@ -99,13 +139,18 @@ class SysbenchParser(LoadParser):
         if self._whole is None:
             self._open = None
             return
-        at = next(at for at in range(len(self._runs) - 1, -1, -1) if self._runs[at] is self._whole)
-        self._in_parts[at] = self._in_parts.get(at, 0) + 1
-        _add(self._whole, part)
+        self._count_part(self._whole, part)
         if self._is_checkpoint:
             self._open, self._is_checkpoint = LoadRun(self.tool, self._whole.place), False
         else:
             self._open = self._whole = None
+
+    def _count_part(self, whole: LoadRun, part: LoadRun) -> None:
+        """Add a report to its run."""
+        at = next((at for at in range(len(self._runs) - 1, -1, -1) if self._runs[at] is whole), None)
+        if at is not None:
+            self._in_parts[at] = self._in_parts.get(at, 0) + 1
+        _add(whole, part)
 
 
 def _add(whole: LoadRun, part: LoadRun) -> None:
@@ -137,6 +182,14 @@ def _report(run: LoadRun, bare: str) -> bool:
         run.transactions, run.per_s = int(match[1]), float(match[2])
     elif match := _PER_S.match(bare):
         run.per_s = float(match[1] or match[2])
+    elif match := _REQUESTS.match(bare):
+        run.directions.setdefault("read" if match[1] == "read" else "written", Direction()).per_s = float(match[2])
+    elif match := _MIB.match(bare):
+        run.directions.setdefault(match[1], Direction()).bytes_per_s = float(match[2]) * _FACTORS["MiB"]
+    elif match := _MOVED.match(bare):
+        run.bytes, run.bytes_per_s = (float(match[at]) * _FACTORS["MiB"] for at in (1, 2))
+    elif match := _BLOCK.match(bare):
+        run.block_bytes = int(match[1]) * _FACTORS[match[2]]
     elif match := _SECONDS.match(bare):
         run.seconds = float(match[1])
     elif match := _EVENTS.match(bare):

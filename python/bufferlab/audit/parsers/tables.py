@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from statistics import fmean
 
 from bufferlab.audit.parsers.numbers import Number as Number
 from bufferlab.audit.parsers.numbers import UnclearColumn, column_numbers, has_decimal_comma, head_power
 from bufferlab.audit.parsers.text import Place
 from bufferlab.errors import Problem
 
+_CUT_HINT = "give the whole file; a file of whole lines ends with a line's end"
 MAX_TABLES, MAX_ROWS, MAX_CELLS = 2000, 10_000, 64
 _PART = re.compile(r"\(.*\)|±.*|\+/-.*|\d+(?:[.,]\d+)?\s*%")
 _PLAIN = re.compile(r"[-+~≈]?\$?\d[\d,.]*(?:[eE][+-]?\d+)?%?")
 _NUMERIC = re.compile(
-    r"[-+~≈]?\$?(?:\d{1,3}(?: \d{3})+(?:[.,]\d+)?|\d[\d,.'’]*|\.\d+)(?:[eE][+-]?\d+)?\s*[A-Za-z%]{0,8}(?:\s*\(.*\))?"
+    r"[-+~≈]?\$?(?:\d{1,3}(?: \d{3})+(?:[.,]\d+)?|\d[\d,.'’]*|\.\d+)(?:[eE][+-]?\d+)?"
+    r"\s*(?:[A-Za-z%]{0,8}|/\s?[a-z]{1,6})(?:\s*\(.*\)|\s*\[.*\]|\s*(?:±|\+/?-).*)?"
 )
 _UNIT = re.compile(r"(?:[KMGT]i?B?|kB|B|bytes|pages|%|ms|s|sec|min)", re.IGNORECASE)
 #: Spaces that never break a line separate thousands, and no columns.
@@ -32,11 +36,11 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for role, pattern in (
         ("reads_per_tx", r"\b(?:reads?|r)\s*(?:per|/)\s*(?:new[- ]?orders?|tx|trx|transactions?|NO)\b"),
         ("writes_per_tx", r"\b(?:writes?|w)\s*(?:per|/)\s*(?:new[- ]?orders?|tx|trx|transactions?|NO)\b"),
-        ("tps", r"\btps\b|\btransactions?\s?(?:/|per)\s?s(?:ec(?:ond)?)?\b"),
+        ("tps", r"\b[kM]?tps\b|\btransactions?\s?(?:/|per)\s?s(?:ec(?:ond)?)?\b"),
         ("tpmc", r"\b[kMG]?tpm-?c\b|\b[kMG]?NOPM\b"),
-        ("reads_per_s", r"\br\s?/\s?s\b|\breads?\s?(?:/|per)\s?s(?:ec)?\b"),
-        ("writes_per_s", r"\bw\s?/\s?s\b|\bwrites?\s?(?:/|per)\s?s(?:ec)?\b"),
-        ("iops", r"\bIOPS\b"),
+        ("reads_per_s", r"\b[kM]?r\s?/\s?s\b|\b[kM]?reads?\s?(?:/|per)\s?s(?:ec)?\b"),
+        ("writes_per_s", r"\b[kM]?w\s?/\s?s\b|\b[kM]?writes?\s?(?:/|per)\s?s(?:ec)?\b"),
+        ("iops", r"\b[kM]?IOPS\b"),
         ("mb_per_s", r"\bMBPS\b|\bMB/s\b"),
         ("hit", r"\bhit\b"),
         ("free_list", r"\bfree[\s_-]*list\b|\bstep\s*1\b"),
@@ -96,14 +100,19 @@ class TableParser:
         self.tables: list[Table] = []
         self.unread: list[Problem] = []
         """Rows that belong to a table and cannot be read."""
+        self._endless = 0
+        """The number of a line without an end, which may be cut."""
+        self._is_framed = self._is_unframed = False
+        """Whether the first row ends with a |, and whether the last one does not though the first does."""
         self._kind = ""
         self._block: list[tuple[int, list[str]]] = []
         self._label = ""
         self._above = (0, "")
         """The line before, which may be the head of a table on its side."""
 
-    def take(self, number: int, text: str, label: str) -> None:
-        """Parse a line under a caption's label; a blank one ends the table."""
+    def take(self, number: int, text: str, label: str, *, is_endless: bool = False) -> None:
+        """Parse a line under a caption's label; a blank one ends the table, and one without an end may be cut."""
+        self._endless = number if is_endless else 0
         if not text.isascii():
             text = _NO_BREAKS.sub("", text)
         above, self._above = self._above, (number, text)
@@ -124,6 +133,9 @@ class TableParser:
         if kind != self._kind:
             self.close()
         self._kind, self._label = kind, label
+        is_framed = text.rstrip().endswith("|")
+        self._is_framed = is_framed if not self._block else self._is_framed
+        self._is_unframed = self._is_framed and not is_framed
         if len(self._block) < MAX_ROWS:
             self._block.append((number, cells[:MAX_CELLS]))
 
@@ -149,15 +161,24 @@ class TableParser:
         rulers, self._rulers = self._rulers, 0
         if len(block) < 2 or len(self.tables) >= MAX_TABLES:
             return
-        table, odd = _table(block, kind, self.file, self._label)
+        cut = block[-1] if block[-1][0] == self._endless and (_is_short(block) or self._is_unframed) else None
+        table, odd = _table(block[:-1] if cut else block, kind, self.file, self._label)
         if table is not None:
-            table.lines = len(block) + rulers - len(odd)
+            table.lines = len(block) + rulers - len(odd) - bool(cut)
             self.tables.append(table)
+            if cut and results_of(table):
+                what = f"the last row is cut, in cell {len(cut[1])} of {len(block[0][1])}, and is not read"
+                self.unread.append(Problem(what, f"{self.file}:{cut[0]}", _CUT_HINT))
         if odd and any(role_of(cell) not in MEANINGLESS for cell in block[0][1]):
             line, cells = odd[0]
             more = f", and {len(odd) - 1} more like it" if odd[1:] else ""
             what = f"a row of {len(cells)} cells below a head of {len(block[0][1])} is not read{more}"
             self.unread.append(Problem(what, f"{self.file}:{line}", "give each row as many cells as the head"))
+
+
+def _is_short(block: list[_Row]) -> bool:
+    """Return whether the last row has fewer cells than each other one."""
+    return len(block[-1][1]) < min(len(cells) for _, cells in block[:-1])
 
 
 def may_be_header(line: str) -> bool:
@@ -325,11 +346,17 @@ class ResultRow:
     place: Place
     setting: str
     values: dict[str, tuple[Number, ...]]
+    runs: dict[str, tuple[Number, ...]] = field(default_factory=dict)
+    """By role, the number of each run, where columns are runs; `values` then has their mean."""
 
     def first(self, role: str) -> Number | None:
         """Return the first number of a role; None when the row has none."""
         found = self.values.get(role, ())
         return found[0] if found else None
+
+    def each(self, role: str) -> tuple[Number, ...]:
+        """Return the number of each run of a role: of the columns of runs, or else the first one alone."""
+        return self.runs.get(role) or self.values.get(role, ())[:1]
 
 
 @dataclass(frozen=True)
@@ -379,17 +406,42 @@ def _results(place: Place, header: tuple[str, ...], rows: list[tuple[int, tuple[
         at: tuple(cells[at] if at < len(cells) else "" for _, cells in rows) for at, one in enumerate(roles) if one
     }
     numbers, unread = _read_columns(header, roles, columns)
+    of_runs = _columns_of_runs(header, roles, numbers)
     found = []
     for row, (line, cells) in enumerate(rows):
         values: dict[str, tuple[Number, ...]] = {}
         for at, column in numbers.items():
             if column[row] and (role := roles[at]):
                 values[role] = values.get(role, ()) + column[row]
+        runs = {role: tuple(numbers[at][row][0] for at in ats if numbers[at][row]) for role, ats in of_runs.items()}
+        values |= {role: (_mean(each),) for role, each in runs.items() if each}
         if values and cells and cells[0]:
-            found.append(ResultRow(Place(place.file, line, place.label), cells[0], values))
+            found.append(ResultRow(Place(place.file, line, place.label), cells[0], values, runs))
     if not found and not unread:
         return None
     return ResultTable(place, header[0].strip(), tuple(found), tuple(unread))
+
+
+_RUN = re.compile(r"(?:\b(?:runs?|reps?|repetition|repeat|trial|iteration|try)\b\s*#?|#)\s*\d{1,3}\b", re.IGNORECASE)
+
+
+def _columns_of_runs(header: tuple[str, ...], roles: list[str | None], columns: Iterable[int]) -> dict[str, list[int]]:
+    """Return by role the columns whose heads differ in the number of a run alone: "Run 1 TpmC", "Run 2 TpmC"."""
+    found: dict[str, list[int]] = {}
+    for at in columns:
+        if role := roles[at]:
+            found.setdefault(role, []).append(at)
+    return {
+        role: ats
+        for role, ats in found.items()
+        if len(ats) > 1
+        and all(_RUN.search(header[at]) for at in ats)
+        and len({_RUN.sub("", header[at]) for at in ats}) == 1
+    }
+
+
+def _mean(numbers: tuple[Number, ...]) -> Number:
+    return Number(fmean(one.value for one in numbers), max(one.decimals for one in numbers) + 2, numbers[0].percent)
 
 
 def _is_measured(header: tuple[str, ...], rows: list[tuple[int, tuple[str, ...]]]) -> bool:

@@ -50,6 +50,11 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class EndlessLine(Line):
+    """The last line of a file, without a line's end: it may be cut, also inside a number."""
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """A place in a file: the file's name as given, the line, and the caption above it (empty when there is none)."""
 
@@ -87,8 +92,9 @@ def file_lines(path: Path) -> Iterator[Line]:
                     if len(longer) * MAX_LINE_BYTES < most:
                         longer.append(rest)
                 piece = b"".join(longer)
+                kind = Line if rest else EndlessLine
                 for part in piece.split(b"\\n") if escaped else (piece,):
-                    yield Line(number, _plain(part if is_document else part[:MAX_LINE_BYTES]))
+                    yield kind(number, _plain(part if is_document else part[:MAX_LINE_BYTES]))
     except OSError as error:
         raise DataFileError(
             f"the file cannot be read: {error.strerror or error}", str(path), "give text files: logs, status dumps"

@@ -48,7 +48,7 @@ def _has_totals(load: LoadRun) -> bool:
     by_count = load.transactions is not None and has_rate and not (load.is_asked and load.lost)
     by_sum = load.latency_sum_ms is not None and load.transactions
     by_nopm = load.nopm and (load.tpm or (load.transactions and load.seconds))
-    return bool(by_count or by_sum or load.bytes or load.queries or by_nopm)
+    return bool(by_count or by_sum or load.bytes or load.directions or load.queries or by_nopm)
 
 
 def _is_ordered(case: Case) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from bufferlab.audit.case import Case, Finding
-from bufferlab.audit.parsers.load_run import LoadRun
+from bufferlab.audit.parsers.load_run import Direction, LoadRun
 from bufferlab.chapter.words import plural
 from bufferlab.units import format_percent
 
@@ -15,6 +15,7 @@ _CLOCKS = 0.05
 #: Numbers of one clock differ by their rounding only.
 _ROUNDED = 0.005
 _LAST_DIGIT_PER_S = 0.011
+_LAST_DIGIT_MIB_S = 0.011
 #: HammerDB draws 10 of 23 transactions as New-Orders; some databases count further statements as transactions.
 _LEAST_TPM_PER_NOPM = 2.0
 
@@ -68,15 +69,17 @@ def _of_bytes(run: LoadRun) -> Iterator[_Sum]:
         yield from _off(
             "KiB per second, by bytes and time", _kib(run.bytes_per_s), _kib(run.bytes / run.seconds), _CLOCKS, 1
         )
-    if run.block_bytes and run.per_s is not None:
-        size = run.block_bytes
-        yield from _off(
-            "KiB per second, by requests and their size",
-            _kib(run.bytes_per_s),
-            _kib(run.per_s * size),
-            _CLOCKS,
-            size / 1024,
-        )
+    flows = {"": Direction(run.per_s, run.bytes_per_s), **run.directions}
+    for name, flow in flows.items() if run.block_bytes else ():
+        if flow.per_s is not None:
+            size = run.block_bytes or 0
+            yield from _off(
+                f"KiB {name} per second, by requests and their size".replace("  ", " "),
+                _kib(flow.bytes_per_s),
+                _kib(flow.per_s * size),
+                _CLOCKS,
+                max(size / 1024, _LAST_DIGIT_MIB_S * 1024 if name else 0.0),
+            )
 
 
 def _kib(size_bytes: float | None) -> float | None:
@@ -86,6 +89,9 @@ def _kib(size_bytes: float | None) -> float | None:
 def _of_lines(run: LoadRun) -> Iterator[_Sum]:
     """Compare the interval lines with the whole; they may lack the last one, whose rate is not negative."""
     lines, seconds, per_s = run.intervals, run.seconds, run.per_s
+    if run.cut and seconds:
+        # The lines may go on behind the last report that is there.
+        lines = [line for line in lines if line.end_s <= seconds * (1 + _CLOCKS)]
     if not lines or not seconds or per_s is None or (run.is_asked and run.lost):
         return
     ends = [0.0, *(line.end_s for line in lines)]

@@ -9,6 +9,7 @@ from bufferlab.audit.case import PAGE_SIZES, Case, Finding, RunEvidence
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import PoolStated, Stated, parse_lenient_bytes
+from bufferlab.audit.parsers.tables import ResultTable
 from bufferlab.audit.parsers.text import Place
 from bufferlab.chapter.words import plural
 from bufferlab.units import GIB, MIB, format_bytes, format_percent
@@ -170,6 +171,10 @@ _Said = tuple[str, dict[int, Place], int, str]
 """What is said, its numbers and where they stand, the number that ran, and where that is shown."""
 
 
+#: Load generators end with their last transactions: the time that they print is a little longer than the one asked for.
+_CLOCKS, _SLOW_END_S = 0.05, 2.0
+
+
 def set_up_said(case: Case) -> Iterator[Finding]:
     """Compare warehouses, connections and seconds that a text states with those that the program itself printed.
 
@@ -203,6 +208,16 @@ def parameters(run: RunEvidence) -> Iterator[_Said]:
     for load in run.loads:
         if load.clients and load.tool != "fio":
             yield "connections", connections, load.clients, f"{load.place}"
+    yield from _seconds_of_loads(run)
+
+
+def _seconds_of_loads(run: RunEvidence) -> Iterator[_Said]:
+    """Yield the seconds of the longest load generator, or those said where one ran as long: others may warm up."""
+    said = run.stated.runtimes_s
+    ran = sorted(((load.seconds, load) for load in run.loads if load.seconds and not load.cut), key=lambda one: -one[0])
+    alike = [(one, load) for seconds, load in ran for one in said if abs(seconds - one) <= _CLOCKS * one + _SLOW_END_S]
+    for seconds, load in [*alike, *ran][:1]:
+        yield "seconds", said, round(seconds), f"{load.place}"
 
 
 def _set_up_said_finding(run: RunEvidence, wrong: list[_Said]) -> Finding:
@@ -260,20 +275,29 @@ def size_lists(evidence: FileEvidence) -> Iterator[tuple[Place, list[Ran]]]:
         return
     stated = next(iter(evidence.stated.pools), None)
     for table in evidence.results:
-        name = table.setting_name.lower()
-        if ("pool" in name or "buffer" in name) and rounds(evidence.stated, table.place.line):
+        if named_by_pools(evidence, table):
             sizes = [parse_lenient_bytes(row.setting) for row in table.rows]
             whole = tuple(size for size in sizes if size and size >= 5 * MIB)
             if whole:
                 yield table.place, sizes_run(whole, stated, evidence.stated)
                 return
-    if stated is not None and rounds(evidence.stated, stated.place.line):
+    if stated is not None and _rounds(evidence, stated.place.line):
         yield stated.place, sizes_run(stated.sizes_bytes, stated, evidence.stated)
 
 
-def rounds(stated: Stated, line: int) -> bool:
+def named_by_pools(evidence: FileEvidence, table: ResultTable) -> bool:
+    """Return whether the rows of a table are named by pools of a server that rounds to chunks."""
+    name = table.setting_name.lower()
+    is_pool = "pool" in name or ("buffer" in name and "shared" not in name)
+    return is_pool and _rounds(evidence, table.place.line)
+
+
+def _rounds(evidence: FileEvidence, line: int) -> bool:
     """Return whether the server of a line rounds to chunks; one that is not named is taken for one."""
+    stated = evidence.stated
     if (stated.shared_buffers_bytes and not stated.pools) or stated.is_postgres(line):
+        return False
+    if not stated.servers and any(load.tool == "pgbench" for load in evidence.loads):
         return False
     if stated.version is None:
         return True

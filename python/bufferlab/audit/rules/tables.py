@@ -253,9 +253,9 @@ def scatter_of(runs: list[RunEvidence]) -> float | None:
 
 
 def throughputs(table: ResultTable) -> list[tuple[str, float]]:
-    """Return the throughput of each row that has one, with its setting: TpmC, or else transactions per second."""
+    """Return the throughput of each run in a table, with its setting: TpmC, or else transactions per second."""
     role = throughput_role(table)
-    return [(row.setting, number.value) for row in table.rows if (number := row.first(role)) is not None]
+    return [(row.setting, number.value) for row in table.rows for number in row.each(role)]
 
 
 def throughput_role(table: ResultTable) -> str:

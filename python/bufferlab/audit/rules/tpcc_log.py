@@ -227,7 +227,8 @@ def _above_maximum_finding(log: TpccLog, found: list[_Above]) -> Finding:
 
 
 _ENOUGH_LINES = 6
-#: Lines this far below the later ones, and outside their scatter, are slow; one line alone must be further.
+#: Lines this far below the later ones, and outside their scatter, are slow. One line alone must be further: in it
+#: clients also connect and prepare.
 _FAR, _FAR_ALONE, _DEVIATIONS = 0.3, 0.5, 2.5
 #: A throughput that moves by less misleads nobody.
 _MATTERS = 0.02

@@ -140,9 +140,7 @@ def tpmc_grid(case: Case) -> Iterator[Finding]:
                 yield from _judge([(log.tpmc_text, log.tpmc_place)], seconds_of(log, evidence), log.tpmc_place)
         for table in evidence.results:
             shown = [
-                (str(number), row.place)
-                for row in table.rows
-                if (number := row.first("tpmc")) is not None and number.decimals >= 0
+                (str(number), row.place) for row in table.rows for number in row.each("tpmc") if number.decimals >= 0
             ]
             if shown:
                 yield from _judge(shown, counted_seconds(_stated(evidence)), table.place)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.client import ServerError
 from bufferlab.versions import numbers
 
 Row = Mapping[str, object]
@@ -24,14 +25,14 @@ NOT_A_SERVER = "is this a database server, or a program that stands before one? 
 
 Refusal = Literal["rights", "missing", "slow"]
 
-_REFUSALS: Mapping[int | str, Refusal] = {
+_REFUSALS: Mapping[str, Refusal] = {
     # MySQL and MariaDB: ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR,
     # ER_SPECIFIC_ACCESS_DENIED_ERROR.
-    1044: "rights", 1142: "rights", 1143: "rights", 1227: "rights",
+    "1044": "rights", "1142": "rights", "1143": "rights", "1227": "rights",
     # ER_BAD_DB_ERROR, ER_BAD_FIELD_ERROR, ER_UNKNOWN_TABLE, ER_NO_SUCH_TABLE, ER_UNKNOWN_SYSTEM_VARIABLE.
-    1049: "missing", 1054: "missing", 1109: "missing", 1146: "missing", 1193: "missing",
+    "1049": "missing", "1054": "missing", "1109": "missing", "1146": "missing", "1193": "missing",
     # ER_LOCK_WAIT_TIMEOUT, ER_QUERY_INTERRUPTED, ER_STATEMENT_TIMEOUT of MariaDB, ER_QUERY_TIMEOUT of MySQL.
-    1205: "slow", 1317: "slow", 1969: "slow", 3024: "slow",
+    "1205": "slow", "1317": "slow", "1969": "slow", "3024": "slow",
     # PostgreSQL: insufficient_privilege; undefined_table, _function, _column, invalid_schema_name,
     # object_not_in_prerequisite_state (a library that is not loaded); query_canceled, lock_not_available.
     "42501": "rights",
@@ -84,7 +85,7 @@ def ask(query: Query, question: Question) -> list[dict[str, object]] | NotTold:
     """
     try:
         return query(question.sql)
-    except Exception as error:  # The client's own classes are not known here; its numbers and codes are.
+    except Exception as error:  # What a look makes of the server's error has it as its cause.
         refusal = refusal_of(error)
         if refusal is None:
             raise
@@ -92,16 +93,13 @@ def ask(query: Query, question: Question) -> list[dict[str, object]] | NotTold:
 
 
 def refusal_of(error: BaseException) -> Refusal | None:
-    """Return the kind of refusal that a client's error is, or the error that caused it; None where it is another.
+    """Return the kind of refusal that a ServerError is, or the error that it caused; None for any other error.
 
-    >>> class Error(Exception): ...
-    >>> refusal_of(Error(1227, "Access denied")), refusal_of(Error(2013, "Lost connection"))
+    >>> refusal_of(ServerError("1227", "Access denied")), refusal_of(ServerError("1064", "a mistake"))
     ('rights', None)
     """
-    # PyMySQL's errors have both, and their sqlstate 42000 says little.
-    for code in (next(iter(error.args), None), getattr(error, "sqlstate", None)):
-        if isinstance(code, int | str) and code in _REFUSALS:
-            return _REFUSALS[code]
+    if isinstance(error, ServerError) and error.code in _REFUSALS:
+        return _REFUSALS[error.code]
     return refusal_of(error.__cause__) if error.__cause__ else None
 
 
