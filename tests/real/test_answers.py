@@ -227,6 +227,20 @@ def test_a_session_is_the_one_that_the_server_shows(served: Served) -> None:
         assert other.is_open
 
 
+def test_prepared_statements_keep_apart_when_some_are_refused(served: Served) -> None:
+    if served.engine != "postgres":
+        pytest.skip("sessions with MySQL and MariaDB prepare nothing")
+    with closing(served.session(prepares=True)) as session:
+        for number in range(3):
+            session.ask(f"SELECT {number}")
+        # The first cannot be planned; the second is planned and fails when it runs.
+        for refused in ("SELECT * FROM nothing", "SELECT 1 / count(*) FROM each_type WHERE false") * 2:
+            with pytest.raises(ServerError, match=r"does not exist|division by zero"):
+                session.ask(refused)
+            for number in range(6):
+                assert session.ask(f"SELECT {number}")[1] == [(number,)]
+
+
 SLEEPER = """
 import json, sys
 from bufferlab.engines.servers.client import Client
