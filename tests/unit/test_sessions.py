@@ -166,6 +166,18 @@ def test_refusals_are_known_by_their_code(scheme: str, said: bytes, kind: type[E
     assert SECRET.encode() not in b"".join(heard)
 
 
+def test_a_refusal_of_postgresql_is_told_with_its_detail() -> None:
+    said = b"SFATAL\0C57P03\0Mit accepts no connections\0DHot standby mode is disabled.\0\0"
+
+    def behave(line: socket.socket) -> None:
+        postgres_wire.begin(line)
+        line.sendall(postgres_wire.message(b"E", said))
+
+    with served("postgres", behave) as url:
+        what = refusal(url, seconds=2.0).what
+    assert what.endswith("it accepts no connections: Hot standby mode is disabled.")
+
+
 ROW_OF_A_KIB = {
     "mysql": mysql_wire.packet(9, mysql_wire.row(["x" * 1024])),
     "postgres": postgres_wire.row(["x" * 1024]),
