@@ -69,9 +69,8 @@ class Lane:
         return [self.rows(question) for question in _STATE]
 
     def rows(self, question: str) -> list[Any]:
-        with closing(self.served.server.connect("bufferlab")) as connection, connection.cursor() as cursor:
-            cursor.execute(question)
-            return list(cursor.fetchall())
+        with closing(self.served.server.connect("bufferlab")) as connection:
+            return list(connection.ask(question)[1])
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -95,29 +94,20 @@ class Lane:
 
     def _work(self, ended: threading.Event) -> None:
         chosen = np.random.default_rng(self.seed)
-        with (
-            closing(self.served.server.connect("bufferlab", patient=True)) as connection,
-            connection.cursor() as cursor,
-        ):
+        with closing(self.served.server.connect("bufferlab", patient=True)) as connection:
             while not ended.is_set():
                 for number in chosen.integers(0, ROWS, 20).tolist():
-                    cursor.execute(f"SELECT filler FROM t WHERE id = {number}")
-                    cursor.fetchall()
+                    connection.ask(f"SELECT filler FROM t WHERE id = {number}")
                 for change in ("+ 1", "- 1"):
-                    cursor.execute(f"UPDATE t SET v = v {change} WHERE id = {number}")
-                    connection.commit()
+                    connection.ask(f"UPDATE t SET v = v {change} WHERE id = {number}")
 
     def spent(self) -> tuple[float, float]:
         """Logarithms of the time and of the processor time of a few selects, of rows that the pool holds."""
         chosen = np.random.default_rng(self.seed).integers(0, CACHED, SELECTS).tolist()
-        with (
-            closing(self.served.server.connect("bufferlab", patient=True)) as connection,
-            connection.cursor() as cursor,
-        ):
+        with closing(self.served.server.connect("bufferlab", patient=True)) as connection:
             before, begun = self._threads(), time.monotonic()
             for number in chosen:
-                cursor.execute(f"SELECT filler FROM t WHERE id = {number}")
-                cursor.fetchall()
+                connection.ask(f"SELECT filler FROM t WHERE id = {number}")
             took_s, after = time.monotonic() - begun, self._threads()
         # The busiest thread is the session's own: what the server cleans up meanwhile is no part of a select.
         return float(np.log(took_s)), float(np.log(max(after[name] - before.get(name, 0) for name in after)))

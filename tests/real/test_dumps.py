@@ -13,7 +13,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from bufferlab.engines import registry as engines
@@ -24,6 +23,7 @@ from bufferlab.engines.postgres import control as postgres_control
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import restoring
 from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.client import ServerError
 from bufferlab.engines.servers.dump_head import read_head, sha256_of
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import SpecError
@@ -179,8 +179,9 @@ def require_shop_of_postgres(database: Path, name: str) -> None:
         ask("INSERT INTO sale (product) VALUES (2), (2)")
         assert ask("SELECT sold FROM store.product WHERE id = 2") == [(2,)]
         assert ask("SELECT rolsuper, rolcreaterole FROM pg_roles WHERE rolname = session_user") == [(False, False)]
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        with pytest.raises(ServerError) as refused:
             ask("COPY sale FROM PROGRAM 'id'")
+        assert refused.value.code == postgres_control.MAY_NOT
 
 
 @pytest.mark.parametrize(
@@ -237,13 +238,10 @@ def test_what_a_dump_holds_is_told_of_what_the_tool_writes(name: str, tmp_path: 
     with innodb.folder() as folder:
         place = innodb.Place(innodb.build(name), folder).initialise()
         with place.server() as server:
-            with closing(server.connect()) as connection, connection.cursor() as cursor:
-                for statement in ("CREATE DATABASE shop", "CREATE DATABASE other", "CREATE TABLE other.t (a INT)"):
-                    cursor.execute(statement)
-                cursor.execute("USE shop")
-                for statement in dumps.SHOP_OF_MYSQL:
-                    cursor.execute(statement)
-                connection.commit()
+            with closing(server.connect()) as connection:
+                others = ("CREATE DATABASE shop", "CREATE DATABASE other", "CREATE TABLE other.t (a INT)", "USE shop")
+                for statement in (*others, *dumps.SHOP_OF_MYSQL):
+                    connection.ask(statement)
             reached = ("--no-defaults", f"--socket={server.socket}", "--user=root")
             for key, asked in DUMPED.items():
                 made[key] = tmp_path / f"{key}.sql"

@@ -88,26 +88,21 @@ class Served:
             yield trace
 
     def fill(self) -> None:
-        with closing(self.server.connect("bufferlab")) as connection, connection.cursor() as cursor:
-            cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, filler CHAR(200) NOT NULL)")
+        with closing(self.server.connect("bufferlab")) as connection:
+            connection.ask("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, filler CHAR(200) NOT NULL)")
             for first in range(0, ROWS, 1000):
                 rows = ", ".join(f"({number}, 0, 'x')" for number in range(first, first + 1000))
-                cursor.execute(f"INSERT INTO t VALUES {rows}")
-            if self.flavour != "postgres":
-                connection.commit()
+                connection.ask(f"INSERT INTO t VALUES {rows}")
 
     def work(self, statements: int = STATEMENTS, seed: int = 1) -> None:
         """Statements of one session, which ends: PostgreSQL tells its counts then."""
         chosen = np.random.default_rng(seed).integers(0, ROWS, statements).tolist()
-        with closing(self.server.connect("bufferlab")) as connection, connection.cursor() as cursor:
+        with closing(self.server.connect("bufferlab")) as connection:
             for place, number in enumerate(chosen):
                 if place % 10:
-                    cursor.execute(f"SELECT filler FROM t WHERE id = {number}")
-                    cursor.fetchall()
+                    connection.ask(f"SELECT filler FROM t WHERE id = {number}")
                 else:
-                    cursor.execute(f"UPDATE t SET v = v + 1 WHERE id = {number}")
-                    if self.flavour != "postgres":
-                        connection.commit()
+                    connection.ask(f"UPDATE t SET v = v + 1 WHERE id = {number}")
 
     def counted(self) -> Mapping[str, int]:
         """The server's own counts of gets and of reads."""
@@ -115,9 +110,9 @@ class Served:
             if self.flavour == "postgres":
                 # A session tells its counts when it ends, a moment after its client has left.
                 others = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
-                wait_until(lambda: connection.execute(others).fetchone() == (1,), "the other sessions to end")
+                wait_until(lambda: connection.ask(others)[1] == [(1,)], "the other sessions to end")
                 counts = "SELECT sum(blks_hit), sum(blks_read) FROM pg_stat_database"
-                hits, reads = connection.execute(counts).fetchone()
+                ((hits, reads),) = connection.ask(counts)[1]
                 return {"get": int(hits + reads), "read": int(reads)}
             told = innodb_control.status(connection, "Innodb_%")
             return {"get": int(told["innodb_buffer_pool_read_requests"]), "read": int(told["innodb_pages_read"])}

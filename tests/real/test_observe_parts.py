@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pymysql
 import pytest
-from psycopg.rows import dict_row
 
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.questions import NotTold, Query, Server
@@ -52,6 +51,18 @@ def running(work: Callable[[], Any]) -> Iterator[None]:
     thread.join()
 
 
+@contextmanager
+def looking(server: PrivateServer, user: str, password: str) -> Iterator[Query]:
+    """Questions over a session of the core's, as a look asks them."""
+    with closing(server.family.connect(replace(server.address, user=user, secret=password))) as connection:
+
+        def query(sql: str) -> list[dict[str, object]]:
+            names, rows = connection.ask(sql)
+            return [dict(zip(map(str.lower, names), row, strict=True)) for row in rows]
+
+        yield query
+
+
 @dataclass
 class Mysql:
     server: PrivateServer
@@ -59,19 +70,10 @@ class Mysql:
     data: Path
 
     def connect(self, user: str = "root") -> Any:
-        return pymysql.connect(
-            unix_socket=str(self.server.socket), user=user, autocommit=True, cursorclass=pymysql.cursors.DictCursor
-        )
+        return pymysql.connect(unix_socket=str(self.server.socket), user=user, autocommit=True)
 
-    @contextmanager
-    def looking(self, user: str = "looker") -> Iterator[Query]:
-        with closing(self.connect(user)) as connection, connection.cursor() as cursor:
-
-            def query(sql: str) -> list[dict[str, object]]:
-                cursor.execute(sql)
-                return [{name.lower(): value for name, value in row.items()} for row in cursor.fetchall()]
-
-            yield query
+    def looking(self, user: str = "looker") -> AbstractContextManager[Query]:
+        return looking(self.server, user, "")
 
     def run(self, *statements: str) -> None:
         with closing(self.connect()) as connection, connection.cursor() as cursor:
@@ -222,22 +224,19 @@ class Postgres:
     asked: Server
     data: Path
 
-    def connect(self, user: str | None = None) -> psycopg.Connection[Any]:
-        if user is None:
-            return self.server.connect("bufferlab")  # type: ignore[no-any-return]
+    def connect(self) -> psycopg.Connection[Any]:
+        ours = self.server.address
         return psycopg.connect(
-            host=str(self.server.socket.parent), user=user, password="x", dbname="bufferlab", autocommit=True
+            host=ours.socket, user=ours.user, password=ours.secret, dbname="bufferlab", autocommit=True
         )
 
-    @contextmanager
-    def looking(self, user: str = "looker") -> Iterator[Query]:
-        with closing(self.connect(user)) as connection:
-            yield lambda sql: connection.cursor(row_factory=dict_row).execute(sql).fetchall()
+    def looking(self, user: str = "looker") -> AbstractContextManager[Query]:
+        return looking(self.server, user, "x")
 
     def run(self, *statements: str) -> None:
         with closing(self.connect()) as connection:
             for statement in statements:
-                connection.execute(statement)
+                connection.execute(statement.encode())
 
 
 @pytest.fixture(
@@ -250,8 +249,8 @@ def database(request: pytest.FixtureRequest) -> Iterator[Postgres]:
     with postgres.folder() as path:
         place = postgres.Place(build, path).initialise()
         with place.server() as server, closing(server.connect("postgres")) as connection:
-            connection.execute("ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
-            connection.execute("ALTER SYSTEM SET track_io_timing = on")
+            connection.ask("ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
+            connection.ask("ALTER SYSTEM SET track_io_timing = on")
         with place.server() as server:
             made = Postgres(server, Server("postgres", build.version), place.data)
             made.run(

@@ -11,13 +11,13 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from bufferlab.engines.postgres import control, packages
 from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import memory_limit
+from bufferlab.engines.servers.client import FAILURES
 from bufferlab.engines.servers.existing.address import private
 from bufferlab.execute.run.supervise import Outcome, supervise
 from bufferlab.execute.stop import StopRequest
@@ -228,10 +228,7 @@ def test_who_watches_holds_no_snapshot_that_would_keep_old_rows_alive(closed: Jo
         identity = identities.read(job.database)
         address = private(str(root / "server"), identity.user, identity.password, "bufferlab", control.PORT)
         # On a busy machine a sample may be heard when its run is over and the server stops.
-        with (
-            suppress(psycopg.OperationalError),
-            closing(connect(address)) as connection,
-        ):
+        with suppress(*FAILURES), closing(connect(address)) as connection:
             looks.append(event)
             # The server reads a session's state and its snapshot one after the other: only the same idle time with
             # a snapshot in two looks is a snapshot that was held.

@@ -193,7 +193,7 @@ def test_a_server_survives_neither_its_worker_nor_leaves_memory_or_a_query_behin
         "place = postgres.Place(postgres.build('postgres-15'), Path(sys.argv[1]))\n"
         "with place.server() as server:\n"
         "    connection = server.connect()\n"
-        "    threading.Thread(target=connection.execute, args=('SELECT count(*) FROM generate_series(1, 10^12)',),"
+        "    threading.Thread(target=connection.ask, args=('SELECT count(*) FROM generate_series(1, 10^12)',),"
         " daemon=True).start()\n"
         "    time.sleep(0.5)\n"
         "    print(server.pid, flush=True)\n"
@@ -370,10 +370,10 @@ def test_a_damaged_index_and_a_broken_row_are_told_by_the_check(place: postgres.
         )
         control.rows(connection, "CREATE INDEX k_1 ON sbtest1 (k)")
         workload = {"name": "hot_rows", "rows": 500}
-        sound = consistency_by_psycopg.check(connection, workload, [], place.database)
+        sound = consistency_by_psycopg.check(server.address, workload, [], place.database)
         assert [row["passed"] for row in sound["conditions"]] == [True] * 6
         control.rows(connection, "UPDATE sbtest1 SET pad = 'short' WHERE id < 4")
-        broken = consistency_by_psycopg.check(connection, workload, [], place.database)["conditions"]
+        broken = consistency_by_psycopg.check(server.address, workload, [], place.database)["conditions"]
         assert [row["passed"] for row in broken] == [True, True, True, True, False, True]
         assert broken[4]["violations"] == 3
         assert broken[4]["example"]["id"] == 1
@@ -385,7 +385,7 @@ def test_a_damaged_index_and_a_broken_row_are_told_by_the_check(place: postgres.
         control.rows(
             connection, "UPDATE pg_index SET indisready = true, indislive = true WHERE indexrelid = 'k_1'::regclass"
         )
-        trees = consistency_by_psycopg.check(connection, workload, [], place.database)["conditions"]
+        trees = consistency_by_psycopg.check(server.address, workload, [], place.database)["conditions"]
         assert [row["passed"] for row in trees] == [False]
         assert "k_1" in trees[0]["example"]["message"]
 

@@ -65,18 +65,17 @@ def mysqldump(
         place = innodb.Place(build, root).initialise()
         identity = place.with_accounts()
         with place.server((identity.user, identity.password)) as server:
-            with closing(server.connect()) as connection, connection.cursor() as cursor:
-                cursor.execute("CREATE DATABASE shop")
-                cursor.execute("USE shop")
-                for statement in (*SHOP_OF_MYSQL, *more):
-                    cursor.execute(statement)
-                values = [(i, i * 7919 % 9900, f"{i:0120d}", bytes([i % 256] * 20)) for i in range(3, rows + 1)]
-                cursor.executemany("INSERT INTO product (id, price, note, raw) VALUES (%s, %s, %s, %s)", values)
-                connection.commit()
+            with closing(server.connect()) as connection:
+                for statement in ("CREATE DATABASE shop", "USE shop", *SHOP_OF_MYSQL, *more):
+                    connection.ask(statement)
+                for first in range(3, rows + 1, 1000):
+                    some = range(first, min(first + 1000, rows + 1))
+                    values = (f"({i}, {i * 7919 % 9900}, '{i:0120d}', x'{f'{i % 256:02x}' * 20}')" for i in some)
+                    connection.ask(f"INSERT INTO product (id, price, note, raw) VALUES {', '.join(values)}")
                 if is_oracles:  # Since 9.0 it knows no native passwords.
                     how = f"WITH caching_sha2_password BY '{identity.password}'"
-                    cursor.execute(f"CREATE USER dumper@localhost IDENTIFIED {how}")
-                    cursor.execute("GRANT ALL ON *.* TO dumper@localhost")
+                    connection.ask(f"CREATE USER dumper@localhost IDENTIFIED {how}")
+                    connection.ask("GRANT ALL ON *.* TO dumper@localhost")
             user, plain = (identity.user, "--skip-ssl") if not is_oracles else ("dumper", "--ssl-mode=DISABLED")
             secret = folder / "client.cnf"
             secret.write_text(f"[client]\npassword={identity.password}\n")
@@ -139,7 +138,8 @@ def pg_dump(
         place = postgres.Place(postgres.build(server), root).initialise()
         with place.server() as server:
             with closing(server.connect()) as connection:
-                connection.execute(SHOP_OF_POSTGRES.format(rows=rows) + more)
+                for statement in (SHOP_OF_POSTGRES.format(rows=rows) + more).split(";\n"):
+                    connection.ask(statement)
             environment = {**os.environ, "PGPASSWORD": place.identity.password}
             reached = ("-h", server.socket.parent, "-p", "5432", "-U", place.identity.user, "-d", "bufferlab")
             command = [tool, form, *reached, "--extension=plpgsql", *options, f"--file={dumped}"]

@@ -125,7 +125,7 @@ class Place:
             connection = server.connect()
             if self.build.numbers < (5, 7):
                 for statement in initialise.STATISTICS_TABLES_OF_5_6:
-                    connection.cursor().execute(statement)
+                    connection.ask(statement)
             accounts.make(connection, identity, self.build)
             connection.close()
         identities.store(self.database, identity, user.server_user())

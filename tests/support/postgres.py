@@ -118,7 +118,7 @@ class Place:
         identities.store(self.database, identity, owner)
         with self.server() as server:
             connection = server.connect("postgres")
-            connection.execute("CREATE DATABASE bufferlab")
+            connection.ask("CREATE DATABASE bufferlab")
             connection.close()
         return self
 

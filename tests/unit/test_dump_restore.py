@@ -18,11 +18,14 @@ BUILD = Build("mysql-8.0", "mysql", "8.0.33", Path("/nowhere/mysqld"))
 HEAD = b"-- MySQL dump 10.13  Distrib 8.0.33, for Linux (x86_64)\n-- Server version\t8.0.33\n"
 TAIL = b"\n-- Dump completed on 2026-11-25 12:00:00\n"
 
+Refusals = dict[bytes, ServerError | LostError]
+"""What a server says to the statements that begin with some words."""
+
 
 class Connection:
-    """A connection to a server that refuses the statements that begin with some words."""
+    """A session with such a server."""
 
-    def __init__(self, refusals: dict[bytes, ServerError]) -> None:
+    def __init__(self, refusals: Refusals) -> None:
         self.refusals = refusals
         self.sent: list[bytes] = []
         self.mode = "STRICT_TRANS_TABLES"
@@ -60,7 +63,7 @@ class Server:
         pass
 
 
-def restored(folder: Path, statements: bytes, refusals: dict[bytes, ServerError] | None = None) -> Connection:
+def restored(folder: Path, statements: bytes, refusals: Refusals | None = None) -> Connection:
     """Restore a dump of these statements, and return the connection that it was sent over."""
     text = HEAD + statements + TAIL
     path = folder / "app.sql"
@@ -71,7 +74,7 @@ def restored(folder: Path, statements: bytes, refusals: dict[bytes, ServerError]
     return connection
 
 
-def refused(folder: Path, statements: bytes, refusals: dict[bytes, ServerError] | None = None) -> EngineFailure:
+def refused(folder: Path, statements: bytes, refusals: Refusals | None = None) -> EngineFailure:
     """Return the failure of a dump that is refused."""
     with pytest.raises(EngineFailure) as raised:
         restored(folder, statements, refusals)
@@ -125,5 +128,5 @@ def test_a_setting_that_hides_what_it_sets_is_refused_when_the_server_tells_it(s
 
 
 def test_a_server_that_went_away_is_no_mistake_of_the_dump(tmp_path: Path) -> None:
-    with pytest.raises(LostError, match="closed"):
+    with pytest.raises(LostError, match="closed the connection"):
         restored(tmp_path, ROW, {b"INSERT": LostError("it closed the connection")})

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
@@ -21,6 +24,7 @@ from bufferlab.engines.servers.existing.passwords import DeniedError, LoginRefus
 from bufferlab.errors import EnvironmentLackingError
 from campaign import sessions
 from support import hostile, mysql_wire, postgres_wire
+from support.core import ROOT
 from support.hostile import Behave
 
 SECRET = "a-secret-of-ours"
@@ -162,6 +166,18 @@ def test_refusals_are_known_by_their_code(scheme: str, said: bytes, kind: type[E
     assert SECRET.encode() not in b"".join(heard)
 
 
+def test_a_refusal_of_postgresql_is_told_with_its_detail() -> None:
+    said = b"SFATAL\0C57P03\0Mit accepts no connections\0DHot standby mode is disabled.\0\0"
+
+    def behave(line: socket.socket) -> None:
+        postgres_wire.begin(line)
+        line.sendall(postgres_wire.message(b"E", said))
+
+    with served("postgres", behave) as url:
+        what = refusal(url, seconds=2.0).what
+    assert what.endswith("it accepts no connections: Hot standby mode is disabled.")
+
+
 ROW_OF_A_KIB = {
     "mysql": mysql_wire.packet(9, mysql_wire.row(["x" * 1024])),
     "postgres": postgres_wire.row(["x" * 1024]),
@@ -245,3 +261,35 @@ def _faults(folder: Path) -> sessions.Sessions:
 
 
 _MADE: list[sessions.Sessions] = []
+
+
+def test_a_session_can_be_looked_at_while_another_thread_waits_for_its_answer() -> None:
+    """In a process of its own: threads that wait for each other end neither by a time nor by Ctrl-C."""
+    program = (
+        "import sys, threading\n"
+        "from bufferlab.engines.innodb.connection import FORM\n"
+        "from bufferlab.engines.servers.client import Client, LostError\n"
+        "from bufferlab.engines.servers.existing.address import parse\n"
+        "target = parse(sys.argv[1], FORM).target('x', None)\n"
+        "client = Client('mysql', target, login_seconds=5.0, seconds=1.0, name='test')\n"
+        "def ask():\n"
+        "    try:\n"
+        "        client.ask('SELECT 1')\n"
+        "    except LostError as error:\n"
+        "        print(error)\n"
+        "waits = threading.Thread(target=ask)\n"
+        "waits.start()\n"
+        "waits.join(0.2)\n"
+        "client.is_open, client.id, client.descriptor, client.allow_bytes(1 << 30)\n"
+        "waits.join()\n"
+    )
+    with served("mysql", mysql_in) as url:
+        done = subprocess.run(
+            [sys.executable, "-c", program, url],
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=20,
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+        )
+    assert done.stdout == "it did not answer within 1 s\n"

@@ -1,0 +1,100 @@
+"""Values and names in statements: whatever a text holds, the server reads it back whole, and nothing of it as SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bufferlab.engines.innodb import control as innodb
+from bufferlab.engines.postgres import control as postgres
+from bufferlab.engines.servers.client import literal
+
+TEXTS = st.text() | st.text(alphabet="'\\\0\"`%s\n E€", max_size=12)
+QUERY = "SELECT '100', %s, 7 WHERE x = %s"
+READ = ("SELECT '100', ", ", 7 WHERE x = ")
+Reader = Callable[[str], tuple[str, str]]
+
+
+def plain(sql: str, quote: str = "'") -> tuple[str, str]:
+    """The text of a literal at the begin of `sql`, and what follows: a doubled quote is one, all else is itself."""
+    assert sql[0] == quote
+    text, place = "", 1
+    while True:
+        if sql[place] != quote:
+            text, place = text + sql[place], place + 1
+        elif sql[place + 1 : place + 2] == quote:
+            text, place = text + quote, place + 2
+        else:
+            return text, sql[place + 1 :]
+
+
+def escaped(sql: str) -> tuple[str, str]:
+    """The same where a backslash escapes; what is neither a quote nor a backslash needs none before it."""
+    assert sql[0] == "'"
+    text, place = "", 1
+    while True:
+        if sql[place] == "\\":
+            assert sql[place + 1] in "'\\", sql[place + 1]
+            text, place = text + sql[place + 1], place + 2
+        elif sql[place : place + 2] == "''":
+            text, place = text + "'", place + 2
+        elif sql[place] == "'":
+            return text, sql[place + 1 :]
+        else:
+            text, place = text + sql[place], place + 1
+
+
+def conforming(sql: str) -> tuple[str, str]:
+    """PostgreSQL's reading with standard_conforming_strings = on: only E'...' has escapes."""
+    sql = sql.lstrip(" ")
+    return escaped(sql[1:]) if sql[0] in "eE" else plain(sql)
+
+
+def old(sql: str) -> tuple[str, str]:
+    """PostgreSQL's reading with standard_conforming_strings = off: every text has escapes."""
+    return escaped(sql.lstrip(" ").removeprefix("E"))
+
+
+@pytest.mark.parametrize(
+    ("with_values", "read"),
+    [(innodb.with_values, escaped), (postgres.with_values, conforming), (postgres.with_values, old)],
+    ids=["mysql", "postgres", "postgres, not conforming"],
+)
+@given(first=TEXTS, second=TEXTS)
+def test_a_text_never_ends_its_literal(with_values: Callable[..., str], read: Reader, first: str, second: str) -> None:
+    rest = with_values(QUERY, (first, second))
+    for words, value in zip(READ, (first, second), strict=True):
+        assert rest.startswith(words)
+        told, rest = read(rest[len(words) :])
+        # No server's text may hold the character NUL, and MySQL's would not need it.
+        assert told == value.replace("\0", "")
+    assert rest == ""
+
+
+@given(text=TEXTS)
+def test_a_literal_is_read_back_by_servers_that_escape_and_by_those_that_do_not(text: str) -> None:
+    assert escaped(literal(text, escapes=True)) == (text.replace("\0", ""), "")
+    assert plain(literal(text, escapes=False)) == (text.replace("\0", ""), "")
+
+
+@pytest.mark.parametrize("with_values", [innodb.with_values, postgres.with_values])
+def test_numbers_and_no_value_are_written_without_quotes(with_values: Callable[..., str]) -> None:
+    values = (None, -(2**63), 2**64 - 1, 1.5, 1e-300, Decimal("12.30"), True)
+    written = with_values(", ".join(["%s"] * len(values)), values)
+    assert written == "NULL, -9223372036854775808, 18446744073709551615, 1.5, 1e-300, 12.30, True"
+    assert with_values("SELECT '100%'", None) == "SELECT '100%'"
+
+
+@given(names=st.lists(TEXTS, min_size=1, max_size=2))
+def test_a_name_never_ends_its_quotes(names: list[str]) -> None:
+    rest = postgres.identifier(*names)
+    for name in names:
+        told, rest = plain(rest, '"')
+        assert told == name.replace("\0", "")
+        rest = rest.removeprefix(".")
+    assert rest == ""
+    assert plain(innodb.quoted(names[0]), "`") == (names[0], "")
