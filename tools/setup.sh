@@ -3,7 +3,7 @@
 # System packages come from the distribution, Python packages from requirements*.lock, crates from Cargo.lock.
 # It never runs sudo unasked and never fetches a compiler by another way than the distribution's packages.
 
-# Exit code 3: the environment lacks something (the codes are listed in README.md).
+# Exit code 3: the environment lacks something (docs/exit-codes.md has the codes).
 readonly LACKING=3
 
 say() { printf 'bufferlab: %s\n' "$*" >&2; }

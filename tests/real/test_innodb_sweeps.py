@@ -109,18 +109,18 @@ def test_a_point_the_server_will_not_start_with_fails_and_the_others_are_measure
     assert list((place.data / ".bufferlab-work").glob("*/*")) == []
 
 
-def experiments_of_readme() -> list[str]:
-    """The experiments that the README names and that run on MySQL and MariaDB."""
-    named = dict.fromkeys(re.findall(r"bufferlab run ([a-z-]+)", (core.ROOT / "README.md").read_text()))
+def experiments_of_docs() -> list[str]:
+    """The experiments that docs/questions.md names and that run on MySQL and MariaDB."""
+    named = dict.fromkeys(re.findall(r"bufferlab run ([a-z-]+)", (core.ROOT / "docs/questions.md").read_text()))
     texts = {name: core.ROOT / "experiments" / name / "experiment.toml" for name in named}
     return [name for name, file in texts.items() if file.is_file() and re.search(r"innodb|mysql", file.read_text())]
 
 
 @pytest.mark.servers
 @pytest.mark.slow
-@pytest.mark.parametrize("experiment", experiments_of_readme())
+@pytest.mark.parametrize("experiment", experiments_of_docs())
 @pytest.mark.parametrize("server", ["mysql-9", "mariadb-11.8"])
-def test_an_experiment_of_the_readme_runs_on_todays_servers_without_a_failed_check(
+def test_an_experiment_of_the_docs_runs_on_todays_servers_without_a_failed_check(
     place: Place, server: str, experiment: str
 ) -> None:
     innodb.build(server)
