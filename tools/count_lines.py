@@ -130,6 +130,11 @@ def _ends(tokens: list[tuple[str, int, int]], at: int) -> bool:
     return at < len(tokens) and tokens[at][0] == ";"
 
 
+def rust_code(text: str) -> list[str]:
+    """Return the tokens of a Rust file outside of items for tests."""
+    return [token for tested, tokens in _rust_items(text) if not tested for token, _, _ in tokens]
+
+
 def rust_lines(text: str) -> int:
     """Return the lines of a Rust file that hold code outside of items for tests."""
     code: set[int] = set()

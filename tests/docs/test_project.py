@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import grimp
@@ -21,6 +21,7 @@ from packaging.version import Version
 import bufferlab
 from bufferlab.engines import registry as engines
 from docs.documents import ROOT
+from support.rust_imports import imports
 
 PACKAGE = ROOT / "python/bufferlab"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -132,6 +133,45 @@ def _reached(imports: Mapping[str, Collection[str]], start: str) -> set[str]:
             found.add(module)
             ahead.append(module)
     return found
+
+
+def test_no_more_than_three_files_of_a_crate_reach_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    lines = import_module("count_lines")
+    files, circles = 0, []
+    for crate in sorted((ROOT / "crates").iterdir()):
+        texts = {
+            str(file.relative_to(crate / "src")): file.read_text(encoding="utf-8")
+            for file in (crate / "src").rglob("*.rs")
+        }
+        for_tests = {test for name, text in texts.items() for test in lines.rust_test_files(PurePosixPath(name), text)}
+        code = {
+            name: lines.rust_code(text)
+            for name, text in texts.items()
+            if not for_tests & {PurePosixPath(name).with_suffix(""), *PurePosixPath(name).parents}
+        }
+        files += len(code)
+        circles += [(crate.name, sorted(circle)) for circle in _circles(imports(code)) if len(circle) > 3]
+    assert files > 250
+    assert circles == []
+
+
+def test_imports_of_rust_lead_through_re_exports_to_the_file_that_defines() -> None:
+    sources = {
+        "lib.rs": "mod a; pub mod b; pub use b::{Two, deep::Deep}; pub(crate) use a::one;",
+        "a.rs": "use std::mem::swap; use crate::{Deep, b::{self, Two as Other}}; pub fn one() { b::two(); }",
+        "b/mod.rs": "mod deep; mod own { pub const X: u8 = 1; } struct Two; fn two() { crate::one(); own::X; }",
+        "b/deep.rs": "use super::{deep, own::X}; pub struct Deep; fn new() { self::new(); super::missing(); }",
+        "c.rs": "use crate::b::Two; use crate::a::*; fn f() { Vec::new(); Two::new() }",
+    }
+    tokens = {name: re.findall(r"\w+|\S", text) for name, text in sources.items()}
+    assert imports(tokens) == {
+        "lib.rs": set(),
+        "a.rs": {"b/deep.rs", "b/mod.rs"},
+        "b/mod.rs": {"a.rs"},
+        "b/deep.rs": {"b/mod.rs"},
+        "c.rs": {"a.rs", "b/mod.rs"},
+    }
 
 
 def test_every_answer_to_where_is_it_names_a_path_that_exists() -> None:

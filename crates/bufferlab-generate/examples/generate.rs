@@ -1,6 +1,7 @@
 //! Does a job and prints the answer, both as JSON: `generate < JOB`. It has no gate: a warm-up is so many transactions.
 
-use bufferlab_generate::job::{Gate, Job, generate};
+use bufferlab_generate::job::Job;
+use bufferlab_generate::simulate::{Gate, generate};
 
 /// A gate that stays shut.
 struct Shut;

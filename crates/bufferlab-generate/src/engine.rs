@@ -7,6 +7,9 @@ use std::ops::Range;
 
 use crate::pools::{Objects, Pools};
 
+/// Microseconds of a transaction of TPC-C by the generator's clock: 400 a second.
+pub const TRANSACTION_US: u64 = 2_500;
+
 /// A row, by its primary key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {

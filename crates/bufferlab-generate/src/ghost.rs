@@ -11,8 +11,7 @@ use bufferlab_workload::tpcc::statements as s;
 
 use crate::engine::{Engine, Purpose, Row};
 use crate::loaded::{Loaded, UNDELIVERED};
-use crate::pools::{Objects, Pools};
-use crate::run::Paging;
+use crate::pools::{Objects, Paging, Pools};
 
 /// Every text that the driver reads.
 const TEXT: &str = "TEXT";

@@ -16,6 +16,8 @@ pub mod rows;
 pub mod run;
 pub mod scale;
 pub mod schema;
+mod segment;
 pub mod shares;
+pub mod simulate;
 pub mod sqlite;
 pub mod tree;

@@ -4,10 +4,16 @@ use std::ops::Range;
 
 use bufferlab_model::trace::{Access, Kind};
 use bufferlab_sim::{Counts, Manager};
+use bufferlab_workload::client::Client;
+use bufferlab_workload::tpcc::TRANSACTION_TYPES;
 use serde::Serialize;
 
-use crate::run::{ByType, TYPES};
 use crate::shares::Shares;
+
+/// Types of transactions at most: those of TPC-C.
+pub(crate) const TYPES: usize = TRANSACTION_TYPES.len();
+/// Transactions of each type, in the order of the workload's own list.
+pub type ByType = [u64; TYPES];
 
 /// The pages of one table, index or other object of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -330,6 +336,18 @@ impl Pools {
     pub fn frames_used(&self, pool: usize) -> u32 {
         self.pools[pool].frames_used()
     }
+}
+
+/// A client without rows.
+pub trait Paging: Client {
+    /// Returns the listeners of its page accesses, and its tables and indexes.
+    fn parts(&mut self) -> (&mut Pools, &Objects);
+
+    /// Returns the bytes of data and indexes after the load, as the engine itself tells them, if all are laid out.
+    fn bytes(&self) -> Option<u64>;
+
+    /// Returns the pages above the leaves of B-trees, as they are now.
+    fn interior_pages(&self) -> Vec<u32>;
 }
 
 #[cfg(test)]

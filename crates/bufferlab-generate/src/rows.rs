@@ -8,8 +8,7 @@ use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsConfigError, HotRowsPop
 use bufferlab_workload::population::{Population, RowBlock};
 use serde::Deserialize;
 
-use crate::pools::{Objects, Pools};
-use crate::run::Paging;
+use crate::pools::{Objects, Paging, Pools};
 
 /// Characters of the text of sysbench's column pad.
 const PAD_CHARS: u32 = 59;

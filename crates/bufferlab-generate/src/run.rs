@@ -1,20 +1,17 @@
 //! A run without a server: the driver's transactions, the pools' warm-ups, and what each pool reads in its window.
 
 use bufferlab_sim::Counts;
-use bufferlab_workload::client::{Client, ClientError, Outcome, Workload};
+use bufferlab_workload::client::{ClientError, Outcome, Workload};
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsConfigError, HotRowsDriver};
 use bufferlab_workload::tpcc::{TpccConfigError, TpccDriver};
 use serde::Serialize;
 
 use crate::engine::Engine;
 use crate::ghost::Ghost;
+use crate::job::Way;
 use crate::loaded::Loaded;
-use crate::pools::{Counted, Object, Objects, Pools};
+use crate::pools::{ByType, Counted, Object, Paging, Pools};
 use crate::rows::{RowGhost, RowTable};
-use crate::scale::Way;
-
-/// Microseconds of a transaction of TPC-C by the generator's clock: 400 a second.
-pub const TRANSACTION_US: u64 = 2_500;
 
 /// The index of New-Order among the transaction types.
 const NEW_ORDER: usize = 0;
@@ -62,11 +59,6 @@ pub struct Plan<'a> {
 pub type Watch<'a> = dyn FnMut(u64, Option<u64>) -> bool + 'a;
 /// Transactions after which a watch hears of the run.
 const WATCHED: u64 = 100;
-/// Types of transactions at most: those of TPC-C.
-pub(crate) const TYPES: usize = 5;
-/// Transactions of each type, in the order of the workload's own list.
-pub type ByType = [u64; TYPES];
-
 /// What one pool did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PoolRun {
@@ -162,18 +154,6 @@ struct Transactions {
     new_orders: u64,
     committed: ByType,
     rolled_back: ByType,
-}
-
-/// A client without rows.
-pub trait Paging: Client {
-    /// Returns the listeners of its page accesses, and its tables and indexes.
-    fn parts(&mut self) -> (&mut Pools, &Objects);
-
-    /// Returns the bytes of data and indexes after the load, as the engine itself tells them, if all are laid out.
-    fn bytes(&self) -> Option<u64>;
-
-    /// Returns the pages above the leaves of B-trees, as they are now.
-    fn interior_pages(&self) -> Vec<u32>;
 }
 
 /// The run under way.

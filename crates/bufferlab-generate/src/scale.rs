@@ -11,11 +11,10 @@
 use std::ops::Add;
 
 use bufferlab_sim::Counts;
-use serde::Serialize;
 
-use crate::job::{Job, Limits, MAX_TRANSACTIONS, STRETCH, WarmUpAsked, Workload};
-use crate::pools::Object;
-use crate::run::{ByType, PoolRun, Run, RunError, brought_in};
+use crate::job::{Job, Limits, MAX_TRANSACTIONS, Name, STRETCH, WarmUpAsked, Way, Workload};
+use crate::pools::{ByType, Object};
+use crate::run::{PoolRun, Run, RunError, brought_in};
 use crate::shares::Shares;
 
 /// Warehouses that may stand for any number of further ones. With 20, a pool of a tenth of the data misses 8 % more than
@@ -43,35 +42,6 @@ const SHARES: u32 = 6;
 const STUDENT: [f64; 5] = [12.71, 4.30, 3.18, 2.78, 2.57];
 /// Transactions of a window of fewer warehouses, if the job's has as many.
 const ENOUGH_TRANSACTIONS: u64 = 3000;
-
-/// A way to answer a job.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Way {
-    /// What it is called.
-    pub name: Name,
-    /// Warehouses that are simulated.
-    pub warehouses: u32,
-    /// Pages of which one is simulated.
-    pub one_in: u32,
-}
-
-/// The names of the ways.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Name {
-    /// All warehouses and pages.
-    Exact,
-    /// Fewer warehouses, all of their pages.
-    ForMore,
-    /// One page in so many.
-    Sampled,
-}
-
-impl Default for Way {
-    fn default() -> Self {
-        Way::new(1, 1, 1)
-    }
-}
 
 /// One simulation of a part.
 pub struct Simulation {
@@ -201,15 +171,6 @@ fn check_asked(job: &Job, limits: &Limits, way: Way) -> Result<(), RunError> {
 }
 
 impl Way {
-    fn new(all: u32, warehouses: u32, one_in: u32) -> Self {
-        let name = match (warehouses < all, one_in > 1) {
-            (_, true) => Name::Sampled,
-            (true, false) => Name::ForMore,
-            (false, false) => Name::Exact,
-        };
-        Way { name, warehouses, one_in }
-    }
-
     /// Returns the bytes of memory that it takes, about.
     pub fn bytes(&self, job: &Job, limits: &Limits) -> u64 {
         let pages = BYTES_OF_WAREHOUSE / f64::from(job.page_size_bytes) * f64::from(self.warehouses);

@@ -4,8 +4,8 @@
 //! (a district) and key. Interior pages are those of the load; a leaf that a split made is below its elder's. One above
 //! the leaves may be split in the middle once.
 
-use crate::innodb::Segment;
 use crate::pools::Objects;
+use crate::segment::Segment;
 
 /// The pages above the leaves, the root first.
 #[derive(Debug)]

@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use bufferlab_generate::engine::Engine;
 use bufferlab_generate::innodb::Innodb;
-use bufferlab_generate::job::{Gate, Job, generate};
+use bufferlab_generate::job::Job;
 use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::pools::{Counted, Object, Pools};
 use bufferlab_generate::postgres::Postgres;
 use bufferlab_generate::run::{Plan, Run, RunError, WarmUp, run};
+use bufferlab_generate::simulate::{Gate, generate};
 use bufferlab_generate::sqlite::Sqlite;
 use bufferlab_model::trace::Access;
 use bufferlab_sim::{Counts, Manager};

@@ -3,11 +3,12 @@
 mod open;
 
 use bufferlab_generate::innodb;
-use bufferlab_generate::job::{Job, generate};
+use bufferlab_generate::job::Job;
 use bufferlab_generate::pools::Pools;
 use bufferlab_generate::postgres;
 use bufferlab_generate::rows::{RowTable, RowsAsked};
 use bufferlab_generate::run::Run;
+use bufferlab_generate::simulate::generate;
 use bufferlab_generate::sqlite;
 use proptest::prelude::*;
 use serde_json::{Value, json};

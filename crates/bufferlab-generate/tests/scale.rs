@@ -2,11 +2,12 @@
 
 mod open;
 
-use bufferlab_generate::job::{Job, generate};
+use bufferlab_generate::job::Job;
+use bufferlab_generate::job::Name;
 use bufferlab_generate::pools::Pools;
 use bufferlab_generate::run::{PoolRun, Run, RunError};
-use bufferlab_generate::scale::Name;
 use bufferlab_generate::shares::{RUN, Shares};
+use bufferlab_generate::simulate::generate;
 use bufferlab_sim::{MODELS, OneIn};
 use proptest::prelude::*;
 use serde_json::{Value, json};

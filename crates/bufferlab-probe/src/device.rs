@@ -1,52 +1,19 @@
 //! The block device that really holds a path: its identity, its properties, and its counters. `resolve` finds it once;
 //! `DeviceProbe` reads at each sample all columns of /proc/diskstats that iostat -x uses.
 
+mod identity;
 mod mounted;
 mod probe;
 mod stack;
 mod sysfs;
 
+pub use identity::{Device, Disk};
 pub use probe::DeviceProbe;
-pub use stack::Disk;
 
-use serde::Serialize;
+use identity::device_number;
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use sysfs::Sysfs;
-
-/// The whole disk under a path, or the reason why there is none.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Device {
-    /// Name of the whole disk as in /proc/diskstats, such as `vda`, `nvme0n1`, `md0`.
-    pub name: Option<String>,
-    /// Name of the partition that holds the path, when it is on one.
-    pub partition: Option<String>,
-    /// Number of the whole disk, as `major:minor`.
-    pub major_minor: Option<String>,
-    /// Its name by the manufacturer or the device mapper.
-    pub model: Option<String>,
-    /// The smallest unit of a direct transfer.
-    pub logical_block_size_bytes: Option<u64>,
-    /// Whether the device claims to have moving parts (virtual disks often do so wrongly).
-    pub rotational: Option<bool>,
-    /// The request scheduler in use.
-    pub scheduler: Option<String>,
-    /// Bytes that the kernel reads ahead on buffered sequential reads.
-    pub read_ahead_bytes: Option<u64>,
-    /// For a stacked device (device mapper, md, loop): its layers from the top, each with its name and kind.
-    pub layers: Vec<String>,
-    /// For a stacked device: the whole disks at its bottom.
-    pub disks: Vec<Disk>,
-    /// The reason why there is no device.
-    pub reason: Option<String>,
-}
-
-impl Device {
-    fn none(reason: String) -> Self {
-        Self { reason: Some(reason), ..Self::default() }
-    }
-}
 
 /// Returns the device that holds a path. The path need not exist yet: its nearest existing ancestor counts. A path that
 /// is a block device means that device.
@@ -90,13 +57,6 @@ pub(crate) fn nearest_existing(path: &Path) -> std::io::Result<PathBuf> {
             (Err(error), _) => return Err(error),
         }
     }
-}
-
-/// Returns (major, minor) of the device that holds a file, or of a block device's node itself.
-fn device_number(path: &Path) -> std::io::Result<(u32, u32)> {
-    let metadata = fs::metadata(path)?;
-    let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
-    Ok((libc::major(number), libc::minor(number)))
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use bufferlab_drive::failure::{Failure, FailureKind};
 use bufferlab_drive::gate::{Gate as Rule, GateEnd, Window};
-use bufferlab_generate::job::{self, Gate, Job};
+use bufferlab_generate::job::Job;
 use bufferlab_generate::run::{RunError, Watch};
+use bufferlab_generate::simulate::{self, Gate};
 use pyo3::prelude::*;
 
 use crate::done;
@@ -45,14 +46,14 @@ pub(crate) fn generate(py: Python<'_>, job: &str, watch: Option<Py<PyAny>>) -> P
 /// Returns the bytes of memory that a job takes, about, as JSON.
 #[pyfunction]
 pub(crate) fn generated_bytes(py: Python<'_>, job: &str) -> PyResult<String> {
-    done(py, job, |job: &Job| job::bytes(job).map_err(|error| failure(&error)))
+    done(py, job, |job: &Job| simulate::bytes(job).map_err(|error| failure(&error)))
 }
 
 fn generated(job: &Job, watch: &mut Watch<'_>) -> Result<bufferlab_generate::run::Run, Failure> {
     let gate = |frames: u32, stretch, at_least| -> Box<dyn Gate> {
         Box::new(Measured { rule: Rule::new(frames.into(), stretch, at_least), end: None })
     };
-    job::generate(job, &gate, Some(watch)).map_err(|error| failure(&error))
+    simulate::generate(job, &gate, Some(watch)).map_err(|error| failure(&error))
 }
 
 fn failure(error: &RunError) -> Failure {

@@ -1,26 +1,11 @@
 //! An open connection: statements as text, and the wire for prepared ones.
 
 use super::error::MysqlError;
-use super::login::{Login, login};
+use super::login::{Login, LoginError, login};
 use super::stream::Stream;
 use super::wire::{End, Statement, TextRows, Wire};
 use crate::server::target::Target;
-use crate::tls::{TlsClient, TlsError};
-
-/// The failure of a login.
-#[derive(Debug)]
-pub(super) enum LoginError {
-    /// Of TLS: with `prefer` another connection may go on without.
-    Tls(TlsError),
-    /// Of anything else.
-    Other(MysqlError),
-}
-
-impl From<MysqlError> for LoginError {
-    fn from(error: MysqlError) -> Self {
-        LoginError::Other(error)
-    }
-}
+use crate::tls::TlsClient;
 
 /// A connection that waits for a command.
 pub struct Conn {

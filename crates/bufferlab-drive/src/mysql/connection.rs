@@ -3,10 +3,10 @@
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use super::conn::{Conn, LoginError};
-use super::error::{MysqlError, failure, is_timeout};
-use super::line::{ANSWER_WITHIN, Line};
-use super::login::{Login, Purpose, may_go_on_without};
+use super::conn::Conn;
+use super::error::{ANSWER_WITHIN, MysqlError, failure, is_timeout};
+use super::line::Line;
+use super::login::{Login, LoginError, Purpose, may_go_on_without};
 use super::stream::Stream;
 use crate::failure::{Failure, FailureKind};
 use crate::server::patience::Patience;
@@ -30,7 +30,7 @@ const SESSION: [&str; 3] = [
 /// Connects to the target's database. A statement may take as long as it likes: it may wait for locks.
 ///
 /// # Errors
-/// When the server is not there, does not greet within [`ANSWER_WITHIN`](super::line::ANSWER_WITHIN), refuses the account, or has no such database.
+/// When the server is not there, does not greet within [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN), refuses the account, or has no such database.
 pub fn connect(target: &Target) -> Result<Conn, Failure> {
     let conn = connect_to_ask(target)?;
     unbound(conn, target)
@@ -44,7 +44,7 @@ pub(super) fn connect_to_load(target: &Target) -> Result<Conn, Failure> {
     unbound(open(target, Some(&target.database), Purpose::Load)?, target)
 }
 
-/// Connects for questions that wait for no lock: each answer must come within [`ANSWER_WITHIN`](super::line::ANSWER_WITHIN).
+/// Connects for questions that wait for no lock: each answer must come within [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN).
 ///
 /// # Errors
 /// As [`connect`].

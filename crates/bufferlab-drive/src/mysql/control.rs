@@ -6,8 +6,8 @@ use bufferlab_workload::client::Value;
 
 use super::conn::Conn;
 use super::connection::{connect_to_ask, connect_to_server, no_socket};
-use super::error::{MysqlError, failure};
-use super::line::{ANSWER_WITHIN, Line, Lines};
+use super::error::{ANSWER_WITHIN, MysqlError, failure};
+use super::line::{Line, Lines};
 use super::version::Version;
 use crate::failure::Failure;
 use crate::lock;

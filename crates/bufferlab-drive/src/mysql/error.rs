@@ -1,10 +1,10 @@
 //! The meaning of a server's or a connection's error for a run. Numbers: mysql's include/mysqld_error.h and errmsg.h.
 
 use std::io;
+use std::time::Duration;
 
 use bufferlab_workload::client::ClientError;
 
-use super::line::ANSWER_WITHIN;
 use crate::failure::{FULL_DISK_HINT, Failure, FailureKind};
 use crate::server::Meaning;
 use crate::server::refusal::Refusal;
@@ -29,6 +29,10 @@ const ER_MAX_PREPARED_STMT_COUNT_REACHED: u16 = 1461;
 const ER_CONNECTION_KILLED: u16 = 1927;
 const CR_SERVER_GONE_ERROR: u16 = 2006;
 const CR_SERVER_LOST: u16 = 2013;
+
+/// Longest time that a server may take for a greeting, a setting or its counters, which wait for no lock. Even an
+/// overloaded server takes far less.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// An error message of the server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

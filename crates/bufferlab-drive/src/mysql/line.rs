@@ -1,7 +1,7 @@
 //! A second handle on a connection's socket, besides the wire's: to bound a wait for an answer, or to end it.
 //!
 //! A stopped server (SIGSTOP, a frozen cgroup or virtual machine) keeps its connections open and does not answer. It
-//! gets [`ANSWER_WITHIN`] for questions that it can answer at once. A statement has no time limit, because it may wait
+//! gets [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN) for questions that it can answer at once. A statement has no time limit, because it may wait
 //! for locks; it ends when another connection has found the server silent.
 
 use std::io;
@@ -14,10 +14,6 @@ use super::conn::Conn;
 use super::error::SERVER_SILENT_HINT;
 use crate::failure::Failure;
 use crate::lock;
-
-/// Longest time that a server may take for a greeting, a setting or its counters, which wait for no lock. Even an
-/// overloaded server takes far less.
-pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// The socket of one connection. The options of a socket belong to it, not to a descriptor, so they hold for the
 /// wire's reads too.

@@ -8,7 +8,6 @@ use std::path::Path;
 
 use ring::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
-use super::conn::LoginError;
 use super::error::MysqlError;
 use super::stream::Stream;
 use super::wire::{Bytes, Wire, broken};
@@ -17,6 +16,21 @@ use crate::server::refusal::Refusal;
 use crate::server::security::{Security, SslMode};
 use crate::server::target::Target;
 use crate::tls::{RsaKey, TlsClient, TlsError};
+
+/// The failure of a login.
+#[derive(Debug)]
+pub(super) enum LoginError {
+    /// Of TLS: with `prefer` another connection may go on without.
+    Tls(TlsError),
+    /// Of anything else.
+    Other(MysqlError),
+}
+
+impl From<MysqlError> for LoginError {
+    fn from(error: MysqlError) -> Self {
+        LoginError::Other(error)
+    }
+}
 
 /// Capabilities (mysql's include/mysql_com.h): those of every connection, then those of some.
 const ALWAYS: u32 =

@@ -3,10 +3,10 @@
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
-use super::conn::{Conn, LoginError};
+use super::conn::Conn;
 use super::connection::logged_in;
 use super::error::{MysqlError, is_timeout};
-use super::login::{Login, Purpose};
+use super::login::{Login, LoginError, Purpose};
 use crate::server::patience::{Patience, was_ended};
 use crate::server::questions::{Limits, Table, Unanswered};
 use crate::server::target::Target;

@@ -5,10 +5,10 @@
 use bufferlab_workload::client::Value;
 use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS, ORDERS, TableId};
 
-use super::segment::Segment;
 use crate::loaded::{Columns, Loaded, Records, UNDELIVERED};
 use crate::pools::Objects;
 use crate::schema::{Column, Schema, Type};
+use crate::segment::Segment;
 use crate::tree::{Fill, Grown, Loading, Packed, Packing, pack};
 
 /// Bytes of a compact record before its data, without null bits and lengths (rem0rec.h, `REC_N_NEW_EXTRA_BYTES`).

@@ -3,9 +3,9 @@
 //! The rules were set beside a page trace of MySQL 5.7.22 (TPC-C, 4 warehouses, 8 connections). Left out: old versions
 //! of rows, waits for locks, and growing texts of customers.
 
+mod latch;
 mod layout;
 mod rows;
-mod segment;
 mod space;
 mod undo;
 
@@ -17,24 +17,16 @@ use crate::engine::{Engine, Purpose, Row};
 use crate::loaded::{Loaded, Records};
 use crate::pools::{Objects, Pools};
 use crate::tree::{Grown, Packed, Place};
+use latch::{EXCLUSIVE, NO_LATCH, SHARED};
 pub(crate) use layout::prefill_misses;
 use layout::{
     CARRIER, Compact, DELIVERY_DATE, Growing, LINE_STRIDE, ORDER_BITS, PageSize, Trees, entry_key, lay_out, line_key,
 };
 pub use rows::Rows;
-pub(crate) use segment::Segment;
 use space::Space;
 pub use space::count_bitmaps;
 use undo::{Log, Undo, record};
 
-/// sync0types.h, `RW_S_LATCH`.
-const SHARED: u8 = 1;
-/// sync0types.h, `RW_X_LATCH`.
-const EXCLUSIVE: u8 = 2;
-/// sync0types.h, `RW_SX_LATCH`.
-const SX: u8 = 4;
-/// sync0types.h, `RW_NO_LATCH`: the tree's own latch protects the page.
-const NO_LATCH: u8 = 8;
 /// Leaves that the optimizer reads to count the rows of a range (btr0cur.cc, `N_PAGES_READ_LIMIT`).
 const DIVED: usize = 10;
 /// Rows that a cursor fetches at once (row0mysql.h, `MYSQL_FETCH_CACHE_SIZE`).

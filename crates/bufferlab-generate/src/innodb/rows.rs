@@ -1,8 +1,9 @@
 //! InnoDB's pages of the table of hot_rows (crates/bufferlab-drive/dialects/servers/hot_rows/schema.sql).
 
+use super::latch::EXCLUSIVE;
 use super::layout::{Clustered, HEADER, PageSize, SYSTEM_COLUMNS};
 use super::undo::{Log, Undo};
-use super::{EXCLUSIVE, look_up, seek};
+use super::{look_up, seek};
 use crate::pools::{Objects, Pools};
 use crate::rows::{RowTable, RowsAsked};
 use crate::tree::{Packed, pack};

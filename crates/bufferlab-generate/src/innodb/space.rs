@@ -2,7 +2,8 @@
 //!
 //! As a page trace of MySQL 5.7.22 with one connection has them, get by get.
 
-use super::{EXCLUSIVE, Growing, NO_LATCH, SX};
+use super::latch::{EXCLUSIVE, NO_LATCH, SX};
+use super::layout::Growing;
 use crate::pools::{Objects, Pools};
 use crate::run::Run;
 use crate::tree::Grown;

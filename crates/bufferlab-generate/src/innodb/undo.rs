@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::{EXCLUSIVE, SHARED, SX};
+use super::latch::{EXCLUSIVE, SHARED, SX};
 use crate::pools::{Objects, Pools};
 
 /// Rollback segments that transactions use: 128, of which 32 are for temporary tables (trx0trx.cc,

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::record::{POINTER, max_aligned};
-use super::{FIRST, Now};
+use super::session::{FIRST, HELD, Now};
 use crate::pools::{Objects, Pools};
 
 /// A page without its header (bufpage.h, `SizeOfPageHeaderData`).
@@ -199,7 +199,7 @@ impl Heap {
 
     /// Reads a page that the session has pinned already, and its page of the visibility map where it must be changed.
     pub(super) fn fetch_to_change(&self, pools: &mut Pools, block: u32) {
-        pools.get(self.page(block), super::HELD);
+        pools.get(self.page(block), HELD);
         if self.is_all_visible(block) {
             self.read_visibility(pools, block);
         }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::heap::Heap;
-use super::{FIRST, Now};
+use super::session::{FIRST, HELD, Now};
 use crate::pools::Pools;
 use crate::tree::{Fill, Grown, Leaf, Place};
 
@@ -197,7 +197,7 @@ impl Index {
     fn check_unique(&mut self, pools: &mut Pools, heap: &Heap, entry: Entry, leaf: u32, now: Now) {
         let stale = self.stale.get_mut(&leaf).map(Vec::as_mut_slice).unwrap_or_default();
         for stale in stale.iter_mut().filter(|stale| !stale.is_killed && (stale.group, stale.key) == entry.key) {
-            let latch = if entry.pinned == Some(stale.block) { super::HELD } else { FIRST };
+            let latch = if entry.pinned == Some(stale.block) { HELD } else { FIRST };
             pools.get(heap.page(stale.block), latch);
             stale.is_killed = now.can_remove(stale.since);
         }

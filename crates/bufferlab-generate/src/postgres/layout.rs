@@ -6,10 +6,13 @@ use bufferlab_workload::tpcc::schema::{CUSTOMERS, DISTRICTS, ITEMS, ORDERS, Tabl
 use super::heap::{Heap, RowId, Updated, Version};
 use super::index::{Built, Entry, Index, fan_out};
 use super::record::{Tuples, max_aligned};
-use super::{HELD, Now};
+use super::session::{HELD, Now};
 use crate::loaded::{District, Loaded, UNDELIVERED};
 use crate::pools::{Objects, Pools};
 use crate::tree::{Grown, Loading, Packed, pack};
+
+/// Districts whose rows are generated at most; further ones repeat them.
+pub(super) const OWN_DISTRICTS: u32 = 40;
 
 /// Bits by which a key holds a customer above an order.
 pub(super) const ORDER_BITS: u32 = 19;
@@ -96,7 +99,7 @@ fn sums(numbers: impl Iterator<Item = u32>) -> Vec<u32> {
 
 impl Bytes {
     fn new(loaded: &Loaded) -> Self {
-        let own = loaded.districts().min(super::OWN_DISTRICTS);
+        let own = loaded.districts().min(OWN_DISTRICTS);
         let districts = || (0..own).map(|number| loaded.district(number));
         let first = loaded.district(0);
         let mean =

@@ -12,31 +12,24 @@ mod index;
 mod layout;
 mod record;
 mod rows;
+mod session;
 
 use std::ops::Range;
 
-use bufferlab_model::trace::latch;
 use bufferlab_workload::tpcc::schema::{CUSTOMERS, DISTRICTS, ITEMS, ORDERS};
 
-use crate::engine::{Engine, Purpose, Row};
+use crate::engine::{Engine, Purpose, Row, TRANSACTION_US};
 use crate::loaded::{Loaded, Records, UNDELIVERED};
 use crate::pools::{Object, Objects, Pools};
-use crate::run::TRANSACTION_US;
 use heap::{RowId, Updated, Version};
 use index::{Entry, Index};
-use layout::{Bytes, ORDER_BITS, Table, Trees, entry_key, lay_out, line_key};
+use layout::{Bytes, ORDER_BITS, OWN_DISTRICTS, Table, Trees, entry_key, lay_out, line_key};
 use record::Tuples;
 pub use rows::Rows;
+use session::{FIRST, Now};
 
 /// Bytes of a page: the servers are compiled so.
 pub const PAGE_BYTES: u32 = 8192;
-
-/// Districts whose rows are generated at most; further ones repeat them.
-const OWN_DISTRICTS: u32 = 40;
-/// A get of a page that the session has not pinned.
-const FIRST: u8 = latch::FIRST | latch::NO_RING;
-/// A get of one that it has.
-const HELD: u8 = latch::HELD | latch::NO_RING;
 
 /// Pages of the catalogue that sessions read as they connect and plan their statements: of the traced run.
 const CATALOG_PAGES: u32 = 357;
@@ -50,22 +43,6 @@ const COUNTERS_EVERY: u64 = 1_000_000 / TRANSACTION_US;
 /// Transactions of each session that are committed while the oldest one is under way. A New-Order has 46 statements and a
 /// Delivery 70, and the mean transaction 27.
 const OLDEST: u64 = 2;
-
-/// The session and the transaction.
-#[derive(Clone, Copy, Debug, Default)]
-struct Now {
-    session: u16,
-    transaction: u64,
-    /// The oldest transaction that may still be under way: its elders' dead versions can be removed (procarray.c,
-    /// `GlobalVisTestIsRemovableXid`).
-    horizon: u64,
-}
-
-impl Now {
-    fn can_remove(self, since: u64) -> bool {
-        since < self.horizon
-    }
-}
 
 /// What a rollback takes back.
 #[derive(Clone, Copy, Debug)]

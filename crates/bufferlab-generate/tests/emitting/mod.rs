@@ -4,9 +4,10 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
 use bufferlab_generate::engine::Engine;
+use bufferlab_generate::engine::TRANSACTION_US;
 use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::pools::Pools;
-use bufferlab_generate::run::{Plan, TRANSACTION_US, WarmUp, run};
+use bufferlab_generate::run::{Plan, WarmUp, run};
 use bufferlab_model::trace::{Access, Columns, Kind};
 use bufferlab_sim::{Counts, Innodb57, Innodb1011, Manager, Model, Postgres};
 

@@ -1,6 +1,6 @@
 //! A gate for tests of generated runs.
 
-use bufferlab_generate::job::Gate;
+use bufferlab_generate::simulate::Gate;
 
 /// A gate that opens at once.
 pub struct Open;

@@ -1,8 +1,8 @@
 //! File systems whose files carry no block device's number: btrfs, overlay, tmpfs, network file systems. The mount
 //! table tells their source. Only a source of exactly one block device has counters.
 
+use super::identity::{Device, device_number};
 use super::sysfs::Sysfs;
-use super::{Device, device_number};
 use crate::parse::mountinfo::{Mount, mount_of, mounts};
 use std::path::Path;
 

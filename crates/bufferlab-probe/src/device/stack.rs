@@ -2,23 +2,13 @@
 //! walks `slaves/` of Documentation/ABI/stable/sysfs-block, and a loop device's backing file, down to whole disks. It
 //! is bounded: it cuts a tree at a depth and a number of disks that no real machine has.
 
+use super::identity::{Device, Disk, device_number};
 use super::sysfs::{Sysfs, kernel_name, text};
-use super::{Device, device_number};
-use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const MAX_DEPTH: usize = 16;
 const MAX_DISKS: usize = 256;
-
-/// A whole disk at the bottom of a stacked device.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Disk {
-    /// Name as in /proc/diskstats.
-    pub name: String,
-    /// Number, as `major:minor`.
-    pub major_minor: String,
-}
 
 /// The layers of a stack, from the top, and the disks at its bottom.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Block devices in /sys: from a number to the whole disk and its properties. Follows
 //! Documentation/ABI/stable/sysfs-block. The root is a parameter, so that tests bring their own tree.
 
-use super::{Device, stack};
+use super::identity::Device;
+use super::stack;
 use std::fs;
 use std::path::{Path, PathBuf};
 

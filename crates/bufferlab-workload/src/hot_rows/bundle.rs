@@ -1,11 +1,10 @@
 //! The workload's bundle.
 
+use super::NAME;
 use super::config::{HotRowsConfig, HotRowsConfigError};
 use super::driver::HotRowsDriver;
 use super::population::HotRowsPopulation;
 use crate::bundle::{Bundle, Refused, boxed, read};
-
-pub(super) const NAME: &str = "hot_rows";
 
 /// Its table, and a driver for each connection.
 pub const BUNDLE: Bundle = Bundle {

@@ -4,7 +4,7 @@
 
 use serde_json::json;
 
-use super::bundle::NAME;
+use super::NAME;
 use super::config::{HotRowsConfig, HotRowsConfigError};
 use super::digits::{C_GROUPS, Digits};
 use super::hot_set::HotSet;

@@ -17,3 +17,6 @@ pub use driver::{HotRowsDriver, TRANSACTION_TYPES};
 pub use hot_set::HotSet;
 pub use population::{HotRowsPopulation, TABLE};
 pub use statements::STATEMENTS;
+
+/// The workload's name.
+const NAME: &str = "hot_rows";

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Deserializer, de};
 
-use super::bundle::NAME;
+use super::NAME;
 use super::config::{HotRowsConfigError, MAX_ROWS};
 use super::digits::{C_GROUPS, Digits, PAD_GROUPS};
 use crate::population::{ColumnKind, LoadedTable, Population, RowBlock};

@@ -1,10 +1,9 @@
 //! The workload's bundle.
 
+use super::NAME;
 use super::driver::IndexScanDriver;
 use super::population::IndexScanPopulation;
 use crate::bundle::{Bundle, Refused, boxed, read};
-
-pub(super) const NAME: &str = "index_scan";
 
 /// Its tables, and a driver for each connection.
 pub const BUNDLE: Bundle = Bundle {

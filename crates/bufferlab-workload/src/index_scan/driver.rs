@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::NAME;
 use super::answer::Answer;
-use super::bundle::NAME;
 use super::config::{IndexScanConfig, IndexScanConfigError};
 use super::statements::{Q1, STATEMENTS};
 use crate::client::{Batch, Client, ClientError, Outcome, Planned, StatementSpec, Value, Workload};

@@ -23,6 +23,9 @@ pub use population::IndexScanPopulation;
 pub use statements::STATEMENTS;
 pub use tables::{Table, TableSet};
 
+/// The workload's name.
+const NAME: &str = "index_scan";
+
 /// The table that Q1 reads.
 pub const TABLE: &str = Table::LineItem.name();
 

@@ -14,7 +14,7 @@ use tpchgen::generators::{
     PartGenerator, PartSuppGenerator, RegionGenerator, Supplier, SupplierGenerator,
 };
 
-use super::bundle::NAME;
+use super::NAME;
 use super::config::ScaleFactor;
 use super::tables::{Table, TableSet};
 use crate::population::{LoadedTable, Population, RowBlock};

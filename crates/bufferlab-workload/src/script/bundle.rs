@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Number, Script, ScriptError, ScriptWorkload};
+use super::{NAME, Number, Script, ScriptError, ScriptWorkload};
 use crate::bundle::{Bundle, boxed, read};
 use crate::random::Random;
-
-pub(super) const NAME: &str = "script";
 
 /// The workload's bundle.
 pub const BUNDLE: Bundle = Bundle {

@@ -19,3 +19,6 @@ pub use number::Number;
 pub use parser::{MAX_SCRIPT_BYTES, Script, Transaction};
 pub use sql::Sql;
 pub use workload::{ScriptWorkload, SetupStatement};
+
+/// The workload's name.
+const NAME: &str = "script";

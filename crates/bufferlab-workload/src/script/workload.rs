@@ -3,7 +3,7 @@
 //! Variables do not depend on an engine's answers, so the workload draws them when it plans a transaction; a retry
 //! executes the same parameters again. Statements run in autocommit unless the script opens a transaction itself.
 
-use super::bundle::NAME;
+use super::NAME;
 use super::error::{Fault, ScriptError};
 use super::expression::Memory;
 use super::number::RunError;

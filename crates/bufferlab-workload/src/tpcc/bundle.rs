@@ -1,11 +1,10 @@
 //! The workload's bundle.
 
+use super::NAME;
 use super::config::TpccConfig;
 use super::driver::TpccDriver;
 use super::population::TpccPopulation;
 use crate::bundle::{Bundle, Refused, boxed, read};
-
-pub(super) const NAME: &str = "tpcc";
 
 /// Its nine tables, and a driver for each connection.
 pub const BUNDLE: Bundle = Bundle {

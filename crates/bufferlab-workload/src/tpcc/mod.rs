@@ -15,3 +15,6 @@ pub mod statements;
 pub use bundle::BUNDLE;
 pub use config::{MAX_WAREHOUSES, TpccConfig, TpccConfigError};
 pub use driver::{InputCounts, TRANSACTION_TYPES, TpccDriver, TransactionOutput};
+
+/// The workload's name.
+const NAME: &str = "tpcc";

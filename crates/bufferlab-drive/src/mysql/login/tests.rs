@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::super::conn::Conn;
 use super::super::connection::{connect, connect_to_load};
-use super::super::line::ANSWER_WITHIN;
+use super::super::error::ANSWER_WITHIN;
 use super::*;
 use crate::failure::Failure;
 use crate::server::target::Place;

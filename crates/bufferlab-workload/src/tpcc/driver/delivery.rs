@@ -6,7 +6,7 @@
 
 use super::answers::{expect_affected, expect_row, expect_single_writes, id, int, wrong};
 use super::inputs::DeliveryInput;
-use super::{Batches, TransactionOutput};
+use super::output::{Batches, TransactionOutput};
 use crate::client::{Batch, Client, ClientError, Outcome, StatementId, Value};
 use crate::tpcc::schema::{DISTRICTS, MAX_ORDER_LINES, MIN_ORDER_LINES};
 use crate::tpcc::statements::{

@@ -11,25 +11,27 @@ mod delivery;
 mod inputs;
 mod new_order;
 mod order_status;
+mod output;
 mod payment;
 mod stock_level;
 mod terminals;
 
 use deck::{DELIVERY, Deck, NEW_ORDER, ORDER_STATUS, PAYMENT, STOCK_LEVEL};
 use inputs::{CustomerInput, DeliveryInput, InputSource, NewOrderInput, PaymentInput, StockLevelInput};
+use output::Batches;
 use terminals::{Terminal, terminals_of};
 
 pub use inputs::InputCounts;
+pub use output::TransactionOutput;
 
-use crate::client::{Batch, Client, ClientError, Outcome, Planned, StatementSpec, Workload};
+use crate::client::{Client, ClientError, Outcome, Planned, StatementSpec, Workload};
 use crate::findings::Findings;
 use crate::random::Random;
-use crate::tpcc::bundle::NAME;
 use crate::tpcc::population::LOAD_DATE_US;
 use crate::tpcc::random::NuRandConstants;
 use crate::tpcc::schema::DISTRICTS;
 use crate::tpcc::statements::STATEMENTS;
-use crate::tpcc::{TpccConfig, TpccConfigError};
+use crate::tpcc::{NAME, TpccConfig, TpccConfigError};
 
 /// The transaction types, by the indices of [`Planned::transaction_type`].
 pub const TRANSACTION_TYPES: [&str; 5] = ["new_order", "payment", "order_status", "delivery", "stock_level"];
@@ -38,50 +40,6 @@ pub const TRANSACTION_TYPES: [&str; 5] = ["new_order", "payment", "order_status"
 const RUN_DATE_US: i64 = LOAD_DATE_US + 24 * 3_600 * 1_000_000;
 /// The step of the date with each planned transaction.
 const TRANSACTION_STEP_US: i64 = 1_000;
-
-/// The output of the last executed transaction for its terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TransactionOutput {
-    /// The transaction entered an order, or would have done so if the last item existed.
-    NewOrder {
-        /// O_ID.
-        order: u32,
-        /// Amount after discount and taxes, of the lines whose item exists.
-        total_cents: i64,
-        /// Lines shown as "B" for brand: item and stock are both "ORIGINAL".
-        brand_lines: u32,
-    },
-    /// The transaction booked a payment.
-    Payment {
-        /// C_ID.
-        customer: u32,
-        /// C_BALANCE after the payment.
-        balance_cents: i64,
-    },
-    /// The last order of a customer.
-    OrderStatus {
-        /// C_ID.
-        customer: u32,
-        /// C_BALANCE.
-        balance_cents: i64,
-        /// O_ID.
-        order: u32,
-        /// Number of its lines.
-        lines: u32,
-        /// Sum of their amounts.
-        amount_cents: i64,
-    },
-    /// The transaction delivered orders.
-    Delivery {
-        /// For each district the order delivered, if it had any.
-        delivered: [Option<u32>; DISTRICTS as usize],
-    },
-    /// The transaction counted items.
-    StockLevel {
-        /// Distinct items below the threshold.
-        low_stock: u32,
-    },
-}
 
 /// The planned transaction with its inputs.
 #[derive(Clone, Copy, Debug)]
@@ -98,15 +56,6 @@ impl Input {
     fn read_only(&self) -> bool {
         matches!(self, Input::OrderStatus(_) | Input::StockLevel(_))
     }
-}
-
-/// The memory of transactions; all share it, so that they allocate nothing.
-#[derive(Debug, Default)]
-struct Batches {
-    reads: Batch,
-    details: Batch,
-    writes: Batch,
-    text: String,
 }
 
 /// TPC-C for one connection.

@@ -2,7 +2,7 @@
 
 use super::answers::{expect_row, expect_single_writes, id, int, text, wrong};
 use super::inputs::{MAX_LINES, NewOrderInput};
-use super::{Batches, TransactionOutput};
+use super::output::{Batches, TransactionOutput};
 use crate::client::{Client, ClientError, Outcome, Value};
 use crate::tpcc::statements::{
     INCREMENT_DISTRICT_ORDER, INSERT_NEW_ORDER, INSERT_ORDER, INSERT_ORDER_LINE, READ_CUSTOMER_DISCOUNT,

@@ -3,7 +3,7 @@
 use super::answers::{expect_row, id, int, wrong};
 use super::customer::{chosen, list_by_name};
 use super::inputs::CustomerInput;
-use super::{Batches, TransactionOutput};
+use super::output::{Batches, TransactionOutput};
 use crate::client::{Client, ClientError, Outcome, Value};
 use crate::tpcc::statements::{READ_CUSTOMER_STATUS, READ_LAST_ORDER, READ_ORDER_LINES};
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::answers::{expect_row, expect_single_writes, int, text};
 use super::customer::{chosen, list_by_name};
 use super::inputs::{CustomerChoice, PaymentInput};
-use super::{Batches, TransactionOutput};
+use super::output::{Batches, TransactionOutput};
 use crate::client::{Batch, Client, ClientError, Outcome, Value};
 use crate::tpcc::schema::MAX_C_DATA_CHARS;
 use crate::tpcc::statements::{

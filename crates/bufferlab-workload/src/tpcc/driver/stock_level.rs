@@ -2,7 +2,7 @@
 
 use super::answers::{expect_row, int};
 use super::inputs::StockLevelInput;
-use super::{Batches, TransactionOutput};
+use super::output::{Batches, TransactionOutput};
 use crate::client::{Client, ClientError, Outcome, Value};
 use crate::tpcc::statements::{COUNT_LOW_STOCK, READ_DISTRICT_NEXT_ORDER};
 

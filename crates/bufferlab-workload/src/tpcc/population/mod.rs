@@ -11,9 +11,8 @@ pub use rows::{LOAD_DATE_US, generate};
 use crate::bundle::Refused;
 pub use crate::population::RowBlock;
 use crate::population::{LoadedTable, Population};
-use crate::tpcc::TpccConfig;
-use crate::tpcc::bundle::NAME;
 use crate::tpcc::schema::TableId;
+use crate::tpcc::{NAME, TpccConfig};
 
 /// Warehouse numbers of servers' tables are SMALLINT, as in tpcc-mysql.
 const MAX_SMALLINT: u32 = 32_767;

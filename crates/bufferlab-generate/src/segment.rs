@@ -19,7 +19,7 @@ pub(crate) struct Segment {
 
 impl Segment {
     /// Makes a segment whose first pages are used.
-    pub(super) fn new(used: u32, reserved: u32, extent: u32) -> Self {
+    pub(crate) fn new(used: u32, reserved: u32, extent: u32) -> Self {
         Segment { extent, single: used.min(extent / 2), reserved, used, free: (used..reserved).collect() }
     }
 
