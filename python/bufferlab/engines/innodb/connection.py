@@ -7,7 +7,14 @@ from functools import partial
 
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.client_options import password_in, usual_password
-from bufferlab.engines.servers.client import Client, LostError, RefusedError, ServerError
+from bufferlab.engines.servers.client import (
+    MOST_ANSWER_BYTES,
+    MOST_OF_OUR_OWN_BYTES,
+    Client,
+    LostError,
+    RefusedError,
+    ServerError,
+)
 from bufferlab.engines.servers.existing import passwords
 from bufferlab.engines.servers.existing.address import (
     ANSWER_SECONDS,
@@ -144,4 +151,5 @@ def _client(address: Address, secret: str, schema: str | None, seconds: float | 
         seconds=seconds,
         name=name,
         until_s=address.until_s,
+        most_answer_bytes=MOST_OF_OUR_OWN_BYTES if address.is_private else MOST_ANSWER_BYTES,
     )

@@ -11,7 +11,14 @@ from functools import partial
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.client_passwords import password_in, usual_password
 from bufferlab.engines.postgres.control import PORT, SYSTEM_DATABASE
-from bufferlab.engines.servers.client import Client, LostError, RefusedError, ServerError
+from bufferlab.engines.servers.client import (
+    MOST_ANSWER_BYTES,
+    MOST_OF_OUR_OWN_BYTES,
+    Client,
+    LostError,
+    RefusedError,
+    ServerError,
+)
 from bufferlab.engines.servers.existing import passwords
 from bufferlab.engines.servers.existing.address import (
     ANSWER_SECONDS,
@@ -192,6 +199,7 @@ def _connect(
         seconds=seconds and seconds + _LATE_SECONDS,
         name=name,
         until_s=address.until_s,
+        most_answer_bytes=MOST_OF_OUR_OWN_BYTES if address.is_private else MOST_ANSWER_BYTES,
         startup=[("options", options)],
         prepares=prepares,
     )

@@ -18,6 +18,8 @@ from bufferlab.engines.servers.existing.passwords import LoginRefusedError
 
 MOST_ANSWER_BYTES = 16 << 20
 """The most bytes of one statement's answer as it is held: far beyond any that we ask for, but for a pool's pages."""
+MOST_OF_OUR_OWN_BYTES = 512 << 20
+"""The same of a private server, which may hold any number of tables of a restored dump."""
 T = TypeVar("T")
 
 
@@ -53,6 +55,7 @@ class Client:
         seconds: float | None,
         name: str,
         until_s: float | None = None,
+        most_answer_bytes: int = MOST_ANSWER_BYTES,
         **more: Any,
     ) -> None:
         """Log in to the target of a job, to no database where that has no name; the server shows `name`.
@@ -61,8 +64,8 @@ class Client:
         monotonic clock no statement is sent. Raises ServerError, LostError and RefusedError.
         """
         self._until_s = until_s
-        self._most_answer_bytes = MOST_ANSWER_BYTES
-        limits = {"login_s": login_seconds, "statement_s": seconds, "most_answer_bytes": MOST_ANSWER_BYTES,
+        self._most_answer_bytes = most_answer_bytes
+        limits = {"login_s": login_seconds, "statement_s": seconds, "most_answer_bytes": most_answer_bytes,
                   "name": name, **more}  # fmt: skip
         core = native()
         self._session = _asked(lambda: core.ask_server(engine, json.dumps(target), json.dumps(limits)), RefusedError)

@@ -109,8 +109,9 @@ impl Packets {
             if self.unused.start + bytes > self.buffer.len() {
                 self.buffer.copy_within(self.unused.clone(), 0);
                 self.unused = 0..self.unused.len();
-                if bytes > self.buffer.len() {
-                    self.buffer.resize(bytes.next_power_of_two(), 0);
+                // As the bytes come: memory grows with what a server sends, not with what it announces.
+                if self.unused.end == self.buffer.len() {
+                    self.buffer.resize(bytes.min(2 * self.buffer.len()), 0);
                 }
             }
             match stream.read(&mut self.buffer[self.unused.end..]) {
