@@ -35,6 +35,14 @@ pub const KINDS: [(Kind, &str); 7] = [
     (Kind::Drop, "drop"),
 ];
 
+const _: () = {
+    let mut number = 0;
+    while number < KINDS.len() {
+        assert!(KINDS[number].0 as usize == number, "a kind does not stand at its number");
+        number += 1;
+    }
+};
+
 impl Kind {
     /// Returns the kind of a number in a column; none for a number that has no kind.
     #[inline]
@@ -78,6 +86,12 @@ pub mod latch {
     pub const BULK_READ: u8 = 8;
     /// The ring of VACUUM or of a bulk write.
     pub const OTHER_RING: u8 = 12;
+
+    const _: () = {
+        assert!(PIN & RING == 0, "a bit is of the pin and of the ring");
+        assert!((FIRST | HELD) & !PIN == 0, "a pin has bits that are not the pin's");
+        assert!((NO_RING | BULK_READ | OTHER_RING) & !RING == 0, "a ring has bits that are not the ring's");
+    };
 }
 
 /// One access as it is recorded.

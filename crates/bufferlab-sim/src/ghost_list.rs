@@ -62,7 +62,10 @@ impl GhostList {
                 *slot = ranks.of(*slot as usize);
             }
             self.next = ranks.len;
+            debug_assert_eq!(ranks.len, self.len as usize, "each page of the list has one slot");
         }
+        debug_assert_eq!(self.slot[page as usize], NEVER, "page {page} is in the list already");
+        debug_assert!(self.next < self.slots.len(), "no slot is left for page {page}");
         self.slots.insert(self.next);
         self.slot[page as usize] = self.next as u32;
         self.next += 1;
@@ -77,6 +80,7 @@ impl GhostList {
         let slot = std::mem::replace(&mut self.slot[page as usize], NEVER);
         (slot != NEVER).then(|| {
             let depth = self.slots.behind(slot as usize, self.next - 1) + 1;
+            debug_assert!((1..=self.len).contains(&depth), "page {page} is at depth {depth} of {} pages", self.len);
             self.slots.remove(slot as usize);
             self.len -= 1;
             depth

@@ -35,7 +35,7 @@ pub struct Counts {
 
 impl Counts {
     /// Returns counts of which each is made of both of its kind.
-    fn with(self, other: Counts, of: impl Fn(u64, u64) -> u64) -> Counts {
+    fn with(self, other: Counts, mut of: impl FnMut(u64, u64) -> u64) -> Counts {
         Counts {
             misses: of(self.misses, other.misses),
             prefetch_reads: of(self.prefetch_reads, other.prefetch_reads),
@@ -46,6 +46,16 @@ impl Counts {
             guessed_scan_gets: of(self.guessed_scan_gets, other.guessed_scan_gets),
             ring_reuses: of(self.ring_reuses, other.ring_reuses),
         }
+    }
+
+    /// Returns whether no count is lower later.
+    fn have_not_fallen(&self, later: &Counts) -> bool {
+        let mut fell = false;
+        let _ = self.with(*later, |count, later| {
+            fell |= later < count;
+            later
+        });
+        !fell
     }
 
     /// Returns so many times the counts, rounded.
@@ -72,6 +82,9 @@ impl Sub for Counts {
 }
 
 /// A buffer manager: a pool of a fixed number of frames that holds pages `0..pages`.
+///
+/// The caller guarantees that pages are below `pages`, that times never go back, and that `foresee` comes first or not
+/// at all. The manager guarantees that counts never fall, and that `frames_used` is never above its frames.
 pub trait Manager {
     /// Does what an event asks for. What the traced server did about it is no event for another pool.
     #[inline]
@@ -86,7 +99,7 @@ pub trait Manager {
         }
     }
 
-    /// Gives the page to a caller; reads it if the pool does not have it.
+    /// Gives the page to a caller; reads it if the pool does not have it. It counts one miss then, and no read otherwise.
     fn get(&mut self, access: Access);
 
     /// Gives the page to a caller if the pool has it.
@@ -107,11 +120,14 @@ pub trait Manager {
     /// Returns how many frames hold a page now.
     fn frames_used(&self) -> u32;
 
-    /// Hears, before the first event of a replay, all that will come. No server can.
+    /// Hears, before the first event of a replay, all that will come. No server can. The caller guarantees that exactly
+    /// these events follow.
     fn foresee(&mut self, _columns: &Columns) {}
 }
 
 /// The model of a buffer manager, which can be made by its name and settings.
+///
+/// The caller guarantees that `check` took the settings before `new` gets them; `sample` keeps them such.
 ///
 /// The JSON of the default settings has those of the server that the model obeys, by the server's names and with the
 /// server's defaults. It lacks settings that follow from the server's version or from the sizes of pools and tables.
@@ -230,6 +246,7 @@ fn watched<M: Manager>(
     let idle = play_all(manager, 0..load)?;
     let before = play_all(manager, load..window.start)?;
     let after = play_all(manager, window.clone())?;
+    assert!(idle.have_not_fallen(&before) && before.have_not_fallen(&after), "counts of a manager fell");
     let of_kind = |wanted| columns.kind[window.clone()].iter().filter(|&&kind| kind == wanted as u8).count() as u64;
     let loaded = after - idle;
     Some(Replayed {
@@ -326,6 +343,8 @@ pub(crate) fn replay_new<M: Model>(
     }
     let (frames, settings) = checked::<M>(settings, frames, pages)?;
     let replayed = watched(&mut M::new(frames, pages, &settings), columns, load, window, watch);
+    let used = replayed.map_or(0, |replayed| replayed.frames_used);
+    assert!(used <= frames.get(), "{used} of {frames} frames hold a page");
     replayed.ok_or_else(|| Refused("the replay was stopped".into()))
 }
 

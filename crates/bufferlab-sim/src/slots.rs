@@ -34,9 +34,15 @@ impl Slots {
         self.words.len() * WORD
     }
 
+    #[inline]
+    fn contains(&self, slot: usize) -> bool {
+        self.words[slot / WORD] & 1 << (slot % WORD) != 0
+    }
+
     /// Puts a slot into the set. It must not be in it.
     #[inline]
     pub(crate) fn insert(&mut self, slot: usize) {
+        debug_assert!(!self.contains(slot), "slot {slot} is in the set already");
         self.words[slot / WORD] |= 1 << (slot % WORD);
         self.blocks[slot / BLOCK] += 1;
         self.groups[slot / GROUP] += 1;
@@ -45,6 +51,7 @@ impl Slots {
     /// Takes a slot out of the set. It must be in it.
     #[inline]
     pub(crate) fn remove(&mut self, slot: usize) {
+        debug_assert!(self.contains(slot), "slot {slot} is not in the set");
         self.words[slot / WORD] &= !(1 << (slot % WORD));
         self.blocks[slot / BLOCK] -= 1;
         self.groups[slot / GROUP] -= 1;
@@ -54,6 +61,7 @@ impl Slots {
     /// there.
     #[inline]
     pub(crate) fn behind(&self, slot: usize, last: usize) -> u32 {
+        debug_assert!(slot <= last, "slot {slot} lies behind the last one, {last}");
         let (word, block, group) = (slot / WORD, slot / BLOCK, slot / GROUP);
         // Two shifts, because a shift by 64 is none.
         let own = (self.words[word] >> (slot % WORD) >> 1).count_ones();

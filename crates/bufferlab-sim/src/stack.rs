@@ -51,6 +51,10 @@ impl StackDistances {
         let distance = (last != NEVER).then(|| {
             // The newest slot in use is the one before this access's.
             let behind = self.slots.behind(last as usize, slot - 1);
+            debug_assert!(
+                (behind as usize) < self.last.len(),
+                "{behind} pages are above page {page}, of all in the stack"
+            );
             self.slots.remove(last as usize);
             behind + 1
         });
@@ -70,5 +74,6 @@ impl StackDistances {
             *last = ranks.of(*last as usize);
         }
         self.next = ranks.len;
+        assert!(self.next < self.slots.len(), "each of {} pages has one slot, and others are free", self.last.len());
     }
 }

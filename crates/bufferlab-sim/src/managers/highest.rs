@@ -22,8 +22,14 @@ impl Bits {
         self.len
     }
 
+    #[inline]
+    fn contains(&self, number: u32) -> bool {
+        self.levels[0][number as usize / 64] & 1 << (number % 64) != 0
+    }
+
     /// Puts a number into the set. It must not be in it.
     pub(crate) fn insert(&mut self, number: u32) {
+        debug_assert!(!self.contains(number), "{number} is in the set already");
         let mut at = number as usize;
         for level in &mut self.levels {
             let word = &mut level[at / 64];
@@ -40,9 +46,10 @@ impl Bits {
     /// Takes a number out; returns whether it was in the set.
     pub(crate) fn remove(&mut self, number: u32) -> bool {
         let mut at = number as usize;
-        if self.levels[0][at / 64] & 1 << (at % 64) == 0 {
+        if !self.contains(number) {
             return false;
         }
+        debug_assert!(self.highest() >= Some(number), "{number} is in the set, and above its highest");
         self.len -= 1;
         for level in &mut self.levels {
             level[at / 64] &= !(1 << (at % 64));

@@ -37,11 +37,13 @@ impl Lru {
             self.list.make_newest(page);
             return !was_empty;
         }
+        debug_assert!(self.list.len() <= self.frames, "{} pages are in {} frames", self.list.len(), self.frames);
         if self.list.len() == self.frames {
             self.list.remove(self.list.oldest());
             self.counts.evictions += 1;
         }
         self.list.push_newest(page);
+        debug_assert_eq!(self.list.newest(), page, "page {page} was used last, and is not the newest");
         false
     }
 }

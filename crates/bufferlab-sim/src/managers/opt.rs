@@ -44,6 +44,7 @@ impl Model for Opt {
 impl Opt {
     /// Goes on to the next event; returns this one's number.
     fn advance(&mut self) -> u32 {
+        debug_assert!(self.event < self.next_get.len(), "event {} was not foreseen", self.event);
         self.event += 1;
         self.event as u32 - 1
     }
@@ -55,10 +56,12 @@ impl Opt {
             self.counts.evictions += 1;
         }
         self.keep(event);
+        debug_assert!(self.wanted.len() <= self.frames, "{} pages are in {} frames", self.wanted.len(), self.frames);
     }
 
     fn keep(&mut self, event: u32) {
         let next = self.next_get[event as usize];
+        debug_assert!(next > event, "the next get {next} of the page of event {event} is behind it");
         if next != NEVER {
             self.wanted.insert(next);
         }
@@ -114,6 +117,7 @@ impl Manager for Opt {
     /// # Panics
     /// If there are 2^32 - 1 events or more, or a page is not below `pages`.
     fn foresee(&mut self, columns: &Columns) {
+        assert_eq!(self.event, 0, "what comes is known before the first event");
         self.next_get = next_gets(self.pages, columns);
         self.wanted = Bits::new(self.next_get.len());
     }

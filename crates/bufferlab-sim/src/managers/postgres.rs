@@ -120,6 +120,7 @@ impl Postgres {
         if access.latch & PIN != HELD && *usage_count < most {
             *usage_count += 1;
         }
+        debug_assert!(*usage_count <= MAX_USAGE_COUNT, "the usage count of page {} is {usage_count}", access.page);
     }
 
     /// bufmgr.c, `BufferAlloc`: a page that gets a buffer is pinned, and its usage count is 1.
@@ -152,21 +153,26 @@ impl Postgres {
     fn fill(&mut self, buffer: u32, page: u32) {
         self.buffers[buffer as usize] = page;
         let page = &mut self.pages[page as usize];
+        debug_assert_eq!(page.buffer, NONE, "a page has one buffer, and gets {buffer} too");
         page.buffer = buffer;
         page.usage_count = 1;
     }
 
     fn evict(&mut self, buffer: u32) {
-        self.pages[self.buffers[buffer as usize] as usize].buffer = NONE;
+        let page = &mut self.pages[self.buffers[buffer as usize] as usize];
+        debug_assert_eq!(page.buffer, buffer, "the page that leaves buffer {buffer} is in another one");
+        page.buffer = NONE;
         self.counts.evictions += 1;
     }
 
     /// freelist.c, `StrategyGetBuffer`, where the free list is empty.
     fn victim(&mut self) -> u32 {
+        debug_assert!(self.free.is_empty(), "{} buffers are free: none needs a victim", self.free.len());
         loop {
             let buffer = self.hand;
             self.hand = if buffer as usize + 1 == self.buffers.len() { 0 } else { buffer + 1 };
             let page = &mut self.pages[self.buffers[buffer as usize] as usize];
+            debug_assert_eq!(page.buffer, buffer, "the hand is at buffer {buffer}, which has no page and is not free");
             if page.usage_count == 0 {
                 self.evict(buffer);
                 return buffer;

@@ -124,6 +124,7 @@ impl Scans {
         if page == first_page || goes_back {
             self.empty_ring(number);
         }
+        debug_assert!(number < self.scans.len(), "session {session} has no scan {number}");
         Some(number)
     }
 
@@ -142,6 +143,8 @@ impl Scans {
     /// Puts a buffer into the slot that was used last.
     pub fn replace_buffer(&mut self, number: usize, buffer: u32) {
         let Scan { ring, slot, .. } = self.scans[number];
+        debug_assert_ne!(ring, NONE, "a scan asks for its ring's next buffer before it replaces that");
+        debug_assert!(slot < self.ring_buffers, "a ring of {} buffers has no slot {slot}", self.ring_buffers);
         let (ring, slot) = (&mut self.rings[ring as usize], slot as usize);
         if slot >= ring.len() {
             ring.resize(slot + 1, NONE);

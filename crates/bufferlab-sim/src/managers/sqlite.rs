@@ -52,6 +52,7 @@ impl Manager for Sqlite {
 
     fn drop_page(&mut self, access: Access) {
         if self.0.list.contains(access.page) {
+            debug_assert!(!self.0.list[access.page], "page {} is in the pool without its content", access.page);
             self.0.list.remove(access.page);
         }
     }

@@ -147,6 +147,7 @@ impl Cleaner57 {
             self.next_round_us = now_us + ROUND_US;
         }
         self.due_us = self.next_round_us;
+        debug_assert!(now_us < self.due_us, "the next round is due before this one");
         self.batch(pool);
     }
 
@@ -175,6 +176,10 @@ impl Cleaner57 {
     /// Frees the frames of a dirty page and of its dirty neighbours, but no more than `most` of these; returns how many
     /// (buf0flu.cc, `buf_flush_try_neighbors`; `buf_page_io_complete` frees a page that was written for a batch).
     fn flush(&self, pool: &mut Pool, page: u32, most: u32) -> u32 {
+        debug_assert!(
+            pool.lru.contains(page) && pool.lru.is_dirty(page),
+            "page {page} is clean: nothing is to be written"
+        );
         let (mut low, mut high) = (page, page + 1);
         if self.flush_neighbors > 0 && pool.lru.len() >= self.neighbors_min_len {
             let first = page / self.area * self.area;
@@ -191,6 +196,7 @@ impl Cleaner57 {
                 flushed += 1;
             }
         }
+        debug_assert!((1..=EXTENT).contains(&flushed), "{flushed} pages are written together, of an extent's {EXTENT}");
         chosen[..flushed as usize].iter().for_each(|&page| pool.evict(page));
         flushed
     }

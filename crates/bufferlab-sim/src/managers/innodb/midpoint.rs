@@ -68,6 +68,8 @@ pub struct Midpoint {
 
 impl Midpoint {
     pub fn new(frames: u32, pages: u32, settings: MidpointSettings) -> Self {
+        let in_percent = settings.old_blocks_pct;
+        assert!(in_percent <= 100, "{in_percent} % of the pages cannot be old");
         // buf0lru.cc, buf_LRU_old_ratio_update_instance.
         let ratio = (settings.old_blocks_pct * RATIO_DIV / 100).clamp(RATIO_MIN, RATIO_DIV);
         let quarter = u64::from(frames) * u64::from(RATIO_DIV - ratio) / u64::from(RATIO_DIV * 4);
@@ -137,6 +139,7 @@ impl Midpoint {
     /// `buf_page_get_gen`; buf0buf.ic, `buf_page_peek_if_too_old`).
     #[inline]
     pub fn access(&mut self, page: u32, now_us: u64) {
+        debug_assert!(self.contains(page), "page {page} has no frame: nothing accesses it");
         let state = &mut self.list[page];
         if state.first_access_ms == 0 {
             state.first_access_ms = milliseconds(now_us);
@@ -145,6 +148,7 @@ impl Midpoint {
             // The pool has evicted nothing yet.
             return;
         }
+        debug_assert!(milliseconds(now_us) >= state.first_access_ms, "page {page} is accessed before its first access");
         if state.old && self.old_blocks_time_ms > 0 {
             if milliseconds(now_us) - state.first_access_ms < self.old_blocks_time_ms {
                 self.not_made_young += 1;
@@ -166,6 +170,7 @@ impl Midpoint {
     /// `buf_LRU_add_block_low`.
     fn add(&mut self, page: u32, old: bool) {
         let old = old && self.list.len() >= self.old_min_len;
+        debug_assert!(!old || self.old_len > 0, "a list of {} pages has an old sublist", self.list.len());
         if old {
             // Behind the first old page, not before it.
             self.list.insert_behind(self.first_old, page);
@@ -204,6 +209,7 @@ impl Midpoint {
             self.grow_old_sublist();
         }
         while self.old_len > target + tolerance {
+            debug_assert!(self.list[self.first_old].old, "page {} is the newest old one, and young", self.first_old);
             self.list[self.first_old].old = false;
             self.first_old = self.list.older(self.first_old);
             self.old_len -= 1;
@@ -221,6 +227,8 @@ impl Midpoint {
     /// Makes the last young page the first old one.
     fn grow_old_sublist(&mut self) {
         self.first_old = self.list.newer(self.first_old);
+        debug_assert_ne!(self.first_old, self.list.ends(), "all {} pages are old: no young one is left", self.old_len);
+        debug_assert!(!self.list[self.first_old].old, "page {} is before the old pages, and old", self.first_old);
         self.list[self.first_old].old = true;
         self.old_len += 1;
     }

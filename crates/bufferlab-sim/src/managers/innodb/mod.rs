@@ -31,6 +31,9 @@ use crate::replay::{Counts, Manager};
 const EXCLUSIVE: [u8; 2] = [2, 4];
 
 /// The page cleaner: it frees frames, by the rules of one generation.
+///
+/// It takes pages out of the list by the pool's own means alone, so that each frame stays free or in the list. The pool
+/// calls `work` before each event, at times that never go back.
 pub trait Cleaner {
     /// Does what is due before an event at `now_us`.
     fn work(&mut self, pool: &mut Pool, now_us: u64);
@@ -46,14 +49,22 @@ pub trait Cleaner {
 pub struct Pool {
     lru: Midpoint,
     free: u32,
+    /// All frames.
+    frames: u32,
     counts: Counts,
 }
 
 impl Pool {
-    /// Frees the frame of a page (`buf_LRU_free_page`).
-    fn evict(&mut self, page: u32) {
+    /// Takes a page out of the list; its frame is free.
+    fn release(&mut self, page: u32) {
         self.lru.free(page);
         self.free += 1;
+        debug_assert!(self.free <= self.frames, "{} of {} frames are free", self.free, self.frames);
+    }
+
+    /// Frees the frame of a page (`buf_LRU_free_page`).
+    fn evict(&mut self, page: u32) {
+        self.release(page);
         self.counts.evictions += 1;
     }
 
@@ -77,7 +88,7 @@ impl<C: Cleaner> Innodb<C> {
     fn with(frames: NonZeroU32, pages: u32, midpoint: MidpointSettings, cleaner: C) -> Self {
         let frames = frames.get();
         let lru = Midpoint::new(frames, pages, midpoint);
-        Innodb { pool: Pool { lru, free: frames, counts: Counts::default() }, cleaner }
+        Innodb { pool: Pool { lru, free: frames, frames, counts: Counts::default() }, cleaner }
     }
 
     /// Returns whether the pool has a page.
@@ -100,8 +111,17 @@ impl<C: Cleaner> Innodb<C> {
         self.pool.lru.old_len
     }
 
+    /// Begins an event: the cleaner does what is due before it.
+    #[inline]
+    fn begin(&mut self, access: Access) {
+        let Pool { lru, free, frames, .. } = &self.pool;
+        debug_assert_eq!(lru.len() + free, *frames, "each frame is free or in the list");
+        self.cleaner.work(&mut self.pool, access.now_us);
+    }
+
     fn take_frame(&mut self) {
         self.cleaner.provide_frame(&mut self.pool);
+        assert!(self.pool.free > 0, "the cleaner left no frame to a thread that needs one");
         self.pool.free -= 1;
         self.cleaner.frame_taken(&self.pool);
     }
@@ -111,7 +131,7 @@ impl<C: Cleaner> Manager for Innodb<C> {
     /// buf0buf.cc, `buf_page_get_gen`; a page that is read enters the old sublist (`buf_page_init_for_read`).
     #[inline]
     fn get(&mut self, access: Access) {
-        self.cleaner.work(&mut self.pool, access.now_us);
+        self.begin(access);
         if !self.pool.lru.contains(access.page) {
             self.pool.counts.misses += 1;
             self.take_frame();
@@ -122,7 +142,7 @@ impl<C: Cleaner> Manager for Innodb<C> {
 
     /// buf0buf.cc, `buf_page_get_gen` with `BUF_GET_IF_IN_POOL`: a page that the pool does not have stays where it is.
     fn get_if_in_pool(&mut self, access: Access) {
-        self.cleaner.work(&mut self.pool, access.now_us);
+        self.begin(access);
         if self.pool.lru.contains(access.page) {
             self.pool.access(access);
         }
@@ -131,7 +151,7 @@ impl<C: Cleaner> Manager for Innodb<C> {
     /// buf0buf.cc, `buf_page_create`: takes a frame before it looks for the page, and gives it back if the page is
     /// there.
     fn create(&mut self, access: Access) {
-        self.cleaner.work(&mut self.pool, access.now_us);
+        self.begin(access);
         self.take_frame();
         if self.pool.lru.contains(access.page) {
             self.pool.free += 1;
@@ -145,7 +165,7 @@ impl<C: Cleaner> Manager for Innodb<C> {
 
     /// buf0rea.cc, `buf_read_page_background`, which btr0cur.cc's `btr_cur_prefetch_siblings` calls, and read-ahead.
     fn prefetch(&mut self, access: Access) {
-        self.cleaner.work(&mut self.pool, access.now_us);
+        self.begin(access);
         if !self.pool.lru.contains(access.page) {
             self.pool.counts.prefetch_reads += 1;
             self.take_frame();
@@ -154,10 +174,9 @@ impl<C: Cleaner> Manager for Innodb<C> {
     }
 
     fn drop_page(&mut self, access: Access) {
-        self.cleaner.work(&mut self.pool, access.now_us);
+        self.begin(access);
         if self.pool.lru.contains(access.page) {
-            self.pool.lru.free(access.page);
-            self.pool.free += 1;
+            self.pool.release(access.page);
         }
     }
 
