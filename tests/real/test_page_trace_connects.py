@@ -98,7 +98,7 @@ class Moment(NamedTuple):
     counts: list[int]
     ended_ns: int
     process: int
-    """Of the session; 0 where it has none of its own."""
+    """The session's number at the server: PostgreSQL's of its process."""
 
 
 def counted(connect: Callable[[], Any], statement: str) -> Moment:
@@ -106,8 +106,7 @@ def counted(connect: Callable[[], Any], statement: str) -> Moment:
     now_ns = time.monotonic_ns()
     with closing(connect()) as connection:
         counts = [int(row[-1]) for row in ask(connection, statement)]
-        process = connection.info.backend_pid if hasattr(connection, "info") else 0
-        return Moment(now_ns, counts, time.monotonic_ns(), process)
+        return Moment(now_ns, counts, time.monotonic_ns(), connection.id)
 
 
 def quiet(connect: Callable[[], Any], statement: str) -> Moment:
