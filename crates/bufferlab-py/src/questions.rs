@@ -60,7 +60,7 @@ impl Questions {
     }
 }
 
-/// One session.
+/// One session. Whoever waits for it holds no lock of Python's: the thread that asks needs that one for signals.
 #[pyclass(module = "bufferlab._native")]
 pub struct Session(Mutex<Option<Questions>>);
 
@@ -99,33 +99,35 @@ impl Session {
     }
 
     /// Allows answers up to this size.
-    fn allow_bytes(&self, most_answer_bytes: usize) {
-        match self.held().as_mut() {
+    fn allow_bytes(&self, py: Python<'_>, most_answer_bytes: usize) {
+        py.detach(|| match self.held().as_mut() {
             Some(Questions::Mysql(session)) => session.allow_bytes(most_answer_bytes),
             Some(Questions::Postgres(session)) => session.allow_bytes(most_answer_bytes),
             None => {}
-        }
+        });
     }
 
     /// Returns the session's number at the server.
-    fn id(&self) -> Option<i64> {
-        self.held().as_ref().map(|questions| match questions {
-            Questions::Mysql(session) => session.id().into(),
-            Questions::Postgres(session) => session.id().into(),
+    fn id(&self, py: Python<'_>) -> Option<i64> {
+        py.detach(|| {
+            self.held().as_ref().map(|questions| match questions {
+                Questions::Mysql(session) => session.id().into(),
+                Questions::Postgres(session) => session.id().into(),
+            })
         })
     }
 
     /// Returns whether the session is open.
-    fn is_open(&self) -> bool {
-        self.held().is_some()
+    fn is_open(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.held().is_some())
     }
 
     /// Returns the descriptor of the session's socket.
-    fn descriptor(&self) -> Option<i32> {
-        match self.held().as_ref()? {
+    fn descriptor(&self, py: Python<'_>) -> Option<i32> {
+        py.detach(|| match self.held().as_ref()? {
             Questions::Mysql(session) => Some(session.descriptor()),
             Questions::Postgres(session) => session.descriptor(),
-        }
+        })
     }
 
     /// Ends the session.

@@ -20,8 +20,10 @@ pub struct Questions {
     connection: Connection,
     limits: Limits,
     may_go_on: fn() -> bool,
-    /// The names of prepared statements by their text.
-    prepared: HashMap<Vec<u8>, String>,
+    /// The statements that were asked, with the names of those that are prepared.
+    asked: HashMap<Vec<u8>, Option<String>>,
+    /// How many names were given: none comes again, whatever became of its statement.
+    named: usize,
 }
 
 impl Questions {
@@ -46,7 +48,7 @@ impl Questions {
             }),
         })?;
         connection.wire.set_limit(limits.most_answer_bytes);
-        Ok(Questions { connection, limits, may_go_on, prepared: HashMap::new() })
+        Ok(Questions { connection, limits, may_go_on, asked: HashMap::new(), named: 0 })
     }
 
     /// Executes a statement; returns its rows. After any error but the server's the session has ended.
@@ -72,21 +74,27 @@ impl Questions {
         frontend::sync(out);
         self.connection.wire.flush()?;
         self.rows().map_err(|error| {
-            self.prepared.remove(sql);
+            self.asked.remove(sql);
             self.connection.recover(error)
         })
     }
 
     /// Asks for the statement's preparation, unless it is prepared; returns its name.
+    ///
+    /// A name is given from the second time on: what is asked once leaves nothing in a session, which may be a pooler's.
     fn name(&mut self, sql: &[u8]) -> Result<String, PgError> {
-        if let Some(name) = self.prepared.get(sql) {
-            return Ok(name.clone());
-        }
-        let name = if self.limits.prepares { format!("question_{}", self.prepared.len()) } else { String::new() };
         let text = std::str::from_utf8(sql).map_err(|_| PgError::Value("a statement is no UTF-8".to_owned()))?;
+        let name = match self.asked.get(sql) {
+            Some(Some(name)) => return Ok(name.clone()),
+            Some(None) => {
+                self.named += 1;
+                format!("question_{}", self.named)
+            }
+            None => String::new(),
+        };
         frontend::parse(&name, text, [], &mut self.connection.wire.out)?;
         if self.limits.prepares {
-            self.prepared.insert(sql.to_vec(), name.clone());
+            self.asked.insert(sql.to_vec(), (!name.is_empty()).then(|| name.clone()));
         }
         Ok(name)
     }

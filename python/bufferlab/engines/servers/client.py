@@ -36,7 +36,7 @@ class ServerError(Exception):
 
 
 class LostError(OSError):
-    """The error that the session has ended, or could not begin. Its sentence begins with "it": the server."""
+    """The error that the session has ended, or could not begin. Its sentence is about the server."""
 
 
 class RefusedError(LoginRefusedError):
