@@ -12,7 +12,7 @@ import struct
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bufferlab.engines.servers.questions import NotTold
@@ -47,6 +47,8 @@ class Reading:
     device_write_bytes: int | None
     device: Mapping[str, int] | None
     """Reads, writes and their bytes of the device below its data, whoever asked for them."""
+    read_bytes_of: Mapping[int, int] = field(default_factory=dict)
+    """`read_bytes` of each process that this user may ask."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ def thread_processor_s(thread: int, proc: Path = Path("/proc")) -> float | None:
 
 def read(pid: int, data_directory: str | None, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Reading:
     """Read the counters of the server whose first process is `pid`, with its children, and of its data's device."""
-    processor = reads = from_device = to_device = 0.0
+    reads_of: dict[int, int] = {}
+    processor = from_device = to_device = 0.0
     may_read, lives = True, False
     for one in (pid, *children(proc, pid)):
         with suppress(OSError, ValueError, IndexError):
@@ -121,16 +124,17 @@ def read(pid: int, data_directory: str | None, proc: Path = Path("/proc"), sys: 
         except (OSError, ValueError):
             continue  # A child that ended meanwhile: its parent has its counts now.
         else:
-            reads += int(told["rchar"])
+            reads_of[one] = int(told["rchar"])
             from_device += int(told["read_bytes"])
             to_device += int(told["write_bytes"])
     return Reading(
         time.monotonic(),
         processor / os.sysconf("SC_CLK_TCK") if lives else None,
-        int(reads) if lives and may_read else None,
+        sum(reads_of.values()) if lives and may_read else None,
         int(from_device) if lives and may_read else None,
         int(to_device) if lives and may_read else None,
         device_counters(data_directory, pid, proc, sys) if data_directory else None,
+        reads_of,
     )
 
 

@@ -17,7 +17,7 @@ from bufferlab.errors import EnvironmentLackingError
 from bufferlab.observe import host_side, server_process
 from bufferlab.observe.ends import Ends, Inside
 from bufferlab.observe.host_side import HostWork, Reading
-from bufferlab.observe.looker import Facts, Lost, Pool, Refused, Sample
+from bufferlab.observe.looker import Facts, Lost, Pool, Refused, Sample, Unpublished
 from bufferlab.observe.session import Session
 from bufferlab.observe.window import Event, Row, Window
 
@@ -74,6 +74,7 @@ class Seen:
     ended: Literal["whole", "stopped", "lost"]
     cost: Cost
     inside: Inside
+    unpublished: Unpublished = Unpublished()
 
 
 class Observation:
@@ -111,17 +112,22 @@ class Observation:
             raise _unseen(session, error) from error
         self.window.begun_s = self._clock()
         is_lost = self._watch(seconds, stop)
+        unpublished = Unpublished()
         try:
             if not is_lost:
                 with suppress(Refused):
                     self._subtract_own()
+                with suppress(Refused):
+                    unpublished = self._unpublished()
             inside = ends.finish(self.facts, self._host_work(), is_lost=is_lost)
             self._count_processor()
         except Lost:
             inside = ends.finish(self.facts, self._host_work(), is_lost=True)
         cost = Cost(session.own_statements, session.own_seconds, self._processor_s, self._clock() - self.window.begun_s)
         ended: Literal["whole", "stopped", "lost"] = "lost" if is_lost else "stopped" if stop.requested else "whole"
-        return Seen(session.address.server, self.facts, self.window, ends.begin, ends.end, ended, cost, inside)
+        return Seen(
+            session.address.server, self.facts, self.window, ends.begin, ends.end, ended, cost, inside, unpublished
+        )
 
     def _watch(self, seconds: float, stop: Stop) -> bool:
         """Take a sample a second until the time is over; return whether the server is away at the end."""
@@ -226,6 +232,20 @@ class Observation:
         for name, own in self._session.own_total().items():
             if name in window.totals:
                 window.subtract(name, max(0.0, own - self._own.get(name, own)) / samples)
+
+    def _unpublished(self) -> Unpublished:
+        """Return which sessions published nothing in the window, and what their processes read at most."""
+        told = self._session.unpublished(self._clock() - self.window.begun_s)
+        # Our own session's number tells whether this host numbers the server's processes as the server does.
+        if not told.readers or isinstance(self._pid, NotTold) or self._thread != self.facts.thread:
+            return told
+        first, last = self._reading, self._read()
+        assert first
+        assert last
+        known = first.read_bytes_of.keys() & last.read_bytes_of.keys()
+        if not known.issuperset(told.readers):
+            return told
+        return replace(told, read_bytes=sum(last.read_bytes_of[one] - first.read_bytes_of[one] for one in told.readers))
 
     def _tell(self) -> None:
         for event in self.window.events[self._heard :]:

@@ -87,6 +87,20 @@ class Sample:
     """When counts were read that were read after `t_s`, by their names: a busy host may be seconds late with them."""
 
 
+@dataclass(frozen=True)
+class Unpublished:
+    """Sessions whose work may be in no count: they publish their counts when their transaction ends."""
+
+    sessions: int = 0
+    """Sessions that worked in a transaction older than the look."""
+    hidden: int = 0
+    """Sessions of which the account is not told whether they did."""
+    readers: tuple[int, ...] = ()
+    """The processes that read for the former, as the server numbers them; empty where these are not all known."""
+    read_bytes: int | None = None
+    """Bytes that read calls of these processes returned in the look; None where they cannot be read from here."""
+
+
 class Looker(ABC):
     """The way to look at one family of servers."""
 
@@ -119,6 +133,10 @@ class Looker(ABC):
     def own_total(self, query: Query) -> Mapping[str, float]:
         """Return what our session alone did, of quantities that samples do not subtract; asked once, at the end."""
         return {}
+
+    def unpublished(self, query: Query, seconds: float) -> Unpublished:
+        """Return which sessions worked in transactions older than a look of so many seconds, which ends now."""
+        return Unpublished()
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,11 @@
 
 Which column is which counter, and how versions differ, stands in crates/bufferlab-drive/src/postgres/counters.rs.
 Processes publish their counts at most once a second, when a transaction ends. Ours publishes at the end of each sample
-(pg_stat_force_next_flush), so that its own commits are known exactly. Up to 15 `blks_read` counts pages by which tables
-and indexes grow.
+(pg_stat_force_next_flush), so that its own commits are known exactly.
+
+Up to 15 gets and reads are those of pg_stat_database, which counts temporary tables and pages by which tables grow too.
+From 16 on they are those of pg_stat_io on objects of the pool alone ('relation'). From 17 on pg_stat_database counts a
+page again that another session has read meanwhile (bufmgr.c, WaitReadBuffers; from 18 on StartReadBuffersImpl).
 """
 
 from __future__ import annotations
@@ -17,7 +20,18 @@ from bufferlab.engines.postgres import connection as postgres
 from bufferlab.engines.postgres import control
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.observe.looker import LOCK_SECONDS, NAME, STATEMENT_SECONDS, Facts, Looker, Pool, Query, Refused, Sample
+from bufferlab.observe.looker import (
+    LOCK_SECONDS,
+    NAME,
+    STATEMENT_SECONDS,
+    Facts,
+    Looker,
+    Pool,
+    Query,
+    Refused,
+    Sample,
+    Unpublished,
+)
 
 _OLDEST = 14
 """The first version that tells how long statements were active (pg_stat_database.active_time)."""
@@ -41,6 +55,16 @@ AS pool_s"""
 _LOG_AGE = """\
 SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END
 - redo_lsn)::bigint AS value FROM pg_control_checkpoint()"""
+_UNPUBLISHED = """\
+SELECT count(*) FILTER (WHERE works AND leader_pid IS NULL) AS sessions,
+count(*) FILTER (WHERE backend_type IS NULL AND datid IS NOT NULL) AS hidden,
+array_to_string(array_agg(pid) FILTER (WHERE works OR backend_type = 'io worker'), ' ') AS readers,
+current_setting('io_method', true) AS io_method
+FROM (SELECT *, (state = 'active' OR state_change > looked_from) AND xact_start < looked_from
+AND backend_type IN ('client backend', 'parallel worker', 'autovacuum worker') AS works
+FROM pg_stat_activity, LATERAL (SELECT clock_timestamp() - interval '{seconds:.3f} s' AS looked_from) AS look
+WHERE pid <> pg_backend_pid()) AS others"""
+"""Without pg_read_all_stats the kind and the transaction of other roles' sessions are null (pgstatfuncs.c)."""
 _EXTENSION = """\
 SELECT nspname FROM pg_extension JOIN pg_namespace AS n ON n.oid = extnamespace WHERE extname = 'pg_buffercache'"""
 _BUFFERCACHE = (
@@ -136,47 +160,70 @@ class PostgresLooker(Looker):
         return Pool(values, why)
 
 
+    def unpublished(self, query: Query, seconds: float) -> Unpublished:
+        (row,) = query(_UNPUBLISHED.format(seconds=seconds))
+        # The kernel does not add reads by io_uring to those of read calls.
+        readers = () if row["io_method"] == "io_uring" else map(int, str(row["readers"] or "").split())
+        return Unpublished(int(row["sessions"]), int(row["hidden"]), tuple(readers))
+
+
 _NOT_COUNTED = ("connections", "reset_s", "started_s", "flushed")
 
 
 def _sample_sql(major: int) -> str:
     """Return the statement of a sample for one version."""
     columns = """\
-sum(d.blks_hit + d.blks_read)::bigint AS page_gets, sum(d.blks_read)::bigint AS pages_read,
-sum(d.xact_commit)::bigint AS transactions, sum(d.xact_rollback)::bigint AS rollbacks,
-(1000 * sum(d.blk_read_time))::bigint AS read_us, (1000 * sum(d.active_time))::bigint AS active_us,
-sum(d.numbackends)::bigint AS connections, extract(epoch FROM max(d.stats_reset)) AS reset_s,
-extract(epoch FROM pg_postmaster_start_time()) AS started_s,
+d.*, extract(epoch FROM pg_postmaster_start_time()) AS started_s,
 (SELECT wal_bytes::bigint FROM pg_stat_wal) AS log_bytes,
 (SELECT maxwritten_clean FROM pg_stat_bgwriter) AS cleaner_stops"""
     if major >= 17:
         columns += """,
 (SELECT num_requested FROM pg_stat_checkpointer) AS checkpoints_requested,
-(SELECT num_timed FROM pg_stat_checkpointer) AS checkpoints_timed"""
+(SELECT num_timed FROM pg_stat_checkpointer) AS checkpoints_timed,
+(SELECT c.buffers_written + b.buffers_clean FROM pg_stat_checkpointer AS c, pg_stat_bgwriter AS b)
++ io.backend_written_pages AS pages_written"""
     else:
         columns += """,
 (SELECT checkpoints_req FROM pg_stat_bgwriter) AS checkpoints_requested,
 (SELECT checkpoints_timed FROM pg_stat_bgwriter) AS checkpoints_timed,
 (SELECT buffers_backend FROM pg_stat_bgwriter) AS backend_written_pages,
 (SELECT buffers_checkpoint + buffers_clean + buffers_backend FROM pg_stat_bgwriter) AS pages_written"""
+    sums = """\
+sum(xact_commit)::bigint AS transactions, sum(xact_rollback)::bigint AS rollbacks,
+(1000 * sum(active_time))::bigint AS active_us, sum(numbackends)::bigint AS connections,
+extract(epoch FROM max(stats_reset)) AS reset_s"""
+    views = "AS d"
     if major >= 16:
-        made = "extend_bytes / current_setting('block_size')::bigint" if major >= 18 else "extends"
-        columns += f""",
-(SELECT sum(evictions)::bigint FROM pg_stat_io) AS evicted_pages,
-(SELECT sum({made})::bigint FROM pg_stat_io WHERE object = 'relation') AS pages_created"""
-    if major >= 17:
-        written = "write_bytes / current_setting('block_size')::bigint" if major >= 18 else "writes"
-        backend = (
-            f"(SELECT coalesce(sum({written}), 0)::bigint FROM pg_stat_io WHERE object = 'relation' AND "
-            "backend_type IN ('client backend', 'background worker'))"
-        )
-        columns += f""",
-{backend} AS backend_written_pages,
-(SELECT c.buffers_written + b.buffers_clean FROM pg_stat_checkpointer AS c, pg_stat_bgwriter AS b)
-+ {backend} AS pages_written"""
+        columns += ", io.*"
+        views += f", (SELECT {_io_sums(major)} FROM pg_stat_io) AS io"
+    else:
+        sums += """,
+sum(blks_hit + blks_read)::bigint AS page_gets, sum(blks_read)::bigint AS pages_read,
+(1000 * sum(blk_read_time))::bigint AS read_us"""
     if major >= 15:
         columns += ", pg_stat_force_next_flush()::text AS flushed"
-    return f"SELECT {columns} FROM pg_stat_database AS d"
+    return f"SELECT {columns} FROM (SELECT {sums} FROM pg_stat_database) {views}"
+
+
+def _io_sums(major: int) -> str:
+    """Return the sums over pg_stat_io. From 18 on it counts operations, of several pages each, and their bytes."""
+    pages = "{}_bytes / current_setting('block_size')::bigint" if major >= 18 else "{}s"
+    read, written, made = (pages.format(operation) for operation in ("read", "write", "extend"))
+    ours = "object = 'relation'"
+    sums = {
+        "page_gets": (f"hits + {read}", ours),
+        "pages_read": (read, ours),
+        "ring_pages_read": (read, f"{ours} AND context = 'bulkread'"),
+        "temporary_pages_read": (read, "object = 'temp relation'"),
+        "read_us": ("1000 * read_time", ours),
+        "evicted_pages": ("evictions", ours),
+        "pages_created": (made, ours),
+    }
+    if major >= 17:
+        sums["backend_written_pages"] = (written, f"{ours} AND backend_type IN ('client backend', 'background worker')")
+    return ",\n".join(
+        f"coalesce(sum({what}) FILTER (WHERE {where}), 0)::bigint AS {name}" for name, (what, where) in sums.items()
+    )
 
 
 def _own_gets(query: Query, major: int) -> int:

@@ -23,6 +23,8 @@ QUANTITIES = {
     "pages_written": "Pages written",
     "read_ahead_pages": "Pages read ahead",
     "read_ahead_evicted_pages": "Pages read ahead in vain",
+    "ring_pages_read": "Pages read through a scan's ring",
+    "temporary_pages_read": "Pages of temporary tables read",
     "evicted_pages": "Pages evicted",
     "free_frame_waits": "Waits for a free frame",
     "backend_written_pages": "Pages that sessions wrote themselves",
@@ -239,7 +241,7 @@ def _limits(seen: Seen) -> list[str]:
     if seen.facts.flavour == "postgres":
         limits.append("A page read may come from the kernel's page cache, not from the device.")
         if seen.facts.numbers[0] < 16:
-            limits.append("Up to version 15 pages read hold those by which tables and indexes grew.")
+            limits.append("Up to version 15 misses hold reads of temporary tables, and pages by which tables and indexes grew.")
     host = seen.inside.host
     limits.append(
         f"There are no counts of the device: {host.why}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bufferlab.chapter import words
 from bufferlab.observe.look import Seen
-from bufferlab.units import format_duration, format_percent
+from bufferlab.units import format_bytes, format_duration, format_percent
 
 LITTLE_RATIO = 0.05
 """Below this share of statement time, misses are not what slows a server."""
@@ -18,25 +18,78 @@ def answer(seen: Seen) -> str:
     """Return the sentence, of the seconds that were seen; a second one where much of the pool is free."""
     if not seen.window.rows:
         return "Nothing was seen: two readings of the counters are needed, and no two followed each other."
-    return f"{_slows(seen)}{_room(seen)}"
+    return f"{_slows(seen)}{_unpublished(seen)}{_ring(seen) or _room(seen)}{_temporary(seen)}"
 
 
 def _slows(seen: Seen) -> str:
     totals = seen.window.totals
     misses, gets = totals["misses"], totals["page_gets"]
-    of = f"of {words.number(gets)} gets in {format_duration(seen.window.seconds)}"
+    length = format_duration(seen.window.seconds)
+    is_whole = not seen.unpublished.sessions
+    if not misses and (not is_whole or seen.unpublished.hidden):
+        return (
+            f"Whether misses slow this server cannot be told: the pool missed none of the {words.number(gets)} gets "
+            f"that were counted in {length}."
+        )
     if not misses:
-        return f"Misses are not what slows this server: the pool missed none {of}."
+        return f"Misses are not what slows this server: the pool missed none of {words.number(gets)} gets in {length}."
     told = f"the pool misses {words.number(rate(seen, 'misses'))} reads a second{_each(seen)}"
     share = time_ratio(seen)
     if share is None:
         why = seen.facts.no_time or "no statement was timed"
         return f"{told[0].upper()}{told[1:]}; what share of statement time they take cannot be told: {why}."
-    if share < LITTLE_RATIO:
+    if share < LITTLE_RATIO and is_whole:
         return (
             f"Misses are not what slows this server: {told}, and they take {format_percent(share)} of statement time."
         )
     return f"{told[0].upper()}{told[1:]}; they take {format_percent(share)} of statement time."
+
+
+def _unpublished(seen: Seen) -> str:
+    """Say that sessions worked of which nothing is counted, or that this is not known where nothing was missed."""
+    told = seen.unpublished
+    if told.sessions:
+        most = ""
+        if told.read_bytes is not None:
+            per_s = format_bytes(told.read_bytes / seen.window.seconds)
+            most = f" They read at most {per_s} a second (/proc/PID/io)."
+        who = "1 session" if told.sessions == 1 else f"{told.sessions} sessions"
+        return (
+            f" {who} worked in transactions that began before this look, and {seen.facts.engine} publishes counts "
+            f"when a transaction ends: theirs are missing.{most}"
+        )
+    if told.hidden and not seen.window.totals["misses"]:
+        return (
+            f" Whether {told.hidden} sessions of other roles work in transactions that have published nothing yet is "
+            "not told: GRANT pg_monitor TO the role would let it."
+        )
+    return ""
+
+
+def _ring(seen: Seen) -> str:
+    """Say that scans through a ring make most of the misses; "" where they do not.
+
+    PostgreSQL reads a table of more than a quarter of shared_buffers through a ring (heapam.c, initscan).
+    """
+    totals = seen.window.totals
+    ring = totals.get("ring_pages_read", 0)
+    if 2 * ring <= totals["misses"]:
+        return ""
+    return (
+        f" {format_percent(ring / totals['misses'])} of the misses are of scans through a ring of a few buffers, which "
+        "keeps little of a table: a pool of more than four times the table uses none, and keeps it."
+    )
+
+
+def _temporary(seen: Seen) -> str:
+    """Say that most pages that sessions read are of temporary tables; "" where they are not, or it is not told."""
+    read = seen.window.totals.get("temporary_pages_read", 0)
+    if read <= seen.window.totals["misses"]:
+        return ""
+    return (
+        f" Sessions also read {words.number(rate(seen, 'temporary_pages_read'))} pages of temporary tables a second, "
+        "which the pool never has: temp_buffers keeps them."
+    )
 
 
 def _room(seen: Seen) -> str:

@@ -21,7 +21,7 @@ from bufferlab.engines.servers.questions import MISFITS, NOT_UNDERSTOOD
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.observe import host_side
 from bufferlab.observe.innodb import InnodbLooker
-from bufferlab.observe.looker import Facts, Looker, Lost, Pool, Refused, Sample
+from bufferlab.observe.looker import Facts, Looker, Lost, Pool, Refused, Sample, Unpublished
 from bufferlab.observe.postgres import PostgresLooker
 
 RECONNECT_SECONDS = 5.0
@@ -155,6 +155,11 @@ class Session:
         """Return what our session alone did, of quantities that samples do not subtract."""
         with _understood():
             return self.looker.own_total(self.query)
+
+    def unpublished(self, seconds: float) -> Unpublished:
+        """Return which sessions worked in transactions older than a look of so many seconds, which ends now."""
+        with _understood():
+            return self.looker.unpublished(self.query, seconds)
 
     def _connect(self) -> None:
         self._tried_s = self._clock()
