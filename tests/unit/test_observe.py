@@ -26,7 +26,7 @@ from bufferlab.observe.ends import Inside
 from bufferlab.observe.host_side import HostWork
 from bufferlab.observe.innodb import InnodbLooker
 from bufferlab.observe.look import Cost, Observation, Seen
-from bufferlab.observe.looker import Facts, Pool, Sample
+from bufferlab.observe.looker import Facts, Pool, Sample, Unpublished
 from bufferlab.observe.pool_contents import PoolContents, PoolObject
 from bufferlab.observe.postgres import PostgresLooker
 from bufferlab.observe.session import Session, address_of, looker_of
@@ -47,6 +47,8 @@ FACTS = Facts(
     no_time="",
     uptime_s=100.0,
 )
+
+POSTGRES = replace(FACTS, flavour="postgres", version="17.2", numbers=(17, 2))
 
 STATEMENT = Statement("shop", "SELECT * FROM t WHERE a = ?", 7, 1.5, 70, 7, None, None, None)
 
@@ -272,6 +274,79 @@ COUNTS = {"page_gets": 100_000, "misses": 1000, "pages_read": 1000, "pages_writt
 )
 def test_the_sentence_tells_misses_and_the_time_they_take(more: dict[str, float], expected: str) -> None:
     assert expected in sentence.answer(seen({**COUNTS, **more}))
+
+
+UNPUBLISHED = {"sessions": 1, "hidden": 2, "readers": "7 8", "io_method": None}
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (UNPUBLISHED, Unpublished(1, 2, (7, 8))),
+        ({**UNPUBLISHED, "io_method": "worker"}, Unpublished(1, 2, (7, 8))),
+        ({**UNPUBLISHED, "io_method": "io_uring"}, Unpublished(1, 2)),
+        ({**UNPUBLISHED, "readers": None}, Unpublished(1, 2)),
+    ],
+)
+def test_sessions_that_have_published_nothing_are_told_with_the_processes_that_read_for_them(
+    row: dict[str, object], told: Unpublished
+) -> None:
+    assert PostgresLooker().unpublished(lambda sql: [row], 10.0) == told
+
+
+@pytest.mark.parametrize(
+    ("unpublished", "expected"),
+    [
+        (
+            Unpublished(1, 0, (7,), 10 << 20),
+            "1 session worked in transactions that began before this look, and PostgreSQL publishes counts when a "
+            "transaction ends: theirs are missing. They read at most 1 MiB a second (/proc/PID/io).",
+        ),
+        (Unpublished(2, 1), "2 sessions worked"),
+        (Unpublished(0, 3), "Whether 3 sessions of other roles work in transactions that have published nothing yet"),
+    ],
+)
+def test_while_sessions_have_published_nothing_a_pool_that_misses_nothing_is_not_said_to_be_fast(
+    unpublished: Unpublished, expected: str
+) -> None:
+    made = seen({**COUNTS, "misses": 0}, POSTGRES)
+    told = sentence.answer(replace(made, unpublished=unpublished))
+    assert told.startswith("Whether misses slow this server cannot be told: the pool missed none of the 100,000 gets")
+    assert expected in told
+    assert "not what slows" in sentence.answer(made)
+
+
+def test_few_misses_are_no_verdict_while_sessions_have_published_nothing() -> None:
+    made = seen({**COUNTS, "read_ms": 10, "statement_ms": 1000}, POSTGRES)
+    told = sentence.answer(replace(made, unpublished=Unpublished(1)))
+    assert "not what slows" in sentence.answer(made)
+    assert "not what slows" not in told
+    assert "they take 1 % of statement time. 1 session worked" in told
+
+
+def test_misses_of_scans_through_a_ring_name_the_pool_that_ends_them() -> None:
+    free = Pool({"pool_pages": 100.0, "free_pages": 70.0}, {})
+    made = replace(seen({**COUNTS, "ring_pages_read": 501}, POSTGRES), begin=free, end=free)
+    told = sentence.answer(made)
+    assert "50.1 % of the misses are of scans through a ring" in told
+    assert "a pool of more than four times the table" in told
+    assert "want of memory" not in told
+    made.window.totals["ring_pages_read"] = 500
+    assert "ring" not in sentence.answer(made)
+    assert "not for want of memory" in sentence.answer(made)
+
+
+def test_reads_of_temporary_tables_are_told_beside_the_misses() -> None:
+    made = seen({**COUNTS, "temporary_pages_read": 5000}, POSTGRES)
+    assert "also read 500 pages of temporary tables a second" in sentence.answer(made)
+    made.window.totals["temporary_pages_read"] = 1000
+    assert "temporary" not in sentence.answer(made)
+
+
+def test_versions_that_cannot_separate_temporary_tables_say_so() -> None:
+    for numbers, is_said in (((15, 18), True), ((16, 1), False)):
+        told = sentence.answer(seen(COUNTS, replace(POSTGRES, numbers=numbers)))
+        assert ("among them reads of temporary tables" in told) == is_said
 
 
 def test_without_timings_the_sentence_says_so_and_what_would_let_it() -> None:

@@ -46,7 +46,7 @@ class FakeMysql:
             return [{"is_on": self.is_on}]
         if "setup_consumers" in sql:
             return self.off
-        if "digest_text" in sql:
+        if "MAX(digest_text)" in sql:
             return [{"id": digest, "text": text} for digest, text in TEXTS.items() if f"'{digest}'" in sql]
         return self.rows
 
@@ -88,6 +88,21 @@ def test_entries_that_were_reset_count_from_their_new_beginning_and_that_is_said
     assert {one.text[:6]: one.calls for one in told.statements} == {"SELECT": 12, "INSERT": 3}
     assert "2 statements began to count anew" in told.notes[0]
     assert "1 statements left" in told.notes[1]
+
+
+def test_prepared_statements_without_a_digest_are_one_row_that_says_so() -> None:
+    before, after = mysql_row("prepared", 100, 10**12, 300), mysql_row("prepared", 300, 3 * 10**12, 900)
+    told = FakeMysql().window([mysql_row(SELECT, 1, 1, 1), before], [mysql_row(SELECT, 2, 2, 2), after])
+    first, _ = told.first("time")
+    assert (first.calls, first.seconds, first.rows_examined) == (200, pytest.approx(2), 600)
+    assert "no digests of them" in first.text
+    assert told.calls == 201
+
+
+def test_a_prepared_statement_with_a_digest_is_shown_as_what_was_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TEXTS, SELECT, f"EXECUTE {TEXTS[SELECT]}")
+    told = FakeMysql().window([], [mysql_row(SELECT, 2, 2, 2)])
+    assert [one.text[:6] for one in told.statements] == ["SELECT"]
 
 
 def test_a_full_table_is_said() -> None:

@@ -135,7 +135,7 @@ def finish(query: Query, server: Server, first: Snapshot) -> Digests | NotTold:
     asked = ask(query, postgres.texts(first.where, ids) if is_postgres else innodb.texts(ids)) if ids else []
     if isinstance(asked, NotTold):
         return asked
-    texts = {str(row["id"]): text(row["text"]) or "" for row in asked}
+    texts = {str(row["id"]): text(row["text"]) or "" for row in asked} | {innodb.PREPARED: innodb.PREPARED_TEXT}
     return _digests(did, texts, _notes(growth, did, first, last))
 
 
@@ -218,7 +218,8 @@ def _digests(
         told = texts.get(identifier or "")
         if told is None:
             continue
-        words = shown(told)
+        # Some versions of MySQL have the statement that was prepared after this word.
+        words = told if identifier == innodb.PREPARED else shown(told.removeprefix("EXECUTE "))
         if words is None or is_monitoring(words):
             kind = "utility" if words is None else "monitoring"
             aside[kind][0] += counts["calls"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, Protocol
 
@@ -74,7 +74,7 @@ class Seen:
     ended: Literal["whole", "stopped", "lost"]
     cost: Cost
     inside: Inside
-    unpublished: Unpublished = Unpublished()
+    unpublished: Unpublished = field(default_factory=Unpublished)
 
 
 class Observation:
@@ -237,15 +237,16 @@ class Observation:
         """Return which sessions published nothing in the window, and what their processes read at most."""
         told = self._session.unpublished(self._clock() - self.window.begun_s)
         # Our own session's number tells whether this host numbers the server's processes as the server does.
-        if not told.readers or isinstance(self._pid, NotTold) or self._thread != self.facts.thread:
+        if not (told.sessions and told.readers) or isinstance(self._pid, NotTold) or self._thread != self.facts.thread:
             return told
         first, last = self._reading, self._read()
         assert first
         assert last
-        known = first.read_bytes_of.keys() & last.read_bytes_of.keys()
-        if not known.issuperset(told.readers):
+        if not last.read_bytes_of.keys() >= set(told.readers):
             return told
-        return replace(told, read_bytes=sum(last.read_bytes_of[one] - first.read_bytes_of[one] for one in told.readers))
+        # A parallel worker that began in the window has read all that it tells since; one that ended has published.
+        read = sum(last.read_bytes_of[one] - first.read_bytes_of.get(one, 0) for one in told.readers)
+        return replace(told, read_bytes=read)
 
     def _tell(self) -> None:
         for event in self.window.events[self._heard :]:

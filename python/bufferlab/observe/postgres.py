@@ -159,7 +159,6 @@ class PostgresLooker(Looker):
             why |= dict.fromkeys(("free_pages", "data_pages", "dirty_pages", "pages_by_usage_count"), _BUFFERCACHE)
         return Pool(values, why)
 
-
     def unpublished(self, query: Query, seconds: float) -> Unpublished:
         (row,) = query(_UNPUBLISHED.format(seconds=seconds))
         # The kernel does not add reads by io_uring to those of read calls.

@@ -240,8 +240,6 @@ def _limits(seen: Seen) -> list[str]:
         limits.append("The time of reads is that of all threads, also of those that no statement waits for.")
     if seen.facts.flavour == "postgres":
         limits.append("A page read may come from the kernel's page cache, not from the device.")
-        if seen.facts.numbers[0] < 16:
-            limits.append("Up to version 15 misses hold reads of temporary tables, and pages by which tables and indexes grew.")
     host = seen.inside.host
     limits.append(
         f"There are no counts of the device: {host.why}."

@@ -10,6 +10,8 @@ LITTLE_RATIO = 0.05
 """Below this share of statement time, misses are not what slows a server."""
 FREE_RATIO = 0.2
 """A pool of which so much is free at both ends is one to speak of."""
+_WITH_STAT_IO = 16
+"""The first version of PostgreSQL that counts reads by their object and context (pg_stat_io)."""
 _BEYOND = 1.5
 """So many times as many free pages as the page cleaner asks for were never filled."""
 
@@ -82,9 +84,15 @@ def _ring(seen: Seen) -> str:
 
 
 def _temporary(seen: Seen) -> str:
-    """Say that most pages that sessions read are of temporary tables; "" where they are not, or it is not told."""
+    """Say that most pages that sessions read are of temporary tables, or that misses may be; "" where few are."""
+    facts, misses = seen.facts, seen.window.totals["misses"]
+    if facts.flavour == "postgres" and facts.numbers[0] < _WITH_STAT_IO and misses:
+        return (
+            f" {facts.engine} {facts.numbers[0]} counts among them reads of temporary tables, which the pool never "
+            "has, and pages by which tables grow."
+        )
     read = seen.window.totals.get("temporary_pages_read", 0)
-    if read <= seen.window.totals["misses"]:
+    if read <= misses:
         return ""
     return (
         f" Sessions also read {words.number(rate(seen, 'temporary_pages_read'))} pages of temporary tables a second, "

@@ -16,6 +16,8 @@
 //!
 //! - blks_read counts up to 15 the pages by which tables and indexes grow (ReadBufferExtended with P_NEW in bufmgr.c),
 //!   and not from 16 on. The shared metrics hold only reads on every version: this file subtracts [`GROWTH`].
+//! - blks_read counts from 17 on a page again that another session has read meanwhile, and on every version pages of
+//!   temporary tables. From 16 on the shared metrics take reads from pg_stat_io, which counts neither.
 //! - `pages_written` counts pages that checkpoints, the background writer and connections wrote. For connections it is
 //!   buffers_backend up to 16, which includes pages appended to a file, and from 17 on pg_stat_io, which has those
 //!   apart (extends).
@@ -65,13 +67,16 @@ const NO_GROWTH: Told = By("0");
 const NO_STAT_IO: Told = Not("pg_stat_io exists from PostgreSQL 16 on");
 const BACKEND_WRITES_MOVED: Told = Not("from PostgreSQL 17 on pg_stat_io tells what connections wrote");
 
+/// Pages that connections read, where pg_stat_io counts operations and their bytes.
+const READ: Told = By("i.read_bytes / current_setting('block_size')::bigint");
+
 type Metric = (&'static str, Kind, &'static [(u32, Told)]);
 
 /// Every metric: our name, its kind, and its source from a major version on.
 const METRICS: &[Metric] = &[
     ("page_gets", Held, &[(15, By("d.blks_hit + d.blks_read - g.pages")), (16, By("d.blks_hit + d.blks_read"))]),
-    ("demand_misses", Held, &[(15, By("d.blks_read - g.pages")), (16, By("d.blks_read"))]),
-    ("pages_read", Held, &[(15, By("d.blks_read - g.pages")), (16, By("d.blks_read"))]),
+    ("demand_misses", Held, &[(15, By("d.blks_read - g.pages")), (16, By("i.reads")), (18, READ)]),
+    ("pages_read", Held, &[(15, By("d.blks_read - g.pages")), (16, By("i.reads")), (18, READ)]),
     (
         "pages_written",
         Counter,
@@ -119,7 +124,7 @@ const METRICS: &[Metric] = &[
     (
         "postgres_io_pages_read",
         Counter,
-        &[(15, NO_STAT_IO), (16, By("i.reads")), (18, By("i.read_bytes / current_setting('block_size')::bigint"))],
+        &[(15, NO_STAT_IO), (16, By("i.reads")), (18, READ)],
     ),
     ("postgres_io_normal_reads", Counter, &[(15, NO_STAT_IO), (16, By("i.normal_reads"))]),
     ("postgres_io_normal_writes", Counter, &[(15, NO_STAT_IO), (16, By("i.normal_writes"))]),
@@ -183,7 +188,7 @@ fn from_sql(major: u32, growth: Option<&str>) -> String {
         coalesce(sum(idx_blks_read), 0) AS idx_read, coalesce(sum(idx_blks_hit), 0) AS idx_hit \
         FROM pg_statio_user_tables) AS t CROSS JOIN LATERAL (SELECT \
         count(*) FILTER (WHERE wait_event_type = 'Lock') AS lock, \
-        count(*) FILTER (WHERE wait_event_type = 'LWLock') AS lwlock, \
+        count(*) FILTER (WHERE wait_event_type IN ('LWLock', 'Buffer')) AS lwlock, \
         count(*) FILTER (WHERE wait_event_type = 'IO') AS io \
         FROM pg_stat_activity WHERE datid = d.datid AND backend_type = 'client backend') AS a"
         .to_owned();
