@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,10 @@ def mysql(request: pytest.FixtureRequest) -> Iterator[tuple[PrivateServer, str]]
             yield server, f"mysql://{identity.user}@localhost?socket={server.socket}"
 
 
-@pytest.fixture(scope="module", params=["postgres-17", pytest.param("postgres-15", marks=pytest.mark.slow)])
+_OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("postgres-15", "postgres-18")]
+
+
+@pytest.fixture(scope="module", params=["postgres-17", *_OTHERS])
 def postgresql(request: pytest.FixtureRequest) -> Iterator[tuple[PrivateServer, str]]:
     with postgres.folder() as path, pytest.MonkeyPatch.context() as patch:
         place = postgres.Place(postgres.build(request.param), path).initialise()
@@ -207,6 +211,100 @@ def test_counts_are_those_of_postgresql_itself(postgresql: tuple[PrivateServer, 
     assert "track_io_timing is off" in sentence.answer(seen) or not totals["misses"]
     assert seen.cost.core_ratio is not None
     assert "log_age_bytes" in seen.begin.values
+
+
+WIDE = "SELECT g AS id, repeat('x', 800) AS filler FROM generate_series(1, 24000) AS g"
+WIDE_PAGES = 24_000 // 9
+"""Nine rows fill a page. The pool has 2,048."""
+
+
+def _scan(server: PrivateServer, *before: str, scans: int = 5, table: str = "wide") -> None:
+    """Scan a table so many times in a session whose end publishes its counts."""
+    with closing(server.connect("postgres")) as connection:
+        for statement in ("SET max_parallel_workers_per_gather = 0", *before):
+            postgres_control.rows(connection, statement)
+        for _ in range(scans):
+            postgres_control.rows(connection, f"SELECT count(filler) FROM {table}")
+
+
+@pytest.fixture(scope="module")
+def wide(postgresql: tuple[PrivateServer, str]) -> tuple[PrivateServer, str]:
+    """The server with a table larger than its pool, which has been scanned once: its rows are known as committed."""
+    server, _ = postgresql
+    with closing(server.connect("postgres")) as connection:
+        for statement in (f"CREATE TABLE wide AS {WIDE}", "CHECKPOINT"):
+            postgres_control.rows(connection, statement)
+    _scan(server, scans=1)
+    return postgresql
+
+
+def _require_the_reads_of_proc(seen: Seen, pages: float) -> None:
+    """Require that the pages are those that the server's processes read by /proc/PID/io."""
+    host = seen.inside.host
+    assert isinstance(host, HostWork)
+    assert host.read_bytes
+    assert pages == pytest.approx(host.read_bytes / seen.facts.page_size_bytes, rel=0.05)
+
+
+@pytest.mark.slow
+def test_pages_of_temporary_tables_are_none_of_the_pool(wide: tuple[PrivateServer, str]) -> None:
+    server, url = wide
+    seen = look(url, Load(lambda: _scan(server, f"CREATE TEMP TABLE mine AS {WIDE}", table="mine")))
+    totals = seen.window.totals
+    if seen.facts.numbers[0] < 16:
+        assert totals["misses"] > 4 * WIDE_PAGES
+        assert "counts among them reads of temporary tables" in sentence.answer(seen)
+        return
+    assert totals["misses"] < 500
+    assert totals["evicted_pages"] < 500
+    assert 4 * WIDE_PAGES < totals["temporary_pages_read"] <= 5 * WIDE_PAGES + 10
+    assert "pages of temporary tables a second" in sentence.answer(seen)
+
+
+@pytest.mark.slow
+def test_scans_of_several_sessions_are_counted_once_and_named_as_a_ring(wide: tuple[PrivateServer, str]) -> None:
+    server, url = wide
+
+    def work() -> None:
+        with ThreadPoolExecutor(4) as sessions:
+            for done in [sessions.submit(_scan, server) for _ in range(4)]:
+                done.result()
+
+    seen = look(url, Load(work))
+    _require_the_reads_of_proc(seen, seen.window.totals["misses"])
+    if seen.facts.numbers[0] >= 16:
+        assert seen.window.totals["ring_pages_read"] > 0.9 * seen.window.totals["misses"]
+        assert "a pool of more than four times the table" in sentence.answer(seen)
+
+
+@pytest.mark.slow
+def test_a_session_that_has_published_nothing_is_said_with_the_bytes_that_it_read(
+    wide: tuple[PrivateServer, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, url = wide
+    with closing(server.connect("postgres")) as connection:
+
+        def scan() -> None:
+            postgres_control.rows(connection, "SELECT count(filler) FROM wide")
+
+        for statement in ("SET max_parallel_workers_per_gather = 0", "BEGIN", "SELECT 1"):
+            postgres_control.rows(connection, statement)
+        time.sleep(0.1)
+        seen = look(url, Load(scan))
+        assert seen.unpublished.sessions == 1
+        _require_the_reads_of_proc(seen, (seen.unpublished.read_bytes or 0) / seen.facts.page_size_bytes)
+        told = sentence.answer(seen)
+        assert "1 session worked in transactions that began before this look" in told
+        assert "/proc/PID/io" in told
+        assert "not what slows" not in told
+        assert look(url, Load()).unpublished.sessions == 0, "it did nothing in this look"
+        for statement in ("CREATE ROLE watcher LOGIN PASSWORD 'watches'", "COMMIT"):
+            postgres_control.rows(connection, statement)
+        monkeypatch.setenv("BUFFERLAB_PASSWORD", "watches")
+        hidden = look(url.replace("bufferlab@", "watcher@"), Load())
+        postgres_control.rows(connection, "DROP ROLE watcher")
+    assert hidden.unpublished.hidden >= 1
+    assert hidden.window.totals["misses"] or "GRANT pg_monitor" in sentence.answer(hidden)
 
 
 def test_an_idle_postgresql_counts_nothing_of_ours(postgresql: tuple[PrivateServer, str]) -> None:

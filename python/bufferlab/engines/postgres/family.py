@@ -118,8 +118,7 @@ class PostgresFamily(Family):
     page_sites_table = Path(__file__).with_name("page_sites.toml")
     page_trace_counters: ClassVar = {
         ("get",): ("page_gets",),
-        # From 17 on blks_read counts what another session read meanwhile, too (bufmgr.c, WaitReadBuffers).
-        ("read",): ("postgres_io_pages_read", "pages_read"),
+        ("read",): ("pages_read",),
     }
 
     def connect(

@@ -55,7 +55,7 @@ class Views(Table, probe="engine", source=_SOURCE):
     postgres_wal_fpi = counter("pages", "lower", "whole pages in the write-ahead log: first changes after a checkpoint")
     postgres_wal_bytes = counter("bytes", "lower", "bytes of the write-ahead log")
     postgres_database_xact_commit = counter("transactions", "neither", "transactions committed in the database, those of bufferlab's watching connection included")
-    postgres_database_blks_read = counter("pages", "lower", "pages that were not in shared buffers; until 15 pages by which tables and indexes grew are among them")
+    postgres_database_blks_read = counter("pages", "lower", "pages that were not in shared buffers, and those of temporary tables; until 15 pages by which tables and indexes grew are among them, from 17 on some that another session read meanwhile")
     postgres_database_blks_hit = counter("gets", "higher", "pages that were in shared buffers")
     postgres_growth_pages = counter("pages", "neither", "pages of growth that postgres_database_blks_read counts: tables and indexes by their sizes until 15, none from 16 on")
     postgres_growth_heap_pages = counter("pages", "neither", "the same of postgres_statio_heap_blks_read")
@@ -74,7 +74,7 @@ class Views(Table, probe="engine", source=_SOURCE):
     postgres_statio_idx_blks_read = counter("pages", "lower", "pages of its indexes that were not in shared buffers, until 15 with growth")
     postgres_statio_idx_blks_hit = counter("gets", "higher", "pages of its indexes that were")
     postgres_activity_lock = gauge("connections", "lower", "connections that wait at this moment with wait_event_type Lock: for a row, or another lock of the manual's chapter Explicit Locking")
-    postgres_activity_lwlock = gauge("connections", "lower", "the same of LWLock: for a part of shared memory, such as a buffer's content, or for another connection that writes the log (WALWrite)")
+    postgres_activity_lwlock = gauge("connections", "lower", "the same of LWLock: for a part of shared memory, such as a buffer's content (from 19 on of type Buffer), or for another connection that writes the log (WALWrite)")
     postgres_activity_io = gauge("connections", "lower", "the same of IO: for a read, a write or a sync of a file, the log's too")
 
 
@@ -217,7 +217,7 @@ class PerWork(Table):
     full_page_images = counted("pages", "lower", "Whole pages logged", "first changes of a page after a checkpoint", Views.postgres_wal_fpi)
     backend_writes = counted("pages", "lower", "Pages written by connections", "dirty pages a connection wrote to take their place", BACKEND_WRITES)
     lock_wait_ms = counted("ms", "lower", "Lock waits", "time in wait_event_type Lock (rows and other locks), of all connections together, by samples of pg_stat_activity", _waited(Views.postgres_activity_lock))
-    lwlock_wait_ms = counted("ms", "lower", "LWLock waits", "the same of LWLock: parts of shared memory, and another connection that writes the log", _waited(Views.postgres_activity_lwlock))
+    lwlock_wait_ms = counted("ms", "lower", "LWLock waits", "the same of LWLock and Buffer: parts of shared memory, and another connection that writes the log", _waited(Views.postgres_activity_lwlock))
     io_wait_ms = counted("ms", "lower", "IO waits", "the same of IO: reads, writes and syncs of files, the log's too", _waited(Views.postgres_activity_io))
 
 

@@ -19,8 +19,8 @@ RESULTS = EngineResults(
     source="PostgreSQL's statistics views (docs/postgres-metrics.md)",
     words={
         "page_gets": "PostgreSQL's blks_hit + blks_read, growth never among them",
-        "demand_misses": "PostgreSQL's blks_read without growth",
-        "pages_read": "PostgreSQL: blks_read without growth, of which the page cache may serve some",
+        "demand_misses": "PostgreSQL's reads of pg_stat_io; until 15 blks_read without growth",
+        "pages_read": "PostgreSQL: the same reads, of which the page cache may serve some",
         "pages_written": "PostgreSQL: by checkpoints, background writer and connections",
     },
     checks=checks.CHECKS,
