@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import psycopg
 import pymysql
 import pytest
+from pymysql.constants import COMMAND
 
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.questions import NotTold, Query, Server
@@ -139,6 +141,37 @@ def test_statements_of_mysql_have_their_counts_and_no_literal(mysql: Mysql) -> N
     assert told.monitoring_calls >= 1
     assert SECRET not in repr(told)
     assert "new" not in repr(told)
+
+
+def _prepared(connection: Any, sql: str, times: int) -> None:
+    """Prepare a statement without parameters by the protocol, and execute it so many times."""
+
+    def skip(ends: int) -> None:
+        while ends:
+            ends -= connection._read_packet().is_eof_packet()
+
+    connection._execute_command(COMMAND.COM_STMT_PREPARE, sql)
+    number, columns = struct.unpack_from("<IH", connection._read_packet().get_all_data(), 1)
+    skip(bool(columns))
+    for _ in range(times):
+        connection._execute_command(COMMAND.COM_STMT_EXECUTE, struct.pack("<IBI", number, 0, 1))
+        connection._read_packet()
+        skip(2)
+
+
+def test_prepared_statements_of_mysql_are_counted_with_a_digest_or_all_together(mysql: Mysql) -> None:
+    with mysql.looking() as query, closing(mysql.connect()) as connection:
+        first = digests.start(query, mysql.asked)
+        assert isinstance(first, digests.Snapshot), first
+        _prepared(connection, f"SELECT id FROM lab.t WHERE v = '{SECRET}' OR id < 3", CALLS)
+        told = digests.finish(query, mysql.asked, first)
+    assert isinstance(told, digests.Digests), told
+    (ours,) = [one for one in told.statements if one.calls == CALLS]
+    counts_rows = mysql.asked.flavour == "mysql" or mysql.asked.numbers > (10, 3)
+    assert ours.rows_returned == (2 * CALLS if counts_rows else 0)
+    assert ours.text.startswith("SELECT") or "no digests of them" in ours.text
+    assert CALLS <= told.calls < 2 * CALLS
+    assert SECRET not in repr(told)
 
 
 def test_what_mysql_does_besides_is_seen(mysql: Mysql) -> None:
