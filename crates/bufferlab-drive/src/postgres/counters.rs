@@ -121,11 +121,7 @@ const METRICS: &[Metric] = &[
     ("postgres_database_tup_deleted", Counter, &[(15, By("d.tup_deleted"))]),
     ("postgres_database_deadlocks", Counter, &[(15, By("d.deadlocks"))]),
     ("postgres_database_temp_bytes", Counter, &[(15, By("d.temp_bytes"))]),
-    (
-        "postgres_io_pages_read",
-        Counter,
-        &[(15, NO_STAT_IO), (16, By("i.reads")), (18, READ)],
-    ),
+    ("postgres_io_pages_read", Counter, &[(15, NO_STAT_IO), (16, By("i.reads")), (18, READ)]),
     ("postgres_io_normal_reads", Counter, &[(15, NO_STAT_IO), (16, By("i.normal_reads"))]),
     ("postgres_io_normal_writes", Counter, &[(15, NO_STAT_IO), (16, By("i.normal_writes"))]),
     ("postgres_io_normal_extends", Counter, &[(15, NO_STAT_IO), (16, By("i.normal_extends"))]),
@@ -393,6 +389,9 @@ mod tests {
         assert!(!sql(17).contains("buffers_backend") && sql(17).contains("c.buffers_written"));
         assert!(!sql(17).contains("write_bytes") && sql(18).contains("write_bytes"));
         assert!(!sql(17).contains("i.read_bytes") && sql(18).contains("i.read_bytes"));
+        let of_the_database = |major| sql(major).matches("(d.blks_read)::bigint").count();
+        assert_eq!((16..=19).map(of_the_database).sum::<usize>(), 4, "from 16 on pg_stat_io has the shared reads");
+        assert!(sql(19).contains("IN ('LWLock', 'Buffer')"), "waits for a buffer's content have a type from 19 on");
         assert!(sql(16).contains("'background worker'"), "a scan's parallel workers read for a connection");
         assert!((15..=19).all(|major| sql(major).contains("(a.lock)::bigint")), "waits are told on every version");
         assert!(sql(19).contains("pg_stat_checkpointer"), "a newer one is taken to be like the newest known");
