@@ -569,6 +569,14 @@ def test_mqsims_columns_may_be_held_apart_by_tabs_and_blanks(tmp_path: Path, sep
     assert found.reading.format == "MQSim"
 
 
+def test_lines_of_mqsim_may_differ_in_what_separates_them(tmp_path: Path) -> None:
+    path = tmp_path / "t.trace"
+    path.write_text("4808330\t0\t8\t8\t1\n4808400 0 12 8 0\n5000000 1 8 16 1\n")
+    found = read(path)
+    assert found.reading.format == "MQSim"
+    assert (len(found.page), len(set(found.page.tolist()))) == (5, 4)
+
+
 def test_a_cell_with_several_numbers_is_no_page_without_a_name(tmp_path: Path) -> None:
     rows = [(at, f"{at % 3}  7", at % 2) for at in range(9)]
     with pytest.raises(DataFileError, match="does not name the columns"):

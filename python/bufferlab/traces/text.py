@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -149,7 +149,7 @@ def _parsed_table(data: bytes, path: Path, columns: Mapping[str, Wanted]) -> _Ta
     separator = max(_SEPARATORS, key=line.count)
     # A title of several words may stand above one column of numbers.
     by_blanks = separator not in line and all(" " in one.strip() for one in _first_lines(data))
-    if by_blanks or (separator == "\t" and all(map(_is_of_numbers_by_blanks, _first_lines(data)))):
+    if by_blanks or (separator == "\t" and _is_of_numbers(_first_lines(data))):
         data, separator = _single_blanks(data), " "
     notes: tuple[str, ...] = ()
     if is_endless:
@@ -232,9 +232,9 @@ def _first_line(data: bytes) -> str:
     return next(iter(_first_lines(data)), "")
 
 
-def _is_of_numbers_by_blanks(line: str) -> bool:
-    """Return whether blanks stand between the numbers of a line too, and not tabs alone."""
-    return _NUMBERS.fullmatch(line) is not None and re.search(r"\d +\d", line) is not None
+def _is_of_numbers(lines: Sequence[str]) -> bool:
+    """Return whether lines have numbers alone, and blanks stand between some of them, too, and not tabs alone."""
+    return all(map(_NUMBERS.fullmatch, lines)) and any(re.search(r"\d +\d", line) for line in lines)
 
 
 def _without_cut_line(data: bytes, separator: str, skipped: int) -> tuple[bytes, tuple[str, ...]]:

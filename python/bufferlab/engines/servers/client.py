@@ -16,7 +16,7 @@ from bufferlab.engines.native import native
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, TOO_SLOW
 from bufferlab.engines.servers.existing.passwords import LoginRefusedError
 
-MOST_ANSWER_BYTES = 16 << 20
+MOST_ANSWER_BYTES = 8 << 20
 """The most bytes of one statement's answer as it is held: far beyond any that we ask for, but for a pool's pages."""
 MOST_OF_OUR_OWN_BYTES = 512 << 20
 """The same of a private server, which may hold any number of tables of a restored dump."""
