@@ -20,6 +20,7 @@ pub(crate) struct Segment {
 impl Segment {
     /// Makes a segment whose first pages are used.
     pub(crate) fn new(used: u32, reserved: u32, extent: u32) -> Self {
+        assert!(extent > 0 && used <= reserved, "{used} pages of {reserved} are used, in extents of {extent}");
         Segment { extent, single: used.min(extent / 2), reserved, used, free: (used..reserved).collect() }
     }
 
@@ -44,6 +45,7 @@ impl Segment {
         };
         self.free.remove(&page);
         self.used += 1;
+        self.check();
         page
     }
 
@@ -55,8 +57,17 @@ impl Segment {
 
     /// Takes a page back.
     pub(crate) fn give(&mut self, page: u32) {
+        debug_assert!(page < self.reserved, "page {page} is not one of the segment's {}", self.reserved);
         self.used -= 1;
         self.free.insert(page);
+        self.check();
+    }
+
+    /// Each page of the segment is used or free.
+    #[inline]
+    fn check(&self) {
+        let (used, free, all) = (self.used, self.free.len(), self.reserved);
+        debug_assert_eq!(used as usize + free, all as usize, "{used} pages are used and {free} free, of {all}");
     }
 
     /// Reserves an extent, or a single page as long as the segment is small; returns its first page.
