@@ -341,7 +341,8 @@ impl Grown {
     pub fn point_to(&mut self, origin: u32) -> Option<u32> {
         let upper = if self.interior.fills(origin) { self.new_page(self.first_leaf)? } else { return None };
         let span = self.interior.levels.last()?.1;
-        self.interior.grown[(origin / span) as usize].1 = Some(upper);
+        let before = self.interior.grown[(origin / span) as usize].1.replace(upper);
+        debug_assert_eq!(before, None, "the page above leaf {origin} is split a second time");
         Some(upper)
     }
 
