@@ -79,11 +79,13 @@ impl Gate {
     /// Makes a gate for a pool of `frames`, fed every `window_transactions`, that stays shut for `at_least`
     /// transactions.
     pub fn new(frames: u64, window_transactions: u64, at_least: u64) -> Self {
+        assert!(window_transactions > 0, "a window of the gate has transactions");
         Gate { frames, window_transactions, at_least, misses: 0, windows: Vec::new() }
     }
 
     /// Takes the misses of reading tables before the first transaction. They fill the pool, and count for no window.
     pub fn prefill(&mut self, misses: u64) {
+        assert!(self.windows.is_empty(), "tables are read before the first of {} windows", self.windows.len());
         self.misses += misses.min(self.frames);
     }
 
@@ -151,6 +153,11 @@ fn sums(windows: &[Window]) -> (u64, u64) {
 /// Counts of misses scatter like Poisson counts or more. The tolerance includes one standard error of the difference,
 /// so that a level of a few misses a window can be flat at all.
 fn is_flat(windows: &[Window]) -> bool {
+    assert!(
+        windows.len() >= MIN_WINDOWS && windows.len().is_multiple_of(2),
+        "{} windows have no halves",
+        windows.len()
+    );
     let (older, newer) = windows.split_at(windows.len() / 2);
     let ((older, _), (newer, _)) = (sums(older), sums(newer));
     let noise = ((older + newer) as f64).sqrt();

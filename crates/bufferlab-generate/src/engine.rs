@@ -50,6 +50,10 @@ pub enum Purpose {
 }
 
 /// An engine's pages and its rules of access.
+///
+/// The caller guarantees that `begin` opens each transaction and `commit` or `rollback` ends it, that rows are those of
+/// the loaded database or were inserted, and that no district has more than `MOST_ORDERS`. The engine guarantees that it
+/// plays pages of `objects` alone, and calls [`Pools::fill`] where their numbers are used up.
 pub trait Engine {
     /// Orders that a district has numbers for.
     const MOST_ORDERS: u32;
@@ -104,7 +108,7 @@ pub trait Engine {
     /// Inserts a row.
     fn insert(&mut self, pools: &mut Pools, row: Row);
 
-    /// Reads the entries of one last name in the index on names: those at these places of the district.
+    /// Reads the entries of one last name in the index on names: those at these places of the district, one at least.
     fn read_names(&mut self, pools: &mut Pools, district: u32, places: Range<u32>);
 
     /// Reads the last order of a customer through the index on customers.
@@ -116,10 +120,10 @@ pub trait Engine {
     /// Sets the date of delivery of each line of an order.
     fn deliver_lines(&mut self, pools: &mut Pools, district: u32, order: u32, lines: u32);
 
-    /// Looks for a district's oldest order in NEW-ORDER; none where all are delivered.
+    /// Looks for a district's oldest order in NEW-ORDER; none where all are delivered. The caller knows which it is.
     fn read_oldest(&mut self, pools: &mut Pools, district: u32, oldest: Option<u32>);
 
-    /// Deletes an order's row of NEW-ORDER.
+    /// Deletes an order's row of NEW-ORDER. The caller guarantees that it is the district's oldest.
     fn delete_new_order(&mut self, pools: &mut Pools, district: u32, order: u32);
 
     /// Reads the lines of some orders, and the stock of each line's item. `items` has the items of each order.

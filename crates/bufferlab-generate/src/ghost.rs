@@ -246,6 +246,9 @@ impl<E: Engine> Ghost<E> {
             }
             s::DELETE_NEW_ORDER => {
                 let (district, order) = (district(0), key(2));
+                let Changes { oldest_new, next_order, .. } = self.districts[district as usize];
+                debug_assert_eq!(order, oldest_new, "the oldest order of district {district} is delivered first");
+                debug_assert!(order < next_order, "district {district} delivers an order that nobody gave");
                 self.districts[district as usize].oldest_new = order + 1;
                 self.open.delivered.push(district);
                 self.engine.delete_new_order(pools, district, order);
@@ -267,6 +270,8 @@ impl<E: Engine> Ghost<E> {
     fn insert_order(&mut self, district: u32, order: u32, customer: u32, lines: u32) {
         let changes = &mut self.districts[district as usize];
         changes.orders.push((customer as u16, lines as u8));
+        debug_assert_eq!(order, ORDERS + changes.orders.len() as u32, "orders of district {district} have a gap");
+        debug_assert!(self.open.order.is_none(), "a transaction enters a second order");
         if changes.items.is_empty() {
             changes.items = vec![Vec::new(); KEPT];
         }
@@ -334,6 +339,9 @@ impl<E: Engine> Client for Ghost<E> {
         }
         if let Some(district) = self.open.incremented.take() {
             self.districts[district as usize].next_order -= 1;
+            let Changes { next_order, orders, .. } = &self.districts[district as usize];
+            let given = ORDERS + orders.len() as u32;
+            debug_assert_eq!(*next_order, given + 1, "district {district} has {given} orders after a rollback");
         }
         self.open.delivered.drain(..).for_each(|district| self.districts[district as usize].oldest_new -= 1);
         Ok(())
@@ -350,6 +358,8 @@ impl<E: Engine> Client for Ghost<E> {
 
 /// Returns a district's number over all warehouses, counted from zero.
 fn district_of(warehouse: u32, district: u32) -> u32 {
+    debug_assert!(warehouse > 0, "warehouses are counted from one");
+    debug_assert!((1..=DISTRICTS).contains(&district), "a warehouse has no district {district}");
     (warehouse - 1) * DISTRICTS + district - 1
 }
 

@@ -40,6 +40,11 @@ impl Objects {
     pub fn add(&mut self, name: &str, pages: u32, room: u32) -> u32 {
         let first_page = self.next;
         let room = room.max(pages);
+        assert!(
+            first_page.checked_add(room).is_some(),
+            "{name} needs {room} pages, and {first_page} have numbers already"
+        );
+        debug_assert!(self.objects.iter().all(|object| object.name != name), "there is an object {name} already");
         self.objects.push(Object { name: name.to_owned(), first_page, pages, room });
         self.next += room;
         first_page
@@ -89,6 +94,7 @@ struct Census {
 impl Census {
     fn hear(&mut self, page: u32, transaction_type: usize) {
         let object = self.object(page);
+        debug_assert!(transaction_type < TYPES, "no workload has a transaction of type {transaction_type}");
         let flags = &mut self.flags[page as usize];
         let tally = &mut self.tallies[object][usize::from(*flags & INTERIOR != 0)];
         tally.gets[transaction_type] += 1;
@@ -197,11 +203,15 @@ impl Pools {
     pub fn of_shares(all: Vec<PoolsOfShare>) -> Self {
         let (mut pools, mut rates) = (Vec::new(), Vec::<Rate>::new());
         for (shares, number, own) in all {
+            assert!(number < shares.one_in(), "one page in {} has no share {number}", shares.one_in());
             let place = pools.len()..pools.len() + own.len();
             pools.extend(own);
             match rates.last_mut().filter(|(before, _)| *before == shares) {
                 Some((_, members)) => members.push((number, place)),
-                None => rates.push((shares, vec![(number, place)])),
+                None => {
+                    assert!(rates.iter().all(|(before, _)| *before != shares), "shares of one size are not neighbours");
+                    rates.push((shares, vec![(number, place)]));
+                }
             }
         }
         let (census, thread, now_us, transaction_type) = (None, 0, 0, 0);
@@ -210,6 +220,7 @@ impl Pools {
 
     /// Begins to count the pages of each object; `interior` are those above the leaves of B-trees.
     pub fn begin_census(&mut self, objects: &Objects, interior: &[u32]) {
+        assert!(self.census.is_none(), "a census is under way already");
         let mut flags = vec![0; objects.pages() as usize];
         interior.iter().for_each(|&page| flags[page as usize] = INTERIOR);
         self.census = Some(Census {
@@ -232,6 +243,8 @@ impl Pools {
     /// Ends the census; returns it, empty if none was begun.
     pub fn end_census(&mut self, objects: &Objects) -> Vec<Counted> {
         let Some(census) = self.census.take() else { return Vec::new() };
+        let gets = census.tallies.iter().flatten().flat_map(|tally| tally.gets).sum::<u64>();
+        assert_eq!(gets, census.all_accesses, "each access of a census is of one object and one type");
         let distinct = SPANS.map(|span| census.distinct(span));
         let counted = |(place, object): (usize, &Object)| Counted {
             name: object.name.clone(),
@@ -243,6 +256,7 @@ impl Pools {
 
     /// Hears that the next accesses are of another connection, at another time, in a transaction of this type.
     pub fn turn(&mut self, thread: u16, now_us: u64, transaction_type: usize) {
+        debug_assert!(now_us >= self.now_us, "the clock goes back from {} to {now_us} us", self.now_us);
         (self.thread, self.now_us, self.transaction_type) = (thread, now_us, transaction_type);
     }
 
@@ -294,6 +308,7 @@ impl Pools {
     fn play(&mut self, kind: Kind, page: u32, latch: u8) {
         for (shares, members) in &self.rates {
             let (share, page) = shares.of(page);
+            debug_assert!(share < shares.one_in(), "one page in {} has no share {share}", shares.one_in());
             let access = Access { page, thread: self.thread, latch, now_us: self.now_us };
             for (_, place) in members.iter().filter(|&&(number, _)| number == share) {
                 self.pools[place.clone()].iter_mut().for_each(|pool| pool.hear(kind, access));
@@ -339,6 +354,8 @@ impl Pools {
 }
 
 /// A client without rows.
+///
+/// It guarantees that each page it plays is one of its objects'.
 pub trait Paging: Client {
     /// Returns the listeners of its page accesses, and its tables and indexes.
     fn parts(&mut self) -> (&mut Pools, &Objects);

@@ -87,6 +87,9 @@ impl RowsAsked {
 }
 
 /// An engine's pages of the table, and its rules of access. Ids are counted from one.
+///
+/// The caller guarantees that an id is one of the table's rows. The engine guarantees that it plays pages of `objects`
+/// alone.
 pub trait RowTable {
     /// Returns the table, and what the engine has besides.
     fn objects(&self) -> &Objects;
@@ -159,6 +162,7 @@ impl Client for RowGhost {
                 Value::Int(id) => id as u32,
                 _ => 0,
             };
+            debug_assert!(id > 0, "ids are counted from one");
             if STATEMENTS[usize::from(batch.statement(call).0)].columns > 0 {
                 self.table.read(&mut self.pools, id);
                 batch.begin_rows(call);

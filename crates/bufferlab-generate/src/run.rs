@@ -297,6 +297,7 @@ impl<C: Paging> Progress<C> {
     }
 
     fn begin(&mut self, pool: usize, census: bool, is_warm: bool) {
+        assert!(self.states[pool] == State::Warming, "the window of pool {pool} begins a second time");
         let interior = if census && pool == 0 { self.ghost.interior_pages() } else { Vec::new() };
         let (pools, objects) = self.ghost.parts();
         if census && pool == 0 {
@@ -317,6 +318,7 @@ impl<C: Paging> Progress<C> {
         if pool == 0 {
             self.census = pools.end_census(objects);
         }
+        assert_eq!(self.done.all, done.all + window, "the window of pool {pool} ends too late");
         self.states[pool] = State::Done;
         let of_window = |now: &ByType, before: &ByType| std::array::from_fn(|place| now[place] - before[place]);
         self.runs[pool] = PoolRun {
@@ -330,6 +332,9 @@ impl<C: Paging> Progress<C> {
             frames_used: pools.frames_used(pool),
             ..self.runs[pool]
         };
+        let PoolRun { committed, rolled_back, .. } = &self.runs[pool];
+        let ended = committed.iter().chain(rolled_back).sum::<u64>();
+        assert_eq!(ended, window, "each transaction of a window commits or rolls back");
     }
 
     /// Executes the next transaction of the connection whose turn it is.

@@ -260,6 +260,8 @@ impl Way {
 
     /// Makes one answer of the simulations' runs.
     pub fn combine(&self, job: &Job, runs: Vec<(Simulation, Run)>) -> Run {
+        let played = |(part, run): &(Simulation, Run)| run.pools.len() == part.shares.len() * job.pools.len();
+        assert!(runs.iter().all(played), "a simulation plays each of its shares to each pool");
         let pools = (0..job.pools.len()).map(|pool| self.combine_pool(job, &runs, pool)).collect();
         let (objects, database_bytes) = match &runs[..] {
             [(_, first), .., (_, half)] => (self.all_objects(job, first, half), self.all_bytes(job, first, half)),

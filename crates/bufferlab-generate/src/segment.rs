@@ -20,6 +20,7 @@ pub(crate) struct Segment {
 impl Segment {
     /// Makes a segment whose first pages are used.
     pub(crate) fn new(used: u32, reserved: u32, extent: u32) -> Self {
+        assert!(extent > 0 && used <= reserved, "{used} pages of {reserved} are used, in extents of {extent}");
         Segment { extent, single: used.min(extent / 2), reserved, used, free: (used..reserved).collect() }
     }
 
@@ -44,6 +45,7 @@ impl Segment {
         };
         self.free.remove(&page);
         self.used += 1;
+        self.check();
         page
     }
 
@@ -55,8 +57,17 @@ impl Segment {
 
     /// Takes a page back.
     pub(crate) fn give(&mut self, page: u32) {
+        debug_assert!(page < self.reserved, "page {page} is not one of the segment's {}", self.reserved);
         self.used -= 1;
         self.free.insert(page);
+        self.check();
+    }
+
+    /// Each page of the segment is used or free.
+    #[inline]
+    fn check(&self) {
+        let (used, free, all) = (self.used, self.free.len(), self.reserved);
+        debug_assert_eq!(used as usize + free, all as usize, "{used} pages are used and {free} free, of {all}");
     }
 
     /// Reserves an extent, or a single page as long as the segment is small; returns its first page.
@@ -76,6 +87,7 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     /// 61 leaves of pages of 16 KiB: 32 single ones, and 29 of an extent of 64.
     fn segment() -> Segment {
@@ -97,6 +109,30 @@ mod tests {
         let mut segment = segment();
         let taken: Vec<u32> = (0..26).map(|_| segment.take(0)).collect();
         assert_eq!(taken[23..], [84, 96, 85]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_page_is_taken_twice_and_each_is_used_or_free(
+            leaves in 1u32..150,
+            steps in prop::collection::vec((any::<bool>(), any::<usize>()), 0..300),
+        ) {
+            let reserved = if leaves <= 32 { leaves } else { 32 + (leaves - 32).div_ceil(64) * 64 };
+            let (mut segment, mut taken) = (Segment::new(leaves, reserved, 64), Vec::from_iter(0..leaves));
+            for (gives, number) in steps {
+                let place = number % taken.len();
+                if gives && taken.len() > 1 {
+                    segment.give(taken.swap_remove(place));
+                } else {
+                    let page = segment.take(taken[place]);
+                    prop_assert!(!taken.contains(&page), "page {page} is taken already");
+                    taken.push(page);
+                }
+                let mut all: Vec<u32> = taken.iter().chain(&segment.free).copied().collect();
+                all.sort_unstable();
+                prop_assert!(all.into_iter().eq(0..segment.reserved));
+            }
+        }
     }
 
     #[test]

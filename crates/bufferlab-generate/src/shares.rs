@@ -58,6 +58,7 @@ impl Shares {
 
     /// Returns a share's frames. Those of all shares are the pool's.
     pub fn frames(self, share: u32, frames: u32) -> u32 {
+        assert!(share < self.one_in, "one page in {} has no share {share}", self.one_in);
         ((u64::from(frames) + u64::from(share)) / u64::from(self.one_in)) as u32
     }
 }

@@ -15,7 +15,7 @@ use crate::scale::{self, Simulation};
 use crate::shares::Shares;
 use crate::sqlite::{self, Sqlite};
 
-/// Tells whether a pool is warm.
+/// Tells whether a pool is warm. The run guarantees that the prefill comes before the first stretch.
 pub trait Gate {
     /// Hears the misses of the prefill.
     fn prefill(&mut self, misses: u64);

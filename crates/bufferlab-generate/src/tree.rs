@@ -47,6 +47,7 @@ impl Interior {
 
     /// Returns the pages from the root to above a leaf, by the leaf's number at the load.
     pub fn path(&self, leaf: u32) -> impl DoubleEndedIterator<Item = u32> + '_ {
+        debug_assert!(leaf < self.leaves, "leaf {leaf} is not one of the load's {}", self.leaves);
         self.levels.iter().map(move |&(first, span)| first + leaf / span).enumerate().map(move |(level, page)| {
             if level + 1 == self.levels.len() { self.upper(leaf).unwrap_or(page) } else { page }
         })
@@ -117,6 +118,8 @@ impl Packed {
         let above = Interior::pages(leaves, fan_out);
         let first_page = objects.add(name, leaves + above, leaves + above);
         let groups = rows.div_ceil(rows_per_group);
+        assert!(firsts.first() == Some(&0), "the first leaf of {name} does not begin with row 0");
+        debug_assert!(firsts.is_sorted_by(|before, behind| before < behind), "leaves of {name} are out of order");
         let holds = |row: u32| firsts.partition_point(|&first| first <= row) as u32 - 1;
         let mut anchors: Vec<u32> = (0..groups).map(|group| holds(group * rows_per_group)).collect();
         anchors.push(leaves - 1);
@@ -128,6 +131,7 @@ impl Packed {
     #[inline]
     pub fn leaf(&self, row: u32) -> u32 {
         let group = (row / self.rows_per_group) as usize;
+        debug_assert!(group + 1 < self.anchors.len(), "row {row} is of no group that was loaded");
         let (low, high) = (self.anchors[group], self.anchors[group + 1]);
         // Rows are nearly alike, so that a guess is a few leaves off.
         let within = u64::from(row % self.rows_per_group) * u64::from(high - low);
@@ -231,6 +235,7 @@ impl Grown {
     pub fn new(objects: &mut Objects, name: &str, loaded: Loading, fan_out: u32, growth: u32) -> Self {
         let Loading { mut groups, extents, begun, leaves, keys_per_group, .. } = loaded;
         let above = Interior::pages(leaves, fan_out);
+        assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), leaves as usize, "{name} has leaves in no group");
         let first_page = objects.add(name, leaves + above, leaves + above + growth);
         let interior = Interior::new(first_page, leaves, fan_out);
         let numbers = groups.iter_mut().flatten().zip(0..);
@@ -310,12 +315,17 @@ impl Grown {
         if leaves.len() == leaves.capacity() {
             leaves.reserve_exact(leaves.len() / 8 + 4);
         }
+        debug_assert!(
+            position == 0 || leaves[position - 1].first < first,
+            "two leaves of group {group} begin with key {first}"
+        );
         leaves.insert(position, Leaf { first, page, origin, rows, bytes, last_insert: None });
         Some((group, position))
     }
 
     fn new_page(&mut self, near: u32) -> Option<u32> {
         if let Some(segment) = &mut self.segment {
+            debug_assert!(near >= self.first_leaf, "page {near} is not in the segment of the leaves");
             let page = self.first_leaf + segment.take(near - self.first_leaf);
             return (page < self.end_page).then_some(page);
         }
@@ -331,13 +341,15 @@ impl Grown {
     pub fn point_to(&mut self, origin: u32) -> Option<u32> {
         let upper = if self.interior.fills(origin) { self.new_page(self.first_leaf)? } else { return None };
         let span = self.interior.levels.last()?.1;
-        self.interior.grown[(origin / span) as usize].1 = Some(upper);
+        let before = self.interior.grown[(origin / span) as usize].1.replace(upper);
+        debug_assert_eq!(before, None, "the page above leaf {origin} is split a second time");
         Some(upper)
     }
 
     /// Removes a leaf whose rows went elsewhere; its page is free.
     pub fn remove(&mut self, (group, position): Place) {
         let leaf = self.groups[group as usize].remove(position);
+        debug_assert!((self.first_leaf..self.end_page).contains(&leaf.page), "page {} is no leaf's", leaf.page);
         match &mut self.segment {
             Some(segment) => segment.give(leaf.page - self.first_leaf),
             None => self.free.push(leaf.page),
@@ -440,7 +452,9 @@ impl Loading {
 
     /// Adds a row at the end.
     pub fn push(&mut self, group: u32, key: u32, bytes: u32, fill: &impl Fill) {
-        let Extent { rows, low, .. } = self.extents[group as usize];
+        let Extent { rows, low, high } = self.extents[group as usize];
+        debug_assert!(group as usize >= self.last_group, "group {group} is loaded behind group {}", self.last_group);
+        debug_assert!(rows == 0 || key > high, "key {key} of group {group} is loaded behind key {high}");
         self.extents[group as usize] = Extent { rows: rows + 1, low: if rows == 0 { key } else { low }, high: key };
         if self.leaves < 2 {
             self.firsts.push((group, key, bytes));

@@ -120,6 +120,39 @@ proptest! {
         let pages: std::collections::BTreeSet<u32> = tree.leaves().map(|leaf| leaf.page).collect();
         prop_assert_eq!(pages.len(), firsts.len());
     }
+
+    #[test]
+    fn the_leaves_of_a_tree_are_the_same_from_both_ends(
+        counts in prop::collection::vec(0u32..30, 1..8),
+        steps in prop::collection::vec((0u32..8, 1u32..60, any::<bool>()), 0..60),
+    ) {
+        let mut loading = Loading::new(counts.len() as u32, 100);
+        loading.push(0, 0, 100, &Four);
+        for (group, &rows) in (0..).zip(&counts) {
+            (1..=rows).for_each(|key| loading.push(group, key, 100, &Four));
+        }
+        let mut objects = Objects::default();
+        let mut tree = Grown::new(&mut objects, "tree", loading, 10, 100);
+        for (group, key, splits) in steps {
+            let group = group % counts.len() as u32;
+            let place = tree.place(group, key);
+            if !splits && tree.before(place).is_some() {
+                tree.remove(place);
+            } else if splits && !tree.is_first(place, group, key) {
+                tree.split(place, group, key, 1, 100).unwrap();
+            }
+            let mut back: Vec<_> =
+                std::iter::successors(Some(tree.place(counts.len() as u32 - 1, 99)), |&place| tree.before(place)).collect();
+            back.reverse();
+            let on: Vec<_> = std::iter::successors(Some(back[0]), |&place| tree.behind(place)).collect();
+            prop_assert_eq!(&on, &back);
+            prop_assert_eq!(on.len(), tree.leaves().count());
+            let firsts: Vec<_> = on.iter().map(|&place| (place.0, tree.leaf(place).first)).collect();
+            prop_assert!(firsts.is_sorted_by(|first, next| first < next), "leaves are out of order");
+            let pages: std::collections::BTreeSet<u32> = tree.leaves().map(|leaf| leaf.page).collect();
+            prop_assert_eq!(pages.len(), on.len(), "two leaves have one page");
+        }
+    }
 }
 
 #[test]

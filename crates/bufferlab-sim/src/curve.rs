@@ -56,6 +56,7 @@ impl Curve {
         if counts {
             self.accesses += 1;
             if let Some(distance) = distance {
+                debug_assert!(self.by_distance.len() >= distance as usize, "page {page} is {distance} pages deep");
                 self.by_distance[distance as usize - 1] += 1;
             }
         }
@@ -67,6 +68,7 @@ impl Curve {
         let hits = self.by_distance.iter();
         std::iter::once(left)
             .chain(hits.map(|hits| {
+                debug_assert!(left >= *hits, "{hits} accesses of a distance are hits, of {left} left");
                 left -= hits;
                 left
             }))

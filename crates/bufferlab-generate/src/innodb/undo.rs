@@ -161,6 +161,7 @@ impl Undo {
         let page = self.new_page(pools, segment);
         let own = &mut self.segments[segment as usize];
         (own.update, own.used) = (Some(page), PAGE_HEADER + bytes);
+        debug_assert!(own.used <= self.page_bytes, "a page of {} bytes takes {}", self.page_bytes, own.used);
         page
     }
 
@@ -191,6 +192,7 @@ impl Undo {
             },
             |Reverse(page)| page,
         );
+        debug_assert!(page < self.next_page, "page {page} of the undo log is free and was never used");
         pools.create(page);
         pools.get(page, EXCLUSIVE);
         page
@@ -198,6 +200,10 @@ impl Undo {
 
     /// Notes that the open transaction deletes an order's row of NEW-ORDER.
     pub(super) fn deletes(&mut self, district: u32, order: u32) {
+        debug_assert!(
+            !self.deleted.contains(&(district, order)),
+            "order {order} of district {district} is deleted twice"
+        );
         self.deleted.push((district, order));
     }
 
@@ -210,6 +216,10 @@ impl Undo {
             own.insert.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
         }
         if !std::mem::take(&mut self.has_update) {
+            debug_assert!(
+                self.deleted.is_empty() && self.full.is_empty(),
+                "an update's records are in no log of updates"
+            );
             return;
         }
         let Some(page) = own.update else { return };
@@ -259,6 +269,7 @@ impl Undo {
         if self.purged.len() == TRUNCATION {
             self.truncate(pools);
         }
+        debug_assert!(self.purged.len() < TRUNCATION, "{} logs wait for a truncation", self.purged.len());
         due.deleted
     }
 

@@ -154,6 +154,7 @@ impl Heap {
 
     /// Returns the page into which a row was loaded, by its number.
     pub(super) fn loaded(&self, number: u32) -> u32 {
+        debug_assert!(number < self.rows, "row {number} is not one of the {} that were loaded", self.rows);
         // Rows are nearly alike, so that a guess is a few pages off.
         let last = self.firsts.len() as u64 - 1;
         let mut block = (u64::from(number) * (last + 1) / u64::from(self.rows)).min(last) as usize;
@@ -191,6 +192,7 @@ impl Heap {
             }
             stays
         });
+        debug_assert!(u32::from(page.free) <= EMPTY, "{} bytes of block {block} are free, of {EMPTY}", page.free);
         page.is_full &= dead.len() == before;
         if dead.is_empty() {
             self.dead.remove(&block);
@@ -273,6 +275,8 @@ impl Heap {
     }
 
     fn bury(&mut self, version: Version, now: Now) {
+        debug_assert!(version.block < self.blocks(), "a version lies in block {} of {}", version.block, self.blocks());
+        debug_assert!(now.horizon <= now.transaction, "the oldest transaction is younger than {}", now.transaction);
         let bytes = max_aligned(version.bytes.into()) as u16;
         let dead = Dead { since: now.transaction, bytes, frees_pointer: version.is_heap_only };
         self.dead.entry(version.block).or_default().push(dead);

@@ -278,6 +278,8 @@ impl Index {
             let begin = if place.0 == group { leaf.first + 1 } else { extent.low };
             ((group, extent.high.saturating_sub(own as u32).max(begin)), tenth)
         };
+        debug_assert!(rows < leaf.rows, "a split moves {rows} entries of a leaf's {}", leaf.rows);
+        debug_assert!((first_group, first) > (place.0, leaf.first), "a split leaves nothing on the elder leaf");
         let Some(new) = self.tree.split(place, first_group, first, rows, rows * self.entry) else {
             return pools.fill();
         };

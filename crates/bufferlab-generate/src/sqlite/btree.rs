@@ -297,6 +297,17 @@ impl Btree {
         }
     }
 
+    /// A page's keys are in order, of which an index may have equal ones; it has one child more than cells or none, and its cells fit.
+    #[inline]
+    fn check(&self, node: u32) {
+        let Node { page, keys, bytes, children } = &self.nodes[node as usize];
+        let fault = keys.windows(2).find(|pair| pair[0] > pair[1]);
+        debug_assert!(fault.is_none(), "keys of page {page} are out of order: {fault:?}");
+        debug_assert_eq!(keys.len(), bytes.len(), "a cell of page {page} has no size");
+        debug_assert!(children.is_empty() || children.len() == keys.len() + 1, "page {page} lacks a child");
+        debug_assert!(self.used(node) <= self.capacity(children.is_empty()), "the cells of page {page} do not fit");
+    }
+
     fn child(&self, is_leaf: bool) -> u32 {
         if is_leaf { self.child_below } else { CHILD }
     }
@@ -377,6 +388,7 @@ impl Btree {
             Some(_) if self.free_pages.len() > 1 => Some(self.free_pages.swap_remove(1)),
             _ => self.free_pages.pop(),
         };
+        debug_assert!(free.is_none_or(|page| (1..self.next_page).contains(&page)), "page {free:?} is no free one");
         let page = free.unwrap_or_else(|| {
             if self.next_page < self.end_page {
                 self.next_page += 1;
@@ -462,11 +474,14 @@ impl Btree {
         }
         let mut pages: Vec<u32> = nodes.iter().map(|&node| self.nodes[node as usize].page).collect();
         pages.sort_unstable();
+        debug_assert!(ends.is_sorted_by(|end, next| end < next), "siblings end at {ends:?}");
+        debug_assert_eq!(ends.last(), Some(&all.keys.len()), "some cells are on no sibling");
         let (mut begin, mut keys, mut bytes) = (0, Vec::new(), Vec::new());
         for ((&node, &end), page) in nodes.iter().zip(ends).zip(pages) {
             let children = if all.children.is_empty() { Vec::new() } else { all.children[begin..=end].to_vec() };
             let (own_keys, own_bytes) = (all.keys[begin..end].to_vec(), all.bytes[begin..end].to_vec());
             self.nodes[node as usize] = Node { page, keys: own_keys, bytes: own_bytes, children };
+            self.check(node);
             if end < all.keys.len() {
                 keys.push(all.keys[end]);
                 bytes.push(all.bytes[end]);
@@ -490,6 +505,7 @@ impl Btree {
         self.free_pages.push(own.page);
         self.free_nodes.push(child);
         self.nodes[0] = Node { page: self.nodes[0].page, ..own };
+        self.check(0);
         self.path.truncate(1);
     }
 

@@ -28,6 +28,7 @@ impl Spilled {
 
     /// Adds a page at the chain's end.
     pub(super) fn push(&mut self, page: u32) {
+        debug_assert!(!self.pages().contains(&page), "page {page} is in the chain already");
         self.pages[usize::from(self.count)] = page;
         self.count += 1;
     }

@@ -10,6 +10,7 @@ use bufferlab_model::trace::{Kind, Record};
 const BLOCK_BYTES: usize = 1 << 18;
 /// More than the longest access, of 24 bytes, and more than a store at its end touches.
 const STORED_BYTES: usize = 32;
+const _: () = assert!(STORED_BYTES < BLOCK_BYTES, "no block has room for an access");
 const BEFORE_THE_FIRST: Record = Record { t_ns: 0, object: 0, page: 0, thread: 0, kind: Kind::Get, latch: 0, site: 0 };
 
 /// Accesses in the order in which they were added.
@@ -61,6 +62,8 @@ impl Packed {
         put(place, at, [access.latch, access.site]);
         at += if same_rest { 0 } else { 2 };
         self.used += at;
+        debug_assert!((4..=24).contains(&at), "an access takes {at} bytes");
+        debug_assert!(self.used <= self.block.len(), "{} bytes of a block of {} are used", self.used, self.block.len());
         self.last = *access;
         at
     }
@@ -103,6 +106,7 @@ impl Iterator for Unpacked {
             (self.block, self.at) = (self.blocks.next()?, 0);
         }
         let mut rest = &self.block[self.at..];
+        debug_assert!(taken(&mut { rest }, &self.last).is_some(), "a block ends within an access");
         self.last = taken(&mut rest, &self.last)?;
         self.at = self.block.len() - rest.len();
         Some(self.last)
@@ -112,6 +116,7 @@ impl Iterator for Unpacked {
 /// Stores bytes where there is room for them.
 #[inline]
 fn put<const N: usize>(block: &mut [u8], at: usize, bytes: [u8; N]) {
+    debug_assert!(at + N <= block.len(), "{} bytes have no room for {N} at {at}", block.len());
     if let Some(place) = block.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
         *place = bytes;
     }

@@ -98,6 +98,7 @@ impl Cleaner for Cleaner1011 {
 
     /// buf0lru.cc, `buf_LRU_get_free_block`, `buf_LRU_scan_and_free_block`.
     fn provide_frame(&mut self, pool: &mut Pool) {
+        debug_assert!(pool.free + pool.lru.len() > 0, "a pool has frames");
         if pool.free == 0 {
             pool.evict(pool.lru.tail());
         }
@@ -105,6 +106,8 @@ impl Cleaner for Cleaner1011 {
 
     /// buf0flu.cc, `buf_pool_t::need_LRU_eviction`. The page itself is not in the list yet.
     fn frame_taken(&mut self, pool: &Pool) {
+        let (len, free, frames) = (pool.lru.len(), pool.free, pool.frames);
+        debug_assert_eq!(len + free + 1, frames, "one of {frames} frames is taken, and its page is in no list yet");
         self.woken |= pool.lru.len() > self.lru_min_len && pool.free < self.lru_scan_depth / 2;
     }
 }

@@ -1,6 +1,8 @@
 //! The test vectors worked out from the source: section 11 of the project's specification of InnoDB. Pages are numbered
 //! from 1 in the order of their reads.
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn list(frames: u32, settings: MidpointSettings) -> Midpoint {
@@ -137,4 +139,42 @@ fn a_list_that_falls_below_512_pages_has_no_old_page() {
     lru.free(300);
     assert_eq!(lru.old_len, 0);
     assert!(lru.list.iter().all(|page| !lru.list[page].old));
+}
+
+proptest! {
+    #[test]
+    fn old_pages_are_the_last_of_the_list_and_about_as_many_as_they_should_be(
+        one_in in prop::sample::select(vec![1.0, 16.0, 64.0]),
+        old_blocks_pct in 5u32..=95,
+        old_blocks_time_ms in prop::sample::select(vec![0, 5, u32::MAX]),
+        steps in prop::collection::vec((0u32..900, 0..8), 0..1500),
+    ) {
+        let settings = MidpointSettings { old_blocks_pct, old_blocks_time_ms, sampled_one_in: OneIn::new(one_in) };
+        let mut lru = list(600, settings);
+        let check = |lru: &Midpoint| {
+            let old: Vec<bool> = lru.list.iter().map(|page| lru.list[page].old).collect();
+            let young = old.len() - lru.old_len as usize;
+            prop_assert!(old.iter().enumerate().all(|(place, &old)| old == (place >= young)), "{old:?}");
+            if lru.len() > lru.old_min_len {
+                prop_assert!(lru.old_len.abs_diff(lru.target()) <= lru.old_tolerance);
+                prop_assert_eq!(lru.list.iter().nth(young), Some(lru.first_old));
+            }
+            Ok(())
+        };
+        (900..1450).for_each(|page| lru.admit(page, page % 3 > 0));
+        check(&lru)?;
+        for ((page, step), now) in steps.into_iter().zip(0..) {
+            match (step, lru.contains(page)) {
+                (0, true) => lru.free(page),
+                (1, _) if lru.len() > 0 => lru.free(lru.tail()),
+                (_, true) => lru.access(page, now * 500),
+                (_, false) if lru.len() < 600 => lru.admit(page, step > 3),
+                _ => {}
+            }
+            if now % 16 == 0 {
+                check(&lru)?;
+            }
+        }
+        check(&lru)?;
+    }
 }
