@@ -60,7 +60,8 @@ pub fn connect_to_server(target: &Target) -> Result<Conn, Failure> {
     unbound(open(target, None, Purpose::Work)?, target)
 }
 
-fn unbound(conn: Conn, target: &Target) -> Result<Conn, Failure> {
+/// Removes the limit of time for answers.
+pub(super) fn unbound(conn: Conn, target: &Target) -> Result<Conn, Failure> {
     let unlimited = Line::of(&conn).and_then(|line| line.answer_within(None));
     unlimited.map_err(|error| no_socket(&error, &target.place()))?;
     Ok(conn)

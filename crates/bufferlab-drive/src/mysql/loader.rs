@@ -15,7 +15,7 @@ use bufferlab_workload::population::Population;
 
 use self::table::TableWriter;
 use super::conn::Conn;
-use super::connection::{connect, connect_to_server};
+use super::connection::{connect_to_ask, connect_to_server, unbound};
 use super::control::Killer;
 use super::dialect::DIALECT;
 use super::error::{MysqlError, failure};
@@ -87,7 +87,7 @@ fn create_database(target: &Target) -> Result<Conn, Failure> {
     let mut control = connect_to_server(target)?;
     let create = format!("CREATE DATABASE IF NOT EXISTS {}", quoted(&target.database));
     control.query_drop(create).map_err(|error| failure("creating the database", &place, &error))?;
-    control = connect(target)?;
+    control = connect_to_ask(target)?;
     let tables = control
         .number(format!("SELECT COUNT(*) {OURS} AND table_name <> '{MARKER}'"))
         .map_err(|error| failure("looking for tables", &place, &error))?;
@@ -95,7 +95,7 @@ fn create_database(target: &Target) -> Result<Conn, Failure> {
         let what = format!("the database {} to load into has tables", target.database);
         return Err(Failure::new(FailureKind::Usage, what, place, "name a new database, or drop this one"));
     }
-    Ok(control)
+    unbound(control, target)
 }
 
 fn load_tables(

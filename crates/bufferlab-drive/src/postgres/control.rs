@@ -6,12 +6,12 @@ use super::connection::{Connection, TextRows};
 use super::error::{PgError, failure};
 use super::interrupt::Handle;
 use super::startup::{connect, connect_to, patient};
-use super::wire::SILENCE;
+use super::wire::Silence;
 use crate::failure::{Failure, FailureKind};
 use crate::server::target::Target;
 
 /// The database that every server has.
-const MAINTENANCE_DATABASE: &str = "postgres";
+pub(super) const MAINTENANCE_DATABASE: &str = "postgres";
 
 /// Longest silence of a server after a question for counters. Then the reader checks whether it answers other
 /// connections.
@@ -44,13 +44,19 @@ impl Control {
         Ok(Control { connection, place: target.place() })
     }
 
-    /// Connects to the database that every server has, for use before the target's exists.
+    /// Connects to a database, the target's or the one that every server has, for questions that take no time and wait
+    /// for nobody, until [`Control::be_patient`].
     ///
     /// # Errors
     /// As [`Control::open`].
-    pub fn open_server(target: &Target) -> Result<Self, Failure> {
-        let connection = connect_to(target, MAINTENANCE_DATABASE, patient(target), SILENCE)?;
+    pub fn open_to_ask(target: &Target, database: Option<&str>) -> Result<Self, Failure> {
+        let connection = connect_to(target, database.unwrap_or(&target.database), Silence::Fatal, READING_SILENCE)?;
         Ok(Control { connection, place: target.place() })
+    }
+
+    /// From now on statements may take as long as the server answers other connections.
+    pub fn be_patient(&mut self, target: &Target) {
+        self.connection.wire.set_silence(patient(target));
     }
 
     /// Returns the server's place, for messages.

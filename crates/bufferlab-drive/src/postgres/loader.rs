@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use bufferlab_workload::population::Population;
 
-use super::control::Control;
+use super::control::{Control, MAINTENANCE_DATABASE};
 use super::dialect::{DIALECT, literal};
 use super::error::failure;
 use super::interrupt::Interrupter;
@@ -64,18 +64,20 @@ pub fn quoted(name: &str) -> String {
 
 /// Connects to the database, and creates it if it does not exist. It must have no tables.
 fn open_database(target: &Target) -> Result<Control, Failure> {
-    let mut server = Control::open_server(target)?;
+    let mut server = Control::open_to_ask(target, Some(MAINTENANCE_DATABASE))?;
     let name = literal(bufferlab_workload::client::Value::Text(&target.database));
     let known = format!("SELECT count(*) FROM pg_database WHERE datname = {name}");
     if server.number("looking for the database", &known)? == 0 {
+        server.be_patient(target);
         server.execute("creating the database", &format!("CREATE DATABASE {}", quoted(&target.database)))?;
     }
-    let mut control = Control::open(target)?;
+    let mut control = Control::open_to_ask(target, None)?;
     let tables = format!("SELECT count(*) FROM ({TABLES}) AS t");
     if control.number("looking for tables", &tables)? > 0 {
         let what = format!("the database {} to load into has tables", target.database);
         return Err(Failure::new(FailureKind::Usage, what, target.place(), "name a new database, or drop this one"));
     }
+    control.be_patient(target);
     Ok(control)
 }
 

@@ -41,7 +41,8 @@ pub fn target(database: &str) -> Option<Target> {
 
 /// Drops a test's database, and ends connections to it.
 pub fn drop_database(target: &Target) {
-    let mut control = Control::open_server(target).expect("the server is there");
+    let mut control = Control::open_to_ask(target, Some("postgres")).expect("the server is there");
+    control.be_patient(target);
     let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", target.database);
     control.execute("dropping a test's database", &sql).expect("it may be dropped");
 }
@@ -49,7 +50,8 @@ pub fn drop_database(target: &Target) {
 /// Makes an empty database.
 #[allow(dead_code)]
 pub fn create_database(target: &Target) {
-    let mut control = Control::open_server(target).expect("the server is there");
+    let mut control = Control::open_to_ask(target, Some("postgres")).expect("the server is there");
+    control.be_patient(target);
     let sql = format!("CREATE DATABASE {}", target.database);
     control.execute("making a test's database", &sql).expect("it may be made");
 }
@@ -79,7 +81,8 @@ pub fn one(target: &Target, sql: &str) -> String {
 /// Waits until no client is connected to the database: a connection flushes its last counters when it ends.
 #[allow(dead_code)]
 pub fn wait_until_left(target: &Target) {
-    let mut control = Control::open_server(target).expect("the server is there");
+    let mut control = Control::open_to_ask(target, Some("postgres")).expect("the server is there");
+    control.be_patient(target);
     let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE datname = '{}'", target.database);
     while control.number("waiting", &sql).expect("it answers") > 0 {
         std::thread::sleep(std::time::Duration::from_millis(10));
