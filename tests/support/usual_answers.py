@@ -124,7 +124,7 @@ class Usual:
             return self._shown(asked) if self.family == "mysql" else _table([asked.split()[-1]], cells)
         if first.startswith("EXPLAIN"):
             return _table(["QUERY PLAN"], cells)
-        asked_for = items(sql)
+        asked_for = [named for item in items(sql) for named in _columns(item, sql)]
         for item in asked_for:
             if setting := _SETTING.search(item):
                 usual_value = SETTINGS.get(setting[1], (cells.get(setting[1]), None))[0]
@@ -185,6 +185,22 @@ def items(sql: str) -> list[str]:
         else:
             item += word if is_inside else ""
     return [*found, item.strip()]
+
+
+def _columns(item: str, sql: str) -> list[str]:
+    """Return the columns of "alias.*" where the alias is a SELECT in parentheses; of any other item itself.
+
+    >>> _columns("d.*", "SELECT d.* FROM (SELECT (a + b) AS one, two FROM t) AS d")
+    ['(a + b) AS one', 'two']
+    """
+    end = sql.find(f") AS {item[:-2]}") if item.endswith(".*") else -1
+    if end < 0:
+        return [item]
+    start, depth = end, 1
+    while depth and start > 0:
+        start -= 1
+        depth += (sql[start] == ")") - (sql[start] == "(")
+    return items(sql[start + 1 : end])
 
 
 def _name(item: str) -> str:
