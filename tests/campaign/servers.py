@@ -59,7 +59,7 @@ class Trial:
             case "observe":
                 words = ["observe", url, "--duration", "3s"]
             case "advise":
-                words = ["advise", url, "--within", "30s", "--yes"]
+                words = ["advise", url, "--within", "20s", "--yes"]
             case "doctor":
                 words = ["doctor", "--server", url]
             case _:
