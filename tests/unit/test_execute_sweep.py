@@ -75,7 +75,7 @@ def test_the_time_left_goes_to_nothing(bench: Bench) -> None:
     assert [status.run for status in heard.states if status.run] == sorted(
         status.run for status in heard.states if status.run
     )
-    assert heard.states[-1].done > 0.5
+    assert heard.states[-1].done > 0.7
     # A second on an idle host; a busy one has seen slower runs and expects more.
     assert heard.states[-1].seconds_left < 2
 

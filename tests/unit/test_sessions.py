@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import socket
@@ -176,6 +177,27 @@ def test_a_refusal_of_postgresql_is_told_with_its_detail() -> None:
     with served("postgres", behave) as url:
         what = refusal(url, seconds=2.0).what
     assert what.endswith("it accepts no connections: Hot standby mode is disabled.")
+
+
+def test_a_server_that_cannot_prove_that_it_knows_the_password_is_refused_by_what_it_did() -> None:
+    """SCRAM proves both ends (RFC 5802): whoever only pretends has no signature."""
+    proofs: list[bytes] = []
+
+    def behave(line: socket.socket) -> None:
+        postgres_wire.begin(line)
+        line.sendall(postgres_wire.login(10, b"SCRAM-SHA-256\0\0"))
+        nonce = postgres_wire.read(line).rpartition(b"r=")[2]
+        salt = base64.b64encode(bytes(16))
+        line.sendall(postgres_wire.login(11, b"r=" + nonce + b"ours,s=" + salt + b",i=4096"))
+        proofs.append(postgres_wire.read(line))
+        line.sendall(postgres_wire.login(12, b"v=" + base64.b64encode(bytes(32))))
+
+    with served("postgres", behave) as url:
+        said = refusal(url, seconds=5.0).what
+    assert "verification" in said
+    assert "reached" not in said
+    assert proofs
+    assert SECRET.encode() not in proofs[0]
 
 
 ROW_OF_A_KIB = {

@@ -122,7 +122,7 @@ def group() -> None:
       bufferlab audit FILE           wrong units and numbers in other people's logs
       bufferlab list experiments     the other questions there are
 
-    docs/questions.md has a command for each of 40 questions.
+    docs/questions.md has a command for each question.
 
     Exit codes: 0 done; 1 some point failed, results kept; 2 usage; 3 the environment lacks something;
     4 what --fail-if names; 65 a corrupt or foreign file; 70 a bug in bufferlab; 130 and 143 interrupted, results kept.

@@ -8,7 +8,7 @@ use super::connection::logged_in;
 use super::error::{MysqlError, is_timeout};
 use super::login::{Login, LoginError, Purpose};
 use crate::server::patience::{Patience, was_ended};
-use crate::server::questions::{Limits, Table, Unanswered};
+use crate::server::questions::{CLOSED, CLOSED_IN_LOGIN, Limits, Table, Unanswered, is_out_of_reach};
 use crate::server::target::Target;
 use crate::tls::TlsError;
 
@@ -38,14 +38,12 @@ impl Questions {
         };
         let conn = logged_in(target, &asked).map_err(|error| match error {
             LoginError::Tls(TlsError::Refused(refusal)) => Unanswered::Refused(refusal),
-            LoginError::Tls(TlsError::Silent(_)) => Unanswered::Lost(late_login(&limits)),
+            LoginError::Tls(TlsError::Silent(_)) => Unanswered::Lost(limits.late_login()),
             LoginError::Tls(TlsError::Ended) => Unanswered::Ended,
             LoginError::Other(MysqlError::Io(error)) if is_out_of_reach(&error) => {
                 Unanswered::Lost(format!("it cannot be reached: {error}"))
             }
-            LoginError::Other(error) => {
-                unanswered(error, "it closed the connection during the login", || late_login(&limits))
-            }
+            LoginError::Other(error) => unanswered(error, CLOSED_IN_LOGIN, || limits.late_login()),
         })?;
         Ok(Questions { conn, limits, may_go_on })
     }
@@ -55,14 +53,10 @@ impl Questions {
     /// # Errors
     /// See [`Unanswered`].
     pub fn ask(&mut self, sql: &[u8]) -> Result<Table, Unanswered> {
-        let within = self.limits.statement();
-        let patience = Patience::new(within, self.may_go_on);
-        self.conn.wire.table(sql, patience, self.limits.most_answer_bytes).map_err(|error| {
-            let late = || format!("it did not answer within {:.0} s", within.unwrap_or_default().as_secs_f64());
-            match error {
-                MysqlError::Server(said) if ENDS.contains(&said.code) => Unanswered::Lost(said.message),
-                error => unanswered(error, "it closed the connection", late),
-            }
+        let patience = Patience::new(self.limits.statement(), self.may_go_on);
+        self.conn.wire.table(sql, patience, self.limits.most_answer_bytes).map_err(|error| match error {
+            MysqlError::Server(said) if ENDS.contains(&said.code) => Unanswered::Lost(said.message),
+            error => unanswered(error, CLOSED, || self.limits.late()),
         })
     }
 
@@ -81,16 +75,6 @@ impl Questions {
     pub fn descriptor(&self) -> RawFd {
         self.conn.wire.stream().as_fd().as_raw_fd()
     }
-}
-
-/// Returns true for an error of connecting. Later ones are an end, a broken answer, or a wait that is over.
-fn is_out_of_reach(error: &std::io::Error) -> bool {
-    let later = [ErrorKind::UnexpectedEof, ErrorKind::InvalidData, ErrorKind::BrokenPipe, ErrorKind::ConnectionReset];
-    !was_ended(error) && !is_timeout(error) && !later.contains(&error.kind())
-}
-
-fn late_login(limits: &Limits) -> String {
-    format!("it did not finish the login within {:.0} s", limits.login_s)
 }
 
 fn unanswered(error: MysqlError, closed: &str, late: impl FnOnce() -> String) -> Unanswered {

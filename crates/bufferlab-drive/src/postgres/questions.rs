@@ -1,7 +1,6 @@
 //! A session for questions: each is one statement, and its whole answer comes as text within a time and a size.
 
 use std::collections::HashMap;
-use std::io::ErrorKind;
 use std::os::fd::RawFd;
 
 use postgres_protocol::message::frontend;
@@ -12,7 +11,7 @@ use super::message::{Body, Malformed};
 use super::startup::logged_in;
 use super::wire::{Silence, Wire};
 use crate::server::patience::{Patience, is_a_step, was_ended};
-use crate::server::questions::{Kind, Limits, Table, Unanswered};
+use crate::server::questions::{CLOSED, CLOSED_IN_LOGIN, Kind, Limits, Table, Unanswered, is_out_of_reach};
 use crate::server::target::Target;
 
 /// The session.
@@ -43,9 +42,7 @@ impl Questions {
         };
         let mut connection = logged_in(target, patience, &start).map_err(|error| match error {
             PgError::Io(error) if is_out_of_reach(&error) => Unanswered::Lost(format!("it cannot be reached: {error}")),
-            error => unanswered(error, "it closed the connection during the login", || {
-                format!("it did not finish the login within {:.0} s", limits.login_s)
-            }),
+            error => unanswered(error, CLOSED_IN_LOGIN, || limits.late_login()),
         })?;
         connection.wire.set_limit(limits.most_answer_bytes);
         Ok(Questions { connection, limits, may_go_on, asked: HashMap::new(), named: 0 })
@@ -56,13 +53,10 @@ impl Questions {
     /// # Errors
     /// See [`Unanswered`].
     pub fn ask(&mut self, sql: &[u8]) -> Result<Table, Unanswered> {
-        let within = self.limits.statement();
-        self.connection.wire.set_patience(Patience::new(within, self.may_go_on));
+        self.connection.wire.set_patience(Patience::new(self.limits.statement(), self.may_go_on));
         self.table(sql).map_err(|error| match error {
             PgError::Server(said) if said.severity != "ERROR" => Unanswered::Lost(said.message),
-            error => unanswered(error, "it closed the connection", || {
-                format!("it did not answer within {:.0} s", within.unwrap_or_default().as_secs_f64())
-            }),
+            error => unanswered(error, CLOSED, || self.limits.late()),
         })
     }
 
@@ -174,12 +168,6 @@ fn values(row: &[u8]) -> impl Iterator<Item = Result<Option<&[u8]>, Malformed>> 
     let count = body.count();
     let broken = count.as_ref().err().cloned().map(Err);
     broken.into_iter().chain((0..count.unwrap_or(0)).map(move |_| body.value()))
-}
-
-/// Returns true for an error of connecting. Later ones are an end, or a wait that is over.
-fn is_out_of_reach(error: &std::io::Error) -> bool {
-    let later = [ErrorKind::UnexpectedEof, ErrorKind::BrokenPipe, ErrorKind::ConnectionReset];
-    !was_ended(error) && !is_a_step(error) && !later.contains(&error.kind())
 }
 
 fn unanswered(error: PgError, closed: &str, late: impl FnOnce() -> String) -> Unanswered {

@@ -1,9 +1,11 @@
 //! Questions to a server, outside of runs: their limits, their answers as the server sent them, and why there is none.
 
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::patience::is_a_step;
 use super::refusal::Refusal;
 
 /// What each row, and each of its values, counts besides its bytes.
@@ -40,6 +42,28 @@ impl Limits {
     pub fn statement(&self) -> Option<Duration> {
         self.statement_s.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default())
     }
+
+    /// Returns what is said of a login that did not end in its time.
+    pub fn late_login(&self) -> String {
+        format!("it did not finish the login within {:.0} s", self.login_s)
+    }
+
+    /// Returns what is said of an answer that did not come in its time.
+    pub fn late(&self) -> String {
+        format!("it did not answer within {:.0} s", self.statement_s.unwrap_or_default())
+    }
+}
+
+/// What is said of a connection that ends in a login, and later.
+pub const CLOSED_IN_LOGIN: &str = "it closed the connection during the login";
+/// See [`CLOSED_IN_LOGIN`].
+pub const CLOSED: &str = "it closed the connection";
+
+/// Returns true for an error of reaching a server. Other ones are of what it said, of an end, or of a wait.
+pub fn is_out_of_reach(error: &io::Error) -> bool {
+    let said = [ErrorKind::InvalidData, ErrorKind::InvalidInput, ErrorKind::Other];
+    let ended = [ErrorKind::UnexpectedEof, ErrorKind::BrokenPipe, ErrorKind::ConnectionReset];
+    !is_a_step(error) && !said.contains(&error.kind()) && !ended.contains(&error.kind())
 }
 
 /// The form of a column's values, which come as text.
@@ -135,6 +159,16 @@ pub enum Unanswered {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_server_says_wrong_is_not_out_of_reach() {
+        let of = |kind| is_out_of_reach(&io::Error::from(kind));
+        assert!(of(ErrorKind::ConnectionRefused) && of(ErrorKind::NotFound) && of(ErrorKind::PermissionDenied));
+        // A proof that is wrong (SCRAM), a broken message, an end, a wait.
+        for kind in [ErrorKind::InvalidInput, ErrorKind::InvalidData, ErrorKind::UnexpectedEof, ErrorKind::TimedOut] {
+            assert!(!of(kind), "{kind}");
+        }
+    }
 
     #[test]
     fn values_come_out_as_they_went_in() {

@@ -1,4 +1,4 @@
-//! The sentences with which a connection refuses a server. Python's connections use the same words.
+//! The sentences with which a connection refuses a server. Python's sessions are the core's, and say the same.
 
 use std::path::Path;
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -56,17 +56,19 @@ class Client:
         name: str,
         until_s: float | None = None,
         most_answer_bytes: int = MOST_ANSWER_BYTES,
-        **more: Any,
+        startup: Sequence[tuple[str, str]] = (),
+        prepares: bool = False,
     ) -> None:
         """Log in to the target of a job, to no database where that has no name; the server shows `name`.
 
         The whole login may take `login_seconds`, a statement `seconds`, None: any time. After `until_s` of the
-        monotonic clock no statement is sent. Raises ServerError, LostError and RefusedError.
+        monotonic clock no statement is sent. Of PostgreSQL `startup` goes with the login, and with `prepares` a
+        statement that comes again is planned once. Raises ServerError, LostError and RefusedError.
         """
         self._until_s = until_s
         self._most_answer_bytes = most_answer_bytes
         limits = {"login_s": login_seconds, "statement_s": seconds, "most_answer_bytes": most_answer_bytes,
-                  "name": name, **more}  # fmt: skip
+                  "name": name, "startup": startup, "prepares": prepares}  # fmt: skip
         core = native()
         self._session = _asked(lambda: core.ask_server(engine, json.dumps(target), json.dumps(limits)), RefusedError)
 
