@@ -52,10 +52,10 @@ enum Questions {
 }
 
 impl Questions {
-    fn ask(&mut self, sql: &[u8]) -> Result<Table, Unanswered> {
+    fn ask(&mut self, sql: &[u8], change_s: Option<f64>) -> Result<Table, Unanswered> {
         match self {
-            Questions::Mysql(session) => session.ask(sql),
-            Questions::Postgres(session) => session.ask(sql),
+            Questions::Mysql(session) => session.ask(sql, change_s),
+            Questions::Postgres(session) => session.ask(sql, change_s),
         }
     }
 }
@@ -81,15 +81,15 @@ pub fn ask_server(py: Python<'_>, engine: &str, target: &str, limits: &str) -> P
 
 #[pymethods]
 impl Session {
-    /// Executes a statement; returns the names of the columns, and the rows. After any error but the server's the
-    /// session is closed.
-    fn ask<'py>(&self, py: Python<'py>, sql: &[u8]) -> PyResult<(Vec<String>, Rows<'py>)> {
+    /// Executes a statement, a change within `change_s`; returns the names of the columns, and the rows. After any error
+    /// but the server's the session is closed.
+    fn ask<'py>(&self, py: Python<'py>, sql: &[u8], change_s: Option<f64>) -> PyResult<(Vec<String>, Rows<'py>)> {
         let asked = py.detach(|| {
             let mut held = self.held();
             let Some(questions) = held.as_mut() else {
                 return Ok(Err(Unanswered::Lost("the session is closed".to_owned())));
             };
-            let asked = guarded(|| Ok(questions.ask(sql)));
+            let asked = guarded(|| Ok(questions.ask(sql, change_s)));
             if !matches!(asked, Ok(Ok(_) | Err(Unanswered::Server { .. }))) {
                 *held = None;
             }

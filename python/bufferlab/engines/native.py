@@ -82,7 +82,7 @@ class Curve(Protocol):
 class Session(Protocol):
     """A session for questions (`engines/servers/client.py`)."""
 
-    def ask(self, sql: bytes) -> tuple[list[str], list[tuple[Any, ...]]]:
+    def ask(self, sql: bytes, change_seconds: float | None) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Execute a statement; return the names of the columns, and the rows. Raises Unanswerable."""
 
     def allow_bytes(self, most_answer_bytes: int) -> None:

@@ -52,11 +52,13 @@ impl Questions {
     ///
     /// # Errors
     /// See [`Unanswered`].
-    pub fn ask(&mut self, sql: &[u8]) -> Result<Table, Unanswered> {
-        let patience = Patience::new(self.limits.statement(), self.may_go_on);
+    ///
+    /// `change_s`: how many seconds it may take where it changes something, and may wait for the locks of others.
+    pub fn ask(&mut self, sql: &[u8], change_s: Option<f64>) -> Result<Table, Unanswered> {
+        let patience = Patience::new(self.limits.statement(change_s), self.may_go_on);
         self.conn.wire.table(sql, patience, self.limits.most_answer_bytes).map_err(|error| match error {
             MysqlError::Server(said) if ENDS.contains(&said.code) => Unanswered::Lost(said.message),
-            error => unanswered(error, CLOSED, || self.limits.late()),
+            error => unanswered(error, CLOSED, || self.limits.late(change_s)),
         })
     }
 

@@ -38,9 +38,9 @@ impl Limits {
         Duration::try_from_secs_f64(self.login_s).unwrap_or_default()
     }
 
-    /// Returns the time for a statement with its whole answer.
-    pub fn statement(&self) -> Option<Duration> {
-        self.statement_s.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default())
+    /// Returns the time for a statement with its whole answer; of a change it is `change_s`.
+    pub fn statement(&self, change_s: Option<f64>) -> Option<Duration> {
+        change_s.or(self.statement_s).map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default())
     }
 
     /// Returns what is said of a login that did not end in its time.
@@ -49,8 +49,8 @@ impl Limits {
     }
 
     /// Returns what is said of an answer that did not come in its time.
-    pub fn late(&self) -> String {
-        format!("it did not answer within {:.0} s", self.statement_s.unwrap_or_default())
+    pub fn late(&self, change_s: Option<f64>) -> String {
+        format!("it did not answer within {:.0} s", change_s.or(self.statement_s).unwrap_or_default())
     }
 }
 

@@ -19,7 +19,6 @@ from bufferlab.engines.servers.existing import passwords
 from bufferlab.engines.servers.existing.address import (
     ANSWER_SECONDS,
     PASSWORD,
-    STATEMENT_SECONDS,
     AccessDenied,
     Address,
     Form,
@@ -94,7 +93,7 @@ FORM = Form(
 
 
 def connect(
-    address: Address, schema: str | None = None, *, seconds: float | None = STATEMENT_SECONDS, name: str = "bufferlab"
+    address: Address, schema: str | None = None, *, seconds: float | None = ANSWER_SECONDS, name: str = "bufferlab"
 ) -> Client:
     """Open a connection in autocommit, to no schema unless one is named. The server shows `name` as its program_name.
 

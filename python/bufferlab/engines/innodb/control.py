@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bufferlab.engines.servers.client import Client, literal
+from bufferlab.engines.servers.existing.address import CHANGE_SECONDS
 
 
 def quoted(name: str) -> str:
@@ -19,6 +20,11 @@ def quoted(name: str) -> str:
 def rows(connection: Client, query: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
     """Return all rows of a query, with the parameters in place of each %s."""
     return connection.ask(with_values(query, parameters))[1]
+
+
+def change(connection: Client, statement: str, parameters: Sequence[Any] | None = None) -> None:
+    """Execute a statement that may wait for locks of others."""
+    connection.ask(with_values(statement, parameters), CHANGE_SECONDS)
 
 
 def with_values(query: str, parameters: Sequence[Any] | None) -> str:

@@ -36,7 +36,7 @@ from bufferlab.engines.innodb.option_file import (
     with_one_chunk,
 )
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, Address
+from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
 from bufferlab.engines.servers.existing.facts import Facts
 from bufferlab.engines.servers.family import Difference, Family, ReadBack, Work, free_quarter
 from bufferlab.engines.servers.identity import Identity
@@ -89,9 +89,7 @@ class InnodbFamily(Family):
         self.flavour, self.declaration = flavour, MYSQL if flavour == "mysql" else MARIADB
         self.find = partial(find_mysqld.find, flavour)
 
-    def connect(
-        self, address: Address, database: str | None = None, *, seconds: float | None = STATEMENT_SECONDS
-    ) -> Any:
+    def connect(self, address: Address, database: str | None = None, *, seconds: float | None = ANSWER_SECONDS) -> Any:
         return connect(address, database, seconds=seconds)
 
     def greet(self, address: Address, seconds: float) -> None:

@@ -125,17 +125,17 @@ def claim(connection: Client, address: Address) -> None:
     try:
         query = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
         if not control.rows(connection, query, (schema,)):
-            control.rows(connection, f"CREATE DATABASE `{schema}`")
+            control.change(connection, f"CREATE DATABASE `{schema}`")
         mark, there = _require_ours(connection, address)
         control.rows(connection, f"USE `{schema}`")
         for kind in ("VIEW", "SEQUENCE", "TABLE"):
             names = [f"`{name}`" for name, is_a in there.items() if name != MARKER and is_a == kind]
             if names:
-                control.rows(connection, f"DROP {kind} {', '.join(names)}")
+                control.change(connection, f"DROP {kind} {', '.join(names)}")
         if mark is None and MARKER in there:
             # Tables of a load that had not marked anything yet, or of another version of bufferlab.
-            control.rows(connection, f"DROP TABLE {MARKER}")
-        control.rows(
+            control.change(connection, f"DROP TABLE {MARKER}")
+        control.change(
             connection,
             f"CREATE TABLE IF NOT EXISTS {MARKER} (id TINYINT PRIMARY KEY, data_id VARCHAR(64) NOT NULL, "
             "state VARCHAR(16) NOT NULL, made MEDIUMTEXT NOT NULL, objects MEDIUMTEXT NOT NULL) "
@@ -155,7 +155,7 @@ def sign(connection: Client, schema: str, mark: Mark) -> None:
     unsigned = _names(connection, schema, mark.made) - _commented(connection, schema)
     for name, is_a in _relations(connection, schema).items():
         if name in unsigned and is_a != "VIEW":
-            control.rows(connection, f"ALTER TABLE `{schema}`.`{name}` COMMENT = '{OURS}'")
+            control.change(connection, f"ALTER TABLE `{schema}`.`{name}` COMMENT = '{OURS}'")
 
 
 def mark(connection: Client, schema: str, mark: Mark) -> None:
@@ -163,11 +163,11 @@ def mark(connection: Client, schema: str, mark: Mark) -> None:
     told = {"data_id": mark.data_id, "state": mark.state, "made": json.dumps(mark.made),
             "objects": json.dumps(mark.objects)}  # fmt: skip
     # Locked, the marker is a table and stays one: others cannot replace it.
-    control.rows(connection, f"LOCK TABLES `{schema}`.{MARKER} WRITE")
+    control.change(connection, f"LOCK TABLES `{schema}`.{MARKER} WRITE")
     try:
         if _relations(connection, schema).get(MARKER) != "TABLE":
             raise EngineFailure("usage", f"{schema}.{MARKER} is no table", schema, "drop it, or name a new schema")
-        control.rows(
+        control.change(
             connection,
             f"INSERT INTO `{schema}`.{MARKER} (id, {', '.join(told)}) VALUES (1, %s, %s, %s, %s) "
             f"ON DUPLICATE KEY UPDATE {', '.join(f'{name} = VALUES({name})' for name in told)}",

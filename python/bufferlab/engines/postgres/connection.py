@@ -10,7 +10,7 @@ from functools import partial
 
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.client_passwords import password_in, usual_password
-from bufferlab.engines.postgres.control import PORT, SYSTEM_DATABASE
+from bufferlab.engines.postgres.control import LATE_SECONDS, PORT, SYSTEM_DATABASE
 from bufferlab.engines.servers.client import (
     MOST_ANSWER_BYTES,
     MOST_OF_OUR_OWN_BYTES,
@@ -23,7 +23,6 @@ from bufferlab.engines.servers.existing import passwords
 from bufferlab.engines.servers.existing.address import (
     ANSWER_SECONDS,
     PASSWORD,
-    STATEMENT_SECONDS,
     AccessDenied,
     Address,
     Form,
@@ -32,8 +31,6 @@ from bufferlab.engines.servers.existing.passwords import DeniedError, LoginRefus
 from bufferlab.engines.servers.questions import MISFITS, NOT_A_SERVER, NOT_UNDERSTOOD
 from bufferlab.errors import EnvironmentLackingError
 
-_LATE_SECONDS = 5.0
-"""How much longer than its statement_timeout a server is waited for."""
 _SSL_REQUEST = struct.pack(">II", 8, 80877103)
 _UNUSABLE = "the server cannot be used"
 _WRONG_PASSWORD = "28P01"
@@ -82,7 +79,7 @@ def connect(
     address: Address,
     database: str | None = None,
     *,
-    seconds: float | None = STATEMENT_SECONDS,
+    seconds: float | None = ANSWER_SECONDS,
     search_path: str = "public",
     settings: Mapping[str, str] | None = None,
     name: str = "bufferlab",
@@ -196,7 +193,7 @@ def _connect(
         {**address.target(secret, socket_file(address)), "database": database},
         login_seconds=min(seconds or ANSWER_SECONDS, ANSWER_SECONDS),
         # The server itself ends a statement first.
-        seconds=seconds and seconds + _LATE_SECONDS,
+        seconds=seconds and seconds + LATE_SECONDS,
         name=name,
         until_s=address.until_s,
         most_answer_bytes=MOST_OF_OUR_OWN_BYTES if address.is_private else MOST_ANSWER_BYTES,

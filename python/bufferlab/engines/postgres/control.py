@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from bufferlab.engines.servers.client import Client, literal
+from bufferlab.engines.servers.existing.address import CHANGE_SECONDS
 
 PORT = 5432
 """A part of the socket's name (.s.PGSQL.5432). Each server has its own folder, so any number will do."""
 SYSTEM_DATABASE = "postgres"
+LATE_SECONDS = 5.0
+"""How much longer than its statement_timeout a server is waited for."""
 MAY_NOT = "42501"
 """insufficient_privilege."""
 
@@ -43,6 +46,12 @@ def quoted(value: Any) -> str:
 def rows(connection: Client, query: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
     """Return all rows of a query, with the parameters in place of each %s; none for a statement that returns none."""
     return connection.ask(with_values(query, parameters))[1]
+
+
+def change(connection: Client, statement: str) -> None:
+    """Execute a statement that may wait for locks of others."""
+    rows(connection, f"SET statement_timeout = {round(1000 * CHANGE_SECONDS)}")
+    connection.ask(statement, CHANGE_SECONDS + LATE_SECONDS)
 
 
 def settings(connection: Client) -> dict[str, tuple[str, str | None]]:

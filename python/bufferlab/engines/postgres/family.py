@@ -38,7 +38,7 @@ from bufferlab.engines.postgres.postgresql_conf import (
 )
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import FAILURES, Client, ServerError
-from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, Address
+from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
 from bufferlab.engines.servers.existing.facts import Facts
 from bufferlab.engines.servers.family import Difference, Family, ReadBack, Work, free_quarter
 from bufferlab.engines.servers.identity import DATABASE, Identity
@@ -122,7 +122,7 @@ class PostgresFamily(Family):
     }
 
     def connect(
-        self, address: Address, database: str | None = None, *, seconds: float | None = STATEMENT_SECONDS
+        self, address: Address, database: str | None = None, *, seconds: float | None = ANSWER_SECONDS
     ) -> Client:
         """Open a connection to a database, the address's if none is named. A private server may take any time."""
         return connect(address, database, seconds=seconds)

@@ -97,7 +97,7 @@ def make_sure_of(address: Address) -> None:
         if control.rows(connection, "SELECT 1 FROM pg_database WHERE datname = %s", (address.schema,)):
             return
         try:
-            control.rows(connection, f"CREATE DATABASE {control.identifier(address.schema)}")
+            control.change(connection, f"CREATE DATABASE {control.identifier(address.schema)}")
         except FAILURES as error:
             raise EngineFailure(
                 "environment",
@@ -160,8 +160,8 @@ def claim(connection: Client, address: Address) -> None:
         control.rows(connection, "BEGIN")
         for word in dict.fromkeys(_KINDS.values()):
             if names := [control.identifier(*name) for name, kind in there.items() if _KINDS[kind] == word]:
-                control.rows(connection, f"DROP {word} {', '.join(names)}")
-        control.rows(connection, "COMMIT")
+                control.change(connection, f"DROP {word} {', '.join(names)}")
+        control.change(connection, "COMMIT")
     except FAILURES as error:
         if isinstance(error, ServerError):
             control.rows(connection, "ROLLBACK")
@@ -181,7 +181,7 @@ def mark(connection: Client, database: str, mark: Mark) -> None:
     """Record in the comment which data the database holds, what was done with them, and what was made for them."""
     told = {"data_id": mark.data_id, "state": mark.state, "made": mark.made, "objects": mark.objects}
     name, words = control.identifier(database), control.quoted(_BEGIN + json.dumps(told))
-    control.rows(connection, f"COMMENT ON DATABASE {name} IS {words}")
+    control.change(connection, f"COMMENT ON DATABASE {name} IS {words}")
 
 
 def marked(connection: Client, database: str) -> Mark | None:

@@ -72,16 +72,17 @@ class Client:
         core = native()
         self._session = _asked(lambda: core.ask_server(engine, json.dumps(target), json.dumps(limits)), RefusedError)
 
-    def ask(self, sql: str | bytes) -> tuple[list[str], list[tuple[Any, ...]]]:
+    def ask(self, sql: str | bytes, change_seconds: float | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Execute a statement; return the names of its columns and its rows, none for a statement that has none.
 
+        One that changes something, and may wait for locks, may take `change_seconds` if they are given.
         After any error but ServerError the session is closed. Raises ServerError and LostError.
         """
         if self._until_s is not None and time.monotonic() > self._until_s:
             self.close()
             raise LostError(TOO_SLOW)
         text = sql.encode("utf-8", "surrogateescape") if isinstance(sql, str) else sql
-        return _asked(lambda: self._session.ask(text), LostError)
+        return _asked(lambda: self._session.ask(text, change_seconds), LostError)
 
     def allow_bytes(self, most_answer_bytes: int) -> None:
         """Allow answers up to this size, where less is allowed."""

@@ -20,7 +20,7 @@ from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.client import FAILURES, ServerError
 from bufferlab.engines.servers.existing import passwords
-from bufferlab.engines.servers.existing.address import STATEMENT_SECONDS, AccessDenied, Address, Form
+from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, AccessDenied, Address, Form
 from bufferlab.engines.servers.existing.facts import Facts
 from bufferlab.engines.servers.existing.mark import Mark
 from bufferlab.engines.servers.identity import Identity
@@ -161,9 +161,7 @@ class Family(ABC):
     # A server, wherever it runs.
 
     @abstractmethod
-    def connect(
-        self, address: Address, database: str | None = None, *, seconds: float | None = STATEMENT_SECONDS
-    ) -> Any:
+    def connect(self, address: Address, database: str | None = None, *, seconds: float | None = ANSWER_SECONDS) -> Any:
         """Open an autocommit connection, which the caller closes; a statement may take `seconds`, None: any time.
 
         Raises EnvironmentLackingError when a running server refuses it. A private one's refusal is AccessDenied; while

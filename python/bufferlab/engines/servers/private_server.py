@@ -20,7 +20,7 @@ from bufferlab import marked
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, STATEMENT_SECONDS, AccessDenied, Address, private
+from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, CHANGE_SECONDS, AccessDenied, Address, private
 from bufferlab.engines.servers.family import Family
 from bufferlab.engines.servers.identity import DATABASE
 from bufferlab.engines.servers.page_sites import Recording
@@ -109,7 +109,7 @@ class PrivateServer:
 
         `database`: None for the family's default. `patient` removes the limit on how long a statement may take.
         """
-        return self.family.connect(self.address, database, seconds=None if patient else STATEMENT_SECONDS)
+        return self.family.connect(self.address, database, seconds=None if patient else CHANGE_SECONDS)
 
     def answers(self) -> bool:
         """Return whether the started server accepts our login and statements; leave nothing open.

@@ -20,10 +20,10 @@ from bufferlab.errors import EnvironmentLackingError
 
 PASSWORD = "BUFFERLAB_PASSWORD"
 """The environment variable that holds the password."""
-STATEMENT_SECONDS = 120.0
-"""The seconds that one of our statements that reads no tables may take; it may wait for locks, for 50 s by default."""
+CHANGE_SECONDS = 120.0
+"""The seconds that a statement which changes our schema may take; it may wait for locks, for 50 s by default."""
 ANSWER_SECONDS = 30.0
-"""How long a server may take for what waits for nobody, a greeting or a ping: far beyond an overloaded one's."""
+"""The seconds for what waits for nobody, a greeting or a question: far beyond an overloaded server's."""
 LOOK_SECONDS = 10.0
 """The seconds that each question of a look before a run may take."""
 LOOK_LASTS_SECONDS = 18.0
