@@ -29,6 +29,7 @@ from bufferlab.report.detail_tables import (
     run_table,
 )
 from bufferlab.report.document import (
+    OF_A_SWEEP,
     FailedRun,
     GeneratedResult,
     PointResult,
@@ -36,6 +37,7 @@ from bufferlab.report.document import (
     Status,
     StepResult,
     Summary,
+    SweepResult,
     stamped,
 )
 from bufferlab.report.findings import instead
@@ -51,7 +53,7 @@ from bufferlab.report.points_tables import (
     step_table,
     verdict_cell,
 )
-from bufferlab.report.predicted import doubts, predictions
+from bufferlab.report.predicted import doubts, predicted_runs, predictions
 from bufferlab.report.setup_tables import setup_tables
 from bufferlab.results.metrics import qualified
 from bufferlab.results.store import SweepFolder
@@ -85,8 +87,14 @@ def of_analysis(analysis: Analysis) -> Report:
         status=_status(analysis),
         is_doubted=analysis.is_smoke or bool(doubts(analysis)),
         lead=first.lead,
-        points=tuple(_point_result(point, found, generated) for point in analysis.points),
-        comparisons=tuple(comparisons(analysis)),
+        parts=OF_A_SWEEP,
+        data=SweepResult(
+            sweep.path,
+            analysis.engine,
+            tuple(_point_result(point, found, generated) for point in analysis.points),
+            tuple(comparisons(analysis)),
+            tuple(predicted_runs(analysis)),
+        ),
     )
     return stamped(report, analysis.source)
 
@@ -218,7 +226,11 @@ def _opened(sections: Sequence[Section], lead: str) -> tuple[Section, ...]:
 
 def _all_steps(analysis: Analysis) -> Table | None:
     table = step_table(analysis, analysis.compared)
-    return replace(table, id="all-steps", title="What each step does to each figure", folded=True) if table else None
+    return (
+        replace(table, id="all-steps", title="What each step does to each figure", folded=True, brief=())
+        if table
+        else None
+    )
 
 
 def _question(sweep: SweepFolder) -> str:
@@ -308,23 +320,9 @@ def comparisons(analysis: Analysis) -> list[StepResult]:
             found = analysis.verdict(metric, a.index, b.index)
             if found is None:
                 continue
-            step = found.estimate
             direction = "not_resolved" if analysis.claim_blocked(metric) and found.resolved else found.direction
             said = verdict_cell(analysis, metric, a.index, b.index)
-            results.append(
-                StepResult(
-                    a.label,
-                    b.label,
-                    metric,
-                    found.contrast,
-                    step.value,
-                    step.ci_low,
-                    step.ci_high,
-                    step.n,
-                    direction,
-                    said,
-                )
-            )
+            results.append(StepResult(a.label, b.label, metric, found.contrast, found.estimate, direction, said))
     return results
 
 
@@ -337,7 +335,7 @@ def publish(sweep: SweepFolder) -> Report:
         if record.ok
     }
     sweep.write_summary(
-        [{**asdict(summary), **origin[point.index]} for point in report.points for summary in point.summaries]
+        [{**asdict(summary), **origin[point.index]} for point in report.data.points for summary in point.statistics]
     )
     write_html(report, sweep)
     write_markdown(report, sweep)

@@ -90,8 +90,8 @@ def _plain(cell: str) -> str:
 def _summary_csv(report: Report) -> str:
     rows = (
         ["" if (value := getattr(one, name)) is None else str(value) for name in _SUMMARY]
-        for point in report.points
-        for one in point.summaries
+        for point in report.data.points
+        for one in point.statistics
     )
     return _text((), [list(_SUMMARY), *rows])
 

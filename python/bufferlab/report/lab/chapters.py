@@ -138,8 +138,8 @@ class _Made:
     def _first_page(self) -> Iterator[Block]:
         """Yield what page one must say: whether the sweep is whole, warnings, the answer."""
         if self.report.status == "failed":
-            bad = [point for point in self.report.points if point.status != "ok"]
-            whole = words.plural(len(self.report.points), "point")
+            bad = [point for point in self.analysis.points if point.status != "ok"]
+            whole = words.plural(len(self.analysis.points), "point")
             yield Banner("danger", f"This sweep failed: {len(bad)} of {whole} did not end well.")
         elif self.report.status == "interrupted":
             planned = words.plural(len(self.analysis.sweep.planned_cells), "planned run")

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from bufferlab import versions
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.errors import Problem, SpecError
-from bufferlab.report.compare_guard import differing_settings, objections
-from bufferlab.report.compare_sides import MatchedPoint, Sides, asked_of, of_two_folders
-from bufferlab.report.touched import Touched, touched
+from bufferlab.registry import declared
+from bufferlab.report.comparison.guard import differing_settings, objections
+from bufferlab.report.comparison.sides import MatchedPoint, Sides, asked_of, of_two_folders
+from bufferlab.report.comparison.touched import Touched, touched
 from bufferlab.results.metrics import Work
 from bufferlab.results.page_traces import Prediction
 from bufferlab.results.schema import Run
@@ -33,6 +34,8 @@ _SAME_HINT = "predict and measure with the same settings: --set NAME=VALUE"
 @dataclass(frozen=True)
 class PointAccuracy:
     """A point that was measured and predicted; reads are per unit of work."""
+
+    ALSO_PRINTED: ClassVar = ("error", "lru_error", "inside")
 
     match: MatchedPoint
     label: str
@@ -69,6 +72,8 @@ class PointAccuracy:
 class Summary:
     """The errors of several points."""
 
+    ALSO_PRINTED: ClassVar = ("times_better",)
+
     name: Literal["all", "held out", "development"]
     n: int
     mean: float
@@ -87,6 +92,8 @@ class Summary:
 @dataclass(frozen=True)
 class StepAccuracy:
     """The step between two neighbouring points."""
+
+    ALSO_PRINTED: ClassVar = ("right",)
 
     a: str
     b: str
@@ -117,6 +124,8 @@ class Stretches:
 class Accuracy:
     """The result of `accuracy`, as data."""
 
+    ALSO_PRINTED: ClassVar = ("unit", "chosen_label", "best_label", "regret")
+
     sides: Sides
     metric: str
     points: tuple[PointAccuracy, ...]
@@ -125,6 +134,11 @@ class Accuracy:
     stretches: tuple[Stretches, ...]
     touched: tuple[Touched, ...]
     """By table and index, where the predicted side is generated and a measured run carries a page trace."""
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of reads."""
+        return declared(self.metric).unit
 
     @property
     def chosen(self) -> PointAccuracy | None:
@@ -136,6 +150,16 @@ class Accuracy:
     def best(self) -> PointAccuracy:
         """Return the point with the fewest measured reads."""
         return min(self.points, key=lambda point: point.measured.value)
+
+    @property
+    def chosen_label(self) -> str | None:
+        """Return the label of the chosen point."""
+        return self.chosen.label if self.chosen else None
+
+    @property
+    def best_label(self) -> str:
+        """Return the label of the best point."""
+        return self.best.label
 
     @property
     def regret(self) -> float | None:

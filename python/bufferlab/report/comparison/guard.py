@@ -14,7 +14,7 @@ from bufferlab.chapter import words
 from bufferlab.engines import registry as engines
 from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import Value
-from bufferlab.report.compare_sides import MatchedPoint, Sides, asked_of
+from bufferlab.report.comparison.sides import MatchedPoint, Sides, asked_of
 from bufferlab.results.schema import Run
 from bufferlab.results.sweep_checks import MeasuredRun
 from bufferlab.units import readable
