@@ -151,7 +151,7 @@ def test_one_thread_and_many_predict_the_same_of_a_trace(
         alone = document(folder.path, Bench(tmp_path / "one"))
         on(threads, monkeypatch)
         assert document(folder.path, Bench(tmp_path / "many")) == alone
-    assert [point["pool_frames"] for point in alone["points"]] == [1024, 512, 384, 768]
+    assert [point["pool_frames"] for point in alone["predictions"]] == [1024, 512, 384, 768]
 
 
 def test_where_memory_is_short_fewer_threads_predict_and_it_is_said(
