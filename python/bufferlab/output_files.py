@@ -129,7 +129,7 @@ def _replace(place: _Place, fill: Fill | None, synced: bool) -> bool:
 
 @contextmanager
 def _new_file(above: int, old: os.stat_result | None) -> Iterator[tuple[str, BinaryIO]]:
-    """Context manager for the temporary file with the old one's owner and mode; a file that was not renamed is removed."""
+    """Context manager for the temporary file with the old one's owner and mode; an unrenamed file is removed."""
     name = f".bufferlab-{secrets.token_hex(8)}.new"
     with open(os.open(name, _OPEN | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=above), "wb") as file:
         try:

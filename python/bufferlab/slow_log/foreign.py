@@ -57,7 +57,7 @@ _KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
 
 
 def kind_of(path: Path) -> tuple[str, str] | None:
-    """Return the kind of a file that is not a slow query log, and what to do with it; None if unknown. Raises OSError."""
+    """Return the kind of a file that is not a slow query log, and the next step; None if unknown. Raises OSError."""
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
     return next(((what, hint) for pattern, what, hint in _KINDS if pattern.search(head)), None)

@@ -78,9 +78,7 @@ def method_for(matches: Sequence[Match]) -> Method:
 
 
 def single_level(level: float, comparisons: int) -> float:
-    """Return the level of each comparison at which all of them hold together at `level` (Sidak, JASA 62,
-    1967).
-    """
+    """Return the level of each comparison at which all hold together at `level` (Sidak, JASA 62, 1967)."""
     return float(level ** (1.0 / max(1, comparisons)))
 
 

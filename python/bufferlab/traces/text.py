@@ -384,7 +384,7 @@ def _accesses(
     file: NDArray[np.uint32] | None,
     how: Reading,
 ) -> Accesses:
-    """Return the accesses of a table whose rows name their page, and the page size in bytes if all rows have one size."""
+    """Return the accesses of a table whose rows name their page, and the bytes of a page if all rows have one size."""
     layout = table.layout
     names = table.cells(layout.page.at)
     table.require_none(names.is_null() | (names == ""), "no page is named")

@@ -45,7 +45,7 @@ def _default_limit(log: TpccLog, at: int) -> bool:
 
 
 def _share_within(log: TpccLog, at: int) -> float | None:
-    """Return the least share (per cent) answered within the limit in seconds; None without interval lines that show it."""
+    """Return the least share (per cent) answered within the limit in seconds; None if no interval line shows it."""
     if not log.intervals:
         return None
     limit_ms = 1000 * LIMITS[at]

@@ -146,7 +146,7 @@ class _OneRun:
         return self.dataset.database if engine.data_is_read_only else self.home / database_name(engine)
 
     def do(self) -> Failure | None:
-        """Copy the database, measure, keep the worker's answer, and check the data. Return why the run cannot be used."""
+        """Copy the database, measure, keep the answer, and check the data. Return why the run cannot be used."""
         context, filled, dataset = self.context, self.filled, self.dataset
         filled.run.data_key = dataset.data_key
         if not context.engine.data_is_read_only:
