@@ -213,7 +213,7 @@ def as_report(audit: Audit) -> Report:
 
 
 def _banners(audit: Audit) -> Iterator[Banner]:
-    """Yield what was not recognised: a banner each, or one for all where they would fill the screen."""
+    """Yield a banner for each line that was not recognised, or one for all where they would fill the screen."""
     told = [f"{problem.where}: {problem.what}" for problem in audit.unrecognised]
     for text in told if len(told) <= _MOST_BANNERS else ["; ".join(told)]:
         yield Banner("warning", text)

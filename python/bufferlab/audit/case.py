@@ -99,9 +99,9 @@ class RunEvidence:
 
     @property
     def page_bytes(self) -> int:
-        """Return the page size that is stated, else the one that is shown, else InnoDB's default.
+        """Return the stated page size, else the one in the outputs, else InnoDB's default.
 
-        Where all that shows one shows another than is stated, that one ran.
+        If all outputs agree on another size than the stated one, that size ran.
         """
         if any(dump.family == "postgres" for dump in self.dumps):
             return POSTGRES_PAGE_BYTES
@@ -156,7 +156,7 @@ class RunEvidence:
     def timed_dumps(self) -> list[tuple[float, StatusDump]]:
         """The printouts whose time is known, in the order of time, with their seconds from a common zero.
 
-        Where neither captions nor time stamps tell it, the server's uptimes do, in the order of the lines.
+        Without captions and time stamps the times are the server's uptimes, in the order of the lines.
         """
         if all(dump.t_s is not None for dump in self.dumps):
             known = [(dump.t_s or 0.0, dump) for dump in self.dumps]
@@ -170,7 +170,7 @@ class RunEvidence:
 
     @property
     def _is_by_uptime(self) -> bool:
-        """Whether only uptimes tell the time between two printouts."""
+        """Whether only uptimes give the time between two printouts."""
         stamped, up = (
             sum(told) > 1
             for told in (
@@ -182,7 +182,7 @@ class RunEvidence:
 
     @property
     def ordered_dumps(self) -> list[StatusDump]:
-        """The printouts in the order of time or, where none is told, counters of PostgreSQL in that of one file."""
+        """The printouts in the order of time; without times, PostgreSQL's counters in the order of one file."""
         timed = [dump for _, dump in self.timed_dumps]
         if timed:
             return timed
@@ -220,9 +220,9 @@ class RunEvidence:
         return next((load.nopm / 60 for load in self.loads if load.nopm), None)
 
     def new_orders_per_s_beside(self, rates: Rates) -> float | None:
-        """Return the New-Orders per second of the time of these rates; None where the run was of another time.
+        """Return the New-Orders per second in the interval of these rates; None if the run was at another time.
 
-        Uptimes alone do not tell when a run was, so it must have been as long.
+        Uptimes do not show when a run was, so the run must have been as long as the interval.
         """
         if not self._is_by_uptime:
             return self.new_orders_per_s

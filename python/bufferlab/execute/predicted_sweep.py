@@ -137,9 +137,9 @@ def _is_of_results(asked: Path) -> bool:
 
 
 def _server(experiment: Experiment) -> Server:
-    """Return the server of an experiment. A build's name tells the version; any other build is asked for it.
+    """Return the server of an experiment. A build's name contains the version; any other build is asked for it.
 
-    Raises SpecError where there is no single private server, EnvironmentLackingError for one that is not here.
+    Raises SpecError unless there is a single private server, EnvironmentLackingError for one that is not here.
     """
     rules_for(experiment)
     engine, knob = engines.declaration(experiment.engine), experiment.knobs.get("server")

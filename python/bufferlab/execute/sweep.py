@@ -65,7 +65,7 @@ _REPLAYS_S = 10.0
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """The folders of a sweep, and what it is allowed to do on this host."""
+    """The folders of a sweep, and its permissions on this host."""
 
     data_dir: Path | None = None
     share_device: bool = False
@@ -158,7 +158,7 @@ def _run_sweep(
 
 
 def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None) -> tuple[Plan, Cost, Findings]:
-    """Return the plan and its cost, both for a database of the estimated size, and what servers by URL told.
+    """Return the plan and its cost, both for a database of the estimated size, and the checks of servers by URL.
 
     Loads and runs nothing. Raises EnvironmentLackingError when a point needs more memory than the host has, what
     probes raise that cannot watch one, and what `preflight.require` raises.
@@ -422,7 +422,7 @@ def _versions(experiment: Experiment, plan: Plan) -> dict[str, str]:
 
 
 def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext, *, predicts: bool) -> SweepOutcome:
-    """Do all runs, then what follows from them; predictions where `predicts` says that somebody wants page traces."""
+    """Do all runs, then the work that follows from them; with `predicts` also predictions from page traces."""
     backend = EngineBackend(context, lambda point: _dataset(sweep, point))
     outcome = SweepRuns(plan, context.folder, backend, sweep.progress, sweep.stop, sweep.pace).do()
     if outcome.signal_number is None:
@@ -451,7 +451,7 @@ def _other_pools(folder: SweepFolder, sweep: _Sweep) -> list[PoolsOfTrace]:
 
 
 def _generated(folder: SweepFolder, plan: Plan, sweep: _Sweep) -> GeneratedPoints | None:
-    """Return what the points read without any run; say why not where there is a generator and it cannot tell."""
+    """Return the predicted reads of the points without any run. Log the reason if a generator exists and refuses."""
     if not has_generator(plan):
         return None
     before_run = _shower(sweep, "generating page accesses", BUDGET_S)

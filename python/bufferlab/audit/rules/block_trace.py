@@ -14,9 +14,9 @@ from bufferlab.audit.parsers.blkparse import PAGE_SECTORS, SECTOR_BYTES, BlockTr
 from bufferlab.chapter.words import plural
 from bufferlab.units import MIB
 
-#: The least share of reads inside pages that is told.
+#: The least share of reads inside pages that is reported.
 _SHARE = 0.2
-#: An event that is broken into several lines has pieces without a mark of their own.
+#: An event may be broken into several lines, of which only the first has the mark of an event.
 _REACH = 4
 _MOST_LISTED = 12
 
@@ -157,7 +157,7 @@ class DeviceCounts:
     def name(self) -> str:
         """The name of the device in a table."""
         place = self.trace.place
-        # Reads alone need no word: what is read from a device is what most traces are made for.
+        # A trace of reads alone needs no remark: most traces are made for reads.
         side = f", {self.side}s" if self.is_told_apart or self.side == "write" else ""
         return f"{place.label or Path(place.file).name}, {self.device}{side}"
 

@@ -1,4 +1,4 @@
-"""Rules about what is given: interval lines that are missing, and one file given twice."""
+"""Rules about the input: missing interval lines, and one file given twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.text import Place
 from bufferlab.chapter.words import plural
 
-#: Fewer lines, or more gaps than these, are an excerpt that somebody chose.
+#: Fewer lines, or more gaps than these, are an excerpt made on purpose.
 ENOUGH_LINES = 6
 _MOST_GAPS = 0.2
 _MOST_LISTED = 12

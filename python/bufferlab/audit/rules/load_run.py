@@ -35,13 +35,13 @@ def load_totals(case: Case) -> Iterator[Finding]:
 
 
 def _off(name: str, said: float | None, should: float | None, tolerance: float, step: float = 0.0) -> Iterator[_Sum]:
-    """Yield a number that is further from what it should be than the tolerance and a step of its last digit."""
+    """Yield a number that is off by more than the tolerance and a step of its last digit."""
     if said is not None and should is not None and abs(said - should) > tolerance * abs(should) + step:
         yield name, said, should
 
 
 def _off_rate(run: LoadRun, name: str, count: float, tolerance: float) -> Iterator[_Sum]:
-    """Yield the rate of a run when so many transactions in its time do not make it, with or without connecting."""
+    """Yield the rate of a run if it is not its transactions by its time, with or without connecting."""
     if run.per_s is not None and run.seconds and run.counted_s:
         least, most = count / run.seconds, count / run.counted_s
         # fio cuts its rates off after the whole number; go-tpc's have one digit a minute.

@@ -168,7 +168,7 @@ def floored_hit_ratio(case: Case) -> Iterator[Finding]:
     1000 - (1000 * pages read / page gets) in whole numbers, and that of MariaDB from 10.2 on, which prints
     1000 * (1 - pages read / page gets).
 
-    A ratio in a table is not judged: nothing tells whether it was cut off or rounded.
+    A ratio in a table is not judged: it may have been cut off or rounded.
 
     Yield one finding for each file with printouts, at its coarsest value.
     """
@@ -197,7 +197,7 @@ def misses_permille(hit_permille: int, *, mariadb: bool = False) -> tuple[float,
 
 
 def _coarsest(shown: list[tuple[int, bool, Place]]) -> Iterator[Finding]:
-    # MariaDB's 1000 is no miss at all.
+    # MariaDB prints 1000 only without any miss.
     unsure = [one for one in shown if one[:2] != (1000, True)]
     if not unsure:
         return

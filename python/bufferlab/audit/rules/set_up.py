@@ -168,7 +168,7 @@ def _instances_ran_finding(run: RunEvidence, said: int, ran: int, dump: StatusDu
 
 
 _Said = tuple[str, dict[int, Place], int, str]
-"""What is said, its numbers and where they stand, the number that ran, and where that is shown."""
+"""The statement, its numbers and their places, the number that ran, and the place that shows it."""
 
 
 #: Load generators end with their last transactions: the time that they print is a little longer than the one asked for.
@@ -189,7 +189,7 @@ def set_up_said(case: Case) -> Iterator[Finding]:
 
 
 def parameters(run: RunEvidence) -> Iterator[_Said]:
-    """Yield each parameter that the programs of a run printed, with what is said of it."""
+    """Yield each parameter that the programs of a run printed, with the statements about it."""
     name, value = run.setting
     swept = {int(value): Place(run.file, 0)} if value.isdigit() else {}
     stated = run.stated
@@ -323,7 +323,7 @@ def sizes_run(asked: tuple[int, ...], stated: PoolStated | None, setup: Stated) 
 
 
 def _has_one_instance(setup: Stated) -> bool:
-    """Return whether the pool is one instance, whatever it was asked for: of MariaDB from 10.5 on (MDEV-15058)."""
+    """Return whether the server ignores the number of instances and has one: MariaDB from 10.5 on (MDEV-15058)."""
     return setup.version is not None and setup.version[0] == "mariadb" and setup.version[1] >= (10, 5)
 
 

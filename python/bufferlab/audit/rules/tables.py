@@ -308,7 +308,7 @@ def _best(settings: list[Throughputs], place: Place, scatter: float | None, role
 
 
 def _alike(best: Throughputs, other: Throughputs, scatter: float | None) -> bool:
-    """Return whether two settings cannot be told apart: by Welch's test if both were repeated, else by the scatter."""
+    """Return whether two settings do not differ: by Welch's test if both were repeated, else by the scatter."""
     if len(best.values) > 1 and len(other.values) > 1:
         errors = [variance(setting.values) / len(setting.values) for setting in (best, other)]
         if not sum(errors):

@@ -135,7 +135,7 @@ def tpmc_grid(case: Case) -> Iterator[Finding]:
     """
     for evidence in case.files:
         for log in evidence.logs:
-            # If the log's counts contradict the TpmC, another rule tells more.
+            # If the log's counts contradict the TpmC, another rule says more.
             if log.tpmc is not None and log.tpmc_place is not None and not contradicted(log):
                 yield from _judge([(log.tpmc_text, log.tpmc_place)], seconds_of(log, evidence), log.tpmc_place)
         for table in evidence.results:
@@ -196,7 +196,7 @@ def _judge(shown: list[tuple[str, Place]], whole: int, place: Place) -> Iterator
 
 
 def _fits(text: str, value: Decimal, seconds: int) -> bool:
-    """Return whether a whole count of New-Orders in so many seconds can be shown as this text."""
+    """Return whether any whole number of New-Orders in these seconds can be printed as this text."""
     tolerance = _digit(text) / 2 + abs(float(value)) * _SINGLE_PRECISION + 1e-9
     step = 60 / seconds
     return abs(float(value) - round(float(value) / step) * step) <= tolerance
