@@ -1,10 +1,11 @@
 """Draws an answer on a terminal, in the parts that it names. Words wrap between words; numbers and heads do not.
 
-A table that is too wide for the terminal is drawn in several, each with its first column.
+A table that is too wide for the terminal is drawn in several, each with the first columns, which name the rows.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ _MAIN_TABLES = ("per-new-order", "per-transaction")
 #: What rich puts between two columns, and outside of them.
 _GAP, _EDGES = 3, 2
 _UNBOUNDED = 10_000
+#: What stays on one line: alone on the next a "%" would be read as an empty value.
+_WHOLE = re.compile(r"\S+(?: (?:%|[KMGT]i?B|bytes)(?= |$))?")
 _STYLES = {"": "", "good": "green", "bad": "bold red", "doubt": "yellow", "found": "bold yellow", "quiet": "dim"}
 _ROW_STYLES = {"failed": "red", "differs": "bold"}
 
@@ -130,12 +133,17 @@ class _Drawn:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         table = self._table
-        cells = [[column.title, *(_shown(row.cells[place]) for row in table.rows)]
-                 for place, column in enumerate(table.columns)]  # fmt: skip
+        cells = [
+            [column.title, *(row.cells[place] for row in table.rows)] for place, column in enumerate(table.columns)
+        ]
         # A head stays whole, and so does a number with its per cent: words give way.
-        least = [max(len(column[0]), *(len(part) for cell in column[1:] for part in cell.split())) for column in cells]
+        least = [
+            max(len(column[0]), *(len(part) for cell in column[1:] for part in _WHOLE.findall(cell)))
+            for column in cells
+        ]
         room = options.max_width - _EDGES
-        for places in _parts(least, room):
+        named = next((place for place, column in enumerate(table.columns) if column.numeric), len(least))
+        for places in _parts(least, room, max(1, named)):
             widths = _widths([least[place] for place in places],
                              [max(map(len, cells[place])) for place in places], room)  # fmt: skip
             yield self._part([(place, cells[place], width) for place, width in zip(places, widths, strict=True)])
@@ -150,31 +158,43 @@ class _Drawn:
             justify = "right" if self._table.columns[place].numeric else "left"
             part.add_column(Text(head), justify=justify, width=width)  # type: ignore[arg-type]
         for nth, row in enumerate(self._table.rows, start=1):
-            part.add_row(*(Text(column[nth]) for _, column, _ in columns), style=_ROW_STYLES.get(row.mark))
+            cells = (Text(_wrapped(column[nth], width)) for _, column, width in columns)
+            part.add_row(*cells, style=_ROW_STYLES.get(row.mark))
         return part
 
 
-def _shown(cell: str) -> str:
-    """Return a cell as it may be broken into lines. Alone on the next line a "%" would be read as an empty value."""
-    return cell.replace(") %", ")%")
+def _wrapped(cell: str, width: int) -> str:
+    """Return a cell in lines of at most this width."""
+    lines = [""]
+    for part in _WHOLE.findall(cell):
+        joined = f"{lines[-1]} {part}".lstrip()
+        lines = [*lines[:-1], joined] if len(joined) <= width or not lines[-1] else [*lines, part]
+    return "\n".join(lines)
 
 
-def _parts(least: Sequence[int], room: int) -> list[list[int]]:
-    """Return the places of the columns of each part: as many as fit, each part with the first column."""
-    parts, taken = [[0]], least[0]
-    for place in range(1, len(least)):
-        if taken + _GAP + least[place] > room and len(parts[-1]) > 1:
-            parts.append([0])
-            taken = least[0]
-        parts[-1].append(place)
-        taken += _GAP + least[place]
+def _parts(least: Sequence[int], room: int, named: int) -> list[list[int]]:
+    """Return the places of the columns of each part: as many as fit, each part with the first ones, which name rows.
+
+    Where the `named` first ones take more than half of the room, parts repeat the first alone.
+    """
+    first = [*range(named if sum(least[:named]) + _GAP * (named - 1) <= room / 2 else 1)]
+    parts, taken = [first], sum(least[place] + _GAP for place in first)
+    for place in range(len(first), len(least)):
+        if taken + least[place] > room and parts[-1] != first:
+            parts.append(first)
+            taken = sum(least[place] + _GAP for place in first)
+        parts[-1] = [*parts[-1], place]
+        taken += least[place] + _GAP
     return parts
 
 
 def _widths(least: Sequence[int], whole: Sequence[int], room: int) -> list[int]:
-    """Return the width of each column: its whole cells, or where they do not fit less of the widest ones."""
+    """Return the width of each column: its whole cells, or where they do not fit less of the widest ones.
+
+    The first column has the names: it gives way later.
+    """
     widths = [max(pair) for pair in zip(least, whole, strict=True)]
     room -= _GAP * (len(widths) - 1)
     while sum(widths) > room and (wide := [place for place in range(len(widths)) if widths[place] > least[place]]):
-        widths[max(wide, key=widths.__getitem__)] -= 1
+        widths[max(wide, key=lambda place: widths[place] * (1.0 if place else 0.8))] -= 1
     return widths
