@@ -204,22 +204,20 @@ def _scatter(analysis: Analysis, runs: Sequence[_Run], judged: Sequence[str]) ->
             if len(values) < _FEWEST_SECONDS or sum(values) <= 0:
                 continue
             scatter = dispersion(values)
-            rows.append(
-                Row(
-                    (
-                        analysis.name_of(run.point),
-                        run.label,
-                        words.with_unit(analysis.metric(metric).label, analysis.metric(metric)),
-                        str(len(values)),
-                        words.cell(analysis.metric(metric), batch_means(values)),
-                        _per_cent(scatter.value, scatter.ci_low, scatter.ci_high),
-                        _said(trace.levels, analysis.metric(metric)),
-                    ),
-                    "differs" if trace.levels else "",
-                )
+            cells = (
+                analysis.name_of(run.point),
+                run.label,
+                words.with_unit(analysis.metric(metric).label, analysis.metric(metric)),
+                str(len(values)),
+                words.cell(analysis.metric(metric), batch_means(values)),
+                _per_cent(scatter.value, scatter.ci_low, scatter.ci_high),
+                _said(trace.levels, analysis.metric(metric)),
             )
-    heads = ("Samples", "Mean by batches", "Coefficient of variation")
-    heads = ("<Point", "<Run", "<Rate", *heads, "<Levels inside the window")
+            rows.append(Row(cells, "differs" if trace.levels else ""))
+    heads = (
+        "<Point", "<Run", "<Rate", "Samples", "Mean by batches", "Coefficient of variation",
+        "<Levels inside the window",
+    )  # fmt: skip
     caption = (
         "Whole samples of the measured window, 95 % intervals within the one run: another run differs by more. "
         "A change of level is marked where chance would show one in at most one of twenty even series."
