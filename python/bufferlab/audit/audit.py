@@ -11,7 +11,7 @@ from bufferlab.audit.case import Case, Finding, pieces_key
 from bufferlab.audit.corrected import corrected_tables
 from bufferlab.audit.parsers.read import HINT, FileEvidence, read_file
 from bufferlab.audit.rules import RULES
-from bufferlab.chapter.blocks import Banner, Column, Row, Section, Table
+from bufferlab.chapter.blocks import Banner, Row, Section, Table
 from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, Problem
 from bufferlab.report.document import Note, Report
@@ -192,15 +192,12 @@ def as_report(audit: Audit) -> Report:
         answer=summary(audit),
         facts=tuple(files) if len(files) <= _MOST_NAMED else (plural(len(files), "file"),),
         banners=tuple(_banners(audit)),
-        headline=None,
-        steps=None,
         limits=_LIMITS,
         sections=tuple(sections),
         lead="findings",
         checks=tuple(
             Check(rule.name, rule.question, _status(audit, rule.name), _detail(audit, rule.name)) for rule in RULES
         ),
-        status="ok",
         parts=("answer", "", "notes", "tables", "captions"),
         notes=tuple(_notes(audit)),
         data=audit,
@@ -225,25 +222,18 @@ def _notes(audit: Audit) -> Iterator[Note]:
 
 
 def _findings_tables(audit: Audit) -> tuple[Table, ...]:
-    columns = tuple(Column(head, numeric=False) for head in ("Where", "What", "Consequence", "Corrected"))
+    heads = ("<Where", "<What", "<Consequence", "<Corrected")
     rows = [Row((str(one.where), one.what, one.consequence, one.corrected), "differs") for one in audit.findings]
-    first, rest = tuple(rows[:_MOST_OPEN]), tuple(rows[_MOST_OPEN:])
-    tables = [Table("findings", "One row for each finding", columns, first)]
-    if rest:
-        tables.append(Table("more-findings", plural(len(rest), "more finding"), columns, rest, folded=True))
+    tables = [Table.of("findings", "One row for each finding", heads, rows[:_MOST_OPEN])]
+    if rest := rows[_MOST_OPEN:]:
+        tables.append(Table.of("more-findings", plural(len(rest), "more finding"), heads, rest, folded=True))
     return tuple(tables)
 
 
 def _rules_table(audit: Audit) -> Table:
     found = {finding.rule for finding in audit.findings}
-    return Table(
-        "rules",
-        "Every rule",
-        (Column("Question", numeric=False), Column("Found", numeric=False)),
-        tuple(
-            Row((rule.question, _detail(audit, rule.name)), "failed" if rule.name in found else "") for rule in RULES
-        ),
-    )
+    rows = (Row((rule.question, _detail(audit, rule.name)), "failed" if rule.name in found else "") for rule in RULES)
+    return Table.of("rules", "Every rule", ("<Question", "<Found"), rows)
 
 
 def _status(audit: Audit, rule: str) -> Literal["passed", "failed", "not_applicable"]:

@@ -89,7 +89,7 @@ class Table:
     @property
     def filled(self) -> Table:
         """Return the table as people see it: without the columns that have no value in any row."""
-        return self._with(
+        return self.of_columns(
             place
             for place in range(len(self.columns))
             if not place or not self.rows or any(_says(row.cells[place]) for row in self.rows)
@@ -99,9 +99,10 @@ class Table:
     def shortened(self) -> Table:
         """Return the table as a terminal shows it: of the columns that have a value, those of `brief`."""
         filled = self.filled
-        return filled._with(place for place, column in enumerate(filled.columns) if column.title in self.brief)
+        return filled.of_columns(place for place, column in enumerate(filled.columns) if column.title in self.brief)
 
-    def _with(self, places: Iterable[int]) -> Table:
+    def of_columns(self, places: Iterable[int]) -> Table:
+        """Return the table with these columns alone."""
         kept = tuple(places)
         columns = tuple(self.columns[place] for place in kept)
         rows = tuple(replace(row, cells=tuple(row.cells[place] for place in kept)) for row in self.rows)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from bufferlab.cli.options import Grouped, OutputFile, common, html_page
+from bufferlab.cli.options import Grouped, OutputFile, common, fail_if, html_page
 from bufferlab.cli.output import answering, beginning, rules_exit_code, show, write_markdown, write_page
 from bufferlab.errors import SpecError
 from bufferlab.registry import open_sweep
@@ -30,13 +30,7 @@ _SECTIONS = {
     help="Compare two settings of the one sweep A, such as pool_size=10% pool_size=20%.",
 )
 @click.option("--force", is_flag=True, help="Compare also what is refused: other data, workloads, engines.")
-@click.option(
-    "--fail-if",
-    "rules",
-    metavar='"METRIC worse 5%"',
-    multiple=True,
-    help="End with code 4 where the metric is worse (or higher, lower) by as much. Repeatable.",
-)
+@fail_if("End with code 4 where the metric is worse (or higher, lower) by as much. Repeatable.")
 @html_page("Write the comparison as a page too.")
 @click.option("--md", type=OutputFile(), metavar="FILE", help="Write it as Markdown too.")
 @common

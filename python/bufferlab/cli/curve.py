@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bufferlab.cli.options import Grouped, OutputFile, common, html_page
+from bufferlab.cli.options import Grouped, OutputFile, common, html_page, parsed
 from bufferlab.cli.output import answering, beginning, show, try_place, write, write_figure, write_page
 from bufferlab.cli.progress import progress
 from bufferlab.errors import SpecError
@@ -177,10 +177,7 @@ def _pools(text: str, pages: int, page_size_bytes: int | None, note: str | None)
 def _pool(part: str, pages: int, page_size_bytes: int | None, note: str | None) -> int:
     if match := _PAGES.fullmatch(part):
         return int(match[1])
-    try:
-        size = parse_size(part)
-    except UnitError as error:
-        raise SpecError(error.what, "--sizes", _HINT) from error
+    size = parsed(parse_size, part, "--sizes", _HINT)
     if size.ratio is not None:
         # The smallest pool there is has a page, and "101%" is larger than all pages however few there are.
         rounded = math.floor if size.ratio <= 1 else math.ceil

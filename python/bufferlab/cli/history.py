@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from bufferlab.cli.options import CSV, Grouped, common, html_page, require_one_format, text_or_csv
+from bufferlab.cli.options import CSV, Grouped, common, fail_if, html_page, require_one_format, text_or_csv
 from bufferlab.cli.output import answering, beginning, rules_exit_code, show, write_page
 
 _SECTIONS = {
@@ -26,13 +26,7 @@ _SECTIONS = {
     metavar="FILE",
     help="Names in order, one a line, such as `git rev-list --reverse` prints.  [default: the sweeps' dates]",
 )
-@click.option(
-    "--fail-if",
-    "rules",
-    metavar='"METRIC worse 5%"',
-    multiple=True,
-    help="End with code 4 where a change made the metric worse (or higher, lower) by as much. Repeatable.",
-)
+@fail_if("End with code 4 where a change made the metric worse (or higher, lower) by as much. Repeatable.")
 @click.option("--since", default="", metavar="NAME", help="Let --fail-if count changes from this sweep on alone.")
 @html_page("Write a page with the figure too.")
 @text_or_csv("`text`, or `csv`: a line for each sweep, figure and setting.")

@@ -111,8 +111,6 @@ def as_report(
             *((_by_object(objects, sizes, page_size_bytes),) if objects else ()),
             _over_time(accesses, page_size_bytes),
         ),
-        checks=(),
-        status="ok",
         parts=("notes", "answer", "facts", "", "tables", "limits"),
         notes=tuple(map(Note, how)),
         data=_result(accesses, curve, sizes, objects or {}, model),

@@ -166,14 +166,14 @@ class Report:
     title: str
     question: str
     answer: str
-    facts: tuple[str, ...]
-    banners: tuple[Banner, ...]
-    headline: Figure | None
-    steps: Table | None
-    limits: tuple[str, ...]
-    sections: tuple[Section, ...]
-    checks: tuple[Check, ...]
-    status: Status
+    facts: tuple[str, ...] = ()
+    banners: tuple[Banner, ...] = ()
+    headline: Figure | None = None
+    steps: Table | None = None
+    limits: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
+    checks: tuple[Check, ...] = ()
+    status: Status = "ok"
     is_doubted: bool = False
     """Whether the numbers must not be believed although no check failed."""
     lead: str = ""
@@ -183,6 +183,11 @@ class Report:
     notes: tuple[Note, ...] = ()
     data: Any = field(default_factory=dict, repr=False)
     """What --json has besides: a dataclass of the command's own."""
+
+    @property
+    def blocks(self) -> list[Table | Figure]:
+        """Return the tables and figures of all sections."""
+        return [block for section in self.sections for block in section.blocks]
 
     @property
     def is_stored(self) -> bool:

@@ -85,7 +85,7 @@ def _checks(report: Report) -> Iterator[RenderableType]:
 
 def tables_of(report: Report) -> list[Table]:
     """Return the tables that a terminal shows, with the columns that it shows: the answering table first."""
-    blocks = [block for section in report.sections for block in section.blocks if isinstance(block, Table)]
+    blocks = [block for block in report.blocks if isinstance(block, Table)]
     lead = [block for block in blocks if block.id == report.lead]
     main = [block for block in blocks if block.id in _MAIN_TABLES]
     steps = [report.steps] if report.steps else []

@@ -43,7 +43,6 @@ def as_report(accuracy: Accuracy) -> Report:
             f"predicted: {b.sweep.path.name}",
             str(run.started_at)[:10],
         ),
-        banners=(),
         headline=_figure(accuracy),
         steps=_errors_table(accuracy),
         limits=(said(b) or "", *doubts(b), *_left_out(accuracy), *_unlike(accuracy), _LIMIT),
@@ -53,8 +52,6 @@ def as_report(accuracy: Accuracy) -> Report:
             *((Section("steps", "Steps", "", (_steps_table(accuracy),)),) if accuracy.steps else ()),
             *((Section("touched", "Touched pages", "", told),) if told else ()),
         ),
-        checks=(),
-        status="ok",
         data=accuracy,
     )
     return stamped(report, f"measured: {a.source}\npredicted: {b.source}")

@@ -73,8 +73,7 @@ def change(step: Step) -> str:
 
 def detectable(series: Series) -> str:
     """Return "a step of 3.1 %": what would have been found in the middle of the history; "" where nothing would."""
-    said = words.could_find(could_find(series), words.unit_of_change(declared(series.metric)))
-    shown = said.removeprefix("; ").removesuffix(" would have been found")
+    shown = words.detectable(could_find(series), words.unit_of_change(declared(series.metric)))
     return f"a step of {shown}" if shown else ""
 
 

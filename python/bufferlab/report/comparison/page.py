@@ -34,7 +34,6 @@ def as_report(compared: SidesCompared) -> Report:
         facts=_facts(compared),
         banners=tuple(_banners(compared)),
         headline=_figure(compared),
-        steps=None,
         limits=tuple(limits(compared)),
         sections=(
             Section("figures", "The figures", "", tuple(filter(None, [_rules(compared), figures]))),
@@ -48,7 +47,6 @@ def as_report(compared: SidesCompared) -> Report:
         ),
         lead=figures.id,
         checks=checks,
-        status="ok",
         parts=OF_SIDES,
         notes=tuple(_notes(compared)),
         data=compared,

@@ -307,11 +307,7 @@ def _cells(figure: MetricCompared) -> tuple[str, ...]:
 
 def _could(verdict: Verdict, metric: str) -> str:
     """Return "1.2 %": the change that would have been found four times in five; "" where there is none to name."""
-    return (
-        words.could_find(verdict, words.unit_of_change(declared(metric)))
-        .removeprefix("; ")
-        .removesuffix(" would have been found")
-    )
+    return words.detectable(verdict, words.unit_of_change(declared(metric)))
 
 
 def title_of(metric: str) -> str:
