@@ -457,7 +457,7 @@ def test_objects_of_several_sizes_have_pages_alone(tmp_path: Path) -> None:
     rows = [(at, 1 + at % 4, (512, 4096, 65536)[at % 3]) for at in range(40)]
     path = written(tmp_path / "t.csv", rows, "timestamp,obj_id,size")
     ended = bench.bufferlab("curve", path, "--page-size", "4KiB", "--sizes", "2pages", "--json").json
-    assert ended["curve"] == [{"pool_pages": 2, "misses": 40}]
+    assert ended["curve"] == [{"pool_pages": 2, "lru_misses": 40}]
     assert ended["facts"][1] == (
         "Objects have 512 to 65,536 bytes: pages are counted, and have no size; --page-size was not used."
     )

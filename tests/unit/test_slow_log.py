@@ -386,7 +386,7 @@ from pathlib import Path
 from bufferlab.slow_log import make_script
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 made = make_script([Path({str(path)!r})])
-assert made.statements == 2, made.left_out
+assert made.statements_in_script == 2, made.left_out
 assert dict(made.left_out) == {{"longer than {MOST_STATEMENT_BYTES >> 10} KiB": 1}}, made.left_out
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """

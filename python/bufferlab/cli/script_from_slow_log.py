@@ -108,13 +108,13 @@ def _text(made: Made) -> str:
     """Return the words and tables for a terminal. They hold digests and counts."""
     from bufferlab.chapter.words import plural
 
-    share = 100 * made.statements / made.all_statements if made.all_statements else 0.0
+    share = 100 * made.statements_in_script / made.statements if made.statements else 0.0
     of = f" of schema {made.schema}" if made.schema else ""
     head = (
-        f"{made.statements:,} of the log's {made.all_statements:,} statements ({share:.0f} %){of} are in the script, "
-        f"as {plural(made.transactions, 'transaction')} of {plural(len(made.script.sections), 'kind')}."
+        f"{made.statements_in_script:,} of the log's {made.statements:,} statements ({share:.0f} %){of} are in the "
+        f"script, as {plural(made.transactions_in_script, 'transaction')} of {plural(len(made.script.sections), 'kind')}."
     )
-    if others := made.entries - made.all_statements:
+    if others := made.entries - made.statements:
         head += (
             f" Of its {made.entries:,} entries {others:,} are no statements: they begin or end a transaction, or are "
             "commands of a connection."

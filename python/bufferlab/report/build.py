@@ -57,6 +57,7 @@ from bufferlab.report.predicted import doubts, predicted_runs, predictions
 from bufferlab.report.setup_tables import setup_tables
 from bufferlab.results.metrics import qualified
 from bufferlab.results.store import SweepFolder
+from bufferlab.stats.estimate import Estimate
 from bufferlab.workloads import registry as workloads
 
 #: The rows of all tables that stand open on a page together.
@@ -271,29 +272,21 @@ def summaries(analysis: Analysis) -> list[Summary]:
         if fit is None:
             continue
         unit = analysis.metric(metric).unit
-        for point in analysis.points:
-            if point.index in fit.points:
-                mean = fit.mean(point.index)
-                found.append(_summary(point, metric, "mean", mean.value, mean.ci_low, mean.ci_high, mean.n, unit))
+        found += [
+            _summary(point, metric, "mean", fit.mean(point.index), unit)
+            for point in analysis.points
+            if point.index in fit.points
+        ]
         for a, b in analysis.steps():
             if (a.index, b.index) in fit.comparisons:
-                step, statistic = fit.step(a.index, b.index), f"{fit.contrast}_to_previous"
                 of = "1" if fit.contrast == "ratio" else unit
-                found.append(_summary(b, metric, statistic, step.value, step.ci_low, step.ci_high, step.n, of))
+                found.append(_summary(b, metric, f"{fit.contrast}_to_previous", fit.step(a.index, b.index), of))
     return found
 
 
-def _summary(
-    point: PointRuns,
-    metric: str,
-    statistic: str,
-    value: float,
-    ci_low: float | None,
-    ci_high: float | None,
-    n: int,
-    unit: str,
-) -> Summary:
-    return Summary(point.index, point.label, point.key, metric, statistic, value, ci_low, ci_high, n, unit)
+def _summary(point: PointRuns, metric: str, statistic: str, found: Estimate, unit: str) -> Summary:
+    ends = (found.ci_low, found.ci_high, found.n)
+    return Summary(point.index, point.label, point.key, metric, statistic, found.value, *ends, unit)
 
 
 def _point_result(point: PointRuns, found: list[Summary], generated: WithoutRun | None) -> PointResult:

@@ -41,7 +41,7 @@ class Pool:
     """A pool of a curve."""
 
     pool_pages: int
-    misses: int
+    lru_misses: int
 
 
 @dataclass(frozen=True)

@@ -28,15 +28,15 @@ class Made:
     """A script, and its share of the log. Only `script.text` holds values."""
 
     PRINTED: ClassVar = (
-        "schema", "entries", "all_statements", "statements", "transactions", "seconds", "sections", "left_out",
-        "digests", "notes",
+        "schema", "entries", "statements", "statements_in_script", "transactions_in_script", "seconds", "sections",
+        "left_out", "digests", "notes",
     )  # fmt: skip
 
     script: Script
     schema: str
     entries: int
     """All entries of the log: its statements, what begins and ends transactions, and commands of connections."""
-    all_statements: int
+    statements: int
     """The statements of the log: those in the script and those that are left out."""
     seconds: float
     left_out: dict[str, int]
@@ -51,12 +51,12 @@ class Made:
         return self.script.sections
 
     @property
-    def statements(self) -> int:
+    def statements_in_script(self) -> int:
         """Return the number of the log's statements whose kind is a section of the script."""
         return sum(section.kind.count * len(section.kind.statements) for section in self.script.sections)
 
     @property
-    def transactions(self) -> int:
+    def transactions_in_script(self) -> int:
         """Return the number of the log's transactions whose kind is a section of the script."""
         return sum(section.kind.count for section in self.script.sections)
 

@@ -87,14 +87,23 @@ class Event:
 class History:
     """The result of `history`, as data."""
 
-    PRINTED: ClassVar = ("headline", "false_alarms", "is_too_short", "sweeps", "events", "series", "rules", "since")
+    PRINTED: ClassVar = (
+        "headline",
+        "false_alarms",
+        "is_too_short",
+        "sweeps",
+        "events",
+        "series",
+        "rules",
+        "since_place",
+    )
 
     sweeps: Sweeps
     headline: str
     series: tuple[Series, ...]
     """Figure by figure, the headline first, each at every setting."""
     events: tuple[Event, ...]
-    since: int
+    since_place: int
     """The place from which on changes count for the rules."""
     rules: tuple[RuleJudged, ...] = ()
 
@@ -244,7 +253,7 @@ def _judged_rule(told: History, rule: Rule, level: float) -> RuleJudged:
         raise refuse(rule, series[0].unclaimed, hint)
     points = []
     for one in series:
-        since = [step for step in one.steps if step.change.place >= told.since]
+        since = [step for step in one.steps if step.change.place >= told.since_place]
         found = [at_setting(rule, one.setting, step.found) for step in since]
         rest = _unchanged(rule, one)
         # Beside a change to the better, one to the worse may have gone unseen.

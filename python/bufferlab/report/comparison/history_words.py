@@ -211,4 +211,4 @@ def apart_text(apart: Apart) -> str:
 
 def rule_lines(history: History, judged: RuleJudged) -> list[str]:
     """Return what is said of a rule: see `sentences`."""
-    return sentences(judged, history.kept[history.since].name if history.since else "", "")
+    return sentences(judged, history.kept[history.since_place].name if history.since_place else "", "")
