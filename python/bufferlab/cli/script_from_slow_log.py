@@ -112,7 +112,7 @@ def _text(made: Made) -> str:
     of = f" of schema {made.schema}" if made.schema else ""
     head = (
         f"{made.statements_in_script:,} of the log's {made.statements:,} statements ({share:.0f} %){of} are in the "
-        f"script, as {plural(made.transactions_in_script, 'transaction')} of {plural(len(made.script.sections), 'kind')}."
+        f"script, as {plural(made.transactions_in_script, 'transaction')} of {plural(len(made.sections), 'kind')}."
     )
     if others := made.entries - made.statements:
         head += (
