@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Literal
 
 from bufferlab import versions
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.errors import Problem, SpecError
+from bufferlab.errors import SpecError
 from bufferlab.registry import declared
-from bufferlab.report.comparison.guard import differing_settings, objections
+from bufferlab.report.comparison.guard import require_prediction
 from bufferlab.report.comparison.sides import MatchedPoint, Sides, asked_of, of_two_folders
 from bufferlab.report.comparison.touched import Touched, touched
 from bufferlab.results.metrics import Work
@@ -28,7 +28,6 @@ _LONGER = 1.25
 _USUAL = {"lru_scan_depth": ["100"], "old_blocks_time": ["0"]}
 """The settings of a cell of development_cells.toml that does not name them."""
 _DECIDED_ELSEWHERE = {"server", "warehouses"}
-_SAME_HINT = "predict and measure with the same settings: --set NAME=VALUE"
 
 
 @dataclass(frozen=True)
@@ -176,8 +175,7 @@ def accuracy(measured: SweepFolder, predicted: SweepFolder) -> Accuracy:
     if PREDICTED_FROM in measured.plan and PREDICTED_FROM not in predicted.plan:
         measured, predicted = predicted, measured
     sides = of_two_folders(measured, predicted)
-    _require_sources(sides)
-    _require_same(sides)
+    require_prediction(sides)
     unit = sides.b.unit_of_work
     if unit not in _predictions(sides.matched[0].b)[0].work:
         unit = "transaction"
@@ -207,28 +205,6 @@ def _stretches(points: Sequence[PointAccuracy]) -> Iterable[Stretches]:
                 differ |= min(sides[1]) * _LONGER < min(sides[0]) or max(sides[1]) > max(sides[0]) * _LONGER
         if predicted:
             yield Stretches(name, (min(predicted), max(predicted)), (min(measured), max(measured)), differ)
-
-
-def _require_sources(sides: Sides) -> None:
-    for analysis, source in ((sides.a, "measured"), (sides.b, "predicted")):
-        other = next(
-            (run for run in analysis.runs if (run.run.prediction is not None) != (source == "predicted")), None
-        )
-        if other:
-            what = f"this sweep was {'predicted' if source == 'measured' else 'measured'}"
-            hint = "bufferlab accuracy MEASURED PREDICTED; `compare` sets two measured sweeps beside each other"
-            raise SpecError(what, str(analysis.sweep.path), hint)
-
-
-def _require_same(sides: Sides) -> None:
-    """Refuse sweeps of other engines, workloads, data or settings: the difference would be taken for an error."""
-    differing = [
-        Problem(f"{name} was {a} when measured and {b} when predicted", None, _SAME_HINT)
-        for name, (a, b) in differing_settings(sides).items()
-    ]
-    against = [Problem(one.what, one.where, _SAME_HINT) for one in objections(sides)]
-    if found := [*against, *differing]:
-        raise SpecError.of(found)
 
 
 def _points(sides: Sides, metric: str, unit: Work) -> Iterable[PointAccuracy]:

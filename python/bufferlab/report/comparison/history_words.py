@@ -13,10 +13,9 @@ from bufferlab.registry import declared
 from bufferlab.report.comparison.history import Event, History, Series, Step, could_find
 from bufferlab.report.comparison.rules import RuleJudged, sentences
 from bufferlab.report.comparison.sweeps import Apart, SweepTold
-from bufferlab.report.comparison.words import title_of, title_within
+from bufferlab.report.comparison.words import claimed, title_of, title_within
 from bufferlab.stats.changes import FALSE_ALARMS, FEWEST, MIN_STRETCH
 
-_FOUND = {"rises": "higher", "falls": "lower"}
 _TOO_MUCH = "none"
 _MOST_SETTINGS = 3
 
@@ -65,10 +64,10 @@ def place(history: History, event: Event) -> str:
 
 def change(step: Step) -> str:
     """Return the size of a change: "6.1–7.9 % higher"; with its bounds about no change, where it is not sure."""
-    verdict, unit = step.found.verdict, words.unit_of_change(declared(step.metric))
+    verdict = step.found.verdict
     if verdict.resolved:
-        return f"{words.change(verdict, unit)} {_FOUND[verdict.direction]}"
-    return f"other ({words.signed_change(verdict, unit)})"
+        return claimed(verdict, step.metric)
+    return f"other ({words.signed_change(verdict, words.unit_of_change(declared(step.metric)))})"
 
 
 def detectable(series: Series) -> str:

@@ -203,9 +203,7 @@ def _several(compared: SidesCompared, figures: Sequence[MetricCompared]) -> str:
     steps = []
     for figure in different:
         assert figure.found is not None
-        verdict = figure.found.verdict
-        change = f"{words.change(verdict, words.unit_of_change(declared(figure.metric)))} {_FOUND[verdict.direction]}"
-        steps.append(f"{change} at {figure.setting.label}")
+        steps.append(f"{claimed(figure.found.verdict, figure.metric)} at {figure.setting.label}")
     where = f"at all {count} settings" if len(different) == count else f"at {len(different)} of {count} settings"
     said = f"{title[0].upper()}{title[1:]} differ {where}: with {sides.name_b} they are {words.listing(steps)}"
     return f"{said}{f'; {rest}' if rest else ''} ({basis})."
@@ -288,9 +286,7 @@ def _cells(figure: MetricCompared) -> tuple[str, ...]:
     n = str(found.n_a) if found.n_a == found.n_b else f"{found.n_a}, {found.n_b}"
     change = could = words.NOTHING
     if figure.outcome == "different":
-        change = (
-            f"{words.change(found.verdict, words.unit_of_change(declared(metric)))} {_FOUND[found.verdict.direction]}"
-        )
+        change = claimed(found.verdict, metric)
     elif figure.outcome == "not_distinguishable":
         change = words.signed_change(found.verdict, words.unit_of_change(declared(metric)))
     if found.verdict.detectable is not None:
@@ -308,6 +304,11 @@ def _cells(figure: MetricCompared) -> tuple[str, ...]:
 def _could(verdict: Verdict, metric: str) -> str:
     """Return "1.2 %": the change that would have been found four times in five; "" where there is none to name."""
     return words.detectable(verdict, words.unit_of_change(declared(metric)))
+
+
+def claimed(verdict: Verdict, metric: str) -> str:
+    """Return the size of a change that is claimed, and its direction: "6.1–7.9 % higher"."""
+    return f"{words.change(verdict, words.unit_of_change(declared(metric)))} {_FOUND[verdict.direction]}"
 
 
 def title_of(metric: str) -> str:
