@@ -233,6 +233,15 @@ def test_importing_the_report_does_not_load_matplotlib_or_polars() -> None:
     assert loaded == "[]"
 
 
+def test_an_answer_is_filled_and_drawn_without_pydantic() -> None:
+    script = (
+        "import sys, bufferlab.audit, bufferlab.report.printed, bufferlab.report.terminal, bufferlab.report.html; "
+        "print('pydantic' in sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+    assert loaded == "False"
+
+
 def test_control_characters_leave_a_figure_readable_xml_and_warn_of_nothing(recwarn: pytest.WarningsRecorder) -> None:
     dots = tuple(Dot(float(place), f"{place}\x1b]0;title\x07", (1.0,), 1.0, None, None) for place in (1, 2))
     plot = PointsPlot("\x1b[31m", "reads", (Series("one\x07", dots),), x_is_log=False, y_is_log=False)

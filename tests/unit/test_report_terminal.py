@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -23,9 +22,10 @@ from bufferlab.report.comparison.sides import of_two_folders
 from bufferlab.report.comparison.sweeps import read_sweeps
 from bufferlab.report.curve_page import as_report as of_curve
 from bufferlab.report.document import Note, Report
-from bufferlab.report.terminal import tables_of, text
+from bufferlab.report.terminal import text
 from bufferlab.traces import page_trace
 from bufferlab.traces.curve import curve, misses_of_objects
+from support.drawn import require_whole
 from support.fake import Bench
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -80,17 +80,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("width", [80, 200])
 @pytest.mark.parametrize("name", ANSWERS)
 def test_every_answer_has_whole_words_and_heads_at_any_width(name: str, width: int, place: Path) -> None:
-    report = _made(name, place)
-    shown = text(report, width)
-    lines = shown.splitlines()
-    assert max(map(len, lines)) <= width
-    there = {*shown.split()}
-    for table in tables_of(report):
-        for head in table.titles:
-            assert any(re.search(rf"(^|\s){re.escape(head)}(\s|$)", line) for line in lines), head
-        lost = {word for row in table.rows for cell in row.cells for word in cell.split()} - there
-        assert not lost, "no word of a cell is cut or left out"
-    assert not {word for word in report.answer.split() if len(word) < width} - there
+    require_whole(_made(name, place), width)
 
 
 def test_what_reads_like_markup_is_text_in_every_part() -> None:

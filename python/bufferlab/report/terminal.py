@@ -6,6 +6,7 @@ A table that is too wide for the terminal is drawn in several, each with the fir
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -35,11 +36,15 @@ def drawn(report: Report) -> Group:
     return Group(*(line for part in report.parts for line in _PARTS[part](report)))
 
 
-def text(report: Report, width: int = _UNBOUNDED) -> str:
-    """Return the answer's lines as a terminal of this width shows them."""
+def text(report: Report, width: int | None = None) -> str:
+    """Return the answer's lines as a terminal of this width shows them: by default as wide as that of standard output.
+
+    Without a terminal nothing wraps.
+    """
     from rich.console import Console
 
-    console = Console(width=width, color_system=None, highlight=False)
+    wide = None if sys.stdout.isatty() else _UNBOUNDED
+    console = Console(width=width or wide, color_system=None, highlight=False)
     with console.capture() as captured:
         console.print(drawn(report))
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
