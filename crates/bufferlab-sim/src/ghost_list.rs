@@ -1,9 +1,10 @@
 //! The ghost list: the pages that left a pool, the last one first. A page that is read again at depth `d` of the list
 //! would still have been in a pool of `d` more frames.
 //!
-//! Exact for LRU, whose larger pool holds the smaller one and behind it what left that one last (Mattson, Gecsei, Slutz,
-//! Traiger: "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970). For other managers it is
-//! an estimate. Where a page leaves before the read that it makes room for, depths are one more. It needs reads, creations and evictions alone: no access that a pool satisfies.
+//! Exact for LRU, whose larger pool holds the smaller one's pages and, after them, those that left it last (Mattson,
+//! Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970). For other
+//! managers it is an estimate. Where a page leaves before the read that it makes room for, depths are one more. It
+//! needs reads, creations and evictions alone: no access that a pool satisfies.
 
 use bufferlab_model::trace::latch::{NO_RING, RING};
 use bufferlab_model::trace::{Columns, Kind};

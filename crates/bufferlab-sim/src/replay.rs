@@ -1,4 +1,4 @@
-//! Plays the columns of a page trace to one buffer manager and counts what it does in a window.
+//! Plays the columns of a page trace to one buffer manager and counts its actions in a window.
 //!
 //! A manager gets the database's requests (gets, creations, prefetches, drops), never the traced server's own actions
 //! (reads, evictions).

@@ -229,7 +229,7 @@ class Analysis:
         return min((run.window.seconds for run in self.runs if run.window.seconds), default=None)
 
     def fit(self, metric: str) -> Fit | None:
-        """Return the fit of one metric over all points and blocks; None when no run has it."""
+        """Return the fit of one metric over all points and blocks; None without any value."""
         if metric not in self._fits:
             values = [value for point in self.points for value in point.values(metric)]
             comparisons = self._comparisons({value[0] for value in values})
@@ -408,7 +408,7 @@ def _setting_label(name: str, value: str, knob_words: Mapping[str, SettingWords]
 
 
 def _rest_label(point: PointRuns, apart: set[str], knob_words: Mapping[str, SettingWords]) -> str:
-    # Settings with words of their own come in the order of these words: a legend is then read alike everywhere.
+    # Settings with words come in the order of these words, so that all legends have one order.
     order = {name: place for place, name in enumerate(knob_words)}
     rest = sorted((name for name in point.swept if name not in apart), key=lambda name: order.get(name, len(order)))
     return ", ".join(_setting_label(name, point.swept[name], knob_words) for name in rest)

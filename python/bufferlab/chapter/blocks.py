@@ -229,7 +229,7 @@ class EffectsPlot:
     """The runs that were looked at: all, or those at one level of a factor."""
     panels: tuple[str, ...]
     ratios: tuple[tuple[tuple[Ratio | None, ...], ...], ...]
-    """[panel][row][series]; None where there is no such effect."""
+    """[panel][row][series]; None where this effect does not exist."""
 
     def limits(self, panel: int) -> tuple[float, float]:
         """Return the ends of a panel's axis: about all effects, and about one."""

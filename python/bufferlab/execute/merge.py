@@ -248,7 +248,7 @@ def _copy_runs(records: Sequence[RunRecord], runs: Path) -> None:
 def _copy(inside: int, name: str, target: Path, stored: StoredFile | None) -> None:
     """Copy a file of an open folder, without following a link. `stored` is its entry in run.json.
 
-    Raises DataFileError when it is no longer the file that was checked; run.json is checked where it is opened.
+    Raises DataFileError when it is not the checked file any more; run.json is checked where it is opened.
     """
     changed = DataFileError("the file was changed while it was merged", f"{target.parent.name}/{name}", COPY_HINT)
     try:

@@ -26,7 +26,7 @@ def digest(kind: str, parts: Mapping[str, Any]) -> str:
 
 
 def point_key(*, experiment: str, engine: str, workload: Mapping[str, Any], knobs_asked: Mapping[str, str]) -> str:
-    """Return the key of what was asked: the same on every host, and for measured and predicted alike."""
+    """Return the key of the asked settings: the same on every host, and for measured and predicted alike."""
     asked = {"experiment": experiment, "engine": engine, "workload": dict(workload), "knobs_asked": dict(knobs_asked)}
     return digest("point", asked)
 

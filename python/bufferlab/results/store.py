@@ -353,7 +353,7 @@ class SweepFolder:
 
         `samples` are flat rows (see `sample_rows`), `latency` flat rows (see `latency_rows`), `beside` further text
         files by name (a server's configuration), `tables` Parquet files made elsewhere (a block trace). A run that
-        failed or was interrupted is published too, with what it has. Rows that break the rules are our bug. Raises
+        failed or was interrupted is published too, with the files it has. Rows that break the rules are our bug. Raises
         EnvironmentLackingError when the disk does not take it, and then no part of it stays.
         """
         run_id = run.run_id

@@ -86,7 +86,9 @@ def named_in(tokens: Sequence[Token]) -> Named:
 
 
 def schema_of(named: Named, schema: str) -> tuple[str, str]:
-    """Return the schema of a statement of a connection in `schema`, and the reason why no script has it, or ""."""
+    """Return the schema of a statement of a connection in `schema`, and the reason why it is left out of scripts, or
+    "".
+    """
     sources = named.tables or named.functions
     if not sources:
         return schema, OF_THE_CLIENT

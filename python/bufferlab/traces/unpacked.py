@@ -45,7 +45,7 @@ def is_packed(path: Path) -> bool:
 
 
 def require_regular(path: Path) -> None:
-    """Raise DataFileError for a device or a pipe, which may have no end; raise OSError where there is no file."""
+    """Raise DataFileError for a device or a pipe, which may have no end; raise OSError for a missing file."""
     if not S_ISREG(path.stat().st_mode):
         raise DataFileError("not a regular file", str(path), "give a file, not a device or a pipe")
 

@@ -25,7 +25,7 @@ impl Conn {
         Ok(Conn { wire, id })
     }
 
-    /// Returns the connection's number at the server, as SHOW PROCESSLIST has it.
+    /// Returns the connection's number at the server, as in SHOW PROCESSLIST.
     pub fn connection_id(&self) -> u32 {
         self.id
     }

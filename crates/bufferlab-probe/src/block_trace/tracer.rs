@@ -248,7 +248,7 @@ struct Source {
     spool: SpoolWriter,
 }
 
-/// Moves pages until told to stop, and then the rest; the body of the thread.
+/// Moves pages until `stop`, and then the rest; the body of the thread.
 fn read_until(stop: &AtomicBool, layout: PageLayout, mut sources: Vec<Source>) -> ReadSoFar {
     let thread = DriverThread::current();
     let mut read = ReadSoFar::default();

@@ -1,4 +1,4 @@
-"""What every process does that works for its parent: it takes a job, tells events, ends with a result or an error.
+"""The common part of all processes that work for their parent: take a job, send events, end with a result or an error.
 
 It never outlives its parent: it ends when standard input does, and the kernel kills it at its parent's death. The
 parent's side is supervise.py. Imports are few: a process whose parent has died must not stay for seconds of them.
@@ -61,7 +61,7 @@ def leave(code: int) -> NoReturn:
 
 
 def described(error: Exception) -> dict[str, str | None]:
-    """Return the error as its event tells it: kind, what, where, hint, and the traceback of its causes."""
+    """Return the error in its event's form: kind, what, where, hint, and the traceback of its causes."""
     from bufferlab.engines.behaviour import failure_of
     from bufferlab.errors import causes
 

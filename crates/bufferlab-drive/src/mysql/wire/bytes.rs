@@ -62,7 +62,7 @@ impl<'a> Bytes<'a> {
         })
     }
 
-    /// Reads a string behind its length.
+    /// Reads a length, and the string that follows.
     pub(in crate::mysql) fn string(&mut self) -> Result<&'a [u8], Error> {
         let length = self.length()?;
         self.take(usize::try_from(length).map_err(|_| broken("a length beyond memory"))?)
