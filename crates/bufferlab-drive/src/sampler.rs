@@ -183,7 +183,7 @@ impl<'a> Sampler<'a> {
             values.clear();
             values.push(unread(&failure.to_string()));
         }
-        // Read the probes before asking the drivers. A driver inside a long statement answers late or not at all, and
+        // Read the probes before asking the drivers. A driver inside a long statement answers late or never, and
         // the host's counters belong to the same moment as the engine's.
         self.probes.sample(&mut values);
         let (first, mut done) = (values.len(), 0);

@@ -83,8 +83,8 @@ impl Sub for Counts {
 
 /// A buffer manager: a pool of a fixed number of frames that holds pages `0..pages`.
 ///
-/// The caller guarantees that pages are below `pages`, that times never go back, and that `foresee` comes first or not
-/// at all. The manager guarantees that counts never fall, and that `frames_used` is never above its frames.
+/// The caller guarantees that pages are below `pages`, that times never go back, and that `foresee` comes first or
+/// never. The manager guarantees that counts never fall, and that `frames_used` is never above its frames.
 pub trait Manager {
     /// Does what an event asks for. Reads and evictions of the traced server do not matter to another pool.
     #[inline]
@@ -114,14 +114,14 @@ pub trait Manager {
     /// Takes the page out of the pool.
     fn drop_page(&mut self, access: Access);
 
-    /// Returns what the manager did so far.
+    /// Returns the manager's counts so far.
     fn counts(&self) -> Counts;
 
     /// Returns how many frames hold a page now.
     fn frames_used(&self) -> u32;
 
-    /// Hears, before the first event of a replay, all that will come. No server can. The caller guarantees that exactly
-    /// these events follow.
+    /// Takes, before the first event of a replay, all its events. No server can know them. The caller guarantees that
+    /// exactly these events follow.
     fn foresee(&mut self, _columns: &Columns) {}
 }
 
@@ -205,7 +205,7 @@ pub struct Replayed {
     pub brought_in_since_start: u64,
 }
 
-/// Hears the share of a replay's rows that were played; returns whether to go on.
+/// Takes the share of a replay's rows that were played; returns whether to go on.
 pub type Watch<'a> = dyn FnMut(f64) -> bool + 'a;
 
 /// Rows between two calls of a watch: a tenth of a second's work of the slowest manager.

@@ -52,7 +52,7 @@ class Table:
     caption: str = ""
     folded: bool = False
     brief: tuple[str, ...] = ()
-    """The columns that a terminal shows; if there are none, a terminal does not show the table."""
+    """The columns that a terminal shows; if empty, a terminal does not show the table."""
 
     @property
     def folds(self) -> bool:
@@ -178,7 +178,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Trace:
-    """One run over time: the end of each stretch, and its rate (None where there is none)."""
+    """One run over time: the end of each stretch, and its rate (None if it is missing)."""
 
     label: str
     t_s: tuple[float, ...]

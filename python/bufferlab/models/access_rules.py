@@ -37,5 +37,5 @@ RULES: tuple[AccessRules, ...] = (
 
 
 def of_engine(name: str) -> AccessRules | None:
-    """Return the rules of an engine; None if there are none."""
+    """Return the rules of an engine; None without any."""
     return next((rules for rules in RULES if name in rules.engines), None)

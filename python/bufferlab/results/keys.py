@@ -15,7 +15,7 @@ KEY_SCHEMA = 1
 
 
 def canonical_json(value: Any) -> str:
-    """Return the one spelling of a value: keys sorted, no spaces, no NaN, text as it is."""
+    """Return the one spelling of a value: keys sorted, no spaces, no NaN, text unchanged."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 

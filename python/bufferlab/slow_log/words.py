@@ -111,7 +111,7 @@ BUILT_IN = words(
     "ST_LONGFROMGEOHASH ST_LONGITUDE ST_NUMGEOMETRIES ST_NUMINTERIORRINGS ST_NUMPOINTS ST_OVERLAPS "
     "ST_POINTFROMGEOHASH ST_POINTFROMTEXT ST_POINTN ST_POLYFROMTEXT ST_SIMPLIFY ST_SRID ST_STARTPOINT ST_SWAPXY "
     "ST_SYMDIFFERENCE ST_TOUCHES ST_TRANSFORM ST_UNION ST_VALIDATE ST_WITHIN ST_X ST_Y "
-    # What else stands before a parenthesis.
+    # Other words before a parenthesis.
     "EXCEPT INTERSECT LATERAL MINUS NESTED RECURSIVE"
 )
 """Functions of the servers', and words with a parenthesis behind them: other names that are called are stored."""

@@ -1,4 +1,4 @@
-"""Takes the bytes of a stranger's file into memory: unpacks it, and refuses what would exhaust the machine.
+"""Reads the bytes of a foreign file into memory: unpacks it, and refuses a file that would exhaust the machine.
 
 A small file may unpack to any size, and one request of a block trace may touch any number of pages. Both are bounded by
 the memory that is free.

@@ -57,7 +57,7 @@ class WorkloadDeclaration:
     """The version, raised when the schema, the loader's order or the transactions change: old data is not reused."""
     meaning: str
     words: str
-    """What a reader calls the workload."""
+    """The workload's name for readers."""
     parameters: tuple[Knob, ...]
     transaction_types: tuple[str, ...]
     """The names of the transaction types; empty when the user's script names them."""
@@ -94,7 +94,7 @@ class WorkloadDeclaration:
     """
 
     def parameter(self, name: str) -> Knob | None:
-        """Return the parameter of that name; None if there is none."""
+        """Return the parameter of that name; None if it does not exist."""
         return next((known for known in self.parameters if known.name == name), None)
 
     def defaults(self) -> dict[str, Setting]:

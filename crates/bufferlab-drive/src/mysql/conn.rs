@@ -54,7 +54,7 @@ impl Conn {
         Ok(self.rows(sql)?.into_iter().next().and_then(|row| row.into_iter().next().flatten()))
     }
 
-    /// Returns the first column of the first row as a number; none when there is none.
+    /// Returns the first column of the first row as a number; none without a row or a number.
     ///
     /// # Errors
     /// As [`Conn::query_drop`].

@@ -170,7 +170,7 @@ fn tcp(place: &Place) -> std::io::Result<TcpStream> {
     Err(refused)
 }
 
-/// Returns true when the server answers a new connection at all.
+/// Returns true when the server answers a new connection.
 fn answers(target: &Target) -> bool {
     let ask = || -> std::io::Result<usize> {
         let mut stream = transport(target)?;

@@ -9,8 +9,8 @@
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// The longest wait for a single wake-up. What comes later is waited for in read(2), whose time limit, if the socket
-/// has one, counts from then.
+/// The longest wait for a single wake-up. Later data is awaited in read(2), whose time limit, if the socket has one,
+/// counts from then.
 const ONE_WAKE_UP: Duration = Duration::from_millis(100);
 
 /// Returns when something can be read, the connection has ended, or some time has passed. A read must follow, which

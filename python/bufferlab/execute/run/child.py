@@ -26,7 +26,7 @@ def serve(do: Callable[[Mapping[str, Any], Tell], Mapping[str, Any]]) -> int:
     """Take the job on standard input, have `do` do it, and send the result that it returns, or the error it raises.
 
     `do` gets the envelope that `supervise` sends: kind, engine and job. Return 0 after a result, 1 after an error, and
-    1 without a word when the parent has died. Everything that is printed goes to the log.
+    1 without output when the parent has died. Everything that is printed goes to the log.
     """
     faulthandler.enable()
     out = _take_stdout()
@@ -47,7 +47,7 @@ def serve(do: Callable[[Mapping[str, Any], Tell], Mapping[str, Any]]) -> int:
 
     try:
         result = do(envelope, tell)
-    except Exception as error:  # The parent must hear of every error.
+    except Exception as error:  # Every error must be reported to the parent.
         tell(json.dumps({"event": "error", **described(error), "more": _more(error)}))
         return 1
     tell(json.dumps({"event": "result", "result": result}))

@@ -17,7 +17,7 @@ use super::plan::{Mapped, Plan, Program, branches_into, plan};
 use super::shared::Shared;
 
 const PAGE: usize = 4096;
-/// Where the victim's code is, from its load address on.
+/// The place of the victim's code, from its load address on.
 const CODE_AT: u64 = 0x40_0000;
 /// x87, SSE, AVX and AVX-512, as far as the processor has them.
 const PARTS: u64 = 0b1110_0111;
@@ -315,7 +315,7 @@ fn fetches(random: &mut Random) -> Vec<String> {
     (0..4).map(|_| one(random)).collect()
 }
 
-/// What a site fetches in a state.
+/// The values that a site fetches in a state.
 fn expected(fetch: &Fetch, before: &Processor, memory: &Memory, bytes: usize) -> u64 {
     let mask = if bytes == 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 };
     mask & match fetch {

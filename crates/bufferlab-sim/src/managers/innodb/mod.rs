@@ -40,7 +40,7 @@ pub trait Cleaner {
     /// Leaves a free frame in the pool for a user thread that takes it (`buf_LRU_get_free_block`).
     fn provide_frame(&mut self, pool: &mut Pool);
 
-    /// Hears that the thread has taken the frame.
+    /// Notes that the thread has taken the frame.
     fn frame_taken(&mut self, pool: &Pool);
 }
 
