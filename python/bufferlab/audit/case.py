@@ -6,11 +6,13 @@ the first dot, such as 4k.tpcc.log and 4k.iostat.txt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 from bufferlab.audit.parsers.blkparse import BlockTraceText
 from bufferlab.audit.parsers.innodb_status import StatusDump
@@ -48,15 +50,43 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """A question that the audit asks of every case: its name, its words, and the function that answers it."""
+    """A question that the audit asks of every case: its name, its words, and the module that answers it.
+
+    The module is loaded for a case that has evidence of its kinds.
+    """
 
     name: str
     question: str
-    check: Callable[[Case], Iterator[Finding]]
+    module: str
 
     def findings(self, case: Case) -> Iterator[Finding]:
         """Yield the answers about a case, under the rule's name."""
-        return (replace(finding, rule=self.name) for finding in self.check(case))
+        if module := self._loaded_for(case):
+            check: Callable[[Case], Iterator[Finding]] = getattr(module, self.name.replace("-", "_"))
+            yield from (replace(finding, rule=self.name) for finding in check(case))
+
+    def is_judged(self, case: Case) -> bool:
+        """Return whether the case has something for the rule to judge."""
+        module = self._loaded_for(case)
+        return module is not None and bool(module.JUDGES[self.name](case))
+
+    def _loaded_for(self, case: Case) -> ModuleType | None:
+        kinds = _EVIDENCE.get(self.module)
+        if kinds and not any(getattr(one, kind) for one in case.files for kind in kinds):
+            return None
+        return import_module(f"bufferlab.audit.rules.{self.module}")
+
+
+_EVIDENCE = {
+    "tpcc_log": ("logs", "loads"),
+    "load_run": ("loads",),
+    "status": ("dumps", "results", "logs", "loads", "traces"),
+    "per_new_order": ("dumps", "results"),
+    "tpmc": ("logs", "results"),
+    "iostat": ("reports",),
+    "block_trace": ("traces", "unread"),
+}
+"""The lists of FileEvidence of which a module's rules need one; of other modules they may need none."""
 
 
 @dataclass(frozen=True)
@@ -356,3 +386,7 @@ def _change(a: StatusDump, b: StatusDump, name: str) -> float | None:
     """Return a counter's change; None for one that went backwards (a restart, a misread digit)."""
     before, after = a.fields.get(name), b.fields.get(name)
     return after - before if before is not None and after is not None and after >= before else None
+
+
+Judges = Mapping[str, Callable[[Case], object]]
+"""Functions by the rule's name: whether a case has something for it to judge. Where not, no finding means nothing."""

@@ -8,6 +8,7 @@ began go there too.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from bufferlab.results.blocks import in_words, said
 from bufferlab.results.store import PREDICTED_FROM, RunRecord, SweepFolder, own_folder
 from bufferlab.spec import Experiment, loads
 
+_LOG = logging.getLogger(__name__)
 SUPERSEDED = "superseded"
 _MACHINE = ("architecture", "cpu_model", "cores", "memory_total_bytes", "virtualisation")
 """The facts of host.json by which a host is taken for the one that began a sweep; its disks may differ."""
@@ -228,6 +230,8 @@ def supersede_all(folder: SweepFolder) -> None:
 
 
 def _set_aside(folder: SweepFolder, record: RunRecord) -> None:
+    why = record.reason or "another host or boot began its block"
+    _LOG.info("run %s (%s) goes to %s/: %s", record.run_id, record.run.point.label, SUPERSEDED, why)
     aside = folder.path / SUPERSEDED
     with folder.changing("a run's place"):
         aside.mkdir(exist_ok=True)

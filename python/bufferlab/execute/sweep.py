@@ -34,6 +34,7 @@ from bufferlab.execute.progress import Pace, Progress, Silent, Status
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.run.engine_backend import EngineBackend, SweepContext
 from bufferlab.execute.stop import StopRequest
+from bufferlab.execute.sweep_log import LoggedProgress, sweep_log
 from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
 from bufferlab.knob import Values
 from bufferlab.models.generated_points import BUDGET_S, generated_points, has_generator
@@ -108,7 +109,13 @@ def run_sweep(
     A run that fails is published as a failed row, and the sweep goes on. Raises a BufferlabError when the sweep
     cannot begin. Raises Interrupted when a signal arrives before the sweep's folder exists.
     """
-    progress, options = progress or Silent(), options or SweepOptions()
+    with sweep_log(progress or Silent()) as logged:
+        return _run_sweep(experiment, out, resume_from, logged, options or SweepOptions())
+
+
+def _run_sweep(
+    experiment: Experiment, out: Path, resume_from: Path | None, progress: LoggedProgress, options: SweepOptions
+) -> SweepOutcome:
     folder = resume.open_for_resume(resume_from)[0] if resume_from else None
     options = replace(options, blocks=resume.blocks_to_do(folder, options.blocks))
     out = folder.path.resolve().parent if folder else out.absolute()
@@ -142,6 +149,7 @@ def run_sweep(
         stack.callback(sweep.datasets.release)
         plan = _plan(sweep, guess, data_dir, cache)
         context = _context(sweep, plan, traces, folder, scratch, data_dir)
+        progress.keep_in(context.folder.path)
         if folder is None:
             stack.enter_context(storage.folder_lock(context.folder.path))
         try:

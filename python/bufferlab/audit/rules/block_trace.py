@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bufferlab.audit.case import Case, Finding
+from bufferlab.audit.case import Case, Finding, Judges
 from bufferlab.audit.parsers.blkparse import PAGE_SECTORS, SECTOR_BYTES, BlockTraceText, Range, Seen
 from bufferlab.chapter.words import plural
 from bufferlab.units import MIB
@@ -261,3 +261,11 @@ def _of_lines(trace: BlockTraceText) -> Iterator[DeviceCounts]:
                 is_counted=True,
                 is_told_apart=len(sides) > 1,
             )
+
+
+JUDGES: Judges = {
+    "thousands-of-kib": lambda case: any(trace.summaries for trace in case.traces()),
+    "off-page-reads": lambda case: any(seen.reads for trace in case.traces() for seen in trace.seen.values()),
+    "queued-only": lambda case: any(one.requests.high for one in device_counts(case)),
+    "unread-lines": lambda case: any(one.traces or one.unread for one in case.files),
+}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import log, sqrt
 from statistics import mean, stdev
 
-from bufferlab.audit.case import Case, Finding, Rates, RunEvidence
+from bufferlab.audit.case import Case, Finding, Judges, Rates, RunEvidence
 from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
 from bufferlab.stats.estimate import tail_of_t
 from bufferlab.units import format_percent
@@ -464,3 +464,17 @@ def _littles_law_finding(found: list[_Queue], lines: int) -> Finding:
         f"aqu-sz {should:.3g}, if requests and waits are right",
         {"device": device, "said": said, "by_requests": should, "lines": len(found)},
     )
+
+
+def _rows(case: Case) -> Iterator[DeviceRow]:
+    return (row for one in case.files for report in one.reports for row in report.devices.values())
+
+
+JUDGES: Judges = {
+    "spot-samples": lambda case: any(map(sampled_of, case.runs)),
+    "boot-average": lambda case: any(len(reports) != 2 for reports in streams(case)),
+    "sectors-as-kib": lambda case: any(True for _ in by_column(case)),
+    "request-sizes": lambda case: any(True for _ in by_column(case)),
+    "busy-above-whole": lambda case: any("%util" in row.columns for row in _rows(case)),
+    "littles-law": lambda case: any(map(queue, _rows(case))),
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bufferlab.audit.case import PAGE_SIZES, Case, Finding, RunEvidence
+from bufferlab.audit.case import PAGE_SIZES, Case, Finding, Judges, RunEvidence
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import PoolStated, Stated, parse_lenient_bytes
@@ -352,3 +352,12 @@ def _rounded_sizes_finding(place: Place, ran: list[Ran]) -> Finding:
             "share_run": [one.share for one in ran],
         },
     )
+
+
+JUDGES: Judges = {
+    "pool-asked": lambda case: any(run.pool_dump and pool_said(run) for run in case.runs),
+    "page-size-ran": lambda case: any(run.page_bytes_said and run.page_bytes_shown for run in case.runs),
+    "instances-ran": lambda case: any(map(has_instances, case.runs)),
+    "set-up-said": lambda case: any(said for run in case.runs for _, said, *_ in parameters(run)),
+    "rounded-sizes": lambda case: any(True for one in case.files for _ in size_lists(one)),
+}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations, pairwise
 from statistics import mean, median, stdev
 
-from bufferlab.audit.case import Case, Finding
+from bufferlab.audit.case import Case, Finding, Judges
 from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.text import Place
 from bufferlab.audit.parsers.tpcc_mysql import TYPES, Check, Counts, Interval, TpccLog
@@ -316,3 +316,13 @@ def _cold_load_finding(load: LoadRun, slow: list[_Line], others: list[_Line]) ->
         f"{rest:.1f} per second after {until_s:g} s, not {whole:.1f}; a warm-up must last until throughput is level",
         {"cold_s": until_s, "cold_per_s": cold, "per_s": whole, "per_s_settled": rest},
     )
+
+
+JUDGES: Judges = {
+    "response-limits": lambda case: any(log.response for log in case.logs()),
+    "totals-agree": lambda case: any(
+        len(totals(log, 0)) > 1 or ((log.mix or log.response) and log.raw) for log in case.logs()
+    ),
+    "above-maximum": lambda case: any(log.intervals for log in case.logs()),
+    "cold-start": lambda case: any(map(may_be_cold, case.logs())) or any(map(load_may_be_cold, case.loads())),
+}

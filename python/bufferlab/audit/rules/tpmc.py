@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from bufferlab.audit.case import Case, Finding
+from bufferlab.audit.case import Case, Finding, Judges
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
 from bufferlab.audit.parsers.text import Place
@@ -208,3 +208,20 @@ def _decimals(text: str) -> int:
 
 def _digit(text: str) -> float:
     return float(10 ** -_decimals(text))
+
+
+def _has_counts(case: Case) -> bool:
+    if any(log.tpmc and log.counted for log in case.logs()):
+        return True
+    return any(log.counted for log in case.logs()) and any("tpmc" in table.roles for table in case.tables())
+
+
+def _has_grid(case: Case) -> bool:
+    return any(
+        any(log.tpmc is not None and seconds_of(log, one) for log in one.logs)
+        or (one.stated.runtime_s and any("tpmc" in table.roles for table in one.results))
+        for one in case.files
+    )
+
+
+JUDGES: Judges = {"tpmc-counts": _has_counts, "tpmc-grid": _has_grid}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import secrets
 import shutil
@@ -47,6 +48,7 @@ from bufferlab.results.keys import data_key
 from bufferlab.spec.experiment import Workload
 from bufferlab.units import format_bytes, format_duration
 
+_LOG = logging.getLogger(__name__)
 _MANIFEST = "manifest.json"
 _FORMAT_VERSION = 1
 
@@ -135,7 +137,9 @@ class Datasets:
         with self._locked(key):
             if key in self._in_use:
                 os.close(self._in_use.pop(key))
-            dataset = self._verify(key) or self._load(key, data, estimate_bytes)
+            cached = self._verify(key)
+            _LOG.info("database %s: %s", key, "loaded before; verified, and used again" if cached else "to be loaded")
+            dataset = cached or self._load(key, data, estimate_bytes)
             held = marked.use(dataset.database.parent)
         if held is not None:
             self._in_use[key] = held

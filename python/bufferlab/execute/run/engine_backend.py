@@ -5,6 +5,7 @@ The copy is deleted afterwards in every case.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from bufferlab.results.schema import Database, Measured, PhaseDone, Run, Shape, 
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
 from bufferlab.spec import Experiment
 
+_LOG = logging.getLogger(__name__)
 COPYING, WARMING_UP, MEASURING = "copying", "warming up", "measuring"
 _SERVER = "server"
 """The folder, next to a run's database, in which its server keeps its socket, logs and pid."""
@@ -226,6 +228,9 @@ class _OneRun:
         filled.ran(_settings(self.point, result), result["engine_version"])
         run.workload = {**run.workload, "drawn": result.get("drawn")}
         run.warm_up, run.measured = _warm_up(result["warm_up"]), Measured(**result["measured"])
+        if warm := run.warm_up:
+            _LOG.info("%s, block %d: the window began by the gate %s, after %.4g s and %d transactions",
+                      run.point.label, run.block + 1, warm.gate, warm.seconds, warm.transactions)  # fmt: skip
         run.phases = [PhaseDone(**done) for done in result["phases"]]
         started = started_with(result, self.dataset, context.method, in_place=context.engine.data_is_read_only)
         checked = check_run(context.experiment, context.engine, self.point, run, result, filled.samples)
