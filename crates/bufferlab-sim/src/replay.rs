@@ -301,7 +301,7 @@ pub(crate) fn make_new<M: Model + Send + 'static>(
     Ok(Box::new(M::new(frames, pages, &settings)))
 }
 
-/// Returns the frames and the settings of a pool that can be.
+/// Returns the frames and the settings of a possible pool.
 fn checked<M: Model>(settings: &str, frames: u32, pages: u32) -> Result<(NonZeroU32, M::Settings), Refused> {
     let refused = |why: String| Err(Refused(why));
     if pages > MOST {

@@ -60,8 +60,7 @@ from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
 
 _REPLAYS_S = 10.0
-"""Assumed seconds of the replays for other pools before one was timed; models/other_pools.py bounds those between.
-"""
+"""Assumed seconds of the replays for other pools before one was timed; models/other_pools.py bounds those between."""
 
 
 @dataclass(frozen=True)

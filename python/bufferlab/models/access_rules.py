@@ -25,8 +25,7 @@ class AccessRules:
     workloads: tuple[str, ...] = ("tpcc", "hot_rows")
     """The workloads whose statements they know."""
     calibrated_page_bytes: int = 0
-    """The smallest page size at which they were fitted to traces table by table; 0 if at every size.
-    """
+    """The smallest page size at which they were fitted to traces table by table; 0 if at every size."""
 
 
 RULES: tuple[AccessRules, ...] = (

@@ -81,8 +81,7 @@ _OWN_TIME = "the generator's time"
 _SCALE = "warehouses"
 
 _MOST_TRANSACTIONS = 99_000_000
-"""The most transactions asked of a run, which may add a stretch: `MAX_TRANSACTIONS`, bufferlab-generate/src/job.rs.
-"""
+"""The most transactions asked of a run, which may add a stretch (`MAX_TRANSACTIONS` of bufferlab-generate)."""
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,7 @@ LARGEST_POOL = 1 << 28
 YARDSTICK = "lru"
 FLOOR = "opt"
 UNFILLED_LIMIT = 0.2
-"""Share of the window's pages: with fewer missing before it, predictions were within 3.5 % (docs/prediction.md).
-"""
+"""Share of the window's pages: with fewer missing before it, predictions were within 3.5 % (docs/prediction.md)."""
 READ_AHEAD_LIMIT = 0.05
 """Share of the reads: if more of them are read ahead, another pool may read ahead more or less."""
 _HIDDEN_LIMIT = 0.001

@@ -236,8 +236,7 @@ class GeneratedRun(_Strict):
     engine_version: str
     page_size_bytes: int = Field(gt=0)
     database_bytes: int | None = Field(gt=0)
-    """Data and indexes after the load, as an engine reports them; None for hot_rows, whose index on k has no rules.
-    """
+    """Data and indexes after the load, as an engine reports them; None for hot_rows, whose index on k has no rules."""
     pages: int = Field(gt=0)
     """Pages of the loaded database; of hot_rows without that index."""
     work: Work

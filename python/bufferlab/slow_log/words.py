@@ -16,8 +16,7 @@ RESERVED = words(
     "ALL AND BETWEEN BY CASE DISTINCT DIV ELSE EXISTS FROM GROUP HAVING IN INTERVAL INTO IS LIKE LIMIT MOD NOT ON OR "
     "ORDER REGEXP RLIKE SELECT SET THEN UPDATE VALUES WHEN WHERE XOR"
 )
-"""Reserved words, which cannot be names: a + or - after one is a sign, and a quoted text is not a name.
-"""
+"""Reserved words, which cannot be names: a + or - after one is a sign, and a quoted text is not a name."""
 
 LITERAL_AFTER = words("DATE TIME TIMESTAMP")
 """Words that make a text behind them a date or a time."""

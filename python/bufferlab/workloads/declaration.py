@@ -71,8 +71,7 @@ class WorkloadDeclaration:
     caveat: str
     """The caveat that reports must give with results."""
     relative_cost: float = 1.0
-    """The cost of a transaction, in transactions of the engine's declared rate; used until a run here has measured it.
-    """
+    """The cost of a transaction, in transactions of the engine's declared rate; used until a run here measured it."""
     estimate_shape: Callable[[Parameters, int], Mapping[str, Any]] | None = None
     """Returns the trees of the loaded database, given the parameters and the page size; for plans before a load."""
     resolve_share: Callable[[str, Decimal, Parameters, PoolAndData], int | Impossible] | None = None
@@ -90,7 +89,7 @@ class WorkloadDeclaration:
     engines: tuple[str, ...] = ()
     """The only engines that it can run on; empty: any."""
     data_parameter: str = ""
-    """The parameter that names another workload, on whose data this one works. Their parameters are added. "" for none.
+    """The parameter that names another workload, whose data this one uses, with that one's parameters; "" for none.
     """
 
     def parameter(self, name: str) -> Knob | None:

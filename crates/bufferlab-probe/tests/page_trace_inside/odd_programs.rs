@@ -59,7 +59,7 @@ fn in_shared_memory(number: u32) {
     assert_eq!(unsafe { libc::waitpid(process, std::ptr::null_mut(), 0) }, process);
 }
 
-/// A copy of this program, which is armed, or of which it is said that it was.
+/// A copy of this program, which is armed, or only named as the armed one.
 fn copy(trace: &Trace) -> PathBuf {
     let copy = trace.folder.path().join("copy");
     fs::copy(own_program(), &copy).expect("a file");
