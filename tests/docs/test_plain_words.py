@@ -31,16 +31,16 @@ class Word:
 
 WORDS = {
     "so many": Word(r"so (?:many|much)", "the number's name: `rows` rows, that many rows, one page in N", 0, 29, 46),
-    "nobody": Word(r"(?:no|some)body", "the agent: a user, a thread; or the passive: is not measured", 6, 48, 6),
-    "whoever": Word(r"who(?:ever|soever)", "the agent: the caller, a user who, the thread that", 1, 9, 0),
-    "whatever": Word(r"what(?:ever|soever)", "any: at any size, for every reason, even if", 5, 13, 0),
-    "beside": Word(r"beside", "with, and, next to, compared with, during, in addition to", 39, 42, 11),
-    "told": Word(r"told|tells?|telling", "says, reports, records, shows, returns, separates", 22, 213, 37),
+    "nobody": Word(r"(?:no|some)body", "the agent: a user, a thread; or the passive: is not measured", 2, 48, 6),
+    "whoever": Word(r"who(?:ever|soever)", "the agent: the caller, a user who, the thread that", 0, 9, 0),
+    "whatever": Word(r"what(?:ever|soever)", "any: at any size, for every reason, even if", 2, 13, 0),
+    "beside": Word(r"beside", "with, and, next to, compared with, during, in addition to", 17, 42, 11),
+    "told": Word(r"told|tells?|telling", "says, reports, records, shows, returns, separates", 9, 213, 37),
     "what is": Word(
         r"what (?:is|are|was|were|it)", "the thing's name: the loaded pages, the message, the cost", 46, 142, 13
     ),
     "is no": Word(r"(?:is|are|was) no(?! (?:longer|more))", "is not a; without; lacks", 8, 37, 6),
-    "of its own": Word(r"of (?:its|their|his|our) own", "its own NAME, another NAME, a separate NAME", 12, 18, 8),
+    "of its own": Word(r"of (?:its|their|his|our) own", "its own NAME, another NAME, a separate NAME", 5, 18, 8),
 }
 
 
