@@ -467,7 +467,7 @@ fn a_program_that_may_not_change_its_code_goes_on_unrecorded() {
 #[test]
 fn a_program_that_was_never_started_is_not_recorded() {
     let trace = Trace::new();
-    // Another program that becomes nothing of ours.
+    // Another program, which does not become the traced one.
     let mut other = trace.command(Path::new("/bin/true"), "threads");
     assert!(other.status().expect("it runs").success());
     let refused = trace.recorder.require_on().expect_err("nobody recorded");

@@ -56,7 +56,7 @@ class Found:
     def detectable(self, n: int, deviation: float) -> float | None:
         """Return the step in the middle of n places that four of five such histories would find.
 
-        `deviation` is the series' scatter about its levels. None where no step would be, however large.
+        `deviation` is the series' scatter about its levels. None where no step, however large, would be found.
         """
         if self.threshold**2 >= n - 1:
             return None

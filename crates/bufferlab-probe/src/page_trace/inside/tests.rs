@@ -537,7 +537,7 @@ fn a_thread_whose_reader_is_gone_waits_once_and_never_again() {
     shared.free(0, std::process::id() + 1);
     assert_eq!(shared.states()[0].load(Ordering::Relaxed), USED);
     slow::end_thread();
-    // The next who has the slot is not taken for this process before it has said who it is.
+    // The slot's next owner is not taken for this process before its own process is noted.
     assert_eq!(slot.process.load(Ordering::Relaxed), 0);
 }
 
