@@ -57,7 +57,7 @@ def test_words_that_stop_a_stranger_do_not_come_back(name: str, place: str) -> N
     shown = "\n  ".join(hits[:_SHOWN_HITS])
     assert len(hits) <= most, (
         f'"{name}" stands {len(hits)} times in the prose of {place}, and at most {most} are allowed.\n'
-        f"Write instead: {word.instead}.\nSome of them:\n  {shown}"
+        f"Write instead: {word.instead}.\nNew ones: git diff main | grep -iwP '{word.pattern}'\nSome of all:\n  {shown}"
     )
 
 
