@@ -6,6 +6,7 @@ It has a sentence, tables, figures, checks, doubts, and `data` for programs, whi
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -196,6 +197,11 @@ class Report:
     def is_stored(self) -> bool:
         """Return whether it is made from the stored samples of a sweep."""
         return isinstance(self.data, SweepResult)
+
+    @property
+    def check_counts(self) -> Counter[str]:
+        """Return how many checks have each status."""
+        return Counter(check.status for check in self.checks)
 
     @property
     def warnings(self) -> list[str]:

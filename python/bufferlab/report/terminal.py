@@ -78,14 +78,14 @@ def _notes(report: Report) -> Iterator[RenderableType]:
 
 
 def _checks(report: Report) -> Iterator[RenderableType]:
-    failed = [check for check in report.checks if check.status == "failed"]
-    passed = sum(check.status == "passed" for check in report.checks)
-    rest = len(report.checks) - passed - len(failed)
+    passed, failed, rest = (report.check_counts[status] for status in ("passed", "failed", "not_applicable"))
     if not passed and not failed:
         yield from _text("", "Checks: no run could be checked.")
         return
-    yield from _text("", f"Checks: {passed} passed, {len(failed)} failed, {rest} not applicable.")
-    yield from _text("red", *(f"  failed: {check.title} ({check.detail})" for check in failed))
+    yield from _text("", f"Checks: {passed} passed, {failed} failed, {rest} not applicable.")
+    yield from _text(
+        "red", *(f"  failed: {one.title} ({one.detail})" for one in report.checks if one.status == "failed")
+    )
 
 
 def tables_of(report: Report) -> list[Table]:

@@ -81,7 +81,7 @@ def _annotation(kind: type, name: str) -> Any:
 
 
 def _evaluated(text: Any, owner: Any) -> Any:
-    return eval(text, {**vars(sys.modules[owner.__module__]), **_NAMES}) if isinstance(text, str) else text
+    return eval(text, {**_NAMES, **vars(sys.modules[owner.__module__])}) if isinstance(text, str) else text
 
 
 #: Names that modules import for their types alone.

@@ -195,9 +195,7 @@ class _Made:
         section = self.sections.get("checks")
         if section is None:
             return
-        counts = dict.fromkeys(("passed", "failed", "not_applicable"), 0)
-        for check in self.report.checks:
-            counts[check.status] += 1
+        counts = self.report.check_counts
         yield Heading(section.title, 2)
         yield Paragraph(
             f"{section.intro} {words.plural(len(self.report.checks), 'check')}: {counts['passed']} passed, "
