@@ -10,7 +10,7 @@ import pytest
 
 from bufferlab.audit import as_report as of_audit
 from bufferlab.audit import audit_files
-from bufferlab.chapter.blocks import Banner
+from bufferlab.chapter.blocks import Banner, Section, Table
 from bufferlab.registry import open_sweep
 from bufferlab.report.build import build
 from bufferlab.report.comparison import accuracy_page, history_page, page
@@ -81,6 +81,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", ANSWERS)
 def test_every_answer_has_whole_words_and_heads_at_any_width(name: str, width: int, place: Path) -> None:
     require_whole(_made(name, place), width)
+
+
+def test_a_word_that_is_longer_than_the_terminal_is_broken_and_not_cut_off() -> None:
+    path = "".join(f"/folder-{number}" for number in range(20))
+    table = Table.of("long", "Long", ("<Name", "<Path", "n"), [("a", path, "3"), ("b", path, "4")], brief=True)
+    shown = text(Report("t", "", "", sections=(Section("s", "", "", (table,)),)), 80)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "".join(shown.split()).count("/folder-") == 40
+    assert {"a", "b", "3", "4"} <= {*shown.split()}
 
 
 def test_what_reads_like_markup_is_text_in_every_part() -> None:

@@ -161,7 +161,7 @@ class _Drawn:
         part = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
         for place, (head, *_), width in columns:
             justify = "right" if self._table.columns[place].numeric else "left"
-            part.add_column(Text(head), justify=justify, width=width)  # type: ignore[arg-type]
+            part.add_column(Text(head), justify=justify, width=width, overflow="fold")  # type: ignore[arg-type]
         for nth, row in enumerate(self._table.rows, start=1):
             cells = (Text(_wrapped(column[nth], width)) for _, column, width in columns)
             part.add_row(*cells, style=_ROW_STYLES.get(row.mark))
@@ -200,6 +200,8 @@ def _widths(least: Sequence[int], whole: Sequence[int], room: int) -> list[int]:
     """
     widths = [max(pair) for pair in zip(least, whole, strict=True)]
     room -= _GAP * (len(widths) - 1)
-    while sum(widths) > room and (wide := [place for place in range(len(widths)) if widths[place] > least[place]]):
+    while sum(widths) > room and max(widths) > 1:
+        # A word that is longer than the terminal has no choice but to be broken.
+        wide = [place for place in range(len(widths)) if widths[place] > least[place]] or range(len(widths))
         widths[max(wide, key=lambda place: widths[place] * (1.0 if place else 0.8))] -= 1
     return widths
