@@ -65,7 +65,8 @@ def _banners(report: Report) -> Iterator[RenderableType]:
 
 def _facts(report: Report) -> Iterator[RenderableType]:
     noted = {note.lead for note in report.notes}
-    yield from _text("dim", " · ".join(fact for fact in report.facts if fact not in noted))
+    if facts := [fact for fact in report.facts if fact not in noted]:
+        yield from _text("dim", " · ".join(facts))
 
 
 def _notes(report: Report) -> Iterator[RenderableType]:
