@@ -39,7 +39,7 @@ def test_a_sweep_runs_from_toml_to_an_answer_and_leaves_nothing_behind(bench: Be
 
 
 def _is_one_object_on_standard_output(document: dict[str, Any], bench: Bench) -> None:
-    assert document["format_version"] == 2
+    assert document["format_version"] == 3
     assert document["sweep"] == str(bench.sweep_path())
     assert document["answer"].endswith(".")
     assert [point["swept"] for point in document["points"]] == [{"pool_size": "5%"}, {"pool_size": "80%"}]
