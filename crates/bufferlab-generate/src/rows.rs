@@ -1,14 +1,14 @@
-//! The table of hot_rows without rows: a client that answers its driver, and what an engine says of the table's pages.
+//! The table of hot_rows without rows: a client that answers its driver, and asks an engine for each statement's row.
 //!
-//! An engine is one implementation of [`RowTable`]. The index on k is laid out by PostgreSQL alone: elsewhere no statement
-//! touches it.
+//! The index on k is laid out by PostgreSQL alone: elsewhere no statement touches it.
 
 use bufferlab_workload::client::{Batch, Client, ClientError, Value};
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsConfigError, HotRowsPopulation, Layout, STATEMENTS};
 use bufferlab_workload::population::{Population, RowBlock};
 use serde::Deserialize;
 
-use crate::pools::{Objects, Paging, Pools};
+use crate::engine::{Engine, Paging, Purpose, Relation, Row};
+use crate::pools::Pools;
 
 /// Characters of the text of sysbench's column pad.
 const PAD_CHARS: u32 = 59;
@@ -86,59 +86,24 @@ impl RowsAsked {
     }
 }
 
-/// An engine's pages of the table, and its rules of access. Ids are counted from one.
-///
-/// The caller guarantees that an id is one of the table's rows. The engine guarantees that it plays pages of `objects`
-/// alone.
-pub trait RowTable {
-    /// Returns the table, and what the engine has besides.
-    fn objects(&self) -> &Objects;
-
-    /// Returns the bytes of table and indexes after the load, as the engine tells them; none where the index on k is not
-    /// laid out.
-    fn bytes(&self) -> Option<u64> {
-        None
-    }
-
-    /// Returns the pages above the leaves.
-    fn interior_pages(&self) -> Vec<u32>;
-
-    /// Reads what sessions read before their first statement.
-    fn connect(&mut self, _pools: &mut Pools) {}
-
-    /// Reads the row of an id.
-    fn read(&mut self, pools: &mut Pools, id: u32);
-
-    /// Updates the text c of the row of an id.
-    fn update(&mut self, pools: &mut Pools, id: u32);
-}
-
 /// The client. Each statement is a transaction.
 pub struct RowGhost {
     pools: Pools,
-    table: Box<dyn RowTable>,
+    engine: Box<dyn Engine>,
     rows: u64,
 }
 
 impl RowGhost {
     /// Makes a client of a loaded table.
-    pub fn new(mut pools: Pools, mut table: Box<dyn RowTable>) -> Self {
-        table.connect(&mut pools);
-        RowGhost { pools, table, rows: 0 }
+    pub fn new(mut pools: Pools, mut engine: Box<dyn Engine>) -> Self {
+        engine.connect(&mut pools);
+        RowGhost { pools, engine, rows: 0 }
     }
 }
 
 impl Paging for RowGhost {
-    fn parts(&mut self) -> (&mut Pools, &Objects) {
-        (&mut self.pools, self.table.objects())
-    }
-
-    fn bytes(&self) -> Option<u64> {
-        self.table.bytes()
-    }
-
-    fn interior_pages(&self) -> Vec<u32> {
-        self.table.interior_pages()
+    fn parts(&mut self) -> (&mut Pools, &dyn Engine) {
+        (&mut self.pools, &*self.engine)
     }
 }
 
@@ -163,14 +128,17 @@ impl Client for RowGhost {
                 _ => 0,
             };
             debug_assert!(id > 0, "ids are counted from one");
+            let row = Row::new(Relation::HotRows, 0, id);
+            self.engine.begin(&mut self.pools);
             if STATEMENTS[usize::from(batch.statement(call).0)].columns > 0 {
-                self.table.read(&mut self.pools, id);
+                self.engine.read(&mut self.pools, row, Purpose::Look);
                 batch.begin_rows(call);
                 batch.push_column(Value::Text(TEXT));
                 batch.end_row(call);
                 self.rows += 1;
             } else {
-                self.table.update(&mut self.pools, id);
+                self.engine.update(&mut self.pools, row, 0);
+                self.engine.commit(&mut self.pools);
                 batch.set_affected(call, 1);
             }
         }

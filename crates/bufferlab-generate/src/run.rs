@@ -6,31 +6,26 @@ use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsConfigError, HotRowsDri
 use bufferlab_workload::tpcc::{TpccConfigError, TpccDriver};
 use serde::Serialize;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Paging};
 use crate::ghost::Ghost;
-use crate::job::Way;
+use crate::job::{STRETCH, WarmUpAsked, Way};
 use crate::loaded::Loaded;
-use crate::pools::{ByType, Counted, Object, Paging, Pools};
-use crate::rows::{RowGhost, RowTable};
+use crate::pools::{ByType, Counted, Object, Pools};
+use crate::rows::RowGhost;
 
 /// The index of New-Order among the transaction types.
 const NEW_ORDER: usize = 0;
 
-/// The end of a warm-up.
-pub enum WarmUp<'a> {
-    /// After so many transactions. The window then has the transactions of a measured run's window.
-    Transactions(u64),
-    /// When the pool's gate opens. It hears the pool's number and its misses in each stretch of transactions.
-    Gate {
-        /// Transactions of a stretch.
-        stretch: u64,
-        /// Transactions after which the warm-up ends at the latest.
-        most: u64,
-        /// Hears the misses of the prefill.
-        prefill: &'a mut dyn FnMut(usize, u64),
-        /// Returns whether the pool is warm.
-        is_warm: &'a mut dyn FnMut(usize, u64) -> bool,
-    },
+/// Tells whether a pool is warm. The run guarantees that the prefill comes before the first stretch.
+pub trait Gate {
+    /// Hears the misses of the prefill.
+    fn prefill(&mut self, misses: u64);
+
+    /// Hears the misses of one more stretch; returns whether the pool is warm.
+    fn is_warm(&mut self, misses: u64) -> bool;
+
+    /// Returns why the pool is warm; none while it is not.
+    fn end(&self) -> Option<&'static str>;
 }
 
 /// What to run.
@@ -39,8 +34,13 @@ pub struct Plan<'a> {
     pub connections: u32,
     /// Whether the pool is filled before the first transaction, as the workload does it.
     pub prefill: bool,
-    /// The end of the warm-up.
-    pub warm_up: WarmUp<'a>,
+    /// The end of the warm-up: after so many transactions, when the window has the transactions of a measured run's window,
+    /// or when the pool's gate opens.
+    pub warm_up: WarmUpAsked,
+    /// The gate of each pool, and how many times as many misses as the pool's it hears of.
+    pub gates: Vec<(Box<dyn Gate>, u64)>,
+    /// Misses of the prefill that a gate hears of at most.
+    pub most_prefill_misses: u64,
     /// Transactions of the window.
     pub window: u64,
     /// Whether to count pages of tables and indexes, in the window of the first pool.
@@ -157,8 +157,8 @@ struct Transactions {
 }
 
 /// The run under way.
-struct Progress<C> {
-    ghost: C,
+struct Progress {
+    ghost: Box<dyn Paging>,
     drivers: Vec<Box<dyn Workload>>,
     /// The transaction type that is counted.
     counted: Option<usize>,
@@ -173,17 +173,20 @@ struct Progress<C> {
 ///
 /// # Errors
 /// When the configuration or a pool cannot be.
-pub fn run<E: Engine>(engine: E, loaded: Loaded, plan: Plan<'_>, pools: Box<MakePools<'_>>) -> Result<Run, RunError> {
+pub fn run(
+    mut engine: Box<dyn Engine>,
+    loaded: Loaded,
+    plan: Plan<'_>,
+    pools: Box<MakePools<'_>>,
+) -> Result<Run, RunError> {
     let mut pools = pools(engine.objects().pages()).map_err(RunError::Pool)?;
     let config = *loaded.config();
     let driver = |index| Ok(Box::new(TpccDriver::new(config, index, plan.connections)?) as Box<dyn Workload>);
-    let drivers: Result<Vec<_>, TpccConfigError> = (0..plan.connections).map(driver).collect();
-    let drivers = drivers?;
-    let mut engine = engine;
+    let drivers = (0..plan.connections).map(driver).collect::<Result<_, RunError>>()?;
     if plan.prefill {
         engine.prefill(&mut pools);
     }
-    play(Ghost::new(engine, pools, loaded), drivers, Some(NEW_ORDER), plan)
+    play(Box::new(Ghost::new(engine, pools, loaded)), drivers, Some(NEW_ORDER), plan)
 }
 
 /// Runs selects and updates of hot rows on an engine's pages.
@@ -191,31 +194,29 @@ pub fn run<E: Engine>(engine: E, loaded: Loaded, plan: Plan<'_>, pools: Box<Make
 /// # Errors
 /// When the configuration or a pool cannot be.
 pub fn run_rows(
-    table: Box<dyn RowTable>,
+    engine: Box<dyn Engine>,
     config: &HotRowsConfig,
     plan: Plan<'_>,
     pools: Box<MakePools<'_>>,
 ) -> Result<Run, RunError> {
-    let mut ghost = RowGhost::new(pools(table.objects().pages()).map_err(RunError::Pool)?, table);
-    let driver = |index| Ok(HotRowsDriver::new(config)?.numbered(index));
-    let drivers: Result<Vec<_>, HotRowsConfigError> = (0..plan.connections.into()).map(driver).collect();
-    let mut drivers = drivers?;
-    if plan.prefill {
-        for driver in &mut drivers {
-            while driver.prefill_step(&mut ghost)? {}
-        }
+    let mut ghost = RowGhost::new(pools(engine.objects().pages()).map_err(RunError::Pool)?, engine);
+    let driver = |index| Ok(Box::new(HotRowsDriver::new(config)?.numbered(index)) as Box<dyn Workload>);
+    let mut drivers = (0..plan.connections.into()).map(driver).collect::<Result<Vec<_>, RunError>>()?;
+    for driver in drivers.iter_mut().filter(|_| plan.prefill) {
+        while driver.prefill_step(&mut ghost)? {}
     }
-    play(ghost, drivers.into_iter().map(|driver| Box::new(driver) as Box<dyn Workload>).collect(), None, plan)
+    play(Box::new(ghost), drivers, None, plan)
 }
 
 /// Plays transactions until every pool has had its window.
-fn play<C: Paging>(
-    mut ghost: C,
+fn play(
+    mut ghost: Box<dyn Paging>,
     drivers: Vec<Box<dyn Workload>>,
     counted: Option<usize>,
     plan: Plan<'_>,
 ) -> Result<Run, RunError> {
-    let count = ghost.parts().0.len();
+    let (pools, engine) = ghost.parts();
+    let (count, database_bytes) = (pools.count(), engine.bytes());
     let mut progress = Progress {
         ghost,
         drivers,
@@ -226,38 +227,37 @@ fn play<C: Paging>(
         done: Transactions::default(),
         transaction_us: plan.transaction_us,
     };
-    let database_bytes = progress.ghost.bytes();
     progress.play(plan)?;
-    let objects = progress.ghost.parts().1.all().to_vec();
+    let objects = progress.ghost.parts().1.objects().all().to_vec();
     Ok(Run { pools: progress.runs, census: progress.census, objects, database_bytes, way: Way::default() })
 }
 
-impl<C: Paging> Progress<C> {
+impl Progress {
     fn misses(&mut self, pool: usize) -> u64 {
         self.ghost.parts().0.counts(pool).misses
     }
 
     fn play(&mut self, plan: Plan<'_>) -> Result<(), RunError> {
-        let Plan { mut warm_up, window, census, prefill, one_window, mut watch, .. } = plan;
+        let Plan { warm_up, window, census, prefill, one_window, mut watch, mut gates, most_prefill_misses, .. } = plan;
         let filled: Vec<Counts> = (0..self.runs.len()).map(|pool| self.ghost.parts().0.counts(pool)).collect();
         let mut heard: Vec<u64> = filled.iter().map(|counts| counts.misses).collect();
         let gated = if one_window { 1 } else { heard.len() };
-        if let WarmUp::Gate { prefill: tell, .. } = &mut warm_up
-            && prefill
-        {
-            heard.iter().take(gated).enumerate().for_each(|(pool, &misses)| tell(pool, misses));
+        if prefill && let WarmUpAsked::GateWithin(_) = warm_up {
+            for (&misses, (gate, times)) in heard.iter().zip(&mut gates).take(gated) {
+                gate.prefill(most_prefill_misses.min(misses * *times));
+            }
         }
         loop {
             let all = self.done.all;
-            match &mut warm_up {
-                WarmUp::Transactions(limit) if all == *limit => self.begin_all(census, true),
-                WarmUp::Gate { stretch, most, is_warm, .. } if all > 0 && all.is_multiple_of(*stretch) => {
-                    for (pool, before) in heard.iter_mut().enumerate().take(gated) {
+            match warm_up {
+                WarmUpAsked::Transactions(limit) if all == limit => self.begin_all(census, true),
+                WarmUpAsked::GateWithin(most) if all > 0 && all.is_multiple_of(STRETCH) => {
+                    for (pool, (before, (gate, times))) in heard.iter_mut().zip(&mut gates).enumerate().take(gated) {
                         let misses = self.misses(pool);
                         let new = misses - std::mem::replace(before, misses);
                         if self.states[pool] == State::Warming {
-                            let warm = is_warm(pool, new);
-                            match warm || all >= *most {
+                            let warm = gate.is_warm(new * *times);
+                            match warm || all >= most {
                                 true if one_window => self.begin_all(census, warm),
                                 true => self.begin(pool, census, warm),
                                 false => {}
@@ -269,6 +269,7 @@ impl<C: Paging> Progress<C> {
             }
             filled.iter().enumerate().for_each(|(pool, filled)| self.end_if_due(pool, window, filled));
             if self.states.iter().all(|state| *state == State::Done) {
+                self.runs.iter_mut().zip(&gates).for_each(|(run, (gate, _))| run.gate = gate.end());
                 return Ok(());
             }
             if all.is_multiple_of(WATCHED)
@@ -298,10 +299,9 @@ impl<C: Paging> Progress<C> {
 
     fn begin(&mut self, pool: usize, census: bool, is_warm: bool) {
         assert!(self.states[pool] == State::Warming, "the window of pool {pool} begins a second time");
-        let interior = if census && pool == 0 { self.ghost.interior_pages() } else { Vec::new() };
-        let (pools, objects) = self.ghost.parts();
+        let (pools, engine) = self.ghost.parts();
         if census && pool == 0 {
-            pools.begin_census(objects, &interior);
+            pools.begin_census(engine.objects(), &engine.interior_pages());
         }
         self.runs[pool].is_warm = is_warm;
         self.runs[pool].warm_up_transactions = self.done.all;
@@ -314,9 +314,9 @@ impl<C: Paging> Progress<C> {
         if self.done.all < done.all + window {
             return;
         }
-        let (pools, objects) = self.ghost.parts();
+        let (pools, engine) = self.ghost.parts();
         if pool == 0 {
-            self.census = pools.end_census(objects);
+            self.census = pools.end_census(engine.objects());
         }
         assert_eq!(self.done.all, done.all + window, "the window of pool {pool} ends too late");
         self.states[pool] = State::Done;
@@ -344,7 +344,7 @@ impl<C: Paging> Progress<C> {
         let planned = driver.plan();
         let now_us = self.done.all * self.transaction_us;
         self.ghost.parts().0.turn(connection as u16, now_us, planned.transaction_type);
-        let outcome = driver.execute(&mut self.ghost)?;
+        let outcome = driver.execute(&mut *self.ghost)?;
         let (pools, _) = self.ghost.parts();
         if pools.is_full() {
             return Err(RunError::Full(self.done.all));

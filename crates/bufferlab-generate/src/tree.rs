@@ -2,8 +2,9 @@
 //!
 //! [`Packed`] never changes: its leaves hold rows with numbers in a row. [`Grown`] takes inserts and removals by group
 //! (a district) and key. Interior pages are those of the load; a leaf that a split made is below its elder's. One above
-//! the leaves may be split in the middle once.
+//! the leaves may be split in the middle once. [`Tree`] is either.
 
+use crate::engine::Row;
 use crate::pools::Objects;
 use crate::segment::Segment;
 
@@ -90,11 +91,6 @@ impl Interior {
     pub fn count(&self, leaves: u32) -> u32 {
         self.levels.iter().map(|&(_, span)| leaves.div_ceil(span)).sum()
     }
-
-    /// Returns the number of its levels.
-    pub fn height(&self) -> usize {
-        self.levels.len()
-    }
 }
 
 /// A tree that never changes; its rows are numbers from zero.
@@ -155,11 +151,6 @@ impl Packed {
     #[inline]
     pub fn page(&self, leaf: u32) -> u32 {
         self.first_leaf + leaf
-    }
-
-    /// Returns the first row of each leaf.
-    pub fn firsts(&self) -> &[u32] {
-        &self.firsts
     }
 
     /// Returns the number of leaves.
@@ -224,7 +215,7 @@ pub struct Grown {
     end_page: u32,
     free: Vec<u32>,
     /// Decides which page a new leaf gets, in place of `next_page` and `free`.
-    segment: Option<Segment>,
+    pub(crate) segment: Option<Segment>,
     /// Keys of a group, for the middle between two leaves.
     keys_per_group: u64,
 }
@@ -243,11 +234,6 @@ impl Grown {
         let (first_leaf, next_page) = (first_page + above, first_page + above + leaves);
         let (end_page, free, segment) = (next_page + growth, Vec::new(), None);
         Grown { interior, groups, extents, begun, first_leaf, next_page, end_page, free, segment, keys_per_group }
-    }
-
-    /// Lets a segment decide which page a new leaf gets.
-    pub(crate) fn with_segment(self, segment: Segment) -> Self {
-        Grown { segment: Some(segment), ..self }
     }
 
     /// Returns the place of the leaf that holds a key, or would: the last one whose first key is not above it.
@@ -305,7 +291,8 @@ impl Grown {
         ((middle / self.keys_per_group) as u32, (middle % self.keys_per_group) as u32)
     }
 
-    /// Adds a new leaf with its first key; returns its place. None when all numbers of pages are taken.
+    /// Moves rows from a leaf to a new one, by the new one's first key; returns its place. None when all numbers of pages
+    /// are taken.
     pub fn split(&mut self, elder: Place, group: u32, first: u32, rows: u32, bytes: u32) -> Option<Place> {
         let Leaf { page: near, origin, .. } = *self.leaf(elder);
         let page = self.new_page(near)?;
@@ -320,6 +307,10 @@ impl Grown {
             "two leaves of group {group} begin with key {first}"
         );
         leaves.insert(position, Leaf { first, page, origin, rows, bytes, last_insert: None });
+        // The elder's place may have moved by one.
+        let elder = self.before((group, position)).unwrap_or(elder);
+        let own = self.leaf_mut(elder);
+        (own.rows, own.bytes) = (own.rows - rows, own.bytes - bytes);
         Some((group, position))
     }
 
@@ -425,6 +416,79 @@ impl Grown {
     /// Returns every leaf in the order of keys.
     pub fn leaves(&self) -> impl Iterator<Item = &Leaf> {
         self.groups.iter().flatten()
+    }
+}
+
+/// A tree of one kind or the other.
+#[derive(Debug)]
+pub enum Tree {
+    /// One that never changes: all of its leaves are of group 0, and a row has a number.
+    Packed(Packed),
+    /// One that grows.
+    Grown(Grown),
+}
+
+impl Tree {
+    /// Returns the pages above the leaves.
+    #[inline]
+    pub fn interior(&self) -> &Interior {
+        match self {
+            Tree::Packed(tree) => &tree.interior,
+            Tree::Grown(tree) => &tree.interior,
+        }
+    }
+
+    /// Returns the place of the leaf that holds a row, or would.
+    #[inline]
+    pub fn place(&self, row: Row) -> Place {
+        match self {
+            Tree::Packed(tree) => (0, tree.leaf(row.number()) as usize),
+            Tree::Grown(tree) => tree.place(row.group, row.key),
+        }
+    }
+
+    /// Returns a leaf's page, and its number at the load or that of the leaf from which it was split.
+    #[inline]
+    pub fn leaf(&self, place: Place) -> (u32, u32) {
+        match self {
+            Tree::Packed(tree) => (tree.page(place.1 as u32), place.1 as u32),
+            Tree::Grown(tree) => (tree.leaf(place).page, tree.leaf(place).origin),
+        }
+    }
+
+    /// Returns the place of the leaf before one.
+    #[inline]
+    pub fn before(&self, place: Place) -> Option<Place> {
+        match self {
+            Tree::Packed(_) => place.1.checked_sub(1).map(|before| (0, before)),
+            Tree::Grown(tree) => tree.before(place),
+        }
+    }
+
+    /// Returns the place of the leaf behind one.
+    #[inline]
+    pub fn behind(&self, place: Place) -> Option<Place> {
+        match self {
+            Tree::Packed(tree) => (place.1 + 1 < tree.firsts.len()).then_some((0, place.1 + 1)),
+            Tree::Grown(tree) => tree.behind(place),
+        }
+    }
+
+    /// Returns whether a row is a leaf's first one.
+    #[inline]
+    pub fn is_first(&self, place: Place, row: Row) -> bool {
+        match self {
+            Tree::Packed(tree) => tree.is_first(place.1 as u32, row.number()),
+            Tree::Grown(tree) => tree.is_first(place, row.group, row.key),
+        }
+    }
+
+    /// Returns the pages of all leaves in the order of keys.
+    pub fn leaf_pages(&self) -> Vec<u32> {
+        match self {
+            Tree::Packed(tree) => (0..tree.leaves()).map(|leaf| tree.page(leaf)).collect(),
+            Tree::Grown(tree) => tree.leaves().map(|leaf| leaf.page).collect(),
+        }
     }
 }
 

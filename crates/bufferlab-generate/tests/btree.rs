@@ -23,27 +23,27 @@ proptest! {
         loaded in 0u32..900,
         steps in prop::collection::vec((0u32..4000, 0..5, 20u16..700), 0..300),
     ) {
-        let mut tree = Btree::new(page_bytes);
+        let (mut tree, mut pool) = (Btree::new(page_bytes), Pools::new(Vec::new()));
         let mut twin = BTreeMap::new();
         for key in 0..loaded {
             let bytes = 100 + (key * 37 % 400) as u16;
-            tree.append(key * 4, bytes, false);
+            tree.append(&mut pool, key * 4, bytes, false);
             twin.insert(key * 4, bytes);
         }
-        let (mut objects, mut pool, mut dirty) = (Objects::default(), Pools::new(Vec::new()), Vec::new());
+        let mut objects = Objects::default();
         tree.place(&mut objects, "tree", 4000);
         for (key, step, bytes) in steps {
             match (step, twin.contains_key(&key)) {
                 (0..=2, false) => {
-                    tree.insert(&mut pool, key, bytes, &mut dirty);
+                    tree.insert(&mut pool, key, bytes);
                     twin.insert(key, bytes);
                 }
                 (3, true) => {
-                    tree.delete(&mut pool, key, &mut dirty);
+                    tree.delete(&mut pool, key);
                     twin.remove(&key);
                 }
                 (4, true) if twin[&key] < 700 => {
-                    tree.grow(&mut pool, key, 9, &mut dirty);
+                    tree.grow(&mut pool, key, 9);
                     twin.insert(key, twin[&key] + 9);
                 }
                 _ => {}
@@ -55,7 +55,7 @@ proptest! {
         distinct.sort_unstable();
         distinct.dedup();
         prop_assert_eq!(distinct.len(), pages.len(), "two nodes have one page");
-        prop_assert!(pages.iter().chain(&dirty).all(|&page| page < objects.pages()));
+        prop_assert!(pages.iter().chain(&tree.dirty).all(|&page| page < objects.pages()));
         let bytes: u32 = twin.values().map(|&bytes| u32::from(bytes) + 2).sum();
         prop_assert!(pages.len() as u32 >= bytes / page_bytes, "pages hold more than they have room for");
         let of_chains = twin.keys().filter_map(|&key| tree.chain(key)).map(|(_, chain)| chain.len()).sum::<usize>();
@@ -105,7 +105,9 @@ proptest! {
             let group = group % counts.len() as u32;
             if !firsts.contains(&(group, key)) {
                 let elder = tree.place(group, key);
-                tree.split(elder, group, key, 1, 100).unwrap();
+                // A leaf without rows has none to give.
+                let (rows, bytes) = if tree.leaf(elder).rows > 0 { (1, 100) } else { (0, 0) };
+                tree.split(elder, group, key, rows, bytes).unwrap();
                 firsts.push((group, key));
             }
         }
@@ -139,7 +141,8 @@ proptest! {
             if !splits && tree.before(place).is_some() {
                 tree.remove(place);
             } else if splits && !tree.is_first(place, group, key) {
-                tree.split(place, group, key, 1, 100).unwrap();
+                let (rows, bytes) = if tree.leaf(place).rows > 0 { (1, 100) } else { (0, 0) };
+                tree.split(place, group, key, rows, bytes).unwrap();
             }
             let mut back: Vec<_> =
                 std::iter::successors(Some(tree.place(counts.len() as u32 - 1, 99)), |&place| tree.before(place)).collect();

@@ -283,10 +283,6 @@ impl Index {
         let Some(new) = self.tree.split(place, first_group, first, rows, rows * self.entry) else {
             return pools.fill();
         };
-        // The elder's place may have moved by one.
-        let elder = self.tree.before(new).unwrap_or(place);
-        let own = self.tree.leaf_mut(elder);
-        (own.rows, own.bytes) = (leaf.rows - rows, leaf.bytes - rows * self.entry);
         let page = self.tree.leaf(new).page;
         if let Some(stale) = self.stale.get_mut(&leaf.page) {
             let moved = stale.extract_if(.., |one| (one.group, one.key) >= (first_group, first)).collect();

@@ -34,6 +34,8 @@ pub struct Btree {
     pub(super) first_page: u32,
     next_page: u32,
     end_page: u32,
+    /// Pages that the open transaction changed.
+    pub dirty: Vec<u32>,
     /// The list's trunk is the first one.
     pub(super) free_pages: Vec<u32>,
     /// Rows with a chain.
@@ -55,6 +57,7 @@ impl Btree {
             first_page: 0,
             next_page: 1,
             end_page: u32::MAX,
+            dirty: Vec::new(),
             free_pages: Vec::new(),
             spilled: HashMap::new(),
             child_below: 0,
@@ -67,33 +70,28 @@ impl Btree {
         Btree { child_below: CHILD, ..Btree::new(page_bytes) }
     }
 
-    /// Appends a row, as a load does. `is_sorted` for the rows of an index, which come from a sorter
-    /// (`BTREE_BULKLOAD`).
-    pub fn append(&mut self, key: u32, bytes: u16, is_sorted: bool) {
-        self.push(key, bytes, is_sorted, None);
-    }
-
-    /// The same in a run, where the cursor stands at the end; adds the pages that it changed to `dirty`.
-    pub fn append_on(&mut self, pools: &mut Pools, key: u32, bytes: u16, dirty: &mut Vec<u32>) {
-        self.push(key, bytes, false, Some((pools, dirty)));
-    }
-
-    fn push(&mut self, key: u32, bytes: u16, is_sorted: bool, mut heard: Option<(&mut Pools, &mut Vec<u32>)>) {
-        let cell = self.store(key, bytes, &mut heard);
+    /// Appends a row: of a load, or in a run, where the cursor stands at the end. `is_sorted` for the rows of an index, which
+    /// come from a sorter (`BTREE_BULKLOAD`).
+    pub fn append(&mut self, pools: &mut Pools, key: u32, bytes: u16, is_sorted: bool) {
+        let cell = self.store(pools, key, bytes);
         self.path.clear();
-        let mut node = 0;
+        let node = self.go_last(0);
+        let leaf = &mut self.nodes[node as usize];
+        leaf.keys.push(key);
+        leaf.bytes.push(cell);
+        self.balance(pools, is_sorted);
+    }
+
+    /// Adds the way down to the last leaf below a node to the path; returns the leaf.
+    fn go_last(&mut self, mut node: u32) -> u32 {
         loop {
             let at = &self.nodes[node as usize];
             self.path.push((node, at.children.len().saturating_sub(1)));
             match at.children.last() {
                 Some(&child) => node = child,
-                None => break,
+                None => return node,
             }
         }
-        let leaf = &mut self.nodes[node as usize];
-        leaf.keys.push(key);
-        leaf.bytes.push(cell);
-        self.balance(heard, is_sorted);
     }
 
     /// Gives the tree's pages numbers among all objects; it may grow by so many.
@@ -105,6 +103,7 @@ impl Btree {
     /// Numbers the tree's pages from `first_page` on; it may grow by so many.
     pub fn number(&mut self, first_page: u32, growth: u32) {
         (self.first_page, self.end_page) = (first_page, self.next_page + growth);
+        self.dirty.clear();
     }
 
     /// Returns the number of pages.
@@ -204,34 +203,32 @@ impl Btree {
         self.nodes[node as usize].keys.partition_point(|&other| other < key)
     }
 
-    /// Inserts a row; returns the pages that it changed by adding them to `dirty`.
-    pub fn insert(&mut self, pools: &mut Pools, key: u32, bytes: u16, dirty: &mut Vec<u32>) {
-        self.descend(pools, key, false, true);
-        dirty.push(self.current());
-        let mut heard = Some((pools, dirty));
-        let cell = self.store(key, bytes, &mut heard);
+    /// Inserts a row.
+    pub fn insert(&mut self, pools: &mut Pools, key: u32, bytes: u16) {
+        self.seek(pools, key);
+        self.dirty.push(self.current());
+        let cell = self.store(pools, key, bytes);
         let &(leaf, place) = &self.path[self.path.len() - 1];
         let leaf = &mut self.nodes[leaf as usize];
         leaf.keys.insert(place, key);
         leaf.bytes.insert(place, cell);
-        self.balance(heard, false);
+        self.balance(pools, false);
     }
 
     /// Lets a row grow; the cursor stands on it. Returns whether the tree was balanced.
-    pub fn grow(&mut self, pools: &mut Pools, key: u32, by: u16, dirty: &mut Vec<u32>) -> bool {
+    pub fn grow(&mut self, pools: &mut Pools, key: u32, by: u16) -> bool {
         self.find(key);
-        dirty.push(self.current());
+        self.dirty.push(self.current());
         let bytes = self.bytes() as u16 + by;
-        let mut heard = Some((pools, dirty));
         let old = self.spilled.remove(&key);
         // The new chain is made before the old one is free (`sqlite3BtreeInsert`).
-        let cell = self.store(key, bytes, &mut heard);
-        self.release(old, &mut heard);
+        let cell = self.store(pools, key, bytes);
+        self.release(pools, old);
         let &(node, place) = &self.path[self.path.len() - 1];
         if let Some(bytes) = self.nodes[node as usize].bytes.get_mut(place) {
             *bytes = cell;
         }
-        self.balance(heard, false)
+        self.balance(pools, false)
     }
 
     /// Sets the path to a row without a get.
@@ -250,40 +247,31 @@ impl Btree {
     }
 
     /// Deletes a row; a row of an interior page gives its place to the one before it (`sqlite3BtreeDelete`).
-    pub fn delete(&mut self, pools: &mut Pools, key: u32, dirty: &mut Vec<u32>) {
+    pub fn delete(&mut self, pools: &mut Pools, key: u32) {
         self.find(key);
         let (node, place) = self.path[self.path.len() - 1];
-        let at = &self.nodes[node as usize];
-        if at.keys.get(place) != Some(&key) {
+        if self.nodes[node as usize].keys.get(place) != Some(&key) {
             return;
         }
-        dirty.push(self.page(node));
+        self.dirty.push(self.page(node));
         let old = self.spilled.remove(&key);
-        self.release(old, &mut Some((&mut *pools, &mut *dirty)));
-        let at = &self.nodes[node as usize];
+        self.release(pools, old);
+        let at = &mut self.nodes[node as usize];
         if at.children.is_empty() {
-            let leaf = &mut self.nodes[node as usize];
-            leaf.keys.remove(place);
-            leaf.bytes.remove(place);
+            at.keys.remove(place);
+            at.bytes.remove(place);
         } else {
-            let mut below = at.children[place];
-            loop {
-                let last = self.nodes[below as usize].children.len().saturating_sub(1);
-                self.path.push((below, last));
-                match self.nodes[below as usize].children.last() {
-                    Some(&child) => below = child,
-                    None => break,
-                }
-            }
+            let below = at.children[place];
+            let below = self.go_last(below);
             pools.get(self.page(below), 0);
-            dirty.push(self.page(below));
+            self.dirty.push(self.page(below));
             let leaf = &mut self.nodes[below as usize];
             if let (Some(key), Some(bytes)) = (leaf.keys.pop(), leaf.bytes.pop()) {
                 let own = &mut self.nodes[node as usize];
                 (own.keys[place], own.bytes[place]) = (key, bytes);
             }
         }
-        self.balance(Some((pools, dirty)), false);
+        self.balance(pools, false);
     }
 
     /// Takes a row out without balancing: its insertion was rolled back.
@@ -323,7 +311,7 @@ impl Btree {
     }
 
     /// Balances from the end of the path upwards (`balance`); returns whether it changed any page but the last one.
-    fn balance(&mut self, mut heard: Option<(&mut Pools, &mut Vec<u32>)>, is_sorted: bool) -> bool {
+    fn balance(&mut self, pools: &mut Pools, is_sorted: bool) -> bool {
         let mut changed = false;
         while let Some(&(node, _)) = self.path.last() {
             let is_leaf = self.nodes[node as usize].children.is_empty();
@@ -332,26 +320,24 @@ impl Btree {
                 if used <= capacity {
                     break;
                 }
-                self.deepen(&mut heard);
+                self.deepen(pools);
             } else if used <= capacity && (capacity - used) * 3 <= self.page_bytes * 2 {
                 break;
             }
             changed = true;
             self.path.pop();
             let Some(&(parent, place)) = self.path.last() else { break };
-            self.balance_siblings(parent, place, is_sorted, &mut heard);
+            self.balance_siblings(pools, parent, place, is_sorted);
         }
         changed
     }
 
     /// Moves the root's cells to a new child (`balance_deeper`).
-    fn deepen(&mut self, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) {
-        let child = self.new_node(!self.nodes[0].children.is_empty(), heard);
+    fn deepen(&mut self, pools: &mut Pools) {
+        let child = self.new_node(pools, !self.nodes[0].children.is_empty());
         let page = self.nodes[child as usize].page;
         let root = std::mem::take(&mut self.nodes[0]);
-        if let Some((pools, _)) = heard {
-            pools.mark_interior(self.first_page + root.page);
-        }
+        pools.mark_interior(self.first_page + root.page);
         self.nodes[child as usize] = Node { page, ..root.clone() };
         self.nodes[0] = Node { page: root.page, children: vec![child], ..Node::default() };
         let last = self.path.len() - 1;
@@ -360,8 +346,8 @@ impl Btree {
         self.path.push((child, place));
     }
 
-    fn new_node(&mut self, is_interior: bool, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u32 {
-        let page = self.new_page(false, is_interior, heard);
+    fn new_node(&mut self, pools: &mut Pools, is_interior: bool) -> u32 {
+        let page = self.new_page(pools, false, is_interior);
         let node = Node { page, ..Node::default() };
         match self.free_nodes.pop() {
             Some(number) => {
@@ -377,12 +363,7 @@ impl Btree {
 
     /// Takes a free page or a new one. Of the list of free pages a chain gets the first page, which tells the others, and
     /// takes that one last (`allocateBtreePage`).
-    pub(super) fn new_page(
-        &mut self,
-        is_of_chain: bool,
-        is_interior: bool,
-        heard: &mut Option<(&mut Pools, &mut Vec<u32>)>,
-    ) -> u32 {
+    pub(super) fn new_page(&mut self, pools: &mut Pools, is_of_chain: bool, is_interior: bool) -> u32 {
         let trunk = self.free_pages.first().copied().filter(|_| is_of_chain);
         let free = match trunk {
             Some(_) if self.free_pages.len() > 1 => Some(self.free_pages.swap_remove(1)),
@@ -392,31 +373,23 @@ impl Btree {
         let page = free.unwrap_or_else(|| {
             if self.next_page < self.end_page {
                 self.next_page += 1;
-            } else if let Some((pools, _)) = heard {
+            } else {
                 pools.fill();
             }
             self.next_page - 1
         });
-        if let Some((pools, dirty)) = heard {
-            trunk.into_iter().for_each(|trunk| pools.get(self.first_page + trunk, 0));
-            if is_interior {
-                pools.create_interior(self.first_page + page);
-            } else if trunk != Some(page) {
-                pools.create(self.first_page + page);
-            }
-            dirty.push(self.first_page + page);
+        trunk.into_iter().for_each(|trunk| pools.get(self.first_page + trunk, 0));
+        if is_interior {
+            pools.create_interior(self.first_page + page);
+        } else if trunk != Some(page) {
+            pools.create(self.first_page + page);
         }
+        self.dirty.push(self.first_page + page);
         page
     }
 
     /// `balance_nonroot`: shares the cells of up to three siblings out among as few pages as hold them, and evens out.
-    fn balance_siblings(
-        &mut self,
-        parent: u32,
-        place: usize,
-        is_sorted: bool,
-        heard: &mut Option<(&mut Pools, &mut Vec<u32>)>,
-    ) {
+    fn balance_siblings(&mut self, pools: &mut Pools, parent: u32, place: usize, is_sorted: bool) {
         let cells = self.nodes[parent as usize].keys.len();
         let spare = usize::from(is_sorted);
         let first = match place {
@@ -427,10 +400,9 @@ impl Btree {
         };
         let count = if cells < 2 { cells + 1 } else { SIBLINGS - spare };
         let old: Vec<u32> = self.nodes[parent as usize].children[first..first + count].to_vec();
-        if let Some((pools, dirty)) = heard {
-            old.iter().rev().for_each(|&node| pools.get(self.first_page + self.nodes[node as usize].page, 0));
-            dirty.extend(old.iter().map(|&node| self.first_page + self.nodes[node as usize].page));
-            dirty.push(self.first_page + self.nodes[parent as usize].page);
+        old.iter().rev().for_each(|&node| pools.get(self.page(node), 0));
+        for &node in old.iter().chain([&parent]) {
+            self.dirty.push(self.page(node));
         }
         let mut all = Node::default();
         let mut ends = Vec::with_capacity(SIBLINGS + 2);
@@ -451,22 +423,22 @@ impl Btree {
         let child = self.child(is_leaf);
         let sizes: Vec<u32> = all.bytes.iter().map(|&bytes| u32::from(bytes) + 2 + child).collect();
         share_out(&sizes, &mut ends, self.capacity(is_leaf), is_sorted);
-        self.write_siblings(parent, first, &old, &all, &ends, heard);
+        self.write_siblings(pools, parent, first, &old, &all, &ends);
     }
 
     /// Fills the siblings and the parent's cells between them. Pages keep the order of their numbers.
     fn write_siblings(
         &mut self,
+        pools: &mut Pools,
         parent: u32,
         first: usize,
         old: &[u32],
         all: &Node,
         ends: &[usize],
-        heard: &mut Option<(&mut Pools, &mut Vec<u32>)>,
     ) {
         let mut nodes: Vec<u32> = old.iter().copied().take(ends.len()).collect();
         while nodes.len() < ends.len() {
-            nodes.push(self.new_node(!all.children.is_empty(), heard));
+            nodes.push(self.new_node(pools, !all.children.is_empty()));
         }
         for &node in &old[old.len().min(ends.len())..] {
             self.free_pages.push(self.nodes[node as usize].page);

@@ -83,11 +83,11 @@ pub(super) fn gets_of_columns(page_bytes: u32, local: u32, columns: impl Iterato
 /// Chains of the rows of a tree.
 impl Btree {
     /// Returns the bytes of a row's cell, and puts what is over into a chain (`fillInCell`).
-    pub(super) fn store(&mut self, key: u32, bytes: u16, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u16 {
+    pub(super) fn store(&mut self, pools: &mut Pools, key: u32, bytes: u16) -> u16 {
         let Divided { cell, chain, .. } = divide(self.page_bytes, bytes);
         if chain > 0 {
             let mut row = Spilled::new(bytes);
-            (0..chain).for_each(|_| row.push(self.new_page(true, false, heard)));
+            (0..chain).for_each(|_| row.push(self.new_page(pools, true, false)));
             self.spilled.insert(key, row);
         }
         cell
@@ -95,17 +95,15 @@ impl Btree {
 
     /// Frees a row's chain; each page but the last is read for the next one's number (`clearCellOverflow`,
     /// `freePage2`).
-    pub(super) fn release(&mut self, row: Option<Spilled>, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) {
+    pub(super) fn release(&mut self, pools: &mut Pools, row: Option<Spilled>) {
         let Some(row) = row else { return };
         for (&page, place) in row.pages().iter().zip(1..) {
             let trunk = self.free_pages.first().copied().unwrap_or(page);
-            if let Some((pools, dirty)) = heard {
-                if place < row.pages().len() {
-                    pools.get(self.first_page + page, 0);
-                }
-                pools.get(self.first_page + trunk, 0);
-                dirty.push(self.first_page + trunk);
+            if place < row.pages().len() {
+                pools.get(self.first_page + page, 0);
             }
+            pools.get(self.first_page + trunk, 0);
+            self.dirty.push(self.first_page + trunk);
             self.free_pages.push(page);
         }
     }

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use bufferlab_generate::engine::Engine;
 use bufferlab_generate::engine::TRANSACTION_US;
+use bufferlab_generate::job::WarmUpAsked;
 use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::pools::Pools;
-use bufferlab_generate::run::{Plan, WarmUp, run};
+use bufferlab_generate::run::{Plan, run};
 use bufferlab_model::trace::{Access, Columns, Kind};
 use bufferlab_sim::{Counts, Innodb57, Innodb1011, Manager, Model, Postgres};
 
@@ -170,7 +171,7 @@ fn told(emitted: &[Arc<Mutex<Emitted>>]) -> Told {
 
 /// Plays transactions of TPC-C to pools of these sizes.
 pub fn of_tpcc<M: Model + Holds + Send + 'static>(
-    engine: impl Engine,
+    engine: Box<dyn Engine>,
     loaded: Loaded,
     sizes: &[u32],
     transactions: u64,
@@ -178,7 +179,9 @@ pub fn of_tpcc<M: Model + Holds + Send + 'static>(
     let plan = Plan {
         connections: 8,
         prefill: false,
-        warm_up: WarmUp::Transactions(0),
+        warm_up: WarmUpAsked::Transactions(0),
+        gates: Vec::new(),
+        most_prefill_misses: u64::MAX,
         window: transactions,
         census: false,
         transaction_us: TRANSACTION_US,
