@@ -270,7 +270,9 @@ impl Pools {
     pub fn turn(&mut self, thread: u16, now_us: u64, transaction_type: usize) {
         debug_assert!(now_us >= self.now_us, "the clock goes back from {} to {now_us} us", self.now_us);
         (self.thread, self.now_us, self.transaction_type) = (thread, now_us, transaction_type);
-        self.pools.iter_mut().for_each(|pool| pool.now_us = (now_us as f64 * pool.time) as u64);
+        for pool in &mut self.pools {
+            pool.now_us = if pool.time == 1.0 { now_us } else { (now_us as f64 * pool.time) as u64 };
+        }
     }
 
     /// Returns the connection whose accesses come.

@@ -430,7 +430,7 @@ pub enum Tree {
 
 impl Tree {
     /// Returns the pages above the leaves.
-    #[inline]
+    #[inline(always)]
     pub fn interior(&self) -> &Interior {
         match self {
             Tree::Packed(tree) => &tree.interior,
@@ -439,7 +439,7 @@ impl Tree {
     }
 
     /// Returns the place of the leaf that holds a row, or would.
-    #[inline]
+    #[inline(always)]
     pub fn place(&self, row: Row) -> Place {
         match self {
             Tree::Packed(tree) => (0, tree.leaf(row.number()) as usize),
@@ -448,16 +448,19 @@ impl Tree {
     }
 
     /// Returns a leaf's page, and its number at the load or that of the leaf from which it was split.
-    #[inline]
+    #[inline(always)]
     pub fn leaf(&self, place: Place) -> (u32, u32) {
         match self {
             Tree::Packed(tree) => (tree.page(place.1 as u32), place.1 as u32),
-            Tree::Grown(tree) => (tree.leaf(place).page, tree.leaf(place).origin),
+            Tree::Grown(tree) => {
+                let Leaf { page, origin, .. } = *tree.leaf(place);
+                (page, origin)
+            }
         }
     }
 
     /// Returns the place of the leaf before one.
-    #[inline]
+    #[inline(always)]
     pub fn before(&self, place: Place) -> Option<Place> {
         match self {
             Tree::Packed(_) => place.1.checked_sub(1).map(|before| (0, before)),
@@ -466,7 +469,7 @@ impl Tree {
     }
 
     /// Returns the place of the leaf behind one.
-    #[inline]
+    #[inline(always)]
     pub fn behind(&self, place: Place) -> Option<Place> {
         match self {
             Tree::Packed(tree) => (place.1 + 1 < tree.firsts.len()).then_some((0, place.1 + 1)),
@@ -475,7 +478,7 @@ impl Tree {
     }
 
     /// Returns whether a row is a leaf's first one.
-    #[inline]
+    #[inline(always)]
     pub fn is_first(&self, place: Place, row: Row) -> bool {
         match self {
             Tree::Packed(tree) => tree.is_first(place.1 as u32, row.number()),

@@ -116,6 +116,7 @@ impl Innodb {
 }
 
 /// Goes down to a leaf (btr0cur.cc, `btr_cur_search_to_nth_level`).
+#[inline]
 fn reach(pools: &mut Pools, tree: &Tree, place: Place, latch: u8) {
     let (page, origin) = tree.leaf(place);
     tree.interior().path(origin).for_each(|page| pools.get(page, SHARED));
@@ -123,17 +124,20 @@ fn reach(pools: &mut Pools, tree: &Tree, place: Place, latch: u8) {
 }
 
 /// Gets a leaf at which a cursor arrives from its neighbour.
+#[inline]
 fn pass(pools: &mut Pools, tree: &Tree, place: Place) {
     pools.get(tree.leaf(place).0, SHARED);
 }
 
 /// Returns the leaf in which the search for a row begins. Above the leaves the search goes to the last key below the
 /// row's (`PAGE_CUR_L` for `PAGE_CUR_GE`), so that the first row of a leaf is sought in the leaf before it.
+#[inline]
 fn low_end(tree: &Tree, place: Place, row: Row) -> Place {
     if tree.is_first(place, row) { tree.before(place).unwrap_or(place) } else { place }
 }
 
 /// Looks for a row.
+#[inline]
 fn seek(pools: &mut Pools, tree: &Tree, row: Row) -> Place {
     let place = tree.place(row);
     let low = low_end(tree, place, row);

@@ -52,6 +52,11 @@ struct Stale {
     is_last: bool,
 }
 
+/// Group and key of an entry.
+pub(super) type Key = (u32, u32);
+/// Where an entry is: the place of its leaf, and its key.
+pub(super) type At = (Place, Key);
+
 /// An index.
 pub(super) struct Index {
     tree: Grown,
@@ -90,23 +95,28 @@ impl Index {
 
     /// Goes down to the leaf that holds a key, or would (nbtsearch.c, `_bt_search`). A session keeps what the meta page
     /// says (`_bt_getroot`).
-    pub(super) fn seek(&self, pools: &mut Pools, (group, key): (u32, u32)) -> Place {
-        let place = self.tree.place(group, key);
-        let leaf = self.tree.leaf(place);
+    pub(super) fn seek(&self, pools: &mut Pools, key: Key) -> At {
+        let at = self.at(key);
+        let leaf = self.tree.leaf(at.0);
         self.tree.interior.path(leaf.origin).for_each(|page| pools.get(page, FIRST));
         pools.get(leaf.page, FIRST);
-        place
+        at
     }
 
-    /// Goes on from leaf to leaf until the one that holds a key; returns its place.
-    pub(super) fn go_on(&self, pools: &mut Pools, mut place: Place, (group, key): (u32, u32)) -> Place {
-        let target = self.tree.place(group, key);
+    /// Returns where a key is, or would be.
+    pub(super) fn at(&self, key: Key) -> At {
+        (self.tree.place(key.0, key.1), key)
+    }
+
+    /// Goes on from leaf to leaf until the one that holds a key; returns where that is.
+    pub(super) fn go_on(&self, pools: &mut Pools, (mut place, _): At, key: Key) -> At {
+        let (target, _) = self.at(key);
         while place != target {
             let Some(next) = self.tree.behind(place) else { break };
             pools.get(self.tree.leaf(next).page, FIRST);
             place = next;
         }
-        place
+        (place, key)
     }
 
     /// Reads the heap pages to which a key's entries lead, the live version's last. `held` is the page that the scan
@@ -115,12 +125,12 @@ impl Index {
         &mut self,
         pools: &mut Pools,
         heap: &mut Heap,
-        key: (u32, u32),
+        (place, key): At,
         live: Option<u32>,
         held: &mut Option<u32>,
         now: Now,
     ) {
-        let leaf = self.tree.leaf(self.tree.place(key.0, key.1)).page;
+        let leaf = self.tree.leaf(place).page;
         let mut has_killed = false;
         let stale = self.stale.get_mut(&leaf).map(Vec::as_mut_slice).unwrap_or_default();
         for stale in stale.iter_mut().filter(|stale| !stale.is_killed && (stale.group, stale.key) == key) {
@@ -173,7 +183,7 @@ impl Index {
     /// Inserts an entry (nbtinsert.c, `_bt_doinsert`).
     pub(super) fn insert(&mut self, pools: &mut Pools, heap: &mut Heap, entry: Entry, now: Now) {
         let Entry { key: (group, key), block, pinned } = entry;
-        let place = self.seek(pools, (group, key));
+        let (place, _) = self.seek(pools, (group, key));
         let leaf = *self.tree.leaf(place);
         if self.is_unique {
             self.check_unique(pools, heap, entry, leaf.page, now);
@@ -365,7 +375,8 @@ mod tests {
             index.bury(key, row / 24, false, now(at));
             let entry = Entry { key, block: 13, pinned: Some(row / 24) };
             index.insert(&mut pools, &mut heap, entry, now(at));
-            index.fetch(&mut pools, &mut heap, key, None, &mut None, now(at + 10));
+            let place = index.at(key);
+            index.fetch(&mut pools, &mut heap, place, None, &mut None, now(at + 10));
         }
         assert_eq!(index.tree.leaves().count(), 1);
         assert!(rows(&index)[0] >= 300);
@@ -379,7 +390,7 @@ mod tests {
         assert_eq!(index.gone_until(0, 8), [4]);
         let gets = |index: &mut Index, heap: &mut Heap, pools: &mut Pools, at: u64| {
             let before = pools.gets();
-            index.fetch(pools, heap, (0, 4), None, &mut None, now(at));
+            index.fetch(pools, heap, index.at((0, 4)), None, &mut None, now(at));
             pools.gets() - before
         };
         assert_eq!(gets(&mut index, &mut heap, &mut pools, 11), 1, "somebody may see it");

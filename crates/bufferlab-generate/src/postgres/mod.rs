@@ -100,19 +100,12 @@ pub struct Postgres {
     objects: Objects,
     /// By relation; the table of hot_rows stands alone.
     tables: Vec<Table>,
-    /// Bytes of rows that the run inserts, by relation, not rounded up; of a customer those with the longest text.
-    bytes: Vec<u16>,
     source: Source,
     /// First page of the catalogue.
     catalog: u32,
     now: Now,
     sessions: u64,
     changes: Vec<Change>,
-}
-
-/// Returns the place of a relation's table in lists by relation.
-fn at<T>(list: &[T], of: Relation) -> usize {
-    (of.table() as usize).min(list.len() - 1)
 }
 
 impl Postgres {
@@ -135,46 +128,48 @@ impl Postgres {
             Some(before)
         });
         let source = Source::Tpcc(loaded.clone(), lines.collect());
-        let mut bytes = Relation::ALL.map(|of| loaded.inserted(of)).to_vec();
-        // Texts have 300 to 500 bytes, each length as often (4.3.3.1).
-        bytes[Relation::Customer as usize] = loaded.mean(Relation::Customer) + 100;
-        Postgres::of_tables(objects, tables.into_iter().map(|(_, table)| table).collect(), bytes, source)
+        Postgres::of_tables(objects, tables.into_iter().map(|(_, table)| table).collect(), source)
     }
 
     /// Lays the table of hot_rows out. `transactions` bounds how much it may grow.
     pub fn of_rows(asked: &RowsAsked, transactions: u64) -> Self {
         let mut objects = Objects::default();
-        let (table, bytes, ks) = rows::lay_out(asked, &mut objects, transactions);
-        Postgres::of_tables(objects, vec![table], vec![bytes], Source::HotRows(ks))
+        let (table, ks) = rows::lay_out(asked, &mut objects, transactions);
+        Postgres::of_tables(objects, vec![table], Source::HotRows(ks))
     }
 
-    fn of_tables(mut objects: Objects, tables: Vec<Table>, bytes: Vec<u16>, source: Source) -> Self {
+    fn of_tables(mut objects: Objects, tables: Vec<Table>, source: Source) -> Self {
         let catalog = objects.add("(catalog)", CATALOG_PAGES, CATALOG_PAGES);
         let (now, sessions, changes) = (Now::default(), 1, Vec::new());
-        Postgres { objects, tables, bytes, source, catalog, now, sessions, changes }
+        Postgres { objects, tables, source, catalog, now, sessions, changes }
     }
 
-    fn version(&self, row: Row) -> Version {
-        let bytes = self.bytes[at(&self.bytes, row.of)];
-        self.tables[at(&self.tables, row.of)].heap.version((row.group, row.key), || self.source.row(row, bytes))
+    /// Returns the place of a table in their list.
+    fn place(&self, table: Relation) -> usize {
+        (table as usize).min(self.tables.len() - 1)
     }
 
     fn table(&mut self, of: Relation) -> &mut Table {
-        let place = at(&self.tables, of);
+        let place = self.place(of);
         &mut self.tables[place]
     }
 
     /// Returns an index: a table's key, or another one.
     fn index(&self, of: Relation) -> &Index {
-        &self.tables[at(&self.tables, of)].indexes[usize::from(of.table() != of)]
+        &self.tables[self.place(of.table())].indexes[usize::from(of.table() != of)]
+    }
+
+    fn version(&self, row: Row) -> Version {
+        let Table { heap, bytes, .. } = &self.tables[self.place(row.of)];
+        heap.version((row.group, row.key), || self.source.row(row, *bytes))
     }
 
     /// Reads a row by its primary key; returns its version.
     fn find(&mut self, pools: &mut Pools, row: Row) -> Version {
-        let (version, id, now) = (self.version(row), (row.group, row.key), self.now);
-        let Table { heap, indexes } = self.table(row.of);
-        indexes[0].seek(pools, id);
-        indexes[0].fetch(pools, heap, id, Some(version.block), &mut None, now);
+        let (version, now) = (self.version(row), self.now);
+        let Table { heap, indexes, .. } = self.table(row.of);
+        let at = indexes[0].seek(pools, (row.group, row.key));
+        indexes[0].fetch(pools, heap, at, Some(version.block), &mut None, now);
         version
     }
 
@@ -194,7 +189,7 @@ impl Postgres {
         self.changes.push(Change::Update(row, updated));
         if updated.has_moved() {
             let keys = self.keys(row);
-            let Table { heap, indexes } = self.table(row.of);
+            let Table { heap, indexes, .. } = self.table(row.of);
             for (index, key) in indexes.iter_mut().zip(keys) {
                 index.bury(key, before.block, false, now);
                 index.insert(pools, heap, Entry { key, block: updated.block, pinned: Some(before.block) }, now);
@@ -213,8 +208,9 @@ impl Postgres {
         for place in 0..span.rows {
             let row = span.row(place);
             let (version, now) = (self.version(row), self.now);
-            let Table { heap, indexes } = self.table(row.of);
-            indexes[0].fetch(pools, heap, (row.group, row.key), Some(version.block), held, now);
+            let Table { heap, indexes, .. } = self.table(row.of);
+            let at = indexes[0].at((row.group, row.key));
+            indexes[0].fetch(pools, heap, at, Some(version.block), held, now);
             heard(self, pools, place, version);
         }
     }
@@ -231,19 +227,19 @@ impl Postgres {
     fn scan_names(&mut self, pools: &mut Pools, span: Span) {
         let Source::Tpcc(loaded, _) = &self.source else { return };
         let (now, district, group) = (self.now, loaded.district(span.first.group), span.first.group);
-        let Table { heap, indexes } = &mut self.tables[Relation::Customer as usize];
+        let Table { heap, indexes, .. } = &mut self.tables[Relation::Customer as usize];
         let index = &mut indexes[1];
-        let mut place = index.seek(pools, (group, span.first.key));
+        let mut at = index.seek(pools, (group, span.first.key));
         let mut held = None;
         for number in span.first.key..span.first.key + span.rows {
-            place = index.go_on(pools, place, (group, number));
+            at = index.go_on(pools, at, (group, number));
             let row = Row::new(Relation::Customer, group, district.customer_at(number));
             let version = heap.version((group, row.key), || self.source.row(row, 0));
             if number == span.first.key {
                 heap.read_visibility(pools, version.block);
             }
             let live = (!heap.is_all_visible(version.block)).then_some(version.block);
-            index.fetch(pools, heap, (group, number), live, &mut held, now);
+            index.fetch(pools, heap, at, live, &mut held, now);
         }
     }
 }
@@ -276,7 +272,7 @@ impl Engine for Postgres {
     fn prefill(&mut self, pools: &mut Pools) {
         self.connect(pools);
         for of in Relation::PREFILLED.into_iter().filter(|&of| of != Relation::History) {
-            let heap = &self.tables[at(&self.tables, of)].heap;
+            let heap = &self.tables[self.place(of.table())].heap;
             let blocks = if of.table() == of { u64::from(heap.blocks()) } else { 0 };
             self.index(of).scan(pools, |pools, leaf, leaves| {
                 let first = |leaf: u32| (blocks * u64::from(leaf) / u64::from(leaves)) as u32;
@@ -309,7 +305,7 @@ impl Engine for Postgres {
         while let Some(change) = self.changes.pop() {
             let (Change::Update(row, _) | Change::Insert(row, _)) = change;
             let keys = self.keys(row);
-            let Table { heap, indexes } = self.table(row.of);
+            let Table { heap, indexes, .. } = self.table(row.of);
             match change {
                 Change::Update(_, updated) => {
                     heap.undo(keys[0], updated, now);
@@ -339,9 +335,9 @@ impl Engine for Postgres {
 
     fn read_last(&mut self, pools: &mut Pools, order: Row) {
         let (version, key, now) = (self.version(order), (order.group, order.entry), self.now);
-        let Table { heap, indexes } = self.table(order.of);
-        indexes[1].seek(pools, key);
-        indexes[1].fetch(pools, heap, key, Some(version.block), &mut None, now);
+        let Table { heap, indexes, .. } = self.table(order.of);
+        let at = indexes[1].seek(pools, key);
+        indexes[1].fetch(pools, heap, at, Some(version.block), &mut None, now);
     }
 
     /// The scan passes entries of deleted rows; those that are not killed it looks up.
@@ -349,16 +345,16 @@ impl Engine for Postgres {
         let now = self.now;
         let end = lowest.unwrap_or(u32::MAX >> 1);
         let version = lowest.map(|key| self.version(Row::new(of, group, key)));
-        let Table { heap, indexes } = self.table(of);
+        let Table { heap, indexes, .. } = self.table(of);
         let index = &mut indexes[0];
-        let place = index.seek(pools, (group, 0));
-        index.go_on(pools, place, (group, end));
+        let at = index.seek(pools, (group, 0));
+        let last = index.go_on(pools, at, (group, end));
         let mut held = None;
         for key in index.gone_until(group, end) {
-            index.fetch(pools, heap, (group, key), None, &mut held, now);
+            index.fetch(pools, heap, index.at((group, key)), None, &mut held, now);
         }
         let Some(version) = version else { return };
-        index.fetch(pools, heap, (group, end), Some(version.block), &mut held, now);
+        index.fetch(pools, heap, last, Some(version.block), &mut held, now);
         heap.fetch_to_change(pools, version.block);
     }
 
@@ -385,22 +381,22 @@ impl Engine for Postgres {
 
     fn update(&mut self, pools: &mut Pools, row: Row, note: u32) {
         let before = self.find(pools, row);
-        let most = self.bytes[at(&self.bytes, row.of)].max(before.bytes);
+        let most = self.table(row.of).bytes.max(before.bytes);
         self.rewrite(pools, row, before, (before.bytes + note as u16).min(most));
     }
 
     fn update_all(&mut self, pools: &mut Pools, span: Span) {
         self.walk(pools, span);
-        let bytes = self.bytes[at(&self.bytes, span.first.of)] + DELIVERED;
+        let bytes = self.table(span.first.of).bytes + DELIVERED;
         self.fetch_all(pools, span, &mut None, |own, pools, place, version| {
             own.rewrite(pools, span.row(place), version, bytes);
         });
     }
 
     fn insert(&mut self, pools: &mut Pools, row: Row) {
-        let (now, keys, bytes) = (self.now, self.keys(row), self.bytes[at(&self.bytes, row.of)]);
-        let Table { heap, indexes } = self.table(row.of);
-        let version = heap.insert(pools, (!indexes.is_empty()).then_some(keys[0]), bytes, now);
+        let (now, keys) = (self.now, self.keys(row));
+        let Table { heap, indexes, bytes } = self.table(row.of);
+        let version = heap.insert(pools, (!indexes.is_empty()).then_some(keys[0]), *bytes, now);
         for (index, key) in indexes.iter_mut().zip(keys) {
             index.insert(pools, heap, Entry { key, block: version.block, pinned: None }, now);
         }
@@ -409,7 +405,7 @@ impl Engine for Postgres {
 
     fn delete(&mut self, pools: &mut Pools, row: Row) {
         let (version, id, now) = (self.find(pools, row), (row.group, row.key), self.now);
-        let Table { heap, indexes } = self.table(row.of);
+        let Table { heap, indexes, .. } = self.table(row.of);
         heap.delete(pools, id, version, now);
         indexes[0].bury(id, version.block, true, now);
     }

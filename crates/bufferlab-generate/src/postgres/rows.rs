@@ -54,8 +54,8 @@ fn posting(rows: u8) -> u32 {
     if rows < 2 { key } else { max_aligned(key - POINTER + u32::from(rows) * PLACE) + POINTER }
 }
 
-/// Lays the table out; returns it, the bytes of a row and the numbers k. `transactions` bounds how much it may grow.
-pub(super) fn lay_out(asked: &RowsAsked, objects: &mut Objects, transactions: u64) -> (Table, u16, Ks) {
+/// Lays the table out; returns it and the numbers k. `transactions` bounds how much it may grow.
+pub(super) fn lay_out(asked: &RowsAsked, objects: &mut Objects, transactions: u64) -> (Table, Ks) {
     let row = with_header(text(text(NUMBERS, C_CHARS), asked.pad_chars + 1));
     let updates = transactions * u64::from(asked.update_percent) / 100;
     // Updates fill pages with moved rows at most, and an index's leaf is half full after a split.
@@ -69,5 +69,5 @@ pub(super) fn lay_out(asked: &RowsAsked, objects: &mut Objects, transactions: u6
     let of_k = counts.iter().zip(1..).filter(|&(&rows, _)| rows > 0).map(|(&rows, k)| (0, k, posting(rows)));
     let by_k = index(objects, "sbtest1.k_1", of_k, &laid(false));
     let key = index(objects, "sbtest1.sbtest1_pkey", (1..=asked.rows).map(|id| (0, id, entry)), &laid(true));
-    (Table { heap, indexes: vec![key, by_k] }, row as u16, ks)
+    (Table { heap, indexes: vec![key, by_k], bytes: row as u16 }, ks)
 }
