@@ -19,6 +19,13 @@ const LINE_BITS: u32 = 4;
 /// Relations of TPC-C.
 pub const RELATIONS: usize = Relation::ALL.len();
 
+/// Orders of a district that the load leaves undelivered.
+const UNDELIVERED: u32 = ORDERS + 1 - FIRST_UNDELIVERED_ORDER;
+/// Rows of a group after the load, by relation, where all groups have equally many; 0 of other relations and of one group.
+const ROWS_OF_GROUP: [u32; 12] = [0, 0, 0, ITEMS, CUSTOMERS, 0, ORDERS, UNDELIVERED, 0, CUSTOMERS, 0, 0];
+/// The first key of a group after the load, by relation; of lines and of orders by customer their numbers begin with it.
+const FIRST_KEYS: [u32; 12] = [1, 0, 0, 1, 1, 0, 1, FIRST_UNDELIVERED_ORDER, 1, 0, 1, 1];
+
 /// A table with its primary key, or another index: tables first, in the order of [`TableId::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
@@ -116,6 +123,11 @@ impl Relation {
         }
     }
 
+    /// Returns the first key of a group after the load.
+    pub fn first_key(self) -> u32 {
+        FIRST_KEYS[self as usize]
+    }
+
     /// Returns a table's second index, if it has one.
     pub fn second(self) -> Option<Relation> {
         match self {
@@ -158,15 +170,7 @@ impl Row {
     /// Returns the row's number among all rows of its relation that were loaded, whose groups have equally many.
     #[inline]
     pub fn number(self) -> u32 {
-        match self.of {
-            Stock => self.group * ITEMS + self.key - 1,
-            Customer => self.group * CUSTOMERS + self.key - 1,
-            CustomerByName => self.group * CUSTOMERS + self.key,
-            Orders => self.group * ORDERS + self.key - 1,
-            NewOrder => self.group * (ORDERS + 1 - FIRST_UNDELIVERED_ORDER) + self.key - FIRST_UNDELIVERED_ORDER,
-            Item | HotRows => self.key - 1,
-            _ => self.key,
-        }
+        self.group * ROWS_OF_GROUP[self.of as usize] + self.key - FIRST_KEYS[self.of as usize]
     }
 }
 

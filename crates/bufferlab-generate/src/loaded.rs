@@ -217,9 +217,7 @@ impl Loaded {
             let (group, first) = match of {
                 Relation::Warehouse | Relation::District => (0, number),
                 Relation::History => (0, number * CUSTOMERS),
-                Relation::NewOrder => (number, UNDELIVERED.start),
-                Relation::CustomerByName => (number, 0),
-                _ => (number, 1),
+                _ => (number, of.first_key()),
             };
             let district = self.district(number);
             self.sizes(of, number).iter().zip(first..).map(move |(&bytes, key)| {

@@ -157,8 +157,8 @@ struct Transactions {
 }
 
 /// The run under way.
-struct Progress {
-    ghost: Box<dyn Paging>,
+struct Progress<C> {
+    ghost: C,
     drivers: Vec<Box<dyn Workload>>,
     /// The transaction type that is counted.
     counted: Option<usize>,
@@ -186,7 +186,7 @@ pub fn run(
     if plan.prefill {
         engine.prefill(&mut pools);
     }
-    play(Box::new(Ghost::new(engine, pools, loaded)), drivers, Some(NEW_ORDER), plan)
+    play(Ghost::new(engine, pools, loaded), drivers, Some(NEW_ORDER), plan)
 }
 
 /// Runs selects and updates of hot rows on an engine's pages.
@@ -205,12 +205,12 @@ pub fn run_rows(
     for driver in drivers.iter_mut().filter(|_| plan.prefill) {
         while driver.prefill_step(&mut ghost)? {}
     }
-    play(Box::new(ghost), drivers, None, plan)
+    play(ghost, drivers, None, plan)
 }
 
 /// Plays transactions until every pool has had its window.
-fn play(
-    mut ghost: Box<dyn Paging>,
+fn play<C: Paging>(
+    mut ghost: C,
     drivers: Vec<Box<dyn Workload>>,
     counted: Option<usize>,
     plan: Plan<'_>,
@@ -232,7 +232,7 @@ fn play(
     Ok(Run { pools: progress.runs, census: progress.census, objects, database_bytes, way: Way::default() })
 }
 
-impl Progress {
+impl<C: Paging> Progress<C> {
     fn misses(&mut self, pool: usize) -> u64 {
         self.ghost.parts().0.counts(pool).misses
     }
@@ -344,7 +344,7 @@ impl Progress {
         let planned = driver.plan();
         let now_us = self.done.all * self.transaction_us;
         self.ghost.parts().0.turn(connection as u16, now_us, planned.transaction_type);
-        let outcome = driver.execute(&mut *self.ghost)?;
+        let outcome = driver.execute(&mut self.ghost)?;
         let (pools, _) = self.ghost.parts();
         if pools.is_full() {
             return Err(RunError::Full(self.done.all));
