@@ -13,7 +13,7 @@ use bufferlab_generate::innodb::Innodb;
 use bufferlab_generate::job::{Job, WarmUpAsked, Workload};
 use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::pools::Pools;
-use bufferlab_generate::run::{Plan, run};
+use bufferlab_generate::run::{Plan, Played, run};
 use bufferlab_model::trace::Access;
 use bufferlab_sim::{Counts, Manager};
 
@@ -105,7 +105,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let loaded = Loaded::new(&config, &Innodb::records());
     let engine = Box::new(Innodb::new(job.page_size_bytes, &loaded, job.window_transactions));
     let pools = |_pages| Ok(Pools::new(vec![Box::new(writer) as Box<dyn Manager + Send>]));
-    drop(run(engine, loaded, plan, Box::new(pools))?);
+    drop(run(engine, Played::Tpcc(loaded), plan, Box::new(pools))?);
     let mut state = state.lock().map_err(|_| "the writer panicked")?;
     if let Some(failure) = state.failure.take() {
         return Err(failure.into());

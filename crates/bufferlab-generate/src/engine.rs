@@ -4,7 +4,6 @@
 //! warehouses (`(warehouse - 1) * 10 + district - 1`), the warehouses of STOCK, counted from zero too, or one group for
 //! all. Customers of a district, items, orders and lines are counted from one, as in the tables.
 
-use bufferlab_workload::client::Client;
 use bufferlab_workload::tpcc::schema::{CUSTOMERS, FIRST_UNDELIVERED_ORDER, ITEMS, ORDERS, TableId};
 
 use crate::pools::{Objects, Pools};
@@ -75,20 +74,6 @@ impl Relation {
         CustomerByName,
         OrdersByCustomer,
     ];
-    /// The same in the order of their names.
-    pub const BY_NAME: [Relation; RELATIONS] = [
-        Customer,
-        CustomerByName,
-        District,
-        History,
-        Item,
-        NewOrder,
-        OrderLine,
-        Orders,
-        OrdersByCustomer,
-        Stock,
-        Warehouse,
-    ];
     /// The same in the order in which a prefill reads them.
     pub const PREFILLED: [Relation; RELATIONS] = [
         History,
@@ -103,6 +88,13 @@ impl Relation {
         District,
         Warehouse,
     ];
+
+    /// Returns the relations of TPC-C in the order of their names.
+    pub fn by_name() -> [Relation; RELATIONS] {
+        let mut all = Relation::ALL;
+        all.sort_by_key(|of| of.name());
+        all
+    }
 
     /// Returns the name that a page trace has for it.
     pub fn name(self) -> &'static str {
@@ -289,10 +281,4 @@ pub trait Engine {
 
     /// Deletes a row. The caller guarantees that it is its group's lowest.
     fn delete(&mut self, pools: &mut Pools, row: Row);
-}
-
-/// A client without rows. It guarantees that each page it plays is one of its engine's objects'.
-pub trait Paging: Client {
-    /// Returns the listeners of its page accesses, and its engine.
-    fn parts(&mut self) -> (&mut Pools, &dyn Engine);
 }

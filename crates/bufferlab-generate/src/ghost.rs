@@ -1,18 +1,19 @@
-//! A client without rows: it answers what the driver of TPC-C needs, and has a plan of each statement, which are
-//! operations of an engine.
+//! A client without rows: it answers what the drivers of TPC-C and hot_rows need, and has a plan of each statement, which
+//! are operations of an engine.
 //!
-//! It keeps what answers depend on: the next order of each district, who gave it, its lines and items, and the oldest
+//! Of TPC-C it keeps what answers depend on: the next order of each district, who gave it, its lines and items, and the oldest
 //! order that is not delivered. Texts, money and quantities are always the same; no page depends on them.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use bufferlab_workload::client::{Batch, Client, ClientError, StatementId, Value};
+use bufferlab_workload::hot_rows::STATEMENTS;
 use bufferlab_workload::tpcc::schema::{DISTRICTS, ITEMS, ORDERS};
 use bufferlab_workload::tpcc::statements as s;
 
-use crate::engine::{Engine, Paging, Purpose, Relation, Row, Span, line_key};
-use crate::loaded::{Loaded, UNDELIVERED};
+use crate::engine::{Engine, Purpose, Relation, Row, Span, line_key};
+use crate::loaded::{District, Loaded, UNDELIVERED};
 use crate::pools::Pools;
 
 /// Every text that the driver reads.
@@ -43,9 +44,12 @@ struct Open {
 
 /// The client. `engine` is told of each statement, and touches the pages of `pools`.
 pub struct Ghost {
-    engine: Box<dyn Engine>,
-    pools: Pools,
-    loaded: Loaded,
+    /// The engine.
+    pub engine: Box<dyn Engine>,
+    /// The listeners of its page accesses, which are of its objects' pages.
+    pub pools: Pools,
+    /// The database of TPC-C; none of hot_rows, where each statement is a transaction.
+    loaded: Option<Loaded>,
     districts: Vec<Changes>,
     /// The last order of a customer who gave one since the load.
     last_orders: HashMap<(u32, u16), u32>,
@@ -63,12 +67,16 @@ enum Does {
     Read(Purpose, &'static str),
     /// It updates the row.
     Update,
+    /// It adds one to a district's next order.
+    Increment,
+    /// It updates a customer, and its third parameter is the text.
+    Note,
 }
 
 /// Returns the plan of a statement that reads or updates one row by its primary key: the table, the place of the key's
 /// first parameter, and what it does.
 fn plan(statement: StatementId) -> Option<(Relation, usize, Does)> {
-    use Does::{Read, Update};
+    use Does::{Increment, Note, Read, Update};
     use Purpose::{Change, Look};
     use Relation::{Customer, District, Item, Orders, Stock, Warehouse};
     Some(match statement {
@@ -84,27 +92,35 @@ fn plan(statement: StatementId) -> Option<(Relation, usize, Does)> {
         s::READ_ITEM => (Item, 0, Read(Look, "itt")),
         stock if (s::READ_STOCK_01.0..=s::READ_STOCK_10.0).contains(&stock.0) => (Stock, 0, Read(Change, "itt")),
         s::READ_ORDER_CUSTOMER => (Orders, 0, Read(Change, "c")),
-        s::INCREMENT_DISTRICT_ORDER => (District, 0, Update),
+        s::INCREMENT_DISTRICT_ORDER => (District, 0, Increment),
         s::UPDATE_WAREHOUSE_YTD => (Warehouse, 1, Update),
         s::UPDATE_DISTRICT_YTD => (District, 1, Update),
         s::UPDATE_STOCK => (Stock, 4, Update),
         s::UPDATE_CUSTOMER_PAYMENT => (Customer, 2, Update),
-        s::UPDATE_CUSTOMER_PAYMENT_DATA => (Customer, 3, Update),
+        s::UPDATE_CUSTOMER_PAYMENT_DATA => (Customer, 3, Note),
         s::UPDATE_CUSTOMER_DELIVERY => (Customer, 1, Update),
         s::UPDATE_ORDER_CARRIER => (Orders, 1, Update),
         _ => return None,
     })
 }
 
+/// The same of a statement of hot_rows: one that returns columns reads.
+fn plan_of_rows(statement: StatementId) -> (Relation, usize, Does) {
+    match STATEMENTS[usize::from(statement.0)].columns {
+        0 => (Relation::HotRows, 1, Does::Update),
+        _ => (Relation::HotRows, 0, Does::Read(Purpose::Look, "t")),
+    }
+}
+
 impl Ghost {
-    /// Makes a client of a loaded database.
-    pub fn new(engine: Box<dyn Engine>, pools: Pools, loaded: Loaded) -> Self {
+    /// Makes a client of a loaded database, or of the table of hot_rows.
+    pub fn new(engine: Box<dyn Engine>, pools: Pools, loaded: Option<Loaded>) -> Self {
         let changes =
             || Changes { next_order: ORDERS + 1, oldest_new: UNDELIVERED.start, orders: vec![], items: vec![] };
         Ghost {
             engine,
             pools,
-            districts: (0..loaded.districts()).map(|_| changes()).collect(),
+            districts: (0..loaded.as_ref().map_or(0, Loaded::districts)).map(|_| changes()).collect(),
             loaded,
             last_orders: HashMap::new(),
             open: Open::default(),
@@ -113,10 +129,14 @@ impl Ghost {
         }
     }
 
+    fn district(&self, district: u32) -> &District {
+        self.loaded.as_ref().expect("only statements of TPC-C ask for districts").district(district)
+    }
+
     /// Returns customer and lines of an order.
     fn order(&self, district: u32, order: u32) -> (u32, u32) {
         if order <= ORDERS {
-            let loaded = self.loaded.district(district);
+            let loaded = self.district(district);
             return (loaded.customer_of(order), loaded.lines_of(order));
         }
         let (customer, lines) = self.districts[district as usize].orders[(order - ORDERS - 1) as usize];
@@ -125,17 +145,21 @@ impl Ghost {
 
     fn last_order(&self, district: u32, customer: u32) -> u32 {
         let since = self.last_orders.get(&(district, customer as u16));
-        since.copied().unwrap_or_else(|| self.loaded.district(district).order_of(customer))
+        since.copied().unwrap_or_else(|| self.district(district).order_of(customer))
     }
 
     /// Executes one call: reads and updates by key, searches, and other writes.
     fn call(&mut self, batch: &mut Batch, call: usize) -> Result<(), ClientError> {
         let statement = batch.statement(call);
-        if let Some((of, first, does)) = plan(statement) {
+        if self.loaded.is_none() {
+            self.engine.begin(&mut self.pools);
+        }
+        let planned = if self.loaded.is_some() { plan(statement) } else { Some(plan_of_rows(statement)) };
+        if let Some((of, first, does)) = planned {
             let row = self.row(batch, call, of, first);
             match does {
                 Does::Read(purpose, columns) => self.read(batch, call, row, purpose, columns),
-                Does::Update => self.update(batch, call, row, statement),
+                does => self.update(batch, call, row, does),
             }
             return Ok(());
         }
@@ -152,7 +176,7 @@ impl Ghost {
         let key = |index: usize| number(batch, call, first + index);
         match of {
             Relation::Warehouse => Row::new(of, 0, key(0) - 1),
-            Relation::Item => Row::new(of, 0, key(0)),
+            Relation::Item | Relation::HotRows => Row::new(of, 0, key(0)),
             Relation::Stock => Row::new(of, key(0) - 1, key(1)),
             Relation::District => Row::new(of, 0, district_of(key(0), key(1))),
             Relation::Orders => {
@@ -174,7 +198,7 @@ impl Ghost {
             batch.push_column(match column {
                 b'n' => self.districts[row.key as usize].next_order.into(),
                 b'c' => self.order(row.group, row.key).0.into(),
-                b'b' if self.loaded.district(row.group).has_bad_credit(row.key) => Value::Text("BC"),
+                b'b' if self.district(row.group).has_bad_credit(row.key) => Value::Text("BC"),
                 b'b' => Value::Text("GC"),
                 b't' => Value::Text(TEXT),
                 _ => Value::Int(50),
@@ -183,18 +207,20 @@ impl Ghost {
         batch.end_row(call);
     }
 
-    fn update(&mut self, batch: &mut Batch, call: usize, row: Row, statement: StatementId) {
-        if statement == s::INCREMENT_DISTRICT_ORDER {
-            self.districts[row.key as usize].next_order += 1;
-            self.open.incremented = Some(row.key);
-        }
+    fn update(&mut self, batch: &mut Batch, call: usize, row: Row, does: Does) {
         let mut note = 0;
-        if statement == s::UPDATE_CUSTOMER_PAYMENT_DATA
-            && let Value::Text(text) = batch.param(call, 2)
-        {
-            note = text.len() - TEXT.len();
+        match does {
+            Does::Increment => {
+                self.districts[row.key as usize].next_order += 1;
+                self.open.incremented = Some(row.key);
+            }
+            Does::Note => note = text(batch, call, 2).len() - TEXT.len(),
+            _ => {}
         }
         self.engine.update(&mut self.pools, row, note as u32);
+        if self.loaded.is_none() {
+            self.engine.commit(&mut self.pools);
+        }
         batch.set_affected(call, 1);
     }
 
@@ -204,18 +230,15 @@ impl Ghost {
         let district = || district_of(key(0), key(1));
         match statement {
             s::LIST_CUSTOMERS_BY_NAME => {
-                let name = match batch.param(call, 2) {
-                    Value::Text(text) => self.loaded.name(text).unwrap_or_default(),
-                    _ => 0,
-                };
                 let district = district();
-                let places = self.loaded.district(district).places_of(name);
+                let name = self.loaded.as_ref().and_then(|loaded| loaded.name(text(batch, call, 2)));
+                let places = self.district(district).places_of(name.unwrap_or_default());
                 let first = Row::new(Relation::CustomerByName, district, places.start);
                 let span = Span { first, rows: places.len() as u32, most: places.end - 1 };
                 self.engine.scan(&mut self.pools, span);
                 batch.begin_rows(call);
                 for place in places {
-                    batch.push_column(self.loaded.district(district).customer_at(place).into());
+                    batch.push_column(self.district(district).customer_at(place).into());
                     batch.end_row(call);
                     self.rows += 1;
                 }
@@ -317,6 +340,7 @@ impl Ghost {
 
     /// Finds the lines of some orders and the stock of their items. Those of loaded orders are any, as the load draws them.
     fn find_items(&mut self, district: u32, warehouse: u32, orders: Range<u32>) {
+        let Some(loaded) = &self.loaded else { return };
         let stock = |item| Row::new(Relation::Stock, warehouse, item);
         for (order, (span, joined)) in orders.zip(&mut self.recent) {
             joined.clear();
@@ -324,17 +348,11 @@ impl Ghost {
                 let items = &self.districts[district as usize].items[order as usize % KEPT];
                 joined.extend(items.iter().map(|&item| stock(item)));
             } else {
-                let lines = self.loaded.district(district).lines_of(order);
+                let lines = loaded.district(district).lines_of(order);
                 joined.extend((0..lines).map(|line| stock(some_item(district, order, line))));
             }
             *span = Span::lines(district, order, joined.len() as u32);
         }
-    }
-}
-
-impl Paging for Ghost {
-    fn parts(&mut self) -> (&mut Pools, &dyn Engine) {
-        (&mut self.pools, &*self.engine)
     }
 }
 
@@ -402,5 +420,13 @@ fn number(batch: &Batch, call: usize, index: usize) -> u32 {
     match batch.param(call, index) {
         Value::Int(number) => number as u32,
         _ => 0,
+    }
+}
+
+/// Returns a parameter that is a text.
+fn text(batch: &Batch, call: usize, index: usize) -> &str {
+    match batch.param(call, index) {
+        Value::Text(text) => text,
+        _ => "",
     }
 }

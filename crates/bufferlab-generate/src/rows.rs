@@ -1,14 +1,9 @@
-//! The table of hot_rows without rows: a client that answers its driver, and asks an engine for each statement's row.
-//!
-//! The index on k is laid out by PostgreSQL alone: elsewhere no statement touches it.
+//! The table of hot_rows, as a job asks for it. The index on k is laid out by PostgreSQL alone: elsewhere no statement touches it.
 
-use bufferlab_workload::client::{Batch, Client, ClientError, Value};
-use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsConfigError, HotRowsPopulation, Layout, STATEMENTS};
+use bufferlab_workload::client::Value;
+use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsConfigError, HotRowsPopulation, Layout};
 use bufferlab_workload::population::{Population, RowBlock};
 use serde::Deserialize;
-
-use crate::engine::{Engine, Paging, Purpose, Relation, Row};
-use crate::pools::Pools;
 
 /// Characters of the text of sysbench's column pad.
 const PAD_CHARS: u32 = 59;
@@ -16,8 +11,6 @@ const PAD_CHARS: u32 = 59;
 const MOST_PAD_CHARS: u32 = 1000;
 /// Rows whose numbers k are generated; further rows have them again.
 const OWN_ROWS: u32 = 100_000;
-/// Every text that the driver reads.
-const TEXT: &str = "TEXT";
 
 /// The hot rows and their table, as a job asks for them.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -83,69 +76,5 @@ impl RowsAsked {
             }
         }
         own
-    }
-}
-
-/// The client. Each statement is a transaction.
-pub struct RowGhost {
-    pools: Pools,
-    engine: Box<dyn Engine>,
-    rows: u64,
-}
-
-impl RowGhost {
-    /// Makes a client of a loaded table.
-    pub fn new(mut pools: Pools, mut engine: Box<dyn Engine>) -> Self {
-        engine.connect(&mut pools);
-        RowGhost { pools, engine, rows: 0 }
-    }
-}
-
-impl Paging for RowGhost {
-    fn parts(&mut self) -> (&mut Pools, &dyn Engine) {
-        (&mut self.pools, &*self.engine)
-    }
-}
-
-impl Client for RowGhost {
-    fn begin(&mut self, _read_only: bool) -> Result<(), ClientError> {
-        Ok(())
-    }
-
-    fn commit(&mut self) -> Result<(), ClientError> {
-        Ok(())
-    }
-
-    fn rollback(&mut self) -> Result<(), ClientError> {
-        Ok(())
-    }
-
-    /// A statement's last parameter is the id; one that returns columns reads.
-    fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError> {
-        for call in 0..batch.len() {
-            let id = match batch.param(call, batch.param_count(call) - 1) {
-                Value::Int(id) => id as u32,
-                _ => 0,
-            };
-            debug_assert!(id > 0, "ids are counted from one");
-            let row = Row::new(Relation::HotRows, 0, id);
-            self.engine.begin(&mut self.pools);
-            if STATEMENTS[usize::from(batch.statement(call).0)].columns > 0 {
-                self.engine.read(&mut self.pools, row, Purpose::Look);
-                batch.begin_rows(call);
-                batch.push_column(Value::Text(TEXT));
-                batch.end_row(call);
-                self.rows += 1;
-            } else {
-                self.engine.update(&mut self.pools, row, 0);
-                self.engine.commit(&mut self.pools);
-                batch.set_affected(call, 1);
-            }
-        }
-        Ok(())
-    }
-
-    fn rows_returned(&self) -> u64 {
-        self.rows
     }
 }

@@ -6,12 +6,11 @@ use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsConfigError, HotRowsDri
 use bufferlab_workload::tpcc::{TpccConfigError, TpccDriver};
 use serde::Serialize;
 
-use crate::engine::{Engine, Paging};
+use crate::engine::Engine;
 use crate::ghost::Ghost;
 use crate::job::{STRETCH, WarmUpAsked, Way};
 use crate::loaded::Loaded;
 use crate::pools::{ByType, Counted, Object, Pools};
-use crate::rows::RowGhost;
 
 /// The index of New-Order among the transaction types.
 const NEW_ORDER: usize = 0;
@@ -151,17 +150,16 @@ enum State {
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Transactions {
     all: u64,
-    new_orders: u64,
     committed: ByType,
     rolled_back: ByType,
 }
 
 /// The run under way.
-struct Progress<C> {
-    ghost: C,
+struct Progress {
+    ghost: Ghost,
     drivers: Vec<Box<dyn Workload>>,
-    /// The transaction type that is counted.
-    counted: Option<usize>,
+    /// Whether its New-Orders are counted.
+    counts_orders: bool,
     states: Vec<State>,
     runs: Vec<PoolRun>,
     census: Vec<Counted>,
@@ -169,58 +167,55 @@ struct Progress<C> {
     transaction_us: u64,
 }
 
-/// Runs transactions of TPC-C on an engine's pages.
+/// What is run.
+pub enum Played {
+    /// Transactions of TPC-C on a loaded database.
+    Tpcc(Loaded),
+    /// Selects and updates of hot rows.
+    HotRows(HotRowsConfig),
+}
+
+impl Played {
+    fn driver(&self, index: u32, connections: u32) -> Result<Box<dyn Workload>, RunError> {
+        Ok(match self {
+            Played::Tpcc(loaded) => Box::new(TpccDriver::new(*loaded.config(), index, connections)?),
+            Played::HotRows(config) => Box::new(HotRowsDriver::new(config)?.numbered(index.into())),
+        })
+    }
+}
+
+/// Runs a workload on an engine's pages, until every pool has had its window.
 ///
 /// # Errors
 /// When the configuration or a pool cannot be.
 pub fn run(
     mut engine: Box<dyn Engine>,
-    loaded: Loaded,
+    played: Played,
     plan: Plan<'_>,
     pools: Box<MakePools<'_>>,
 ) -> Result<Run, RunError> {
     let mut pools = pools(engine.objects().pages()).map_err(RunError::Pool)?;
-    let config = *loaded.config();
-    let driver = |index| Ok(Box::new(TpccDriver::new(config, index, plan.connections)?) as Box<dyn Workload>);
-    let drivers = (0..plan.connections).map(driver).collect::<Result<_, RunError>>()?;
-    if plan.prefill {
-        engine.prefill(&mut pools);
+    let drivers = (0..plan.connections).map(|index| played.driver(index, plan.connections));
+    let mut drivers = drivers.collect::<Result<Vec<_>, _>>()?;
+    let loaded = match played {
+        Played::Tpcc(loaded) => Some(loaded),
+        Played::HotRows(_) => None,
+    };
+    match &loaded {
+        Some(_) if plan.prefill => engine.prefill(&mut pools),
+        Some(_) => {}
+        None => engine.connect(&mut pools),
     }
-    play(Ghost::new(engine, pools, loaded), drivers, Some(NEW_ORDER), plan)
-}
-
-/// Runs selects and updates of hot rows on an engine's pages.
-///
-/// # Errors
-/// When the configuration or a pool cannot be.
-pub fn run_rows(
-    engine: Box<dyn Engine>,
-    config: &HotRowsConfig,
-    plan: Plan<'_>,
-    pools: Box<MakePools<'_>>,
-) -> Result<Run, RunError> {
-    let mut ghost = RowGhost::new(pools(engine.objects().pages()).map_err(RunError::Pool)?, engine);
-    let driver = |index| Ok(Box::new(HotRowsDriver::new(config)?.numbered(index)) as Box<dyn Workload>);
-    let mut drivers = (0..plan.connections.into()).map(driver).collect::<Result<Vec<_>, RunError>>()?;
+    let (count, database_bytes) = (pools.count(), engine.bytes());
+    let counts_orders = loaded.is_some();
+    let mut ghost = Ghost::new(engine, pools, loaded);
     for driver in drivers.iter_mut().filter(|_| plan.prefill) {
         while driver.prefill_step(&mut ghost)? {}
     }
-    play(ghost, drivers, None, plan)
-}
-
-/// Plays transactions until every pool has had its window.
-fn play<C: Paging>(
-    mut ghost: C,
-    drivers: Vec<Box<dyn Workload>>,
-    counted: Option<usize>,
-    plan: Plan<'_>,
-) -> Result<Run, RunError> {
-    let (pools, engine) = ghost.parts();
-    let (count, database_bytes) = (pools.count(), engine.bytes());
     let mut progress = Progress {
         ghost,
         drivers,
-        counted,
+        counts_orders,
         states: vec![State::Warming; count],
         runs: vec![PoolRun::default(); count],
         census: Vec::new(),
@@ -228,18 +223,14 @@ fn play<C: Paging>(
         transaction_us: plan.transaction_us,
     };
     progress.play(plan)?;
-    let objects = progress.ghost.parts().1.objects().all().to_vec();
+    let objects = progress.ghost.engine.objects().all().to_vec();
     Ok(Run { pools: progress.runs, census: progress.census, objects, database_bytes, way: Way::default() })
 }
 
-impl<C: Paging> Progress<C> {
-    fn misses(&mut self, pool: usize) -> u64 {
-        self.ghost.parts().0.counts(pool).misses
-    }
-
+impl Progress {
     fn play(&mut self, plan: Plan<'_>) -> Result<(), RunError> {
         let Plan { warm_up, window, census, prefill, one_window, mut watch, mut gates, most_prefill_misses, .. } = plan;
-        let filled: Vec<Counts> = (0..self.runs.len()).map(|pool| self.ghost.parts().0.counts(pool)).collect();
+        let filled: Vec<Counts> = (0..self.runs.len()).map(|pool| self.ghost.pools.counts(pool)).collect();
         let mut heard: Vec<u64> = filled.iter().map(|counts| counts.misses).collect();
         let gated = if one_window { 1 } else { heard.len() };
         if prefill && let WarmUpAsked::GateWithin(_) = warm_up {
@@ -253,7 +244,7 @@ impl<C: Paging> Progress<C> {
                 WarmUpAsked::Transactions(limit) if all == limit => self.begin_all(census, true),
                 WarmUpAsked::GateWithin(most) if all > 0 && all.is_multiple_of(STRETCH) => {
                     for (pool, (before, (gate, times))) in heard.iter_mut().zip(&mut gates).enumerate().take(gated) {
-                        let misses = self.misses(pool);
+                        let misses = self.ghost.pools.counts(pool).misses;
                         let new = misses - std::mem::replace(before, misses);
                         if self.states[pool] == State::Warming {
                             let warm = gate.is_warm(new * *times);
@@ -299,7 +290,7 @@ impl<C: Paging> Progress<C> {
 
     fn begin(&mut self, pool: usize, census: bool, is_warm: bool) {
         assert!(self.states[pool] == State::Warming, "the window of pool {pool} begins a second time");
-        let (pools, engine) = self.ghost.parts();
+        let Ghost { pools, engine, .. } = &mut self.ghost;
         if census && pool == 0 {
             pools.begin_census(engine.objects(), &engine.interior_pages());
         }
@@ -314,7 +305,7 @@ impl<C: Paging> Progress<C> {
         if self.done.all < done.all + window {
             return;
         }
-        let (pools, engine) = self.ghost.parts();
+        let Ghost { pools, engine, .. } = &mut self.ghost;
         if pool == 0 {
             self.census = pools.end_census(engine.objects());
         }
@@ -323,7 +314,6 @@ impl<C: Paging> Progress<C> {
         let of_window = |now: &ByType, before: &ByType| std::array::from_fn(|place| now[place] - before[place]);
         self.runs[pool] = PoolRun {
             gets: pools.gets() - gets,
-            new_orders: self.done.new_orders - done.new_orders,
             transactions: window,
             committed: of_window(&self.done.committed, &done.committed),
             rolled_back: of_window(&self.done.rolled_back, &done.rolled_back),
@@ -332,8 +322,11 @@ impl<C: Paging> Progress<C> {
             frames_used: pools.frames_used(pool),
             ..self.runs[pool]
         };
-        let PoolRun { committed, rolled_back, .. } = &self.runs[pool];
-        let ended = committed.iter().chain(rolled_back).sum::<u64>();
+        let PoolRun { committed, rolled_back, new_orders, .. } = &mut self.runs[pool];
+        if self.counts_orders {
+            *new_orders = committed[NEW_ORDER] + rolled_back[NEW_ORDER];
+        }
+        let ended = committed.iter().chain(rolled_back.iter()).sum::<u64>();
         assert_eq!(ended, window, "each transaction of a window commits or rolls back");
     }
 
@@ -343,15 +336,13 @@ impl<C: Paging> Progress<C> {
         let driver = &mut self.drivers[connection];
         let planned = driver.plan();
         let now_us = self.done.all * self.transaction_us;
-        self.ghost.parts().0.turn(connection as u16, now_us, planned.transaction_type);
+        self.ghost.pools.turn(connection as u16, now_us, planned.transaction_type);
         let outcome = driver.execute(&mut self.ghost)?;
-        let (pools, _) = self.ghost.parts();
-        if pools.is_full() {
+        if self.ghost.pools.is_full() {
             return Err(RunError::Full(self.done.all));
         }
-        pools.transaction_done();
+        self.ghost.pools.transaction_done();
         self.done.all += 1;
-        self.done.new_orders += u64::from(Some(planned.transaction_type) == self.counted);
         match outcome {
             Outcome::Committed => self.done.committed[planned.transaction_type] += 1,
             Outcome::RolledBack => self.done.rolled_back[planned.transaction_type] += 1,

@@ -8,7 +8,7 @@ use crate::job::{Job, Limits, MAX_TRANSACTIONS, PoolAsked, STRETCH, Workload};
 use crate::loaded::{Loaded, Records};
 use crate::pools::Pools;
 use crate::postgres::{self, Postgres};
-use crate::run::{Gate, MakePools, Plan, Run, RunError, Watch, run, run_rows};
+use crate::run::{Gate, MakePools, Plan, Played, Run, RunError, Watch, run};
 use crate::scale::{self, Simulation};
 use crate::shares::Shares;
 use crate::sqlite::{self, Sqlite};
@@ -93,14 +93,14 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
         Ok(pools.with_times(all().map(|(_, pool)| pool.time)))
     });
     let bytes = job.page_size_bytes;
-    match &part.workload {
+    let (engine, played): (Box<dyn Engine>, Played) = match &part.workload {
         Workload::HotRows(rows) => {
             let engine: Box<dyn Engine> = match job.engine.as_str() {
                 "innodb" => Box::new(Innodb::of_rows(bytes, rows)),
                 "postgres" => Box::new(Postgres::of_rows(rows, transactions)),
                 _ => Box::new(Sqlite::of_rows(bytes, rows)),
             };
-            run_rows(engine, &rows.config()?, plan, pools)
+            (engine, Played::HotRows(rows.config()?))
         }
         Workload::Tpcc(config) => {
             let kept = |records: &dyn Records| Loaded::kept(&job.engine, config, records);
@@ -118,9 +118,10 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
                     (Box::new(Sqlite::new(bytes, &loaded, transactions)), loaded)
                 }
             };
-            run(engine, loaded, plan, pools)
+            (engine, Played::Tpcc(loaded))
         }
-    }
+    };
+    run(engine, played, plan, pools)
 }
 
 /// Makes a pool of a share of a simulation's pages.

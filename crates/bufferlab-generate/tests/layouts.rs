@@ -12,7 +12,7 @@ use bufferlab_generate::job::{Job, WarmUpAsked};
 use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::pools::{Counted, Object, Pools};
 use bufferlab_generate::postgres::Postgres;
-use bufferlab_generate::run::{Gate, Plan, Run, RunError, run};
+use bufferlab_generate::run::{Gate, Plan, Played, Run, RunError, run};
 use bufferlab_generate::simulate::generate;
 use bufferlab_generate::sqlite::Sqlite;
 use bufferlab_model::trace::Access;
@@ -237,7 +237,8 @@ fn witnessed(engine: impl Engine + 'static, loaded: Loaded, connections: u32) ->
         Ok(Pools::new(vec![Box::new(Witness { heard: into.clone() })]))
     };
     let plan = plan(connections, true, 200, 1500);
-    let done = run(Box::new(engine), loaded, plan, Box::new(pools)).expect("the driver and the generator agree");
+    let done =
+        run(Box::new(engine), Played::Tpcc(loaded), plan, Box::new(pools)).expect("the driver and the generator agree");
     let heard = heard.lock().expect("nobody panicked").clone();
     (done, heard)
 }
@@ -278,7 +279,7 @@ fn a_run_that_outgrows_its_numbers_of_pages_is_no_run() {
         let witness = |pages: u32| Witness { heard: Arc::new(Mutex::new(vec![false; pages as usize])) };
         let pools = move |pages| Ok(Pools::new(vec![Box::new(witness(pages))]));
         let plan = plan(connections, false, 0, 100_000);
-        let found = run(Box::new(engine), loaded, plan, Box::new(pools)).map(|_| ());
+        let found = run(Box::new(engine), Played::Tpcc(loaded), plan, Box::new(pools)).map(|_| ());
         assert!(matches!(found, Err(RunError::Full(1000..))), "{found:?}");
     }
     let loaded = Loaded::new(&config(1, 1), &Innodb::records());

@@ -64,7 +64,7 @@ impl Innodb {
     pub fn new(page_bytes: u32, loaded: &Loaded, transactions: u64) -> Self {
         let (size, mut objects) = (PageSize(page_bytes), Objects::default());
         let mut trees =
-            Relation::BY_NAME.map(|of| (of as usize, lay_out(size, loaded, of, &mut objects, transactions)));
+            Relation::by_name().map(|of| (of as usize, lay_out(size, loaded, of, &mut objects, transactions)));
         trees.sort_by_key(|&(place, _)| place);
         let trees: Vec<Tree> = trees.into_iter().map(|(_, tree)| tree).collect();
         let (space, bytes) = (Space::new(&mut objects), Some(reserved_bytes(size, &trees)));

@@ -118,7 +118,7 @@ impl Postgres {
     pub fn new(loaded: &Loaded, transactions: u64) -> Self {
         let mut objects = Objects::default();
         let delivered_line = loaded.inserted(Relation::OrderLine) + DELIVERED;
-        let tables = Relation::BY_NAME.into_iter().filter(|of| of.table() == *of);
+        let tables = Relation::by_name().into_iter().filter(|of| of.table() == *of);
         let mut tables: Vec<(Relation, Table)> =
             tables.map(|of| (of, lay_out(loaded, &mut objects, of, transactions, delivered_line))).collect();
         tables.sort_by_key(|&(of, _)| of as usize);

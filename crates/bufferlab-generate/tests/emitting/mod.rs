@@ -8,7 +8,7 @@ use bufferlab_generate::engine::TRANSACTION_US;
 use bufferlab_generate::job::WarmUpAsked;
 use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::pools::Pools;
-use bufferlab_generate::run::{Plan, run};
+use bufferlab_generate::run::{Plan, Played, run};
 use bufferlab_model::trace::{Access, Columns, Kind};
 use bufferlab_sim::{Counts, Innodb57, Innodb1011, Manager, Model, Postgres};
 
@@ -194,7 +194,7 @@ pub fn of_tpcc<M: Model + Holds + Send + 'static>(
         emitted = several.emitted;
         Ok(Pools::new(several.pools))
     };
-    drop(run(engine, loaded, plan, Box::new(pools)).expect("it runs"));
+    drop(run(engine, Played::Tpcc(loaded), plan, Box::new(pools)).expect("it runs"));
     told(&emitted)
 }
 
