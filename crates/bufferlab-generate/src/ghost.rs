@@ -26,7 +26,6 @@ const KEPT: usize = RECENT + 1;
 /// What the run changed in one district.
 #[derive(Debug)]
 struct Changes {
-    next_order: u32,
     oldest_new: u32,
     /// Customer and lines of each order since the load.
     orders: Vec<(u16, u8)>,
@@ -34,12 +33,17 @@ struct Changes {
     items: Vec<Vec<u32>>,
 }
 
+impl Changes {
+    fn next_order(&self) -> u32 {
+        ORDERS + 1 + self.orders.len() as u32
+    }
+}
+
 /// The open transaction, for its rollback.
 #[derive(Debug, Default)]
 struct Open {
     order: Option<(u32, Option<u32>)>,
     delivered: Vec<u32>,
-    incremented: Option<u32>,
 }
 
 /// The client. `engine` is told of each statement, and touches the pages of `pools`.
@@ -67,8 +71,6 @@ enum Does {
     Read(Purpose, &'static str),
     /// It updates the row.
     Update,
-    /// It adds one to a district's next order.
-    Increment,
     /// It updates a customer, and its third parameter is the text.
     Note,
 }
@@ -76,7 +78,7 @@ enum Does {
 /// Returns the plan of a statement that reads or updates one row by its primary key: the table, the place of the key's
 /// first parameter, and what it does.
 fn plan(statement: StatementId) -> Option<(Relation, usize, Does)> {
-    use Does::{Increment, Note, Read, Update};
+    use Does::{Note, Read, Update};
     use Purpose::{Change, Look};
     use Relation::{Customer, District, Item, Orders, Stock, Warehouse};
     Some(match statement {
@@ -92,7 +94,7 @@ fn plan(statement: StatementId) -> Option<(Relation, usize, Does)> {
         s::READ_ITEM => (Item, 0, Read(Look, "itt")),
         stock if (s::READ_STOCK_01.0..=s::READ_STOCK_10.0).contains(&stock.0) => (Stock, 0, Read(Change, "itt")),
         s::READ_ORDER_CUSTOMER => (Orders, 0, Read(Change, "c")),
-        s::INCREMENT_DISTRICT_ORDER => (District, 0, Increment),
+        s::INCREMENT_DISTRICT_ORDER => (District, 0, Update),
         s::UPDATE_WAREHOUSE_YTD => (Warehouse, 1, Update),
         s::UPDATE_DISTRICT_YTD => (District, 1, Update),
         s::UPDATE_STOCK => (Stock, 4, Update),
@@ -115,8 +117,7 @@ fn plan_of_rows(statement: StatementId) -> (Relation, usize, Does) {
 impl Ghost {
     /// Makes a client of a loaded database, or of the table of hot_rows.
     pub fn new(engine: Box<dyn Engine>, pools: Pools, loaded: Option<Loaded>) -> Self {
-        let changes =
-            || Changes { next_order: ORDERS + 1, oldest_new: UNDELIVERED.start, orders: vec![], items: vec![] };
+        let changes = || Changes { oldest_new: UNDELIVERED.start, orders: vec![], items: vec![] };
         Ghost {
             engine,
             pools,
@@ -196,7 +197,7 @@ impl Ghost {
         self.rows += 1;
         for column in columns.bytes() {
             batch.push_column(match column {
-                b'n' => self.districts[row.key as usize].next_order.into(),
+                b'n' => self.districts[row.key as usize].next_order().into(),
                 b'c' => self.order(row.group, row.key).0.into(),
                 b'b' if self.district(row.group).has_bad_credit(row.key) => Value::Text("BC"),
                 b'b' => Value::Text("GC"),
@@ -208,15 +209,7 @@ impl Ghost {
     }
 
     fn update(&mut self, batch: &mut Batch, call: usize, row: Row, does: Does) {
-        let mut note = 0;
-        match does {
-            Does::Increment => {
-                self.districts[row.key as usize].next_order += 1;
-                self.open.incremented = Some(row.key);
-            }
-            Does::Note => note = text(batch, call, 2).len() - TEXT.len(),
-            _ => {}
-        }
+        let note = if let Does::Note = does { text(batch, call, 2).len() - TEXT.len() } else { 0 };
         self.engine.update(&mut self.pools, row, note as u32);
         if self.loaded.is_none() {
             self.engine.commit(&mut self.pools);
@@ -258,8 +251,8 @@ impl Ghost {
             }
             s::READ_OLDEST_NEW_ORDER => {
                 let district = district();
-                let Changes { oldest_new, next_order, .. } = self.districts[district as usize];
-                let oldest = (oldest_new < next_order).then_some(oldest_new);
+                let changes = &self.districts[district as usize];
+                let oldest = (changes.oldest_new < changes.next_order()).then_some(changes.oldest_new);
                 self.engine.read_first(&mut self.pools, Relation::NewOrder, district, oldest);
                 self.answer(batch, call, oldest.is_some().into(), &[oldest.unwrap_or_default().into()]);
             }
@@ -298,10 +291,10 @@ impl Ghost {
             }
             s::DELETE_NEW_ORDER => {
                 let (district, order) = (district(0), key(2));
-                let Changes { oldest_new, next_order, .. } = self.districts[district as usize];
-                debug_assert_eq!(order, oldest_new, "the oldest order of district {district} is delivered first");
-                debug_assert!(order < next_order, "district {district} delivers an order that nobody gave");
-                self.districts[district as usize].oldest_new = order + 1;
+                let changes = &mut self.districts[district as usize];
+                debug_assert_eq!(order, changes.oldest_new, "the oldest order of {district} is delivered first");
+                debug_assert!(order < changes.next_order(), "{district} delivers an order that nobody gave");
+                changes.oldest_new = order + 1;
                 self.open.delivered.push(district);
                 self.engine.delete(pools, Row::new(Relation::NewOrder, district, order));
             }
@@ -323,8 +316,8 @@ impl Ghost {
 
     fn insert_order(&mut self, district: u32, order: u32, customer: u32, lines: u32) {
         let changes = &mut self.districts[district as usize];
+        debug_assert_eq!(order, changes.next_order(), "orders of district {district} have a gap");
         changes.orders.push((customer as u16, lines as u8));
-        debug_assert_eq!(order, ORDERS + changes.orders.len() as u32, "orders of district {district} have a gap");
         debug_assert!(self.open.order.is_none(), "a transaction enters a second order");
         if changes.items.is_empty() {
             changes.items = vec![Vec::new(); KEPT];
@@ -358,7 +351,7 @@ impl Ghost {
 
 impl Client for Ghost {
     fn begin(&mut self, _read_only: bool) -> Result<(), ClientError> {
-        (self.open.order, self.open.incremented) = (None, None);
+        self.open.order = None;
         self.open.delivered.clear();
         self.engine.begin(&mut self.pools);
         Ok(())
@@ -379,12 +372,6 @@ impl Client for Ghost {
                 Some(order) => self.last_orders.insert((district, customer), order),
                 None => self.last_orders.remove(&(district, customer)),
             };
-        }
-        if let Some(district) = self.open.incremented.take() {
-            self.districts[district as usize].next_order -= 1;
-            let Changes { next_order, orders, .. } = &self.districts[district as usize];
-            let given = ORDERS + orders.len() as u32;
-            debug_assert_eq!(*next_order, given + 1, "district {district} has {given} orders after a rollback");
         }
         self.open.delivered.drain(..).for_each(|district| self.districts[district as usize].oldest_new -= 1);
         Ok(())

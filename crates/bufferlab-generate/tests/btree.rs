@@ -1,9 +1,6 @@
 //! The b-trees beside slow twins: a sorted list of keys.
 
-use std::collections::BTreeMap;
-
-use bufferlab_generate::pools::{Objects, Pools};
-use bufferlab_generate::sqlite::Btree;
+use bufferlab_generate::pools::Objects;
 use bufferlab_generate::tree::{Fill, Grown, Interior, Loading, Packed, Packing, pack};
 use proptest::prelude::*;
 
@@ -17,61 +14,6 @@ impl Fill for Four {
 }
 
 proptest! {
-    #[test]
-    fn a_btree_holds_what_a_sorted_map_holds(
-        page_bytes in prop::sample::select(vec![512u32, 1024, 2048, 4096]),
-        loaded in 0u32..900,
-        steps in prop::collection::vec((0u32..4000, 0..5, 20u16..700), 0..300),
-    ) {
-        let (mut tree, mut pool) = (Btree::new(page_bytes), Pools::new(Vec::new()));
-        let mut twin = BTreeMap::new();
-        for key in 0..loaded {
-            let bytes = 100 + (key * 37 % 400) as u16;
-            tree.append(&mut pool, key * 4, bytes, false);
-            twin.insert(key * 4, bytes);
-        }
-        let mut objects = Objects::default();
-        tree.place(&mut objects, "tree", 4000);
-        for (key, step, bytes) in steps {
-            match (step, twin.contains_key(&key)) {
-                (0..=2, false) => {
-                    tree.insert(&mut pool, key, bytes);
-                    twin.insert(key, bytes);
-                }
-                (3, true) => {
-                    tree.delete(&mut pool, key);
-                    twin.remove(&key);
-                }
-                (4, true) if twin[&key] < 700 => {
-                    tree.grow(&mut pool, key, 9);
-                    twin.insert(key, twin[&key] + 9);
-                }
-                _ => {}
-            }
-        }
-        prop_assert_eq!(tree.keys(), twin.keys().copied().collect::<Vec<_>>());
-        let pages = tree.pages();
-        let mut distinct = pages.clone();
-        distinct.sort_unstable();
-        distinct.dedup();
-        prop_assert_eq!(distinct.len(), pages.len(), "two nodes have one page");
-        prop_assert!(pages.iter().chain(&tree.dirty).all(|&page| page < objects.pages()));
-        let bytes: u32 = twin.values().map(|&bytes| u32::from(bytes) + 2).sum();
-        prop_assert!(pages.len() as u32 >= bytes / page_bytes, "pages hold more than they have room for");
-        let of_chains = twin.keys().filter_map(|&key| tree.chain(key)).map(|(_, chain)| chain.len()).sum::<usize>();
-        prop_assert_eq!(pages.len(), tree.level_pages().iter().sum::<usize>() + of_chains);
-        for (&key, &bytes) in &twin {
-            let before = pool.gets();
-            tree.seek(&mut pool, key);
-            prop_assert!(pages.contains(&tree.current()));
-            let own = tree.chain(key).map_or(0, |(_, chain)| chain.len() as u64);
-            // The way down, and chains of all cells that were compared, its own among them.
-            prop_assert!(pool.gets() - before >= tree.level_pages().len() as u64 + own);
-            tree.rewrite(&mut pool, key);
-            prop_assert_eq!(tree.bytes(), u32::from(bytes));
-        }
-    }
-
     #[test]
     fn a_row_is_on_the_last_leaf_that_begins_not_above_it(bytes in prop::collection::vec(1u16..400, 1..400)) {
         let packing = pack(bytes.iter().copied(), &Four);

@@ -118,22 +118,27 @@ impl Btree {
     /// Goes down to the leaf where a cursor stands before the first row with at least this key
     /// (`sqlite3BtreeIndexMoveto` for a key of fewer columns than the row's, which no row equals).
     pub fn seek(&mut self, pools: &mut Pools, key: u32) {
-        self.descend(pools, key, false, true);
+        self.descend(Some(pools), key, false, true);
     }
 
     /// The same with a cursor that stands in the tree already: the root is at hand.
     pub fn seek_on(&mut self, pools: &mut Pools, key: u32) {
-        self.descend(pools, key, false, false);
+        self.descend(Some(pools), key, false, false);
     }
 
-    fn descend(&mut self, pools: &mut Pools, key: u32, stops: bool, with_root: bool) {
+    /// Sets the path to a row without a get.
+    fn find(&mut self, key: u32) {
+        self.descend(None, key, true, false);
+    }
+
+    fn descend(&mut self, mut pools: Option<&mut Pools>, key: u32, stops: bool, with_root: bool) {
         self.path.clear();
         let mut node = 0;
         loop {
-            if with_root || node != 0 {
+            if let Some(pools) = pools.as_deref_mut().filter(|_| with_root || node != 0) {
                 pools.get(self.page(node), 0);
             }
-            let place = self.compare(pools, node, key, stops);
+            let place = self.compare(pools.as_deref_mut(), node, key, stops);
             let at = &self.nodes[node as usize];
             self.path.push((node, place));
             if at.children.is_empty() || stops && at.keys.get(place) == Some(&key) {
@@ -145,11 +150,11 @@ impl Btree {
 
     /// Returns the place of a key among a page's cells, by halves as SQLite seeks it: each cell that it compares is read
     /// with its chain. With `stops` the search ends at an equal key.
-    fn compare(&self, pools: &mut Pools, node: u32, key: u32, stops: bool) -> usize {
+    fn compare(&self, pools: Option<&mut Pools>, node: u32, key: u32, stops: bool) -> usize {
         let keys = &self.nodes[node as usize].keys;
-        if self.spilled.is_empty() {
+        let Some(pools) = pools.filter(|_| !self.spilled.is_empty()) else {
             return keys.partition_point(|&other| other < key);
-        }
+        };
         let (mut low, mut high) = (0, keys.len());
         while low < high {
             let middle = (low + high - 1) / 2;
@@ -168,7 +173,7 @@ impl Btree {
 
     /// Seeks a row to write it; returns the page that has it. The root is at hand from the search before.
     pub fn rewrite(&mut self, pools: &mut Pools, key: u32) -> u32 {
-        self.descend(pools, key, true, false);
+        self.descend(Some(pools), key, true, false);
         self.current()
     }
 
@@ -189,7 +194,7 @@ impl Btree {
     pub fn go_on(&mut self, pools: &mut Pools, key: u32) {
         let before = self.current();
         let mut node = 0;
-        while let Some(&child) = self.nodes[node as usize].children.get(self.place_in(node, key)) {
+        while let Some(&child) = self.nodes[node as usize].children.get(self.compare(None, node, key, false)) {
             node = child;
         }
         if self.page(node) != before {
@@ -197,10 +202,6 @@ impl Btree {
             self.path.clear();
             self.path.push((node, 0));
         }
-    }
-
-    fn place_in(&self, node: u32, key: u32) -> usize {
-        self.nodes[node as usize].keys.partition_point(|&other| other < key)
     }
 
     /// Inserts a row.
@@ -229,21 +230,6 @@ impl Btree {
             *bytes = cell;
         }
         self.balance(pools, false)
-    }
-
-    /// Sets the path to a row without a get.
-    fn find(&mut self, key: u32) {
-        self.path.clear();
-        let mut node = 0;
-        loop {
-            let at = &self.nodes[node as usize];
-            let place = at.keys.partition_point(|&other| other < key);
-            self.path.push((node, place));
-            if at.children.is_empty() || at.keys.get(place) == Some(&key) {
-                return;
-            }
-            node = at.children[place];
-        }
     }
 
     /// Deletes a row; a row of an interior page gives its place to the one before it (`sqlite3BtreeDelete`).
@@ -499,33 +485,6 @@ impl Btree {
     pub fn interior_pages(&self) -> impl Iterator<Item = u32> + '_ {
         self.nodes.iter().filter(|node| !node.children.is_empty()).map(|node| self.first_page + node.page)
     }
-
-    /// Returns the pages of each level, the root's first.
-    pub fn level_pages(&self) -> Vec<usize> {
-        let (mut counts, mut level) = (Vec::new(), vec![0]);
-        while !level.is_empty() {
-            counts.push(level.len());
-            level = level.iter().flat_map(|&node| self.nodes[node as usize].children.iter().copied()).collect();
-        }
-        counts
-    }
-
-    /// Returns all keys in their order.
-    pub fn keys(&self) -> Vec<u32> {
-        let mut keys = Vec::new();
-        self.collect(0, &mut keys);
-        keys
-    }
-
-    fn collect(&self, node: u32, keys: &mut Vec<u32>) {
-        let at = &self.nodes[node as usize];
-        for place in 0..=at.keys.len() {
-            if let Some(&child) = at.children.get(place) {
-                self.collect(child, keys);
-            }
-            keys.extend(at.keys.get(place));
-        }
-    }
 }
 
 /// Moves the ends of siblings among cells of these sizes, by the two passes of `balance_nonroot`. The cell at an end is
@@ -579,3 +538,6 @@ fn share_out(sizes: &[u32], ends: &mut Vec<usize>, capacity: u32, is_sorted: boo
         (used[page], used[page - 1]) = (right, left);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ use crate::loaded::{Loaded, Records};
 use crate::pools::{Objects, Pools};
 use crate::rows::RowsAsked;
 use crate::tree::Packed;
-pub use btree::Btree;
+use btree::Btree;
 use layout::{Cells, DELIVERY_DATE, History, ORDER_BITS, Places, inserted, key_of};
 
 /// The file's first page.
