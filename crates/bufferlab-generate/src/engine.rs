@@ -47,47 +47,24 @@ pub enum Relation {
     /// ORDER-LINE.
     OrderLine,
     /// The index of CUSTOMER on names: a key is a place in a district's list of customers by name.
-    CustomerByName,
+    ByName,
     /// The index of ORDER on customers, by [`entry_key`].
-    OrdersByCustomer,
+    ByCustomer,
     /// The table of hot_rows, which stands alone.
     HotRows,
 }
 
 use Relation::{
-    Customer, CustomerByName, District, History, HotRows, Item, NewOrder, OrderLine, Orders, OrdersByCustomer, Stock,
-    Warehouse,
+    ByCustomer, ByName, Customer, District, History, HotRows, Item, NewOrder, OrderLine, Orders, Stock, Warehouse,
 };
 
 impl Relation {
     /// The relations of TPC-C.
-    pub const ALL: [Relation; 11] = [
-        Item,
-        Warehouse,
-        District,
-        Stock,
-        Customer,
-        History,
-        Orders,
-        NewOrder,
-        OrderLine,
-        CustomerByName,
-        OrdersByCustomer,
-    ];
+    pub const ALL: [Relation; 11] =
+        [Item, Warehouse, District, Stock, Customer, History, Orders, NewOrder, OrderLine, ByName, ByCustomer];
     /// The same in the order in which a prefill reads them.
-    pub const PREFILLED: [Relation; RELATIONS] = [
-        History,
-        OrderLine,
-        Orders,
-        NewOrder,
-        OrdersByCustomer,
-        CustomerByName,
-        Customer,
-        Stock,
-        Item,
-        District,
-        Warehouse,
-    ];
+    pub const PREFILLED: [Relation; RELATIONS] =
+        [History, OrderLine, Orders, NewOrder, ByCustomer, ByName, Customer, Stock, Item, District, Warehouse];
 
     /// Returns the relations of TPC-C in the order of their names.
     pub fn by_name() -> [Relation; RELATIONS] {
@@ -99,8 +76,8 @@ impl Relation {
     /// Returns the name that a page trace has for it.
     pub fn name(self) -> &'static str {
         match self {
-            CustomerByName => "customer.customer_by_name",
-            OrdersByCustomer => "orders.orders_by_customer",
+            ByName => "customer.customer_by_name",
+            ByCustomer => "orders.orders_by_customer",
             HotRows => "sbtest1",
             table => TableId::ALL[table as usize].name(),
         }
@@ -109,8 +86,8 @@ impl Relation {
     /// Returns the table of an index; the table itself otherwise.
     pub fn table(self) -> Relation {
         match self {
-            CustomerByName => Customer,
-            OrdersByCustomer => Orders,
+            ByName => Customer,
+            ByCustomer => Orders,
             table => table,
         }
     }
@@ -123,8 +100,8 @@ impl Relation {
     /// Returns a table's second index, if it has one.
     pub fn second(self) -> Option<Relation> {
         match self {
-            Customer => Some(CustomerByName),
-            Orders => Some(OrdersByCustomer),
+            Customer => Some(ByName),
+            Orders => Some(ByCustomer),
             _ => None,
         }
     }
@@ -156,7 +133,7 @@ impl Row {
 
     /// Returns an order's entry in the index on customers; none of another row.
     pub fn second(self) -> Option<Row> {
-        (self.of == Orders).then(|| Row::new(OrdersByCustomer, self.group, self.entry))
+        (self.of == Orders).then(|| Row::new(ByCustomer, self.group, self.entry))
     }
 
     /// Returns the row's number among all rows of its relation that were loaded, whose groups have equally many.

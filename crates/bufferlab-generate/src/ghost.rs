@@ -226,7 +226,7 @@ impl Ghost {
                 let district = district();
                 let name = self.loaded.as_ref().and_then(|loaded| loaded.name(text(batch, call, 2)));
                 let places = self.district(district).places_of(name.unwrap_or_default());
-                let first = Row::new(Relation::CustomerByName, district, places.start);
+                let first = Row::new(Relation::ByName, district, places.start);
                 let span = Span { first, rows: places.len() as u32, most: places.end - 1 };
                 self.engine.scan(&mut self.pools, span);
                 batch.begin_rows(call);

@@ -223,7 +223,7 @@ impl Loaded {
             self.sizes(of, number).iter().zip(first..).map(move |(&bytes, key)| {
                 let key = match of {
                     Relation::OrderLine => district.line_keys[key as usize - 1].into(),
-                    Relation::OrdersByCustomer => entry_key(key, district.order_of(key)),
+                    Relation::ByCustomer => entry_key(key, district.order_of(key)),
                     _ => key,
                 };
                 (group, key, bytes)
@@ -275,7 +275,7 @@ impl Own {
     fn take_order(&mut self, number: usize, columns: &Columns<'_>, records: &dyn Records) {
         let (customer, lines) = (key(columns, 3), key(columns, 6));
         let entry = records.entry(TableId::Orders, columns, &[0, 1, 3, 2]);
-        let entries = &mut self.sizes[Relation::OrdersByCustomer as usize][number];
+        let entries = &mut self.sizes[Relation::ByCustomer as usize][number];
         entries.resize(CUSTOMERS as usize, 0);
         entries[customer as usize - 1] = entry as u16;
         let district = &mut self.districts[number];
@@ -307,7 +307,7 @@ impl Own {
             district.places[row] = place;
         }
         let entry = |&row: &usize| records.entry(TableId::Customer, &Columns { block, row }, &[0, 1, 5, 3, 2]) as u16;
-        self.sizes[Relation::CustomerByName as usize][number] = rows.iter().map(entry).collect();
+        self.sizes[Relation::ByName as usize][number] = rows.iter().map(entry).collect();
         district.named = rows.iter().map(|&row| row as u16 + 1).collect();
     }
 }

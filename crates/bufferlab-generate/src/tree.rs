@@ -20,30 +20,22 @@ pub struct Interior {
 }
 
 impl Interior {
-    /// Numbers the interior pages of a tree of so many leaves behind `first_page`; a page has `fan_out` children.
-    pub fn new(first_page: u32, leaves: u32, fan_out: u32) -> Self {
+    /// Adds a tree of so many leaves to the objects, whose pages come behind those above them; a page has `fan_out`
+    /// children. Returns the pages above the leaves, and the first leaf's.
+    pub fn new(objects: &mut Objects, name: &str, leaves: u32, fan_out: u32, growth: u32) -> (Self, u32) {
         let (mut spans, mut below) = (Vec::new(), 1);
         while below < leaves {
             below = below.saturating_mul(fan_out);
             spans.push(below);
         }
-        let mut page = first_page;
+        let all = leaves + spans.iter().map(|&span| leaves.div_ceil(span)).sum::<u32>();
+        let mut page = objects.add(name, all, all + growth);
         let levels = spans.iter().rev().map(|&span| {
             let level = (page, span);
             page += leaves.div_ceil(span);
             level
         });
-        Interior { levels: levels.collect(), leaves, grown: Vec::new() }
-    }
-
-    /// Returns the number of its pages for a tree of so many leaves.
-    pub fn pages(leaves: u32, fan_out: u32) -> u32 {
-        let (mut pages, mut level) = (0, leaves);
-        while level > 1 {
-            level = level.div_ceil(fan_out);
-            pages += level;
-        }
-        pages
+        (Interior { levels: levels.collect(), leaves, grown: Vec::new() }, page)
     }
 
     /// Returns the pages from the root to above a leaf, by the leaf's number at the load.
@@ -111,16 +103,14 @@ impl Packed {
     pub fn new(objects: &mut Objects, name: &str, packing: Packing, rows_per_group: u32, fan_out: u32) -> Self {
         let Packing { firsts, rows } = packing;
         let leaves = firsts.len() as u32;
-        let above = Interior::pages(leaves, fan_out);
-        let first_page = objects.add(name, leaves + above, leaves + above);
+        let (interior, first_leaf) = Interior::new(objects, name, leaves, fan_out, 0);
         let groups = rows.div_ceil(rows_per_group);
         assert!(firsts.first() == Some(&0), "the first leaf of {name} does not begin with row 0");
         debug_assert!(firsts.is_sorted_by(|before, behind| before < behind), "leaves of {name} are out of order");
         let holds = |row: u32| firsts.partition_point(|&first| first <= row) as u32 - 1;
         let mut anchors: Vec<u32> = (0..groups).map(|group| holds(group * rows_per_group)).collect();
         anchors.push(leaves - 1);
-        let interior = Interior::new(first_page, leaves, fan_out);
-        Packed { interior, first_leaf: first_page + above, firsts, rows_per_group, anchors }
+        Packed { interior, first_leaf, firsts, rows_per_group, anchors }
     }
 
     /// Returns the number of the leaf that holds a row.
@@ -225,13 +215,11 @@ impl Grown {
     /// here.
     pub fn new(objects: &mut Objects, name: &str, loaded: Loading, fan_out: u32, growth: u32) -> Self {
         let Loading { mut groups, extents, begun, leaves, keys_per_group, .. } = loaded;
-        let above = Interior::pages(leaves, fan_out);
         assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), leaves as usize, "{name} has leaves in no group");
-        let first_page = objects.add(name, leaves + above, leaves + above + growth);
-        let interior = Interior::new(first_page, leaves, fan_out);
+        let (interior, first_leaf) = Interior::new(objects, name, leaves, fan_out, growth);
         let numbers = groups.iter_mut().flatten().zip(0..);
-        numbers.for_each(|(leaf, number)| (leaf.page, leaf.origin) = (first_page + above + number, number));
-        let (first_leaf, next_page) = (first_page + above, first_page + above + leaves);
+        numbers.for_each(|(leaf, number)| (leaf.page, leaf.origin) = (first_leaf + number, number));
+        let next_page = first_leaf + leaves;
         let (end_page, free, segment) = (next_page + growth, Vec::new(), None);
         Grown { interior, groups, extents, begun, first_leaf, next_page, end_page, free, segment, keys_per_group }
     }
@@ -507,18 +495,19 @@ pub struct Loading {
     leaves: u32,
     last_group: usize,
     keys_per_group: u64,
+    halves_first: bool,
 }
 
 impl Loading {
-    /// Begins a tree of so many groups.
-    pub fn new(groups: u32, keys_per_group: u64) -> Self {
+    /// Begins a tree of so many groups. With `halves_first` the first leaf keeps half of its rows when it is full.
+    pub fn new(groups: u32, keys_per_group: u64, halves_first: bool) -> Self {
         let (extents, begun) = (vec![Extent::default(); groups as usize], vec![Begun::default(); groups as usize]);
         let (groups, firsts) = (vec![Vec::new(); groups as usize], Vec::new());
-        Loading { groups, extents, begun, firsts, leaves: 0, last_group: 0, keys_per_group }
+        Loading { groups, extents, begun, firsts, leaves: 0, last_group: 0, keys_per_group, halves_first }
     }
 
-    /// Adds a row at the end.
-    pub fn push(&mut self, group: u32, key: u32, bytes: u32, fill: &impl Fill) {
+    /// Adds a row at the end. `takes` tells whether a leaf of so many rows and bytes takes a record of so many bytes more.
+    pub fn push(&mut self, group: u32, key: u32, bytes: u32, takes: &impl Fn(u32, u32, u32) -> bool) {
         let Extent { rows, low, high } = self.extents[group as usize];
         debug_assert!(group as usize >= self.last_group, "group {group} is loaded behind group {}", self.last_group);
         debug_assert!(rows == 0 || key > high, "key {key} of group {group} is loaded behind key {high}");
@@ -527,7 +516,7 @@ impl Loading {
             self.firsts.push((group, key, bytes));
         }
         if let Some(leaf) = self.groups[self.last_group].last_mut() {
-            if fill.takes(leaf.rows, leaf.bytes, bytes) {
+            if takes(leaf.rows, leaf.bytes, bytes) {
                 (leaf.rows, leaf.bytes) = (leaf.rows + 1, leaf.bytes + bytes);
                 if self.groups[group as usize].is_empty() {
                     let begun = &mut self.begun[group as usize];
@@ -536,8 +525,8 @@ impl Loading {
                 }
                 return;
             }
-            let kept = fill.first_keeps(leaf.rows);
-            if self.leaves == 1 && kept < leaf.rows {
+            if self.leaves == 1 && self.halves_first {
+                let kept = leaf.rows / 2;
                 return self.split_first(kept);
             }
         }
@@ -581,26 +570,18 @@ pub struct Packing {
     pub rows: u32,
 }
 
-/// How a leaf is filled while rows come in the order of their keys.
-pub trait Fill {
-    /// Returns whether a leaf of so many rows and bytes takes a record of so many bytes more.
-    fn takes(&self, rows: u32, bytes: u32, record: u32) -> bool;
-
-    /// Returns how many of its rows the first leaf keeps when it is full for the first time.
-    fn first_keeps(&self, rows: u32) -> u32 {
-        rows
-    }
-}
-
 /// Leaves that wait at most until their first rows are noted.
 const PACKED_AT_ONCE: usize = 1000;
 
 /// Packs rows of these bytes into leaves.
-pub fn pack(rows: impl Iterator<Item = u16>, fill: &impl Fill) -> Packing {
-    let mut loading = Loading::new(1, 1 << 32);
+///
+/// As [`Loading::push`], `takes` tells whether a leaf takes a row. With `halves_first` the first leaf keeps half of its
+/// rows when it is full.
+pub fn pack(rows: impl Iterator<Item = u16>, halves_first: bool, takes: impl Fn(u32, u32, u32) -> bool) -> Packing {
+    let mut loading = Loading::new(1, 1 << 32, halves_first);
     let mut packing = Packing::default();
     for (row, bytes) in (0..).zip(rows) {
-        loading.push(0, row, bytes.into(), fill);
+        loading.push(0, row, bytes.into(), &takes);
         packing.rows = row + 1;
         let leaves = &mut loading.groups[0];
         if leaves.len() > PACKED_AT_ONCE {

@@ -1,22 +1,18 @@
 //! The b-trees beside slow twins: a sorted list of keys.
 
 use bufferlab_generate::pools::Objects;
-use bufferlab_generate::tree::{Fill, Grown, Interior, Loading, Packed, Packing, pack};
+use bufferlab_generate::tree::{Grown, Interior, Loading, Packed, Packing, pack};
 use proptest::prelude::*;
 
 /// Four rows of a hundred bytes.
-struct Four;
-
-impl Fill for Four {
-    fn takes(&self, _rows: u32, bytes: u32, record: u32) -> bool {
-        bytes + record <= 400
-    }
+fn four(_rows: u32, bytes: u32, record: u32) -> bool {
+    bytes + record <= 400
 }
 
 proptest! {
     #[test]
     fn a_row_is_on_the_last_leaf_that_begins_not_above_it(bytes in prop::collection::vec(1u16..400, 1..400)) {
-        let packing = pack(bytes.iter().copied(), &Four);
+        let packing = pack(bytes.iter().copied(), false, four);
         let (firsts, rows) = (packing.firsts.clone(), packing.rows);
         prop_assert_eq!(rows as usize, bytes.len());
         let mut objects = Objects::default();
@@ -26,7 +22,7 @@ proptest! {
             prop_assert_eq!(tree.leaf(row), leaf);
             prop_assert_eq!(tree.is_first(leaf, row), firsts[leaf as usize] == row);
         }
-        prop_assert_eq!(objects.pages(), tree.leaves() + Interior::pages(tree.leaves(), 10));
+        prop_assert_eq!(objects.pages(), tree.leaves() + tree.interior.count(tree.leaves()));
     }
 
     #[test]
@@ -34,9 +30,9 @@ proptest! {
         counts in prop::collection::vec(1u32..30, 1..8),
         splits in prop::collection::vec((0u32..8, 1u32..60), 0..30),
     ) {
-        let mut loading = Loading::new(counts.len() as u32, 100);
+        let mut loading = Loading::new(counts.len() as u32, 100, false);
         for (group, &rows) in (0..).zip(&counts) {
-            (1..=rows).for_each(|key| loading.push(group, key, 100, &Four));
+            (1..=rows).for_each(|key| loading.push(group, key, 100, &four));
         }
         let mut objects = Objects::default();
         let mut tree = Grown::new(&mut objects, "tree", loading, 10, 100);
@@ -70,10 +66,10 @@ proptest! {
         counts in prop::collection::vec(0u32..30, 1..8),
         steps in prop::collection::vec((0u32..8, 1u32..60, any::<bool>()), 0..60),
     ) {
-        let mut loading = Loading::new(counts.len() as u32, 100);
-        loading.push(0, 0, 100, &Four);
+        let mut loading = Loading::new(counts.len() as u32, 100, false);
+        loading.push(0, 0, 100, &four);
         for (group, &rows) in (0..).zip(&counts) {
-            (1..=rows).for_each(|key| loading.push(group, key, 100, &Four));
+            (1..=rows).for_each(|key| loading.push(group, key, 100, &four));
         }
         let mut objects = Objects::default();
         let mut tree = Grown::new(&mut objects, "tree", loading, 10, 100);
@@ -102,10 +98,12 @@ proptest! {
 
 #[test]
 fn interior_pages_are_those_above_the_leaf() {
-    let interior = Interior::new(100, 250, 10);
-    assert_eq!(Interior::pages(250, 10), 1 + 3 + 25);
+    let mut objects = Objects::default();
+    objects.add("before", 100, 100);
+    let (interior, first_leaf) = Interior::new(&mut objects, "tree", 250, 10, 0);
+    assert_eq!((interior.count(250), first_leaf), (1 + 3 + 25, 100 + 29));
     assert_eq!(interior.path(0).collect::<Vec<_>>(), [100, 101, 104]);
     assert_eq!(interior.path(249).collect::<Vec<_>>(), [100, 103, 128]);
-    assert_eq!(Interior::new(0, 1, 10).path(0).count(), 0);
-    assert_eq!(pack(std::iter::empty(), &Four), Packing::default());
+    assert_eq!(Interior::new(&mut objects, "leaf", 1, 10, 0).0.path(0).count(), 0);
+    assert_eq!(pack(std::iter::empty(), false, four), Packing::default());
 }

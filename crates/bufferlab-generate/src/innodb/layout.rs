@@ -10,7 +10,7 @@ use crate::loaded::{Columns, Loaded, Records};
 use crate::pools::Objects;
 use crate::schema::{Column, Schema, Type};
 use crate::segment::Segment;
-use crate::tree::{Fill, Grown, Loading, Packed, Tree, pack};
+use crate::tree::{Grown, Loading, Packed, Tree, pack};
 
 /// Bytes of a compact record before its data, without null bits and lengths (rem0rec.h, `REC_N_NEW_EXTRA_BYTES`).
 pub(super) const HEADER: u32 = 5;
@@ -110,30 +110,6 @@ impl PageSize {
     }
 }
 
-/// How a leaf is filled by a load.
-pub(super) struct Filled {
-    pub(super) size: PageSize,
-    /// Of a secondary index, which is built sorted; a clustered one takes rows in the order of their keys.
-    pub(super) is_built: bool,
-}
-
-impl Fill for Filled {
-    fn takes(&self, rows: u32, bytes: u32, record: u32) -> bool {
-        if self.is_built {
-            self.size.takes_built(rows, bytes, record)
-        } else {
-            self.size.takes_next(rows, bytes, record)
-        }
-    }
-
-    /// The first leaf is the root. When it is full its rows move to another page, which forgets the last insert, so
-    /// that it is split at its middle record (btr0btr.cc, `btr_root_raise_and_insert`; page0page.h,
-    /// `page_get_middle_rec`).
-    fn first_keeps(&self, rows: u32) -> u32 {
-        if self.is_built { rows } else { rows / 2 }
-    }
-}
-
 /// Bytes of records, by the schema of the servers' tables.
 #[derive(Debug, Default)]
 pub struct Compact {
@@ -187,7 +163,7 @@ fn stored(kind: Type, value: Value<'_>) -> u32 {
 
 /// Returns whether an index is built sorted, after its table's load.
 pub(super) fn is_built(of: Relation) -> bool {
-    matches!(of, Relation::CustomerByName | Relation::OrdersByCustomer)
+    matches!(of, Relation::ByName | Relation::ByCustomer)
 }
 
 /// Returns DATA_LENGTH and INDEX_LENGTH of all tables after the load: what the two segments of each tree have reserved
@@ -203,7 +179,13 @@ pub(super) fn reserved_bytes(size: PageSize, trees: &[Tree]) -> u64 {
 
 /// Lays a tree out. `transactions` bounds the growth.
 pub(super) fn lay_out(size: PageSize, loaded: &Loaded, of: Relation, objects: &mut Objects, transactions: u64) -> Tree {
-    let fill = Filled { size, is_built: is_built(of) };
+    let takes = |rows, bytes, record| match is_built(of) {
+        true => size.takes_built(rows, bytes, record),
+        false => size.takes_next(rows, bytes, record),
+    };
+    // The first leaf is the root. When it is full its rows move to another page, which forgets the last insert, so that
+    // it is split at its middle record (btr0btr.cc, `btr_root_raise_and_insert`; page0page.h, `page_get_middle_rec`).
+    let halves_first = !is_built(of);
     // By the bytes of a key above the leaves.
     let fan_out = size.fan_out(match of {
         Relation::Warehouse => 2,
@@ -211,26 +193,26 @@ pub(super) fn lay_out(size: PageSize, loaded: &Loaded, of: Relation, objects: &m
         Relation::Item => 4,
         Relation::Stock | Relation::History => 6,
         Relation::OrderLine => 8,
-        Relation::OrdersByCustomer => 11,
-        Relation::CustomerByName => 32,
+        Relation::ByCustomer => 11,
+        Relation::ByName => 32,
         _ => 7,
     });
     let rows_per_group = match of {
-        Relation::Customer | Relation::CustomerByName => Some(CUSTOMERS),
+        Relation::Customer | Relation::ByName => Some(CUSTOMERS),
         Relation::District => Some(DISTRICTS),
         Relation::Item | Relation::Stock => Some(ITEMS),
         Relation::Warehouse => Some(10_000),
         _ => None,
     };
     if let Some(rows_per_group) = rows_per_group {
-        let packing = pack(loaded.rows(of).map(|(.., bytes)| bytes), &fill);
+        let packing = pack(loaded.rows(of).map(|(.., bytes)| bytes), halves_first, takes);
         return Tree::Packed(Packed::new(objects, of.name(), packing, rows_per_group, fan_out));
     }
     let groups = if of == Relation::History { 1 } else { loaded.districts() };
-    let is_of_entries = of == Relation::OrdersByCustomer;
+    let is_of_entries = of == Relation::ByCustomer;
     let keys = if is_of_entries { u64::from(CUSTOMERS + 1) << ORDER_BITS } else { 1 << 31 };
-    let mut loading = Loading::new(groups, keys);
-    loaded.rows(of).for_each(|(group, key, bytes)| loading.push(group, key, bytes.into(), &fill));
+    let mut loading = Loading::new(groups, keys, halves_first);
+    loaded.rows(of).for_each(|(group, key, bytes)| loading.push(group, key, bytes.into(), &takes));
     let leaves = loading.leaves();
     // Most that a table grows by: every transaction a New-Order, or a Payment, and leaves half full at worst.
     let rows = if of == Relation::OrderLine { 8 } else { 1 };
@@ -239,7 +221,7 @@ pub(super) fn lay_out(size: PageSize, loaded: &Loaded, of: Relation, objects: &m
     let room = growth
         + match of {
             Relation::History => 0,
-            Relation::OrdersByCustomer => 2 * leaves,
+            Relation::ByCustomer => 2 * leaves,
             Relation::NewOrder => 2 * groups + leaves / 4 + 2 * leaves + size.extent(),
             _ => 2 * groups + leaves / 4,
         };

@@ -19,7 +19,7 @@ use crate::rows::RowsAsked;
 use crate::tree::{Packed, Place, Tree, pack};
 use latch::{EXCLUSIVE, SHARED};
 pub(crate) use layout::prefill_misses;
-use layout::{Compact, Filled, HEADER, PageSize, SYSTEM_COLUMNS, lay_out, reserved_bytes};
+use layout::{Compact, HEADER, PageSize, SYSTEM_COLUMNS, lay_out, reserved_bytes};
 use space::Space;
 pub use space::count_bitmaps;
 use undo::{Log, Undo, record_bytes};
@@ -83,7 +83,7 @@ impl Innodb {
         // CHAR(60) has one character more than sysbench's text.
         let bytes = HEADER + SYSTEM_COLUMNS + HOT_COLUMNS + asked.pad_chars + 1;
         let rows = std::iter::repeat_n(bytes as u16, asked.rows as usize);
-        let packing = pack(rows, &Filled { size, is_built: false });
+        let packing = pack(rows, true, |rows, bytes, record| size.takes_next(rows, bytes, record));
         let tree = Packed::new(&mut objects, Relation::HotRows.name(), packing, 1000, size.fan_out(4));
         Innodb::of_trees(size, objects, vec![Tree::Packed(tree)], Space::none())
     }
@@ -108,7 +108,7 @@ impl Innodb {
     fn dive_group(&self, pools: &mut Pools, of: Relation, group: u32) {
         let (low, high) = match of {
             Relation::Stock => (1, ITEMS),
-            Relation::CustomerByName => (0, CUSTOMERS - 1),
+            Relation::ByName => (0, CUSTOMERS - 1),
             _ => (0, entry_key(CUSTOMERS, (1 << ORDER_BITS) - 1)),
         };
         dive(pools, self.tree(of), Row::new(of, group, low), Row::new(of, group, high));
@@ -230,7 +230,7 @@ impl Engine for Innodb {
     }
 
     fn read_last(&mut self, pools: &mut Pools, order: Row) {
-        let entry = Row::new(Relation::OrdersByCustomer, order.group, order.entry);
+        let entry = Row::new(Relation::ByCustomer, order.group, order.entry);
         let (customer, _) = of_entry(order.entry);
         let tree = self.tree(entry.of);
         dive(pools, tree, Row { key: entry_key(customer, 0), ..entry }, entry);

@@ -31,7 +31,7 @@ impl Space {
         let file = match table {
             Relation::History => 0,
             // The index on customers is in the file of ORDERS.
-            Relation::Orders | Relation::OrdersByCustomer => 1,
+            Relation::Orders | Relation::ByCustomer => 1,
             Relation::NewOrder => 3,
             _ => 4,
         };

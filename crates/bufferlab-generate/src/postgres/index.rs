@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::heap::Heap;
 use super::session::{FIRST, HELD, Now};
 use crate::pools::Pools;
-use crate::tree::{Fill, Grown, Leaf, Place};
+use crate::tree::{Grown, Leaf, Place};
 
 /// A page without its header and its special space (bufpage.h, nbtree.h, `BTPageOpaqueData`).
 const EMPTY: u32 = 8192 - 24 - 16;
@@ -23,15 +23,11 @@ const WANTED: u32 = 8192 / 16;
 /// Heap pages may lie so far apart and still count as neighbours (heapam.c, `BOTTOMUP_TOLERANCE_NBLOCKS`).
 const NEIGHBOURS: u32 = 3;
 
-/// A leaf while an index is built; the item that overflows it goes to the next leaf, with the one before (nbtsort.c,
-/// `_bt_buildadd`).
-pub(super) struct Built;
-
-impl Fill for Built {
-    fn takes(&self, _rows: u32, bytes: u32, record: u32) -> bool {
-        // Two line pointers: the high key's, and the one that PageGetFreeSpace leaves out.
-        EMPTY - 4 - 4 >= bytes + record + BUILD_LEAVES
-    }
+/// Returns whether a leaf takes an item while an index is built; the item that overflows it goes to the next leaf, with the
+/// one before (nbtsort.c, `_bt_buildadd`).
+pub(super) fn takes_built(_rows: u32, bytes: u32, record: u32) -> bool {
+    // Two line pointers: the high key's, and the one that PageGetFreeSpace leaves out.
+    EMPTY - 4 - 4 >= bytes + record + BUILD_LEAVES
 }
 
 /// Returns the children of an interior page that a build made.
@@ -333,8 +329,8 @@ mod tests {
     fn index(rows: u32) -> (Index, Heap, Pools) {
         let mut objects = Objects::default();
         let heap = Heap::new(&mut objects, "t", (0..2 * rows).map(|_| 330), 10);
-        let mut loading = Loading::new(2, 1 << 31);
-        (0..2).for_each(|group| (0..rows).for_each(|row| loading.push(group, 2 * row, ENTRY, &Built)));
+        let mut loading = Loading::new(2, 1 << 31, false);
+        (0..2).for_each(|group| (0..rows).for_each(|row| loading.push(group, 2 * row, ENTRY, &takes_built)));
         let tree = Grown::new(&mut objects, "t.t_pkey", loading, fan_out(ENTRY), 10);
         (Index::new(tree, ENTRY, 2, true, true), heap, Pools::new(Vec::new()))
     }

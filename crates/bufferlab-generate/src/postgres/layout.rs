@@ -4,7 +4,7 @@
 use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS, TableId};
 
 use super::heap::Heap;
-use super::index::{Built, Index, fan_out};
+use super::index::{Index, fan_out, takes_built};
 use super::record::{Tuples, max_aligned};
 use crate::engine::{ORDER_BITS, Relation};
 use crate::loaded::Loaded;
@@ -40,8 +40,8 @@ pub(super) fn index(
     entries: impl Iterator<Item = (u32, u32, u32)>,
     laid: &Laid,
 ) -> Index {
-    let mut loading = Loading::new(laid.keys.0, laid.keys.1);
-    entries.for_each(|(group, key, bytes)| loading.push(group, key, bytes, &Built));
+    let mut loading = Loading::new(laid.keys.0, laid.keys.1, false);
+    entries.for_each(|(group, key, bytes)| loading.push(group, key, bytes, &takes_built));
     let tree = Grown::new(objects, name, loading, fan_out(laid.entry.1), laid.growth);
     Index::new(tree, laid.entry.0, laid.keys.0, laid.is_unique, laid.is_even)
 }
@@ -81,7 +81,7 @@ pub(super) fn lay_out(
     let tuples = Tuples::default();
     let entry = tuples.key_entry(TableId::Customer);
     let second = table.second().map(|second| {
-        let is_of_names = second == Relation::CustomerByName;
+        let is_of_names = second == Relation::ByName;
         let own = loaded.mean(second).into();
         let laid = Laid {
             keys: (districts, if is_of_names { CUSTOMERS.into() } else { u64::from(CUSTOMERS + 1) << ORDER_BITS }),

@@ -359,7 +359,7 @@ impl Engine for Postgres {
     }
 
     fn scan(&mut self, pools: &mut Pools, span: Span) {
-        if span.first.of == Relation::CustomerByName {
+        if span.first.of == Relation::ByName {
             return self.scan_names(pools, span);
         }
         self.walk(pools, span);

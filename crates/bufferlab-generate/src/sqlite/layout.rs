@@ -25,7 +25,7 @@ pub(super) fn key_of(row: Row) -> u32 {
     match row.of {
         Relation::Orders | Relation::NewOrder => row.group << ORDER_BITS | row.key,
         Relation::OrderLine => (row.group << (ORDER_BITS + LINE_BITS)) + row.key,
-        Relation::OrdersByCustomer => {
+        Relation::ByCustomer => {
             let (customer, order) = of_entry(row.key);
             let place = if order <= ORDERS { 0 } else { 2 + (order - ORDERS) / 256 % (SPACE / 2 - 2) * 2 };
             (row.group * CUSTOMERS + customer - 1) * SPACE + place
@@ -195,7 +195,7 @@ pub(super) fn lay_out(
             Relation::Stock | Relation::Customer => loaded.warehouses() * 512,
             Relation::Orders | Relation::NewOrder => growth(of, 1),
             Relation::OrderLine => growth(of, 8),
-            Relation::OrdersByCustomer => growth(of, 1) + loaded.districts() * 32,
+            Relation::ByCustomer => growth(of, 1) + loaded.districts() * 32,
             _ => 0,
         };
         tree.place(objects, of.name().rsplit('.').next().unwrap_or_default(), growth);

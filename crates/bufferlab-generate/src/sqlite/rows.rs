@@ -7,7 +7,7 @@ use super::layout::{cell, varint};
 use crate::engine::Relation;
 use crate::pools::Objects;
 use crate::rows::RowsAsked;
-use crate::tree::{Fill, Packed, pack};
+use crate::tree::{Packed, pack};
 
 /// Characters of sysbench's text c.
 const C_CHARS: usize = 119;
@@ -18,24 +18,14 @@ const INTERIOR_HEADER: u32 = 12;
 const PLACE: u32 = 2;
 const CHILD: u32 = 4;
 
-/// Leaves that are filled one after the other (btree.c, `balance_quick`).
-struct Appended {
-    page_bytes: u32,
-}
-
-impl Fill for Appended {
-    fn takes(&self, _rows: u32, bytes: u32, record: u32) -> bool {
-        bytes + record <= self.page_bytes - LEAF_HEADER
-    }
-}
-
 /// Lays the table out.
 pub(super) fn lay_out(page_bytes: u32, asked: &RowsAsked, objects: &mut Objects) -> Packed {
     let (c, pad) = ("0".repeat(C_CHARS), "0".repeat(asked.pad_chars as usize));
     // The id is the row's number, and NULL in its record.
     let values = |k: u32| [Value::Null, Value::Int(k.into()), Value::Text(&c), Value::Text(&pad)];
     let bytes = (1..).zip(asked.ks()).map(|(id, k)| (cell(values(k).into_iter()) + varint(id) + PLACE) as u16);
-    let packing = pack(bytes, &Appended { page_bytes });
+    // Leaves are filled one after the other (btree.c, `balance_quick`).
+    let packing = pack(bytes, false, |_, bytes, record| bytes + record <= page_bytes - LEAF_HEADER);
     // Interior pages of a table that was filled in the order of its keys are nine tenths full (seen on SQLite 3.40 and
     // 3.50; python/bufferlab/theory/hot_rows.py has the same rule).
     let interior_cell = CHILD + varint(asked.rows) + PLACE;
