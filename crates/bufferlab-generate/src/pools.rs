@@ -78,6 +78,7 @@ struct Tally {
 const INTERIOR: u8 = 1 << TYPES;
 
 /// A count of gets and distinct pages of each object.
+#[derive(Default)]
 struct Census {
     starts: Vec<u32>,
     /// Of each object its leaves, and its pages above them.
@@ -239,9 +240,7 @@ impl Pools {
             starts: objects.all().iter().map(|object| object.first_page).collect(),
             tallies: vec![[Tally::default(); 2]; objects.all().len()],
             flags,
-            accesses: Vec::new(),
-            all_accesses: 0,
-            transactions: 0,
+            ..Census::default()
         });
     }
 

@@ -21,7 +21,7 @@ use crate::job::Limits;
 use crate::loaded::{Loaded, Records, UNDELIVERED};
 use crate::pools::{Object, Objects, Pools};
 use crate::rows::RowsAsked;
-use heap::{Updated, Version};
+use heap::Version;
 use index::{Entry, Index};
 use layout::{Table, lay_out};
 use record::Tuples;
@@ -44,11 +44,11 @@ const COUNTERS_EVERY: u64 = 1_000_000 / TRANSACTION_US;
 /// Delivery 70, and the mean transaction 27.
 const OLDEST: u64 = 2;
 
-/// What a rollback takes back.
-#[derive(Clone, Copy, Debug)]
-enum Change {
-    Update(Row, Updated),
-    Insert(Row, Version),
+/// What a rollback takes back: a version of a row, and the one before it.
+struct Change {
+    row: Row,
+    before: Option<Version>,
+    version: Version,
 }
 
 /// Bytes by which a line's length grows when it is delivered: null bits of two bytes, rounded up, are no longer needed
@@ -185,14 +185,14 @@ impl Postgres {
         let heap = &mut self.table(row.of).heap;
         // ExecModifyTable fetches the old version.
         pools.get(heap.page(before.block), HELD);
-        let updated = heap.update(pools, id, before, bytes, now);
-        self.changes.push(Change::Update(row, updated));
-        if updated.has_moved() {
+        let version = heap.update(pools, id, before, bytes, now);
+        self.changes.push(Change { row, before: Some(before), version });
+        if version.block != before.block {
             let keys = self.keys(row);
             let Table { heap, indexes, .. } = self.table(row.of);
             for (index, key) in indexes.iter_mut().zip(keys) {
                 index.bury(key, before.block, false, now);
-                index.insert(pools, heap, Entry { key, block: updated.block, pinned: Some(before.block) }, now);
+                index.insert(pools, heap, Entry { key, block: version.block, pinned: Some(before.block) }, now);
             }
         }
     }
@@ -302,22 +302,14 @@ impl Engine for Postgres {
     /// Nothing is read: versions of the transaction are dead from now on.
     fn rollback(&mut self, _pools: &mut Pools) {
         let now = self.now;
-        while let Some(change) = self.changes.pop() {
-            let (Change::Update(row, _) | Change::Insert(row, _)) = change;
+        while let Some(Change { row, before, version }) = self.changes.pop() {
             let keys = self.keys(row);
             let Table { heap, indexes, .. } = self.table(row.of);
-            match change {
-                Change::Update(_, updated) => {
-                    heap.undo(keys[0], updated, now);
-                    for (index, key) in indexes.iter_mut().zip(keys).filter(|_| updated.has_moved()) {
-                        index.unbury(key, updated.before.block);
-                        index.bury(key, updated.block, false, now);
-                    }
-                }
-                Change::Insert(_, version) => {
-                    heap.forget(keys[0], version, now);
-                    indexes.iter_mut().zip(keys).for_each(|(index, key)| index.bury(key, version.block, false, now));
-                }
+            heap.undo(keys[0], before, version, now);
+            let stays = before.is_some_and(|before| before.block == version.block);
+            for (index, key) in indexes.iter_mut().zip(keys).filter(|_| !stays) {
+                before.into_iter().for_each(|before| index.unbury(key, before.block));
+                index.bury(key, version.block, false, now);
             }
         }
     }
@@ -400,7 +392,7 @@ impl Engine for Postgres {
         for (index, key) in indexes.iter_mut().zip(keys) {
             index.insert(pools, heap, Entry { key, block: version.block, pinned: None }, now);
         }
-        self.changes.push(Change::Insert(row, version));
+        self.changes.push(Change { row, before: None, version });
     }
 
     fn delete(&mut self, pools: &mut Pools, row: Row) {

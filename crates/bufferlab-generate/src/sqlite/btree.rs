@@ -26,11 +26,10 @@ struct Node {
 }
 
 /// A tree. The root is node 0.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Btree {
     pub(super) page_bytes: u32,
     nodes: Vec<Node>,
-    free_nodes: Vec<u32>,
     pub(super) first_page: u32,
     next_page: u32,
     end_page: u32,
@@ -49,20 +48,7 @@ pub struct Btree {
 impl Btree {
     /// Makes an empty tree, whose pages are numbered later.
     pub fn new(page_bytes: u32) -> Self {
-        let root = Node::default();
-        Btree {
-            page_bytes,
-            nodes: vec![root],
-            free_nodes: Vec::new(),
-            first_page: 0,
-            next_page: 1,
-            end_page: u32::MAX,
-            dirty: Vec::new(),
-            free_pages: Vec::new(),
-            spilled: HashMap::new(),
-            child_below: 0,
-            path: Vec::new(),
-        }
+        Btree { page_bytes, nodes: vec![Node::default()], next_page: 1, end_page: u32::MAX, ..Btree::default() }
     }
 
     /// Makes the interior pages of a table with row ids: rows are its leaves, by the last row id of each but the last.
@@ -334,17 +320,8 @@ impl Btree {
 
     fn new_node(&mut self, pools: &mut Pools, is_interior: bool) -> u32 {
         let page = self.new_page(pools, false, is_interior);
-        let node = Node { page, ..Node::default() };
-        match self.free_nodes.pop() {
-            Some(number) => {
-                self.nodes[number as usize] = node;
-                number
-            }
-            None => {
-                self.nodes.push(node);
-                self.nodes.len() as u32 - 1
-            }
-        }
+        self.nodes.push(Node { page, ..Node::default() });
+        self.nodes.len() as u32 - 1
     }
 
     /// Takes a free page or a new one. Of the list of free pages a chain gets the first page, which tells the others, and
@@ -426,10 +403,8 @@ impl Btree {
         while nodes.len() < ends.len() {
             nodes.push(self.new_node(pools, !all.children.is_empty()));
         }
-        for &node in &old[old.len().min(ends.len())..] {
-            self.free_pages.push(self.nodes[node as usize].page);
-            self.free_nodes.push(node);
-        }
+        let free = old[old.len().min(ends.len())..].iter().map(|&node| self.nodes[node as usize].page);
+        self.free_pages.extend(free);
         let mut pages: Vec<u32> = nodes.iter().map(|&node| self.nodes[node as usize].page).collect();
         pages.sort_unstable();
         debug_assert!(ends.is_sorted_by(|end, next| end < next), "siblings end at {ends:?}");
@@ -461,7 +436,6 @@ impl Btree {
         }
         let own = std::mem::take(&mut self.nodes[child as usize]);
         self.free_pages.push(own.page);
-        self.free_nodes.push(child);
         self.nodes[0] = Node { page: self.nodes[0].page, ..own };
         self.check(0);
         self.path.truncate(1);

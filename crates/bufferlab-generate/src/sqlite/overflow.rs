@@ -11,31 +11,17 @@ const MOST_PAGES: usize = 2;
 /// Bytes of the number of a chain's next page.
 const NEXT: u32 = 4;
 
-/// A row with a chain.
+/// A row with a chain: the bytes of its cell, were all of it in one page, and the chain's pages; 0 is none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spilled {
-    /// Bytes of the cell, were all of it in one page.
     pub(super) bytes: u16,
     pages: [u32; MOST_PAGES],
-    count: u8,
 }
 
 impl Spilled {
-    /// Makes a row without pages.
-    pub(super) fn new(bytes: u16) -> Self {
-        Spilled { bytes, pages: [0; MOST_PAGES], count: 0 }
-    }
-
-    /// Adds a page at the chain's end.
-    pub(super) fn push(&mut self, page: u32) {
-        debug_assert!(!self.pages().contains(&page), "page {page} is in the chain already");
-        self.pages[usize::from(self.count)] = page;
-        self.count += 1;
-    }
-
     /// Returns the chain's pages.
     pub(super) fn pages(&self) -> &[u32] {
-        &self.pages[..usize::from(self.count)]
+        &self.pages[..self.pages.partition_point(|&page| page > 0)]
     }
 }
 
@@ -86,8 +72,12 @@ impl Btree {
     pub(super) fn store(&mut self, pools: &mut Pools, key: u32, bytes: u16) -> u16 {
         let Divided { cell, chain, .. } = divide(self.page_bytes, bytes);
         if chain > 0 {
-            let mut row = Spilled::new(bytes);
-            (0..chain).for_each(|_| row.push(self.new_page(pools, true, false)));
+            let mut row = Spilled { bytes, pages: [0; MOST_PAGES] };
+            for place in 0..chain {
+                let page = self.new_page(pools, true, false);
+                debug_assert!(!row.pages.contains(&page), "page {page} is in the chain already");
+                row.pages[place] = page;
+            }
             self.spilled.insert(key, row);
         }
         cell
