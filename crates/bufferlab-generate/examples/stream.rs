@@ -104,8 +104,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let loaded = Loaded::new(&config, &Innodb::records());
     let engine = Box::new(Innodb::new(job.page_size_bytes, &loaded, job.window_transactions));
-    let pools = |_pages| Ok(Pools::new(vec![Box::new(writer) as Box<dyn Manager + Send>]));
-    drop(run(engine, Played::Tpcc(loaded), plan, Box::new(pools))?);
+    let pools = Pools::new(vec![Box::new(writer) as Box<dyn Manager + Send>]);
+    drop(run(engine, Played::Tpcc(loaded), plan, pools)?);
     let mut state = state.lock().map_err(|_| "the writer panicked")?;
     if let Some(failure) = state.failure.take() {
         return Err(failure.into());

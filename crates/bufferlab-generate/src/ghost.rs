@@ -167,9 +167,8 @@ impl Ghost {
         if self.search(batch, call, statement) || self.write(batch, call, statement) {
             return Ok(());
         }
-        let spec = s::spec(statement);
-        let message = "the generator does not know it".to_owned();
-        Err(ClientError::Statement { statement: spec.name.to_string(), message })
+        let (statement, message) = (s::spec(statement).name.to_string(), "the generator does not know it".to_owned());
+        Err(ClientError::Statement { statement, message })
     }
 
     /// Returns the row whose key's parameters begin with the `first` one.

@@ -136,9 +136,6 @@ pub enum RunError {
     },
 }
 
-/// Makes pools, given the number of pages.
-pub type MakePools<'a> = dyn FnOnce(u32) -> Result<Pools, String> + 'a;
-
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Warming,
@@ -187,14 +184,8 @@ impl Played {
 /// Runs a workload on an engine's pages, until every pool has had its window.
 ///
 /// # Errors
-/// When the configuration or a pool cannot be.
-pub fn run(
-    mut engine: Box<dyn Engine>,
-    played: Played,
-    plan: Plan<'_>,
-    pools: Box<MakePools<'_>>,
-) -> Result<Run, RunError> {
-    let mut pools = pools(engine.objects().pages()).map_err(RunError::Pool)?;
+/// When the configuration cannot be.
+pub fn run(mut engine: Box<dyn Engine>, played: Played, plan: Plan<'_>, mut pools: Pools) -> Result<Run, RunError> {
     let drivers = (0..plan.connections).map(|index| played.driver(index, plan.connections));
     let mut drivers = drivers.collect::<Result<Vec<_>, _>>()?;
     let loaded = match played {

@@ -8,7 +8,7 @@ use crate::job::{Job, Limits, MAX_TRANSACTIONS, PoolAsked, STRETCH, Workload};
 use crate::loaded::{Loaded, Records};
 use crate::pools::Pools;
 use crate::postgres::{self, Postgres};
-use crate::run::{Gate, MakePools, Plan, Played, Run, RunError, Watch, run};
+use crate::run::{Gate, Plan, Played, Run, RunError, Watch, run};
 use crate::scale::{self, Simulation};
 use crate::shares::Shares;
 use crate::sqlite::{self, Sqlite};
@@ -83,15 +83,6 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
         one_window: job.one_window,
         watch: Some(&mut tell),
     };
-    let pools: Box<MakePools<'_>> = Box::new(|pages| {
-        let made = part.shares.iter().map(|&(shares, number)| {
-            let own: Result<Vec<_>, String> =
-                job.pools.iter().map(|pool| make(pool, part, shares, number, pages)).collect();
-            own.map(|own| (shares, number, own))
-        });
-        let pools = made.collect::<Result<_, _>>().map(Pools::of_shares)?;
-        Ok(pools.with_times(all().map(|(_, pool)| pool.time)))
-    });
     let bytes = job.page_size_bytes;
     let (engine, played): (Box<dyn Engine>, Played) = match &part.workload {
         Workload::HotRows(rows) => {
@@ -121,7 +112,13 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
             (engine, Played::Tpcc(loaded))
         }
     };
-    run(engine, played, plan, pools)
+    let pages = engine.objects().pages();
+    let made = part.shares.iter().map(|&(shares, number)| {
+        let own = job.pools.iter().map(|pool| make(pool, part, shares, number, pages)).collect::<Result<Vec<_>, _>>();
+        own.map(|own| (shares, number, own))
+    });
+    let pools = made.collect::<Result<_, _>>().map(Pools::of_shares).map_err(RunError::Pool)?;
+    run(engine, played, plan, pools.with_times(all().map(|(_, pool)| pool.time)))
 }
 
 /// Makes a pool of a share of a simulation's pages.

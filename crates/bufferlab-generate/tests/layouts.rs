@@ -230,15 +230,10 @@ fn plan(connections: u32, prefill: bool, warm_up: u64, window: u64) -> Plan<'sta
 }
 
 fn witnessed(engine: impl Engine + 'static, loaded: Loaded, connections: u32) -> (Run, Vec<bool>) {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let into = heard.clone();
-    let pools = |pages: u32| {
-        *into.lock().expect("nobody panicked") = vec![false; pages as usize];
-        Ok(Pools::new(vec![Box::new(Witness { heard: into.clone() })]))
-    };
+    let heard = Arc::new(Mutex::new(vec![false; engine.objects().pages() as usize]));
+    let pools = Pools::new(vec![Box::new(Witness { heard: heard.clone() })]);
     let plan = plan(connections, true, 200, 1500);
-    let done =
-        run(Box::new(engine), Played::Tpcc(loaded), plan, Box::new(pools)).expect("the driver and the generator agree");
+    let done = run(Box::new(engine), Played::Tpcc(loaded), plan, pools).expect("the driver and the generator agree");
     let heard = heard.lock().expect("nobody panicked").clone();
     (done, heard)
 }
@@ -276,10 +271,10 @@ fn every_page_that_is_touched_exists_and_a_prefill_touches_all() {
 #[test]
 fn a_run_that_outgrows_its_numbers_of_pages_is_no_run() {
     fn outgrown(engine: impl Engine + 'static, loaded: Loaded, connections: u32) {
-        let witness = |pages: u32| Witness { heard: Arc::new(Mutex::new(vec![false; pages as usize])) };
-        let pools = move |pages| Ok(Pools::new(vec![Box::new(witness(pages))]));
+        let heard = Arc::new(Mutex::new(vec![false; engine.objects().pages() as usize]));
+        let pools = Pools::new(vec![Box::new(Witness { heard })]);
         let plan = plan(connections, false, 0, 100_000);
-        let found = run(Box::new(engine), Played::Tpcc(loaded), plan, Box::new(pools)).map(|_| ());
+        let found = run(Box::new(engine), Played::Tpcc(loaded), plan, pools).map(|_| ());
         assert!(matches!(found, Err(RunError::Full(1000..))), "{found:?}");
     }
     let loaded = Loaded::new(&config(1, 1), &Innodb::records());

@@ -188,13 +188,8 @@ pub fn of_tpcc<M: Model + Holds + Send + 'static>(
         one_window: true,
         watch: None,
     };
-    let mut emitted = Vec::new();
-    let pools = |pages: u32| {
-        let several = Several::new::<M>(sizes, pages);
-        emitted = several.emitted;
-        Ok(Pools::new(several.pools))
-    };
-    drop(run(engine, Played::Tpcc(loaded), plan, Box::new(pools)).expect("it runs"));
+    let Several { pools, emitted } = Several::new::<M>(sizes, engine.objects().pages());
+    drop(run(engine, Played::Tpcc(loaded), plan, Pools::new(pools)).expect("it runs"));
     told(&emitted)
 }
 
