@@ -66,11 +66,13 @@ impl Relation {
     pub const PREFILLED: [Relation; RELATIONS] =
         [History, OrderLine, Orders, NewOrder, ByCustomer, ByName, Customer, Stock, Item, District, Warehouse];
 
-    /// Returns the relations of TPC-C in the order of their names.
-    pub fn by_name() -> [Relation; RELATIONS] {
+    /// Lays relations of TPC-C out in the order of their names; returns them by relation.
+    pub fn lay_out<T>(mut lay: impl FnMut(Relation) -> Option<T>) -> Vec<T> {
         let mut all = Relation::ALL;
         all.sort_by_key(|of| of.name());
-        all
+        let mut laid: Vec<_> = all.into_iter().filter_map(|of| Some((of as usize, lay(of)?))).collect();
+        laid.sort_by_key(|&(place, _)| place);
+        laid.into_iter().map(|(_, laid)| laid).collect()
     }
 
     /// Returns the name that a page trace has for it.

@@ -53,7 +53,7 @@ pub struct Ghost {
     /// The listeners of its page accesses, which are of its objects' pages.
     pub pools: Pools,
     /// The database of TPC-C; none of hot_rows, where each statement is a transaction.
-    loaded: Option<Loaded>,
+    pub(crate) loaded: Option<Loaded>,
     districts: Vec<Changes>,
     /// The last order of a customer who gave one since the load.
     last_orders: HashMap<(u32, u16), u32>,

@@ -155,8 +155,6 @@ struct Transactions {
 struct Progress {
     ghost: Ghost,
     drivers: Vec<Box<dyn Workload>>,
-    /// Whether its New-Orders are counted.
-    counts_orders: bool,
     states: Vec<State>,
     runs: Vec<PoolRun>,
     census: Vec<Counted>,
@@ -198,7 +196,6 @@ pub fn run(mut engine: Box<dyn Engine>, played: Played, plan: Plan<'_>, mut pool
         None => engine.connect(&mut pools),
     }
     let (count, database_bytes) = (pools.count(), engine.bytes());
-    let counts_orders = loaded.is_some();
     let mut ghost = Ghost::new(engine, pools, loaded);
     for driver in drivers.iter_mut().filter(|_| plan.prefill) {
         while driver.prefill_step(&mut ghost)? {}
@@ -206,7 +203,6 @@ pub fn run(mut engine: Box<dyn Engine>, played: Played, plan: Plan<'_>, mut pool
     let mut progress = Progress {
         ghost,
         drivers,
-        counts_orders,
         states: vec![State::Warming; count],
         runs: vec![PoolRun::default(); count],
         census: Vec::new(),
@@ -314,7 +310,7 @@ impl Progress {
             ..self.runs[pool]
         };
         let PoolRun { committed, rolled_back, new_orders, .. } = &mut self.runs[pool];
-        if self.counts_orders {
+        if self.ghost.loaded.is_some() {
             *new_orders = committed[NEW_ORDER] + rolled_back[NEW_ORDER];
         }
         let ended = committed.iter().chain(rolled_back.iter()).sum::<u64>();

@@ -74,11 +74,6 @@ impl Interior {
         loaded.chain(self.grown.iter().filter_map(|&(_, upper)| upper))
     }
 
-    /// Returns the root, if it is not a leaf.
-    pub fn root(&self) -> Option<u32> {
-        self.levels.first().map(|&(page, _)| page)
-    }
-
     /// Returns the number of its pages above so many leaves.
     pub fn count(&self, leaves: u32) -> u32 {
         self.levels.iter().map(|&(_, span)| leaves.div_ceil(span)).sum()

@@ -63,10 +63,7 @@ impl Innodb {
     /// Lays a loaded database out. `transactions` bounds how much it may grow.
     pub fn new(page_bytes: u32, loaded: &Loaded, transactions: u64) -> Self {
         let (size, mut objects) = (PageSize(page_bytes), Objects::default());
-        let mut trees =
-            Relation::by_name().map(|of| (of as usize, lay_out(size, loaded, of, &mut objects, transactions)));
-        trees.sort_by_key(|&(place, _)| place);
-        let trees: Vec<Tree> = trees.into_iter().map(|(_, tree)| tree).collect();
+        let trees = Relation::lay_out(|of| Some(lay_out(size, loaded, of, &mut objects, transactions)));
         let (space, bytes) = (Space::new(&mut objects), Some(reserved_bytes(size, &trees)));
         let inserted = Relation::ALL.map(|of| loaded.inserted(of).into());
         Innodb {
@@ -85,7 +82,7 @@ impl Innodb {
         let rows = std::iter::repeat_n(bytes as u16, asked.rows as usize);
         let packing = pack(rows, true, |rows, bytes, record| size.takes_next(rows, bytes, record));
         let tree = Packed::new(&mut objects, Relation::HotRows.name(), packing, 1000, size.fan_out(4));
-        Innodb::of_trees(size, objects, vec![Tree::Packed(tree)], Space::none())
+        Innodb::of_trees(size, objects, vec![Tree::Packed(tree)], Space::default())
     }
 
     fn of_trees(size: PageSize, mut objects: Objects, trees: Vec<Tree>, space: Space) -> Self {

@@ -15,16 +15,12 @@ const BITMAP: u32 = 1;
 const INODE: u32 = 2;
 
 /// The pages of the files of the trees that grow.
+#[derive(Default)]
 pub(super) struct Space(u32);
 
 impl Space {
     pub(super) fn new(objects: &mut Objects) -> Self {
         Space(objects.add(NAME, 5 * PAGES, 5 * PAGES))
-    }
-
-    /// Returns those of trees that do not grow.
-    pub(super) fn none() -> Self {
-        Space(u32::MAX)
     }
 
     fn page(&self, table: Relation, page: u32) -> u32 {
@@ -64,7 +60,7 @@ impl Space {
 
     /// The root tells the segment of the leaves, whose inode is on a page of its own.
     fn segment(&self, pools: &mut Pools, table: Relation, tree: &Grown) {
-        tree.interior.root().into_iter().for_each(|page| pools.get(page, SX));
+        tree.interior.path(0).take(1).for_each(|page| pools.get(page, SX));
         pools.get(self.page(table, INODE), SX);
     }
 }

@@ -96,8 +96,7 @@ pub(super) struct Undo {
     freed: Vec<u32>,
     /// The open transaction: its segment, and which logs it has begun.
     open: Option<u32>,
-    has_insert: bool,
-    has_update: bool,
+    begun: [bool; 2],
     full: Vec<u32>,
     deleted: Vec<(u32, u32)>,
 }
@@ -130,8 +129,7 @@ impl Undo {
             self.next_slot = (self.next_slot + 1) % SLOTS;
             segment_of(self.next_slot)
         });
-        let begun =
-            std::mem::replace(if log == Log::Insert { &mut self.has_insert } else { &mut self.has_update }, true);
+        let begun = std::mem::replace(&mut self.begun[log as usize], true);
         let page = match log {
             Log::Insert => self.insert_page(pools, segment),
             Log::Update => self.room_for(pools, segment, bytes, begun),
@@ -206,8 +204,8 @@ impl Undo {
     fn close(&mut self, pools: &mut Pools) -> Option<(u32, u32)> {
         let segment = self.open.take()?;
         let Segment { insert, update, .. } = self.segments[segment as usize];
-        let insert = insert.filter(|_| std::mem::take(&mut self.has_insert));
-        let update = update.filter(|_| std::mem::take(&mut self.has_update));
+        let [has_insert, has_update] = std::mem::take(&mut self.begun);
+        let (insert, update) = (insert.filter(|_| has_insert), update.filter(|_| has_update));
         insert.into_iter().chain(update).for_each(|page| pools.get(page, EXCLUSIVE));
         update.map(|page| (segment, page))
     }

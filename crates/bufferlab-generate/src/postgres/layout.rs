@@ -11,6 +11,10 @@ use crate::loaded::Loaded;
 use crate::pools::Objects;
 use crate::tree::{Grown, Loading};
 
+/// Bytes by which a line's length grows when it is delivered: null bits of two bytes, rounded up, are no longer needed
+/// (24 for 32), and a date comes, with six bytes to align it.
+pub(super) const DELIVERED: u16 = 6;
+
 /// A table, with an index of its primary key but for HISTORY, and another one of some.
 pub(super) struct Table {
     pub(super) heap: Heap,
@@ -46,15 +50,8 @@ pub(super) fn index(
     Index::new(tree, laid.entry.0, laid.keys.0, laid.is_unique, laid.is_even)
 }
 
-/// Lays a table out; objects come in the order of their names, as a page trace has them. `transactions` bounds the growth,
-/// `delivered_line` has the bytes of a line whose order is delivered.
-pub(super) fn lay_out(
-    loaded: &Loaded,
-    objects: &mut Objects,
-    table: Relation,
-    transactions: u64,
-    delivered_line: u16,
-) -> Table {
+/// Lays a table out; objects come in the order of their names, as a page trace has them. `transactions` bounds the growth.
+pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, table: Relation, transactions: u64) -> Table {
     let (warehouses, districts) = (loaded.warehouses(), loaded.districts());
     // Most pages that a heap grows by: each transaction adds so many rows.
     let growth =
@@ -71,7 +68,7 @@ pub(super) fn lay_out(
         Relation::NewOrder => (growth(1, bytes), (districts, 1 << 31), growth(1, 24) + 4 * districts),
         Relation::Orders => (growth(1, bytes) + districts * 30, (districts, 1 << 31), growth(1, 24) + 4 * districts),
         Relation::OrderLine => {
-            (growth(15, delivered_line) + districts * 64, (districts, 1 << 31), growth(15, 32) + districts * 32)
+            (growth(15, bytes + DELIVERED) + districts * 64, (districts, 1 << 31), growth(15, 32) + districts * 32)
         }
         _ => (small + 64, (1, 1 << 31), small + 64),
     };

@@ -23,7 +23,7 @@ use crate::pools::{Object, Objects, Pools};
 use crate::rows::RowsAsked;
 use heap::Version;
 use index::{Entry, Index};
-use layout::{Table, lay_out};
+use layout::{DELIVERED, Table, lay_out};
 use record::Tuples;
 use rows::Ks;
 use session::{FIRST, HELD, Now};
@@ -50,10 +50,6 @@ struct Change {
     before: Option<Version>,
     version: Version,
 }
-
-/// Bytes by which a line's length grows when it is delivered: null bits of two bytes, rounded up, are no longer needed
-/// (24 for 32), and a date comes, with six bytes to align it.
-const DELIVERED: u16 = 6;
 
 /// Returns what the rules can do: lines have 32-bit numbers. Places of new versions, and index entries of dead ones, take
 /// memory: seen of 20 warehouses. Always in use are ITEM, its index, and what is read of the catalogue all the time.
@@ -117,18 +113,15 @@ impl Postgres {
     /// Lays a loaded database out. `transactions` bounds how much it may grow.
     pub fn new(loaded: &Loaded, transactions: u64) -> Self {
         let mut objects = Objects::default();
-        let delivered_line = loaded.inserted(Relation::OrderLine) + DELIVERED;
-        let tables = Relation::by_name().into_iter().filter(|of| of.table() == *of);
-        let mut tables: Vec<(Relation, Table)> =
-            tables.map(|of| (of, lay_out(loaded, &mut objects, of, transactions, delivered_line))).collect();
-        tables.sort_by_key(|&(of, _)| of as usize);
+        let is_table = |of: Relation| of.table() == of;
+        let tables = Relation::lay_out(|of| is_table(of).then(|| lay_out(loaded, &mut objects, of, transactions)));
         let lines = (0..loaded.districts()).scan(0, |all, district| {
             let before = *all;
             *all += loaded.sizes(Relation::OrderLine, district).len() as u32;
             Some(before)
         });
         let source = Source::Tpcc(loaded.clone(), lines.collect());
-        Postgres::of_tables(objects, tables.into_iter().map(|(_, table)| table).collect(), source)
+        Postgres::of_tables(objects, tables, source)
     }
 
     /// Lays the table of hot_rows out. `transactions` bounds how much it may grow.
