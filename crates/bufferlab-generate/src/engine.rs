@@ -23,7 +23,7 @@ const UNDELIVERED: u32 = ORDERS + 1 - FIRST_UNDELIVERED_ORDER;
 /// Rows of a group after the load, by relation, where all groups have equally many; 0 of other relations and of one group.
 const ROWS_OF_GROUP: [u32; 12] = [0, 0, 0, ITEMS, CUSTOMERS, 0, ORDERS, UNDELIVERED, 0, CUSTOMERS, 0, 0];
 /// The first key of a group after the load, by relation; of lines and of orders by customer their numbers begin with it.
-const FIRST_KEYS: [u32; 12] = [1, 0, 0, 1, 1, 0, 1, FIRST_UNDELIVERED_ORDER, 1, 0, 1, 1];
+pub const FIRST_KEYS: [u32; 12] = [1, 0, 0, 1, 1, 0, 1, FIRST_UNDELIVERED_ORDER, 1, 0, 1, 1];
 
 /// A table with its primary key, or another index: tables first, in the order of [`TableId::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,11 +92,6 @@ impl Relation {
             ByCustomer => Orders,
             table => table,
         }
-    }
-
-    /// Returns the first key of a group after the load.
-    pub fn first_key(self) -> u32 {
-        FIRST_KEYS[self as usize]
     }
 
     /// Returns a table's second index, if it has one.

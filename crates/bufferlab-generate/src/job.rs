@@ -187,9 +187,3 @@ impl Way {
         Way { name, warehouses, one_in }
     }
 }
-
-impl Default for Way {
-    fn default() -> Self {
-        Way::new(1, 1, 1)
-    }
-}

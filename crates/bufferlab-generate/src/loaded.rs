@@ -14,7 +14,7 @@ use bufferlab_workload::tpcc::population::{Partition, generate, partitions};
 use bufferlab_workload::tpcc::random::last_name;
 use bufferlab_workload::tpcc::schema::{CUSTOMERS, DISTRICTS, FIRST_UNDELIVERED_ORDER, ORDERS, TableId};
 
-use crate::engine::{RELATIONS, Relation, Row, entry_key, line_key};
+use crate::engine::{FIRST_KEYS, RELATIONS, Relation, Row, entry_key, line_key};
 
 /// Warehouses whose rows are generated; further ones repeat them.
 const OWN_WAREHOUSES: u32 = 4;
@@ -217,7 +217,7 @@ impl Loaded {
             let (group, first) = match of {
                 Relation::Warehouse | Relation::District => (0, number),
                 Relation::History => (0, number * CUSTOMERS),
-                _ => (number, of.first_key()),
+                _ => (number, FIRST_KEYS[of as usize]),
             };
             let district = self.district(number);
             self.sizes(of, number).iter().zip(first..).map(move |(&bytes, key)| {

@@ -211,7 +211,7 @@ pub fn run(mut engine: Box<dyn Engine>, played: Played, plan: Plan<'_>, mut pool
     };
     progress.play(plan)?;
     let objects = progress.ghost.engine.objects().all().to_vec();
-    Ok(Run { pools: progress.runs, census: progress.census, objects, database_bytes, way: Way::default() })
+    Ok(Run { pools: progress.runs, census: progress.census, objects, database_bytes, way: Way::new(1, 1, 1) })
 }
 
 impl Progress {

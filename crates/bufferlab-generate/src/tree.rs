@@ -487,7 +487,8 @@ pub struct Loading {
     begun: Vec<Begun>,
     /// Rows of the first leaf, while it is the only one: their groups, keys and bytes.
     firsts: Vec<(u32, u32, u32)>,
-    leaves: u32,
+    /// Leaves so far.
+    pub leaves: u32,
     last_group: usize,
     keys_per_group: u64,
     halves_first: bool,
@@ -548,11 +549,6 @@ impl Loading {
             (leaf.rows, leaf.bytes) = (kept, leaf.bytes + last - moved);
         }
         self.begin(group, first, behind.len() as u32, moved);
-    }
-
-    /// Returns the number of leaves so far.
-    pub fn leaves(&self) -> u32 {
-        self.leaves
     }
 }
 

@@ -213,7 +213,7 @@ pub(super) fn lay_out(size: PageSize, loaded: &Loaded, of: Relation, objects: &m
     let keys = if is_of_entries { u64::from(CUSTOMERS + 1) << ORDER_BITS } else { 1 << 31 };
     let mut loading = Loading::new(groups, keys, halves_first);
     loaded.rows(of).for_each(|(group, key, bytes)| loading.push(group, key, bytes.into(), &takes));
-    let leaves = loading.leaves();
+    let leaves = loading.leaves;
     // Most that a table grows by: every transaction a New-Order, or a Payment, and leaves half full at worst.
     let rows = if of == Relation::OrderLine { 8 } else { 1 };
     let bytes = u64::from(loaded.inserted(of));

@@ -55,7 +55,7 @@ pub(super) type At = (Place, Key);
 
 /// An index.
 pub(super) struct Index {
-    tree: Grown,
+    pub(super) tree: Grown,
     /// Bytes of an entry with its line pointer.
     entry: u32,
     is_unique: bool,
@@ -82,11 +82,6 @@ impl Index {
     pub(super) fn new(tree: Grown, entry: u32, groups: u32, is_unique: bool, is_even: bool) -> Self {
         let last_blocks = vec![u32::MAX; groups as usize];
         Index { tree, entry, is_unique, is_even, stale: HashMap::new(), last_blocks }
-    }
-
-    /// Returns the pages above the leaves.
-    pub(super) fn interior_pages(&self) -> impl Iterator<Item = u32> + '_ {
-        self.tree.interior.all()
     }
 
     /// Goes down to the leaf that holds a key, or would (nbtsearch.c, `_bt_search`). A session keeps what the meta page

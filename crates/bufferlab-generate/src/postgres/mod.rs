@@ -251,7 +251,7 @@ impl Engine for Postgres {
     }
 
     fn interior_pages(&self) -> Vec<u32> {
-        self.tables.iter().flat_map(|table| &table.indexes).flat_map(Index::interior_pages).collect()
+        self.tables.iter().flat_map(|table| &table.indexes).flat_map(|index| index.tree.interior.all()).collect()
     }
 
     /// The catalogue, as sessions connect and plan their statements.
