@@ -34,14 +34,14 @@ import polars as pl
 from mysql_client import CONNECTIONS, job_of
 from random_read_fio import bounds, spread
 
-from bufferlab.advise.cost import Processors
-from bufferlab.engines.innodb import find_mysqld
+from bufferlab.engines.innodb import programs
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import user
 from bufferlab.engines.servers.behaviour import ServerBehaviour
 from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.live.tiers import Processors
 from bufferlab.results.latency import latency_values
 from bufferlab.results.store import latency_rows
 from bufferlab.units import MIB
@@ -153,7 +153,7 @@ def whole_pairs(done: Mapping[Turn, Done]) -> dict[Turn, Done]:
 def measured(folder: Path, wanted: Sequence[Turn], warm_s: int) -> Iterator[tuple[Turn, Done]]:
     """Yield windows of one server, in turn."""
     name, rows, pool_bytes = wanted[0].server, wanted[0].rows, wanted[0].pool_mib * MIB
-    flavour: find_mysqld.Flavour = "mariadb" if "mariadb" in name else "mysql"
+    flavour: programs.Flavour = "mariadb" if "mariadb" in name else "mysql"
     family, database = InnodbFamily(flavour), folder / "database"
     workload = {"name": "hot_rows", "rows": rows, "load_seed": 1}
     knobs = {"page_size": 16384, "server": name}
@@ -165,7 +165,7 @@ def measured(folder: Path, wanted: Sequence[Turn], warm_s: int) -> Iterator[tupl
         "innodb_flush_log_at_trx_commit": "0", "innodb_log_file_size": str(256 * MIB),
     }  # fmt: skip
     with PrivateServer(
-        family, find_mysqld.find(flavour, name), database / "data", folder / "server", user=user.server_user(),
+        family, programs.find(flavour, name), database / "data", folder / "server", user=user.server_user(),
         login=(identity.user, identity.password), settings=settings, connections=2 * CONNECTIONS,
     ) as server:  # fmt: skip
         drive(server, identity, rows, seed=0, lead_s=warm_s, seconds=1)

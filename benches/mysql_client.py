@@ -25,7 +25,7 @@ from typing import Any
 
 from server_bench import begun
 
-from bufferlab.engines.innodb import find_mysqld
+from bufferlab.engines.innodb import programs
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import identity as identities
@@ -49,7 +49,7 @@ def main() -> None:
 
 def measure(folder: Path, server_name: str, pairs: int) -> None:
     """All of it in one folder."""
-    flavour: find_mysqld.Flavour = "mariadb" if "mariadb" in server_name else "mysql"
+    flavour: programs.Flavour = "mariadb" if "mariadb" in server_name else "mysql"
     family, database = InnodbFamily(flavour), folder / "database"
     knobs = {"page_size": 16384, "server": server_name}
     loaded = ServerBehaviour(family).load(
@@ -64,7 +64,7 @@ def measure(folder: Path, server_name: str, pairs: int) -> None:
     print("| what | n | median | lowest to highest | unit |\n| --- | ---: | ---: | ---: | --- |")
     show("load of 4 warehouses", [loaded["rows"] / loaded["seconds"]], "rows/s")
     show("copy of the data directory over the load", [copy_seconds(database) / loaded["seconds"]], "ratio")
-    build, identity = find_mysqld.find(flavour, server_name), identities.read(database)
+    build, identity = programs.find(flavour, server_name), identities.read(database)
     with PrivateServer(
         family,
         build,

@@ -21,12 +21,12 @@ from typing import Any
 from mysql_client import SCRIPT, Spent, run_core
 from server_bench import begun
 
-from bufferlab.engines.innodb import control, find_mysqld
+from bufferlab.engines.innodb import control, programs
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import user
 from bufferlab.engines.servers.behaviour import ServerBehaviour
-from bufferlab.engines.servers.existing.security import Security
+from bufferlab.engines.servers.existing.address import Security
 from bufferlab.engines.servers.private_server import PrivateServer
 
 SELECTS = 50_000
@@ -53,12 +53,12 @@ def main() -> None:
 
 def measure(folder: Path, server_name: str, pairs: int) -> dict[str, list[Spent]]:
     """Return what a round trip took in each window of each side."""
-    flavour: find_mysqld.Flavour = "mariadb" if "mariadb" in server_name else "mysql"
+    flavour: programs.Flavour = "mariadb" if "mariadb" in server_name else "mysql"
     family, database = Listening(flavour), folder / "database"
     knobs, workload = {"page_size": 16384, "server": server_name}, {"name": "hot_rows", "rows": ROWS, "load_seed": 1}
     job = {"database": str(database), "knobs": knobs, "workload": workload, "threads": 2}
     ServerBehaviour(InnodbFamily(flavour)).load(job, lambda event: None)
-    build, identity = find_mysqld.find(flavour, server_name), identities.read(database)
+    build, identity = programs.find(flavour, server_name), identities.read(database)
     with socket.create_server(("127.0.0.1", 0)) as free:
         family.port = free.getsockname()[1]
     settings = {"innodb_buffer_pool_size": str(2 << 30), **certificate(folder)}

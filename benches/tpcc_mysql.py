@@ -33,7 +33,8 @@ from mysql_client import CONNECTIONS, WAREHOUSES, job_of
 from random_read_fio import ratio
 from server_bench import begun
 
-from bufferlab.engines.innodb import control, find_mysqld
+from bufferlab.engines.innodb import control
+from bufferlab.engines.innodb import programs as innodb
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import identity as identities
@@ -81,13 +82,13 @@ def main() -> None:
 
 def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, list[Window]]:
     """Return the windows of each program, round by round; without a peer, of our two ways alone."""
-    flavour: find_mysqld.Flavour = "mariadb" if "mariadb" in arguments.server else "mysql"
+    flavour: innodb.Flavour = "mariadb" if "mariadb" in arguments.server else "mysql"
     family, database = InnodbFamily(flavour), folder / "database"
     workload = {"name": "tpcc", "warehouses": WAREHOUSES, "load_seed": 1}
     knobs = {"page_size": 16384, "server": arguments.server}
     job = {"database": str(database), "knobs": knobs, "workload": workload, "threads": 2}
     ServerBehaviour(family).load(job, lambda event: None)
-    build, identity = find_mysqld.find(flavour, arguments.server), identities.read(database)
+    build, identity = innodb.find(flavour, arguments.server), identities.read(database)
     programs = [PEER, *WAYS] if arguments.peer else list(WAYS)
     found: dict[str, list[Window]] = {program: [] for program in programs}
     with PrivateServer(

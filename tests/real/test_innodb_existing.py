@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import control, owned_schema, packages
+from bufferlab.engines.innodb import control, owned_schema, programs
 from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.servers.existing.address import parse, private
@@ -445,7 +445,7 @@ def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existi
     assert existing.holding(os.environ["BUFFERLAB_PASSWORD"]) == []
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in packages.PACKAGES])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in programs.PACKAGES])
 def test_lock_marker_and_rights_are_the_same_on_every_server(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with innodb.folder() as path:
         place = innodb.Place(innodb.build(name), path).initialise()

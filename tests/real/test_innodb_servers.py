@@ -17,8 +17,8 @@ import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import accounts, control, table_sizes
-from bufferlab.engines.innodb.find_mysqld import Build
 from bufferlab.engines.innodb.option_file import read_back
+from bufferlab.engines.innodb.programs import Build
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import signs_of_life, user
 from bufferlab.engines.servers import stored_sizes as server_sizes

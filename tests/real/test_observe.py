@@ -15,16 +15,16 @@ import pytest
 
 from bufferlab.engines.innodb import control as innodb_control
 from bufferlab.engines.postgres import control as postgres_control
+from bufferlab.engines.servers.look import Refused
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.questions import NotTold
-from bufferlab.observe import report, sentence
-from bufferlab.observe.digests import Digests
-from bufferlab.observe.host_side import HostWork
-from bufferlab.observe.look import Observation, Seen
-from bufferlab.observe.looker import Refused
-from bufferlab.observe.pool_contents import PoolContents
-from bufferlab.observe.session import Session, address_of, looker_of
-from bufferlab.observe.window import Row, Window
+from bufferlab.live import observe_page, sentence
+from bufferlab.live.digests import Digests
+from bufferlab.live.host_side import HostWork
+from bufferlab.live.look import Observation, Seen
+from bufferlab.live.pool_contents import PoolContents
+from bufferlab.live.session import Session, address_of, looker_of
+from bufferlab.live.window import Row, Window
 from support import innodb, postgres
 
 pytestmark = pytest.mark.real
@@ -136,7 +136,7 @@ def test_counts_are_those_of_the_server_itself(mysql: tuple[PrivateServer, str])
     assert isinstance(statements, Digests)
     assert SELECTS in {one.calls for one in statements.statements if "filled" in one.text}
     assert seen.window.events == []
-    assert "Per transaction" in str(report.as_report(seen))
+    assert "Per transaction" in str(observe_page.as_report(seen))
 
 
 def test_a_write_from_our_session_is_refused(mysql: tuple[PrivateServer, str]) -> None:
@@ -187,7 +187,7 @@ def test_an_idle_server_stays_as_it_is(mysql: tuple[PrivateServer, str]) -> None
     assert seen.window.totals["statements"] == 0
     assert seen.window.totals["transactions"] == 0
     assert seen.window.totals["misses"] == 0
-    assert "Misses are not what slows this server" in sentence.answer(seen)
+    assert "Misses are not what slows this server" in sentence.observed(seen)
 
 
 def test_counts_are_those_of_postgresql_itself(postgresql: tuple[PrivateServer, str]) -> None:
@@ -208,7 +208,7 @@ def test_counts_are_those_of_postgresql_itself(postgresql: tuple[PrivateServer, 
     assert SELECTS + 1 <= totals["transactions"] <= SELECTS + 10
     assert 2 * SELECTS <= totals["page_gets"] <= 10 * SELECTS
     assert sentence.time_ratio(seen) is None
-    assert "track_io_timing is off" in sentence.answer(seen) or not totals["misses"]
+    assert "track_io_timing is off" in sentence.observed(seen) or not totals["misses"]
     assert seen.cost.core_ratio is not None
     assert "log_age_bytes" in seen.begin.values
 
@@ -254,12 +254,12 @@ def test_pages_of_temporary_tables_are_none_of_the_pool(wide: tuple[PrivateServe
     totals = seen.window.totals
     if seen.facts.numbers[0] < 16:
         assert totals["misses"] > 4 * WIDE_PAGES
-        assert "counts among them reads of temporary tables" in sentence.answer(seen)
+        assert "counts among them reads of temporary tables" in sentence.observed(seen)
         return
     assert totals["misses"] < 500
     assert totals["evicted_pages"] < 500
     assert totals["temporary_pages_read"] == pytest.approx(5 * WIDE_PAGES, rel=0.05)
-    assert "pages of temporary tables a second" in sentence.answer(seen)
+    assert "pages of temporary tables a second" in sentence.observed(seen)
 
 
 @pytest.mark.slow
@@ -275,7 +275,7 @@ def test_scans_of_several_sessions_are_counted_once_and_named_as_a_ring(wide: tu
     _require_the_reads_of_proc(seen, seen.window.totals["misses"])
     if seen.facts.numbers[0] >= 16:
         assert seen.window.totals["ring_pages_read"] > 0.9 * seen.window.totals["misses"]
-        assert "a pool of more than four times the table" in sentence.answer(seen)
+        assert "a pool of more than four times the table" in sentence.observed(seen)
 
 
 @pytest.mark.slow
@@ -294,7 +294,7 @@ def test_a_session_that_has_published_nothing_is_said_with_the_bytes_that_it_rea
         seen = look(url, Load(scan))
         assert seen.unpublished.sessions == 1
         _require_the_reads_of_proc(seen, (seen.unpublished.read_bytes or 0) / seen.facts.page_size_bytes)
-        told = sentence.answer(seen)
+        told = sentence.observed(seen)
         assert "1 session worked in transactions that began before this look" in told
         assert "/proc/PID/io" in told
         assert "not what slows" not in told
@@ -305,7 +305,7 @@ def test_a_session_that_has_published_nothing_is_said_with_the_bytes_that_it_rea
         hidden = look(url.replace("bufferlab@", "watcher@"), Load())
         postgres_control.rows(connection, "DROP ROLE watcher")
     assert hidden.unpublished.hidden >= 1
-    assert hidden.window.totals["misses"] or "GRANT pg_monitor" in sentence.answer(hidden)
+    assert hidden.window.totals["misses"] or "GRANT pg_monitor" in sentence.observed(hidden)
 
 
 def test_an_idle_postgresql_counts_nothing_of_ours(postgresql: tuple[PrivateServer, str]) -> None:

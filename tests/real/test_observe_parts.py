@@ -18,7 +18,7 @@ from pymysql.constants import COMMAND
 
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.questions import NotTold, Query, Server
-from bufferlab.observe import confounds, digests, host_side, pool_contents
+from bufferlab.live import confounds, digests, host_side, pool_contents
 from support import innodb, postgres
 
 pytestmark = pytest.mark.real

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines.postgres import control, packages
+from bufferlab.engines.postgres import control, programs
 from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import memory_limit
@@ -27,7 +27,7 @@ from support import postgres
 
 pytestmark = pytest.mark.real
 
-OTHERS = tuple(name for name in packages.PACKAGES if name != "postgres-17")
+OTHERS = tuple(name for name in programs.PACKAGES if name != "postgres-17")
 MIB = 1 << 20
 PAGE_BYTES = 8192
 TPCC = {"name": "tpcc", "warehouses": 1, "load_seed": 1}

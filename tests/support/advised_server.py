@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from bufferlab.advise import look
-from bufferlab.advise.recorded import Counted, Estimate, PoolFacts, Recorded
-from bufferlab.engines.live_trace import Tier, stop_us
 from bufferlab.engines.servers.questions import NotTold
-from bufferlab.observe.session import Session, address_of, looker_of
+from bufferlab.live import advise
+from bufferlab.live.estimate import Counted, Estimate, PoolFacts, Recorded
+from bufferlab.live.live_trace import Tier, stop_us
+from bufferlab.live.session import Session, address_of, looker_of
 from support.fake_mysql import FakeMysql
 
 
@@ -153,8 +153,8 @@ class Shown:
         self.stages.append((what, done))
 
 
-def asked(within_s: float = 60.0, tier: Tier = "misses", max_cores: float = 0.25, **more: Any) -> look.Asked:
-    return look.Asked(within_s, tier, more.pop("sizes", ()), max_cores, **more)
+def asked(within_s: float = 60.0, tier: Tier = "misses", max_cores: float = 0.25, **more: Any) -> advise.Asked:
+    return advise.Asked(within_s, tier, more.pop("sizes", ()), max_cores, **more)
 
 
 @dataclass
@@ -171,14 +171,14 @@ class Bench:
     def __post_init__(self) -> None:
         self.tracing = FakeTracing(self.clock)
 
-    def prepare(self, wanted: look.Asked) -> look.Ready:
-        return look.prepare(
+    def prepare(self, wanted: advise.Asked) -> advise.Ready:
+        return advise.prepare(
             self.session, wanted, self.tracing, self.clock, self.clock.sleep, server_pid=lambda *_: os.getpid()
         )
 
-    def advise(self, wanted: look.Asked) -> look.Advice:
+    def advise(self, wanted: advise.Asked) -> advise.Advice:
         ready = self.prepare(wanted)
-        return look.advise(ready, self.tracing, self.answer, self.stop, self.shown, self.clock, self.clock.sleep)
+        return advise.advise(ready, self.tracing, self.answer, self.stop, self.shown, self.clock, self.clock.sleep)
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from bufferlab.engines import families
-from bufferlab.engines.innodb import accounts, initialise, packages
-from bufferlab.engines.innodb import find_mysqld as servers
+from bufferlab.engines.innodb import accounts, initialise, programs
+from bufferlab.engines.innodb import programs as servers
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import signs_of_life, user
@@ -28,14 +28,14 @@ from support.core import usual_cache
 
 EVERY_DAY = ("mysql-5.7", "mysql-8.0", "mariadb-10.11")
 """The servers that ./test boots; the others take --all."""
-OTHERS = tuple(name for name in packages.PACKAGES if name not in EVERY_DAY)
+OTHERS = tuple(name for name in programs.PACKAGES if name not in EVERY_DAY)
 ALL = [*EVERY_DAY, *(pytest.param(name, marks=[pytest.mark.servers, pytest.mark.slow]) for name in OTHERS)]
 
 
 @cache
 def build(name: str) -> Build:
     """The server of that name, fetched if need be; skipped, loudly, where it cannot be had."""
-    flavour = packages.PACKAGES[name].flavour
+    flavour = programs.PACKAGES[name].flavour
     assert flavour != "postgres"
     with usual_cache():
         try:

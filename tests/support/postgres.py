@@ -18,8 +18,8 @@ import psycopg
 import pytest
 
 from bufferlab.engines import families
-from bufferlab.engines.postgres import find_postgres as servers
-from bufferlab.engines.postgres import initialise, packages
+from bufferlab.engines.postgres import cluster, programs
+from bufferlab.engines.postgres import programs as servers
 from bufferlab.engines.postgres.family import PostgresFamily
 from bufferlab.engines.servers import child_process, signs_of_life, user
 from bufferlab.engines.servers import identity as identities
@@ -34,7 +34,7 @@ __all__ = ["ALL", "EVERY_DAY", "Place", "build", "folder", "gone", "listening", 
 
 EVERY_DAY = ("postgres-15", "postgres-17")
 """The servers that ./test boots: before and after the checkpointer had a view of its own. The others take --all."""
-OTHERS = tuple(name for name in packages.PACKAGES if name not in EVERY_DAY)
+OTHERS = tuple(name for name in programs.PACKAGES if name not in EVERY_DAY)
 ALL = [*EVERY_DAY, *(pytest.param(name, marks=[pytest.mark.servers, pytest.mark.slow]) for name in OTHERS)]
 
 
@@ -114,7 +114,7 @@ class Place:
         user.give(self.database, owner)
         identity = identities.new_identity(self.build, 8192)
         wait = signs_of_life.patience(self.events.append, lambda: False)
-        initialise.initialise(self.build, self.data, self.home, owner, identity, wait, checksums=checksums)
+        cluster.initialise(self.build, self.data, self.home, owner, identity, wait, checksums=checksums)
         identities.store(self.database, identity, owner)
         with self.server() as server:
             connection = server.connect("postgres")

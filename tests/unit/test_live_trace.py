@@ -19,10 +19,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.engines import live_trace
-from bufferlab.engines.live_trace import LivePlan, LiveTrace, recorded
 from bufferlab.engines.servers import page_sites
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
+from bufferlab.live import live_trace
+from bufferlab.live.live_trace import LivePlan, LiveTrace, recorded
 from bufferlab.results.page_traces import page_trace_words
 from support.fake import wait_until
 

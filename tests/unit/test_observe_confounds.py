@@ -8,7 +8,7 @@ import pytest
 
 from bufferlab.engines.servers.client import LostError, ServerError
 from bufferlab.engines.servers.questions import Server
-from bufferlab.observe import confounds
+from bufferlab.live import confounds
 
 MYSQL, MARIADB = Server("mysql", "9.7.4-2"), Server("mariadb", "11.8.9-MariaDB-0+deb13u1 from Debian")
 POSTGRES = Server("postgres", "18.0")

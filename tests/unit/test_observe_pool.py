@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.engines.innodb import observe_pool as innodb
-from bufferlab.engines.postgres import observe_pool as postgres
+from bufferlab.engines.innodb import questions as innodb
+from bufferlab.engines.postgres import questions as postgres
 from bufferlab.engines.servers.client import LostError, ServerError
 from bufferlab.engines.servers.questions import NotTold, Server
-from bufferlab.observe import pool_contents
+from bufferlab.live import pool_contents
 
 MYSQL, MARIADB = Server("mysql", "9.7.4-2"), Server("mariadb", "11.8.9-MariaDB-0+deb13u1 from Debian")
 POSTGRES = Server("postgres", "17.2")

@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 
 from bufferlab.engines import registry as engines
-from bufferlab.engines.innodb import page_owners as innodb_owners
+from bufferlab.engines.innodb import table_sizes as innodb_owners
 from bufferlab.engines.native import native
-from bufferlab.engines.postgres import page_owners as postgres_owners
+from bufferlab.engines.postgres import relation_sizes as postgres_owners
 from bufferlab.engines.servers import child_process, page_sites, signs_of_life, stored_sizes
 from bufferlab.engines.servers.behaviour import ServerBehaviour
 from bufferlab.engines.servers.builds import ON_PATH, Build, servers_root

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.innodb import initialise, program
+from bufferlab.engines.innodb import accounts, initialise
 from bufferlab.engines.postgres import restore
 from bufferlab.engines.servers import child_process, stored_sizes
 from bufferlab.engines.servers.builds import Build
@@ -126,7 +126,7 @@ def test_a_link_in_the_place_of_a_programs_folder_is_refused(tmp_path: Path) -> 
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "program").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(EnvironmentLackingError, match="the server's folder"):
-        program.expand("sysbench", {"place": {"socket": "/s"}, "database": "x"}, tmp_path / "program")
+        accounts.expand("sysbench", {"place": {"socket": "/s"}, "database": "x"}, tmp_path / "program")
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 

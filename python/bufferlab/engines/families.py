@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bufferlab.engines.innodb import find_mysqld
-from bufferlab.engines.innodb import packages as innodb
-from bufferlab.engines.postgres import find_postgres
-from bufferlab.engines.postgres import packages as postgres
+from bufferlab.engines.innodb import programs as innodb
+from bufferlab.engines.postgres import programs as postgres
 from bufferlab.engines.servers import fetch as fetching
-from bufferlab.engines.servers.builds import Build, Listed
-from bufferlab.engines.servers.fetch import Ask, Package
+from bufferlab.engines.servers.builds import Ask, Build, Listed
+from bufferlab.engines.servers.fetch import Package
 
 
 @dataclass(frozen=True)
@@ -25,8 +23,8 @@ class Servers:
 
 
 FAMILIES = (
-    Servers(innodb.PACKAGES, find_mysqld.ask_version, find_mysqld.listed),
-    Servers(postgres.PACKAGES, find_postgres.ask_version, find_postgres.listed),
+    Servers(innodb.PACKAGES, innodb.ask_version, innodb.listed),
+    Servers(postgres.PACKAGES, postgres.ask_version, postgres.listed),
 )
 
 

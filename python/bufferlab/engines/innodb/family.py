@@ -14,11 +14,9 @@ from bufferlab.engines.innodb import (
     accounts,
     consistency_by_pymysql,
     control,
-    find_mysqld,
     initialise,
     owned_schema,
-    page_owners,
-    program,
+    programs,
     restore,
     server_facts,
     table_sizes,
@@ -26,7 +24,6 @@ from bufferlab.engines.innodb import (
 from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.declaration import MARIADB, MYSQL
 from bufferlab.engines.innodb.failure import failure
-from bufferlab.engines.innodb.find_mysqld import Flavour
 from bufferlab.engines.innodb.option_file import (
     VARIABLES,
     as_asked,
@@ -35,6 +32,7 @@ from bufferlab.engines.innodb.option_file import (
     server_settings,
     with_one_chunk,
 )
+from bufferlab.engines.innodb.programs import Flavour
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
 from bufferlab.engines.servers.existing.facts import Facts
@@ -83,11 +81,11 @@ class InnodbFamily(Family):
     page_sites_table = Path(__file__).with_name("page_sites.toml")
     page_trace_counters: ClassVar = {("get", "get_if_in_pool"): ("page_gets",), ("read",): ("pages_read",)}
     core_words: ClassVar = {"may_change_settings": False}  # Switching metrics on is a setting too.
-    program = staticmethod(program.expand)
+    program = staticmethod(accounts.expand)
 
     def __init__(self, flavour: Flavour) -> None:
         self.flavour, self.declaration = flavour, MYSQL if flavour == "mysql" else MARIADB
-        self.find = partial(find_mysqld.find, flavour)
+        self.find = partial(programs.find, flavour)
 
     def connect(self, address: Address, database: str | None = None, *, seconds: float | None = ANSWER_SECONDS) -> Any:
         return connect(address, database, seconds=seconds)
@@ -202,7 +200,7 @@ class InnodbFamily(Family):
         self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
     ) -> list[OwnedPages]:
         """Return the touched pages of every index, by the headers of the pages in the closed files."""
-        return page_owners.owners(database, touched)
+        return table_sizes.owners(database, touched)
 
 
 def _spare_pool_bytes(at_most: int) -> int:

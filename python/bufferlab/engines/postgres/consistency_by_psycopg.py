@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 
-from bufferlab.engines.postgres import extensions
+from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.postgres.relation_sizes import OWN_SCHEMAS
 from bufferlab.engines.servers.client import Cursor, ServerError
@@ -86,7 +86,7 @@ def _code(error: Exception) -> str:
 
 def _trees(cursor: Any) -> dict[str, Any]:
     """Check that every index is in order and has every row of its table. Without amcheck, read every table in whole."""
-    cursor.execute(f"SELECT 1 FROM pg_extension WHERE extname = '{extensions.CHECKS}'")
+    cursor.execute(f"SELECT 1 FROM pg_extension WHERE extname = '{control.CHECKS}'")
     has = bool(list(cursor))
     cursor.execute(_TABLES)
     tables = [str(name) for (name,) in cursor]

@@ -1,4 +1,4 @@
-"""Questions over a control connection, for settings, conditions and vacuum.
+"""Questions over a control connection, for settings, conditions and vacuum; and the extensions that they use.
 
 No hot path uses it; the core drives transactions over other connections.
 """
@@ -61,3 +61,20 @@ def settings(connection: Client) -> dict[str, tuple[str, str | None]]:
         for name, setting, unit in rows(connection, "SELECT name, setting, unit FROM pg_settings")
         if setting is not None
     }
+
+
+CHECKS = "amcheck"
+COUNTERS = "pg_buffercache"
+
+
+def make(connection: Client) -> None:
+    """Make them in the connection's database. Raises ServerError (control.MAY_NOT) when the account may not."""
+    there = {str(name) for (name,) in rows(connection, "SELECT name FROM pg_available_extensions")}
+    for name in (CHECKS, COUNTERS):
+        if name in there:
+            rows(connection, f"CREATE EXTENSION IF NOT EXISTS {name}")
+
+
+def has(connection: Client, name: str) -> bool:
+    """Return whether the connection's database has the extension."""
+    return bool(rows(connection, "SELECT 1 FROM pg_extension WHERE extname = %s", (name,)))

@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bufferlab.engines import direct_io
 from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OwnedPages
 from bufferlab.engines.postgres import (
+    cluster,
     consistency_by_psycopg,
     control,
-    extensions,
-    find_postgres,
-    initialise,
     owned_database,
-    page_owners,
-    postmaster,
+    programs,
     relation_sizes,
     restore,
     server_facts,
@@ -89,7 +86,7 @@ class PostgresFamily(Family):
 
     flavour = "postgres"
     declaration = DECLARATION
-    find = staticmethod(find_postgres.find)
+    find = staticmethod(programs.find)
     socket_name = f".s.PGSQL.{control.PORT}"
     # In place of the file in its data directory.
     arguments = ("-D", "{data}", "-c", "config_file={conf}")
@@ -98,8 +95,8 @@ class PostgresFamily(Family):
     stop_signal = signal.SIGINT
     """Fast shutdown: the server rolls transactions back and makes a checkpoint."""
     own_ipc = True
-    end_processes = staticmethod(postmaster.end_processes)
-    clean_up = staticmethod(postmaster.clean_up)
+    end_processes = staticmethod(cluster.end_processes)
+    clean_up = staticmethod(cluster.clean_up)
     form = FORM
     read_only = ("25006",)
     """read_only_sql_transaction."""
@@ -179,7 +176,7 @@ class PostgresFamily(Family):
                 with closing(self.connect(address, database, seconds=None)) as connection:
                     if not is_ours:
                         with where_allowed():
-                            extensions.make(connection)
+                            control.make(connection)
                     control.rows(connection, "VACUUM (FREEZE, ANALYZE)")
                     with where_allowed():
                         control.rows(connection, "CHECKPOINT")
@@ -213,7 +210,7 @@ class PostgresFamily(Family):
     ) -> tuple[str, str]:  # fmt: skip
         """Make a new cluster with bufferlab's account and no other."""
         home, checksums = database.parent / "server", knobs.get("data_checksums") == "on"
-        initialise.initialise(build, database / "data", home, owner, identity, on_wait, checksums=checksums)
+        cluster.initialise(build, database / "data", home, owner, identity, on_wait, checksums=checksums)
         return (identity.user, identity.password)
 
     def set_up(self, address: Address, identity: Identity, build: Build) -> None:
@@ -221,7 +218,7 @@ class PostgresFamily(Family):
         with closing(self.connect(address, control.SYSTEM_DATABASE)) as connection:
             control.rows(connection, f"CREATE DATABASE {DATABASE}")
         with closing(self.connect(address)) as connection:
-            extensions.make(connection)
+            control.make(connection)
 
     def restore(
         self, server: Restorer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None,
@@ -260,11 +257,11 @@ class PostgresFamily(Family):
         self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
     ) -> list[OwnedPages]:
         """Return the touched pages of every relation, by the numbers of the relations' files."""
-        return page_owners.owners(database, touched, relations)
+        return relation_sizes.owners(database, touched, relations)
 
     def uncounted_objects(self, database: Path, relations: Sequence[Sequence[int]]) -> list[int]:
         """Return the relations of other databases, and the shared ones: pg_stat_database has them in other rows."""
-        return page_owners.elsewhere(database, relations)
+        return relation_sizes.elsewhere(database, relations)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 The server names relations and their files. The pages of each level are counted in the closed cluster (bufpage.h: page
 header; nbtree.h: BTPageOpaqueData at the page's end, level at 8, flags at 12). sizes.json beside the data keeps the
-result.
+result. By the files' numbers it tells which relation each page of a trace belongs to.
 
 A table of PostgreSQL is a heap, and a row is found by its key through an index. The `level_pages` of a table are those
 of its key's index, from the root, and the heap's pages last: the way of a select by key.
@@ -16,12 +16,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from bufferlab.engines.behaviour import OwnedPages
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.knobs import PAGE_BYTES
+from bufferlab.engines.servers import stored_sizes
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.stored_sizes import Sizes, tree_shape
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 
 _SEGMENT_PAGES = 131_072
 """RELSEG_SIZE: after 1 GiB a relation goes on in another file."""
@@ -180,3 +187,60 @@ def _segment(file: Path, segment: int) -> Path:
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, int | str | bool) else str(value)
+
+
+_FORKS = ("", " (fsm)", " (vm)", " (init)")
+"""Of common/relpath.c: the main fork, the free space map, the visibility map, the initial fork."""
+_FIRST_OF_USERS = 16384
+"""FirstNormalObjectId of access/transam.h: the system's own relations have smaller numbers."""
+
+
+def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]) -> list[OwnedPages]:
+    """Return the relations of a closed cluster that a trace touched, with their pages; the system's go together.
+
+    A page is its relation's place in `relations` (tablespace, database, relation, fork) times 2^32 plus its number.
+    """
+    import numpy as np  # Of a worker's start it would be a third, and few workers need it.
+
+    stored = stored_sizes.read(database)["relations"]
+    names, trees = _names(stored), {_number(one): one for one in stored if one.get("method") == "btree"}
+    number_of = touched >> np.uint64(32)
+    found: dict[str, list[NDArray[np.uint64]]] = {}
+    interior = [touched[:0]]
+    for place, (_, _, number, fork) in enumerate(relations):
+        own = touched[number_of == place]
+        if number < _FIRST_OF_USERS:
+            name = "(catalog)"
+        else:
+            name = names.get(number, "(other)") + (_FORKS[fork] if fork < len(_FORKS) else "")
+            if number in trees and not fork:
+                file = database / "data" / trees[number]["file"]
+                above_leaves = np.array(levels(file, (own & np.uint64(0xFFFFFFFF)).tolist()), int) > 0
+                interior.append(own[above_leaves])
+        found.setdefault(name, []).append(own)
+    above = np.concatenate(interior)
+    ordered = sorted(found, key=lambda name: (name.startswith("("), name))
+    all_pages = {name: np.concatenate(found[name]) for name in ordered}
+    return [OwnedPages(name, pages, np.intersect1d(pages, above)) for name, pages in all_pages.items()]
+
+
+def elsewhere(database: Path, relations: Sequence[Sequence[int]]) -> list[int]:
+    """Return the places of those relations that do not belong to the workload's database."""
+    files = [str(one["file"]) for one in stored_sizes.read(database)["relations"]]
+    # base/DATABASE/FILE, of the default tablespace.
+    ours = {int(Path(file).parent.name) for file in files}
+    return [place for place, (_, number, _, _) in enumerate(relations) if number not in ours]
+
+
+def _number(relation: Mapping[str, object]) -> int:
+    """Return the number of a relation's file."""
+    return int(Path(str(relation["file"])).name)
+
+
+def _names(relations: Sequence[Mapping[str, object]]) -> dict[int, str]:
+    """Return names by the number of the file: a table's own, an index's after its table's."""
+    tables = {one["oid"]: one["name"] for one in relations}
+    return {
+        _number(one): f"{tables[one['table_oid']]}.{one['name']}" if one["table_oid"] in tables else str(one["name"])
+        for one in relations
+    }

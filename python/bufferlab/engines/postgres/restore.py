@@ -17,8 +17,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.postgres import control, extensions
-from bufferlab.engines.postgres.find_restore import pg_restore
+from bufferlab.engines.postgres import control
+from bufferlab.engines.postgres.programs import pg_restore
 from bufferlab.engines.servers import child_process, restoring
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.child_process import ended_by
@@ -88,7 +88,7 @@ def _make_role(connection: Client, login: tuple[str, str]) -> None:
     control.rows(connection, f"ALTER DATABASE {control.identifier(DATABASE)} OWNER TO {name}")
     for role in _GRANTED:
         control.rows(connection, f"GRANT {control.identifier(role)} TO {name}")
-    if extensions.has(connection, extensions.CHECKS):
+    if control.has(connection, control.CHECKS):
         for function in ("bt_index_check(regclass)", "bt_index_check(regclass, boolean)"):
             control.rows(connection, f"GRANT EXECUTE ON FUNCTION {function} TO {name}")
 

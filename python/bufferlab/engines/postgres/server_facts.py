@@ -7,7 +7,7 @@ from collections.abc import Collection
 from contextlib import closing, suppress
 from pathlib import Path
 
-from bufferlab.engines.postgres import control, extensions
+from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.postgres.postgresql_conf import bytes_of, in_words
 from bufferlab.engines.servers.client import Client
@@ -115,7 +115,7 @@ def _nulls(connection: Client, *, is_super: bool) -> tuple[str, ...]:
     """Return what the server's version and extensions will not tell."""
     said = []
     there = {str(name) for (name,) in control.rows(connection, "SELECT name FROM pg_available_extensions")}
-    for name, words in ((extensions.CHECKS, "checks of the trees"), (extensions.COUNTERS, "what fills the pool")):
+    for name, words in ((control.CHECKS, "checks of the trees"), (control.COUNTERS, "what fills the pool")):
         if name not in there:
             said.append(f"{words}: the server has no extension {name} (package postgresql-contrib)")
         elif not is_super:

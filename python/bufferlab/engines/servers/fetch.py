@@ -2,7 +2,7 @@
 
 Each package is pinned by its SHA-256 (Debian's by the release's signatures). A server appears in the cache whole or not
 at all. A shared library that the machine lacks is fetched too, from Debian's packages; a server of another release of
-Debian comes with all its libraries, libc and loader included. Each family's packages.py lists its packages.
+Debian comes with all its libraries, libc and loader included. Each family's programs.py lists its packages.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Literal
 
 from bufferlab import marked
-from bufferlab.engines.servers import debian, unpacked
-from bufferlab.engines.servers.builds import MANIFEST, Build, Flavour, fetched, servers_root
+from bufferlab.engines.servers import debian, finder
+from bufferlab.engines.servers.builds import MANIFEST, Ask, Build, Flavour, fetched, servers_root
 from bufferlab.engines.servers.child_process import LIBRARY_PACKAGES, MissingLibraryError, launched
 from bufferlab.errors import EnvironmentLackingError
 
@@ -42,10 +42,6 @@ _NO_NETWORK = re.compile(
     r"|network is unreachable|could not resolve|connection refused|no route to host|failed to fetch",
     re.IGNORECASE,
 )
-
-
-Ask = Callable[[Path, Path | None], tuple[str, Flavour]]
-"""Returns the (version, flavour) that a binary with these libraries tells; raises EnvironmentLackingError."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +86,7 @@ def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
                 build = _fetch(package, ask, root, say)
             else:
                 ask(build.binary, build.libraries)
-            unpacked.hold(root / name)
+            finder.hold(root / name)
             if build.untried:
                 say(f"{name} is {build.version}: untried, bufferlab was tried with {build.tried}")
             return build
@@ -110,7 +106,7 @@ def _there(name: str, folder: Path, say: Callable[[str], None]) -> Build | None:
     try:
         build = fetched(name)
         if build is not None:
-            unpacked.require_unaltered(folder, hashed=True)
+            finder.require_unaltered(folder, hashed=True)
         return build
     except EnvironmentLackingError as error:
         state = marked.state(folder)
@@ -160,7 +156,7 @@ def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -
                 "this system's release has another version; install the one you want and give its path",
             )
         _write_manifest(package, server, version, digest)
-        unpacked.record(server)
+        finder.record(server)
         marked.remove(root / package.name)  # One that was altered.
         server.rename(root / package.name)
     build = fetched(package.name)

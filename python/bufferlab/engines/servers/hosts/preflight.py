@@ -1,30 +1,148 @@
 """The pre-flight of runs on a server that bufferlab did not start: what is there, and what can never work.
 
-Every statement only asks. docs/existing-server.md lists what is refused; a test tries each.
+Every statement only asks. docs/existing-server.md lists what is refused; a test tries each. Each run makes the checks
+of what can never work again (`running`). What such a server cannot meet is told in each run as a caveat; whatever it
+could meet and did not is a confound, which fails the check of that name.
 """
 
 from __future__ import annotations
 
+import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from bufferlab.engines.behaviour import EngineFailure, ServerCheck, Wanted
+from bufferlab.engines.read_ahead_knob import AS_IS
+from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import passwords
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.facts import Facts
-from bufferlab.engines.servers.family import Difference, Family
-from bufferlab.engines.servers.hosts.refusals import (
-    asked_of,
-    other_settings,
-    refuse_host_settings,
-    require_made_with,
-    require_no_program,
-)
-from bufferlab.units import format_bytes
+from bufferlab.engines.servers.family import Difference, Family, ReadBack
+from bufferlab.knob import AUTO, Knob, Native, Values, values_of
+from bufferlab.units import UnitError, format_bytes
+
+
+@dataclass(frozen=True)
+class Others:
+    """Other people's connections before a run's drivers began and after they ended."""
+
+    before: int
+    after: int
+    busy: int | None
+    """How many of those after asked for something meanwhile; None: the account may not see that."""
+
+    @property
+    def confounds(self) -> list[str]:
+        """Return the sentence on connections that may have used the pool, if any did."""
+        most = max(self.before, self.after)
+        if most and self.busy is None:
+            return [f"{most} other connections were open: what they asked for is in the counters too"]
+        if worked := (self.busy or 0) + max(0, self.before - self.after):
+            return [f"{worked} of {most} other connections were used, and what they asked for is in the counters too"]
+        return []
+
+    @property
+    def caveats(self) -> list[str]:
+        """Return the sentence on connections that asked for nothing."""
+        most = max(self.before, self.after)
+        return [f"{most} other connections were open and asked for nothing"] if most and not self.confounds else []
+
+
+def caveats(
+    others: Others, told: ReadBack, asked: Collection[str], as_found: Collection[str], job: Mapping[str, Any]
+) -> list[str]:
+    """Return the sentences on what no run on somebody else's server has."""
+    said = ["the server is not bufferlab's own: its counters are of everything it did, and pages lie where it put them"]
+    said += others.caveats
+    if job["warm_up"]["max_transactions"] == 0:
+        said.append("the window did not begin with an empty pool, as it does on a server of bufferlab's own")
+    if as_found:
+        shown = ", ".join(f"{name} = {told.actual[name]}" for name in as_found)
+        said.append(f"as the server has it, not as on a server of bufferlab's own: {shown}")
+    return [*said, *(words for name, words in told.standing.items() if name not in asked)]
+
+
+def confounds(others: Others, told: ReadBack, asked: Collection[str]) -> list[str]:
+    """Return the sentences on what this server could have met: `told` compares it with what was asked for alone."""
+    unasked = {words for name, words in told.standing.items() if name not in asked}
+    return [*others.confounds, *(words for words in told.confounds if words not in unasked)]
+
+
+def asked_of(family: Family, knobs: Values) -> dict[str, Native]:
+    """Return the knobs that were asked for. bufferlab's own defaults are not applied to somebody else's server."""
+    declaration = family.declaration
+    defaults = values_of(declaration.defaults())
+    kept = (declaration.results.pool, declaration.page_knob)
+    return {name: value for name, value in knobs.items() if name in kept or defaults.get(name) != value}
+
+
+def require_no_program(job: Mapping[str, Any]) -> None:
+    """Raise EngineFailure for a job of an external program."""
+    if job.get("program"):
+        raise EngineFailure(
+            "usage",
+            "external programs are started against bufferlab's own servers only",
+            "--server",
+            "leave --server out, or use a workload of bufferlab's",
+        )
+
+
+def refuse_host_settings(asked: Values) -> None:
+    """Raise EngineFailure for settings of the server's host, which may not be this one."""
+    for knob, unset in (("memory_limit", "off"), (READ_AHEAD, AS_IS)):
+        if asked.get(knob, unset) != unset:
+            what = f"{knob} is set around servers that bufferlab starts, not around one that runs already"
+            raise EngineFailure("usage", what, knob, f"--set {knob}={unset}, or leave --server out")
+
+
+def require_made_with(family: Family, told: Mapping[str, str], asked: Values, address: Address) -> None:
+    """Raise EngineFailure unless the server, with the variables `told`, was made with what is asked for."""
+    for knob, (variable, words) in family.made_with.items():
+        has = told[variable]
+        if str(asked.get(knob, has)) != has:
+            what = f"{knob} needs another server: this one was made with {words.format(has)}"
+            raise EngineFailure("usage", what, address.place, f"--set {knob}={has}")
+
+
+def other_settings(family: Family, differing: Mapping[str, Collection[Difference]], address: Address) -> EngineFailure:
+    """Return the failure that names the settings which the server has otherwise, each with every value asked for."""
+    knobs = family.declaration.by_name()
+    sizes = {name for name, knob in knobs.items() if knob.unit == "bytes"}
+    said, as_it_has = [], []
+    for name, (first, *more) in differing.items():
+        asked = ", ".join(_shown(each.asked, name in sizes) for each in (first, *more))
+        if first.has is None:
+            said.append(f"it has no variable {first.variable} ({asked} asked)")
+        else:
+            said.append(f"{first.variable} is {_shown(first.has, name in sizes)}, {asked} asked")
+            if own := _own(knobs.get(name), first.has):
+                as_it_has.append(f"--set {shlex.quote(f'{name}={own}')}")
+    what = f"the server runs with other settings, and bufferlab changes none there: {'; '.join(said)}"
+    hint = "use a private server (--server with a name or path), or set them there yourself and run again"
+    if as_it_has:
+        hint = f"ask for what it has: {' '.join(as_it_has)}; {hint}"
+    return EngineFailure("usage", what, address.place, hint)
+
+
+def _own(knob: Knob | None, has: str) -> str | None:
+    """Return the value by which a run asks for what the server has; None where the setting cannot have it."""
+    if knob is None:
+        return has
+    try:
+        knob.parse(has)
+    except UnitError:
+        return None if knob.auto is None else AUTO
+    return has
+
+
+def _shown(value: str, is_size: bool) -> str:
+    return format_bytes(int(value)) if is_size and value.isdecimal() else value
+
 
 _ELSEWHERE = "the server is on another host: no lock is taken on this host's disk, and figures of the device are null"
 _HERE = "the server is on this host: runs hold the lock of the disk under --data-dir; figures of the device are null"

@@ -21,15 +21,17 @@ from bufferlab.engines.native import load_core, load_recipe, run_core
 from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.client import FAILURES
 from bufferlab.engines.servers.existing import address as addresses
-from bufferlab.engines.servers.existing import greeting, passwords
+from bufferlab.engines.servers.existing import passwords, whereabouts
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, LOOK_LASTS_SECONDS, LOOK_SECONDS, Address
 from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
 from bufferlab.engines.servers.family import ReadBack
 from bufferlab.engines.servers.hosts import preflight
-from bufferlab.engines.servers.hosts.caveats import Others, caveats, confounds
 from bufferlab.engines.servers.hosts.host import Host
-from bufferlab.engines.servers.hosts.refusals import (
+from bufferlab.engines.servers.hosts.preflight import (
+    Others,
     asked_of,
+    caveats,
+    confounds,
     other_settings,
     refuse_host_settings,
     require_made_with,
@@ -90,7 +92,7 @@ class RunningHost(Host):
                     raise ValueError(told)
                 return told, self.family.flavour_of(told)
         except EnvironmentLackingError as error:
-            if other := greeting.of_another_family(address, self.family.form):
+            if other := whereabouts.of_another_family(address, self.family.form):
                 raise other from error
             raise
 

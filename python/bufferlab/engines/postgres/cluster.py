@@ -1,0 +1,122 @@
+"""Makes a new cluster with initdb, and ends a private server's processes and its shared memory.
+
+A cluster has one user, with a password, in locale C and UTF8. The System V shared memory of its server is in a private
+namespace where the host allows that, so nothing of it is left even when everything is killed. Elsewhere bufferlab
+removes the segment that postmaster.pid names (ipc: pg_shmem.h, sysv_shmem.c).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from bufferlab.engines.postgres.failure import failure
+from bufferlab.engines.postgres.programs import initdb
+from bufferlab.engines.servers import child_process
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.identity import Identity
+from bufferlab.engines.servers.private_server import make_data, make_home
+from bufferlab.engines.servers.signs_of_life import OnWait
+from bufferlab.engines.servers.user import give, write_for
+
+_CHECKSUMS_BY_DEFAULT = (18,)
+
+
+def initialise(
+    build: Build,
+    data: Path,
+    home: Path,
+    user: tuple[int, int] | None,
+    identity: Identity,
+    on_wait: OnWait,
+    *,
+    checksums: bool = False,
+) -> None:
+    """Make `data`, which must not exist, with the identity's user as its superuser and no other account.
+
+    Raises EngineFailure with the end of initdb's words when it could not be made.
+    """
+    make_home(home, user)
+    data.mkdir(mode=0o700)
+    give(data, user)
+    secret = home / "initialise.password"
+    try:
+        write_for(secret, identity.password + "\n", user)
+        command = [str(initdb(build)), *_arguments(build, data, secret, identity, checksums)]
+        make_data(command, build, home, user, failure, on_wait, own_ipc=child_process.can_own_ipc(user))
+    finally:
+        with suppress(FileNotFoundError):
+            secret.unlink()
+
+
+def _arguments(build: Build, data: Path, secret: Path, identity: Identity, checksums: bool) -> list[str]:
+    # Text is compared by bytes, as on the other engines: names sort alike everywhere. What is made is synced once.
+    words = ["-D", str(data), "-U", identity.user, f"--pwfile={secret}", "--auth=scram-sha-256", "--locale=C",
+             "--encoding=UTF8", "--no-sync", "--no-instructions"]  # fmt: skip
+    if checksums:
+        words.append("--data-checksums")
+    elif build.numbers >= _CHECKSUMS_BY_DEFAULT:
+        words.append("--no-data-checksums")
+    return words
+
+
+_IPC_RMID = 0
+_CHILDREN_SECONDS = 5.0
+"""The seconds that server processes may take to see that their postmaster has gone."""
+_KILLED_SECONDS = 30.0
+"""The seconds that a killed process may take: it can wait in the kernel for a slow disk."""
+
+
+def end_processes(data: Path, build: Build) -> None:
+    """Kill all processes of the server at once."""
+    _end(_processes(data, build.binary))
+
+
+def clean_up(data: Path, build: Build, *, own_ipc: bool) -> None:
+    """Remove the System V segment that a killed server leaves in the host's own namespace; end its other processes."""
+    if not own_ipc:
+        with suppress(OSError, ValueError, IndexError):
+            # Line 7: the segment's key and number (pidfile.h).
+            segment = int((data / "postmaster.pid").read_text().splitlines()[6].split()[1])
+            ctypes.CDLL(None, use_errno=True).shmctl(segment, _IPC_RMID, None)
+    _wait_until_gone(data, build.binary)
+
+
+def _wait_until_gone(data: Path, binary: Path) -> None:
+    """Wait until a server's processes end, as they do when they see that their postmaster has; then end the rest."""
+    for seconds in (_CHILDREN_SECONDS, _KILLED_SECONDS):
+        deadline = time.monotonic() + seconds
+        while left := _processes(data, binary):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.02)
+        _end(left)
+
+
+def _end(processes: list[int]) -> None:
+    for pid in processes:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _processes(data: Path, binary: Path) -> list[int]:
+    """Return the processes of the server's own program that work in this data directory, as all of a server's do."""
+    folder, program, found = str(data.resolve()), str(binary.resolve()), []
+    for entry in Path("/proc").iterdir():
+        # The process is gone meanwhile, or another user's.
+        with suppress(OSError):
+            if entry.name.isdigit() and os.readlink(entry / "cwd") == folder and _program(entry) in (program, None):
+                found.append(int(entry.name))
+    return found
+
+
+def _program(entry: Path) -> str | None:
+    """Return the program of a process; None if it is ending: the kernel takes its memory before its folder."""
+    try:
+        return os.readlink(entry / "exe")
+    except FileNotFoundError:
+        return None
