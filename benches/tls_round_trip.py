@@ -21,7 +21,7 @@ from typing import Any
 from mysql_client import SCRIPT, Spent, run_core
 from server_bench import begun
 
-from bufferlab.engines.innodb import control, programs
+from bufferlab.engines.innodb import programs
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import user
@@ -70,9 +70,9 @@ def measure(folder: Path, server_name: str, pairs: int) -> dict[str, list[Spent]
         login=(identity.user, identity.password), settings=settings, connections=20,
     ) as server:  # fmt: skip
         with closing(server.connect()) as connection:
-            control.rows(connection, "CREATE USER afar@'%'")
-            control.rows(connection, f"GRANT ALL ON {identities.DATABASE}.* TO afar@'%'")
-            control.rows(connection, "GRANT PROCESS ON *.* TO afar@'%'")
+            connection.rows("CREATE USER afar@'%'")
+            connection.rows(f"GRANT ALL ON {identities.DATABASE}.* TO afar@'%'")
+            connection.rows("GRANT PROCESS ON *.* TO afar@'%'")
         for turn in range(pairs):
             for side in sorted(SIDES, reverse=bool(turn % 2)):
                 found[side].append(round_trips(server, family.port, SIDES[side], SELECTS, turn))

@@ -98,7 +98,7 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, list[Windo
         connections=2 * CONNECTIONS,
     ) as server:  # fmt: skip
         with closing(server.connect(identities.DATABASE)) as connection:
-            control.rows(connection, "CREATE VIEW new_orders AS SELECT no_w_id, no_d_id, no_o_id FROM new_order")
+            connection.rows("CREATE VIEW new_orders AS SELECT no_w_id, no_d_id, no_o_id FROM new_order")
         for turn in range(arguments.pairs):
             first = turn % len(programs)
             for program in programs[first:] + programs[:first]:

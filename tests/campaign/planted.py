@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines.innodb import control as innodb_control
 from bufferlab.engines.innodb import owned_schema
 from bufferlab.engines.innodb.connection import connect as innodb_connect
 from bufferlab.engines.postgres import control as postgres_control
@@ -96,11 +95,11 @@ def _mysql(owned: Owned) -> Iterator[Tenancy]:
 
     def great(query: str) -> None:
         with closing(session("bufferlab", owned.password, None)) as connection:
-            innodb_control.rows(connection, query)
+            connection.rows(query)
 
     def ask(query: str) -> list[tuple[Any, ...]]:
         with closing(session(_TENANT, _PASSWORD, "lab")) as connection:
-            return innodb_control.rows(connection, query)
+            return connection.rows(query)
 
     def begin() -> None:
         great("DROP DATABASE IF EXISTS lab")
@@ -129,11 +128,11 @@ def _postgres(owned: Owned) -> Iterator[Tenancy]:
 
     def great(query: str) -> None:
         with closing(session("bufferlab", owned.password, "postgres")) as connection:
-            postgres_control.rows(connection, query)
+            connection.rows(query)
 
     def ask(query: str) -> list[tuple[Any, ...]]:
         with closing(session(_TENANT, _PASSWORD, "lab")) as connection:
-            return postgres_control.rows(connection, query)
+            return connection.rows(query)
 
     def begin() -> None:
         great("DROP DATABASE IF EXISTS lab WITH (FORCE)")

@@ -18,7 +18,6 @@ import pytest
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.dump_contents import has_rows
-from bufferlab.engines.innodb import control as innodb_control
 from bufferlab.engines.postgres import control as postgres_control
 from bufferlab.engines.servers import identity as identities
 from bufferlab.engines.servers import restoring
@@ -108,7 +107,7 @@ def require_shop_of_mysql(database: Path, name: str) -> None:
         assert networks(server) == ["lo"]
 
         def ask(query: str) -> list[tuple[Any, ...]]:
-            return innodb_control.rows(connection, query)
+            return connection.rows(query)
 
         assert ask("SELECT count(*), sum(price) FROM product") == [
             (dumps.ROWS, 30 + sum(i * 7919 % 9900 for i in range(3, dumps.ROWS + 1)))
@@ -173,7 +172,7 @@ def require_shop_of_postgres(database: Path, name: str) -> None:
         assert networks(server) == ["lo"]
 
         def ask(query: str) -> list[tuple[Any, ...]]:
-            return postgres_control.rows(connection, query)
+            return connection.rows(query)
 
         assert ask("SELECT count(*) FROM store.product") == [(dumps.ROWS,)]
         ask("INSERT INTO sale (product) VALUES (2), (2)")

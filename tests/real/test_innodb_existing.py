@@ -49,7 +49,7 @@ class Server(Existing):
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         with closing(self.server.connect()) as connection:
-            return control.rows(connection, query)
+            return connection.rows(query)
 
     def sweep(self) -> subprocess.CompletedProcess[str]:
         """A sweep through the command line, which asks for the server's settings."""
@@ -140,7 +140,7 @@ def test_a_new_account_with_caching_sha2_password_logs_in_over_tcp(
                     "GRANT ALL ON lab.* TO new@'%'",
                     "GRANT PROCESS ON *.* TO new@'%'",
                 ):
-                    control.rows(connection, statement)
+                    connection.rows(statement)
             knobs: dict[str, Native] = {"page_size": 16384, "pool_size": 64 * MIB, "statements": "spec"}
             existing = Existing("mysql", f"mysql://new@127.0.0.1:{port}/lab", tmp_path, knobs)
             assert existing.load(HOT_ROWS).kind == "ok"
@@ -335,7 +335,7 @@ def test_what_others_put_on_our_tables_is_named_and_neither_run_nor_dropped(exis
     address = MYSQL.parse(existing.url)
     with closing(existing.server.connect()) as connection:
         for named, (make, undo) in STRANGE.items():
-            control.rows(connection, make)
+            connection.rows(make)
             before = owned_schema.objects(connection, "lab")
             with pytest.raises(EngineFailure) as caught:
                 owned_schema.claim(connection, address)
@@ -344,13 +344,13 @@ def test_what_others_put_on_our_tables_is_named_and_neither_run_nor_dropped(exis
             if "trigger" in named:
                 assert existing.run({**READS, "update_percent": 100}).kind == "usage"
             assert owned_schema.objects(connection, "lab") == before
-            control.rows(connection, undo)
+            connection.rows(undo)
         # A table that took the name of one of ours, whatever the list says.
-        control.rows(connection, "DROP TABLE lab.sbtest1")
-        control.rows(connection, "CREATE TABLE lab.sbtest1 (precious INT)")
+        connection.rows("DROP TABLE lab.sbtest1")
+        connection.rows("CREATE TABLE lab.sbtest1 (precious INT)")
         with pytest.raises(EngineFailure, match=r"did not make \(sbtest1\)"):
             owned_schema.claim(connection, address)
-        control.rows(connection, "DROP TABLE lab.sbtest1")
+        connection.rows("DROP TABLE lab.sbtest1")
         owned_schema.claim(connection, address)
 
 
@@ -389,11 +389,11 @@ def test_a_view_that_a_tenant_planted_in_the_markers_place_runs_nothing(tenant: 
         owned_schema.mark(connection, "lab", Mark("d", "clean", ()))
     with closing(connect(private(str(tenant.server.socket), "tenant", "rented"), "lab")) as evil:
         # A view in the marker's place, whose function would run with the rights of whoever reads or writes it.
-        control.rows(evil, "CREATE TABLE seen (who TEXT)")
-        control.rows(evil, "CREATE FUNCTION spy() RETURNS TEXT SQL SECURITY INVOKER MODIFIES SQL DATA "
+        evil.rows("CREATE TABLE seen (who TEXT)")
+        evil.rows("CREATE FUNCTION spy() RETURNS TEXT SQL SECURITY INVOKER MODIFIES SQL DATA "
                            "BEGIN INSERT INTO lab.seen VALUES (CURRENT_USER()); RETURN 'x'; END")  # fmt: skip
-        control.rows(evil, "ALTER TABLE bufferlab_marker RENAME hidden")
-        control.rows(evil, "CREATE SQL SECURITY INVOKER VIEW bufferlab_marker AS "
+        evil.rows("ALTER TABLE bufferlab_marker RENAME hidden")
+        evil.rows("CREATE SQL SECURITY INVOKER VIEW bufferlab_marker AS "
                            "SELECT id, data_id, state, made, spy() AS objects FROM hidden")  # fmt: skip
         with closing(tenant.server.connect()) as connection:
             assert owned_schema.marked(connection, "lab") is None
@@ -404,7 +404,7 @@ def test_a_view_that_a_tenant_planted_in_the_markers_place_runs_nothing(tenant: 
                 with pytest.raises(EngineFailure):
                     write()
         assert tenant.load(HOT_ROWS).kind == "environment"
-        assert control.rows(evil, "SELECT * FROM seen") == []
+        assert evil.rows("SELECT * FROM seen") == []
     assert tenant.ask("SHOW TABLES FROM lab LIKE 'hidden'") == [("hidden",)]
 
 
@@ -458,16 +458,16 @@ def test_lock_marker_and_rights_are_the_same_on_every_server(name: str, monkeypa
             with closing(server.connect()) as connection:
                 # Who else may make functions is asked in words that every server understands.
                 owned_schema.require_safe(connection, lab)
-                control.rows(connection, "CREATE USER tenant@localhost IDENTIFIED BY 'a tenant of lab'")
+                connection.rows("CREATE USER tenant@localhost IDENTIFIED BY 'a tenant of lab'")
                 for grant in ("CREATE ROUTINE ON lab.*", "TRIGGER ON `l%`.*", "CREATE VIEW ON lab.t"):
-                    control.rows(connection, "CREATE DATABASE IF NOT EXISTS lab")
-                    control.rows(connection, "CREATE TABLE IF NOT EXISTS lab.t (id INT)")
-                    control.rows(connection, f"GRANT {grant} TO tenant@localhost")
+                    connection.rows("CREATE DATABASE IF NOT EXISTS lab")
+                    connection.rows("CREATE TABLE IF NOT EXISTS lab.t (id INT)")
+                    connection.rows(f"GRANT {grant} TO tenant@localhost")
                     with pytest.raises(EngineFailure, match="functions that tenant@localhost may make"):
                         owned_schema.require_safe(connection, lab)
-                    control.rows(connection, f"REVOKE {grant} FROM tenant@localhost")
+                    connection.rows(f"REVOKE {grant} FROM tenant@localhost")
                     owned_schema.require_safe(connection, lab)
-                control.rows(connection, "DROP DATABASE lab")
+                connection.rows("DROP DATABASE lab")
                 with host.locked(lab), host.locked(other):
                     assert not owned_schema.lock(connection, "lab", 0.1)
                     owned_schema.claim(connection, lab)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import accounts, control, table_sizes
+from bufferlab.engines.innodb import accounts, table_sizes
 from bufferlab.engines.innodb.option_file import read_back
 from bufferlab.engines.innodb.programs import Build
 from bufferlab.engines.servers import identity as identities
@@ -86,14 +86,14 @@ def gone(pid: int, within_seconds: float = 5.0) -> bool:
 
 def ask(server: PrivateServer, query: str) -> list[tuple[Any, ...]]:
     with closing(server.connect()) as connection:
-        return control.rows(connection, query)
+        return connection.rows(query)
 
 
 def kill_and_ask(server: PrivateServer) -> None:
     with closing(server.connect()) as connection:
         os.kill(server.pid, signal.SIGKILL)
         gone(server.pid)
-        control.rows(connection, "SELECT 1")
+        connection.rows("SELECT 1")
 
 
 def sleep_and_be_stopped(server: PrivateServer, pids: list[int]) -> None:
@@ -101,10 +101,10 @@ def sleep_and_be_stopped(server: PrivateServer, pids: list[int]) -> None:
     with closing(server.connect(patient=True)) as connection:
         with signs_of_life.signs_of_life(lambda event: None, "sleeping", server.listen):
             # Slow is no fault: longer than the limit, while the server answers others.
-            assert control.rows(connection, "SELECT SLEEP(4)") == [(0,)]
+            assert connection.rows("SELECT SLEEP(4)") == [(0,)]
         with signs_of_life.signs_of_life(lambda event: None, "sleeping", server.listen):
             os.kill(server.pid, signal.SIGSTOP)
-            control.rows(connection, "SELECT SLEEP(600)")
+            connection.rows("SELECT SLEEP(600)")
 
 
 @pytest.mark.parametrize("page_size_bytes", [16384, pytest.param(4096, marks=pytest.mark.slow)])
@@ -125,8 +125,8 @@ def test_a_server_is_made_started_read_back_and_stopped(name: str, page_size_byt
         pid, socket = server.pid, server.socket
         connection = server.connect()
         found = read_back(connection, build, knobs)
-        people = control.rows(connection, "SELECT user FROM mysql.user")
-        databases = control.rows(connection, "SHOW DATABASES")
+        people = connection.rows("SELECT user FROM mysql.user")
+        databases = connection.rows("SHOW DATABASES")
         connection.close()
         assert os.stat(f"/proc/{pid}").st_uid == (user.server_user() or (os.getuid(), 0))[0]
     assert found.actual["page_size"] == page_size_bytes

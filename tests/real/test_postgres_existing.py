@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.postgres import control, owned_database
+from bufferlab.engines.postgres import owned_database
 from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.postgres.family import PostgresFamily
 from bufferlab.engines.servers.existing.address import Address
@@ -55,7 +55,7 @@ class Server(Existing):
 
     def ask(self, query: str, database: str = "postgres") -> list[tuple[Any, ...]]:
         with closing(self.server.connect(database)) as connection:
-            return control.rows(connection, query)
+            return connection.rows(query)
 
     def settings(self) -> tuple[dict[str, str], list[tuple[Any, ...]], str]:
         """As new sessions have them, those of databases and roles, and what ALTER SYSTEM wrote."""
@@ -235,7 +235,7 @@ def test_a_database_that_has_gone_is_loaded_anew(existing: Server) -> None:
 
 def test_two_runs_do_not_use_one_database(existing: Server) -> None:
     with closing(existing.server.connect("postgres")) as other:
-        control.rows(other, "SELECT pg_advisory_lock(hashtext('bufferlab'), hashtext('lab'))")
+        other.rows("SELECT pg_advisory_lock(hashtext('bufferlab'), hashtext('lab'))")
         outcome = existing.load(HOT_ROWS)
     assert outcome.kind == "environment"
     assert outcome.failure is not None
@@ -291,9 +291,9 @@ def test_what_an_owner_put_into_our_database_is_named_and_neither_run_nor_droppe
     with closing(connect(address)) as owner:
         for named, (make, undo) in STRANGE.items():
             if "trigger" in named:
-                control.rows(owner, EVIL)
+                owner.rows(EVIL)
             for statement in make.split("; "):
-                control.rows(owner, statement)
+                owner.rows(statement)
             before = owned_database.objects(owner)
             assert named in before
             with pytest.raises(EngineFailure) as caught:
@@ -304,21 +304,21 @@ def test_what_an_owner_put_into_our_database_is_named_and_neither_run_nor_droppe
                 outcome = plain.run({**READS, "update_percent": 100})
                 assert outcome.kind == "usage", outcome
             assert owned_database.objects(owner) == before
-            control.rows(owner, undo)
+            owner.rows(undo)
 
 
 def test_a_trigger_that_a_planted_list_hides_gets_no_rights_even_if_it_resets_its_role(plain: Server) -> None:
     plain.ask("CREATE DATABASE lab OWNER plain")
     assert plain.load(HOT_ROWS).kind == "ok"
     with closing(connect(POSTGRES.parse(plain.url))) as owner:
-        control.rows(owner, EVIL)
-        control.rows(owner, STRANGE["trigger pwn on table sbtest1"][0])
+        owner.rows(EVIL)
+        owner.rows(STRANGE["trigger pwn on table sbtest1"][0])
         mark = owned_database.marked(owner, "lab")
         assert mark is not None
         owned_database.mark(owner, "lab", replace(mark, objects=tuple(owned_database.objects(owner))))
         outcome = plain.run({**READS, "update_percent": 100})
         assert outcome.kind == "ok", outcome
-        ran = control.rows(owner, "SELECT DISTINCT trim(pad) FROM sbtest1 WHERE pad LIKE '%off%' OR pad LIKE '%on%'")
+        ran = owner.rows("SELECT DISTINCT trim(pad) FROM sbtest1 WHERE pad LIKE '%off%' OR pad LIKE '%on%'")
     assert ran == [("plainoff",)]
 
 

@@ -232,8 +232,8 @@ def test_who_watches_holds_no_snapshot_that_would_keep_old_rows_alive(closed: Jo
             looks.append(event)
             # The server reads a session's state and its snapshot one after the other: only the same idle time with
             # a snapshot in two looks is a snapshot that was held.
-            first = set(control.rows(connection, idle_with_snapshot))
-            held.update(first & set(control.rows(connection, idle_with_snapshot)))
+            first = set(connection.rows(idle_with_snapshot))
+            held.update(first & set(connection.rows(idle_with_snapshot)))
 
     assert job.run(6000, look).kind == "ok"
     assert looks

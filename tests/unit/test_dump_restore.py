@@ -10,7 +10,7 @@ import pytest
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import restore
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.client import LostError, ServerError
+from bufferlab.engines.servers.client import Client, LostError, ServerError
 from bufferlab.engines.servers.identity import new_identity
 from bufferlab.engines.servers.restoring import Dump
 
@@ -22,8 +22,10 @@ Refusals = dict[bytes, ServerError | LostError]
 """What a server says to the statements that begin with some words."""
 
 
-class Connection:
+class Connection(Client):
     """A session with such a server."""
+
+    engine = "mysql"
 
     def __init__(self, refusals: Refusals) -> None:
         self.refusals = refusals

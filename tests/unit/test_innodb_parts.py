@@ -31,7 +31,7 @@ from bufferlab.engines.innodb.option_file import confounds
 from bufferlab.engines.innodb.programs import Build, Flavour
 from bufferlab.engines.servers import stored_sizes, user, version_call
 from bufferlab.engines.servers.child_process import missing_library
-from bufferlab.engines.servers.client import Cursor, ServerError
+from bufferlab.engines.servers.client import Client, Cursor, ServerError
 from bufferlab.engines.servers.existing.address import parse
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.workload_conditions import MYSQL
@@ -308,8 +308,10 @@ def test_a_private_server_may_prepare_all_statements_of_all_connections_and_a_po
     )
 
 
-class Asked:
+class Asked(Client):
     """A connection to a server with one table, whose name has a quote; it keeps what it is asked."""
+
+    engine = "mysql"
 
     def __init__(self) -> None:
         self.statements: list[str] = []

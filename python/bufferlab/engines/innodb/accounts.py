@@ -29,25 +29,25 @@ _INTERNAL = ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys")
 def make(connection: Client, identity: Identity, build: Build) -> None:
     """Make bufferlab's accounts; remove root, the anonymous accounts and the test database."""
     how = _how(build)
-    control.rows(connection, f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
+    connection.rows(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
     for name, password in ((identity.user, identity.password), (PROGRAM_USER, "")):
-        control.rows(connection, f"CREATE USER '{name}'@'localhost' {how} BY %s", (password,))
-    control.rows(connection, f"GRANT ALL PRIVILEGES ON *.* TO '{identity.user}'@'localhost' WITH GRANT OPTION")
-    control.rows(connection, f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{PROGRAM_USER}'@'localhost'")
+        connection.rows(f"CREATE USER '{name}'@'localhost' {how} BY %s", (password,))
+    connection.rows(f"GRANT ALL PRIVILEGES ON *.* TO '{identity.user}'@'localhost' WITH GRANT OPTION")
+    connection.rows(f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{PROGRAM_USER}'@'localhost'")
     kept = (*_INTERNAL, identity.user, PROGRAM_USER)
-    for told in control.rows(connection, "SELECT user, host FROM mysql.user"):
+    for told in connection.rows("SELECT user, host FROM mysql.user"):
         user, host = map(control.text, told)
         if user not in kept:
-            control.rows(connection, "DROP USER %s@%s", (user, host))
-    control.rows(connection, "DROP DATABASE IF EXISTS test")
-    control.rows(connection, "FLUSH PRIVILEGES")
+            connection.rows("DROP USER %s@%s", (user, host))
+    connection.rows("DROP DATABASE IF EXISTS test")
+    connection.rows("FLUSH PRIVILEGES")
 
 
 def make_restorer(connection: Client, login: tuple[str, str], build: Build) -> None:
     """Make the account that restores a dump: it may do anything in the workload's database, and nothing elsewhere."""
     user, password = login
-    control.rows(connection, f"CREATE USER '{user}'@'localhost' {_how(build)} BY %s", (password,))
-    control.rows(connection, f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{user}'@'localhost'")
+    connection.rows(f"CREATE USER '{user}'@'localhost' {_how(build)} BY %s", (password,))
+    connection.rows(f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{user}'@'localhost'")
 
 
 def _how(build: Build) -> str:

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from bufferlab.engines.innodb import control
 from bufferlab.engines.servers.client import (
     MOST_ANSWER_BYTES,
     MOST_OF_OUR_OWN_BYTES,
@@ -259,7 +258,7 @@ def set_session(connection: Client, statements: Sequence[str]) -> Client:
     try:
         for statement in statements:
             try:
-                control.rows(connection, statement)
+                connection.rows(statement)
             except ServerError as error:
                 if error.code != _UNKNOWN_VARIABLE:
                     raise

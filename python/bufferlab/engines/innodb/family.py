@@ -131,7 +131,7 @@ class InnodbFamily(Family):
         return server_facts.look(address, self.flavour)
 
     def busy(self, connection: Any, seconds: float) -> int | None:
-        ((busy,),) = control.rows(connection, _BUSY, (int(seconds) - 1,))
+        ((busy,),) = connection.rows(_BUSY, (int(seconds) - 1,))
         return int(busy)
 
     def settle(self, address: Address) -> None:
@@ -141,7 +141,7 @@ class InnodbFamily(Family):
         """
         with closing(self.connect(address)) as connection:
             if address.is_private:
-                control.rows(connection, "SET GLOBAL innodb_fast_shutdown = 0")
+                connection.rows("SET GLOBAL innodb_fast_shutdown = 0")
             elif mark := owned_schema.marked(connection, address.schema):
                 owned_schema.sign(connection, address.schema, mark)
 
@@ -173,7 +173,7 @@ class InnodbFamily(Family):
         with closing(self.connect(address)) as connection:
             if build.flavour == "mysql" and build.numbers < (5, 7):
                 for statement in initialise.STATISTICS_TABLES_OF_5_6:
-                    control.rows(connection, statement)
+                    connection.rows(statement)
             accounts.make(connection, identity, build)
 
     def restore(

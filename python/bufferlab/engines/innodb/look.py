@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import Any
 
 from bufferlab.engines.innodb import connection as innodb
-from bufferlab.engines.innodb import control
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.look import (
@@ -111,7 +110,7 @@ class InnodbLooker(Looker):
         return innodb.set_session(connection, limits)
 
     def own_at_start(self, connection: Client) -> int:
-        ((_, told),) = control.rows(connection, "SHOW SESSION STATUS LIKE 'Questions'")
+        ((_, told),) = connection.rows("SHOW SESSION STATUS LIKE 'Questions'")
         return int(told)
 
     def facts(self, query: Query) -> Facts:

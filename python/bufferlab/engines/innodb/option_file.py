@@ -123,7 +123,7 @@ def read_back(connection: Any, build: Build, knobs: Values) -> ReadBack:
     told = control.variables(connection)
     if "innodb_buffer_pool_instances" in told:
         # In 5.6 the variable tells what was asked for; the pool tells its real number of instances.
-        ((instances,),) = control.rows(connection, "SELECT count(*) FROM information_schema.INNODB_BUFFER_POOL_STATS")
+        ((instances,),) = connection.rows("SELECT count(*) FROM information_schema.INNODB_BUFFER_POOL_STATS")
         told["innodb_buffer_pool_instances"] = str(instances or told["innodb_buffer_pool_instances"])
     actual: dict[str, Native] = {name: told[name] for name in _ALSO if name in told}
     for name in dict.fromkeys((*knobs, *_ALWAYS)):

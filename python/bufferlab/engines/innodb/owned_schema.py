@@ -46,18 +46,18 @@ _DROPS = {"VIEW": "VIEW", "SEQUENCE": "SEQUENCE"}
 def lock(connection: Client, schema: str, seconds: float) -> bool:
     """Take the schema's lock by GET_LOCK for as long as the connection lives; return False if another has it."""
     name = f"bufferlab.{schema}"[:_LOCK_NAME_LENGTH]
-    ((got,),) = control.rows(connection, "SELECT GET_LOCK(%s, %s)", (name, seconds))
+    ((got,),) = connection.rows("SELECT GET_LOCK(%s, %s)", (name, seconds))
     # The connection must not be idle for longer than the server allows.
-    control.rows(connection, "SET SESSION wait_timeout = 31536000")
+    connection.rows("SET SESSION wait_timeout = 31536000")
     return bool(got == 1)
 
 
 def require_safe(connection: Client, address: Address) -> None:
     """Raise EngineFailure when code of others could run in the schema with more rights than the schema needs."""
     schema = address.schema
-    ((folds,),) = control.rows(connection, "SELECT @@lower_case_table_names")
+    ((folds,),) = connection.rows("SELECT @@lower_case_table_names")
     named = schema.lower() if int(folds) else schema
-    grants = [str(said) for (said,) in control.rows(connection, "SHOW GRANTS")]
+    grants = [str(said) for (said,) in connection.rows("SHOW GRANTS")]
     great = [said for said in grants if not _is_small(said.replace(f"`{schema}`", f"`{named}`"), named)]
     if not great:
         return
@@ -95,7 +95,7 @@ def objects(connection: Client, schema: str) -> list[str]:
     found = []
     for query, words in queries.items():
         lists: dict[tuple[str, str], list[str]] = {}
-        for first, second, of_it in control.rows(connection, query, (schema, MARKER)):
+        for first, second, of_it in connection.rows(query, (schema, MARKER)):
             lists.setdefault((str(first), str(second).replace("BASE TABLE", "table").lower()), []).append(str(of_it))
         found += [words.format(*names, ", ".join(parts)) for names, parts in lists.items()]
     return found
@@ -124,19 +124,18 @@ def claim(connection: Client, address: Address) -> None:
     schema = address.schema
     try:
         query = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
-        if not control.rows(connection, query, (schema,)):
-            control.change(connection, f"CREATE DATABASE `{schema}`")
+        if not connection.rows(query, (schema,)):
+            connection.change(f"CREATE DATABASE `{schema}`")
         mark, there = _require_ours(connection, address)
-        control.rows(connection, f"USE `{schema}`")
+        connection.rows(f"USE `{schema}`")
         for kind in ("VIEW", "SEQUENCE", "TABLE"):
             names = [f"`{name}`" for name, is_a in there.items() if name != MARKER and is_a == kind]
             if names:
-                control.change(connection, f"DROP {kind} {', '.join(names)}")
+                connection.change(f"DROP {kind} {', '.join(names)}")
         if mark is None and MARKER in there:
             # Tables of a load that had not marked anything yet, or of another version of bufferlab.
-            control.change(connection, f"DROP TABLE {MARKER}")
-        control.change(
-            connection,
+            connection.change(f"DROP TABLE {MARKER}")
+        connection.change(
             f"CREATE TABLE IF NOT EXISTS {MARKER} (id TINYINT PRIMARY KEY, data_id VARCHAR(64) NOT NULL, "
             "state VARCHAR(16) NOT NULL, made MEDIUMTEXT NOT NULL, objects MEDIUMTEXT NOT NULL) "
             f"ENGINE = InnoDB DEFAULT CHARACTER SET utf8 COMMENT = '{OURS}'",
@@ -155,7 +154,7 @@ def sign(connection: Client, schema: str, mark: Mark) -> None:
     unsigned = _names(connection, schema, mark.made) - _commented(connection, schema)
     for name, is_a in _relations(connection, schema).items():
         if name in unsigned and is_a != "VIEW":
-            control.change(connection, f"ALTER TABLE `{schema}`.`{name}` COMMENT = '{OURS}'")
+            connection.change(f"ALTER TABLE `{schema}`.`{name}` COMMENT = '{OURS}'")
 
 
 def mark(connection: Client, schema: str, mark: Mark) -> None:
@@ -163,18 +162,17 @@ def mark(connection: Client, schema: str, mark: Mark) -> None:
     told = {"data_id": mark.data_id, "state": mark.state, "made": json.dumps(mark.made),
             "objects": json.dumps(mark.objects)}  # fmt: skip
     # Locked, the marker is a table and stays one: others cannot replace it.
-    control.change(connection, f"LOCK TABLES `{schema}`.{MARKER} WRITE")
+    connection.change(f"LOCK TABLES `{schema}`.{MARKER} WRITE")
     try:
         if _relations(connection, schema).get(MARKER) != "TABLE":
             raise EngineFailure("usage", f"{schema}.{MARKER} is no table", schema, "drop it, or name a new schema")
-        control.change(
-            connection,
+        connection.change(
             f"INSERT INTO `{schema}`.{MARKER} (id, {', '.join(told)}) VALUES (1, %s, %s, %s, %s) "
             f"ON DUPLICATE KEY UPDATE {', '.join(f'{name} = VALUES({name})' for name in told)}",
             tuple(told.values()),
         )
     finally:
-        control.rows(connection, "UNLOCK TABLES")
+        connection.rows("UNLOCK TABLES")
 
 
 def marked(connection: Client, schema: str) -> Mark | None:
@@ -190,12 +188,12 @@ def marked(connection: Client, schema: str) -> Mark | None:
 def _read(connection: Client, schema: str) -> dict[str, Any]:
     """Return the marker's row by column; {} where there is none. HANDLER reads tables alone, never a view."""
     try:
-        control.rows(connection, f"HANDLER {control.quoted(schema)}.{MARKER} OPEN AS bufferlab_mark")
+        connection.rows(f"HANDLER {control.quoted(schema)}.{MARKER} OPEN AS bufferlab_mark")
         try:
             names, rows = connection.ask("HANDLER bufferlab_mark READ FIRST")
             return dict(zip(names, rows[0] if rows else (), strict=False))
         finally:
-            control.rows(connection, "HANDLER bufferlab_mark CLOSE")
+            connection.rows("HANDLER bufferlab_mark CLOSE")
     except ServerError as error:
         if error.code in _NO_TABLE:
             return {}
@@ -221,32 +219,30 @@ def _is_small(grant: str, schema: str) -> bool:
 def _makers(connection: Client, schema: str) -> list[str]:
     """Return the accounts that may make tables or code in the schema, beside this one and those with SUPER."""
     may = " OR ".join(f"{right}_priv = 'Y'" for right in _MAKES)
-    ((me,),) = control.rows(connection, "SELECT CURRENT_USER()")
-    found = control.rows(connection, f"SELECT user, host FROM mysql.user WHERE ({may}) AND Super_priv <> 'Y'")
-    found += control.rows(connection, f"SELECT user, host FROM mysql.db WHERE %s LIKE Db AND ({may})", (schema,))
-    found += control.rows(
-        connection,
+    ((me,),) = connection.rows("SELECT CURRENT_USER()")
+    found = connection.rows(f"SELECT user, host FROM mysql.user WHERE ({may}) AND Super_priv <> 'Y'")
+    found += connection.rows(f"SELECT user, host FROM mysql.db WHERE %s LIKE Db AND ({may})", (schema,))
+    found += connection.rows(
         "SELECT user, host FROM mysql.tables_priv WHERE Db = %s AND "
         "(FIND_IN_SET('Create', Table_priv) OR FIND_IN_SET('Create View', Table_priv) "
         "OR FIND_IN_SET('Trigger', Table_priv))",
         (schema,),
     )
-    great = set(control.rows(connection, "SELECT user, host FROM mysql.user WHERE Super_priv = 'Y'"))
+    great = set(connection.rows("SELECT user, host FROM mysql.user WHERE Super_priv = 'Y'"))
     return sorted({f"{control.text(user)}@{control.text(host)}" for user, host in set(found) - great} - {str(me)})
 
 
 def _commented(connection: Client, schema: str) -> set[str]:
     """Return the tables with our comment, and the views whose maker is this account; only it may make it the maker."""
     query = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_comment = %s"
-    tables = control.rows(connection, query, (schema, OURS))
+    tables = connection.rows(query, (schema, OURS))
     query = "SELECT table_name FROM information_schema.views WHERE table_schema = %s AND definer = CURRENT_USER()"
-    return {str(name) for (name,) in (*tables, *control.rows(connection, query, (schema,)))}
+    return {str(name) for (name,) in (*tables, *connection.rows(query, (schema,)))}
 
 
 def _relations(connection: Client, schema: str) -> dict[str, str]:
     """Return every table and view of a schema with the word that drops it."""
-    found = control.rows(
-        connection,
+    found = connection.rows(
         "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = %s ORDER BY 1",
         (schema,),
     )
@@ -255,6 +251,6 @@ def _relations(connection: Client, schema: str) -> dict[str, str]:
 
 def _names(connection: Client, schema: str, made: tuple[str, ...]) -> set[str]:
     """Return the names of what bufferlab made, as the server names the tables of these statements; the marker too."""
-    ((folds,),) = control.rows(connection, "SELECT @@lower_case_table_names")
+    ((folds,),) = connection.rows("SELECT @@lower_case_table_names")
     whole = [parts_of(name, folds=bool(folds)) for name in made]
     return {MARKER, *(parts[-1] for parts in whole if parts[:-1] in ((), (schema,)))}

@@ -43,7 +43,7 @@ def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> t
     dump.head(build)
     login = (restoring.USER, secrets.token_urlsafe(24))
     with closing(server.connect()) as connection:
-        control.rows(connection, f"SET GLOBAL max_allowed_packet = {_PACKET_BYTES}")
+        connection.rows(f"SET GLOBAL max_allowed_packet = {_PACKET_BYTES}")
         accounts.make_restorer(connection, login, build)
     server.log_in_as(*login)
     with closing(server.connect(DATABASE, patient=True)) as connection, dump.path.open("rb") as file:
@@ -55,11 +55,11 @@ def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> t
                     _send(connection, text, f"{dump.path}:{statement.line}", has_values=kind == "rows")
                     if kind == "setting":
                         # Code of the dump changes neither: sp_head.cc (execute) puts both back.
-                        ((told,),) = control.rows(connection, _LEXER_SETTINGS)
+                        ((told,),) = connection.rows(_LEXER_SETTINGS)
                         require_plain_quotes(statement, control.text(told).encode())
         except DumpTextError as error:
             raise EngineFailure("usage", error.what, f"{dump.path}:{error.line}", error.hint) from error
-        control.rows(connection, "COMMIT")
+        connection.rows("COMMIT")
     server.log_in_as(identity.user, identity.password)
     return (identity.user, identity.password)
 

@@ -35,7 +35,7 @@ def look(address: Address, flavour: Flavour) -> Facts:
             what = "this server has no InnoDB, and so no buffer pool of it"
             raise EngineFailure("environment", what, address.place, "start it with InnoDB, or name another server")
         me, rights = _rights(connection, address.schema)
-        ((comment,),) = control.rows(connection, "SELECT @@version_comment LIMIT 1")
+        ((comment,),) = connection.rows("SELECT @@version_comment LIMIT 1")
         version = f"{told['version']}, {control.text(comment)}"
         missing = _missing(connection, address, me, rights)
         return Facts(
@@ -74,11 +74,10 @@ def managed(told: Mapping[str, str], version: str) -> str:
 
 def _rights(connection: Client, schema: str) -> tuple[str, set[str]]:
     """Return the account as GRANT writes it, and its rights on the whole server or on the schema."""
-    ((told,),) = control.rows(connection, "SELECT CURRENT_USER()")
+    ((told,),) = connection.rows("SELECT CURRENT_USER()")
     user, _, host = control.text(told).rpartition("@")
     me = f"'{user}'@'{host}'"
-    found = control.rows(
-        connection,
+    found = connection.rows(
         "SELECT privilege_type FROM information_schema.user_privileges WHERE grantee = %s UNION "
         "SELECT privilege_type FROM information_schema.schema_privileges WHERE grantee = %s AND %s LIKE table_schema",
         (me, me, schema),
@@ -105,7 +104,7 @@ def _grants(connection: Client) -> Literal["told", "roles", "skipped"]:
     tell, and lets everybody do everything.
     """
     try:
-        told = control.rows(connection, "SHOW GRANTS")
+        told = connection.rows("SHOW GRANTS")
     except ServerError as error:
         if error.code != _OPTION_PREVENTS:
             raise
@@ -121,10 +120,10 @@ def _tls(connection: Client) -> str | None:
 def _schema_bytes(connection: Client, schema: str) -> int | None:
     """Return the bytes of the schema's tables, by the server's statistics; None where there is no such schema."""
     query = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
-    if not control.rows(connection, query, (schema,)):
+    if not connection.rows(query, (schema,)):
         return None
     query = "SELECT SUM(data_length + index_length) FROM information_schema.tables WHERE table_schema = %s"
-    ((size,),) = control.rows(connection, query, (schema,))
+    ((size,),) = connection.rows(query, (schema,))
     return int(size or 0)
 
 
@@ -147,7 +146,7 @@ def _roles(connection: Client, told: Mapping[str, str]) -> tuple[str, ...]:
     replica = None
     for statement in ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS"):
         try:
-            replica = bool(control.rows(connection, statement))
+            replica = bool(connection.rows(statement))
             break
         except ServerError as error:
             if error.code not in _UNKNOWN:
@@ -168,7 +167,7 @@ def _proxy(connection: Client, version: str) -> str:
     """Return what answers in the server's place, by its comment or by another number than the greeting gave."""
     if "proxysql" in version.lower():
         return "ProxySQL"
-    ((here,),) = control.rows(connection, "SELECT CONNECTION_ID() AS of_the_server")
+    ((here,),) = connection.rows("SELECT CONNECTION_ID() AS of_the_server")
     if int(here) & 0xFFFFFFFF != connection.id:
         return "a proxy, such as ProxySQL or MaxScale,"
     return ""
@@ -181,12 +180,12 @@ def _nulls(connection: Client) -> tuple[str, ...]:
         "SELECT LOWER(column_name) FROM information_schema.columns WHERE table_schema = 'information_schema' "
         "AND LOWER(table_name) = 'innodb_metrics' AND LOWER(column_name) IN ('status', 'enabled')"
     )
-    ((column,),) = control.rows(connection, query)
+    ((column,),) = connection.rows(query)
     is_on = "enabled = 1" if column == "enabled" else "status = 'enabled'"
     query = (
         f"SELECT COUNT(*) FROM information_schema.innodb_metrics WHERE NOT ({is_on}) AND name LIKE 'buffer\\_LRU\\_%'"
     )
-    ((off,),) = control.rows(connection, query)
+    ((off,),) = connection.rows(query)
     if not off:
         return ()
     return (f"{off} of InnoDB's metrics on the LRU list, and so the victim path: they are off, and are a setting too",)

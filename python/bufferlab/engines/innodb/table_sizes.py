@@ -48,12 +48,11 @@ class _Tree:
 
 def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
     """Return the bytes of every table, after renewing the statistics; with `trees`, also the names of its indexes."""
-    for (table,) in control.rows(connection, f"SHOW TABLES FROM {control.quoted(schema)}"):
-        control.rows(connection, f"ANALYZE TABLE {control.quoted(schema)}.{control.quoted(table)}")
+    for (table,) in connection.rows(f"SHOW TABLES FROM {control.quoted(schema)}"):
+        connection.rows(f"ANALYZE TABLE {control.quoted(schema)}.{control.quoted(table)}")
     if build.flavour == "mysql" and build.numbers >= (8,):
-        control.rows(connection, "SET SESSION information_schema_stats_expiry = 0")
-    told = control.rows(
-        connection,
+        connection.rows("SET SESSION information_schema_stats_expiry = 0")
+    told = connection.rows(
         "SELECT table_name, data_length, index_length FROM information_schema.tables WHERE table_schema = %s",
         (schema,),
     )
@@ -71,8 +70,7 @@ def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Size
 def _indexes(connection: Client, build: Build, schema: str) -> list[dict[str, Any]]:
     # 8.0 renamed the views; MariaDB kept them.
     sys = "" if build.flavour == "mysql" and build.numbers >= (8,) else "SYS_"
-    indexes = control.rows(
-        connection,
+    indexes = connection.rows(
         f"SELECT t.name, i.name, i.index_id, i.type FROM information_schema.INNODB_{sys}INDEXES AS i "
         f"JOIN information_schema.INNODB_{sys}TABLES AS t ON t.table_id = i.table_id WHERE t.name LIKE %s",
         (f"{schema}/%",),

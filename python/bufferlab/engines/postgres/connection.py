@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from bufferlab.engines.postgres import control
-from bufferlab.engines.postgres.control import LATE_SECONDS, PORT, SYSTEM_DATABASE
+from bufferlab.engines.postgres.control import PORT, SYSTEM_DATABASE
 from bufferlab.engines.servers.client import (
+    LATE_SECONDS,
     MOST_ANSWER_BYTES,
     MOST_OF_OUR_OWN_BYTES,
     Client,
@@ -224,9 +224,7 @@ def _require_ours(connection: Client, mark: str, address: Address, *, is_direct:
     refuse every pooler: it gives a number of its own as the key to cancel by.
     """
     try:
-        told = control.rows(
-            connection, f"SELECT pg_catalog.current_setting('{_MARK}', true), pg_catalog.pg_backend_pid()"
-        )
+        told = connection.rows(f"SELECT pg_catalog.current_setting('{_MARK}', true), pg_catalog.pg_backend_pid()")
     except (ServerError, LostError) as error:
         hint = "is this a PostgreSQL server, and does it work?"
         raise EnvironmentLackingError(f"{_UNUSABLE}: {error}", address.place, hint) from error

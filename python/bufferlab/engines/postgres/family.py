@@ -162,7 +162,7 @@ class PostgresFamily(Family):
         return server_facts.look(address)
 
     def busy(self, connection: Client, seconds: float) -> int | None:
-        ((hidden, busy),) = control.rows(connection, _BUSY, (max(0.0, seconds - 1),))
+        ((hidden, busy),) = connection.rows(_BUSY, (max(0.0, seconds - 1),))
         return None if hidden else int(busy)
 
     def settle(self, address: Address) -> None:
@@ -176,10 +176,10 @@ class PostgresFamily(Family):
                 with closing(self.connect(address, database, seconds=None)) as connection:
                     if not is_ours:
                         with where_allowed():
-                            control.make(connection)
-                    control.rows(connection, "VACUUM (FREEZE, ANALYZE)")
+                            control.make_extensions(connection)
+                    connection.rows("VACUUM (FREEZE, ANALYZE)")
                     with where_allowed():
-                        control.rows(connection, "CHECKPOINT")
+                        connection.rows("CHECKPOINT")
         except FAILURES as error:
             if not is_ours:
                 raise
@@ -216,9 +216,9 @@ class PostgresFamily(Family):
     def set_up(self, address: Address, identity: Identity, build: Build) -> None:
         """Make the workload's database, with those extensions for checks and counters that the server has."""
         with closing(self.connect(address, control.SYSTEM_DATABASE)) as connection:
-            control.rows(connection, f"CREATE DATABASE {DATABASE}")
+            connection.rows(f"CREATE DATABASE {DATABASE}")
         with closing(self.connect(address)) as connection:
-            control.make(connection)
+            control.make_extensions(connection)
 
     def restore(
         self, server: Restorer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None,

@@ -84,7 +84,7 @@ _KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "r": "TAB
 def lock(connection: Client, database: str, seconds: float) -> bool:
     """Take the database's advisory lock for as long as the connection lives; return False if another has it."""
     deadline = time.monotonic() + seconds
-    while control.rows(connection, f"SELECT {_LOCK}", (database,)) != [(True,)]:
+    while connection.rows(f"SELECT {_LOCK}", (database,)) != [(True,)]:
         if time.monotonic() > deadline:
             return False
         time.sleep(_LOCK_POLL_SECONDS)
@@ -94,10 +94,10 @@ def lock(connection: Client, database: str, seconds: float) -> bool:
 def make_sure_of(address: Address) -> None:
     """Make the database if it does not exist. Raises EngineFailure when the account may not."""
     with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
-        if control.rows(connection, "SELECT 1 FROM pg_database WHERE datname = %s", (address.schema,)):
+        if connection.rows("SELECT 1 FROM pg_database WHERE datname = %s", (address.schema,)):
             return
         try:
-            control.change(connection, f"CREATE DATABASE {control.identifier(address.schema)}")
+            connection.change(f"CREATE DATABASE {control.identifier(address.schema)}")
         except FAILURES as error:
             raise EngineFailure(
                 "environment",
@@ -115,9 +115,9 @@ def require_safe(address: Address) -> None:
     """
     # Before anything of the database's own can be found by its name.
     with closing(connect(address, search_path="pg_catalog")) as connection:
-        if control.rows(connection, _GREAT) != [(True,)]:
+        if connection.rows(_GREAT) != [(True,)]:
             return
-        makers = sorted({str(name) if name else "everybody" for (name,) in control.rows(connection, _MAY_CREATE)})
+        makers = sorted({str(name) if name else "everybody" for (name,) in connection.rows(_MAY_CREATE)})
     if makers:
         who = ", ".join("everybody" if name.startswith("unknown (OID=0") else name for name in makers)
         raise EngineFailure(
@@ -131,7 +131,7 @@ def require_safe(address: Address) -> None:
 
 def objects(connection: Client, database: str = "") -> list[str]:
     """Return all that the database holds beyond its catalogue and its extensions, in words; tables with columns."""
-    return [str(said) for (said,) in control.rows(connection, _OBJECTS)]
+    return [str(said) for (said,) in connection.rows(_OBJECTS)]
 
 
 def require_ours(connection: Client, address: Address) -> None:
@@ -142,7 +142,7 @@ def require_ours(connection: Client, address: Address) -> None:
 def _require_ours(connection: Client, address: Address) -> dict[tuple[str, str], str]:
     """Return the database's relations with their kinds; raise EngineFailure as `require_ours`."""
     mark = marked(connection, address.schema)
-    found = control.rows(connection, _RELATIONS)
+    found = connection.rows(_RELATIONS)
     ours = _names(connection, mark.made if mark else ())
     # The list may be anybody's; a table that our role owns was made by our role.
     theirs = [name for schema, name, _, is_ours in found if (schema, name) not in ours or not is_ours]
@@ -157,14 +157,14 @@ def claim(connection: Client, address: Address) -> None:
     try:
         # All or nothing; an object that somebody else made on our tables (a function, a rule) is not dropped with
         # them.
-        control.rows(connection, "BEGIN")
+        connection.rows("BEGIN")
         for word in dict.fromkeys(_KINDS.values()):
             if names := [control.identifier(*name) for name, kind in there.items() if _KINDS[kind] == word]:
-                control.change(connection, f"DROP {word} {', '.join(names)}")
-        control.change(connection, "COMMIT")
+                connection.change(f"DROP {word} {', '.join(names)}")
+        connection.change("COMMIT")
     except FAILURES as error:
         if isinstance(error, ServerError):
-            control.rows(connection, "ROLLBACK")
+            connection.rows("ROLLBACK")
             if error.code == _OTHERS_DEPEND:
                 what = f"something that bufferlab did not make needs its tables: {error}"
                 hint = "drop it, or name a new database in the URL"
@@ -180,14 +180,13 @@ def claim(connection: Client, address: Address) -> None:
 def mark(connection: Client, database: str, mark: Mark) -> None:
     """Record in the comment which data the database holds, what was done with them, and what was made for them."""
     told = {"data_id": mark.data_id, "state": mark.state, "made": mark.made, "objects": mark.objects}
-    name, words = control.identifier(database), control.quoted(_BEGIN + json.dumps(told))
-    control.change(connection, f"COMMENT ON DATABASE {name} IS {words}")
+    connection.change(f"COMMENT ON DATABASE {control.identifier(database)} IS %s", (_BEGIN + json.dumps(told),))
 
 
 def marked(connection: Client, database: str) -> Mark | None:
     """Return the mark; None where there is none, or one of another version."""
     query = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
-    comment = str(next(iter(control.rows(connection, query, (database,))), ("",))[0])
+    comment = str(next(iter(connection.rows(query, (database,))), ("",))[0])
     try:
         told = json.loads(comment.removeprefix(_BEGIN)) if comment.startswith(_BEGIN) else {}
         made, whole = (tuple(map(str, told[name])) for name in ("made", "objects"))
@@ -201,6 +200,6 @@ def _names(connection: Client, made: tuple[str, ...]) -> set[tuple[str, ...]]:
 
     A name without a schema was made in the first on a session's search path.
     """
-    ((first,),) = control.rows(connection, "SELECT current_schema()")
+    ((first,),) = connection.rows("SELECT current_schema()")
     whole = [parts_of(name, folds=True) for name in made]
     return {parts if len(parts) > 1 else (str(first), *parts) for parts in whole}

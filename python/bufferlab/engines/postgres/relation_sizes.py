@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.engines.behaviour import OwnedPages
-from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.knobs import PAGE_BYTES
 from bufferlab.engines.servers import stored_sizes
 from bufferlab.engines.servers.client import Client
@@ -72,8 +71,7 @@ def sizes(connection: Client) -> Sizes:
     The statistics must be fresh (ANALYZE).
     """
     relations = [
-        dict(zip(_COLUMNS, (_plain(value) for value in row), strict=True))
-        for row in control.rows(connection, _RELATIONS)
+        dict(zip(_COLUMNS, (_plain(value) for value in row), strict=True)) for row in connection.rows(_RELATIONS)
     ]
     return sizes_of(relations)
 

@@ -67,7 +67,7 @@ def restore(server: Restorer, build: Build, dump: Dump, owner: tuple[int, int] |
     login = (restoring.USER, secrets.token_urlsafe(24))
     for database in _SYSTEM_DATABASES:  # Afterwards nobody with the rights to vacuum them logs in.
         with closing(server.connect(database, patient=True)) as connection:
-            control.rows(connection, "VACUUM (FREEZE, ANALYZE)")
+            connection.rows("VACUUM (FREEZE, ANALYZE)")
     with closing(server.connect()) as connection:
         _make_role(connection, login)
     secret = server.home / "restore.password"
@@ -84,13 +84,13 @@ def restore(server: Restorer, build: Build, dump: Dump, owner: tuple[int, int] |
 def _make_role(connection: Client, login: tuple[str, str]) -> None:
     user, password = login
     name = control.identifier(user)
-    control.rows(connection, f"CREATE ROLE {name} LOGIN PASSWORD %s", (password,))
-    control.rows(connection, f"ALTER DATABASE {control.identifier(DATABASE)} OWNER TO {name}")
+    connection.rows(f"CREATE ROLE {name} LOGIN PASSWORD %s", (password,))
+    connection.rows(f"ALTER DATABASE {control.identifier(DATABASE)} OWNER TO {name}")
     for role in _GRANTED:
-        control.rows(connection, f"GRANT {control.identifier(role)} TO {name}")
-    if control.has(connection, control.CHECKS):
+        connection.rows(f"GRANT {control.identifier(role)} TO {name}")
+    if control.has_extension(connection, control.CHECKS):
         for function in ("bt_index_check(regclass)", "bt_index_check(regclass, boolean)"):
-            control.rows(connection, f"GRANT EXECUTE ON FUNCTION {function} TO {name}")
+            connection.rows(f"GRANT EXECUTE ON FUNCTION {function} TO {name}")
 
 
 def _connection(server: Restorer, secret: Path) -> str:
