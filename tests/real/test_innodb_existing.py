@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import control, owned_schema, programs
+from bufferlab.engines.innodb import control, programs
 from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.servers.existing.address import parse, private
@@ -34,6 +34,7 @@ pytestmark = pytest.mark.real
 
 MIB = 1 << 20
 MYSQL = RunningHost(InnodbFamily("mysql"))
+RUN = InnodbFamily("mysql").run
 SETTINGS = ("innodb_buffer_pool_size", "innodb_lru_scan_depth", "innodb_io_capacity")
 
 
@@ -93,7 +94,7 @@ def loaded(started: Server, tmp_path: Path) -> Server:
     """The server with hot rows, which a test leaves as they are: the next one has them without a load."""
     server = Server(started.server, tmp_path)
     with closing(started.server.connect()) as connection:
-        mark = owned_schema.marked(connection, "lab")
+        mark = RUN.marked(connection, "lab")
     drop = lambda: started.ask("DROP DATABASE IF EXISTS lab")  # noqa: E731
     server.load_hot_rows_once(started.root / "hot-rows", mark, drop)
     return server
@@ -336,22 +337,22 @@ def test_what_others_put_on_our_tables_is_named_and_neither_run_nor_dropped(exis
     with closing(existing.server.connect()) as connection:
         for named, (make, undo) in STRANGE.items():
             connection.rows(make)
-            before = owned_schema.objects(connection, "lab")
+            before = RUN.objects(connection, "lab")
             with pytest.raises(EngineFailure) as caught:
-                owned_schema.claim(connection, address)
+                RUN.claim(connection, address)
             assert caught.value.kind == "usage"
             assert named in caught.value.what
             if "trigger" in named:
                 assert existing.run({**READS, "update_percent": 100}).kind == "usage"
-            assert owned_schema.objects(connection, "lab") == before
+            assert RUN.objects(connection, "lab") == before
             connection.rows(undo)
         # A table that took the name of one of ours, whatever the list says.
         connection.rows("DROP TABLE lab.sbtest1")
         connection.rows("CREATE TABLE lab.sbtest1 (precious INT)")
         with pytest.raises(EngineFailure, match=r"did not make \(sbtest1\)"):
-            owned_schema.claim(connection, address)
+            RUN.claim(connection, address)
         connection.rows("DROP TABLE lab.sbtest1")
-        owned_schema.claim(connection, address)
+        RUN.claim(connection, address)
 
 
 @pytest.fixture
@@ -385,8 +386,8 @@ def test_an_account_with_great_rights_does_not_enter_a_schema_where_others_may_m
 def test_a_view_that_a_tenant_planted_in_the_markers_place_runs_nothing(tenant: Server) -> None:
     address = MYSQL.parse(tenant.url)
     with closing(tenant.server.connect()) as connection:
-        owned_schema.claim(connection, address)
-        owned_schema.mark(connection, "lab", Mark("d", "clean", ()))
+        RUN.claim(connection, address)
+        RUN.mark(connection, "lab", Mark("d", "clean", ()))
     with closing(connect(private(str(tenant.server.socket), "tenant", "rented"), "lab")) as evil:
         # A view in the marker's place, whose function would run with the rights of whoever reads or writes it.
         evil.rows("CREATE TABLE seen (who TEXT)")
@@ -396,10 +397,10 @@ def test_a_view_that_a_tenant_planted_in_the_markers_place_runs_nothing(tenant: 
         evil.rows("CREATE SQL SECURITY INVOKER VIEW bufferlab_marker AS "
                            "SELECT id, data_id, state, made, spy() AS objects FROM hidden")  # fmt: skip
         with closing(tenant.server.connect()) as connection:
-            assert owned_schema.marked(connection, "lab") is None
+            assert RUN.marked(connection, "lab") is None
             for write in (
-                lambda: owned_schema.mark(connection, "lab", Mark("d", "clean", ())),
-                lambda: owned_schema.claim(connection, address),
+                lambda: RUN.mark(connection, "lab", Mark("d", "clean", ())),
+                lambda: RUN.claim(connection, address),
             ):
                 with pytest.raises(EngineFailure):
                     write()
@@ -457,27 +458,27 @@ def test_lock_marker_and_rights_are_the_same_on_every_server(name: str, monkeypa
             lab, other = (host.parse(url.replace("/lab?", f"/{of}?")) for of in ("lab", "other"))
             with closing(server.connect()) as connection:
                 # Who else may make functions is asked in words that every server understands.
-                owned_schema.require_safe(connection, lab)
+                RUN.require_safe_for(connection, lab)
                 connection.rows("CREATE USER tenant@localhost IDENTIFIED BY 'a tenant of lab'")
                 for grant in ("CREATE ROUTINE ON lab.*", "TRIGGER ON `l%`.*", "CREATE VIEW ON lab.t"):
                     connection.rows("CREATE DATABASE IF NOT EXISTS lab")
                     connection.rows("CREATE TABLE IF NOT EXISTS lab.t (id INT)")
                     connection.rows(f"GRANT {grant} TO tenant@localhost")
                     with pytest.raises(EngineFailure, match="functions that tenant@localhost may make"):
-                        owned_schema.require_safe(connection, lab)
+                        RUN.require_safe_for(connection, lab)
                     connection.rows(f"REVOKE {grant} FROM tenant@localhost")
-                    owned_schema.require_safe(connection, lab)
+                    RUN.require_safe_for(connection, lab)
                 connection.rows("DROP DATABASE lab")
                 with host.locked(lab), host.locked(other):
-                    assert not owned_schema.lock(connection, "lab", 0.1)
-                    owned_schema.claim(connection, lab)
-                    owned_schema.mark(connection, "lab", Mark("d", "clean", ("t",)))
-                assert owned_schema.lock(connection, "lab", 5)
+                    assert not RUN.lock(connection, "lab", 0.1)
+                    RUN.claim(connection, lab)
+                    RUN.mark(connection, "lab", Mark("d", "clean", ("t",)))
+                assert RUN.lock(connection, "lab", 5)
         with (
             place.server((identity.user, identity.password), connections=20) as server,
             closing(server.connect()) as connection,
         ):
-            assert owned_schema.marked(connection, "lab") == Mark("d", "clean", ("t",))
+            assert RUN.marked(connection, "lab") == Mark("d", "clean", ("t",))
 
 
 def _sessions(existing: Server) -> list[tuple[Any, ...]]:

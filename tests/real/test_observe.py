@@ -22,7 +22,7 @@ from bufferlab.live.digests import Digests
 from bufferlab.live.host_side import HostWork
 from bufferlab.live.look import Observation, Seen
 from bufferlab.live.pool_contents import PoolContents
-from bufferlab.live.session import Session, address_of, looker_of
+from bufferlab.live.session import Session, address_of, family_of
 from bufferlab.live.window import Row, Window
 from support import innodb, postgres
 
@@ -52,8 +52,8 @@ class Load:
 
 
 def look(url: str, load: Load) -> Seen:
-    looker = looker_of(url)
-    with Session(looker, address_of(url, looker)) as session:
+    family = family_of(url)
+    with Session(family, address_of(url, family)) as session:
         return Observation(session, load).run(60, load)
 
 
@@ -140,8 +140,8 @@ def test_counts_are_those_of_the_server_itself(mysql: tuple[PrivateServer, str])
 
 def test_a_write_from_our_session_is_refused(mysql: tuple[PrivateServer, str]) -> None:
     _, url = mysql
-    looker = looker_of(url)
-    with Session(looker, address_of(url, looker)) as session, pytest.raises(Refused, match=r"(?i)read.only"):
+    family = family_of(url)
+    with Session(family, address_of(url, family)) as session, pytest.raises(Refused, match=r"(?i)read.only"):
         session.query("CREATE TABLE bufferlab.mine (id INT)")
 
 
@@ -310,8 +310,8 @@ def test_an_idle_postgresql_counts_nothing_of_ours(postgresql: tuple[PrivateServ
     seen = look(url, Load())
     assert seen.window.totals["transactions"] <= 3
     assert seen.window.totals["page_gets"] <= 30
-    looker = looker_of(url)
-    with Session(looker, address_of(url, looker)) as session, pytest.raises(Refused, match="read-only"):
+    family = family_of(url)
+    with Session(family, address_of(url, family)) as session, pytest.raises(Refused, match="read-only"):
         session.query("CREATE TABLE mine (id INT)")
 
 

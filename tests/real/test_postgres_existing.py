@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.postgres import owned_database
 from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.postgres.family import PostgresFamily
 from bufferlab.engines.servers.existing.address import Address
@@ -29,6 +28,7 @@ from support.fake import wait_until
 pytestmark = pytest.mark.real
 
 POSTGRES = RunningHost(PostgresFamily())
+RUN = POSTGRES.family.running
 
 MIB = 1 << 20
 CHANGED: dict[str, Native] = {"bgwriter_lru_maxpages": 7, "random_page_cost": 1.5}
@@ -38,9 +38,9 @@ PLAIN = "a plain role's password"
 
 def claim(address: Address) -> None:
     """As a load does."""
-    owned_database.make_sure_of(address)
+    RUN.make_sure_of(address)
     with closing(connect(address)) as connection:
-        owned_database.claim(connection, address)
+        RUN.claim(connection, address)
 
 
 class Server(Existing):
@@ -98,7 +98,7 @@ def loaded(started: Server, tmp_path: Path) -> Server:
     """The server with hot rows, which a test leaves as they are: the next one has them without a load."""
     server = Server(started.server, tmp_path)
     with closing(started.server.connect("postgres")) as connection:
-        mark = owned_database.marked(connection, "lab")
+        mark = RUN.marked(connection, "lab")
     drop = lambda: started.ask("DROP DATABASE IF EXISTS lab")  # noqa: E731
     server.load_hot_rows_once(started.root / "hot-rows", mark, drop)
     return server
@@ -294,7 +294,7 @@ def test_what_an_owner_put_into_our_database_is_named_and_neither_run_nor_droppe
                 owner.rows(EVIL)
             for statement in make.split("; "):
                 owner.rows(statement)
-            before = owned_database.objects(owner)
+            before = RUN.objects(owner, "lab")
             assert named in before
             with pytest.raises(EngineFailure) as caught:
                 claim(address)
@@ -303,7 +303,7 @@ def test_what_an_owner_put_into_our_database_is_named_and_neither_run_nor_droppe
             if "trigger" in named or "view" in named:
                 outcome = plain.run({**READS, "update_percent": 100})
                 assert outcome.kind == "usage", outcome
-            assert owned_database.objects(owner) == before
+            assert RUN.objects(owner, "lab") == before
             owner.rows(undo)
 
 
@@ -313,9 +313,9 @@ def test_a_trigger_that_a_planted_list_hides_gets_no_rights_even_if_it_resets_it
     with closing(connect(POSTGRES.parse(plain.url))) as owner:
         owner.rows(EVIL)
         owner.rows(STRANGE["trigger pwn on table sbtest1"][0])
-        mark = owned_database.marked(owner, "lab")
+        mark = RUN.marked(owner, "lab")
         assert mark is not None
-        owned_database.mark(owner, "lab", replace(mark, objects=tuple(owned_database.objects(owner))))
+        RUN.mark(owner, "lab", replace(mark, objects=tuple(RUN.objects(owner, "lab"))))
         outcome = plain.run({**READS, "update_percent": 100})
         assert outcome.kind == "ok", outcome
         ran = owner.rows("SELECT DISTINCT trim(pad) FROM sbtest1 WHERE pad LIKE '%off%' OR pad LIKE '%on%'")

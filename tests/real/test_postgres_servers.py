@@ -344,7 +344,7 @@ def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path) -> Non
         connection.rows("CREATE INDEX by_k ON t (k)")
         connection.rows("VACUUM (FREEZE, ANALYZE)")
         connection.rows("CHECKPOINT")
-        sizes = relation_sizes.sizes(connection)
+        sizes = relation_sizes.sizes(connection, place.build, "bufferlab", trees=True)
     sizes.store(place.database)
     stored = server_sizes.read(place.database)
     table, index = stored["shape"]["trees"]
@@ -368,11 +368,11 @@ def test_a_damaged_index_and_a_broken_row_are_told_by_the_check(place: postgres.
             f"INSERT INTO sbtest1 SELECT i, 1, {digits.format(10)}, {digits.format(5)} FROM generate_series(1, 500) i",
         )
         connection.rows("CREATE INDEX k_1 ON sbtest1 (k)")
-        workload = {"name": "hot_rows", "rows": 500}
-        sound = consistency_by_psycopg.check(server.address, workload, [], place.database)
+        job = {"workload": {"name": "hot_rows", "rows": 500}, "delivered_orders": []}
+        sound = consistency_by_psycopg.check(server.address, job, place.database)
         assert [row["passed"] for row in sound["conditions"]] == [True] * 6
         connection.rows("UPDATE sbtest1 SET pad = 'short' WHERE id < 4")
-        broken = consistency_by_psycopg.check(server.address, workload, [], place.database)["conditions"]
+        broken = consistency_by_psycopg.check(server.address, job, place.database)["conditions"]
         assert [row["passed"] for row in broken] == [True, True, True, True, False, True]
         assert broken[4]["violations"] == 3
         assert broken[4]["example"]["id"] == 1
@@ -380,7 +380,7 @@ def test_a_damaged_index_and_a_broken_row_are_told_by_the_check(place: postgres.
         connection.rows("UPDATE pg_index SET indisready = false, indislive = false WHERE indexrelid = 'k_1'::regclass")
         connection.rows("INSERT INTO sbtest1 SELECT 501, 1, c, pad FROM sbtest1 WHERE id = 5")
         connection.rows("UPDATE pg_index SET indisready = true, indislive = true WHERE indexrelid = 'k_1'::regclass")
-        trees = consistency_by_psycopg.check(server.address, workload, [], place.database)["conditions"]
+        trees = consistency_by_psycopg.check(server.address, job, place.database)["conditions"]
         assert [row["passed"] for row in trees] == [False]
         assert "k_1" in trees[0]["example"]["message"]
 

@@ -15,7 +15,7 @@ from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import advise
 from bufferlab.live.estimate import Counted, Estimate, PoolFacts, Recorded
 from bufferlab.live.live_trace import Tier, stop_us
-from bufferlab.live.session import Session, address_of, looker_of
+from bufferlab.live.session import Session, address_of, family_of
 from support.fake_mysql import FakeMysql
 
 
@@ -185,7 +185,7 @@ class Bench:
 def bench(server: FakeMysql | None = None) -> Any:
     """Context manager for a bench."""
     with server or FakeMysql() as made:
-        looker = looker_of(made.url)
+        family = family_of(made.url)
         clock = Clock()
-        with Session(looker, address_of(made.url, looker), clock) as session:
+        with Session(family, address_of(made.url, family), clock) as session:
             yield Bench(made, session, clock)

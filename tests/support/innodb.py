@@ -108,7 +108,8 @@ class Place:
         self.database.mkdir(mode=0o700)
         user.give(self.database, user.server_user())
         wait = signs_of_life.patience(self.events.append, lambda: False)
-        initialise.initialise(self.build, self.data, self.home, user.server_user(), self.all_settings(), wait)
+        identity = identities.new_identity(self.build, self.page_size_bytes)
+        initialise.make(self.build, self.database, identity, {}, self.all_settings(), user.server_user(), wait)
         return self
 
     def server(self, login: tuple[str, str] = ("root", ""), **options: Any) -> PrivateServer:

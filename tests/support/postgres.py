@@ -114,7 +114,8 @@ class Place:
         user.give(self.database, owner)
         identity = identities.new_identity(self.build, 8192)
         wait = signs_of_life.patience(self.events.append, lambda: False)
-        cluster.initialise(self.build, self.data, self.home, owner, identity, wait, checksums=checksums)
+        knobs = {"data_checksums": "on" if checksums else "off"}
+        cluster.make(self.build, self.database, identity, knobs, {}, owner, wait)
         identities.store(self.database, identity, owner)
         with self.server() as server:
             connection = server.connect("postgres")

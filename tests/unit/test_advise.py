@@ -135,7 +135,7 @@ def test_above_the_limit_it_detaches_and_does_not_try_that_tier_again(at: Bench)
 def test_the_recorder_leaves_disk_and_memory_to_the_server(
     at: Bench, monkeypatch: pytest.MonkeyPatch, left_bytes: int, free_bytes: int, limit_bytes: int
 ) -> None:
-    monkeypatch.setattr(attach.memory, "left", lambda pid: attach.MemoryLeft(left_bytes, "host"))
+    monkeypatch.setattr(attach, "left", lambda pid: attach.MemoryLeft(left_bytes, "host"))
     monkeypatch.setattr(attach.shutil, "disk_usage", lambda _: SimpleNamespace(free=free_bytes))
     at.advise(asked())
     assert at.tracing.limits_bytes == [limit_bytes]

@@ -72,7 +72,7 @@ def restored(folder: Path, statements: bytes, refusals: Refusals | None = None) 
     path.write_bytes(text)
     connection = Connection(refusals or {})
     dump = Dump(path, hashlib.sha256(text).hexdigest())
-    restore.restore(Server(connection), BUILD, dump, new_identity(BUILD, 16_384))
+    restore.restore(Server(connection), BUILD, dump, new_identity(BUILD, 16_384), None, lambda what: None)
     return connection
 
 

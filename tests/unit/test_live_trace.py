@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bufferlab.engines.families import all_families
 from bufferlab.engines.servers import page_sites
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.live import live_trace
@@ -29,7 +30,7 @@ from support.fake import wait_until
 KINDS = page_trace_words().kinds
 ENTRIES = [
     entry
-    for table in dict.fromkeys(live_trace._TABLES.values())
+    for table in dict.fromkeys(family.page_sites_table for family in all_families())
     for entry in tomllib.loads(table.read_text("utf-8"))["build"]
 ]
 SITES = page_sites.PageSites(

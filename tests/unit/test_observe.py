@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.engines.innodb.look import InnodbLooker
-from bufferlab.engines.postgres.look import PostgresLooker
+from bufferlab.engines.innodb.look import InnodbLook
+from bufferlab.engines.postgres.look import PostgresLook
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.existing.whereabouts import scheme
 from bufferlab.engines.servers.look import Facts, Pool, Sample, Unpublished
@@ -28,7 +28,7 @@ from bufferlab.live.digests import Digests, Statement
 from bufferlab.live.host_side import HostWork
 from bufferlab.live.look import Cost, Inside, Observation, Seen
 from bufferlab.live.pool_contents import PoolContents, PoolObject
-from bufferlab.live.session import Session, address_of, looker_of
+from bufferlab.live.session import Session, address_of, family_of
 from bufferlab.live.window import Row, Window, grown
 from bufferlab.report import terminal
 from bufferlab.report.csv_files import table_csv
@@ -237,16 +237,16 @@ def test_a_count_that_was_read_late_has_the_seconds_between_its_own_readings() -
 def test_a_miss_is_a_read_that_was_not_ahead(flavour: Flavour, numbers: tuple[int, ...], misses: int) -> None:
     growth = {"reads_told": 100, "read_ahead_pages": 20, "random_read_ahead_pages": 5, "page_gets": 1000, "commits": 7}
     facts = replace(FACTS, flavour=flavour, numbers=numbers, transactions="explicit commit")
-    found = InnodbLooker().derive(growth, facts)
+    found = InnodbLook().derive(growth, facts)
     assert found["misses"] == misses
     assert found["read_ahead_pages"] == 25
     assert found["transactions"] == 7
 
 
 def test_times_become_milliseconds() -> None:
-    innodb = InnodbLooker().derive({"reads_told": 1, "read_ps": 5 * 10**9, "statement_ps": 10**10}, FACTS)
+    innodb = InnodbLook().derive({"reads_told": 1, "read_ps": 5 * 10**9, "statement_ps": 10**10}, FACTS)
     assert (innodb["read_ms"], innodb["statement_ms"]) == (5, 10)
-    postgres = PostgresLooker().derive({"pages_read": 3, "read_us": 5000, "active_us": 10_000}, FACTS)
+    postgres = PostgresLook().derive({"pages_read": 3, "read_us": 5000, "active_us": 10_000}, FACTS)
     assert (postgres["misses"], postgres["read_ms"], postgres["statement_ms"]) == (3, 5, 10)
 
 
@@ -290,7 +290,7 @@ UNPUBLISHED = {"sessions": 1, "hidden": 2, "readers": "7 8", "io_method": None}
 def test_sessions_that_have_published_nothing_are_told_with_the_processes_that_read_for_them(
     row: dict[str, object], told: Unpublished
 ) -> None:
-    assert PostgresLooker().unpublished(lambda sql: [row], 10.0) == told
+    assert PostgresLook().unpublished(lambda sql: [row], 10.0) == told
 
 
 @pytest.mark.parametrize(
@@ -477,8 +477,8 @@ class Quiet:
 
 
 def look(server: FakeMysql, seconds: float, listener: Quiet) -> Seen:
-    looker, clock = looker_of(server.url), Clock()
-    with Session(looker, address_of(server.url, looker), clock) as session:
+    family, clock = family_of(server.url), Clock()
+    with Session(family, address_of(server.url, family), clock) as session:
         return Observation(session, listener, clock, clock.sleep).run(seconds, listener)
 
 
@@ -577,11 +577,11 @@ def test_what_was_seen_is_an_object_without_nan() -> None:
 def test_a_url_of_the_wrong_family_is_named() -> None:
     with FakeMysql() as server:
         url = server.url.replace("mysql", "postgres")
-        looker = looker_of(url)
-        assert scheme(address_of(url, looker)) == "mysql"
+        family = family_of(url)
+        assert scheme(address_of(url, family)) == "mysql"
         with (
             pytest.raises(EnvironmentLackingError, match="a server of mysql answers there"),
-            Session(looker, address_of(url, looker)),
+            Session(family, address_of(url, family)),
         ):
             pass
 
@@ -598,7 +598,7 @@ def test_a_server_of_postgresql_is_known_by_its_answer() -> None:
         thread = threading.Thread(target=answer)
         thread.start()
         url = f"mysql://me@127.0.0.1:{listener.getsockname()[1]}"
-        assert scheme(address_of(url, looker_of(url))) == "postgres"
+        assert scheme(address_of(url, family_of(url))) == "postgres"
         thread.join()
     assert asked == [struct.pack(">II", 8, 80877103)], "SSLRequest (protocol.h)"
 
@@ -612,12 +612,12 @@ def test_what_the_server_costs_its_host_is_told_where_it_is_seen() -> None:
 
 
 def test_a_url_needs_no_schema_and_no_other_scheme_is_a_server() -> None:
-    looker = looker_of("postgresql://me@host")
-    assert address_of("postgresql://me@host", looker).schema == "postgres"
-    assert address_of("mysql://me@host", looker_of("mysql://")).place == "host:3306"
-    assert address_of("postgresql://me@host/postgres", looker).schema == "postgres"
-    assert address_of("postgresql://me@host/shop", looker).schema == "shop"
+    family = family_of("postgresql://me@host")
+    assert address_of("postgresql://me@host", family).schema == "postgres"
+    assert address_of("mysql://me@host", family_of("mysql://")).place == "host:3306"
+    assert address_of("postgresql://me@host/postgres", family).schema == "postgres"
+    assert address_of("postgresql://me@host/shop", family).schema == "shop"
     with pytest.raises(EnvironmentLackingError, match="password in a URL"):
-        address_of("mysql://me:secret@host", looker_of("mysql://"))
+        address_of("mysql://me:secret@host", family_of("mysql://"))
     with pytest.raises(SpecError, match="no server"):
-        looker_of("sqlite:///x")
+        family_of("sqlite:///x")

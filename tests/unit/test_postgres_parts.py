@@ -152,8 +152,9 @@ def test_a_memory_limit_is_a_size_a_share_or_off() -> None:
 
 def configuration(own_ipc: bool = True, **given: str) -> str:
     place = Path("/data")
+    build = Build("x", "postgres", "17.2", place)
     return postgresql_conf.configuration_file(
-        place / "data", place / "server", place / "server", 8, given, own_ipc=own_ipc
+        build, place / "data", place / "server", place / "server" / "socket", 8, given, own_ipc=own_ipc
     )
 
 

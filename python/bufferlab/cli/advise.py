@@ -96,7 +96,7 @@ def command(
     from bufferlab.live import advise, live_trace
     from bufferlab.live import advise_page as reports
     from bufferlab.live.answer import answer
-    from bufferlab.live.session import Session, address_of, looker_of
+    from bufferlab.live.session import Session, address_of, family_of
     from bufferlab.report import terminal
 
     refuse_password(url, "URL")
@@ -105,8 +105,8 @@ def command(
     asked = advise.Asked(within_s, "full" if tier == "full" else "misses", _sizes(sizes), _cores(max_cpu), look_inside)
     advise.remove_stale()
     tracefs_clean.clean()
-    looker = looker_of(url)
-    with Session(looker, address_of(url, looker)) as session:
+    family = family_of(url)
+    with Session(family, address_of(url, family)) as session:
         with beginning("looking, with nothing attached"):
             ready = advise.prepare(session, asked, live_trace)
         _consent(ready, yes)

@@ -72,14 +72,14 @@ def command(
     from bufferlab.execute.stop import StopRequest
     from bufferlab.live import observe_page as reports
     from bufferlab.live.look import Observation
-    from bufferlab.live.session import Session, address_of, looker_of
+    from bufferlab.live.session import Session, address_of, family_of
     from bufferlab.report import terminal
 
     refuse_password(url, "URL")
     require_one_format(form, as_json)
     seconds = look_seconds(duration, "--duration", _SHORTEST_S)
-    looker = looker_of(url)
-    with Session(looker, address_of(url, looker)) as session:
+    family = family_of(url)
+    with Session(family, address_of(url, family)) as session:
         shown = _Shown(prometheus, session.address.server)
         observation = Observation(session, shown)
         shown.begin(observation)

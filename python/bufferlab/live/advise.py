@@ -242,8 +242,7 @@ def _first_look(
     session: Session, facts: Facts, clock: Callable[[], float], sleep: Callable[[float], None]
 ) -> list[Row]:
     """Return rows of a few seconds in which nothing is attached. Raises Refused and Lost."""
-    looker = session.looker
-    window = Window(lambda grown: looker.derive(grown, facts), clock())
+    window = Window(lambda grown: session.look.derive(grown, facts), clock())
     window.connected(window.begun_s, facts.identity)
     for place in range(FIRST_LOOK_S + 1):
         if place:

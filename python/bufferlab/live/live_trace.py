@@ -18,10 +18,9 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from bufferlab.engines.innodb.family import InnodbFamily
+from bufferlab.engines import registry
 from bufferlab.engines.native import LiveTrace as CoreTrace
 from bufferlab.engines.native import ask_host, native
-from bufferlab.engines.postgres.family import PostgresFamily
 from bufferlab.engines.servers import page_sites
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.page_sites import PageSites
@@ -52,11 +51,6 @@ def stop_us(flavour: Flavour, tier: Tier) -> float:
 
 _GETS = ("get", "get_if_in_pool")
 _KINDS = ("kinds", "kinds_if_flag")
-_TABLES: Mapping[Flavour, Path] = {
-    "mysql": InnodbFamily.page_sites_table,
-    "mariadb": InnodbFamily.page_sites_table,
-    "postgres": PostgresFamily.page_sites_table,
-}
 _PROGRAMS = ("mysqld", "mariadbd", "postgres")
 _THREADS = 1 << 16
 
@@ -110,7 +104,7 @@ def plan(pid: int, flavour: Flavour, tier: Tier, proc: Path = Path("/proc")) -> 
     page_sites.require_processor()
     try:
         binary, program = _binary(proc / str(pid))
-        sites = page_sites.known(_TABLES[flavour], binary)
+        sites = page_sites.known(registry.family(flavour).page_sites_table, binary)
         elsewhere = os.readlink(proc / f"{pid}/ns/mnt") != os.readlink(proc / "self/ns/mnt")
     except PermissionError as error:
         what = "page accesses of a server that runs cannot be recorded: this user may not look at its process"

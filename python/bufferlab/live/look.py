@@ -231,7 +231,7 @@ class Observation:
         return facts
 
     def _derive(self, grown: dict[str, int]) -> dict[str, float]:
-        return self._session.looker.derive(grown, self.facts)
+        return self._session.look.derive(grown, self.facts)
 
     def _connected(self) -> None:
         """Hear that the session is connected: to which server, and what our thread and statements have used so far."""

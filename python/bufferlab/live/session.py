@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from bufferlab.engines.innodb.look import InnodbLooker
-from bufferlab.engines.postgres.look import PostgresLooker
+from bufferlab.engines.families import all_families
 from bufferlab.engines.servers.client import Client, LostError, ServerError
 from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import Address, parse
 from bufferlab.engines.servers.existing.passwords import LoginRefusedError
-from bufferlab.engines.servers.look import Facts, Looker, Lost, Pool, Refused, Sample, Unpublished
+from bufferlab.engines.servers.family import Family
+from bufferlab.engines.servers.look import Facts, Lost, Pool, Refused, Sample, Unpublished
 from bufferlab.engines.servers.questions import MISFITS, NOT_UNDERSTOOD
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.live import host_side
@@ -29,21 +29,25 @@ _REFUSALS = (ServerError, LostError, Refused)
 _BYTES_OF_A_PAGE = 512
 """The room for one page in an answer that lists those of a pool, as the clients count it."""
 _MOST_PAGES = 1 << 20
-_LOOKERS: tuple[type[Looker], ...] = (InnodbLooker, PostgresLooker)
 _ANY_SCHEMA = "any"
 
 
-def looker_of(url: str) -> Looker:
-    """Return the way to look at the server of a URL, by its scheme. Raises SpecError for a scheme of no server."""
+def family_of(url: str) -> Family:
+    """Return the family of a URL's server, by its scheme. Raises SpecError for a scheme of none that is looked at."""
     scheme = url.partition("://")[0]
-    for looker in _LOOKERS:
-        if scheme in looker.form.schemes:
-            return looker()
-    known = ", ".join(f"{name}://" for looker in _LOOKERS for name in looker.form.schemes)
-    raise SpecError(f'"{scheme}" is no server that can be looked at', "URL", f"write a URL that begins with {known}")
+    schemes: dict[str, Family] = {}
+    for family in all_families():
+        for name in family.form.schemes if family.look else ():
+            schemes.setdefault(name, family)
+    if scheme not in schemes:
+        known = ", ".join(f"{name}://" for name in schemes)
+        raise SpecError(
+            f'"{scheme}" is no server that can be looked at', "URL", f"write a URL that begins with {known}"
+        )
+    return schemes[scheme]
 
 
-def address_of(url: str, looker: Looker) -> Address:
+def address_of(url: str, family: Family) -> Address:
     """Return the address in a URL. It need not name a schema, and may name one of the server's own: nothing enters it.
 
     Raises EnvironmentLackingError when it is no URL of a server, or holds a password.
@@ -51,19 +55,20 @@ def address_of(url: str, looker: Looker) -> Address:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise EnvironmentLackingError(f"this is not the URL of a server: {error}", None, looker.form.example) from error
+        raise EnvironmentLackingError(f"this is not the URL of a server: {error}", None, family.form.example) from error
     schema = unquote(parts.path.removeprefix("/"))
     # `parse` asks for a schema that may hold our tables.
-    address = parse(parts._replace(path=f"/{_ANY_SCHEMA}").geturl(), looker.form)
+    address = parse(parts._replace(path=f"/{_ANY_SCHEMA}").geturl(), family.form)
     # PostgreSQL's sessions are always in a database; those of MySQL enter no schema.
-    return replace(address, url=url, schema=schema or ("postgres" if "postgres" in looker.form.own_schemas else ""))
+    return replace(address, url=url, schema=schema or family.system_database or "")
 
 
 class Session:
     """The session. Entering connects; leaving disconnects."""
 
-    def __init__(self, looker: Looker, address: Address, clock: Callable[[], float] = time.monotonic) -> None:
-        self.looker, self.address, self._clock = looker, address, clock
+    def __init__(self, family: Family, address: Address, clock: Callable[[], float] = time.monotonic) -> None:
+        assert family.look
+        self.family, self.look, self.address, self._clock = family, family.look, address, clock
         self.own_statements = 0
         """The statements that the server has counted of our sessions."""
         self.own_seconds = 0.0
@@ -75,7 +80,7 @@ class Session:
         try:
             self._connect()
         except EnvironmentLackingError as error:
-            if other := whereabouts.of_another_family(self.address, self.looker.form):
+            if other := whereabouts.of_another_family(self.address, self.family.form):
                 raise other from error
             raise
         except _REFUSALS as error:
@@ -130,7 +135,7 @@ class Session:
     def facts(self) -> Facts:
         """Return what the server tells once. Raises Refused and Lost, as the methods below do."""
         with _understood():
-            facts = self.looker.facts(self.query)
+            facts = self.look.facts(self.query)
             if not 0 < facts.page_size_bytes <= facts.pool_size_bytes:
                 raise ValueError(facts)
         if self._connection is not None:
@@ -141,7 +146,7 @@ class Session:
     def sample(self, facts: Facts, t_s: float) -> Sample:
         """Return the counters."""
         with _understood():
-            sample = self.looker.sample(self.query, facts, t_s, lambda: self.own_statements)
+            sample = self.look.sample(self.query, facts, t_s, lambda: self.own_statements)
         if "page_gets" not in sample.counters:
             raise Refused("the server does not tell how many pages it got")
         return sample
@@ -149,24 +154,24 @@ class Session:
     def pool(self, facts: Facts) -> Pool:
         """Return what the pool is at this moment."""
         with _understood():
-            return self.looker.pool(self.query, facts)
+            return self.look.pool(self.query, facts)
 
     def own_total(self) -> Mapping[str, float]:
         """Return what our session alone did, of quantities that samples do not subtract."""
         with _understood():
-            return self.looker.own_total(self.query)
+            return self.look.own_total(self.query)
 
     def unpublished(self, seconds: float) -> Unpublished:
         """Return which sessions worked in transactions older than a look of so many seconds, which ends now."""
         with _understood():
-            return self.looker.unpublished(self.query, seconds)
+            return self.look.unpublished(self.query, seconds)
 
     def _connect(self) -> None:
         self._tried_s = self._clock()
-        connection = self.looker.connect(self.address)
+        connection = self.look.watch(self.address)
         try:
             with _understood():
-                self.own_statements += self.looker.own_at_start(connection)
+                self.own_statements += self.look.own_at_start(connection)
         except _REFUSALS:
             connection.close()
             raise

@@ -243,3 +243,6 @@ def _io_uring(*, needed: bool) -> HostCheck:
     instead = "reads are made by threads with pread"
     hint = "use --set backend=threads, or allow it (sysctl kernel.io_uring_disabled, the container's profile)"
     return HostCheck("io_uring", False, f"refused: {found['reason']}" + ("" if needed else f"; {instead}"), hint)
+
+
+BEHAVIOUR = FileBehaviour

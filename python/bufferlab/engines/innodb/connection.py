@@ -219,7 +219,7 @@ FORM = Form(
 
 
 def connect(
-    address: Address, schema: str | None = None, *, seconds: float | None = ANSWER_SECONDS, name: str = "bufferlab"
+    address: Address, database: str | None = None, *, seconds: float | None = ANSWER_SECONDS, name: str = "bufferlab"
 ) -> Client:
     """Open a connection in autocommit, to no schema unless one is named. The server shows `name` as its program_name.
 
@@ -229,18 +229,18 @@ def connect(
     """
     seconds = address.limited(seconds)
     if not address.is_private:
-        return passwords.logged_in(address, FORM, partial(_running, address, schema, seconds, name))
+        return passwords.logged_in(address, FORM, partial(_running, address, database, seconds, name))
     try:
-        return _client(address, str(address.secret), schema, seconds, name)
+        return _client(address, str(address.secret), database, seconds, name)
     except ServerError as error:
         if error.code in _ACCESS_DENIED:
             raise AccessDenied(f"the server refuses the user {address.user} (error {error.code})") from error
         raise
 
 
-def _running(address: Address, schema: str | None, seconds: float | None, name: str, secret: str) -> Client:
+def _running(address: Address, database: str | None, seconds: float | None, name: str, secret: str) -> Client:
     try:
-        return set_session(_client(address, secret, schema, seconds, name), _SESSION)
+        return set_session(_client(address, secret, database, seconds, name), _SESSION)
     except RefusedError as error:
         raise RefusedError(f"{_UNUSABLE}: {error.what}", address.place, error.hint) from error
     except (ServerError, LostError) as error:
@@ -268,10 +268,10 @@ def set_session(connection: Client, statements: Sequence[str]) -> Client:
     return connection
 
 
-def _client(address: Address, secret: str, schema: str | None, seconds: float | None, name: str) -> Client:
+def _client(address: Address, secret: str, database: str | None, seconds: float | None, name: str) -> Client:
     return Client(
         "mysql",
-        {**address.target(secret, address.socket), "database": schema or ""},
+        {**address.target(secret, address.socket), "database": database or ""},
         login_seconds=min(seconds or ANSWER_SECONDS, ANSWER_SECONDS),
         seconds=seconds,
         name=name,

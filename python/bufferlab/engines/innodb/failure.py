@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from functools import partial
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.servers.child_process import ended_by, lacks, missing_library, tail
+from bufferlab.engines.servers.child_process import failed
 
-_LINES = 60
 _UNKNOWN = re.compile(r"unknown (?:variable|option) '([^']*)'")
 _BAD_VALUE = re.compile(
     r"(?:[Ee]rror while setting value '[^']*' to|used for variable|[Vv]alue .*of variable) '([^']*)'"
 )
-
-
-def failure(what: str, code: int | None, log: Path) -> EngineFailure:
-    """Return why a server's process failed, from how it ended and the end of its log."""
-    text = tail(log, _LINES)
-    if library := missing_library(text):
-        return EngineFailure("environment", lacks(library), str(log), "install the package")
-    if "errno: 28" in text or "No space left" in text or "Disk is full" in text or "OS error number 28" in text:
-        return EngineFailure("full_disk", f"{what}: the disk is full", str(log), "free some space")
-    ended = "" if code is None else f" ({ended_by(code)})"
-    errors = [line for line in text.splitlines() if re.search(r"\[ERROR\]|\[FATAL\]|cannot be run|Assertion", line)]
-    others = [line for line in text.splitlines() if "[Warning]" not in line]
-    said = "\n".join(errors[-6:] or others[-4:]) or "nothing"
-    if refused := refused_setting(text):
-        return refused
-    return EngineFailure("engine", f"{what}{ended}; its log ends with:\n{said}", str(log), "see the server's log")
 
 
 def refused_setting(log_text: str) -> EngineFailure | None:
@@ -53,3 +36,13 @@ def refused_setting(log_text: str) -> EngineFailure | None:
             continue
         return EngineFailure("usage", f"the server {what} the variable {name}: it says: {said}", f"var.{name}", hint)
     return None
+
+
+failure = partial(
+    failed,
+    refused=lambda text, what, place: refused_setting(text),
+    disk_full=("errno: 28", "No space left", "Disk is full", "OS error number 28"),
+    grave=r"\[ERROR\]|\[FATAL\]|cannot be run|Assertion",
+    beside=r"\[Warning\]",
+)
+"""Returns why a server's process failed."""

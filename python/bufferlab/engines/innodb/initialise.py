@@ -19,10 +19,12 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb.failure import failure
 from bufferlab.engines.innodb.option_file import option_file
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.private_server import make_data, make_home
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.user import give, write_for
 from bufferlab.errors import EnvironmentLackingError
+from bufferlab.knob import Values
 
 _SYSTEM_SQL = ("system_tables", "performance_tables", "system_tables_data")
 #: These five tables of MySQL 5.6 are in InnoDB, whose own dictionary is not copied. The server needs two of them (5.6's
@@ -51,18 +53,16 @@ STATISTICS_TABLES_OF_5_6 = (
 """The statements to run once, after the first start of a 5.6 server."""
 
 
-def initialise(
-    build: Build,
-    data: Path,
-    home: Path,
-    user: tuple[int, int] | None,
-    settings: Mapping[str, str],
-    on_wait: OnWait,
-) -> None:
-    """Make `data`, which must not exist, for servers of this build; `settings` has innodb_page_size.
+def make(
+    build: Build, database: Path, identity: Identity, knobs: Values, settings: Mapping[str, str],
+    owner: tuple[int, int] | None, on_wait: OnWait,
+) -> tuple[str, str]:  # fmt: skip
+    """Make `database`/data, which must not exist, for servers of this build; `settings` has innodb_page_size.
 
-    Raises EngineFailure with the end of the server's log when it could not be made.
+    Its server knows root without a password until the accounts are made. Raises EngineFailure with the end of the
+    server's log when it could not be made.
     """
+    data, home, user = database / "data", database.parent / "server", owner
     make_home(home, user)
     data.mkdir(mode=0o700)
     give(data, user)
@@ -79,6 +79,7 @@ def initialise(
             give(folder, user)
             bootstrap = ["--bootstrap", "--log-warnings=0", "--enforce-storage-engine="]
             _run(build, data, home, user, settings, bootstrap, sql, on_wait)
+    return ("root", "")
 
 
 def _run(

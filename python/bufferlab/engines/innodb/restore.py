@@ -19,6 +19,7 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client, ServerError
 from bufferlab.engines.servers.identity import DATABASE, Identity
 from bufferlab.engines.servers.restoring import Dump, Restorer
+from bufferlab.engines.servers.signs_of_life import OnWait
 
 _PACKET_BYTES = MOST_STATEMENT_BYTES + (1 << 20)
 _VALUES = re.compile(r"'.*'(?= for (?:key|column) '[^']*'(?: at row [0-9]+)?\Z)|['\"].*['\"]", re.DOTALL)
@@ -35,7 +36,9 @@ _OF_VALUES = frozenset(
 """The errors whose words may have a value: of duplicates, foreign keys, NULL, and values that do not fit a column."""
 
 
-def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> tuple[str, str]:
+def restore(
+    server: Restorer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None, wait: OnWait
+) -> tuple[str, str]:
     """Restore the dump; return the login for the data, which is the identity's.
 
     Before: the server has the identity's account and the empty database. Raises EngineFailure with the dump's line.

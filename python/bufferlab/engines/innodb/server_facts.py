@@ -11,11 +11,10 @@ from typing import Literal
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.connection import connect
-from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.client import Client, ServerError
 from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
-from bufferlab.engines.servers.existing.facts import Facts
+from bufferlab.engines.servers.run import Survey
 from bufferlab.versions import numbers
 
 _OF_SCHEMA = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "INDEX", "ALTER", "LOCK TABLES")
@@ -27,8 +26,8 @@ _UNKNOWN = ("1193", "1109", "1064")
 """No such variable, no such table, no such statement: another version's."""
 
 
-def look(address: Address, flavour: Flavour) -> Facts:
-    """Return the facts of a server, as the URL's account sees them."""
+def survey(address: Address) -> Survey:
+    """Return what a server tells, as the URL's account sees it."""
     with closing(connect(address, seconds=ANSWER_SECONDS)) as connection:
         told = control.variables(connection)
         if "innodb_page_size" not in told:
@@ -38,7 +37,7 @@ def look(address: Address, flavour: Flavour) -> Facts:
         ((comment,),) = connection.rows("SELECT @@version_comment LIMIT 1")
         version = f"{told['version']}, {control.text(comment)}"
         missing = _missing(connection, address, me, rights)
-        return Facts(
+        return Survey(
             version=version,
             tls=_tls(connection),
             variables=told,
@@ -46,7 +45,7 @@ def look(address: Address, flavour: Flavour) -> Facts:
             pool_bytes=int(told[_POOL]),
             schema_bytes=_schema_bytes(connection, address.schema),
             missing=missing,
-            read_only=_read_only(told, flavour, rights),
+            read_only=_read_only(told, rights),
             roles=_roles(connection, told),
             unguarded="the server runs with --skip-grant-tables" if _grants(connection) == "skipped" else "",
             proxy=_proxy(connection, version),
@@ -127,13 +126,13 @@ def _schema_bytes(connection: Client, schema: str) -> int | None:
     return int(size or 0)
 
 
-def _read_only(told: Mapping[str, str], flavour: Flavour, rights: set[str]) -> str:
+def _read_only(told: Mapping[str, str], rights: set[str]) -> str:
     """Return the variable that keeps this account from writing; "" where none does."""
     for name in ("innodb_read_only", "super_read_only"):
         if told.get(name, "OFF") not in ("OFF", "0"):
             return f"{name} = {told[name]}"
     # From MariaDB 10.11 on SUPER alone does not pass it (manual, "READ_ONLY ADMIN").
-    of_super = flavour == "mysql" or numbers(told["version"]) < (10, 11)
+    of_super = "mariadb" not in told["version"].lower() or numbers(told["version"]) < (10, 11)
     passes = {"CONNECTION_ADMIN", "READ_ONLY ADMIN", *(["SUPER"] if of_super else [])}
     if told.get("read_only", "OFF") not in ("OFF", "0") and not rights & passes:
         return f"read_only = {told['read_only']}"

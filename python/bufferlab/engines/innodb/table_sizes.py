@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,7 +163,7 @@ _DEFAULT_PAGE_BYTES = 16384
 _UNDO, _SYSTEM, _BESIDE, _TEMPORARY = "(undo)", "(system)", "(space management)", "(temporary)"
 
 
-def owners(database: Path, touched: NDArray[np.uint64]) -> list[OwnedPages]:
+def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]] = ()) -> list[OwnedPages]:
     """Return the indexes, undo logs and system pages of a closed database that a trace touched, with their pages.
 
     A page is its tablespace times 2^32 plus its number. A table has the name of its clustered index's pages.

@@ -11,6 +11,7 @@ import ctypes
 import os
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,24 +23,21 @@ from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.private_server import make_data, make_home
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.user import give, write_for
+from bufferlab.knob import Values
 
 _CHECKSUMS_BY_DEFAULT = (18,)
 
 
-def initialise(
-    build: Build,
-    data: Path,
-    home: Path,
-    user: tuple[int, int] | None,
-    identity: Identity,
-    on_wait: OnWait,
-    *,
-    checksums: bool = False,
-) -> None:
-    """Make `data`, which must not exist, with the identity's user as its superuser and no other account.
+def make(
+    build: Build, database: Path, identity: Identity, knobs: Values, settings: Mapping[str, str],
+    owner: tuple[int, int] | None, on_wait: OnWait,
+) -> tuple[str, str]:  # fmt: skip
+    """Make `database`/data, which must not exist, with the identity's user as its superuser and no other account.
 
     Raises EngineFailure with the end of initdb's words when it could not be made.
     """
+    data, home, user = database / "data", database.parent / "server", owner
+    checksums = knobs.get("data_checksums") == "on"
     make_home(home, user)
     data.mkdir(mode=0o700)
     give(data, user)
@@ -51,6 +49,7 @@ def initialise(
     finally:
         with suppress(FileNotFoundError):
             secret.unlink()
+    return (identity.user, identity.password)
 
 
 def _arguments(build: Build, data: Path, secret: Path, identity: Identity, checksums: bool) -> list[str]:

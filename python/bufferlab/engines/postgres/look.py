@@ -25,7 +25,7 @@ from bufferlab.engines.servers.look import (
     NAME,
     STATEMENT_SECONDS,
     Facts,
-    Looker,
+    Look,
     Pool,
     Query,
     Refused,
@@ -73,12 +73,10 @@ _BUFFERCACHE = (
 )
 
 
-class PostgresLooker(Looker):
+class PostgresLook(Look):
     """The way to look at PostgreSQL."""
 
-    form = postgres.FORM
-
-    def connect(self, address: Address) -> Client:
+    def watch(self, address: Address) -> Client:
         limits = {"default_transaction_read_only": "on", "lock_timeout": str(1000 * LOCK_SECONDS)}
         return postgres.connect(
             address, seconds=STATEMENT_SECONDS, search_path="pg_catalog", settings=limits, name=NAME, prepares=True

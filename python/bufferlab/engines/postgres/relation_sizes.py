@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from bufferlab.engines.behaviour import OwnedPages
 from bufferlab.engines.postgres.knobs import PAGE_BYTES
 from bufferlab.engines.servers import stored_sizes
+from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.stored_sizes import Sizes, tree_shape
 
@@ -65,7 +66,7 @@ class _Tree:
     unused_bytes: int = 0
 
 
-def sizes(connection: Client) -> Sizes:
+def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
     """Return every table and index of the workload with its bytes and its file.
 
     The statistics must be fresh (ANALYZE).
@@ -73,7 +74,8 @@ def sizes(connection: Client) -> Sizes:
     relations = [
         dict(zip(_COLUMNS, (_plain(value) for value in row), strict=True)) for row in connection.rows(_RELATIONS)
     ]
-    return sizes_of(relations)
+    found = sizes_of(relations)
+    return found if trees else Sizes(found.allocated_bytes)
 
 
 def sizes_of(relations: list[dict[str, Any]]) -> Sizes:

@@ -23,7 +23,7 @@ from bufferlab.engines.servers import child_process, restoring
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.child_process import ended_by
 from bufferlab.engines.servers.client import Client
-from bufferlab.engines.servers.identity import DATABASE
+from bufferlab.engines.servers.identity import DATABASE, Identity
 from bufferlab.engines.servers.restoring import Dump, Restorer
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.user import open_log, write_for
@@ -56,9 +56,9 @@ _VALUE = re.compile(
 _SYSTEM_DATABASES = (control.SYSTEM_DATABASE, "template1")
 
 
-def restore(server: Restorer, build: Build, dump: Dump, owner: tuple[int, int] | None, wait: OnWait) -> tuple[
-    str, str
-]:  # fmt: skip
+def restore(
+    server: Restorer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None, wait: OnWait
+) -> tuple[str, str]:
     """Restore the dump; return the login of the role that owns the data.
 
     Before: the server has the empty database and its extensions. Raises EngineFailure in the words of pg_restore.

@@ -13,7 +13,7 @@ from bufferlab.engines.postgres.postgresql_conf import bytes_of, in_words
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.existing.facts import Facts
+from bufferlab.engines.servers.run import Survey
 
 _DATABASE = """
 SELECT pg_get_userbyid(datdba), pg_has_role(datdba, 'USAGE'),
@@ -26,14 +26,14 @@ _REPLICAS = "SELECT count(*) FROM pg_stat_replication"
 _AURORA = "SELECT count(*) FROM pg_proc WHERE proname = 'aurora_version'"
 
 
-def look(address: Address) -> Facts:
-    """Return the facts of a server, as the URL's account sees them."""
+def survey(address: Address) -> Survey:
+    """Return what a server tells, as the URL's account sees it."""
     with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
         told = control.settings(connection)
         ((version, pid),) = connection.rows("SELECT version(), pg_backend_pid()")
         ((is_super, may_create),) = connection.rows(_ME)
         database, tls = connection.rows(_DATABASE, (address.schema,)), connection.rows(_TLS)
-        return Facts(
+        return Survey(
             version=str(version).split(" on ")[0],
             tls=", ".join(str(part) for part in tls[0]) if tls else None,
             variables={name: in_words(value) for name, value in told.items()},

@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from typing import Literal
 
 from bufferlab import marked
 from bufferlab.engines.servers import debian, finder
-from bufferlab.engines.servers.builds import MANIFEST, Ask, Build, Flavour, fetched, servers_root
+from bufferlab.engines.servers.builds import MANIFEST, Ask, Build, Flavour, Listed, fetched, servers_root
 from bufferlab.engines.servers.child_process import LIBRARY_PACKAGES, MissingLibraryError, launched
 from bufferlab.errors import EnvironmentLackingError
 
@@ -66,6 +66,17 @@ class Package:
     """The Debian release whose libraries, all of them, come with the server; None: it runs on this machine's."""
     tried: str | None = None
     """The version that bufferlab was tried with, where the package has no fixed one; None: the package's."""
+
+
+@dataclass(frozen=True)
+class Servers:
+    """The servers of one family, which are found, asked and fetched in the same way."""
+
+    packages: Mapping[str, Package]
+    """The packages that can be fetched, by name."""
+    ask_version: Ask
+    listed: Callable[[tuple[str, ...]], list[Listed]]
+    """Returns a line for every server that is installed, then for each of these names."""
 
 
 def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:

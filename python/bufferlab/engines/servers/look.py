@@ -1,6 +1,6 @@
 """What one family of servers must tell to be looked at: how to connect, its facts, its counters, its pool.
 
-A looker holds no connection. It is handed `query`, which runs one statement and returns rows as dictionaries with keys
+It holds no connection. It is handed `query`, which runs one statement and returns rows as dictionaries with keys
 in lower case. `query` raises `Refused` for one statement that the server refuses, and `Lost` when the connection is
 gone.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.client import Client
-from bufferlab.engines.servers.existing.address import Address, Form
+from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.questions import Server
 from bufferlab.versions import SERVERS
 
@@ -101,18 +101,24 @@ class Unpublished:
     """Bytes that read calls of these processes returned in the look; None where they cannot be read from here."""
 
 
-class Looker(ABC):
+@dataclass(frozen=True)
+class Pool:
+    """What the pool is at one moment: numbers by a name with its unit, and why others cannot be told."""
+
+    values: Mapping[str, float]
+    why_not: Mapping[str, str]
+
+
+class Look(ABC):
     """The way to look at one family of servers."""
 
-    form: Form
-
     @abstractmethod
-    def connect(self, address: Address) -> Client:
+    def watch(self, address: Address) -> Client:
         """Open a session that is read only, named and limited in time. Raises EnvironmentLackingError."""
 
-    @abstractmethod
     def own_at_start(self, connection: Client) -> int:
         """Return how many statements the server has counted of this session so far, this question included."""
+        return 0
 
     @abstractmethod
     def facts(self, query: Query) -> Facts:
@@ -122,13 +128,13 @@ class Looker(ABC):
     def sample(self, query: Query, facts: Facts, t_s: float, own: Callable[[], int]) -> Sample:
         """Read the counters. `own` returns the number of our own statements so far."""
 
-    @abstractmethod
     def derive(self, grown: Mapping[str, int], facts: Facts) -> dict[str, float]:
-        """Return an interval's counts by the names of report.py (QUANTITIES), from the growth of the counters."""
+        """Return an interval's counts by the names of live/observe_page.py (QUANTITIES), from the counters' growth."""
+        return dict(grown)
 
-    @abstractmethod
     def pool(self, query: Query, facts: Facts) -> Pool:
         """Return what the pool is at this moment."""
+        return Pool({"pool_size_bytes": facts.pool_size_bytes}, {})
 
     def own_total(self, query: Query) -> Mapping[str, float]:
         """Return what our session alone did, of quantities that samples do not subtract; asked once, at the end."""
@@ -137,11 +143,3 @@ class Looker(ABC):
     def unpublished(self, query: Query, seconds: float) -> Unpublished:
         """Return which sessions worked in transactions older than a look of so many seconds, which ends now."""
         return Unpublished()
-
-
-@dataclass(frozen=True)
-class Pool:
-    """What the pool is at one moment: numbers by a name with its unit, and why others cannot be told."""
-
-    values: Mapping[str, float]
-    why_not: Mapping[str, str]

@@ -20,6 +20,7 @@ from bufferlab import marked
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, CHANGE_SECONDS, AccessDenied, Address, private
 from bufferlab.engines.servers.family import Family
 from bufferlab.engines.servers.identity import DATABASE
@@ -104,7 +105,7 @@ class PrivateServer:
         assert self._process is not None
         return self._process.pid
 
-    def connect(self, database: str | None = None, *, patient: bool = False) -> Any:
+    def connect(self, database: str | None = None, *, patient: bool = False) -> Client:
         """Open a control connection as the current login; the caller closes it.
 
         `database`: None for the family's default. `patient` removes the limit on how long a statement may take.

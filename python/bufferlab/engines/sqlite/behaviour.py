@@ -137,3 +137,6 @@ class SqliteBehaviour(Behaviour):
         """Ask the core to stop at the next transaction, and a check at once."""
         self._cancelled.set()
         native().cancel()
+
+
+BEHAVIOUR = SqliteBehaviour

@@ -21,8 +21,8 @@ from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import passwords
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.existing.facts import Facts
-from bufferlab.engines.servers.family import Difference, Family, ReadBack
+from bufferlab.engines.servers.family import Family, ReadBack
+from bufferlab.engines.servers.run import Difference, Survey
 from bufferlab.knob import AUTO, Knob, Native, Values, values_of
 from bufferlab.units import UnitError, format_bytes
 
@@ -102,7 +102,7 @@ def refuse_host_settings(asked: Values) -> None:
 
 def require_made_with(family: Family, told: Mapping[str, str], asked: Values, address: Address) -> None:
     """Raise EngineFailure unless the server, with the variables `told`, was made with what is asked for."""
-    for knob, (variable, words) in family.made_with.items():
+    for knob, (variable, words) in family.running.made_with.items():
         has = told[variable]
         if str(asked.get(knob, has)) != has:
             what = f"{knob} needs another server: this one was made with {words.format(has)}"
@@ -155,7 +155,7 @@ def checks(family: Family, address: Address, found: Build, wanted: Wanted) -> It
 
     The client's exceptions (FAILURES) may pass through.
     """
-    facts = family.look(address)
+    facts = family.running.survey(address)
     yield ServerCheck("version", True, facts.version)
     yield _connection(address, facts)
     yield ServerCheck("password", True, passwords.source_words(address, family.form))
@@ -169,12 +169,12 @@ def checks(family: Family, address: Address, found: Build, wanted: Wanted) -> It
     yield from (ServerCheck("will be null", True, said) for said in (_ALWAYS_NULL, *facts.nulls))
 
 
-def _connection(address: Address, facts: Facts) -> ServerCheck:
+def _connection(address: Address, facts: Survey) -> ServerCheck:
     way = f"the socket {address.socket}" if address.socket else f"TCP to {address.server}"
     return ServerCheck("connection", True, f"{way}, {f'TLS: {facts.tls}' if facts.tls else 'not encrypted'}")
 
 
-def _between(facts: Facts) -> Iterator[ServerCheck]:
+def _between(facts: Survey) -> Iterator[ServerCheck]:
     if facts.proxy:
         what = f"{facts.proxy} stands between us and the server: untested"
         yield ServerCheck("proxy", False, what, "name the server itself: locks belong to one connection")
@@ -182,14 +182,14 @@ def _between(facts: Facts) -> Iterator[ServerCheck]:
         yield ServerCheck("managed service", False, f"{facts.managed} runs the server: untested")
 
 
-def _writable(facts: Facts) -> ServerCheck:
+def _writable(facts: Survey) -> ServerCheck:
     if facts.read_only:
         hint = "name its primary, or a server that may be written"
         return ServerCheck("may be written", False, f"the server is read only: {facts.read_only}", hint, "environment")
     return ServerCheck("may be written", True, "yes")
 
 
-def _rights(facts: Facts, word: str) -> Iterator[ServerCheck]:
+def _rights(facts: Survey, word: str) -> Iterator[ServerCheck]:
     for right, grant in facts.missing.items():
         yield ServerCheck("rights", False, f"the account lacks {right}", grant, "environment")
     if facts.unguarded:
@@ -199,23 +199,23 @@ def _rights(facts: Facts, word: str) -> Iterator[ServerCheck]:
         yield ServerCheck("rights", True, "the account has what a run needs")
 
 
-def _schema(family: Family, address: Address, facts: Facts, wanted: Wanted) -> Iterator[ServerCheck]:
+def _schema(family: Family, address: Address, facts: Survey, wanted: Wanted) -> Iterator[ServerCheck]:
     word = family.form.schema
     if facts.schema_bytes is None:
         yield ServerCheck(word, True, f"there is none named {address.schema}: a load makes it")
     elif not facts.missing and not facts.unguarded:
 
         def ours() -> str:
-            family.require_safe(address)
+            family.running.require_safe(address)
             with closing(family.connect(address)) as connection:
-                family.owned.require_ours(connection, address)
+                family.running.require_ours(connection, address)
             return f"{address.schema} holds nothing but what bufferlab made ({format_bytes(facts.schema_bytes or 0)})"
 
         yield _tried(word, ours)
     yield _space(facts, wanted.load_bytes)
 
 
-def _space(facts: Facts, load_bytes: int | None) -> ServerCheck:
+def _space(facts: Survey, load_bytes: int | None) -> ServerCheck:
     free = _free_bytes(facts)
     if free is None:
         return ServerCheck("space", True, "what is free where the server's data are cannot be seen from here")
@@ -229,7 +229,7 @@ def _space(facts: Facts, load_bytes: int | None) -> ServerCheck:
     return ServerCheck("space", True, what)
 
 
-def _settings(family: Family, address: Address, found: Build, facts: Facts, wanted: Wanted) -> Iterator[ServerCheck]:
+def _settings(family: Family, address: Address, found: Build, facts: Survey, wanted: Wanted) -> Iterator[ServerCheck]:
     pool, page = format_bytes(facts.pool_bytes), format_bytes(facts.page_bytes)
     yield ServerCheck("sizes", True, f"a pool of {pool}, pages of {page}")
     if not wanted.points:
@@ -249,8 +249,8 @@ def _settings(family: Family, address: Address, found: Build, facts: Facts, want
     differing: dict[str, dict[Difference, None]] = {}
     with closing(family.connect(address, family.system_database)) as connection:
         for asked in each:
-            for name, difference in family.differing(connection, found, asked).items():
-                if name not in family.made_with:  # Told in words of their own.
+            for name, difference in family.running.differing(connection, found, asked).items():
+                if name not in family.running.made_with:  # Told in words of their own.
                     differing.setdefault(name, {})[difference] = None
     if differing:
         error = other_settings(family, differing, address)
@@ -270,7 +270,7 @@ def _kind(error: EngineFailure) -> Literal["usage", "environment"]:
     return "usage" if error.kind == "usage" else "environment"
 
 
-def _free_bytes(facts: Facts) -> int | None:
+def _free_bytes(facts: Survey) -> int | None:
     """Return the free bytes where the server's data are; None where this host cannot see them."""
     if facts.is_here and facts.data_folder:
         with suppress(OSError):
