@@ -90,7 +90,7 @@ class Tenancy:
 def _mysql(owned: Owned) -> Iterator[Tenancy]:
     socket = owned.url.partition("socket=")[2]
 
-    def session(user: str, password: str, schema: str | None) -> Any:
+    def session(user: str, password: str, schema: str | None) -> Client:
         return innodb_connect(private(socket, user, password), schema)
 
     def great(query: str) -> None:

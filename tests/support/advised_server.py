@@ -13,8 +13,8 @@ import numpy as np
 
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import advise
-from bufferlab.live.estimate import Counted, Estimate, PoolFacts, Recorded
-from bufferlab.live.live_trace import Tier, stop_us
+from bufferlab.live.estimate import Counted, Estimate, PoolFacts
+from bufferlab.live.live_trace import Recorded, Tier, stop_us
 from bufferlab.live.session import Session, address_of, family_of
 from support.fake_mysql import FakeMysql
 
@@ -86,10 +86,10 @@ class FakeTracing:
     limits: list[float] = field(default_factory=list)
     limits_bytes: list[int] = field(default_factory=list)
 
-    def plan(self, pid: int, flavour: str, tier: Tier) -> FakePlan:
+    def plan(self, pid: int, flavour: str, tier: Tier) -> Any:
         return FakePlan(tier)
 
-    def attach(self, plan: FakePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> FakeTrace:
+    def attach(self, plan: Any, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> Any:
         if self.refuses:
             raise self.refuses
         assert spool.parent.stat().st_mode & 0o077 == 0
@@ -99,7 +99,7 @@ class FakeTracing:
         self.traces.append(FakeTrace(plan.tier, self.clock, self.events_per_s, self.states, self.others))
         return self.traces[-1]
 
-    def recorded(self, trace: FakeTrace, *, stopped: bool = False) -> Recorded:
+    def recorded(self, trace: Any, *, stopped: bool = False) -> Recorded:
         state: Any = trace.told()["state"]
         none = np.empty(0, np.uint32)
         ended = "stopped" if stopped else "whole" if state == "attached" else state

@@ -14,7 +14,7 @@ from bufferlab.engines.servers.look import Facts, Sample
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.live import advise, doubts, pool_facts
 from bufferlab.live.attach import Attached
-from bufferlab.live.estimate import Recorded
+from bufferlab.live.live_trace import Recorded
 from bufferlab.live.look import Observation, Seen
 from bufferlab.live.window import Row, Window
 from support import fake_mysql

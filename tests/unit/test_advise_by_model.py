@@ -15,7 +15,8 @@ from bufferlab.engines.native import native
 from bufferlab.live import rules
 from bufferlab.live.answer import answer
 from bufferlab.live.by_model import ByModel, by_model, played
-from bufferlab.live.estimate import Estimate, PoolFacts, Recorded
+from bufferlab.live.estimate import Estimate, PoolFacts
+from bufferlab.live.live_trace import Recorded
 from bufferlab.live.pool_facts import with_one_numbering
 from bufferlab.models.predict import OWN_LIMIT
 from bufferlab.traces.page_trace import Columns, number_of

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from bufferlab.live import answer as larger
 from bufferlab.live import rules
 from bufferlab.live.answer import answer
-from bufferlab.live.estimate import Estimate, Recorded
+from bufferlab.live.estimate import Estimate
+from bufferlab.live.live_trace import Recorded
 from support.advised import (
     CREATE,
     EVICT,

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from bufferlab.live.answer import answer
-from bufferlab.live.estimate import Counted, Estimate, PoolFacts, Recorded
+from bufferlab.live.estimate import Counted, Estimate, PoolFacts
+from bufferlab.live.live_trace import Recorded
 from bufferlab.models import source
 from bufferlab.models.source import Source
 from bufferlab.registry import open_sweep

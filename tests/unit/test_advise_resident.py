@@ -10,7 +10,7 @@ import pytest
 from bufferlab.engines.servers.look import Facts
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import pool_facts
-from bufferlab.live.estimate import Recorded
+from bufferlab.live.live_trace import Recorded
 
 NO_EXTENSION: list[dict[str, Any]] = []
 

@@ -24,9 +24,9 @@ from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import doubts, pool_facts, tiers
 from bufferlab.live.attach import Attached, Attachments, LivePlan, MemoryLeft, Shown, Tracing, left
-from bufferlab.live.estimate import Counted, Estimate, PoolFacts, Recorded
+from bufferlab.live.estimate import Counted, Estimate, PoolFacts
 from bufferlab.live.host_side import find
-from bufferlab.live.live_trace import Tier
+from bufferlab.live.live_trace import Recorded, Tier
 from bufferlab.live.look import Observation, Seen, Stop
 from bufferlab.live.session import Session
 from bufferlab.live.tiers import Cost, Foretold, Processors, Stage
@@ -130,7 +130,7 @@ def prepare(
             hint = pid.remedy or "run it as root on the server's own host"
             raise EnvironmentLackingError(f"nothing can be attached: {pid.why}", session.address.server, hint)
         manager = pool_facts.model_of(facts)
-        settings = pool_facts.settings_of(session.query, facts, manager)
+        settings = pool_facts.settings_of(facts, manager)
         sizes = sizes_of(asked, facts.pool_size_bytes)
         _require_told(asked.tier, sizes, facts.pool_size_bytes)
         rows = _first_look(session, facts, clock, sleep)

@@ -24,7 +24,7 @@ from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.memory_limit import groups_of
 from bufferlab.errors import BufferlabError
 from bufferlab.live.doubts import BROKEN
-from bufferlab.live.live_trace import Recorded, Tier
+from bufferlab.live.live_trace import LivePlan, LiveTrace, Recorded, Tier
 from bufferlab.live.look import Stop
 from bufferlab.live.tiers import Processors, Second, Stage
 from bufferlab.live.window import Event, Row, Window
@@ -74,38 +74,16 @@ _UNEVEN_S = 0.3
 """A row whose seconds differ by more from the time since the last one does not tell of its processor time."""
 
 
-class LivePlan(Protocol):
-    """What would be attached where."""
-
-    @property
-    def sentence(self) -> str:
-        """Return it in words."""
-
-    @property
-    def stop_us(self) -> float:
-        """Return about how long each stop takes."""
-
-
-class LiveTrace(Protocol):
-    """The recorder that is attached."""
-
-    def told(self) -> dict[str, Any]:
-        """Return what is known now: state, events by kind, stops, other_stops and other_processes."""
-
-    def finish(self) -> dict[str, Any]:
-        """Detach, and return the same once more. A second call changes nothing."""
-
-
 class Tracing(Protocol):
     """The way to attach to a server that runs (live_trace.py)."""
 
     def plan(self, pid: int, flavour: Flavour, tier: Tier) -> LivePlan:
         """Return what would be attached. Raises SpecError for an unknown build, EnvironmentLackingError."""
 
-    def attach(self, plan: Any, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
+    def attach(self, plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
         """Attach; `spool` is a file that is made, of so many bytes at most. Raises BufferlabError."""
 
-    def recorded(self, trace: Any, *, stopped: bool = False) -> Recorded:
+    def recorded(self, trace: LiveTrace, *, stopped: bool = False) -> Recorded:
         """End a trace and return what it recorded. Raises BufferlabError."""
 
 

@@ -21,8 +21,6 @@ from bufferlab.live.live_trace import Recorded, Tier
 from bufferlab.stats.estimate import quantile_of_t
 from bufferlab.traces.page_trace import number_of
 
-__all__ = ["Counted", "Estimate", "PoolFacts", "Recorded", "ToldBy"]
-
 ToldBy = Tier | Literal["counted"]
 """The tier by which an estimate was made, or "counted": the server's own counters told it."""
 

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.engines import registry
-from bufferlab.engines.native import LiveTrace as CoreTrace
-from bufferlab.engines.native import ask_host, native
+from bufferlab.engines.native import ServerTrace, ask_host, native
 from bufferlab.engines.servers import page_sites
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.page_sites import PageSites
@@ -136,7 +135,7 @@ def plan(pid: int, flavour: Flavour, tier: Tier, proc: Path = Path("/proc")) -> 
 class LiveTrace:
     """A trace that is attached, or has ended. Leaving it as a context detaches it and removes its file."""
 
-    def __init__(self, plan: LivePlan, core: CoreTrace, spool: Path) -> None:
+    def __init__(self, plan: LivePlan, core: ServerTrace, spool: Path) -> None:
         self.plan, self.spool = plan, spool
         self._core = core
         self._ended: dict[str, Any] | None = None

@@ -14,9 +14,10 @@ from dataclasses import replace
 import numpy as np
 
 from bufferlab.engines.postgres import questions as postgres
-from bufferlab.engines.servers.look import STATEMENT_SECONDS, Facts, Query, Refused
+from bufferlab.engines.servers.look import STATEMENT_SECONDS, Facts, Query
 from bufferlab.engines.servers.questions import NotTold, Question, ask, integer
-from bufferlab.live.estimate import PoolFacts, Recorded
+from bufferlab.live.estimate import PoolFacts
+from bufferlab.live.live_trace import Recorded
 from bufferlab.live.pool_contents import Foretold, foretell
 from bufferlab.live.window import Row
 from bufferlab.models.managers.declaration import BufferManager, Server
@@ -31,20 +32,11 @@ def model_of(facts: Facts) -> BufferManager | None:
     return of_server(Server(facts.flavour, ".".join(map(str, facts.numbers))))
 
 
-def settings_of(query: Query, facts: Facts, manager: BufferManager | None) -> dict[str, int | str]:
-    """Return the settings that a model obeys or presumes, by its names; those that the server does not have are left
-    out.
-    """
-    if manager is None or facts.flavour == "postgres":
-        return {}
-    names = (*manager.defaults, *manager.presumes)
-    listed = ", ".join(f"'{_PREFIX}{name}'" for name in names)
-    try:
-        rows = query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({listed})")
-        told = {str(row["variable_name"]).lower().removeprefix(_PREFIX): str(row["value"]) for row in rows}
-    except (Refused, LookupError):
-        return {}
-    return {name: int(told[name]) if told[name].isdecimal() else told[name] for name in names if name in told}
+def settings_of(facts: Facts, manager: BufferManager | None) -> dict[str, int | str]:
+    """Return the settings that a model obeys or presumes, by its names, where the server has them."""
+    names = (*manager.defaults, *manager.presumes) if manager else ()
+    told = {name: facts.settings.get(_PREFIX + name) for name in names}
+    return {name: int(text) if text.isdecimal() else text for name, text in told.items() if text is not None}
 
 
 def pool_facts(

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from bufferlab.engines.postgres import connection as postgres
-from bufferlab.engines.postgres import control
+from bufferlab.engines.postgres.questions import POOL_PLACE
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.look import (
@@ -65,8 +65,6 @@ AND backend_type IN ('client backend', 'parallel worker', 'autovacuum worker') A
 FROM pg_stat_activity, LATERAL (SELECT clock_timestamp() - interval '{seconds:.3f} s' AS looked_from) AS look
 WHERE pid <> pg_backend_pid()) AS others"""
 """Without pg_read_all_stats the kind and the transaction of other roles' sessions are null (pgstatfuncs.c)."""
-_EXTENSION = """\
-SELECT nspname FROM pg_extension JOIN pg_namespace AS n ON n.oid = extnamespace WHERE extname = 'pg_buffercache'"""
 _BUFFERCACHE = (
     "pg_buffercache tells it from PostgreSQL 16 on: CREATE EXTENSION pg_buffercache in the database of the URL, and "
     "GRANT pg_monitor to the account"
@@ -238,8 +236,8 @@ def _own_gets(query: Query, major: int) -> int:
 
 def _buffers(query: Query) -> dict[str, float]:
     """Return the pool's use by pg_buffercache, in the schema of the extension: search paths may lead elsewhere."""
-    (place,) = query(_EXTENSION)
-    schema = control.identifier(str(place["nspname"]))
+    (told,) = query(POOL_PLACE.sql)
+    schema = told["place"]
     (row,) = query(f"SELECT * FROM {schema}.pg_buffercache_summary()")
     values = {
         "data_pages": float(row["buffers_used"]),
