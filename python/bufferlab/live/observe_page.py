@@ -10,6 +10,7 @@ from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Banner, Column, Figure, Row, Section, Table, TimePlot, Trace
+from bufferlab.engines.servers.counts import TITLES
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import sentence
 from bufferlab.live.look import Cost, Seen
@@ -17,37 +18,6 @@ from bufferlab.live.window import Window
 from bufferlab.report.document import Report, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent
 
-QUANTITIES = {
-    "page_gets": "Gets",
-    "misses": "Misses",
-    "pages_read": "Pages read",
-    "pages_created": "Pages made",
-    "pages_written": "Pages written",
-    "read_ahead_pages": "Pages read ahead",
-    "read_ahead_evicted_pages": "Pages read ahead in vain",
-    "ring_pages_read": "Pages read through a scan's ring",
-    "temporary_pages_read": "Pages of temporary tables read",
-    "evicted_pages": "Pages evicted",
-    "free_frame_waits": "Waits for a free frame",
-    "backend_written_pages": "Pages that sessions wrote themselves",
-    "cleaner_stops": "Rounds that the background writer cut short",
-    "doublewrite_pages": "Pages to the doublewrite buffer",
-    "log_bytes": "Bytes of log",
-    "log_waits": "Waits for the log buffer",
-    "checkpoints_requested": "Checkpoints that the log's size forced",
-    "checkpoints_timed": "Checkpoints on time",
-    "statements": "Statements",
-    "transactions": "Transactions",
-    "commits": "COMMIT statements",
-    "rollbacks": "Rollbacks",
-    "read_ms": "Time of reads (ms)",
-    "statement_ms": "Time of statements (ms)",
-    "device_reads": "Reads of the device, all programs'",
-    "device_read_bytes": "Bytes read from the device, all programs'",
-    "device_writes": "Writes of the device, all programs'",
-    "device_write_bytes": "Bytes written to the device, all programs'",
-}
-"""Counts by name, in the order of tables; docs/observe.md says what each one is on each server."""
 _MAIN = ("page_gets", "misses", "pages_read", "pages_written")
 #: More instants than these cannot be told apart in a figure.
 _DRAWN = 600
@@ -153,7 +123,7 @@ def as_json(seen: Seen) -> dict[str, Any]:
 def seconds_table(seen: Seen) -> Table:
     """Return every second: its counts as rates, then its levels."""
     rows = seen.window.rows
-    counts = [name for name in QUANTITIES if any(name in row.counts for row in rows)]
+    counts = [name for name in TITLES if any(name in row.counts for row in rows)]
     levels = sorted({name for row in rows for name in row.levels})
     heads = ("t_s", *(f"{name}_per_s" for name in counts), *levels)
     cells = tuple(
@@ -174,7 +144,7 @@ def _sections(seen: Seen) -> list[Section]:
     rows = [
         Row((_title(seen, name), _shown(name, sentence.rate(seen, name)),
              *(_shown(name, sentence.per(seen, name, unit)) for unit in ("statements", "transactions"))))
-        for name in QUANTITIES if name in seen.window.totals
+        for name in TITLES if name in seen.window.totals
     ]  # fmt: skip
     heads = (Column("What", numeric=False), *map(Column, each))
     counts = Table("counts", "Counts", heads, tuple(rows), brief=("What", *each))
@@ -221,7 +191,7 @@ def _shown(name: str, value: float | None) -> str:
 def _title(seen: Seen, name: str) -> str:
     if name == "transactions" and seen.facts.transactions != "transaction":
         return "Explicit commits"
-    return QUANTITIES[name]
+    return TITLES[name]
 
 
 def _hits(seen: Seen) -> list[str]:
@@ -270,15 +240,14 @@ def _figure(seen: Seen, id: str, title: str, names: tuple[str, ...]) -> Figure:
     }
     is_wide = [len(names) > 1, *[False] * (len(names) - 1)]
     traces = tuple(
-        Trace(QUANTITIES[name], times, values[name], None, is_wide=wide)
-        for name, wide in zip(names, is_wide, strict=True)
+        Trace(TITLES[name], times, values[name], None, is_wide=wide) for name, wide in zip(names, is_wide, strict=True)
     )
-    heads = (Column("t (s)"), *(Column(f"{QUANTITIES[name]} per second") for name in names))
+    heads = (Column("t (s)"), *(Column(f"{TITLES[name]} per second") for name in names))
     data = tuple(
         Row((f"{t_s:.2f}", *(f"{values[name][place]:.6g}" for name in names))) for place, t_s in enumerate(times)
     )
     table = Table(f"{id}-data", f"Data: {title} over time", heads, data, folded=True)
-    first, *others = (QUANTITIES[name].lower() for name in names)
+    first, *others = (TITLES[name].lower() for name in names)
     alt = f"{title} per second over {format_duration(times[-1])}."
     caption = f"The wide pale line: {first}. The thin line: {', '.join(others)}." if others else ""
     return Figure(id, f"{title} over time", alt, caption, TimePlot(("",), f"{title} per second", (traces,)), table)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from bufferlab.engines.innodb import connection as innodb
+from bufferlab.engines.innodb.metrics import LOOK_COUNTERS, LOOK_LEVELS
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.look import (
@@ -27,34 +28,6 @@ from bufferlab.engines.servers.look import (
     Sample,
 )
 
-_COUNTERS = {
-    "innodb_buffer_pool_read_requests": "page_gets",
-    "innodb_buffer_pool_reads": "reads_told",
-    "innodb_buffer_pool_read_ahead": "read_ahead_pages",
-    "innodb_buffer_pool_read_ahead_rnd": "random_read_ahead_pages",
-    "innodb_buffer_pool_read_ahead_evicted": "read_ahead_evicted_pages",
-    "innodb_pages_read": "pages_read",
-    "innodb_pages_created": "pages_created",
-    "innodb_pages_written": "pages_written",
-    "innodb_buffer_pool_wait_free": "free_frame_waits",
-    "innodb_dblwr_pages_written": "doublewrite_pages",
-    "innodb_os_log_written": "log_bytes",
-    "innodb_log_waits": "log_waits",
-    "questions": "statements",
-    "com_commit": "commits",
-}
-"""Status variables that only grow -> our names."""
-_LEVELS = {
-    "innodb_buffer_pool_pages_total": "pool_pages",
-    "innodb_buffer_pool_pages_free": "free_pages",
-    "innodb_buffer_pool_pages_data": "data_pages",
-    "innodb_buffer_pool_pages_dirty": "dirty_pages",
-    "innodb_buffer_pool_pages_misc": "misc_pages",
-    "innodb_buffer_pool_pages_old": "old_pages",
-    "innodb_checkpoint_age": "log_age_bytes",
-    "innodb_history_list_length": "history_list_length",
-    "threads_connected": "connections",
-}
 _OTHERS = ("uptime", "uptime_since_flush_status", "innodb_redo_log_current_lsn", "innodb_redo_log_checkpoint_lsn")
 _IDENTITY = ("server_uuid", "server_uid", "hostname", "port", "datadir")
 _DATA_FILE = "wait/io/file/innodb/innodb_data_file"
@@ -128,11 +101,11 @@ class InnodbLook(Look):
         )
 
     def sample(self, query: Query, facts: Facts, t_s: float, own: Callable[[], int]) -> Sample:
-        names, begun_s, read_s = [*_COUNTERS, *_LEVELS, *_OTHERS], time.monotonic(), dict[str, float]()
+        names, begun_s, read_s = [*LOOK_COUNTERS, *LOOK_LEVELS, *_OTHERS], time.monotonic(), dict[str, float]()
         status = _pairs(query(f"SHOW GLOBAL STATUS WHERE Variable_name IN ({_quoted(names)})"))
         numbers = {name: int(value) for name, value in status.items() if value.isdecimal()}
-        counters = {ours: numbers[name] for name, ours in _COUNTERS.items() if name in numbers}
-        levels: dict[str, float] = {ours: numbers[name] for name, ours in _LEVELS.items() if name in numbers}
+        counters = {ours: numbers[name] for name, ours in LOOK_COUNTERS.items() if name in numbers}
+        levels: dict[str, float] = {ours: numbers[name] for name, ours in LOOK_LEVELS.items() if name in numbers}
         if (lsn := numbers.get("innodb_redo_log_current_lsn")) is not None:
             levels["log_age_bytes"] = lsn - numbers.get("innodb_redo_log_checkpoint_lsn", lsn)
         own_then = own()

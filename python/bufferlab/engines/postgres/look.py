@@ -19,6 +19,7 @@ from dataclasses import replace
 from bufferlab.engines.postgres import connection as postgres
 from bufferlab.engines.postgres.questions import POOL_PLACE
 from bufferlab.engines.servers.client import Client
+from bufferlab.engines.servers.counts import TITLES
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.look import (
     LOCK_SECONDS,
@@ -116,7 +117,7 @@ class PostgresLook(Look):
 
     def sample(self, query: Query, facts: Facts, t_s: float, own: Callable[[], int]) -> Sample:
         (row,) = query(_sample_sql(facts.numbers[0]))
-        counters = {name: int(value) for name, value in row.items() if value is not None and name not in _NOT_COUNTED}
+        counters = {name: int(value) for name, value in row.items() if value is not None and name in _COUNTED}
         if facts.no_time:
             counters.pop("read_us"), counters.pop("active_us")
         # What this statement itself did is published after it.
@@ -162,7 +163,8 @@ class PostgresLook(Look):
         return Unpublished(int(row["sessions"]), int(row["hidden"]), tuple(readers))
 
 
-_NOT_COUNTED = ("connections", "reset_s", "started_s", "flushed")
+_COUNTED = {"read_us", "active_us", *TITLES}
+"""The columns of a sample that are counters: counts by their names, and two times in the server's units."""
 
 
 def _sample_sql(major: int) -> str:

@@ -129,7 +129,7 @@ class Look(ABC):
         """Read the counters. `own` returns the number of our own statements so far."""
 
     def derive(self, grown: Mapping[str, int], facts: Facts) -> dict[str, float]:
-        """Return an interval's counts by the names of live/observe_page.py (QUANTITIES), from the counters' growth."""
+        """Return an interval's counts, those of `Counts`, from the growth of the counters."""
         return dict(grown)
 
     def pool(self, query: Query, facts: Facts) -> Pool:
