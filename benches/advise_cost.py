@@ -37,8 +37,7 @@ from random_read_fio import bounds, spread
 from bufferlab.engines.innodb import programs
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.native import native
-from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import user
+from bufferlab.engines.servers import data_folder, user
 from bufferlab.engines.servers.behaviour import ServerBehaviour
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.live.tiers import Processors
@@ -159,7 +158,7 @@ def measured(folder: Path, wanted: Sequence[Turn], warm_s: int) -> Iterator[tupl
     knobs = {"page_size": 16384, "server": name}
     job = {"database": str(database), "knobs": knobs, "workload": workload, "threads": 2}
     ServerBehaviour(family).load(job, lambda event: None)
-    identity = identities.read(database)
+    identity = data_folder.read_identity(database)
     settings = {
         "innodb_buffer_pool_size": str(pool_bytes), "innodb_flush_method": "O_DIRECT",
         "innodb_flush_log_at_trx_commit": "0", "innodb_log_file_size": str(256 * MIB),
@@ -173,7 +172,7 @@ def measured(folder: Path, wanted: Sequence[Turn], warm_s: int) -> Iterator[tupl
             yield turn, window(server, identity, turn)
 
 
-def window(server: PrivateServer, identity: identities.Identity, turn: Turn) -> Done:
+def window(server: PrivateServer, identity: data_folder.Identity, turn: Turn) -> Done:
     """One window, with `advise` attached or without."""
     if not turn.attached:
         return drive(server, identity, turn.rows, turn.pair + 1, LEAD_S, turn.seconds, turn.rate_per_s)
@@ -209,7 +208,7 @@ def with_cost(found: Done, told: Mapping[str, Any], seconds: float) -> Done:
 
 
 def drive(
-    server: PrivateServer, identity: identities.Identity, rows: int, seed: int, lead_s: float, seconds: float,
+    server: PrivateServer, identity: data_folder.Identity, rows: int, seed: int, lead_s: float, seconds: float,
     rate_per_s: float = 0.0,
 ) -> Done:  # fmt: skip
     """Run the load for a time that counts for nothing, then for a window."""

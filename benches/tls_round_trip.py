@@ -23,8 +23,7 @@ from server_bench import begun
 
 from bufferlab.engines.innodb import programs
 from bufferlab.engines.innodb.family import InnodbFamily
-from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import user
+from bufferlab.engines.servers import data_folder, user
 from bufferlab.engines.servers.behaviour import ServerBehaviour
 from bufferlab.engines.servers.existing.address import Security
 from bufferlab.engines.servers.private_server import PrivateServer
@@ -58,7 +57,7 @@ def measure(folder: Path, server_name: str, pairs: int) -> dict[str, list[Spent]
     knobs, workload = {"page_size": 16384, "server": server_name}, {"name": "hot_rows", "rows": ROWS, "load_seed": 1}
     job = {"database": str(database), "knobs": knobs, "workload": workload, "threads": 2}
     ServerBehaviour(InnodbFamily(flavour)).load(job, lambda event: None)
-    build, identity = programs.find(flavour, server_name), identities.read(database)
+    build, identity = programs.find(flavour, server_name), data_folder.read_identity(database)
     with socket.create_server(("127.0.0.1", 0)) as free:
         family.port = free.getsockname()[1]
     settings = {"innodb_buffer_pool_size": str(2 << 30), **certificate(folder)}
@@ -71,7 +70,7 @@ def measure(folder: Path, server_name: str, pairs: int) -> dict[str, list[Spent]
     ) as server:  # fmt: skip
         with closing(server.connect()) as connection:
             connection.rows("CREATE USER afar@'%'")
-            connection.rows(f"GRANT ALL ON {identities.DATABASE}.* TO afar@'%'")
+            connection.rows(f"GRANT ALL ON {data_folder.DATABASE}.* TO afar@'%'")
             connection.rows("GRANT PROCESS ON *.* TO afar@'%'")
         for turn in range(pairs):
             for side in sorted(SIDES, reverse=bool(turn % 2)):

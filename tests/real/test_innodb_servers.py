@@ -19,9 +19,8 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import accounts, table_sizes
 from bufferlab.engines.innodb.option_file import read_back
 from bufferlab.engines.innodb.programs import Build
-from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import signs_of_life, user
-from bufferlab.engines.servers import stored_sizes as server_sizes
+from bufferlab.engines.servers import data_folder, signs_of_life, user
+from bufferlab.engines.servers import data_folder as server_sizes
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from support import innodb
@@ -137,7 +136,7 @@ def test_a_server_is_made_started_read_back_and_stopped(name: str, page_size_byt
     assert 0.9 * 64 * MIB < found.frames * page_size_bytes <= 64 * MIB
     assert str(found.actual["version"]).startswith(build.version)
     names = {str(person) for (person,) in people}
-    assert {identities.USER, accounts.PROGRAM_USER} <= names
+    assert {data_folder.USER, accounts.PROGRAM_USER} <= names
     assert not names & {"root", ""}
     assert "test" not in {str(name) for (name,) in databases}
     assert gone(pid)
@@ -295,10 +294,10 @@ def test_a_corrupt_data_directory_ends_with_the_servers_own_words(
 
 def test_other_data_than_a_load_made_is_refused(root: Path) -> None:
     with pytest.raises(DataFileError, match="not a data directory"):
-        identities.read(root)
+        data_folder.read_identity(root)
     (root / "auth.json").write_text("{}")
     with pytest.raises(DataFileError):
-        identities.read(root)
+        data_folder.read_identity(root)
 
 
 def test_a_disk_that_fills_up_is_called_so(mysql: Build, root: Path) -> None:
@@ -322,16 +321,16 @@ def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path, new: N
     identity = place.with_accounts()
     rows = 20_000
     with place.server((identity.user, identity.password)) as server:
-        connection = server.connect(identities.DATABASE)
+        connection = server.connect(data_folder.DATABASE)
         connection.ask("CREATE TABLE t (id INT PRIMARY KEY, k INT, c CHAR(60), KEY by_k (k)) ENGINE = InnoDB")
         for first in range(0, rows, 1000):
             values = ", ".join(f"({i}, {-i}, '{'x' * 50}')" for i in range(first, first + 1000))
             connection.ask(f"INSERT INTO t VALUES {values}")
-        sizes = table_sizes.sizes(connection, build, identities.DATABASE, trees=True)
+        sizes = table_sizes.sizes(connection, build, data_folder.DATABASE, trees=True)
         connection.ask("SET GLOBAL innodb_fast_shutdown = 0")
         connection.close()
     sizes.store(place.database)
-    stored = server_sizes.read(place.database)
+    stored = server_sizes.read_sizes(place.database)
     table, index = stored["shape"]["trees"]
     assert (table["name"], index["name"]) == ("t", "by_k")
     assert table["rows"] == index["rows"] == rows

@@ -15,8 +15,7 @@ import pytest
 
 from bufferlab.engines.postgres import control, programs
 from bufferlab.engines.postgres.connection import connect
-from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import memory_limit
+from bufferlab.engines.servers import data_folder, memory_limit
 from bufferlab.engines.servers.client import FAILURES
 from bufferlab.engines.servers.existing.address import private
 from bufferlab.execute.run.supervise import Outcome, supervise
@@ -225,7 +224,7 @@ def test_who_watches_holds_no_snapshot_that_would_keep_old_rows_alive(closed: Jo
     def look(event: dict[str, Any]) -> None:
         if event.get("event") != "sample" or event.get("phase") != "measure" or event.get("edge"):
             return
-        identity = identities.read(job.database)
+        identity = data_folder.read_identity(job.database)
         address = private(str(root / "server"), identity.user, identity.password, "bufferlab", control.PORT)
         # On a busy machine a sample may be heard when its run is over and the server stops.
         with suppress(*FAILURES), closing(connect(address)) as connection:

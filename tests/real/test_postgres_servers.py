@@ -20,7 +20,7 @@ from bufferlab.engines.postgres import consistency_by_psycopg, relation_sizes
 from bufferlab.engines.postgres.declaration import DECLARATION
 from bufferlab.engines.postgres.postgresql_conf import read_back, server_settings
 from bufferlab.engines.servers import child_process, memory_limit, user
-from bufferlab.engines.servers import stored_sizes as server_sizes
+from bufferlab.engines.servers import data_folder as server_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
@@ -346,7 +346,7 @@ def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path) -> Non
         connection.rows("CHECKPOINT")
         sizes = relation_sizes.sizes(connection, place.build, "bufferlab", trees=True)
     sizes.store(place.database)
-    stored = server_sizes.read(place.database)
+    stored = server_sizes.read_sizes(place.database)
     table, index = stored["shape"]["trees"]
     assert (table["name"], index["name"]) == ("t", "by_k")
     assert table["rows"] == index["rows"] == rows

@@ -21,10 +21,9 @@ from bufferlab.engines import families
 from bufferlab.engines.postgres import cluster, programs
 from bufferlab.engines.postgres import programs as servers
 from bufferlab.engines.postgres.family import PostgresFamily
-from bufferlab.engines.servers import child_process, signs_of_life, user
-from bufferlab.engines.servers import identity as identities
+from bufferlab.engines.servers import child_process, data_folder, signs_of_life, user
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.identity import Identity
+from bufferlab.engines.servers.data_folder import Identity
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
 from support.core import usual_cache
@@ -105,18 +104,18 @@ class Place:
 
     @property
     def identity(self) -> Identity:
-        return identities.read(self.database)
+        return data_folder.read_identity(self.database)
 
     def initialise(self, checksums: bool = False) -> Place:
         """A new cluster with the workload's database in it, as a load makes it."""
         owner = user.server_user()
         self.database.mkdir(mode=0o700)
         user.give(self.database, owner)
-        identity = identities.new_identity(self.build, 8192)
+        identity = data_folder.new_identity(self.build, 8192)
         wait = signs_of_life.patience(self.events.append, lambda: False)
         knobs = {"data_checksums": "on" if checksums else "off"}
         cluster.make(self.build, self.database, identity, knobs, {}, owner, wait)
-        identities.store(self.database, identity, owner)
+        data_folder.store_identity(self.database, identity, owner)
         with self.server() as server:
             connection = server.connect("postgres")
             connection.ask("CREATE DATABASE bufferlab")

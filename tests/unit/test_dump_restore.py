@@ -11,7 +11,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import restore
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client, LostError, ServerError
-from bufferlab.engines.servers.identity import new_identity
+from bufferlab.engines.servers.data_folder import new_identity
 from bufferlab.engines.servers.restoring import Dump
 
 BUILD = Build("mysql-8.0", "mysql", "8.0.33", Path("/nowhere/mysqld"))

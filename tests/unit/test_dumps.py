@@ -10,7 +10,7 @@ import pytest
 from bufferlab import marked, spec
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import programs, restore
-from bufferlab.engines.servers import child_process, stored_sizes
+from bufferlab.engines.servers import child_process, data_folder
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.dump_head import DumpHead, read_head
 from bufferlab.engines.servers.restoring import Dump, RoomWatch, require_restorable
@@ -370,6 +370,6 @@ def test_tables_whose_files_cannot_be_counted_have_sizes_and_no_trees(tmp_path: 
     def count(data: Path) -> dict[str, object]:
         raise FileNotFoundError(data / "my@002dtable.ibd")
 
-    stored_sizes.store_where_known(stored_sizes.Sizes(4096, {"tables": []}, count), tmp_path)
-    stored = stored_sizes.read(tmp_path)
+    data_folder.store_where_known(data_folder.Sizes(4096, {"tables": []}, count), tmp_path)
+    stored = data_folder.read_sizes(tmp_path)
     assert (stored["allocated_bytes"], stored["shape"]) == (4096, None)

@@ -29,7 +29,7 @@ from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.innodb.option_file import confounds
 from bufferlab.engines.innodb.programs import Build, Flavour
-from bufferlab.engines.servers import stored_sizes, user, version_call
+from bufferlab.engines.servers import data_folder, user, version_call
 from bufferlab.engines.servers.child_process import missing_library
 from bufferlab.engines.servers.client import Client, Cursor, ServerError
 from bufferlab.engines.servers.existing.address import parse
@@ -348,9 +348,9 @@ def test_a_compressed_table_is_known_by_its_first_page_and_has_no_shape(
     (tmp_path / "data" / "t.ibd").write_bytes(first)
     indexes = [{"table": "t", "name": "PRIMARY", "index_id": 1, "clustered": True}]
     asked = {"indexes": indexes, "page_size_bytes": 16_384}
-    sizes = stored_sizes.Sizes(1, asked, lambda data: table_sizes.count(data, indexes, 16_384))
-    stored_sizes.store_where_known(sizes, tmp_path)
-    told = stored_sizes.read(tmp_path)
+    sizes = data_folder.Sizes(1, asked, lambda data: table_sizes.count(data, indexes, 16_384))
+    data_folder.store_where_known(sizes, tmp_path)
+    told = data_folder.read_sizes(tmp_path)
     assert (told["shape"] is None) == compressed
     assert told["page_size_bytes"] == 16_384
 

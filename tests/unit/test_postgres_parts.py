@@ -12,10 +12,10 @@ import pytest
 from bufferlab.engines import families
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import cluster, postgresql_conf, programs, relation_sizes
+from bufferlab.engines.postgres.cluster import failure
 from bufferlab.engines.postgres.declaration import DECLARATION
-from bufferlab.engines.postgres.failure import failure
+from bufferlab.engines.servers import data_folder as server_sizes
 from bufferlab.engines.servers import memory_limit, user, version_call
-from bufferlab.engines.servers import stored_sizes as server_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.workload_conditions import POSTGRES
 from bufferlab.engines.workload_conditions import conditions as read_conditions
@@ -354,7 +354,7 @@ def test_a_tables_levels_are_those_of_its_keys_index_and_the_heap_below(tmp_path
     assert (index["name"], index["level_pages"], index["rows"]) == ("by_k", [1], 9)
     assert shape["pages"] == 14
     relation_sizes.sizes_of(found).store(tmp_path)
-    assert server_sizes.read(tmp_path)["allocated_bytes"] == 14 * PAGE
+    assert server_sizes.read_sizes(tmp_path)["allocated_bytes"] == 14 * PAGE
 
 
 # Memory limits.

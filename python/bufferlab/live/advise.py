@@ -23,10 +23,10 @@ from bufferlab.engines.servers.look import Facts, Lost, Refused
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import doubts, pool_facts, tiers
-from bufferlab.live.attach import Attached, Attachments, LivePlan, MemoryLeft, Shown, Tracing, left
+from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Shown, Tracing, left
 from bufferlab.live.estimate import Counted, Estimate, PoolFacts
 from bufferlab.live.host_side import find
-from bufferlab.live.live_trace import Recorded, Tier
+from bufferlab.live.live_trace import LivePlan, Recorded, Tier
 from bufferlab.live.look import Observation, Seen, Stop
 from bufferlab.live.session import Session
 from bufferlab.live.tiers import Cost, Foretold, Processors, Stage

@@ -31,13 +31,13 @@ from bufferlab.live.estimate import (
     Estimate,
     Floats,
     PoolFacts,
-    Recorded,
     around,
     changing_load,
     cut,
     halves_differ,
     scatter,
 )
+from bufferlab.live.live_trace import Recorded
 from bufferlab.traces.page_trace import number_of
 from bufferlab.units import format_bytes, format_count
 

@@ -25,12 +25,12 @@ from bufferlab.live.estimate import (
     Estimate,
     Floats,
     PoolFacts,
-    Recorded,
     around,
     changing_load,
     cut,
     scatter,
 )
+from bufferlab.live.live_trace import Recorded
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
 from bufferlab.models.managers.innodb import REVISITS, SMALLER_POOL
 from bufferlab.models.managers.registry import MANAGERS

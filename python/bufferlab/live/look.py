@@ -48,7 +48,7 @@ class Ends:
     def __init__(self, session: Session, facts: Facts, *, look_inside: bool) -> None:
         self._session, self._look_inside = session, look_inside
         query = _within(session.query)
-        self.begin: Pool = session.pool(facts)
+        self.begin: Pool = session.told(session.look.pool, facts)
         self.end: Pool | None = None
         self._else = [_told(lambda: confounds.find(query, facts.server))]
         self._statements = _told(lambda: digests.start(query, facts.server))
@@ -59,7 +59,7 @@ class Ends:
         contents: PoolContents | NotTold = _AWAY
         statements: Digests | NotTold = _AWAY
         if not is_lost:
-            end = _told(lambda: self._session.pool(facts))
+            end = _told(lambda: self._session.told(self._session.look.pool, facts))
             self.end = None if isinstance(end, NotTold) else end
             statements = (
                 first if isinstance(first, NotTold) else _told(lambda: digests.finish(query, facts.server, first))
@@ -298,7 +298,7 @@ class Observation:
 
     def _begin_own(self) -> None:
         """Ask what our session has done so far, of quantities that samples do not subtract."""
-        self._own = self._session.own_total()
+        self._own = self._session.told(self._session.look.own_total)
         self._rows_before = len(self.window.rows)
 
     def _subtract_own(self) -> None:
@@ -306,13 +306,13 @@ class Observation:
         window = self.window
         # Three samples' worth of our statements were outside: the first question, a sample thrown away, and the last.
         samples = len(window.rows) - self._rows_before + _OUTSIDE
-        for name, own in self._session.own_total().items():
+        for name, own in self._session.told(self._session.look.own_total).items():
             if name in window.totals:
                 window.subtract(name, max(0.0, own - self._own.get(name, own)) / samples)
 
     def _unpublished(self) -> Unpublished:
         """Return which sessions published nothing in the window, and what their processes read at most."""
-        told = self._session.unpublished(self._clock() - self.window.begun_s)
+        told = self._session.told(self._session.look.unpublished, self._clock() - self.window.begun_s)
         # Our own session's number tells whether this host numbers the server's processes as the server does.
         if not (told.sessions and told.readers) or isinstance(self._pid, NotTold) or self._thread != self.facts.thread:
             return told

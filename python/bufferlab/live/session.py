@@ -7,10 +7,10 @@ accounts after some refusals.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from bufferlab.engines.families import all_families
@@ -19,11 +19,13 @@ from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import Address, parse
 from bufferlab.engines.servers.existing.passwords import LoginRefusedError
 from bufferlab.engines.servers.family import Family
-from bufferlab.engines.servers.look import Facts, Lost, Pool, Refused, Sample, Unpublished
+from bufferlab.engines.servers.look import Facts, Lost, Query, Refused, Sample
 from bufferlab.engines.servers.questions import MISFITS, NOT_UNDERSTOOD
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.live import host_side
 
+P = ParamSpec("P")
+T = TypeVar("T")
 RECONNECT_SECONDS = 5.0
 _REFUSALS = (ServerError, LostError, Refused)
 _BYTES_OF_A_PAGE = 512
@@ -151,20 +153,10 @@ class Session:
             raise Refused("the server does not tell how many pages it got")
         return sample
 
-    def pool(self, facts: Facts) -> Pool:
-        """Return what the pool is at this moment."""
+    def told(self, ask: Callable[Concatenate[Query, P], T], *given: P.args, **named: P.kwargs) -> T:
+        """Return what a question of `look` tells."""
         with _understood():
-            return self.look.pool(self.query, facts)
-
-    def own_total(self) -> Mapping[str, float]:
-        """Return what our session alone did, of quantities that samples do not subtract."""
-        with _understood():
-            return self.look.own_total(self.query)
-
-    def unpublished(self, seconds: float) -> Unpublished:
-        """Return which sessions worked in transactions older than a look of so many seconds, which ends now."""
-        with _understood():
-            return self.look.unpublished(self.query, seconds)
+            return ask(self.query, *given, **named)
 
     def _connect(self) -> None:
         self._tried_s = self._clock()

@@ -17,7 +17,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
-from bufferlab.engines.servers.identity import DATABASE, Identity
+from bufferlab.engines.servers.data_folder import DATABASE, Identity
 from bufferlab.engines.servers.user import make_folder_for
 
 PROGRAM_USER = "bufferlab_ext"

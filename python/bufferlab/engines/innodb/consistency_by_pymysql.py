@@ -18,8 +18,8 @@ from pymysql.cursors import SSCursor
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.connection import connect
 from bufferlab.engines.servers.client import Cursor, ServerError
+from bufferlab.engines.servers.data_folder import DATABASE
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.identity import DATABASE
 from bufferlab.engines.workload_conditions import MYSQL, NOT_OURS, check_on_server, result_of_trees
 from bufferlab.errors import DataFileError
 

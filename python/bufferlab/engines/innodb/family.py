@@ -20,15 +20,15 @@ from bufferlab.engines.innodb import (
 )
 from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.declaration import MARIADB, MYSQL
-from bufferlab.engines.innodb.failure import failure
+from bufferlab.engines.innodb.initialise import failure
 from bufferlab.engines.innodb.look import InnodbLook
 from bufferlab.engines.innodb.option_file import server_settings, with_one_chunk
 from bufferlab.engines.innodb.programs import Flavour
 from bufferlab.engines.innodb.run import InnodbRun
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.data_folder import Identity
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.family import Family, Work, free_quarter
-from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.errors import SpecError
 from bufferlab.units import GIB, MIB

@@ -1,30 +1,73 @@
-"""Makes a new data directory for a page size: by the server's initialisation, by its bootstrap, or from a copy.
+"""Makes a new data directory for a page size, and explains why a process of a server failed.
 
-MySQL 5.7 and later have --initialize-insecure. MariaDB gets the SQL of its system tables, as its mariadb-install-db
-gives it (without the help texts). MySQL 5.6 gets the system tables of its package, which are MyISAM. accounts.py makes
-the accounts.
+It is made by the server's initialisation, by its bootstrap, or from a copy. MySQL 5.7 and later have
+--initialize-insecure. MariaDB gets the SQL of its system tables, as its mariadb-install-db gives it (without the help
+texts). MySQL 5.6 gets the system tables of its package, which are MyISAM. accounts.py makes the accounts. Why a process
+failed is told from how it ended and the end of its log.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import IO, Any
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb.failure import failure
 from bufferlab.engines.innodb.option_file import option_file
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.identity import Identity
+from bufferlab.engines.servers.child_process import failed
+from bufferlab.engines.servers.data_folder import Identity
 from bufferlab.engines.servers.private_server import make_data, make_home
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.user import give, write_for
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.knob import Values
+
+_UNKNOWN = re.compile(r"unknown (?:variable|option) '([^']*)'")
+_BAD_VALUE = re.compile(
+    r"(?:[Ee]rror while setting value '[^']*' to|used for variable|[Vv]alue .*of variable) '([^']*)'"
+)
+
+
+def refused_setting(log_text: str) -> EngineFailure | None:
+    """Return the failure of a server that refused a variable, in the server's words; None when it failed otherwise.
+
+    A variable without a knob is asked for as var.NAME. Warnings say the same of what is optional (loose_).
+    """
+    for line in log_text.splitlines():
+        if "[ERROR]" not in line:
+            continue
+        said = line.split("[ERROR]", 1)[1].strip()
+        if found := _UNKNOWN.search(line):
+            name = found[1].split("=")[0].replace("-", "_").lstrip("_")
+            what, hint = (
+                "does not know",
+                "look it up in the manual of this version; `bufferlab list engines` shows knobs",
+            )
+        elif found := _BAD_VALUE.search(line):
+            name = found[1].replace("-", "_")
+            what, hint = "refuses the value of", "look up in the manual which values this version takes"
+        else:
+            continue
+        return EngineFailure("usage", f"the server {what} the variable {name}: it says: {said}", f"var.{name}", hint)
+    return None
+
+
+failure = partial(
+    failed,
+    refused=lambda text, what, place: refused_setting(text),
+    disk_full=("errno: 28", "No space left", "Disk is full", "OS error number 28"),
+    grave=r"\[ERROR\]|\[FATAL\]|cannot be run|Assertion",
+    beside=r"\[Warning\]",
+)
+"""Returns why a server's process failed."""
+
 
 _SYSTEM_SQL = ("system_tables", "performance_tables", "system_tables_data")
 #: These five tables of MySQL 5.6 are in InnoDB, whose own dictionary is not copied. The server needs two of them (5.6's

@@ -17,7 +17,7 @@ from bufferlab.engines.innodb.dump_text import MOST_STATEMENT_BYTES, DumpTextErr
 from bufferlab.engines.servers import restoring
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client, ServerError
-from bufferlab.engines.servers.identity import DATABASE, Identity
+from bufferlab.engines.servers.data_folder import DATABASE, Identity
 from bufferlab.engines.servers.restoring import Dump, Restorer
 from bufferlab.engines.servers.signs_of_life import OnWait
 

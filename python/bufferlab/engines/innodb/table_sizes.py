@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from bufferlab.engines.behaviour import OwnedPages
 from bufferlab.engines.innodb import control
-from bufferlab.engines.servers import stored_sizes
+from bufferlab.engines.servers import data_folder
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
-from bufferlab.engines.servers.stored_sizes import Sizes, tree_shape
+from bufferlab.engines.servers.data_folder import Sizes, tree_shape
 
 if TYPE_CHECKING:
     import numpy as np
@@ -170,7 +170,7 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
     """
     import numpy as np  # Of a worker's start it would be a third, and few workers need it.
 
-    sizes = stored_sizes.read(database)
+    sizes = data_folder.read_sizes(database)
     names = {
         one["index_id"]: one["table"] if one["clustered"] else f"{one['table']}.{one['name']}"
         for one in sizes["indexes"]

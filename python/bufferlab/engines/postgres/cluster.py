@@ -1,29 +1,60 @@
-"""Makes a new cluster with initdb, and ends a private server's processes and its shared memory.
+"""Makes a new cluster with initdb, ends a private server's processes, and explains why one failed.
 
 A cluster has one user, with a password, in locale C and UTF8. The System V shared memory of its server is in a private
 namespace where the host allows that, so nothing of it is left even when everything is killed. Elsewhere bufferlab
-removes the segment that postmaster.pid names (ipc: pg_shmem.h, sysv_shmem.c).
+removes the segment that postmaster.pid names (ipc: pg_shmem.h, sysv_shmem.c). Why a process failed is told from how it
+ended and the end of its log.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
-from bufferlab.engines.postgres.failure import failure
+from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres.programs import initdb
 from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.identity import Identity
+from bufferlab.engines.servers.child_process import failed
+from bufferlab.engines.servers.data_folder import Identity
 from bufferlab.engines.servers.private_server import make_data, make_home
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.user import give, write_for
 from bufferlab.knob import Values
+
+_UNKNOWN = re.compile(r'unrecognized configuration parameter "([^"]*)"')
+_INVALID = re.compile(r"LOG:\s+(?:[0-9:., -]*)(invalid value for parameter .*|.* is outside the valid range .*)")
+
+
+def _refused(text: str, what: str, place: str) -> EngineFailure | None:
+    """Return the failure of a server that lacked memory, or refused a setting; None when it failed otherwise."""
+    if "could not map anonymous shared memory" in text or "could not resize shared memory" in text:
+        said = f"{what}: the host has not the memory for its shared buffers"
+        return EngineFailure("environment", said, place, "ask for a smaller pool_size")
+    if unknown := _UNKNOWN.search(text):
+        hint = "this version has no such setting; see `bufferlab list engines`"
+        return EngineFailure("usage", f"the server does not know {unknown[1]}", place, hint)
+    if invalid := _INVALID.search(text):
+        return EngineFailure("usage", f"the server refuses a setting: {invalid[1]}", place, "ask for another value")
+    return None
+
+
+failure = partial(
+    failed,
+    refused=_refused,
+    disk_full=("No space left on device",),
+    grave=r"\b(?:FATAL|PANIC|ERROR):|cannot be run|initdb: error|was terminated by signal|Assertion",
+    beside=r"\b(?:HINT|DETAIL|STATEMENT|CONTEXT):",
+)
+"""Returns why a server's process failed."""
+
 
 _CHECKSUMS_BY_DEFAULT = (18,)
 

@@ -19,18 +19,18 @@ from bufferlab.engines.postgres import (
     relation_sizes,
     restore,
 )
+from bufferlab.engines.postgres.cluster import failure
 from bufferlab.engines.postgres.connection import FORM, connect, greet, socket_file
 from bufferlab.engines.postgres.declaration import DECLARATION
-from bufferlab.engines.postgres.failure import failure
 from bufferlab.engines.postgres.knobs import OFF
 from bufferlab.engines.postgres.look import PostgresLook
 from bufferlab.engines.postgres.postgresql_conf import server_settings
 from bufferlab.engines.postgres.run import PostgresRun
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import FAILURES, ServerError
+from bufferlab.engines.servers.data_folder import DATABASE, Identity
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.family import Family, Work, free_quarter
-from bufferlab.engines.servers.identity import DATABASE, Identity
 from bufferlab.engines.servers.memory_limit import MemoryLimit, drop_cached, usable
 from bufferlab.errors import BufferlabError
 from bufferlab.units import GIB, MIB, format_bytes

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from bufferlab.engines.behaviour import OwnedPages
 from bufferlab.engines.postgres.knobs import PAGE_BYTES
-from bufferlab.engines.servers import stored_sizes
+from bufferlab.engines.servers import data_folder
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
-from bufferlab.engines.servers.stored_sizes import Sizes, tree_shape
+from bufferlab.engines.servers.data_folder import Sizes, tree_shape
 
 if TYPE_CHECKING:
     import numpy as np
@@ -202,7 +202,7 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
     """
     import numpy as np  # Of a worker's start it would be a third, and few workers need it.
 
-    stored = stored_sizes.read(database)["relations"]
+    stored = data_folder.read_sizes(database)["relations"]
     names, trees = _names(stored), {_number(one): one for one in stored if one.get("method") == "btree"}
     number_of = touched >> np.uint64(32)
     found: dict[str, list[NDArray[np.uint64]]] = {}
@@ -226,7 +226,7 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
 
 def elsewhere(database: Path, relations: Sequence[Sequence[int]]) -> list[int]:
     """Return the places of those relations that do not belong to the workload's database."""
-    files = [str(one["file"]) for one in stored_sizes.read(database)["relations"]]
+    files = [str(one["file"]) for one in data_folder.read_sizes(database)["relations"]]
     # base/DATABASE/FILE, of the default tablespace.
     ours = {int(Path(file).parent.name) for file in files}
     return [place for place, (_, number, _, _) in enumerate(relations) if number not in ours]

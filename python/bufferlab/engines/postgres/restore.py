@@ -23,7 +23,7 @@ from bufferlab.engines.servers import child_process, restoring
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.child_process import ended_by
 from bufferlab.engines.servers.client import Client
-from bufferlab.engines.servers.identity import DATABASE, Identity
+from bufferlab.engines.servers.data_folder import DATABASE, Identity
 from bufferlab.engines.servers.restoring import Dump, Restorer
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.user import open_log, write_for

@@ -21,16 +21,15 @@ from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.child_process import failed
 from bufferlab.engines.servers.client import FAILURES, Client
+from bufferlab.engines.servers.data_folder import Identity, Sizes
 from bufferlab.engines.servers.existing import passwords
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, AccessDenied, Address, Form
-from bufferlab.engines.servers.identity import Identity
 from bufferlab.engines.servers.look import Look
 from bufferlab.engines.servers.memory_limit import MemoryLimit
 from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.engines.servers.restoring import Dump, Restorer
 from bufferlab.engines.servers.run import Run
 from bufferlab.engines.servers.signs_of_life import OnWait
-from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.knob import Native
 

@@ -21,9 +21,9 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
+from bufferlab.engines.servers.data_folder import DATABASE
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, CHANGE_SECONDS, AccessDenied, Address, private
 from bufferlab.engines.servers.family import Family
-from bufferlab.engines.servers.identity import DATABASE
 from bufferlab.engines.servers.page_sites import Recording
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.user import give, make_folder_for, open_log, require_reachable, write_for

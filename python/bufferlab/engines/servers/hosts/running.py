@@ -1,7 +1,8 @@
 """Loads, runs and checks in one schema of a server that bufferlab did not start and must leave as it was.
 
 The "database" that execute caches and copies is a folder with one small file, which says which data lie where. Before
-a run the data are loaded again if an earlier run wrote to them; the report says what the run began with.
+a run the data are loaded again if an earlier run wrote to them; the report says what the run began with. `Host` is what
+jobs on private servers share with these: the request to stop, and the core's job.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -24,9 +26,8 @@ from bufferlab.engines.servers.existing import address as addresses
 from bufferlab.engines.servers.existing import passwords, whereabouts
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, LOOK_LASTS_SECONDS, LOOK_SECONDS, Address
 from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
-from bufferlab.engines.servers.family import ReadBack
+from bufferlab.engines.servers.family import Family, ReadBack
 from bufferlab.engines.servers.hosts import preflight
-from bufferlab.engines.servers.hosts.host import Host
 from bufferlab.engines.servers.hosts.preflight import (
     Others,
     asked_of,
@@ -38,9 +39,46 @@ from bufferlab.engines.servers.hosts.preflight import (
     require_no_program,
 )
 from bufferlab.engines.servers.questions import MISFITS, NOT_A_SERVER, NOT_UNDERSTOOD
-from bufferlab.engines.servers.signs_of_life import signs_of_life
+from bufferlab.engines.servers.signs_of_life import OnWait, patience, signs_of_life
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.knob import Values
+
+_NOT_THE_CORES = ("database", "knobs", "program")
+"""Entries of a job that the core does not take."""
+
+
+class Host:
+    """One way to meet the servers of a family; its `load`, `run` and `check` are called in the worker."""
+
+    def __init__(self, family: Family, cancelled: threading.Event | None = None) -> None:
+        self.family, self.cancelled = family, cancelled or threading.Event()
+
+    def require_not_cancelled(self) -> None:
+        """Raise EngineFailure when a stop was asked for."""
+        if self.cancelled.is_set():
+            raise EngineFailure("interrupted", "stopped on request")
+
+    def patience(self, on_event: OnEvent) -> OnWait:
+        """Return the function to call while a server is waited for; it raises once a stop was asked for."""
+        return patience(on_event, self.cancelled.is_set)
+
+    def load_job(self, job: Mapping[str, Any], address: Address) -> dict[str, Any]:
+        """Return the core's job of a load: the workload, and where the server is."""
+        return {"target": self.family.target(address), "workload": dict(job["workload"]), "threads": job["threads"]}
+
+    def run_job(
+        self, job: Mapping[str, Any], address: Address, frames: int, *, pid: int | None = None, data: str | None = None
+    ) -> dict[str, Any]:
+        """Return the core's job of a run: its own entries, and where the server and its data are, if they are ours."""
+        return {
+            **{name: value for name, value in job.items() if name not in _NOT_THE_CORES},
+            "target": self.family.target(address),
+            "server_pid": pid,
+            "datadir": data,
+            "statements": job["knobs"].get("statements", "spec"),
+            "frames": frames,
+        }
+
 
 WRITABLE = "it is a standby, or set to read only: name its primary, or a server that may be written"
 CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
