@@ -16,8 +16,9 @@ import pymysql
 import pytest
 from pymysql.constants import COMMAND
 
+from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.engines.servers.questions import NotTold, Query, Server
+from bufferlab.engines.servers.questions import NotTold, Query
 from bufferlab.live import confounds, digests, host_side, pool_contents
 from support import innodb, postgres
 
@@ -68,7 +69,7 @@ def looking(server: PrivateServer, user: str, password: str) -> Iterator[Query]:
 @dataclass
 class Mysql:
     server: PrivateServer
-    asked: Server
+    asked: Flavour
     data: Path
 
     def connect(self, user: str = "root") -> Any:
@@ -93,7 +94,7 @@ def mysql(request: pytest.FixtureRequest) -> Iterator[Mysql]:
     with innodb.folder() as path:
         place = innodb.Place(build, path).initialise()
         with place.server(settings={"performance_schema": "ON"}) as server:
-            made = Mysql(server, Server(build.flavour, build.version), place.data)
+            made = Mysql(server, build.flavour, place.data)
             made.run(
                 "CREATE DATABASE lab",
                 "CREATE TABLE lab.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(200), KEY v (v)) ENGINE = InnoDB",
@@ -255,7 +256,7 @@ def test_the_thread_and_the_process_of_mysql_are_found(mysql: Mysql) -> None:
 @dataclass
 class Postgres:
     server: PrivateServer
-    asked: Server
+    asked: Flavour
     data: Path
 
     def connect(self) -> psycopg.Connection[Any]:
@@ -286,7 +287,7 @@ def database(request: pytest.FixtureRequest) -> Iterator[Postgres]:
             connection.ask("ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
             connection.ask("ALTER SYSTEM SET track_io_timing = on")
         with place.server() as server:
-            made = Postgres(server, Server("postgres", build.version), place.data)
+            made = Postgres(server, "postgres", place.data)
             made.run(
                 "CREATE EXTENSION pg_buffercache",
                 "CREATE EXTENSION pg_stat_statements",

@@ -110,7 +110,7 @@ def _confirmed(facts: Facts) -> bool:
     from bufferlab.engines.servers.look import STATEMENT_SECONDS
     from bufferlab.live.pool_contents import foretell
 
-    foretold = foretell(facts.server, facts.pool_size_bytes // facts.page_size_bytes)
+    foretold = foretell(facts.flavour, facts.pool_size_bytes // facts.page_size_bytes)
     if foretold.within_limit:
         return True
     if foretold.seconds > STATEMENT_SECONDS:

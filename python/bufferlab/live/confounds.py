@@ -12,7 +12,8 @@ from typing import Literal
 
 from bufferlab.engines.innodb import questions as innodb
 from bufferlab.engines.postgres import questions as postgres
-from bufferlab.engines.servers.questions import NotTold, Query, Question, Row, Server, ask, integer, seconds, text
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.questions import NotTold, Query, Question, Row, ask, integer, seconds, text
 from bufferlab.texts import printable
 from bufferlab.units import format_bytes
 
@@ -50,12 +51,10 @@ class Confounds:
     not_told: tuple[NotTold, ...]
 
 
-def find(query: Query, server: Server, *, own_ids: Collection[int] = (), long_s: float = LONG_S) -> Confounds:
+def find(query: Query, flavour: Flavour, *, own_ids: Collection[int] = (), long_s: float = LONG_S) -> Confounds:
     """Ask a server what else it does. `own_ids` are connections or processes of ours, besides the one that asks."""
     asker = _Asker(query)
-    found = (
-        _postgres(asker, own_ids, long_s) if server.flavour == "postgres" else _innodb(asker, server, own_ids, long_s)
-    )
+    found = _postgres(asker, own_ids, long_s) if flavour == "postgres" else _innodb(asker, flavour, own_ids, long_s)
     return Confounds(tuple(found), tuple(asker.not_told))
 
 
@@ -75,11 +74,11 @@ class _Asker:
         return told
 
 
-def _innodb(asker: _Asker, server: Server, own_ids: Collection[int], long_s: float) -> list[Confound]:
+def _innodb(asker: _Asker, flavour: Flavour, own_ids: Collection[int], long_s: float) -> list[Confound]:
     found = []
     # Without PROCESS these are refused; the list of sessions then has ours alone, and does not say so.
     old = asker.rows(innodb.transactions(long_s, own_ids))
-    sessions = [row for row in asker.rows(innodb.sessions(server)) if row["id"] not in own_ids]
+    sessions = [row for row in asker.rows(innodb.sessions(flavour)) if row["id"] not in own_ids]
     found += [_innodb_session(row) for row in sessions if row["kind"]]
     locks = [row for row in asker.rows(innodb.BACKUP_LOCKS) if row["id"] not in own_ids]
     found += [

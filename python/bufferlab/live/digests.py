@@ -18,7 +18,8 @@ from typing import Literal
 
 from bufferlab.engines.innodb import questions as innodb
 from bufferlab.engines.postgres import questions as postgres
-from bufferlab.engines.servers.questions import NotTold, Query, Question, Row, Server, ask, integer, seconds, text
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.questions import NotTold, Query, Question, Row, ask, integer, seconds, text
 from bufferlab.texts import printable
 
 Order = Literal["time", "rows", "reads"]
@@ -106,10 +107,10 @@ class Digests:
         return tuple(one for one in ordered[:limit] if _size(one, order) > 0)
 
 
-def start(query: Query, server: Server) -> Snapshot | NotTold:
+def start(query: Query, flavour: Flavour) -> Snapshot | NotTold:
     """Read the table at the window's first end, or say why there is none."""
     where: Row = {}
-    if server.flavour == "postgres":
+    if flavour == "postgres":
         found = ask(query, postgres.STATEMENTS_PLACE)
         if isinstance(found, NotTold):
             return found
@@ -125,18 +126,18 @@ def start(query: Query, server: Server) -> Snapshot | NotTold:
             return off
         if why := innodb.unavailable(is_on, off):
             return why
-    return _snapshot(query, server, where)
+    return _snapshot(query, flavour, where)
 
 
-def finish(query: Query, server: Server, first: Snapshot) -> Digests | NotTold:
+def finish(query: Query, flavour: Flavour, first: Snapshot) -> Digests | NotTold:
     """Read the table at the window's last end, and the texts of the largest statements; return what they did."""
-    last = _snapshot(query, server, first.where)
+    last = _snapshot(query, flavour, first.where)
     if isinstance(last, NotTold):
         return last
     growth = grown(first.entries, last.entries)
     did = _by_statement(growth.counts)
     ids = _largest(did)
-    is_postgres = server.flavour == "postgres"
+    is_postgres = flavour == "postgres"
     asked = ask(query, postgres.texts(first.where, ids) if is_postgres else innodb.texts(ids)) if ids else []
     if isinstance(asked, NotTold):
         return asked
@@ -165,8 +166,8 @@ def grown(first: Mapping[Key, Entry], last: Mapping[Key, Entry]) -> Growth:
     return Growth(counts, restarted, len(first.keys() - last.keys()))
 
 
-def _snapshot(query: Query, server: Server, where: Row) -> Snapshot | NotTold:
-    if server.flavour != "postgres":
+def _snapshot(query: Query, flavour: Flavour, where: Row) -> Snapshot | NotTold:
+    if flavour != "postgres":
         rows = ask(query, innodb.COUNTS)
         return rows if isinstance(rows, NotTold) else Snapshot(_entries(rows, innodb.UNITS_PER_S), where)
     rows = ask(query, postgres.counts(where))

@@ -50,8 +50,8 @@ class Ends:
         query = _within(session.query)
         self.begin: Pool = session.told(session.look.pool, facts)
         self.end: Pool | None = None
-        self._else = [_told(lambda: confounds.find(query, facts.server))]
-        self._statements = _told(lambda: digests.start(query, facts.server))
+        self._else = [_told(lambda: confounds.find(query, facts.flavour))]
+        self._statements = _told(lambda: digests.start(query, facts.flavour))
 
     def finish(self, facts: Facts, host: HostWork | NotTold, *, is_lost: bool) -> Inside:
         """Ask at the last end, unless the server is away, and return what was found at both."""
@@ -62,11 +62,11 @@ class Ends:
             end = _told(lambda: self._session.told(self._session.look.pool, facts))
             self.end = None if isinstance(end, NotTold) else end
             statements = (
-                first if isinstance(first, NotTold) else _told(lambda: digests.finish(query, facts.server, first))
+                first if isinstance(first, NotTold) else _told(lambda: digests.finish(query, facts.flavour, first))
             )
-            self._else.append(_told(lambda: confounds.find(query, facts.server)))
+            self._else.append(_told(lambda: confounds.find(query, facts.flavour)))
             pages, inside = facts.pool_size_bytes // facts.page_size_bytes, self._look_inside
-            contents = _told(lambda: pool_contents.look(query, facts.server, pages, look_inside=inside))
+            contents = _told(lambda: pool_contents.look(query, facts.flavour, pages, look_inside=inside))
         found = [one for told in self._else if isinstance(told, Confounds) for one in told.found]
         if isinstance(host, HostWork):
             programs = host_side.backup_programs()

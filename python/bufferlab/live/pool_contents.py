@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from bufferlab.engines.innodb import questions as innodb
 from bufferlab.engines.postgres import questions as postgres
-from bufferlab.engines.servers.questions import NotTold, Query, Row, Server, ask, integer
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.questions import NotTold, Query, Row, ask, integer
 
 LONGEST_S = 0.25
 """Foretold seconds up to which InnoDB is asked without a confirmation: a pool of about 16,000 pages."""
@@ -57,13 +58,13 @@ class PoolContents:
     """The largest first; the last one holds the rest."""
 
 
-def foretell(server: Server, pool_pages: int, *, first: bool = True) -> Foretold:
+def foretell(flavour: Flavour, pool_pages: int, *, first: bool = True) -> Foretold:
     """Return what it costs to ask. `first`: nobody has asked since the server started, as far as is known.
 
-    >>> foretell(Server("mysql", "9.7.4"), 8192).sentence
+    >>> foretell("mysql", 8192).sentence
     'asking who fills 8,192 pages takes about 0.12 s, under the latch of the pool, and about 82 of them for its answer'
     """
-    if server.flavour == "postgres":
+    if flavour == "postgres":
         seconds, how = pool_pages * postgres.PAGE_S, "and locks each buffer for a moment"
         within = pool_pages < postgres.MOST_BUFFERS
     else:
@@ -71,7 +72,7 @@ def foretell(server: Server, pool_pages: int, *, first: bool = True) -> Foretold
             pool_pages * (innodb.FIRST_PAGE_S if first else innodb.NEXT_PAGE_S),
             "under the latch of the pool",
         )
-        if server.flavour == "mysql":
+        if flavour == "mysql":
             how += f", and about {pool_pages * innodb.TEMPORARY_TABLE_RATIO:,.0f} of them for its answer"
         within = seconds < LONGEST_S
     return Foretold(
@@ -80,29 +81,29 @@ def foretell(server: Server, pool_pages: int, *, first: bool = True) -> Foretold
 
 
 def look(
-    query: Query, server: Server, pool_pages: int, *, look_inside: bool = False, limit: int = 20
+    query: Query, flavour: Flavour, pool_pages: int, *, look_inside: bool = False, limit: int = 20
 ) -> PoolContents | NotTold:
     """Ask who fills the pool, if that is cheap or `look_inside` was confirmed; return at most `limit` objects.
 
     `pool_pages` is the size of the pool as the server's counters tell it.
     """
-    foretold = foretell(server, pool_pages)
+    foretold = foretell(flavour, pool_pages)
     if not (foretold.within_limit or look_inside):
         return NotTold(f"who fills the pool: {foretold.sentence}, so it is not asked", "--look-inside asks it once")
-    rows = _postgres_rows(query) if server.flavour == "postgres" else ask(query, innodb.CONTENTS)
+    rows = _postgres_rows(query) if flavour == "postgres" else ask(query, innodb.CONTENTS)
     if isinstance(rows, NotTold):
         return rows
-    objects = objects_of(rows, server, pool_pages, limit)
+    objects = objects_of(rows, flavour, pool_pages, limit)
     return PoolContents(sum(one.pages for one in objects), foretold.seconds, objects)
 
 
-def objects_of(rows: Iterable[Row], server: Server, pool_pages: int, limit: int) -> tuple[PoolObject, ...]:
+def objects_of(rows: Iterable[Row], flavour: Flavour, pool_pages: int, limit: int) -> tuple[PoolObject, ...]:
     """Return the objects of the server's rows, the largest first, and one that holds what is beyond `limit`.
 
     Rows that have one name are one object. Pages of the pool that no row tells are a group too, so shares sum to one.
     """
-    names = postgres.names if server.flavour == "postgres" else innodb.names
-    idle = "cold_pages" if server.flavour == "postgres" else "old_pages"
+    names = postgres.names if flavour == "postgres" else innodb.names
+    idle = "cold_pages" if flavour == "postgres" else "old_pages"
     found: dict[tuple[str, str | None], list[int]] = defaultdict(lambda: [0, 0, 0])
     for row in rows:
         for place, column in enumerate(("pages", "dirty_pages", idle)):

@@ -120,7 +120,7 @@ def cost(facts: Facts, *, look_inside: bool) -> str:
 
 
 def _foretold(facts: Facts) -> Foretold:
-    return foretell(facts.server, facts.pool_size_bytes // facts.page_size_bytes)
+    return foretell(facts.flavour, facts.pool_size_bytes // facts.page_size_bytes)
 
 
 def with_one_numbering(windows: Sequence[Recorded]) -> list[Recorded]:

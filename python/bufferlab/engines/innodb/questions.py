@@ -22,7 +22,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from bufferlab.engines.servers.questions import NotTold, Question, Refusal, Row, Server, integer, text
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.questions import NotTold, Question, Refusal, Row, integer, text
 
 FIRST_PAGE_S, NEXT_PAGE_S = 15e-6, 5e-6
 """Measured seconds for each page of the pool: of the first query after a start, and of one after it."""
@@ -166,12 +167,12 @@ BACKUP_LOCKS = Question(
 )
 
 
-def sessions(server: Server) -> Question:
+def sessions(flavour: Flavour) -> Question:
     """Return the question for sessions that do more than an application's work."""
     matches = " ".join(f"WHEN info REGEXP '{pattern}' THEN '{kind}'" for kind, pattern in _KINDS.items())
     kind = f"CASE WHEN info LIKE '{_DUMP}' THEN 'dump' {matches} END"
     progress = (
-        "stage AS stage, max_stage AS stages, progress AS done_percent" if server.flavour == "mariadb"
+        "stage AS stage, max_stage AS stages, progress AS done_percent" if flavour == "mariadb"
         else "NULL AS stage, NULL AS stages, NULL AS done_percent"
     )  # fmt: skip
     return Question(

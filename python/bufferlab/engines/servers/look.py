@@ -15,7 +15,6 @@ from typing import Any
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.questions import Server
 from bufferlab.versions import SERVERS
 
 NAME = "bufferlab-observe"
@@ -61,11 +60,6 @@ class Facts:
     def engine(self) -> str:
         """The flavour, as people write it."""
         return SERVERS[self.flavour]
-
-    @property
-    def server(self) -> Server:
-        """The server, as questions to it want it."""
-        return Server(self.flavour, self.version)
 
 
 @dataclass(frozen=True)

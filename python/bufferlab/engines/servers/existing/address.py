@@ -48,11 +48,6 @@ class Security:
     """Whether the password may be sent over TLS that proves nothing of the server."""
 
     @property
-    def requires_tls(self) -> bool:
-        """Whether a connection without TLS is refused."""
-        return self.mode not in ("disable", "prefer")
-
-    @property
     def verifies(self) -> bool:
         """Whether the server's certificate must be signed by one of `root_cert`."""
         return self.mode != "disable" and self.root_cert is not None
