@@ -169,7 +169,7 @@ def test_prepared_statements_of_mysql_are_counted_with_a_digest_or_all_together(
         told = digests.finish(query, mysql.asked, first)
     assert isinstance(told, digests.Digests), told
     (ours,) = [one for one in told.statements if one.calls == CALLS]
-    counts_rows = mysql.asked.flavour == "mysql" or mysql.asked.numbers > (10, 3)
+    counts_rows = mysql.server.build.flavour == "mysql" or mysql.server.build.numbers > (10, 3)
     assert ours.rows_returned == (2 * CALLS if counts_rows else 0)
     assert ours.text.startswith("SELECT") or "no digests of them" in ours.text
     assert CALLS <= told.calls < 2 * CALLS
@@ -177,7 +177,7 @@ def test_prepared_statements_of_mysql_are_counted_with_a_digest_or_all_together(
 
 
 def test_what_mysql_does_besides_is_seen(mysql: Mysql) -> None:
-    is_mariadb, numbers = mysql.asked.flavour == "mariadb", mysql.asked.numbers
+    is_mariadb, numbers = mysql.server.build.flavour == "mariadb", mysql.server.build.numbers
     # MySQL 5.7 has no such lock; MariaDB shows it since 10.5.
     has_lock = numbers >= (10, 5) if is_mariadb else numbers >= (8,)
     with (
