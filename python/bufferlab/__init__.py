@@ -17,7 +17,7 @@ _MODULES = {
     "run": "api.running",
     "trace": "api.traces",
 }
-"""The interface: each name, and the module that has it."""
+"""The interface: each name, and its module."""
 __all__ = ["__version__", *_MODULES]
 
 

@@ -38,7 +38,7 @@ Values = Mapping[str, Native]
 """Values by the names of their settings."""
 
 Value = bool | int | float | str | None
-"""A setting's value as an engine reads it back; None where the engine tells none."""
+"""A setting's value as an engine reads it back; None where the engine reports none."""
 
 PREFIX = "var."
 """The prefix of variables that are passed through."""
@@ -54,7 +54,7 @@ _LARGEST = 2**63 - 1
 _LARGEST_SHARE = 10
 """The largest share: a pool of ten times the database, or the working set, holds no more than one of its size."""
 _MAX_FRACTION_DIGITS = 12
-"""The most digits after the point: more are a slip of the hand, and floats could not tell such numbers apart."""
+"""The most digits after the point: more are a slip of the hand, and such numbers are equal as floats."""
 
 
 class KnobKind(Enum):
@@ -133,7 +133,7 @@ class Knob:
     value_versions: tuple[tuple[str, str], ...] = ()
     """The values that only some versions have, each with those versions."""
     confounds: str = ""
-    """What makes points that differ in it another experiment, where nobody asked for the difference."""
+    """The reason why points that differ in it are another experiment, if the difference was not asked for."""
     pattern: str = ""
     """The regular expression that the value of a TEXT must match."""
     example: str = ""
@@ -368,7 +368,7 @@ class Setting:
     asked: str
     """The canonical text: "10%"."""
     value: Native | None
-    """The value that runs; None where the engine chooses it, and for a share until `of` is told its whole."""
+    """The value that runs; None where the engine chooses it, and for a share until `of` gets its whole."""
     ratio: Decimal | None = None
     """The share asked for (0.1 for "10%"); None for a value that is not a share."""
     note: str = ""
@@ -397,7 +397,7 @@ class Setting:
 def values_of(settings: Mapping[str, Setting], whole: int | None = None) -> dict[str, Native]:
     """Return the values of settings by their names; those that are left to the engine are left out.
 
-    Shares are of `whole`. Without it, a share that was not told its own whole is left out too.
+    Shares are of `whole`. Without it, a share whose whole is unknown is left out too.
     """
     known = {name: one if whole is None else one.of(whole) for name, one in settings.items()}
     return {name: one.value for name, one in known.items() if one.value is not None}

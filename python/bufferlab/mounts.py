@@ -24,7 +24,7 @@ class Mount:
     """Where it is mounted."""
     kind: str
     source: str
-    """What it came from: a device, or a word."""
+    """Its source: a device, or a word."""
     options: frozenset[str]
     """Those of the file system, not of this mount."""
 

@@ -247,7 +247,7 @@ def brief(written: object) -> str:
     >>> brief(100), brief("9" * 70)[-4:]
     ('100', '999…')
     """
-    text = without_password(str(written))  # What is cut off could no longer be told from other text.
+    text = without_password(str(written))  # A text cut off could be taken for another text.
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 

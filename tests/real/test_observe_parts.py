@@ -236,7 +236,11 @@ def test_an_account_of_mysql_without_rights_is_told_the_grants(mysql: Mysql) -> 
 
 def test_the_thread_and_the_process_of_mysql_are_found(mysql: Mysql) -> None:
     with mysql.looking() as query:
-        sql = "SELECT thread_os_id AS thread FROM performance_schema.threads WHERE processlist_id = CONNECTION_ID()"
+        sql = (
+            "SELECT TID AS thread FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()"
+            if mysql.asked.flavour == "mariadb"
+            else "SELECT thread_os_id AS thread FROM performance_schema.threads WHERE processlist_id = CONNECTION_ID()"
+        )
         thread = int(str(query(sql)[0]["thread"]))
         (row,) = query("SHOW GLOBAL STATUS LIKE 'Uptime'")
         pid = host_side.server_pid(thread, float(str(row["value"])))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from bufferlab.audit.audit import as_json, as_report, audit_evidence, audit_files, summary
 from bufferlab.audit.rules import RULES
-from bufferlab.audit.rules.judged import is_judged
 from bufferlab.errors import DataFileError
 from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
 
+RULE = {rule.name: rule for rule in RULES}
 FILES = sorted(file for file in FIXTURES.rglob("*.*") if file.is_file() and file.suffix != ".toml")
 
 
@@ -19,11 +20,11 @@ def test_every_rule_that_finds_something_has_something_to_judge() -> None:
     for file in FILES:
         audit = audit_of(file.read_text(encoding="utf-8"))
         for rule in {finding.rule for finding in audit.findings}:
-            assert is_judged(rule, audit.case), (file, rule)
+            assert RULE[rule].is_judged(audit.case), (file, rule)
     for folder in {file.parent for file in FILES if file.name.startswith("run.")}:
         audit = audit_evidence([evidence_of(file.read_text(), file.name) for file in sorted(folder.glob("run.*"))])
         for rule in {finding.rule for finding in audit.findings}:
-            assert is_judged(rule, audit.case), (folder, rule)
+            assert RULE[rule].is_judged(audit.case), (folder, rule)
 
 
 def test_every_rule_has_something_to_judge_in_some_file_and_nothing_in_another() -> None:
@@ -34,12 +35,22 @@ def test_every_rule_has_something_to_judge_in_some_file_and_nothing_in_another()
         for folder in folders
     ]
     for rule in RULES:
-        assert {is_judged(rule.name, case) for case in cases} == {True, False}, rule.name
+        assert {rule.is_judged(case) for case in cases} == {True, False}, rule.name
+
+
+def test_only_rules_of_the_evidence_that_was_read_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = "bufferlab.audit.rules."
+    for name in [name for name in sys.modules if name.startswith(place)]:
+        monkeypatch.delitem(sys.modules, name)
+    audit = audit_of(text_of("load/sysbench-1.0.20-oltp.txt"))
+    loaded = {name.removeprefix(place) for name in sys.modules if name.startswith(place)}
+    assert {rule.module for rule in RULES if rule.name in audit.judged} <= loaded
+    assert not loaded & {"iostat", "block_trace", "per_new_order", "tpmc"}
 
 
 def test_of_an_empty_case_no_rule_has_anything_to_judge() -> None:
     case = audit_evidence([]).case
-    assert [rule.name for rule in RULES if is_judged(rule.name, case)] == []
+    assert [rule.name for rule in RULES if rule.is_judged(case)] == []
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// Returns a file of a workload in this dialect, with its path; none where there is no such file.
+    /// Returns a file of a workload in this dialect, with its path; none if it does not exist.
     pub fn file(&self, workload: &str, name: &str) -> Option<(String, String)> {
         self.folders.iter().enumerate().find_map(|(index, folder)| {
             let path = format!("{folder}/{workload}/{name}");

@@ -127,7 +127,7 @@ impl Telling for Scoreboard {
 pub enum SegmentEnd {
     /// Its quota is used up, its time is over, or the caller had enough.
     Whole,
-    /// Somebody asked to stop.
+    /// A stop was asked for.
     Cancelled,
 }
 
@@ -174,7 +174,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     /// try when it is gone, and their threads add their processor time to `cpu_ns`.
     ///
     /// # Panics
-    /// If there is no driver.
+    /// Without any driver.
     pub fn new(drivers: Vec<Driver<C, K>>, place: &str, lost_hint: &'static str, cpu_ns: Arc<AtomicU64>) -> Self {
         assert!(!drivers.is_empty(), "a run has at least one driver");
         let board = Scoreboard::new(drivers[0].subjects(), drivers.len(), drivers[0].is_open(), cpu_ns);
@@ -311,7 +311,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     }
 }
 
-/// Lets a driver read until there is no more; calls `after` after each piece.
+/// Lets a driver read until the end; calls `after` after each piece.
 fn prefill<C: Client, K: Clock>(
     driver: &mut Driver<C, K>,
     cancelled: &AtomicBool,

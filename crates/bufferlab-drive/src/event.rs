@@ -93,7 +93,7 @@ pub enum Event {
         /// The engine's words.
         text: String,
     },
-    /// A sign of life during work that tells nothing else: a silent worker is taken for dead.
+    /// A sign of life during work that sends nothing else: a silent worker is taken for dead.
     Alive {
         /// The work, in words.
         phase: &'static str,

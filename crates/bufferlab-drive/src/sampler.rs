@@ -93,7 +93,7 @@ fn unread(reason: &str) -> Reading {
 }
 
 impl<'a> Sampler<'a> {
-    /// Makes a sampler of these; without `engine`, the driver tells the engine's counters with its tallies.
+    /// Makes a sampler of these; without `engine`, the driver reports the engine's counters with its tallies.
     pub fn new(
         engine: Option<Box<dyn EngineCounters>>,
         probes: Probes,
@@ -131,7 +131,7 @@ impl<'a> Sampler<'a> {
     /// Samples everything at one moment while the drivers stand still, then sends the status text that `asked` returns.
     ///
     /// # Errors
-    /// When the engine does not answer: an edge without its counters is no edge.
+    /// When the engine does not answer: an edge needs its counters.
     pub fn edge(&self, edge: Edge, asked: &mut dyn AtEdge) -> Result<(), Failure> {
         let mut engine = lock(&self.engine);
         let stage = lock(&self.stage).clone();

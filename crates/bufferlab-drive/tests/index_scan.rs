@@ -73,7 +73,7 @@ fn job(database: &Path, plan: Plan, transactions: u64) -> Run<Database> {
     }
 }
 
-/// What samples of the window tell: those between the edges, and pages read between them.
+/// The samples of the window: those between the edges, and pages read between them.
 #[derive(Default)]
 struct Seen {
     inside: Vec<Vec<bufferlab_probe::Reading>>,

@@ -123,7 +123,7 @@ fn played(job: &Run, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen
 }
 
 impl Seen {
-    /// How much a counter has grown in a window; none where the server does not have it.
+    /// How much a counter has grown in a window; none where the server lacks it.
     fn grown(&self, phase: &str, metric: &str, subject: &str) -> Option<i64> {
         let at = |wanted| {
             let (_, _, values) =
@@ -192,7 +192,7 @@ fn check_rows(seen: &Seen) {
     }
 }
 
-/// The paths to a free page add up to the searches, where a server tells all of them.
+/// The paths to a free page add up to the searches, where a server counts all of them.
 fn check_victims(seen: &Seen) {
     let grown = |metric: &str| seen.grown("measure", metric, "");
     let metric = |name: &str| grown(&format!("innodb_metric_buffer_lru_{name}"));

@@ -115,7 +115,7 @@ fn played(job: &Run, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen
 }
 
 impl Seen {
-    /// How much a counter has grown in a window; none where the server does not have it.
+    /// How much a counter has grown in a window; none where the server lacks it.
     fn grown(&self, phase: &str, metric: &str, subject: &str) -> Option<i64> {
         let at = |wanted| {
             let (_, _, values) =
@@ -172,7 +172,7 @@ fn what_the_drivers_count_is_what_the_server_counts() {
     });
 }
 
-/// The server keeps commits to itself while a connection scans no table, as after it has told what it counted.
+/// The server keeps commits to itself while a connection scans no table, as after it has published its counts.
 #[test]
 fn transactions_that_read_no_table_are_counted_too() {
     with_server(|target| {
@@ -261,7 +261,7 @@ fn a_cancelled_run_ends_although_its_statements_are_asleep() {
 struct Frozen(Vec<libc::pid_t>);
 
 impl Frozen {
-    /// Stops the server: whoever accepts connections, and whoever serves one.
+    /// Stops the server: the process that accepts connections, and those that serve one.
     fn server(target: &Target) -> Self {
         let mut control = Control::open(target).expect("the server is there");
         let rows =

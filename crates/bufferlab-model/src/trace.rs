@@ -20,7 +20,7 @@ pub enum Kind {
     Prefetch = 4,
     /// The page lost its frame to another.
     Evict = 5,
-    /// The page left the pool for another reason: its content is no longer true (a rollback), or no caller wants it.
+    /// The page left the pool for another reason: its content is invalid (a rollback), or no caller wants it.
     Drop = 6,
 }
 
@@ -109,7 +109,7 @@ pub struct Record {
     pub kind: Kind,
     /// The latch asked for, in the engine's numbers; 0 where it has none. PostgreSQL: see [`latch`].
     pub latch: u8,
-    /// The place in a server's binary that told of it; 0 where there is only one.
+    /// The place in a server's binary that recorded it; 0 where there is only one.
     pub site: u8,
 }
 

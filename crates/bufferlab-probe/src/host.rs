@@ -117,7 +117,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// Returns a text that may hold bytes that are no UTF-8.
+/// Returns a text that may hold invalid UTF-8.
 fn text(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }

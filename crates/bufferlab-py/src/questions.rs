@@ -60,7 +60,7 @@ impl Questions {
     }
 }
 
-/// One session. Whoever waits for it holds no lock of Python's: the thread that asks needs that one for signals.
+/// One session. A thread that waits for it does not hold Python's lock: the asking thread needs that one for signals.
 #[pyclass(module = "bufferlab._native")]
 pub struct Session(Mutex<Option<Questions>>);
 

@@ -23,7 +23,8 @@ pub(crate) struct Curve {
 /// Returns a column as a slice, for as long as Python's lock is held, or longer where the column is read-only.
 fn column<'a, T: pyo3::buffer::Element>(_py: Python<'a>, buffer: &'a PyBuffer<T>) -> PyResult<&'a [T]> {
     let cells = buffer.as_slice_ptr().ok_or_else(|| refused("a column must be contiguous"))?;
-    // SAFETY: the buffer keeps the memory. Nobody writes: this code does not, and others need Python's lock, or may not.
+    // SAFETY: the buffer keeps the memory. It is not written: this code does not, and others need Python's lock, or may
+    // not.
     Ok(unsafe { cells.as_ref() })
 }
 
@@ -78,7 +79,7 @@ impl Curve {
 /// row and from it on may be stretched.
 ///
 /// Where all columns are read-only, other threads of Python go on meanwhile. A watch hears, ten times a second, the share
-/// that is done. What it raises ends the replay and is raised here.
+/// that is done. An error of it ends the replay and is raised here.
 #[pyfunction]
 #[pyo3(signature = (
     manager, settings_json, frames, load_row, first_row, end_row, page, kind, latch, thread, delta_us,

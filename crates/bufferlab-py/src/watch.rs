@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 /// Time between two calls of a watch.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Tells a watch, ten times a second, how far the work is.
+/// Calls a watch, ten times a second, with the progress of the work.
 pub(crate) struct Teller {
     watch: Option<Py<PyAny>>,
     last: Instant,

@@ -91,18 +91,18 @@ impl GhostList {
 /// What the ghost list says of each row of a trace.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Depths {
-    /// Of a read the depth of its page, 0 if the list does not have it, or [`BY_RING`]; 0 of other rows.
+    /// Of a read the depth of its page, 0 if the list lacks it, or [`BY_RING`]; 0 of other rows.
     pub depth: Vec<u32>,
     /// The length of the list before the row.
     pub len: Vec<u32>,
 }
 
-/// What is known of a page's last read: by whom, and which of that thread's reads it was.
+/// A page's last read: its thread, and its number among that thread's reads.
 #[derive(Clone, Copy, Default)]
 struct LastRead {
     thread: u16,
     number: u32,
-    /// Whether a ring may have taken the page in: the trace says so, or does not tell.
+    /// Whether a ring may have taken the page in: the trace says so, or lacks the mark.
     may_have_ring: bool,
     left_by_ring: bool,
 }

@@ -82,7 +82,7 @@ proptest! {
         prop_assert_eq!(ghost_depths(&columns, ring_reads).expect("few pages"), naive_depths(&columns, ring_reads));
     }
 
-    /// What LRU of `small` frames tells by reads and evictions is what larger pools would have missed, to the last read.
+    /// The reads and evictions of LRU with `small` frames give the exact misses of larger pools.
     #[test]
     fn a_ghost_list_of_lru_is_every_larger_pool(
         pages in prop::collection::vec(0u32..60, 0..400),

@@ -16,7 +16,7 @@ struct Buffer {
     usage: u8,
 }
 
-/// What the column `latch` tells of a get's ring.
+/// The values of the column `latch` for a get's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Nothing,
@@ -31,7 +31,7 @@ fn told(latch: u8) -> Told {
 
 struct Naive {
     settings: PostgresSettings,
-    /// The page of every get and what is told of its ring, by session.
+    /// The page of every get and its ring's mark, by session.
     history: HashMap<u16, Vec<(u32, Told)>>,
     /// The last page that belonged to a scan, by session and table.
     scanned: HashMap<(u16, usize), u32>,
@@ -125,7 +125,7 @@ impl Naive {
         told(access.latch) == Told::Other
     }
 
-    /// Pins the page; returns whether the pool had it.
+    /// Pins the page; returns whether it was in the pool.
     fn pin(&mut self, access: Access, scan: Option<(u16, usize)>) -> bool {
         let found = self.find(access.page);
         if let Some(at) = found {
@@ -205,7 +205,7 @@ proptest! {
         Events::random(seed, pages, 0, 300).play_to_both(&mut fast, &mut naive, |pool| pool.frames_used() <= size);
     }
 
-    /// Scans of two tables, by four sessions and with all that a trace may tell of them, among the other events.
+    /// Scans of two tables, by four sessions and with every mark that a trace may have, among the other events.
     #[test]
     fn scans_use_their_rings_as_a_searched_history_says(
         seed: u64,

@@ -292,7 +292,7 @@ fn payments_are_recorded_with_both_names_and_rising_dates() {
     }
 }
 
-/// Passes everything on, except that every so many batches it asks for a retry.
+/// Passes everything on, except that it asks for a retry at regular numbers of batches.
 struct Unreliable {
     inner: Database,
     executed: u32,

@@ -12,7 +12,6 @@ from bufferlab.audit.case import Case, Finding, pieces_key
 from bufferlab.audit.corrected import corrected_tables
 from bufferlab.audit.parsers.read import HINT, FileEvidence, read_file
 from bufferlab.audit.rules import RULES
-from bufferlab.audit.rules.judged import is_judged
 from bufferlab.chapter.blocks import Banner, Column, Row, Section, Table
 from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, Problem
@@ -87,7 +86,7 @@ def audit_evidence(files: Sequence[FileEvidence]) -> Audit:
     case = Case.of(files)
     findings = tuple(finding for rule in RULES for finding in rule.findings(case))
     found = {finding.rule for finding in findings}
-    judged = tuple(rule.name for rule in RULES if rule.name in found or is_judged(rule.name, case))
+    judged = tuple(rule.name for rule in RULES if rule.name in found or rule.is_judged(case))
     return Audit(case, findings, corrected_tables(case), (), judged)
 
 
@@ -213,7 +212,7 @@ def as_report(audit: Audit) -> Report:
 
 
 def _banners(audit: Audit) -> Iterator[Banner]:
-    """Yield what was not recognised: a banner each, or one for all where they would fill the screen."""
+    """Yield a banner for each line that was not recognised, or one for all where they would fill the screen."""
     told = [f"{problem.where}: {problem.what}" for problem in audit.unrecognised]
     for text in told if len(told) <= _MOST_BANNERS else ["; ".join(told)]:
         yield Banner("warning", text)

@@ -122,7 +122,7 @@ class Analysis:
     knob_words: Mapping[str, SettingWords] = field(default_factory=dict)
     """By a setting of the engine's own: the words of a reader."""
     fixed: frozenset[str] = frozenset()
-    """The swept settings with one value alone, which tell no point from another."""
+    """The swept settings that have one value only, so that no two points differ in them."""
     _fits: dict[str, Fit | None] = field(default_factory=dict)
 
     @classmethod
@@ -190,7 +190,7 @@ class Analysis:
 
     @property
     def unit_of_work(self) -> metrics.Work:
-        """Return the unit of work that this workload's counts are told per."""
+        """Return the unit of work that this workload's counts refer to."""
         return self.metric(self.headline).work or "transaction"
 
     @property
@@ -235,7 +235,7 @@ class Analysis:
             comparisons = self._comparisons({value[0] for value in values})
             scale = self.metric(metric).scale
             runs = {point.index: point.ok for point in self.points} if not phase_of(metric)[0] else {}
-            # What is known is how runs of one host differ.
+            # The known scatter is that between runs of one host.
             scatter = {} if self.across_hosts else known.deviations(runs, self.metric(metric))
             fitted = fit(values, comparisons=comparisons, scale=scale, known_scatter=scatter) if values else None
             self._fits[metric] = fitted
@@ -515,7 +515,7 @@ def _not_of_smoke(check: Check) -> Check:
     return replace(check, status="not_applicable", detail=f"not asked of a smoke size ({check.detail})")
 
 
-#: A window that its cap ended has fewer transactions than others: its counts are told per transaction all the same.
+#: A window that its cap ended has fewer transactions than others: its counts are still given per transaction.
 _TOUCHED: Mapping[str, tuple[Numbers, ...]] = {"window_complete": ("times",), "phases_complete": ("times",)}
 
 #: What should hold by the checks that only the executor makes.

@@ -110,7 +110,7 @@ class Curve:
     it is seen where another line covers it; a floor is dotted. These two have no markers.
     """
     end: str = ""
-    """A word at its right end, beside the axes."""
+    """A word at its right end, outside the axes."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class PointsPlot:
     names_at_ends: bool = False
     """Whether each series has its name at the end of its line, in place of a legend."""
     title: str = ""
-    """What is special about a panel among others of the same metric."""
+    """The property by which the panel differs from others of the same metric."""
     bands: tuple[Band, ...] = ()
 
     @property

@@ -8,7 +8,7 @@ from bufferlab.chapter import words
 from bufferlab.results.check import ALL, Check, Numbers, numbers_of
 from bufferlab.results.metrics import Metric
 
-#: What is said where no number stands.
+#: The text shown in place of a missing number.
 EVERY = "every number"
 _WORDS: dict[Numbers, str] = {
     "reads": "reads and misses",

@@ -8,7 +8,7 @@ from bufferlab.chapter import doubts, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, Row, Table
 
-#: Titles of columns, each with what it shows of a point: a metric by its name, or the text that a function makes.
+#: Titles of columns, each with its content for a point: a metric's name, or a function that makes the text.
 Heads = Mapping[str, str | Callable[[PointRuns], str]]
 
 
@@ -78,7 +78,7 @@ def point_rows(
 ) -> tuple[Row, ...]:
     """Return a row for every point; none where no run of any point ended well.
 
-    Its second cell is the runs behind it: "2 of 3" where one failed. Why it did is told once, in the table of failures.
+    Its second cell is the runs behind it: "2 of 3" where one failed. The table of failures has the reason.
     """
     if not any(point.ok for point in points):
         return ()
@@ -86,7 +86,7 @@ def point_rows(
 
 
 def headed(analysis: Analysis, metrics: Iterable[str]) -> dict[str, str]:
-    """Return heads for metrics: their titles without the unit of work, with the unit of what is counted."""
+    """Return heads for metrics: their titles without the unit of work, with the unit of the count."""
     declared = {metric: analysis.metric(metric) for metric in metrics}
     return {words.with_unit(words.heading(one), one): metric for metric, one in declared.items()}
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The most panels of one figure.
 _MOST_PANELS = 12
-#: The rates of a database that are drawn over time, beside its throughput.
+#: The rates of a database that are drawn over time, in addition to its throughput.
 _OF_A_DATABASE = ("hit_ratio", "writes_per_s", "device_requests_per_s", "reads_per_s")
 _TITLE_CHARACTERS = 26
 _A_NUMBER = re.compile(r"[\d,.]+")
@@ -67,7 +67,7 @@ def time_series(analysis: Analysis) -> Section | None:
 
 
 def course_figures(analysis: Analysis, labels: Mapping[str, str], id: str) -> list[Figure]:
-    """Return a figure for each rate or level (metric -> its words beside the axis) that any run has over time."""
+    """Return a figure for each rate or level (metric -> the label of its axis) that any run has over time."""
     present = {metric: label for metric, label in labels.items() if analysis.fit(metric) is not None}
     return _figures(analysis, _read_all(analysis, list(present)), present, id)
 
@@ -241,7 +241,7 @@ def _per_cent(value: float, low: float | None, high: float | None) -> str:
 def _said(levels: Sequence[Level], metric: Metric) -> str:
     if not levels:
         return "one"
-    # Windows of a second or two have levels that whole seconds could not tell apart.
+    # Windows of a second or two have levels that differ within a second.
     decimals = 0 if min(one.end_s - one.start_s for one in levels) >= 2 else 2
     return "; ".join(
         f"{words.cell(metric, one.mean)} from {one.start_s:.{decimals}f} to {one.end_s:.{decimals}f} s"

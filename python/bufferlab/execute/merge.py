@@ -27,7 +27,7 @@ from bufferlab.results.schema import StoredFile
 from bufferlab.results.store import OTHER_POOLS_FILE, PREDICTED_FROM, RunRecord, SweepFolder
 
 _NOT_THE_PLAN = ("format", "format_version", "blocks", "versions", "page_trace")
-"""The keys of plan.json that tell of one host, or of the file."""
+"""The keys of plan.json that describe one host, or the file."""
 _NO_MATTER = "python"
 """The version that may differ from host to host: no number depends on it."""
 _MOST_NAMED = 6
@@ -246,7 +246,7 @@ def _copy_runs(records: Sequence[RunRecord], runs: Path) -> None:
 
 
 def _copy(inside: int, name: str, target: Path, stored: StoredFile | None) -> None:
-    """Copy a file of an open folder, without following a link. `stored` is what run.json says of it.
+    """Copy a file of an open folder, without following a link. `stored` is its entry in run.json.
 
     Raises DataFileError when it is no longer the file that was checked; run.json is checked where it is opened.
     """

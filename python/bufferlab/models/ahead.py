@@ -31,7 +31,7 @@ _BYTES_OF_ROW = 5
 
 
 class _UnwantedError(Exception):
-    """The caller has left: nobody asks for the result."""
+    """The caller has left, so the result is not needed."""
 
 
 def replay_bytes(pages: int, accesses: int) -> int:
@@ -40,7 +40,7 @@ def replay_bytes(pages: int, accesses: int) -> int:
 
 
 def threads_for(parts: int, part_bytes: int) -> tuple[int, str | None]:
-    """Return how many threads do so many parts, and in a sentence why not one on each core.
+    """Return the number of threads for `parts`, and in a sentence why it is not one for each core.
 
     `part_bytes` is the memory that one part takes.
     """
@@ -58,7 +58,7 @@ def threads_for(parts: int, part_bytes: int) -> tuple[int, str | None]:
 class Ahead(Generic[Part, Result]):
     """Context manager for the threads that work. Leaving it ends them, within a tenth of a second or so.
 
-    `work` is told a part, and a watch of which it must hear now and then.
+    `work` gets a part and a watch, which it must call now and then.
     """
 
     def __init__(self, work: Callable[[Part, Watch], Result], parts: Iterable[Part], threads: int) -> None:

@@ -64,7 +64,7 @@ from bufferlab.workloads import registry as workloads
 _PER_S = {"tpcc": 400, "hot_rows": 10_000}
 """Transactions a second by the generator's clock (crates/bufferlab-generate/src/job.rs, `transaction_us`)."""
 _AS_LOADED = {"hot_rows": {"seed": 0, "hot_rows": 1, "layout": "clustered"}}
-"""What the core must be told of a workload whose loaded table alone is asked for."""
+"""Settings that the core needs for a workload when only its loaded table is asked for."""
 _HOT_TABLE = "sbtest1"
 """The table of hot_rows."""
 _PREFILLED = ("hot_rows",)
@@ -89,9 +89,9 @@ class _Played:
     """One generated run, and how far to believe it."""
 
     told: Mapping[str, Any]
-    """What the core tells of the model's pool in the generator's own time."""
+    """The core's answer for the model's pool, at the generator's own speed."""
     beside: Sequence[Mapping[str, Any]]
-    """The same of the pools beside it."""
+    """The core's answers for the other pools."""
     run: GeneratedRun
     found: Replayed
     replays: dict[str, Replayed]
@@ -109,7 +109,7 @@ class Generated:
     rules: AccessRules
     manager: BufferManager
     databases: Mapping[DataKnobs, Mapping[str, Any]]
-    """The loaded databases of the plan, as the core tells them."""
+    """The loaded databases of the plan, as returned by the core."""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Generated:
         return {}
 
     def described(self, planned: PlannedRun, point: Point) -> dict[str, Any]:
-        """Return the fields of run.json that tell of engine, data and transactions."""
+        """Return the fields of run.json about engine, data and transactions."""
         loaded = self.databases[point.data]["database_bytes"]
         return {
             "inputs": "generated",
@@ -156,9 +156,9 @@ class Generated:
         return max(run_bytes(run) for run in {run.point: run for run in self.plan.runs}.values())
 
     def predicted(self, planned: PlannedRun, point: Point, watch: Watch) -> Predicted:
-        """Generate one run of a point, and return what the model counts in its window, beside the yardstick.
+        """Generate one run of a point, and return the model's counts in its window, and the yardstick's.
 
-        Raises SpecError for what the core refuses, and what `watch` raises.
+        Raises SpecError if the core refuses, and any error of `watch`.
         """
         pool = self._pool(point)
         played = self._played(planned, point, pool, watch, [_yardstick(pool)])
@@ -219,7 +219,7 @@ class Generated:
             "at_least": least_transactions(experiment, point),
             "one_window": True,
             "window_transactions": window_transactions(experiment),
-            # Reads beside measured runs are all that is kept there.
+            # For a measured sweep only the reads are kept, without a census.
             "census": bool(beside) and planned.block == 0,
         }
 
@@ -281,7 +281,7 @@ class Generated:
         yield from _part_simulated(run.simulated, int(dict(point.data.parameters).get(_SCALE, 1)))
         found = _replayed(played)
         before = (found.brought_in_since_start - found.brought_in) / pool.frames
-        # Of a part, the windows of several simulations are told: here it is one as asked for.
+        # For a part, the core sums the windows of several simulations; this scales them to one window as asked for.
         inside = found.brought_in / pool.frames * window_transactions(self.plan.experiment) / played["transactions"]
         if pool.frames >= run.pages:
             sentence = f"the pool holds all {format_count(run.pages)} pages of the database"
@@ -343,7 +343,7 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
         if data not in databases:
             databases[data] = _loaded(rules, experiment, data)
         told = databases[data]["database_bytes"]
-        # Where hot_rows' index on k has no rules, the analytic model's table tells its knee, and nothing its bytes.
+        # Where hot_rows' index on k has no rules, the analytic model's table gives its knee, and its bytes are unknown.
         return estimate(data) if told is None else DataFacts(int(told), _shape(databases[data]))
 
     plan = make(experiment, facts)
@@ -355,7 +355,7 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
 
 
 def _shape(database: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the tree to whose knee shares of hot rows refer, as a loaded database's shape has it; None of others.
+    """Return the tree for the knee of hot rows, in the form of `database.shape`; None for other workloads.
 
     It is PostgreSQL's: the key's pages, then the heap. Those between root and leaves count as leaves.
     """
@@ -368,7 +368,7 @@ def _shape(database: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _require_bytes(pool: Setting) -> None:
-    """Refuse a pool that is a share of a database whose bytes no rules tell. Raises SpecError."""
+    """Refuse a pool given as a share of a database whose size the rules do not know. Raises SpecError."""
     if pool.ratio is not None:
         name = pool.knob.name
         what = f"{name} = {pool} is a share of a database whose bytes the rules do not tell"
@@ -378,7 +378,8 @@ def _require_bytes(pool: Setting) -> None:
 def of_measured(plan: Plan, server: Server) -> tuple[Generated, list[str]]:
     """Return the points of a measured sweep that can be predicted from generated accesses, `LEAST_RUNS` runs of each.
 
-    Why others cannot be is told in sentences. Pools have the sizes of the plan. Raises SpecError as `generated` does.
+    For the others it returns sentences with the reasons. Pools have the sizes of the plan. Raises SpecError as
+    `generated` does.
     """
     experiment = plan.experiment
     rules, manager = rules_for(experiment), manager_of(server, f"engine {server.engine}")
@@ -449,7 +450,7 @@ def rules_for(experiment: Experiment) -> AccessRules:
 
 
 def _loaded(rules: AccessRules, experiment: Experiment, data: DataKnobs) -> Mapping[str, Any]:
-    """Return the loaded database as the core tells it: its bytes, and the pages of its tables and indexes."""
+    """Return the core's answer for the loaded database: its bytes, and the pages of its tables and indexes."""
     return _generated({**_job(rules, experiment, data), "pools": []}, None)
 
 
@@ -523,7 +524,7 @@ def _replayed(played: Mapping[str, Any]) -> Replayed:
 
 
 def _simulated(told: Mapping[str, Any]) -> SimulatedPart:
-    """Return what was simulated, with the error of the model's pool."""
+    """Return the simulated part, with the error expected for the model's pool."""
     way = told["way"]
     return SimulatedPart(warehouses=way["warehouses"], one_in=way["one_in"], error=told["pools"][0]["error"])
 

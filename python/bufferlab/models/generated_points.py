@@ -22,7 +22,7 @@ from bufferlab.results.page_traces import GeneratedPoint, GeneratedPoints, Gener
 from bufferlab.results.store import RunRecord, SweepFolder
 
 BUDGET_S = 5.0
-"""By so much a sweep may end later, on a host whose processors have nothing else to do."""
+"""The most seconds by which predictions may delay a sweep's end, on an otherwise idle host."""
 _WORKLOAD = "tpcc"
 """Its transactions have a known cost; of hot rows the chapter on the knee has a prediction already."""
 _LEAST_S = 8e-6

@@ -42,7 +42,7 @@ OWN_LIMIT = 0.05
 SPEED_LIMIT = 0.03
 """Replays at several speeds that differ by less agree."""
 FEW_READS = 30
-"""So many reads more or less are single events, whatever share they are."""
+"""Differences of up to this many reads are single events, even if they are a large share."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ CLOCKS = {"half the time": Clock(0.5, 0.5), "twice the time": Clock(2.0, 2.0)}
 _AS_TRACED_COUNTERS = ("transactions_committed", "transactions_rolled_back", "rows_returned", "page_gets")
 """Counters of the traced window that no pool changes."""
 _SLOWEST = 10.0
-"""The most by which the rough time of a point may differ from the trace's: it is no prediction."""
+"""The largest factor between the rough time of a point and the trace's; that time is not a prediction."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Target:
         return {key: told for key, told in self.source.folder.host.items() if key != "noise"}
 
     def described(self, _planned: PlannedRun, _point: Point) -> dict[str, Any]:
-        """Return the fields of run.json that tell of engine, data and transactions: the traced run's own."""
+        """Return the fields of run.json about engine, data and transactions, taken from the traced run."""
         run = self.source.run
         told = ("engine", "engine_version", "workload", "load", "seed", "host", "data_key", "database")
         return {"inputs": "trace", "interval_kind": "none", **{name: getattr(run, name) for name in told}}
@@ -179,7 +179,7 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
 
 
 def predict(target: Target, point: Point, check: Callable[[], None]) -> Prediction:
-    """Return what the model counts at a point, beside the yardstick and the floor.
+    """Return the model's counts at a point, with the yardstick's and the floor's.
 
     It calls `check` before each replay, and ten times a second while it lasts. Raises DataFileError for a trace that
     cannot be replayed, and what `check` raises.
@@ -213,7 +213,7 @@ def predict(target: Target, point: Point, check: Callable[[], None]) -> Predicti
 
 
 def predict_pool(target: Target, pool_bytes: int, check: Callable[[], None]) -> OtherPool:
-    """Return what the model reads with another pool and the traced run's other settings; no yardstick beside it.
+    """Return the model's reads with another pool and the traced run's other settings, without a yardstick.
 
     Raises as `predict` does, and SpecError for a pool that cannot be.
     """
@@ -409,8 +409,8 @@ def _before(found: Replayed) -> int:
 def _rough_clock(target: Target, found: Replayed) -> Clock | None:
     """Return how long the run would take at a point, by what each read more or less takes one of its connections.
 
-    It serves to ask whether speed matters, and is no prediction. The result is None where the run does not tell how
-    long a read takes, or where transactions arrive at a rate of their own.
+    It only shows whether speed matters, and is not a prediction. The result is None where the run did not measure how
+    long a read takes, or where transactions arrive at a fixed rate.
     """
     source, own = target.source, target.own
     if source.read_us is None or source.run.load.mode == "open":

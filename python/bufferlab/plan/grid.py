@@ -45,7 +45,7 @@ class DataFacts:
     allocated_bytes: int
     """Bytes of data and indexes."""
     shape: Mapping[str, Any] | None = None
-    """Pages per level of every b-tree (`database.shape` in run.json); None if the engine cannot tell."""
+    """Pages per level of every b-tree (`database.shape` in run.json); None if the engine does not report it."""
 
 
 Facts = Callable[[DataKnobs], DataFacts]

@@ -33,7 +33,7 @@ class Gaps:
 
 
 def usual_interval(times_s: Sequence[float]) -> float | None:
-    """Return the median distance of samples at these times, in order, without edges; None where too few tell it."""
+    """Return the median distance of samples at these times, in order, without edges; None where they are too few."""
     return median(b - a for a, b in pairwise(times_s)) if len(times_s) > 2 else None
 
 

@@ -22,7 +22,7 @@ Kind = Literal["counter", "gauge", "ratio", "share", "latency"]
 Better = Literal["lower", "higher", "neither"]
 Scale = Literal["log", "linear"]
 Work = Literal["new_order", "transaction"]
-#: The units of work that counts are told per, and their names in titles and units.
+#: The units of work that counts refer to, and their names in titles and units.
 WORK: dict[Work, str] = {"new_order": "New-Order", "transaction": "transaction"}
 
 
@@ -49,9 +49,9 @@ class Metric(Term):
     from_zero: bool = True
     """True if an axis starts at zero: shares near one would be a flat line."""
     count: str = ""
-    """The count that is told per unit of work ("reads" of reads_per_new_order); "" for any other metric."""
+    """The count that is given per unit of work ("reads" of reads_per_new_order); "" for any other metric."""
     work: Work | None = None
-    """The unit of work that the count is told per."""
+    """The unit of work that the count refers to."""
     formula: Quantity | None = None
     """What a derived value is computed as; None for raw metrics, and for values of the histograms."""
 
@@ -124,7 +124,7 @@ class PerUnitOfWork(dict[Work, Metric]):
 def named(table: Mapping[str, object], probe: str = "", source: str = "") -> Rows:
     """Give the rows of a table their names; return their metrics: counts per unit of work last, one unit after another.
 
-    Rows keep a probe and a source of their own.
+    Rows keep their own probe and source.
     """
     rows = [(name, "", row) for name, row in table.items() if isinstance(row, Metric)]
     counts = [(name, row) for name, row in table.items() if isinstance(row, PerUnitOfWork)]
@@ -194,7 +194,7 @@ def derived(
 def counted(
     unit: str, better: Better, title: str, meaning: str, count: Term, *, long_window: bool = False
 ) -> PerUnitOfWork:
-    """Return the row of a count that is told per unit of work: its unit, title and meaning are the count's own."""
+    """Return the row of a count per unit of work: its unit, title and meaning are the count's own."""
     rows = PerUnitOfWork()
     for work, one in WORK.items():
         per, formula = f"{title} per {one}", count / _OF_WORK[work]
@@ -204,7 +204,7 @@ def counted(
 
 
 def per_work(count: str, work: Work) -> str:
-    """Return the name of a count told per unit of work.
+    """Return the name of a count per unit of work.
 
     >>> per_work("reads", "new_order")
     'reads_per_new_order'
@@ -392,7 +392,7 @@ RAW = (
 
 
 def _gap(name: str, seconds: Callable[[Gaps], float]) -> Quantity:
-    """Return the length of a window's gaps, told by the times of its samples."""
+    """Return the length of a window's gaps in seconds, from the times of its samples."""
 
     def evaluate(window: Window) -> Value:
         return Value(seconds(window.gaps)) if window.gaps else Value(None, "too few samples to tell")

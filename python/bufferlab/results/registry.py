@@ -42,9 +42,9 @@ class Registry:
     """The values of a run: of its edge samples, all but those of histograms."""
     engines: Mapping[str, EngineResults]
     questions: Mapping[str, Question]
-    """By the name of a workload, what it asks of a sweep."""
+    """The requirements on a sweep, by the name of the workload."""
     parameters: Mapping[str, tuple[Knob, ...]]
-    """By the name in run.json: workloads may share a name, and each has words of its own for it."""
+    """By the name in run.json: workloads may share a name, and each has its own words for it."""
 
     @classmethod
     def of(cls, engines: Mapping[str, EngineResults], questions: Mapping[str, Question]) -> Registry:

@@ -1,8 +1,8 @@
 """The sweep folder on disk: created, published run by run without half-written files, opened with suspicion.
 
 It stores and returns; figures are computed by the formulas of the metrics. Publication is the usual recipe (rename(2),
-fsync(2)): write beside, fsync the files, rename, fsync the parent. A crash leaves a whole run or a marked `.tmp-*`
-folder, which the next one removes.
+fsync(2)): write a new folder, fsync its files, rename it, fsync the parent. A crash leaves a whole run or a marked
+`.tmp-*` folder, which the next one removes.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class _Recent:
         try:
             seen = path.stat()
         except OSError:
-            return read()  # It says what is wrong.
+            return read()  # It names the fault.
         key = (path.absolute(), seen.st_ino, seen.st_size, seen.st_mtime_ns)
         if key in self._tables:
             table, size = self._tables.pop(key)
@@ -208,13 +208,13 @@ class RunRecord:
         return _recent.get(path, lambda: _table(path, LATENCY_COLUMNS, wrong_latencies))
 
     def block_trace(self) -> pl.DataFrame | None:
-        """Read block-trace.parquet: one row per event of the block layer; None when there is no good trace."""
+        """Read block-trace.parquet: one row per event of the block layer; None without a good trace."""
         if self.run.block_trace is None or self.run.block_trace.status != "ok":
             return None
         return _table(self.folder / BLOCK_TRACE_FILE, BLOCK_TRACE_COLUMNS, wrong_trace)
 
     def page_trace(self) -> pl.DataFrame | None:
-        """Read page-trace.parquet: one row per access to a page of the pool; None when there is no good trace."""
+        """Read page-trace.parquet: one row per access to a page of the pool; None without a good trace."""
         if self.run.page_trace is None or self.run.page_trace.status != "ok":
             return None
         return _table(self.folder / PAGE_TRACE_FILE, page_trace_words().columns, wrong_page_trace)
@@ -464,7 +464,7 @@ class SweepFolder:
 def experiment_mode(text: str) -> int:
     """Return the mode of the file experiment.toml, to which the umask applies: 0o600 where it may hold data.
 
-    The lists of a script's choose(...) may be somebody's data, as in script-from-slow-log.
+    The lists of a script's choose(...) may be private data, as in script-from-slow-log.
     """
     return 0o600 if "choose(" in text else 0o666
 

@@ -116,7 +116,7 @@ def _device_bytes(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _bytes_off(run: MeasuredRun, other: str, min_reads: int) -> Off:
-    """Return how far another count of the bytes read is from the database's own, beyond what is known to differ.
+    """Return how far another count of the bytes read is from the database's own, beyond the known differences.
 
     The two are not sampled at one moment: what the server read meanwhile may be in either. And a server may read files
     that are none of the database's.
@@ -183,7 +183,7 @@ def _connections_off(run: MeasuredRun) -> Off:
 
 @touching("times")
 def _arrivals(runs: Sequence[MeasuredRun]) -> Check:
-    """Check arrivals = committed + rolled back + dropped; arrivals that nobody has begun are not counted yet."""
+    """Check arrivals = committed + rolled back + dropped; arrivals not yet begun are not counted."""
     name, title = "arrivals_accounted", "Every arrival was served or dropped; without a rate there are none"
     stray = [run.label for run in runs if not run.open_loop and any(_arrival_counts(run).values())]
     if stray:

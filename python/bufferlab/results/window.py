@@ -55,7 +55,7 @@ class Window:
     counts: Course = field(default_factory=dict)
     """The same for the pulse and the counters asked for, summed over their subjects."""
     gaps: Gaps | None = None
-    """The window's gaps; None where too few samples tell, and in a window cut out between two samples."""
+    """The window's gaps; None with too few samples, and in a window cut out between two samples."""
 
     @classmethod
     def of(cls, samples: pl.DataFrame, phase: str = MEASURE, courses: frozenset[str] = frozenset()) -> Window:
@@ -165,7 +165,7 @@ def _course(samples: pl.DataFrame, phase: str, start_s: float | None, end_s: flo
     if start_s is not None and end_s is not None:
         samples = samples.filter(pl.col("t_s").is_between(start_s, end_s))
     of_gauges = (pl.col("phase") == phase) & (pl.col("subject") == "") & pl.col("value").is_not_null()
-    # One query: what one costs is more than what it does to a run's few thousand rows.
+    # One query: its fixed cost exceeds the work on a run's few thousand rows.
     rows = samples.lazy().filter(of_gauges).select("metric", "t_s", "value").sort("t_s", maintain_order=True).collect()
     found: dict[str, list[tuple[float, float]]] = {}
     for metric, t_s, value in rows.iter_rows():

@@ -1,4 +1,4 @@
-"""Reads logs, chooses the schema, and tells what the script has of the log and what it lacks, without any value."""
+"""Reads logs, chooses the schema, and reports which parts of the log the script has and lacks, without any value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OF_PARTS = ("without an end", "in a transaction without an end")
 
 @dataclass(frozen=True)
 class Made:
-    """A script, and what it has of the log. Only `script.text` holds values."""
+    """A script, and its share of the log. Only `script.text` holds values."""
 
     script: Script
     schema: str

@@ -37,7 +37,7 @@ class Named:
 
 @dataclass(slots=True)
 class _Depth:
-    """What is known inside one pair of parentheses."""
+    """The names known inside one pair of parentheses."""
 
     verb: str = ""
     """SELECT, or the verb that writes; "" inside a function's parentheses, where FROM names no table."""
@@ -93,7 +93,7 @@ def schema_of(named: Named, schema: str) -> tuple[str, str]:
     schemas = {before or schema for _, before in sources} | {before for _, before in named.functions if before}
     if any(name.lower() in SYSTEM_SCHEMAS for name in schemas):
         return schema, OF_ANOTHER_SCHEMA
-    # The log does not tell every connection's schema: names without one are then taken for the same schema's.
+    # The log lacks some connections' schemas: names without one are then taken for the same schema's.
     schemas -= {""}
     return (schema, OF_SEVERAL_SCHEMAS) if len(schemas) > 1 else (next(iter(schemas), schema), "")
 
@@ -154,12 +154,12 @@ def _common_tables(tokens: Sequence[Token]) -> set[str]:
 
 
 def _is_none(token: Token, name: str, common: set[str]) -> bool:
-    """Return whether a name without a schema that stands in a table's place is no table's."""
+    """Return whether a name without a schema, in a table's place, is not a table's name."""
     return name.lower() in common or (token.kind == "word" and name.upper() == "DUAL")
 
 
 def _is_stored(tokens: Sequence[Token], at: int, name: str, common: set[str], *, is_qualified: bool) -> bool:
-    """Return whether what is called is a stored function, as far as the name tells."""
+    """Return whether the called function is a stored one, judged by its name."""
     if is_qualified:
         return name.lower() not in SYSTEM_SCHEMAS
     before = tokens[at - 1] if at else None

@@ -16,7 +16,7 @@ _NUMBER_BYTES = 8
 
 
 class Hexadecimal(bytes):
-    """The bytes of a literal 0x..., which a server takes for a number beside a number, else for bytes."""
+    """The bytes of a literal 0x..., which a server takes for a number next to a number, else for bytes."""
 
     @property
     def number(self) -> int | str | None:

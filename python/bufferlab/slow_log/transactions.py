@@ -107,23 +107,23 @@ class _Session:
     """The statements of the open transaction; None: there is none."""
     seconds: float = 0.0
     autocommit: bool | None = None
-    """None where nothing has told it yet."""
+    """None while it is unknown."""
     undecided: list[_Step] = field(default_factory=list)
     """What came before autocommit was known."""
     whole: bool = True
     """Whether every statement of the open transaction can stand in a script."""
     held_bytes: int = 0
     guessed: bool = False
-    """Whether no SET told what autocommit is."""
+    """Whether autocommit is unknown for want of a SET."""
     noted: bool = False
     """Whether it is counted among those whose autocommit is off."""
 
 
 class Transactions:
-    """The kinds of transactions of a log, and what no script can hold of it.
+    """The kinds of transactions of a log, and the parts of it that a script cannot hold.
 
-    What a log does not tell is guessed once for a whole connection: without a SET and a BEGIN autocommit is on, unless
-    the connection has a COMMIT.
+    Where the log lacks autocommit, it is guessed once for a whole connection: without a SET and a BEGIN autocommit is
+    on, unless the connection has a COMMIT.
     """
 
     def __init__(self, by: By = "transaction", ansi_quotes: bool = False) -> None:
@@ -140,7 +140,7 @@ class Transactions:
         self.seconds = 0.0
         self.rollbacks_of_nothing = 0
         self.without_autocommit = 0
-        """The connections whose COMMIT without a BEGIN told that autocommit is off."""
+        """The connections whose COMMIT without a BEGIN showed that autocommit is off."""
         self.without_session = 0
         self.sampled = False
         self.starts = 0
@@ -196,7 +196,7 @@ class Transactions:
         self._do(session, _Step("", statement, entry.seconds if statement else 0.0, spoils))
 
     def _require_same_server(self, number: int) -> None:
-        """End all sessions where a connection's number tells that the server was started anew.
+        """End all sessions where a connection's number shows that the server was restarted.
 
         The numbers grow until then: an unknown one below the largest is a new server's.
         """
@@ -284,7 +284,7 @@ class Transactions:
         session.opened, session.seconds, session.whole = [], 0.0, True
 
     def _taken(self, session: _Session) -> list[Statement]:
-        """Return the statements of a session's transaction, which is no longer open."""
+        """Close a session's transaction and return its statements."""
         statements, session.opened = session.opened or [], None
         self._held_bytes -= session.held_bytes
         session.held_bytes = 0
@@ -316,7 +316,7 @@ class Transactions:
         return says_no_more
 
     def _settle(self, session: _Session) -> None:
-        """Take autocommit for on where nothing has told it."""
+        """Assume that autocommit is on where it is unknown."""
         if session.autocommit is None:
             self._decide(session, autocommit=True)
 
@@ -412,7 +412,7 @@ class Transactions:
             self._thin()
 
     def _thin(self) -> None:
-        """Keep half as many samples of the kinds that have most. A uniform sample of a uniform sample is one."""
+        """Halve the samples of the largest kinds. Subsampling a uniform sample keeps it uniform."""
         most = max(len(kind.samples) for kind in self.kinds.values())
         self._most_samples = max(1, most // 2)
         for kind in self.kinds.values():

@@ -100,7 +100,7 @@ _TAKEN = ("load", "prefill", "warm_up", "measure", "closing")
 
 
 def gather_phases(merged: Merged, problems: list[Problem]) -> tuple[dict[str, Any], ...]:
-    """Return the phases in the order written, with the texts of their scripts; add to `problems` what is wrong."""
+    """Return the phases in the order written, with the texts of their scripts; add errors to `problems`."""
     tables = merged.document.get("phases", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         problems.append(Problem("phases are not tables", merged.where(("phases",)), "write [phases.NAME]"))

@@ -117,7 +117,7 @@ def _table(merged: Merged, name: str, judged: Judged) -> Mapping[str, Any]:
 def _belongs(merged: Merged, known: _Known, path: tuple[str, str], judged: Judged) -> bool:
     """Return whether a name is a setting that stands in its owner's table; add a problem if not.
 
-    A setting given by a flag belongs to its owner whatever the table.
+    For a setting given by a flag the table does not matter.
     """
     table, name = path
     home = known.home(name)

@@ -19,7 +19,7 @@ Better = Literal["less", "more"]
 
 @dataclass(frozen=True)
 class BestSet:
-    """The points that may be the best. With `note` no interval tells any two apart, and all points are members."""
+    """The points that may be the best. With `note` the intervals separate no two points, and all are members."""
 
     observed: Hashable
     """The point with the best mean; always one of the members."""

@@ -5,7 +5,7 @@ comes from orders of the places drawn at random, in which all series move togeth
 any place is what a score must exceed (Westfall and Young, Resampling-Based Multiple Testing, 1993). So series that
 scatter together cost no more than one, and no law of their scatter is assumed but that any order was as likely.
 `series.py` cuts the seconds of one run instead, which are correlated. PyPI's ruptures has no test of significance: its
-penalty holds no rate. Knows neither sweeps nor metrics; `levels.py` tells how large a change is.
+penalty holds no rate. Knows neither sweeps nor metrics; `levels.py` estimates a change's size.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class MissCurve:
     def step(self) -> Step | None:
         """Return where the hull leaps over at least half of the fall between the ends; None where it does not.
 
-        The hull leaps where the curve lies above one of its edges by so much.
+        The hull leaps where the curve lies above one of its edges by that much.
         """
         least, edges = _STEP_SHARE * self._fall, [(1, self.pages)] if self._fall else []
         while edges:

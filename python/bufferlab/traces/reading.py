@@ -1,4 +1,4 @@
-"""How a file of others was read: which columns were taken as what, whether it begins with a head, what was left out."""
+"""How a foreign file was read: the role of each column, whether it begins with a head, and the rows left out."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class _Table:
     path: Path
     first_line: int
     notes: tuple[str, ...] = ()
-    """What was left out, in sentences."""
+    """The parts left out, in sentences."""
 
     def cells(self, at: int) -> pl.Series:
         """Return the cells of a column, without blanks and quotes around them."""
@@ -249,7 +249,7 @@ def _without_cut_line(data: bytes, separator: str, skipped: int) -> tuple[bytes,
             len(next(csv.reader([line.decode("utf-8", errors="replace").strip("\r\n")], delimiter=separator), []))
             for line in lines
         )
-    except csv.Error:  # A cell of more than 128 KiB: it is no number of a page.
+    except csv.Error:  # A cell of more than 128 KiB is not a page number.
         return data, ()
     if last >= min(first, other):
         return data, ()
@@ -322,11 +322,11 @@ def _kinds(table: _Table) -> NDArray[np.uint8] | None:
 
 
 def _files(table: _Table) -> NDArray[np.uint32] | None:
-    """Return the number of each row's file; None where there is no such column."""
+    """Return the number of each row's file; None without such a column."""
     if not table.layout.files:
         return None
     cells = [table.cells(at).alias(str(at)) for at in table.layout.files]
-    # A column may be empty throughout, such as the hosts that somebody took out.
+    # A column may be empty throughout, such as hosts removed before publication.
     cells = [one for one in cells if one.null_count() < len(one)]
     for one in cells:
         table.require_none(one.is_null(), "no file is named", "is the line cut?")
@@ -384,7 +384,7 @@ def _accesses(
     file: NDArray[np.uint32] | None,
     how: Reading,
 ) -> Accesses:
-    """Return the accesses of a table whose rows name their page, and the bytes of a page where one size tells them."""
+    """Return the accesses of a table whose rows name their page, and the bytes of a page if all rows have one size."""
     layout = table.layout
     names = table.cells(layout.page.at)
     table.require_none(names.is_null() | (names == ""), "no page is named")

@@ -1,6 +1,6 @@
-"""Counts what a traced run touched in its measured window, by table and index: gets and distinct pages.
+"""Counts gets and distinct pages in a traced run's measured window, by table and index.
 
-A trace does not tell where a transaction ends. A stretch of equally many accesses stands for so many transactions.
+A trace does not record where a transaction ends, so equal numbers of accesses stand for equal numbers of transactions.
 """
 
 from __future__ import annotations

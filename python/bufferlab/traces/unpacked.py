@@ -86,7 +86,7 @@ def _unpacked(path: Path, most: int, *, cut: bool) -> bytes:
         what = f"{'zstd' if zstd else kind} cannot unpack it: {error}"
         raise DataFileError(what, str(path), "copy the whole file again") from error
     except OSError as error:
-        # bz2 has no error of its own.
+        # bz2 defines no exception class.
         if error.errno is not None:
             raise
         raise DataFileError(f"{kind} cannot unpack it: {error}", str(path), "copy the whole file again") from error

@@ -24,7 +24,7 @@ class PoolAndData:
     """The number of frames that hold pages of data."""
     page_size_bytes: int
     shape: Mapping[str, Any] | None
-    """Pages per level of every b-tree (`database.shape` in run.json); None if the engine cannot tell."""
+    """Pages per level of every b-tree (`database.shape` in run.json); None if the engine does not report it."""
     edge_rows: int = 0
     """How many rows next to each leaf make a lookup by key read that leaf too, on the way to their own."""
 
@@ -71,7 +71,8 @@ class WorkloadDeclaration:
     caveat: str
     """The caveat that reports must give with results."""
     relative_cost: float = 1.0
-    """The cost of a transaction, in transactions of the engine's declared rate; used until a run here has told."""
+    """The cost of a transaction, in transactions of the engine's declared rate; used until a run here has measured it.
+    """
     estimate_shape: Callable[[Parameters, int], Mapping[str, Any]] | None = None
     """Returns the trees of the loaded database, given the parameters and the page size; for plans before a load."""
     resolve_share: Callable[[str, Decimal, Parameters, PoolAndData], int | Impossible] | None = None
@@ -79,9 +80,9 @@ class WorkloadDeclaration:
     impossible: Callable[[Parameters], Impossible | None] | None = None
     """Returns the reason why parameters cannot be combined; None if they can."""
     too_many: Callable[[Parameters, int], Impossible | None] | None = None
-    """Returns the reason why so many connections cannot drive it; None if they can."""
+    """Returns the reason why that many connections cannot drive it; None if they can."""
     settles_after: Callable[[Parameters], int] | None = None
-    """Returns the transactions after which nearly each row that it reads was updated; None: there are no such rows."""
+    """Returns the transactions after which nearly each row that it reads was updated; None without such rows."""
     only_on: tuple[OnlyOn, ...] = ()
     """The values that only some engines support. On the others they are refused before anything starts."""
     needs_server: bool = False
@@ -89,8 +90,8 @@ class WorkloadDeclaration:
     engines: tuple[str, ...] = ()
     """The only engines that it can run on; empty: any."""
     data_parameter: str = ""
-    """The parameter that names another workload, on whose data this one works. The parameters of those data are added.
-    "": there is no such parameter."""
+    """The parameter that names another workload, on whose data this one works. Their parameters are added. "" for none.
+    """
 
     def parameter(self, name: str) -> Knob | None:
         """Return the parameter of that name; None if there is none."""

@@ -234,7 +234,7 @@ fn prepare(conn: &mut Conn, list: &Statements, at: usize, sql: &str) -> Result<S
     Ok(Sent::Prepared(statement))
 }
 
-/// Returns the statement for so many calls, and prepares it at its first use.
+/// Returns the statement for that many calls, and prepares it at its first use.
 fn prepared_run<'a>(
     conn: &mut Conn,
     runs: &'a mut Vec<Option<Statement>>,

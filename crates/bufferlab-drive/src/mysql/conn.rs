@@ -46,7 +46,7 @@ impl Conn {
         self.wire.rows(sql.as_ref())
     }
 
-    /// Returns the first column of the first row; none when there is no row, or it is NULL.
+    /// Returns the first column of the first row; none without a row, or for NULL.
     ///
     /// # Errors
     /// As [`Conn::query_drop`].

@@ -37,7 +37,7 @@ const ALWAYS: u32 =
     LONG_PASSWORD | PROTOCOL_41 | TRANSACTIONS | SECURE_CONNECTION | MULTI_RESULTS | PLUGIN_AUTH | CONNECT_ATTRS;
 /// Of connections whose statements are a workload's.
 const OF_WORKLOADS: u32 = FOUND_ROWS | MULTI_STATEMENTS | PS_MULTI_RESULTS;
-/// Not set by a MariaDB that has capabilities of its own.
+/// Not set by a MariaDB with its own capabilities.
 const LONG_PASSWORD: u32 = 1;
 /// An update counts the rows that it found, also those that it did not change.
 const FOUND_ROWS: u32 = 1 << 1;

@@ -128,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// Tells a server that waits for data that there is none. In the extended protocol the server has meanwhile
+    /// Ends the copy for a server that waits for data. In the extended protocol the server has meanwhile
     /// discarded the end of the exchange, so this sends it again.
     pub(super) fn refuse_copy(&mut self) -> Result<(), PgError> {
         frontend::copy_fail("bufferlab sends no data to a statement of a script", &mut self.wire.out)?;

@@ -1,4 +1,4 @@
-//! Connections over TLS to servers of our own: modes, binding of SCRAM to the certificate, and what is refused.
+//! Connections over TLS to our own servers: modes, binding of SCRAM to the certificate, and refusals.
 
 use super::super::connection::tests::{error, welcome};
 use super::super::wire::tests::message;
@@ -139,7 +139,7 @@ fn certificates_and_answers_that_are_refused() {
     let refused = said(connect(&target(address.port(), ours.security(VERIFY)), Silence::Fatal));
     assert!(refused.contains("the server's certificate is not signed by a certificate of"), "{refused}");
     server.join().expect("no panic");
-    // After a yes nothing may come that is not TLS: it would be somebody's on the way.
+    // After a yes nothing may come that is not TLS: it would be an attacker's on the way.
     let injected = [b"S", &welcome()[..]].concat();
     for (byte, expected) in [
         (b"N".to_vec(), "the server does not offer TLS, and sslmode=verify-full requires it"),

@@ -278,7 +278,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_amount_comes_back_from_its_digits(int in any::<i32>(), scale in 0i16..6) {
-            // As numeric_send has it: digits aligned to the point, zeros at the end left out.
+            // As in numeric_send: digits aligned to the point, zeros at the end left out.
             let power = 10_i128.pow(scale as u32);
             let (whole, mut part) = (i128::from(int).abs() / power, i128::from(int).abs() % power);
             let mut digits = Vec::new();

@@ -282,10 +282,10 @@ impl Wire {
     }
 
     /// Waits for the next message that is an answer and returns its type; [`Wire::body`] has its body until the next
-    /// call. Notices, notifications and changed settings are no answers.
+    /// call. Notices, notifications and changed settings are not answers.
     ///
     /// # Errors
-    /// When the connection ends, is silent for too long, or bytes come that are no message.
+    /// When the connection ends, is silent for too long, or bytes come that are not a message.
     pub fn read(&mut self) -> Result<u8, PgError> {
         let mut passed = 0;
         loop {
@@ -380,7 +380,7 @@ fn is_silence(error: &io::Error) -> bool {
 }
 
 impl Drop for Wire {
-    /// Tells the server that the connection ends on purpose, if it still listens.
+    /// Sends the server the message that ends the connection, if it still listens.
     fn drop(&mut self) {
         let _ = self.transport.set_timeout(Duration::from_millis(100));
         let _ = self.transport.write(b"X\0\0\0\x04");

@@ -30,7 +30,7 @@ pub(super) struct OpenedFile {
     below: Vec<File>,
     range_bytes: u64,
     is_block: bool,
-    /// Whether mincore(2) tells this user the truth. It calls pages of other users' files resident.
+    /// Whether mincore(2) is exact for this user. It calls pages of other users' files resident.
     may_look: bool,
     as_opened: (u64, i64, i64),
     /// Unit of offsets and sizes of direct I/O here, if known.
@@ -198,7 +198,7 @@ impl OpenedFile {
         Ok(())
     }
 
-    /// Returns the pages of the range that are in the page cache; none where the kernel does not tell this user.
+    /// Returns the pages of the range that are in the page cache; none where the kernel hides it from this user.
     pub fn resident_pages(&self) -> io::Result<Option<u64>> {
         if !self.may_look {
             return Ok(None);
@@ -298,7 +298,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     failure
 }
 
-/// Returns the failure when there is no memory for reads.
+/// Returns the failure for reads without memory.
 pub(super) fn no_memory(error: &io::Error) -> Failure {
     let what = format!("there is no memory for the buffers: {error}");
     Failure::new(FailureKind::Environment, what, "io_size, queue_depth, threads", "ask for fewer or smaller reads")

@@ -17,7 +17,7 @@ pub struct Refusal {
 const CERTIFICATE_HINT: &str =
     "name the certificate of the authority that signed the server's: sslrootcert=FILE; it must be the right server";
 
-/// The hint when the password would go to a server that nobody knows.
+/// The hint when the password would go to an unknown server.
 const PASSWORD_HINT: &str = "verify its certificate (sslmode=verify-full and sslrootcert=FILE), or use \
     sslmode=disable with server_public_key=FILE; get_server_public_key=true (without TLS) and \
     allow_unverified_password=true (with it) trust the network";
@@ -89,7 +89,7 @@ impl Refusal {
         Refusal::new("a certificate that signed the server's has expired", CERTIFICATE_HINT)
     }
 
-    /// The password would go to a server that nobody has verified.
+    /// The password would go to an unverified server.
     #[must_use]
     pub fn unverified_password() -> Self {
         Refusal::new("the server asks for the password itself, and nothing proves who it is", PASSWORD_HINT)

@@ -46,7 +46,7 @@ pub trait Server: AtEdge {
     /// Returns the server's place, for messages.
     fn place(&self) -> String;
 
-    /// Returns the counts for the gate since the server started, as far as it tells them; they never fall.
+    /// Returns the counts for the gate since the server started, as far as it has them; they never fall.
     ///
     /// # Errors
     /// When it does not answer.

@@ -96,7 +96,7 @@ fn smallest_alignment(direct: &File) -> Option<usize> {
         let before = storage_read_bytes();
         if direct.read_at(buffer, alignment as u64).is_ok_and(|count| count == alignment) {
             accepted = accepted.or(Some(alignment));
-            // Btrfs serves reads that are not aligned to its sector from the page cache, which has what was written.
+            // Btrfs serves reads that are not aligned to its sector from the page cache, which has the written bytes.
             match (before, storage_read_bytes()) {
                 (Ok(before), Ok(after)) if after - before < alignment as u64 => {}
                 _ => return Some(alignment),

@@ -212,8 +212,8 @@ impl Engine {
         self.demand_misses
     }
 
-    /// Returns the number of pages that the pool has dropped so far because their content was no longer true. A pool that
-    /// is `SQLite`'s own does not tell it, and gives zero.
+    /// Returns the number of pages that the pool has dropped so far because their content was no longer true.
+    /// `SQLite`'s own pool does not count them, and gives zero.
     pub fn dropped_pages(&self) -> u64 {
         let left = |pool: &PoolCounters| {
             let stayed = pool.evictions.get() + pool.frames_used.get();

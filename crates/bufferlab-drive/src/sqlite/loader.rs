@@ -2,7 +2,7 @@
 //! then the setup section of a script, if there is one.
 //!
 //! Generators take partitions in turn (thread k of n: k, k+n, ...) and hand blocks over bounded channels, so the writer
-//! meets the partitions in load order whatever the number of threads, and memory stays bounded. The load builds indexes
+//! meets the partitions in load order for any number of threads, and memory stays bounded. The load builds indexes
 //! after the rows. It keeps no journal: the caller throws a failed load away.
 
 use std::path::{Path, PathBuf};

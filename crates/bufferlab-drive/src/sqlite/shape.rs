@@ -63,7 +63,7 @@ pub struct Shape {
 /// Reads the shape of a database that no process has open.
 ///
 /// # Errors
-/// When the file is missing, is no database, or cannot be read.
+/// When the file is missing, is not a database, or cannot be read.
 pub fn shape(database: &Path) -> Result<Shape, Failure> {
     opened(database, read)
 }

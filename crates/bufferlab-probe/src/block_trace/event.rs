@@ -38,7 +38,7 @@ pub(super) fn recorded(every_step: bool) -> impl Iterator<Item = &'static str> {
     TRACEPOINTS.into_iter().map(|(name, _)| name).filter(move |name| every_step || !STEPS.contains(name))
 }
 
-/// Without these there is no trace.
+/// A trace needs these.
 pub(super) const NEEDED: [&str; 3] = ["block_bio_queue", "block_rq_issue", "block_rq_complete"];
 
 /// An event of the block layer.
@@ -68,7 +68,7 @@ pub struct Event {
     pub error: i32,
     /// RWBS as blktrace writes it.
     pub flags: [u8; FLAGS],
-    /// The task's name, where the tracepoint tells it.
+    /// The task's name, where the tracepoint has it.
     pub comm: [u8; COMM],
 }
 

@@ -301,7 +301,7 @@ fn drain(source: &mut Source, layout: PageLayout, page: &mut [u8], read: &mut Re
 fn wait(sources: &[Source]) {
     let watched = |source: &Source| libc::pollfd { fd: source.pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut watched: Vec<libc::pollfd> = sources.iter().map(watched).collect();
-    // SAFETY: the list is valid for its length, and the descriptors are open. Whatever it returns, the buffers are read next.
+    // SAFETY: the list is valid for its length, and the descriptors are open. The buffers are read next for any result.
     unsafe { libc::poll(watched.as_mut_ptr(), watched.len() as libc::nfds_t, WAIT_MS) };
     // Kernels differ in when they call a buffer readable; the reader must never spin while it watches.
     std::thread::sleep(PAUSE);

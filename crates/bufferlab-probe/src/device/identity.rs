@@ -1,4 +1,4 @@
-//! What is told of a block device: its names, its properties, its number.
+//! Facts about a block device: its names, its properties, its number.
 
 use serde::Serialize;
 use std::fs;
@@ -28,7 +28,7 @@ pub struct Device {
     pub layers: Vec<String>,
     /// For a stacked device: the whole disks at its bottom.
     pub disks: Vec<Disk>,
-    /// The reason why there is no device.
+    /// The reason why no device was found.
     pub reason: Option<String>,
 }
 

@@ -32,7 +32,7 @@ const COUNTERS: [(&str, Column, u64); 16] = [
 const IN_FLIGHT: &str = "device_in_flight";
 
 /// The counters of each whole disk below a stacked device. They have separate names: the requests of the stack and of
-/// its disks are the same work seen twice, and nobody may add them up.
+/// its disks are the same work seen twice, and must not be added up.
 const DISK_COUNTERS: [(&str, Column, u64); 8] = [
     ("disk_reads", Column::Reads, 1),
     ("disk_read_bytes", Column::ReadSectors, SECTOR_BYTES),

@@ -68,7 +68,7 @@ impl Place {
     /// Zero in every record.
     const NOWHERE: Self = Self { at: 0, shift: 0, mask: 0 };
 
-    /// Returns the place of a field in a record of so many bytes.
+    /// Returns the place of a field in a record of that many bytes.
     fn of(field: Field, bytes: usize) -> Option<Self> {
         if !(1..=8).contains(&field.size) {
             return None;
@@ -200,7 +200,7 @@ impl Fields {
 
 type Numbers<T> = HashMap<T, u32, BuildHasherDefault<Mixed>>;
 
-/// A hash of a few small numbers, looked up once an access: nobody chooses them to collide.
+/// A hash of a few small numbers, looked up once an access: no attacker chooses them to collide.
 #[derive(Default)]
 struct Mixed(u64);
 

@@ -78,7 +78,7 @@ impl Definition {
         Ok(definition)
     }
 
-    /// Returns the definition of one site, in the form that tracefs takes. Each site tells its number.
+    /// Returns the definition of one site, in the form that tracefs takes. Each event carries its site's number.
     fn line(&self, settings: &Settings, number: usize, site: &Site) -> Result<String, TraceError> {
         let binary = settings.binary.to_str().filter(|path| !path.contains([' ', '\t', '\n', ':', '#']));
         let binary = binary.ok_or_else(|| {

@@ -33,7 +33,7 @@ impl Family {
         if self.last.0 != pid {
             let Self { server, had_the_gone, .. } = *self;
             let belongs = *self.belongs.entry(pid).or_insert_with(|| is_child(pid, server).unwrap_or(had_the_gone));
-            // From now on a process that has gone may have been somebody else's.
+            // From now on a process that has ended may have belonged to another server.
             self.had_the_gone &= belongs || is_outside(pid);
             self.last = (pid, belongs);
         }

@@ -65,7 +65,8 @@ impl Spool {
         Ok(Spool { path, file, limit_bytes, rings, records: 0, bytes: 0, events, is_over_limit: false })
     }
 
-    /// Adds an access, in memory. A trace that reaches its limit ends: what it has is given back, the rest is counted.
+    /// Adds an access, in memory. A trace that reaches its limit ends: its memory is freed, and later accesses are only
+    /// counted.
     #[inline]
     pub fn push(&mut self, access: &Record) {
         self.push_from(0, access);
@@ -145,7 +146,7 @@ pub struct WindowProbe<F> {
     rest: F,
 }
 
-/// Whoever works for himself in a server may get pages while its counters are read: its counts begin somewhere between
+/// A server's background threads may get pages while its counters are read: their counts begin somewhere between
 /// the first of these moments and the window, and end somewhere between the window and the second.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Edges {
@@ -156,8 +157,8 @@ struct Edges {
 }
 
 impl<T: Serialize, F: FnOnce() -> T + Send> WindowProbe<F> {
-    /// Makes a probe that notes the edges of the window. Once the engine has ended, it tells them and what `rest`
-    /// returns then.
+    /// Makes a probe that notes the edges of the window. Once the engine has ended, it returns them with the value of
+    /// `rest`.
     pub fn with(rest: F) -> Self {
         Self { window: Window::default(), edges: Edges::default(), asked_ns: None, rest }
     }

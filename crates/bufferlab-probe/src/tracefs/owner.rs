@@ -26,7 +26,7 @@ impl Owner {
     }
 }
 
-/// Returns the number of our PID namespace: a container has one of its own. 0 where /proc does not tell.
+/// Returns the number of our PID namespace: a container has its own. 0 where /proc does not show it.
 pub(crate) fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map(|link| link.ino()).unwrap_or_default()
 }
@@ -108,7 +108,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(is_dead(pid, started));
-        // SAFETY: as above; nobody else asks for it.
+        // SAFETY: as above; no other code asks for it.
         unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
     }
 }

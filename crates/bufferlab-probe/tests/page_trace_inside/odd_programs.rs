@@ -1,4 +1,4 @@
-//! Programs and systems that are not as a server's usually are: what is recorded all the same, and what is left alone.
+//! Programs and systems that are not as a server's usually are: which are still recorded, and which are left alone.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -76,7 +76,7 @@ fn require_left_alone(trace: Trace, mut command: Command) -> TraceError {
 }
 
 fn is_root() -> bool {
-    // SAFETY: it only tells.
+    // SAFETY: it only reads.
     let root = unsafe { libc::geteuid() } == 0;
     if !root {
         eprintln!("NOT TESTED: this needs root");
@@ -92,7 +92,7 @@ enum Values {
     Only(u32),
 }
 
-/// Lets the calling thread, and what it starts, get an error from one system call.
+/// Lets the calling thread, and its children, get an error from one system call.
 fn refuse(call: libc::c_long, argument: usize, values: Values, error: i32) -> std::io::Result<()> {
     let step = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, jt, jf, k };
     let load = |at: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at as u32, 0, 0);

@@ -59,7 +59,7 @@ pub enum HotRowsConfigError {
         /// The exponent asked for.
         zipf: f64,
     },
-    /// The share is no percentage.
+    /// The share is not a percentage.
     #[error("update_percent = {update_percent} is not between 0 and 100")]
     UpdatePercent {
         /// The share asked for.

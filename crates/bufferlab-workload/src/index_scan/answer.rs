@@ -17,7 +17,7 @@ use super::statements::{Q1, STATEMENTS};
 use super::tables::Table;
 use crate::client::{Batch, Value};
 
-/// Size of the generator's text pool. Comments are no part of the answer, so a small pool replaces the usual 300 MB.
+/// Size of the generator's text pool. Comments are not part of the answer, so a small pool replaces the usual 300 MB.
 const TEXT_POOL_BYTES: i32 = 64 * 1024;
 /// Tolerance of means: the published ones, and those of servers, have six decimals.
 const MEAN_TOLERANCE: f64 = 1e-6;
@@ -53,7 +53,7 @@ pub struct Sums {
     pub discounted_price: i64,
     /// Of that with the tax, in millionths.
     pub charge: i64,
-    /// Of L_DISCOUNT, in hundredths; Q1 tells its mean.
+    /// Of L_DISCOUNT, in hundredths; Q1 returns its mean.
     pub discount: i64,
 }
 

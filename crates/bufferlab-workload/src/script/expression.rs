@@ -58,7 +58,7 @@ enum Op {
     Exponential,
     /// With the place of its cached distribution.
     Zipfian(usize),
-    /// Its values are so many of the expression's choices from the first on.
+    /// The number of the expression's choices that are its values, from the first on.
     Choose {
         first: usize,
         count: u32,

@@ -59,7 +59,7 @@ pub type Key = [i64; 4];
 /// A row, in the order of the schema's columns.
 pub type Row = Vec<Stored>;
 
-/// Every row of every table, with what is needed to take an open transaction back.
+/// Every row of every table, with the old rows that roll an open transaction back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Database {
     tables: BTreeMap<TableId, BTreeMap<Key, Row>>,

@@ -82,7 +82,7 @@ class FioParser(LoadParser):
         self._jobs: dict[str, _Job] = {}
         self._group: tuple[str, int] | None = None
         self._is_mixed = False
-        """Whether the group has several jobs, each perhaps with a size and depth of its own."""
+        """Whether the group has several jobs, which may differ in size and depth."""
         self._in_group: list[LoadRun] = []
         self._process: tuple[str, ...] = ()
         self._reports: dict[tuple[str, ...], tuple[int, LoadRun | None]] = {}

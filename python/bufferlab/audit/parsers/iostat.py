@@ -49,7 +49,7 @@ class DeviceRow:
 
     @property
     def requests_per_s(self) -> float:
-        """The requests completed per second: reads and writes or, where these are not told apart, all."""
+        """The requests completed per second: reads and writes or, where these are not separate, all."""
         if self.reads_per_s is None and self.writes_per_s is None:
             return self.columns.get("tps", 0.0)
         return (self.reads_per_s or 0.0) + (self.writes_per_s or 0.0)
@@ -261,7 +261,7 @@ def _factor(column: str, unit: str) -> float:
 
 
 def busiest(reports: list[IostatReport]) -> str | None:
-    """Return the device with the most requests over these reports, a loop device only when there is no other."""
+    """Return the device with the most requests over these reports, a loop device only without any other."""
     totals: dict[str, float] = {}
     for report in reports:
         for name, row in report.devices.items():

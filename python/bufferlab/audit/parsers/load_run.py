@@ -1,6 +1,6 @@
 """The form in which load generators are read: one object for each run or direction of a job.
 
-It has numbers as they are printed. What must follow from what is asked by rules/load_run.py.
+It has numbers as they are printed. rules/load_run.py checks the relations between them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class LoadRun:
     spans_ms: list[tuple[float, float, float]] = field(default_factory=list)
     """The least, the mean and the greatest of one kind of latency each, where a report has several kinds."""
     mean_slack_ms: float = 0.0051
-    """By how much the mean may lie beside sum by count: its last digit, or a bin."""
+    """By how much the mean may differ from sum / count: its last digit, or a bin."""
     latency_sum_ms: float | None = None
     paced: bool = False
     """Whether transactions begin at a given rate: one may wait before a client takes it."""

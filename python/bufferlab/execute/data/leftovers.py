@@ -87,7 +87,7 @@ def left_over(*directories: Path) -> list[Entry]:
 
 
 def unused(days: int) -> list[Entry]:
-    """Return the kept folders that were not used for so many days and are not in use now."""
+    """Return the kept folders that were not used for that many days and are not in use now."""
     before_s = time.time() - days * _DAY_S
     return [entry for entry in kept() if not entry.in_use and entry.last_used_s < before_s]
 
@@ -186,7 +186,7 @@ def _entry(kind: Kind, name: str, path: Path) -> Entry:
 
 
 def _database_name(manifest: Path) -> str:
-    """Return engine, version and workload of a database; "?" if the manifest does not tell them."""
+    """Return engine, version and workload of a database; "?" if the manifest lacks them."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         recipe = json.loads(manifest.read_text())["recipe"]
         version = recipe.get("engine_version")

@@ -23,7 +23,7 @@ class Task(Protocol):
 
 
 class Cluster(Protocol):
-    """The nodes of a cluster. No call takes longer than it is told, or than a minute."""
+    """The nodes of a cluster. No call takes longer than its limit, or than a minute."""
 
     def nodes(self) -> Sequence[Node]:
         """Return the nodes that live and have a CPU; their hosts are not known yet."""

@@ -1,4 +1,4 @@
-"""Refuses a cluster that cannot serve before a task is given to it: no Ray or another one, no token, nobody there.
+"""Refuses an unusable cluster before it gets a task: no Ray or another version, no token, nothing listening.
 
 Ray runs what anybody sends who reaches its ports, unless it was started with a token; bufferlab may run as root. Ray is
 not imported here, and its own waits are not bounded, so that each question is a process that is killed in time.
@@ -116,7 +116,7 @@ def uses_tls(environ: Mapping[str, str]) -> bool:
 
 
 def require_somebody(host: str, port: int, seconds: float = _CONNECT_S) -> None:
-    """Raise EnvironmentLackingError for an address at which nobody listens, within `seconds`: Ray sets no limit."""
+    """Raise EnvironmentLackingError within `seconds` if nothing listens at the address: Ray sets no limit."""
     try:
         socket.create_connection((host, port), timeout=seconds).close()
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Does the blocks of a sweep on the nodes of a cluster: gives each idle node a block, takes what they say, goes round.
+"""Does the blocks of a sweep on the nodes of a cluster: gives each idle node a block, takes their reports, and repeats.
 
-It knows no Ray: a `Cluster` is asked. It runs in the courier's process, whose parent shows what is sent.
+It knows no Ray: it asks a `Cluster`. It runs in the courier's process, whose parent shows the reports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bufferlab.texts import printable
 from bufferlab.units import format_duration
 
 _NO_MATTER = ("python",)
-"""Versions that may differ from node to node, as `merge` has it."""
+"""Versions that may differ from node to node, as in `merge`."""
 _SHOWN_S = 0.5
 
 
@@ -70,7 +70,7 @@ class _Running:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What `node.facts` tells, as far as it may be believed."""
+    """The checked answer of `node.facts`."""
 
     versions: dict[str, str]
     data_keys: list[str]
@@ -78,7 +78,7 @@ class _Facts:
 
     @classmethod
     def told(cls, told: object) -> _Facts | Problem:
-        """Return the facts that a node tells, or the problem that they are none."""
+        """Return a node's facts, or a Problem if its answer has another form."""
         match told:
             case {"versions": dict(versions), "data_keys": list(keys), "host": [host_id, boot_key]}:
                 named = {_text(name): _text(version) for name, version in versions.items()}
@@ -112,7 +112,7 @@ class Gather:
         """Do the blocks. Return how it ended ("whole", "missing" or "interrupted"), and the blocks that are missing.
 
         Raises EnvironmentLackingError when a node differs from another or cannot do the experiment, when the head is
-        gone, and when our disk does not take what is sent. The tasks are asked to end before.
+        gone, and when our disk does not take the data sent. The tasks are asked to end before.
         """
         rounds = Rounds(self._to_do())
         if rounds.missing:
@@ -122,7 +122,8 @@ class Gather:
             interrupted = bool(rounds.missing) and self.stopped()
         finally:
             self._stop()
-        # Settings that are refused lastingly end the sweep too: nobody continues it.
+        # Forget the nodes' data also when every missing block failed for good (a refused setting): no --resume can
+        # complete it.
         over = not interrupted and all(self.gathering.state(block).lasting for block in rounds.missing)
         if over and self._nodes:
             self.cluster.forget(list(self._nodes.values()), self.gathering.sweep_id)
@@ -251,7 +252,7 @@ class Gather:
             running.silent_s += listened
         for task, item in said_now:
             running = by_task[id(task)]
-            if not running.refused:  # One that was asked to end must do so, whatever it says.
+            if not running.refused:  # A task that was asked to end must end, even if it still reports.
                 running.silent_s = 0.0
             if isinstance(item, Over):
                 self._over(rounds, running, item.problem)
@@ -290,7 +291,7 @@ class Gather:
                 pass  # A beat: it lives.
 
     def _over(self, rounds: Rounds, running: _Running, problem: Problem | None) -> None:
-        """Note that a task has ended, and check what is home of its block: one that is not whole goes round."""
+        """Note that a task has ended, and check its block's arrived runs: an incomplete block is tried again."""
         running.receiver.close()
         self._running.remove(running)
         problem, block = running.problem or problem, running.block
@@ -379,7 +380,7 @@ def _seconds(told: object) -> float:
 
 
 def _number(told: object) -> float:
-    """Return a number that a node tells, from 0 on; 0 for what is none."""
+    """Return a number in a node's report, at least 0; 0 if it is not a number."""
     try:
         number = float(told) if isinstance(told, int | float) else 0.0
     except OverflowError:

@@ -175,7 +175,7 @@ class Gathering:
     def check(self, block: int) -> None:
         """Check a block that is over as `merge` does.
 
-        Raises DataFileError and SpecError for what is no block of this sweep: it is then set aside.
+        Raises DataFileError and SpecError if it is not a block of this sweep, and sets it aside.
         """
         if not self.part(block).exists():
             return
@@ -187,7 +187,7 @@ class Gathering:
             raise
 
     def set_aside(self, block: int) -> None:
-        """Move what is home of a block out of the way: it does not count, and is kept."""
+        """Move the arrived runs of a block aside: they do not count, and are kept."""
         if not self.part(block).exists():
             return
         aside = self.path / resume.SUPERSEDED
@@ -238,7 +238,7 @@ class Gathering:
                     run.rename(merged / resume.SUPERSEDED / run.name)
 
     def remove(self) -> None:
-        """Remove this folder. After a kill nothing of it is resumed: the next sweep removes what is left."""
+        """Remove this folder. After a kill nothing of it is resumed: the next sweep removes the rest."""
         descriptor = marked.use(self.path)
         if descriptor is not None:
             os.close(descriptor)
@@ -261,7 +261,7 @@ def _merged_before(parts: Sequence[Path], taken: Sequence[Path]) -> SweepFolder 
     """Return which of the `taken` folders holds exactly the runs of the parts: a command was killed after it merged."""
     runs = {record.run_id for part in parts for record in open_sweep(part).runs()} if taken else set()
     for path in taken if runs else ():
-        with suppress(BufferlabError):  # It is somebody else's, whatever is wrong with it.
+        with suppress(BufferlabError):  # A damaged folder is not the one looked for.
             folder = open_sweep(path)
             if {record.run_id for record in folder.runs()} == runs:
                 return folder

@@ -105,7 +105,7 @@ class Arriving:
         return not self._left
 
     def take(self, data: object) -> None:
-        """Write the next piece. Raises DataFileError for a piece that nobody announced, or that is too large."""
+        """Write the next piece. Raises DataFileError for a piece that was not announced, or is too large."""
         if not isinstance(data, bytes) or not self._left:
             self._refuse("a piece of nothing")
         name, size = self._left[0]

@@ -1,6 +1,6 @@
-"""The cluster as Ray has it: the only file that imports Ray, in the courier's process, which may be killed at any time.
+"""The cluster by Ray: the only file that imports Ray, in the courier's process, which may be killed at any time.
 
-Ray places what it is told to: a block is one task, on all CPUs of one node, which Ray does not do again by itself. Each
+Ray only places tasks: a block is one task, on all CPUs of one node, which Ray does not do again by itself. Each
 call has a bound. Private names of Ray are not used.
 """
 
@@ -133,14 +133,14 @@ class RayCluster:
         self._ray.cancel(generator, force=hard, recursive=False)
 
     def _on_each(self, nodes: Sequence[Node], function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Call a function on each node, beside what else its CPUs do. Return its value, or a Problem, of each."""
+        """Call a function on each node, even if its CPUs are busy. Return its value, or a Problem, of each."""
         ray = self._ray
         references = [self._on(node, function, 0).remote(*arguments) for node in nodes]
         ready, late = ray.wait(references, num_returns=len(references), timeout=_CALL_S)
         for reference in late:
             ray.cancel(reference, force=True)
         silent = Problem(f"it did not answer within {_CALL_S:g} s", None, "look at its load, and at its logs")
-        # A value that is ready is here: nobody waits for it.
+        # A value that is ready is here, so reading it does not wait.
         return [self._value(reference) if reference in ready else silent for reference in references]
 
     def _value(self, reference: Any) -> Any:

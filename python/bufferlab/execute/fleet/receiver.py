@@ -1,7 +1,7 @@
 """Takes what a node sends of one block, item by item, and puts it into the block's folder once it is whole and checked.
 
 A node may be another program, or damaged: its items come in the order of ours, its files are bounded, and they are
-opened as those of a stranger's folder. Whoever has the cluster's token could do worse, as Ray runs what he sends.
+opened as those of a stranger's folder. A holder of the cluster's token could do worse: Ray runs any code that he sends.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Receiver:
         if kind == "run" and self._runs > _RUNS_PER_CELL * len(cells_of(read_json(part / "plan.json"))):
             self._refuse("more runs than its block has")
         above = part / "runs" if kind == "run" else self.gathering.path
-        # 0o700: until its mode is known, nobody else reads an experiment.toml.
+        # 0o700: until its mode is known, no other user may read an experiment.toml.
         temporary = self._stack.enter_context(
             marked.folder(above.resolve(), f"{marked.TEMPORARY}{secrets.token_hex(6)}", 0o700)
         )

@@ -66,9 +66,9 @@ def _plain(directory: Path) -> dict[str, Any]:
 
 
 def boot_key() -> str:
-    """Return a short hash of what the kernel drew when it booted (random(4)): equal hosts have the same `host_id`.
+    """Return a short hash of the kernel's random boot number (random(4)): equal hosts have the same `host_id`.
 
-    It tells runners of a CI apart, and containers of one host not.
+    It differs between runners of a CI, and not between containers of one host.
     """
     with suppress(OSError):
         return hashlib.sha256(Path("/proc/sys/kernel/random/boot_id").read_bytes()).hexdigest()[:12]
@@ -81,5 +81,5 @@ def booted_at() -> datetime:
 
 
 def _identity(found: dict[str, Any]) -> str:
-    """Return a short hash of the fingerprint: equal for equal hosts, and it does not tell whose host it is."""
+    """Return a short hash of the fingerprint: equal for equal hosts, and without a hint whose host it is."""
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:12]

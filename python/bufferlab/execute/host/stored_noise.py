@@ -26,7 +26,7 @@ FORMAT_VERSION = 1
 ARM = "arm"
 #: With fewer blocks the interval of the noise is wider than a factor of two.
 MIN_BLOCKS = 10
-#: Hosts change: after this long a floor is old, and a new one replaces it whatever its windows were.
+#: Hosts change: after this long a floor is old, and a new one replaces it even with shorter windows.
 OLD = timedelta(days=30)
 _HINT = "the sweep is not touched by this; `bufferlab run noise` measures the floor again"
 

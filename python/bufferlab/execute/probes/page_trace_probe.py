@@ -60,7 +60,7 @@ class PageTraceAsked:
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
         """Refuse, before anything starts, an engine or settings whose accesses cannot be recorded.
 
-        Nothing is refused of a trace that nobody asked for by name: each run tells why it has none.
+        A trace that was not asked for by name is not refused: each run records why it has none.
         """
         try:
             engines.behaviour(engine).require_page_trace(job["knobs"])
@@ -181,7 +181,7 @@ def _chunks(records: _Records) -> Iterator[_Records]:
 
 
 def _counts(records: _Records, told: Mapping[str, Any], run: EndedRun) -> list[dict[str, Any]]:
-    """Return the accesses in the window beside the growth of the engine's counters."""
+    """Return the accesses in the window and the growth of the engine's counters."""
     behaviour = engines.behaviour(run.engine)
     objects = behaviour.uncounted_objects(run.database, told.get("relations", ()))
     ours = told.get("uncounted_threads", ())

@@ -23,7 +23,7 @@ from bufferlab.results.page_traces import PlannedTraces
 from bufferlab.results.schema import StoredPlan
 
 OFF = "BUFFERLAB_NO_PAGE_TRACE"
-"""The variable that turns off traces that nobody asks for by name, whatever its value."""
+"""The variable that, at any value, turns off traces not asked for by name."""
 KEY = "page_trace"
 """The key of plan.json."""
 DEFAULT_KEEP: KeepTraces = "one"

@@ -25,7 +25,7 @@ from bufferlab.results.store import RunRecord, SweepFolder, new_run_id
 _LOG = logging.getLogger(__name__)
 
 OnStage = Callable[[str, float], None]
-"""A function that is told the stage of a run, and the share (0-1) of this stage that is done."""
+"""A function that gets the stage of a run, and the share (0-1) of this stage that is done."""
 
 
 @dataclass
@@ -66,13 +66,13 @@ class Backend(Protocol):
     """An engine or a model, ready for the runs of one sweep."""
 
     def begun(self, planned: PlannedRun, point: Point, /, **common: Any) -> Run:
-        """Return run.json of a run that begins: what is common to all backends, and the source of its numbers."""
+        """Return run.json of a run that begins: `common`, the fields of all backends, and the source of its numbers."""
 
     def home(self, run_id: str) -> AbstractContextManager[Path]:
         """Context manager for the folder that a run may work in: gone afterwards, in every case."""
 
     def do(self, planned: PlannedRun, point: Point, home: Path, filled: FilledRun, on_stage: OnStage) -> Failure | None:
-        """Do the run and gather what it delivers. Return why it cannot be used; None if it can.
+        """Do the run and gather its results. Return why it cannot be used; None if it can.
 
         Raises BufferlabError or OSError when the run ends early: it is published as failed or interrupted.
         """

@@ -1,7 +1,7 @@
 """Predicts one run by a model of the engine's buffer manager, from page accesses of another origin. Starts nothing.
 
 They are those of a traced run, or they are generated. The run's clock stands still: a model of a buffer manager knows
-no time, so that no rate can be told.
+no time, so it predicts no rate.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Origin(Protocol):
         """Return the bytes of memory that a prediction takes, at most."""
 
     def described(self, planned: PlannedRun, point: Point, /) -> dict[str, Any]:
-        """Return the fields of run.json that tell of engine, data and transactions."""
+        """Return the fields of run.json about engine, data and transactions."""
 
     def predicted(self, planned: PlannedRun, point: Point, watch: Watch, /) -> Predicted:
         """Predict a run. Raises a BufferlabError, and what `watch` raises."""
@@ -78,7 +78,7 @@ class ModelBackend:
 
     @contextmanager
     def home(self, run_id: str) -> Iterator[Path]:
-        """Context manager for the sweep's folder: a prediction needs no place of its own."""
+        """Context manager for the sweep's folder: a prediction needs no other place."""
         yield self.folder
 
     def do(self, planned: PlannedRun, point: Point, home: Path, filled: FilledRun, on_stage: OnStage) -> Failure | None:
@@ -100,7 +100,7 @@ class ModelBackend:
         """Do nothing: a prediction changes nothing on this host."""
 
     def seconds_left(self, point: Point, stage: str, share: float, spent_s: float) -> float:
-        """Return the seconds that a stage still needs, by its share; 0 for one that does not tell how far it is."""
+        """Return the seconds that a stage still needs, by its share; 0 for one that does not report its progress."""
         return spent_s / share - spent_s if share else 0.0
 
 

@@ -75,7 +75,7 @@ def _purge_behind(sentence: str) -> Verdict:
 
 
 def _behind(window: Window, transactions: int) -> str:
-    """Return how far purge was behind in a window; "" where it kept up, or where the run does not tell."""
+    """Return how far purge was behind in a window; "" where it kept up, or where the run has no such counter."""
     first, last, highest = window.first_level(_HISTORY).value, window.level(_HISTORY).value, window.highest(_HISTORY)
     if first is None or last is None or highest.value is None:
         return ""

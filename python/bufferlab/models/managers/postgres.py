@@ -47,7 +47,7 @@ def _further(traced: Traced, pool: Pool) -> Settings:
 def _is_large(one: PagesOfObject, frames: int) -> bool:
     """Return whether scans of an object have a ring: heapam.c, initscan.
 
-    An index, which no scan reads through a ring, has its name behind its table's and a dot.
+    Scans read no index through a ring. An index is named TABLE.INDEX.
     """
     is_table = "." not in one.name and not one.name.endswith(_FORKS) and one.name not in _NO_TABLE
     return is_table and one.pages > frames // 4

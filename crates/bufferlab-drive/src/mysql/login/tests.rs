@@ -19,7 +19,7 @@ const PASSWORD: &str = "secret";
 const ACCEPTED: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
 const UNVERIFIED: &str = "the server asks for the password itself, and nothing proves who it is";
 
-/// One side of a conversation in packets, as a server has it.
+/// The server's side of a conversation in packets.
 struct Peer<S>(S, u8);
 
 impl<S: Read + Write> Peer<S> {
@@ -213,7 +213,7 @@ fn the_password_itself_goes_only_where_the_user_lets_it() {
     let file = Security { server_public_key: Some("/key".into()), ..Security::default() };
     let (verified, unverified) = (Channel::Tls { is_verified: true }, Channel::Tls { is_verified: false });
     let refused = || Err(Refusal::unverified_password());
-    // Channel, whether it stays on this host, what is allowed, and the way.
+    // Channel, whether it stays on this host, the allowed methods, and the method.
     let table = [
         (Channel::Unix, true, &nothing, Ok(Way::Plain)),
         (Channel::Tcp, true, &nothing, Ok(Way::ByKeyAsked)),
@@ -260,7 +260,7 @@ fn over_a_unix_socket_the_password_goes_as_it_is_and_no_mode_wants_tls() {
 #[test]
 fn hostile_servers_are_refused_and_get_no_password() {
     let clear = "the server asks for the password in clear text, which is refused";
-    // What the server sends after the login, and what is said of it.
+    // The server's packets after the login, and the expected error.
     let table: [(Vec<u8>, &str); 12] = [
         (switch("mysql_clear_password"), clear),
         (switch("dialog"), clear),

@@ -80,7 +80,7 @@ impl Wire {
     /// Replaces the stream by one over it.
     ///
     /// # Errors
-    /// When bytes have come before their time, which nobody protects; or `change` fails.
+    /// When bytes have come early, which are not protected; or `change` fails.
     pub(super) fn exchange<E: From<MysqlError>>(
         self,
         change: impl FnOnce(Stream) -> Result<Stream, E>,
@@ -243,7 +243,7 @@ impl Wire {
         self.ask(COM_STMT_CLOSE, &statement.to_le_bytes())
     }
 
-    /// Tells the server that the connection ends on purpose, if it still listens.
+    /// Sends the server the message that ends the connection, if it still listens.
     pub(super) fn quit(&mut self) {
         let _ = self.ask(COM_QUIT, &[]);
     }

@@ -39,7 +39,7 @@ static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bufferlab_insi
 const FILE: &str = "bufferlab-inside.so";
 const REPORT: &str = "please report this with the server's version";
 
-/// What a server must be started with so that it records itself.
+/// The environment and descriptor with which a server must be started so that it records itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct Preload {
     /// Variables of its environment.
@@ -128,11 +128,11 @@ impl Inside {
         }))
     }
 
-    /// Writes the library into the server's folder and begins to read what the server will record; returns what it must
-    /// be started with.
+    /// Writes the library into the server's folder and begins to read the server's records; returns how the server must
+    /// be started.
     ///
     /// # Errors
-    /// When the folder cannot be used for it, or there is no room for a spool.
+    /// When the folder cannot be used for it, or has no room for a spool.
     pub fn begin(&mut self, folder: &Path) -> Result<Preload, TraceError> {
         let path = folder.join(FILE);
         let text = path.to_str().filter(|path| path.starts_with('/') && !path.contains([' ', ':', '$']));

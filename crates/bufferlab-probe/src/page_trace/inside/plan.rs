@@ -211,7 +211,7 @@ fn take(place: &Place<'_>) -> Result<Taken, String> {
                 ended = true;
             }
             FlowControl::Interrupt if ended => (),
-            // A call would leave an address in the trampoline on the stack, which nobody could unwind.
+            // A call would leave an address in the trampoline on the stack, which no unwinder knows.
             _ => return Err(format!("{:?} cannot be moved", next.mnemonic())),
         }
         if bytes >= JUMP_BYTES {
@@ -281,8 +281,8 @@ fn fixups(code: &[u8]) -> Vec<Fixup> {
 
 /// Returns the direct branches of a program that lead into covered bytes behind the first: from, to. There must be none.
 ///
-/// It reads the code from end to end. Data between functions may be read as instructions that nobody runs; such a branch
-/// is told too, and a person must look.
+/// It reads the code from end to end. Data between functions may be read as instructions; such a branch is reported
+/// too, and a person must look.
 pub fn branches_into(program: &Program, plan: &Plan) -> Vec<(u64, u64)> {
     let inner: Vec<(u64, u64)> = plan.covered().map(|(first, end)| (first + 1, end)).collect();
     let mut found = Vec::new();

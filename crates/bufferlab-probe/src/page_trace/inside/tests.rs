@@ -156,7 +156,7 @@ impl Memory {
         Self { words: vec![0; STACK_WORDS + 256] }
     }
 
-    /// An address so many words behind the middle of the stack, with room on both sides.
+    /// An address `words` words behind the middle of the stack, with room on both sides.
     fn stack(&self, words: usize) -> u64 {
         &raw const self.words[STACK_WORDS / 2 + words] as u64
     }
@@ -165,7 +165,7 @@ impl Memory {
         &raw const self.words[STACK_WORDS + words] as u64
     }
 
-    /// Fills what a victim may see, the red zone, what is above, and the heap, with addresses and nulls.
+    /// Fills the memory that a victim may see (red zone, the stack above, and the heap) with addresses and nulls.
     fn fill(&mut self, random: &mut Random) {
         for at in (STACK_WORDS / 2 - 64..STACK_WORDS / 2 + 128).chain(STACK_WORDS..STACK_WORDS + 256) {
             self.words[at] = if random.next() & 3 == 0 { 0 } else { self.heap(random.next() as usize % 128) };
@@ -378,7 +378,7 @@ fn ran(victim: &Victim, before: &Processor, memory: &mut Memory, is_call: bool) 
     let kept = memory.words.clone();
     let after = victim.run(before);
     let at = (before.registers[SP] - memory.words.as_ptr() as u64) as usize / 8;
-    // What is below a call's return address is nobody's.
+    // The stack below a call's return address is unused.
     let seen = memory.words[at - if is_call { 1 } else { 16 }..].to_vec();
     memory.words.copy_from_slice(&kept);
     (after, seen)
@@ -533,7 +533,7 @@ fn a_thread_whose_reader_is_gone_waits_once_and_never_again() {
     assert_eq!(written, ((1 + accesses) * RECORD_BYTES) as u64);
     assert_eq!((waits, limit, given_up), (1, u64::MAX, RING_BYTES as u64 + 1));
     assert_eq!(slot.process.load(Ordering::Relaxed), std::process::id());
-    // It is not the slot of a process that had it before.
+    // The slot belongs to no process that had it before.
     shared.free(0, std::process::id() + 1);
     assert_eq!(shared.states()[0].load(Ordering::Relaxed), USED);
     slow::end_thread();
