@@ -34,7 +34,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Served]:
 
 
 def started(server: Served, *arguments: str) -> subprocess.Popen[str]:
-    user, password = server.server._login
+    user, password = server.server.login
     folder = server.server.socket
     if server.flavour == "postgres":
         url = f"postgres://{user}@localhost/postgres?socket={folder.parent}"

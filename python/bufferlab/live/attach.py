@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -106,69 +106,61 @@ class Attached:
     told: Mapping[str, Any]
 
 
+@dataclass(eq=False)
 class Attachments:
     """The attachments of one observation, in turn. `close` detaches, whatever happened."""
 
-    def __init__(
-        self,
-        planned: Sequence[Stage],
-        plans: Mapping[Tier, LivePlan],
-        tracing: Tracing,
-        spool: Path,
-        max_cores: float,
-        pages_wanted: float,
-        processors: Processors | None,
-        stop: Stop,
-        shown: Shown,
-        clock: Callable[[], float],
-        before_full: Callable[[], None],
-    ) -> None:
-        """`max_cores`: the processors that a tier may take.
-
-        `pages_wanted`: evictions with which `misses` has seen enough for the largest size asked for.
-
-        `before_full` is called once, right before the tier `full` is attached for the first time.
-        """
-        self._planned, self._plans, self._tracing, self._spool = tuple(planned), plans, tracing, spool
-        self._max_cores, self._wanted, self._processors = max_cores, pages_wanted, processors
-        self._stop, self._shown, self._clock = stop, shown, clock
-        self._place, self._limit = 0, 0
-        # The first stage begins with the first row: what is asked at the observation's begin is not its time.
-        self._due_s = math.inf
-        self._last_s: float | None = None
-        self._trace: LiveTrace | None = None
-        self._file = spool
-        """The recorder's file, while something is attached."""
-        self._rows: list[Row] = []
-        self._is_fresh = False
-        """Whether no row has come since the tier was attached."""
-        self._before_full: Callable[[], None] | None = before_full
-        self.is_over = False
-        self.is_away = False
-        """Whether the recorder saw the server end."""
-        self.failed: BufferlabError | None = None
-        """Why a tier could not be attached."""
-        self.attached: list[Attached] = []
-        self.seconds: list[Second] = []
+    planned: tuple[Stage, ...]
+    plans: Mapping[Tier, LivePlan]
+    tracing: Tracing
+    spool: Path
+    max_cores: float
+    """The processors that a tier may take."""
+    pages_wanted: float
+    """Evictions with which `misses` has seen enough for the largest size asked for."""
+    processors: Processors | None
+    stop: Stop
+    shown: Shown
+    clock: Callable[[], float]
+    before_full: Callable[[], None] | None
+    """Called once, right before the tier `full` is attached for the first time."""
+    is_over: bool = False
+    is_away: bool = False
+    """Whether the recorder saw the server end."""
+    failed: BufferlabError | None = None
+    """Why a tier could not be attached."""
+    attached: list[Attached] = field(default_factory=list)
+    seconds: list[Second] = field(default_factory=list)
+    _place: int = 0
+    _limit: int = 0
+    # The first stage begins with the first row: what is asked at the observation's begin is not its time.
+    _due_s: float = math.inf
+    _last_s: float | None = None
+    _trace: LiveTrace | None = None
+    _file: Path = Path()
+    """The recorder's file, while something is attached."""
+    _rows: list[Row] = field(default_factory=list)
+    _is_fresh: bool = False
+    """Whether no row has come since the tier was attached."""
 
     def row(self, row: Row, window: Window) -> None:
         """Keep a second, and go on to the next stage when this one has ended."""
         self._keep(row)
-        now_s = self._clock()
+        now_s = self.clock()
         if math.isinf(self._due_s):
-            self._due_s = now_s - row.seconds + self._planned[0].seconds
+            self._due_s = now_s - row.seconds + self.planned[0].seconds
         if now_s >= self._due_s or self._has_enough():
             self._next()
-            now_s = self._clock()
-        whole_s = sum(one.seconds for one in self._planned)
-        stage = self._planned[min(self._place, len(self._planned) - 1)]
-        left_s = max(0.0, self._due_s - now_s) + sum(one.seconds for one in self._planned[self._place + 1 :])
+            now_s = self.clock()
+        whole_s = sum(one.seconds for one in self.planned)
+        stage = self.planned[min(self._place, len(self.planned) - 1)]
+        left_s = max(0.0, self._due_s - now_s) + sum(one.seconds for one in self.planned[self._place + 1 :])
         what = f"attached ({stage.tier})" if self._trace else "looking"
-        self._shown.at(what, min(1.0, max(0.0, 1 - left_s / whole_s)), left_s)
+        self.shown.at(what, min(1.0, max(0.0, 1 - left_s / whole_s)), left_s)
 
     def event(self, event: Event) -> None:
         """Show what happened to the server. Where no answer can come any more, detach and end."""
-        self._shown.say(f"{event.t_s:.0f} s  {event.what}")
+        self.shown.say(f"{event.t_s:.0f} s  {event.what}")
         if event.kind in BROKEN:
             self.close()
             self.is_over = True
@@ -178,11 +170,11 @@ class Attachments:
         """Return whether the observation must end, after a look at the recorder."""
         if self._trace:
             state = str(self._trace.told()["state"])
-            if state != "attached" or self._stop.requested or self._clock() > self._due_s + _PATIENCE_S:
+            if state != "attached" or self.stop.requested or self.clock() > self._due_s + _PATIENCE_S:
                 self._detach(state)
-        elif self._clock() > self._due_s + _PATIENCE_S:
+        elif self.clock() > self._due_s + _PATIENCE_S:
             self._next()
-        return self.is_over or self._stop.requested
+        return self.is_over or self.stop.requested
 
     def close(self) -> None:
         """Detach, if something is attached still."""
@@ -190,29 +182,25 @@ class Attachments:
             self._detach(str(self._trace.told()["state"]))
 
     def _keep(self, row: Row) -> None:
-        now_s, last_s = self._clock(), self._last_s
+        now_s, last_s = self.clock(), self._last_s
         self._last_s = now_s
-        stage = self._planned[min(self._place, len(self._planned) - 1)]
+        stage = self.planned[min(self._place, len(self.planned) - 1)]
         # The second in which a tier came or went is neither's.
         is_whole, self._is_fresh = (self._trace is not None) == (stage.tier is not None) and not self._is_fresh, False
         if self._trace and is_whole:
             self._rows.append(row)
-        if self._processors is None:
+        if self.processors is None:
             return
-        server_s, ours_s = self._processors.grown()
+        server_s, ours_s = self.processors.grown()
         if is_whole and last_s is not None and abs(now_s - last_s - row.seconds) < _UNEVEN_S:
             gets = row.counts.get("page_gets", 0.0)
             self.seconds.append(Second(stage.tier, row.seconds, gets, server_s, ours_s))
 
     def _has_enough(self) -> bool:
-        stage = self._planned[min(self._place, len(self._planned) - 1)]
-        if (
-            self._trace is None
-            or stage.tier != "misses"
-            or self._clock() < self._due_s - stage.seconds + LEAST_MISSES_S
-        ):
+        stage = self.planned[min(self._place, len(self.planned) - 1)]
+        if self._trace is None or stage.tier != "misses" or self.clock() < self._due_s - stage.seconds + LEAST_MISSES_S:
             return False
-        return int(self._trace.told()["events"].get("evict", 0)) >= self._wanted > 0
+        return int(self._trace.told()["events"].get("evict", 0)) >= self.pages_wanted > 0
 
     def _next(self) -> None:
         if self._trace:
@@ -220,25 +208,25 @@ class Attachments:
         if self.is_over:
             return
         self._place += 1
-        if self._place >= len(self._planned):
+        if self._place >= len(self.planned):
             self.is_over = True
             return
-        stage = self._planned[self._place]
+        stage = self.planned[self._place]
         if stage.tier:
             self._attach(stage.tier)
         # Only now: reading a record, asking for the pool's pages and attaching may take seconds.
-        self._due_s = self._clock() + stage.seconds
+        self._due_s = self.clock() + stage.seconds
 
     def _attach(self, tier: Tier) -> None:
-        self._file = self._spool / f"{self._place}"
-        if tier == "full" and self._before_full:
-            self._before_full()
-            self._before_full = None
+        self._file = self.spool / f"{self._place}"
+        if tier == "full" and self.before_full:
+            self.before_full()
+            self.before_full = None
         try:
-            plan = self._plans[tier]
-            self._limit = max(1, int(1e6 * self._max_cores / plan.stop_us))
-            self._trace = self._tracing.attach(
-                plan, self._file, events_per_s_max=self._limit, limit_bytes=_limit_bytes(self._spool)
+            plan = self.plans[tier]
+            self._limit = max(1, int(1e6 * self.max_cores / plan.stop_us))
+            self._trace = self.tracing.attach(
+                plan, self._file, events_per_s_max=self._limit, limit_bytes=_limit_bytes(self.spool)
             )
         except BufferlabError as error:
             # The observation would take it for the server's refusal.
@@ -253,9 +241,9 @@ class Attachments:
         if told["other_stops"]:
             others = ", ".join(map(str, told["other_processes"]))
             what = f"the probes stopped other processes of the same binary too, {told['other_stops']:,} times"
-            self._shown.say(f"{what} (process {others}): give that server a copy of the binary")
+            self.shown.say(f"{what} (process {others}): give that server a copy of the binary")
         try:
-            recorded = self._tracing.recorded(trace, stopped=self._stop.requested)
+            recorded = self.tracing.recorded(trace, stopped=self.stop.requested)
         except BufferlabError as error:
             self.failed, self.is_over = error, True
             return
@@ -267,12 +255,12 @@ class Attachments:
         if state == "gone":
             self.is_away = self.is_over = True
         if state != "attached":
-            self._due_s = self._clock()
+            self._due_s = self.clock()
         if state == "rate":
-            self._shown.say(f"detached: more than {self._limit:,} events a second, the limit of --max-cpu")
+            self.shown.say(f"detached: more than {self._limit:,} events a second, the limit of --max-cpu")
             # What was too much once is not tried again.
-            kept = [one for one in self._planned[self._place + 1 :] if one.tier != found.recorded.tier]
-            self._planned = (*self._planned[: self._place + 1], *kept)
+            kept = [one for one in self.planned[self._place + 1 :] if one.tier != found.recorded.tier]
+            self.planned = (*self.planned[: self._place + 1], *kept)
 
 
 def _limit_bytes(folder: Path) -> int:

@@ -154,31 +154,30 @@ class Seen:
     unpublished: Unpublished = field(default_factory=Unpublished)
 
 
+@dataclass(eq=False)
 class Observation:
     """One observation over a session that is connected. `clock` and `sleep` are doors for tests."""
 
-    def __init__(
-        self,
-        session: Session,
-        listener: Listener,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._session, self._listener, self._clock, self._sleep = session, listener, clock, sleep
-        self._processor_s: float | None = None
-        self._processor_last_s: float | None = None
-        self._own: Mapping[str, float] = {}
-        self._rows_before = 0
-        self._heard = 0
+    session: Session
+    listener: Listener
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _processor_s: float | None = None
+    _processor_last_s: float | None = None
+    _own: Mapping[str, float] = field(default_factory=dict)
+    _rows_before: int = 0
+    _heard: int = 0
+
+    def __post_init__(self) -> None:
         try:
             self.facts = self._facts()
         except (Refused, Lost) as error:
-            raise _unseen(session, error) from error
-        self.window = Window(partial(self._derive), clock())
+            raise _unseen(self.session, error) from error
+        self.window = Window(partial(self._derive), self.clock())
 
     def run(self, seconds: float, stop: Stop, *, look_inside: bool = False) -> Seen:
         """Look for so many seconds. With `look_inside` also large pools are asked once who fills them."""
-        session = self._session
+        session = self.session
         try:
             self._connected()
             ends = Ends(session, self.facts, look_inside=look_inside)
@@ -187,7 +186,7 @@ class Observation:
             self._sample()
         except (Refused, Lost) as error:
             raise _unseen(session, error) from error
-        self.window.begun_s = self._clock()
+        self.window.begun_s = self.clock()
         is_lost = self._watch(seconds, stop)
         unpublished = Unpublished()
         try:
@@ -200,7 +199,7 @@ class Observation:
             self._count_processor()
         except Lost:
             inside = ends.finish(self.facts, self._host_work(), is_lost=True)
-        cost = Cost(session.own_statements, session.own_seconds, self._processor_s, self._clock() - self.window.begun_s)
+        cost = Cost(session.own_statements, session.own_seconds, self._processor_s, self.clock() - self.window.begun_s)
         ended: Literal["whole", "stopped", "lost"] = "lost" if is_lost else "stopped" if stop.requested else "whole"
         return Seen(
             session.address.server, self.facts, self.window, ends.begin, ends.end, ended, cost, inside, unpublished
@@ -214,28 +213,28 @@ class Observation:
             try:
                 is_lost = not self._step(is_lost)
             except EnvironmentLackingError as error:
-                self.window.say(self._clock(), "refused", f"the server refuses the account: {error.what}")
+                self.window.say(self.clock(), "refused", f"the server refuses the account: {error.what}")
                 self._tell()
                 return True
             self._tell()
-            if stop.requested or self._clock() - begun_s >= seconds:
+            if stop.requested or self.clock() - begun_s >= seconds:
                 return is_lost
-            due_s = max(due_s + _INTERVAL_SECONDS, self._clock() - _INTERVAL_SECONDS)
+            due_s = max(due_s + _INTERVAL_SECONDS, self.clock() - _INTERVAL_SECONDS)
             self._wait(min(due_s, begun_s + seconds), stop)
 
     def _facts(self) -> Facts:
-        session = self._session
+        session = self.session
         facts = session.facts()
         self._pid = found = host_side.find(facts, session.peer)
         self._thread = None if isinstance(found, NotTold) else host_side.thread_of(facts, found)
         return facts
 
     def _derive(self, grown: dict[str, int]) -> dict[str, float]:
-        return self._session.look.derive(grown, self.facts)
+        return self.session.look.derive(grown, self.facts)
 
     def _connected(self) -> None:
         """Hear that the session is connected: to which server, and what our thread and statements have used so far."""
-        self.window.connected(self._clock(), self.facts.identity)
+        self.window.connected(self.clock(), self.facts.identity)
         self._processor_last_s = self._thread_s()
         self._reading = self._read()
 
@@ -259,31 +258,31 @@ class Observation:
         """Take one sample, after connecting again if need be; return whether the server answered."""
         try:
             if was_lost:
-                if why := self._session.reconnect():
+                if why := self.session.reconnect():
                     if self.window.events[-1].what != why and not why.startswith("waiting"):
-                        self.window.say(self._clock(), "lost", why)
+                        self.window.say(self.clock(), "lost", why)
                     return False
                 self.facts = self._facts()
-                self.window.say(self._clock(), "back", "the server answers again")
+                self.window.say(self.clock(), "back", "the server answers again")
                 self._connected()
                 self._begin_own()
             sample = self._sample()
         except Lost as error:
-            self.window.say(self._clock(), "lost", f"the connection is gone: {error}")
+            self.window.say(self.clock(), "lost", f"the connection is gone: {error}")
             return False
         except Refused as error:
             what = f"the server refused a question: {error}"
             if not self.window.events or self.window.events[-1].what != what:
-                self.window.say(self._clock(), "right", what)
+                self.window.say(self.clock(), "right", what)
             return True
         row = self.window.add(sample)
         if row is not None:
-            self._listener.row(row, self.window)
+            self.listener.row(row, self.window)
         return True
 
     def _sample(self) -> Sample:
-        session = self._session
-        sample = session.sample(self.facts, self._clock())
+        session = self.session
+        sample = session.sample(self.facts, self.clock())
         self._count_processor()
         if isinstance(self._pid, int) and self.facts.data_directory:
             device = host_side.device_counters(self.facts.data_directory, self._pid) or {}
@@ -298,7 +297,7 @@ class Observation:
 
     def _begin_own(self) -> None:
         """Ask what our session has done so far, of quantities that samples do not subtract."""
-        self._own = self._session.told(self._session.look.own_total)
+        self._own = self.session.told(self.session.look.own_total)
         self._rows_before = len(self.window.rows)
 
     def _subtract_own(self) -> None:
@@ -306,13 +305,13 @@ class Observation:
         window = self.window
         # Three samples' worth of our statements were outside: the first question, a sample thrown away, and the last.
         samples = len(window.rows) - self._rows_before + _OUTSIDE
-        for name, own in self._session.told(self._session.look.own_total).items():
+        for name, own in self.session.told(self.session.look.own_total).items():
             if name in window.totals:
                 window.subtract(name, max(0.0, own - self._own.get(name, own)) / samples)
 
     def _unpublished(self) -> Unpublished:
         """Return which sessions published nothing in the window, and what their processes read at most."""
-        told = self._session.told(self._session.look.unpublished, self._clock() - self.window.begun_s)
+        told = self.session.told(self.session.look.unpublished, self.clock() - self.window.begun_s)
         # Our own session's number tells whether this host numbers the server's processes as the server does.
         if not (told.sessions and told.readers) or isinstance(self._pid, NotTold) or self._thread != self.facts.thread:
             return told
@@ -327,12 +326,12 @@ class Observation:
 
     def _tell(self) -> None:
         for event in self.window.events[self._heard :]:
-            self._listener.event(event)
+            self.listener.event(event)
         self._heard = len(self.window.events)
 
     def _wait(self, until_s: float, stop: Stop) -> None:
-        while not stop.requested and (left_s := until_s - self._clock()) > 0:
-            self._sleep(min(left_s, _NAP_SECONDS))
+        while not stop.requested and (left_s := until_s - self.clock()) > 0:
+            self.sleep(min(left_s, _NAP_SECONDS))
 
 
 def _unseen(session: Session, error: Exception) -> EnvironmentLackingError:
