@@ -9,9 +9,8 @@ which index each page of a trace belongs to.
 from __future__ import annotations
 
 import struct
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from bufferlab.engines.innodb import control
 from bufferlab.engines.servers import data_folder
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
-from bufferlab.engines.servers.data_folder import Sizes, tree_shape
+from bufferlab.engines.servers.data_folder import Sizes, Tree
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,14 +35,6 @@ _PAGE = struct.Struct(">HHH2xH6xH8xHQ")
 _FIRST_RECORD_BYTE = 120
 _TRAILER_BYTES, _SLOT_BYTES = 8, 2
 _EXTENTS_AT, _EXTENT_HEADER_BYTES = 150, 24
-
-
-@dataclass
-class _Tree:
-    levels: Counter[int] = field(default_factory=Counter)
-    rows: int = 0
-    payload_bytes: int = 0
-    unused_bytes: int = 0
 
 
 def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
@@ -94,17 +85,13 @@ def count(folder: Path, indexes: list[dict[str, Any]], page_bytes: int) -> dict[
             if tree is None:
                 continue
             name, overflow_pages = (table, blobs) if index["clustered"] else (index["name"], 0)
-            levels = [tree.levels[level] for level in reversed(range(max(tree.levels) + 1))]
-            shapes.append(tree_shape(
-                name, table, levels, rows=tree.rows, leaf_pages=tree.levels[0], overflow_pages=overflow_pages,
-                payload_bytes=tree.payload_bytes, unused_bytes=tree.unused_bytes,
-            ))  # fmt: skip
+            shapes.append(tree.shape(name, table, tree.level_pages, overflow_pages))
     return {"page_size_bytes": page_bytes, "pages": pages, "free_pages": free_pages, "trees": shapes}
 
 
-def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, _Tree], int, int, int]:
+def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, Tree], int, int, int]:
     """Return (trees by index id, overflow pages, pages, free pages) of one tablespace."""
-    trees: dict[int, _Tree] = defaultdict(_Tree)
+    trees: dict[int, Tree] = defaultdict(Tree)
     blobs = free = number = 0
     descriptors = b""
     with file.open("rb") as opened:
@@ -134,7 +121,7 @@ def compressed_page_bytes(first: bytes) -> int | None:
     return 512 << (flags >> 1 & 0xF) if flags & 0x1E and not flags & 0x10 else None
 
 
-def _add(trees: dict[int, _Tree], page: bytes, page_bytes: int) -> None:
+def _add(trees: dict[int, Tree], page: bytes, page_bytes: int) -> None:
     slots, heap_top, _, garbage, records, level, index_id = _PAGE.unpack_from(page, 38)
     tree = trees[index_id]
     tree.levels[level] += 1

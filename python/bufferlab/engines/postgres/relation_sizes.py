@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +21,7 @@ from bufferlab.engines.postgres.knobs import PAGE_BYTES
 from bufferlab.engines.servers import data_folder
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
-from bufferlab.engines.servers.data_folder import Sizes, tree_shape
+from bufferlab.engines.servers.data_folder import Sizes, Tree
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,15 +53,6 @@ WHERE c.relkind IN ('r', 'i', 't', 'm')
 ORDER BY c.oid
 """
 _COLUMNS = ("oid", "name", "kind", "table_oid", "primary", "method", "bytes", "file", "toast_oid", "rows")
-
-
-@dataclass
-class _Tree:
-    levels: Counter[int] = field(default_factory=Counter)
-    entries: int = 0
-    """The entries of the leaves: one for each row, or for several with the same key."""
-    payload_bytes: int = 0
-    unused_bytes: int = 0
 
 
 def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
@@ -103,33 +92,22 @@ def count(data: Path, relations: list[dict[str, Any]]) -> dict[str, Any]:
     return {"page_size_bytes": PAGE_BYTES, "pages": pages, "free_pages": 0, "trees": shapes}
 
 
-def _table(table: Mapping[str, Any], key: _Tree | None, data: Path, toast_pages: int) -> dict[str, Any]:
+def _table(table: Mapping[str, Any], key: Tree | None, data: Path, toast_pages: int) -> dict[str, Any]:
     heap_pages = table["bytes"] // PAGE_BYTES
     payload, unused = _count_heap(data / table["file"], table["bytes"])
-    levels = [*(_levels(key) if key else []), heap_pages]
-    unused += key.unused_bytes if key else 0
-    return tree_shape(
-        table["name"], table["name"], levels, rows=table["rows"], leaf_pages=heap_pages, overflow_pages=toast_pages,
-        payload_bytes=payload, unused_bytes=unused,
-    )  # fmt: skip
+    key = key or Tree()
+    heap = Tree(rows=table["rows"], payload_bytes=payload, unused_bytes=unused + key.unused_bytes)
+    return heap.shape(table["name"], table["name"], [*key.level_pages, heap_pages], toast_pages)
 
 
-def _index(index: Mapping[str, Any], table: Mapping[str, Any], tree: _Tree) -> dict[str, Any]:
+def _index(index: Mapping[str, Any], table: Mapping[str, Any], tree: Tree) -> dict[str, Any]:
     # Deduplication gathers equal keys in one entry, so entries are fewer than rows.
-    rows = index["rows"] or tree.entries
-    return tree_shape(
-        index["name"], table["name"], _levels(tree), rows=rows, leaf_pages=tree.levels[0], overflow_pages=0,
-        payload_bytes=tree.payload_bytes, unused_bytes=tree.unused_bytes,
-    )  # fmt: skip
+    tree.rows = index["rows"] or tree.rows
+    return tree.shape(index["name"], table["name"], tree.level_pages)
 
 
-def _levels(tree: _Tree) -> list[int]:
-    """Return the pages per level, the root first."""
-    return [tree.levels[level] for level in sorted(tree.levels, reverse=True)]
-
-
-def _count_index(file: Path, size_bytes: int) -> _Tree:
-    tree = _Tree()
+def _count_index(file: Path, size_bytes: int) -> Tree:
+    tree = Tree()
     for number, page in enumerate(_pages(file, size_bytes)):
         lower, upper, special = _HEADER.unpack_from(page, 12)
         if number == 0 or special != PAGE_BYTES - _SPECIAL_BYTES:
@@ -142,7 +120,7 @@ def _count_index(file: Path, size_bytes: int) -> _Tree:
         tree.unused_bytes += upper - lower
         if level == 0:
             # Every leaf but the right-most begins with its high key, which is not an entry.
-            tree.entries += (lower - _HEADER_BYTES) // _POINTER_BYTES - bool(following)
+            tree.rows += (lower - _HEADER_BYTES) // _POINTER_BYTES - bool(following)
     return tree
 
 

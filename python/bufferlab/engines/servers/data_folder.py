@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import struct
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -131,31 +132,37 @@ def store_where_known(sizes: Sizes, database: Path) -> None:
         replace(sizes, count=None).store(database)
 
 
-def tree_shape(
-    name: str,
-    table: str,
-    levels: Sequence[int],
-    *,
-    rows: int,
-    leaf_pages: int,
-    overflow_pages: int,
-    payload_bytes: int,
-    unused_bytes: int,
-) -> dict[str, Any]:
-    """Return one tree as run.json's `database.shape` has it. `levels` are its pages by level, the root first."""
-    return {
-        "name": name,
-        "table": table,
-        "kind": "table" if name == table else "index",
-        "rows": rows,
-        "leaf_pages": leaf_pages,
-        "interior_pages": sum(levels) - leaf_pages,
-        "overflow_pages": overflow_pages,
-        "height": len(levels),
-        "level_pages": list(levels),
-        "payload_bytes": payload_bytes,
-        "unused_bytes": unused_bytes,
-    }
+@dataclass
+class Tree:
+    """A tree as it is counted in closed files, page by page."""
+
+    levels: Counter[int] = field(default_factory=Counter)
+    """The pages of each level; the leaves have the level 0."""
+    rows: int = 0
+    payload_bytes: int = 0
+    unused_bytes: int = 0
+
+    @property
+    def level_pages(self) -> list[int]:
+        """Return the pages of each level, the root first."""
+        return [self.levels[level] for level in reversed(range(max(self.levels, default=-1) + 1))]
+
+    def shape(self, name: str, table: str, levels: Sequence[int], overflow_pages: int = 0) -> dict[str, Any]:
+        """Return it as run.json's `database.shape` has it. `levels` are the pages on the way to a row, its own last."""
+        leaf_pages = levels[-1] if levels else 0
+        return {
+            "name": name,
+            "table": table,
+            "kind": "table" if name == table else "index",
+            "rows": self.rows,
+            "leaf_pages": leaf_pages,
+            "interior_pages": sum(levels) - leaf_pages,
+            "overflow_pages": overflow_pages,
+            "height": len(levels),
+            "level_pages": list(levels),
+            "payload_bytes": self.payload_bytes,
+            "unused_bytes": self.unused_bytes,
+        }
 
 
 def read_sizes(database: Path) -> dict[str, Any]:
