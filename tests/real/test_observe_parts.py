@@ -238,7 +238,7 @@ def test_the_thread_and_the_process_of_mysql_are_found(mysql: Mysql) -> None:
     with mysql.looking() as query:
         sql = (
             "SELECT TID AS thread FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()"
-            if mysql.asked.flavour == "mariadb"
+            if mysql.asked == "mariadb"
             else "SELECT thread_os_id AS thread FROM performance_schema.threads WHERE processlist_id = CONNECTION_ID()"
         )
         thread = int(str(query(sql)[0]["thread"]))

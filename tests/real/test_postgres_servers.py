@@ -123,7 +123,7 @@ def test_a_server_is_made_started_read_back_and_stopped(name: str, checksums: bo
     with place.server(settings=server_settings(build.version, knobs)) as server:
         pid, socket = server.pid, server.socket
         with closing(server.connect()) as connection:
-            found = read_back(connection, build.version, knobs, None)
+            found = read_back(connection, build, knobs, None)
             people = [name for (name,) in connection.rows("SELECT rolname FROM pg_roles WHERE rolcanlogin")]
             places = connection.rows("SELECT datcollate, pg_encoding_to_char(encoding) FROM pg_database")
         assert os.stat(f"/proc/{pid}").st_uid == (user.server_user() or (os.getuid(), 0))[0]

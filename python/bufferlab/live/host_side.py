@@ -22,7 +22,7 @@ from pathlib import Path
 from bufferlab.engines.servers.look import Facts
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.mounts import mounts
-from bufferlab.proc_stat import stat_fields
+from bufferlab.proc_stat import processes, stat_fields
 
 _POSTGRES = ("postgres", "postmaster")
 _PROGRAMS = ("mysqld", "mariadbd", *_POSTGRES)
@@ -196,7 +196,7 @@ def device_counters(
 def backup_programs(proc: Path = Path("/proc")) -> list[str]:
     """Return the names of programs on this host that copy or dump data, each once: servers do not see some of them."""
     known = {name[:_NAME_CHARACTERS]: name for name in _BACKUPS}
-    running = {_program(proc, int(entry.name)) for entry in proc.iterdir() if entry.name.isdigit()}
+    running = {_program(proc, pid) for pid in processes(proc)}
     return sorted(known[name] for name in running if name in known)
 
 
@@ -204,11 +204,10 @@ def children(proc: Path, pid: int) -> Iterator[int]:
     """Yield the children of PostgreSQL's first process; MySQL's and MariaDB's server is one process."""
     if not _is_one_of(_POSTGRES, proc, pid):
         return
-    for entry in proc.iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                if int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) == pid:
-                    yield int(entry.name)
+    for one in processes(proc):
+        with suppress(OSError, ValueError, IndexError):
+            if int(stat_fields(one, proc)[1]) == pid:
+                yield one
 
 
 def _is_one_of(programs: Collection[str], proc: Path, pid: int) -> bool:
@@ -289,11 +288,9 @@ def _the_one(threads: Iterable[int], facts: Facts, proc: Path) -> int | NotTold:
 
 def _numbered(thread: int, proc: Path) -> Iterator[int]:
     """Yield the threads of this host that have the number `thread` in their own PID namespace."""
-    for entry in proc.iterdir():
-        if not entry.name.isdigit():
-            continue
+    for pid in processes(proc):
         with suppress(OSError):
-            for task in (entry / "task").iterdir():
+            for task in (proc / f"{pid}/task").iterdir():
                 with suppress(OSError, ValueError, IndexError):
                     told = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines())
                     if told.get("NSpid", task.name).split()[-1] == str(thread):

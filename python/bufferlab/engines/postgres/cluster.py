@@ -28,6 +28,7 @@ from bufferlab.engines.servers.private_server import make_data, make_home
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.user import give, write_for
 from bufferlab.knob import Values
+from bufferlab.proc_stat import processes
 
 _UNKNOWN = re.compile(r'unrecognized configuration parameter "([^"]*)"')
 _INVALID = re.compile(r"LOG:\s+(?:[0-9:., -]*)(invalid value for parameter .*|.* is outside the valid range .*)")
@@ -136,11 +137,12 @@ def _end(processes: list[int]) -> None:
 def _processes(data: Path, binary: Path) -> list[int]:
     """Return the processes of the server's own program that work in this data directory, as all of a server's do."""
     folder, program, found = str(data.resolve()), str(binary.resolve()), []
-    for entry in Path("/proc").iterdir():
+    for pid in processes():
         # The process is gone meanwhile, or another user's.
         with suppress(OSError):
-            if entry.name.isdigit() and os.readlink(entry / "cwd") == folder and _program(entry) in (program, None):
-                found.append(int(entry.name))
+            entry = Path(f"/proc/{pid}")
+            if os.readlink(entry / "cwd") == folder and _program(entry) in (program, None):
+                found.append(pid)
     return found
 
 

@@ -41,7 +41,7 @@ SHORT_SOCKETS = "bufferlab-socket-"
 _POLL_SECONDS = 0.05
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class PrivateServer:
     """A context manager for one private server.
 
