@@ -363,7 +363,7 @@ def second(tier: tiers.Tier | None, processor_s: float, gets: float = 10_000) ->
 def test_the_cost_is_the_difference_a_get_in_processors() -> None:
     seconds = [second(None, 0.5 + wobble) for wobble in (0.01, -0.01) * 5]
     seconds += [second("misses", 0.53 + wobble) for wobble in (0.01, -0.01) * 10]
-    (found,) = tiers.costs(seconds, [("misses", 20.0, 200_000, 0.031)], "mysql")
+    found = tiers.cost(seconds, "mysql", "misses", 20.0, 200_000, 0.031)
     assert found.server_cores == pytest.approx(0.03)
     assert found.low is not None
     assert found.high is not None
@@ -375,7 +375,7 @@ def test_the_cost_is_the_difference_a_get_in_processors() -> None:
         found
     )
     assert "more than its stops explain" not in advise_page.cost(found)
-    (few,) = tiers.costs(seconds[8:], [("misses", 20.0, 200_000, 0.031)], "mysql")
+    few = tiers.cost(seconds[8:], "mysql", "misses", 20.0, 200_000, 0.031)
     assert (few.server_cores, few.is_told) == (None, False)
     assert "misses cost the server 3 % of a processor by its stops (foretold 3.1 %; not measured)" in advise_page.cost(
         few
@@ -385,7 +385,7 @@ def test_the_cost_is_the_difference_a_get_in_processors() -> None:
 def test_a_cost_that_the_seconds_hide_is_said_to_be_hidden_and_no_value_is_told() -> None:
     seconds = [second(None, 0.5 + 0.1 * (place % 2)) for place in range(10)]
     seconds += [second("misses", 0.53 + 0.1 * (place % 2)) for place in range(20)]
-    (hidden,) = tiers.costs(seconds, [("misses", 20.0, 200_000, 0.031)], "mysql")
+    hidden = tiers.cost(seconds, "mysql", "misses", 20.0, 200_000, 0.031)
     assert hidden.server_cores == pytest.approx(0.03)
     assert not hidden.is_told
     most = format_percent(hidden.high or 0.0)
@@ -395,17 +395,17 @@ def test_a_cost_that_the_seconds_hide_is_said_to_be_hidden_and_no_value_is_told(
     assert "3 % of a processor by its stops (foretold 3.1 %; " in advise_page.cost(hidden)
     assert "explain" not in advise_page.cost(hidden)
     steady = [second(one.tier, 0.5 if one.tier is None else 0.53) for one in seconds]
-    (dear,) = tiers.costs(steady, [("misses", 20.0, 20_000, 0.0031)], "mysql")
+    dear = tiers.cost(steady, "mysql", "misses", 20.0, 20_000, 0.0031)
     assert "more than its stops explain" in advise_page.cost(dear)
 
 
 def test_gets_that_are_told_a_second_late_are_no_cost() -> None:
     """The processor time of a get is the same, and each other second has next to no gets."""
     seconds = [second(tier, 0.5, 10_000 + 9_000 * (-1) ** place) for tier in (None, "misses") for place in range(20)]
-    (found,) = tiers.costs(seconds, [("misses", 20.0, 300_000, 0.03)], "mysql")
+    found = tiers.cost(seconds, "mysql", "misses", 20.0, 300_000, 0.03)
     assert found.server_cores == pytest.approx(0.0, abs=1e-9)
     uneven = [replace(one, gets=10_000.0) if one.tier is None else one for one in seconds]
-    (found,) = tiers.costs(uneven, [("misses", 20.0, 300_000, 0.03)], "mysql")
+    found = tiers.cost(uneven, "mysql", "misses", 20.0, 300_000, 0.03)
     assert found.server_cores == pytest.approx(0.0, abs=1e-9), "a mean of ratios would tell 2.1 processors"
 
 

@@ -10,7 +10,7 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -282,7 +282,7 @@ def _advice(
     return Advice(
         seen=seen, pool=pool, counted=counted, present_bytes=present_bytes,
         estimates=tuple(sorted((*estimates, present), key=lambda one: one.pool_size_bytes)),
-        doubts=found, attached=attached, costs=_costs(ready, attachments), memory=left(ready.pid),
+        doubts=found, attached=attached, costs=tuple(_costs(ready, attachments)), memory=left(ready.pid),
     )  # fmt: skip
 
 
@@ -318,12 +318,9 @@ def count(rows: Sequence[Row]) -> Counted:
     return Counted(sum(row.seconds for row in rows), reads, sums["page_gets"], sums[f"{unit}s"], unit)
 
 
-def _costs(ready: Ready, attachments: Attachments) -> tuple[Cost, ...]:
-    def one(foretold: Foretold) -> tuple[Tier, float, int, float] | None:
-        of_it = [one for one in attachments.attached if one.recorded.tier == foretold.tier]
-        events = sum(int(one.told["stops"]) for one in of_it)
-        seconds = sum(one.recorded.seconds for one in of_it)
-        return (foretold.tier, seconds, events, foretold.cores) if of_it else None
-
-    told = [found for foretold in ready.foretold if (found := one(foretold))]
-    return tiers.costs(attachments.seconds, told, ready.facts.flavour)
+def _costs(ready: Ready, attachments: Attachments) -> Iterator[Cost]:
+    for foretold in ready.foretold:
+        if of_it := [one for one in attachments.attached if one.recorded.tier == foretold.tier]:
+            events = sum(int(one.told["stops"]) for one in of_it)
+            seconds = sum(one.recorded.seconds for one in of_it)
+            yield tiers.cost(attachments.seconds, ready.facts.flavour, foretold.tier, seconds, events, foretold.cores)

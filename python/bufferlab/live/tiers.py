@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,16 +105,10 @@ class Processors:
         return found
 
 
-def costs(
-    seconds: Sequence[Second], events: Iterable[tuple[Tier, float, int, float]], flavour: Flavour
-) -> tuple[Cost, ...]:
-    """Return what each tier cost. `events` has tier, attached seconds, events and foretold processors of each."""
-    return tuple(_cost(seconds, flavour, *one) for one in events)
-
-
-def _cost(
+def cost(
     seconds: Sequence[Second], flavour: Flavour, tier: Tier, attached_s: float, events: int, foretold: float
 ) -> Cost:
+    """Return what a tier cost that was attached for so long and stopped so many threads; `foretold` are processors."""
     during = [one for one in seconds if one.tier == tier and one.gets]
     beside = [one for one in seconds if one.tier is None and one.gets]
     whole_s = sum(one.seconds for one in during)
