@@ -25,7 +25,7 @@ def builtin_experiments() -> dict[str, Path]:
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a built-in experiment, as its TOML has it: quick to read, because it loads no schema."""
+    """The head of a built-in experiment's TOML: quick to read, because no schema is loaded."""
 
     name: str
     question: str
@@ -49,7 +49,7 @@ def heads() -> list[Head]:
 def find_experiment(path_or_name: str) -> Path:
     """Return the TOML's path for a built-in name or a path (of a file, or of a folder that holds one).
 
-    Raises SpecError when there is no such experiment or file.
+    Raises SpecError when neither exists.
     """
     known = builtin_experiments()
     if path_or_name in known:

@@ -90,7 +90,7 @@ def causes(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: what it is, where it stands, what to try. Passwords in URLs are removed."""
+    """One error: what is wrong, where, and what to try. Passwords in URLs are removed."""
 
     what: str
     where: str | None = None
@@ -184,7 +184,7 @@ class BufferlabError(Exception):
 
     @property
     def hint(self) -> str | None:
-        """Return what the user may try against the first problem."""
+        """Return the hint for the first problem."""
         return self.problems[0].hint
 
     def render(self) -> str:

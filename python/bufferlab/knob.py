@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
-from typing import Required, TypedDict, Unpack
+from typing import ClassVar, Required, TypedDict, Unpack
 
 from bufferlab.units import (
     UnitError,
@@ -38,7 +38,7 @@ Values = Mapping[str, Native]
 """Values by the names of their settings."""
 
 Value = bool | int | float | str | None
-"""A setting's value as an engine reads it back; None where the engine tells none."""
+"""A setting's value as an engine reads it back; None where the engine reports none."""
 
 PREFIX = "var."
 """The prefix of variables that are passed through."""
@@ -54,7 +54,7 @@ _LARGEST = 2**63 - 1
 _LARGEST_SHARE = 10
 """The largest share: a pool of ten times the database, or the working set, holds no more than one of its size."""
 _MAX_FRACTION_DIGITS = 12
-"""The most digits after the point: more are a slip of the hand, and floats could not tell such numbers apart."""
+"""The most digits after the point: more are a slip of the hand, and such numbers are equal as floats."""
 
 
 class KnobKind(Enum):
@@ -104,6 +104,10 @@ class Attributes(TypedDict, total=False):
 class Knob:
     """One setting with its limits. `minimum` and `maximum` limit sizes, counts, numbers and seconds."""
 
+    PRINTED: ClassVar = (
+        "name", "spelling", "unit", "default", "range_text", "meaning", "decides_file", "versions", "auto",
+    )  # fmt: skip
+
     name: str
     """The name that people write: `pool_size`."""
     kind: KnobKind
@@ -113,8 +117,9 @@ class Knob:
     """The value, as text, when none is asked for; "" for a setting that must be asked for (a file)."""
     meaning: str
     spelling: str = ""
-    """Its owner's own word for it: the server's variable, or the field of the core's job with the unit last
-    (`pool_size_bytes`). "": the owner has none, and bufferlab does itself what the setting asks for."""
+    """Its owner's own word for it: the server's variable, or the field of the core's job (`pool_size_bytes`). "" if
+    bufferlab applies the setting itself.
+    """
     choices: tuple[str, ...] = ()
     """The words that may be written. A CHOICE takes nothing else; a NUMBER or a SIZE_OR_SHARE takes these words too."""
     minimum: int | Decimal = 0
@@ -133,7 +138,7 @@ class Knob:
     value_versions: tuple[tuple[str, str], ...] = ()
     """The values that only some versions have, each with those versions."""
     confounds: str = ""
-    """What makes points that differ in it another experiment, where nobody asked for the difference."""
+    """The reason why points that differ in it are another experiment, if the difference was not asked for."""
     pattern: str = ""
     """The regular expression that the value of a TEXT must match."""
     example: str = ""
@@ -368,7 +373,7 @@ class Setting:
     asked: str
     """The canonical text: "10%"."""
     value: Native | None
-    """The value that runs; None where the engine chooses it, and for a share until `of` is told its whole."""
+    """The value that runs; None where the engine chooses it, and for a share until `of` gets its whole."""
     ratio: Decimal | None = None
     """The share asked for (0.1 for "10%"); None for a value that is not a share."""
     note: str = ""
@@ -390,14 +395,14 @@ class Setting:
 
     @property
     def value_or_text(self) -> Native:
-        """Return the value; of a share whose whole is not known, and of what the engine chooses, the text."""
+        """Return the value; the text for a share whose whole is unknown, and for a value that the engine chooses."""
         return self.asked if self.value is None else self.value
 
 
 def values_of(settings: Mapping[str, Setting], whole: int | None = None) -> dict[str, Native]:
     """Return the values of settings by their names; those that are left to the engine are left out.
 
-    Shares are of `whole`. Without it, a share that was not told its own whole is left out too.
+    Shares are of `whole`. Without it, a share whose whole is unknown is left out too.
     """
     known = {name: one if whole is None else one.of(whole) for name, one in settings.items()}
     return {name: one.value for name, one in known.items() if one.value is not None}
@@ -419,10 +424,10 @@ class Variables:
     def settings(
         self, flavour: str, version: str, values: Values, written: Callable[[str, Native], str]
     ) -> dict[str, str]:
-        """Return the variables with their values as `written` puts those, by the settings' names.
+        """Return the variables with their values in the form of `written`, by the settings' names.
 
-        What this version lacks is left out: it can only have come from "auto", an explicit value was refused at the
-        start of the sweep.
+        Settings that this version lacks are left out: they come from "auto", because explicit values were refused at
+        the start of the sweep.
         """
         known = {name: value for name, value in values.items() if self.of(name)}
         return {

@@ -3,7 +3,7 @@
 The mark is a file in the folder. The folder's maker keeps it locked (flock(2)) while it lives. A process number would
 not do: the kernel reuses it, and other PID namespaces count for themselves. A folder without this user's mark is never
 removed. No symbolic link is followed: a caller resolves the links that its user chose. Nothing is removed through a
-mount point: what somebody mounted there is not bufferlab's.
+mount point: files mounted there are not bufferlab's.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _make_mark(inside: int) -> int:
 def _is_ours(mark: int) -> bool:
     """Return whether this user wrote the mark, and it has one name only.
 
-    A second name (a hard link) would let somebody carry a mark into another folder.
+    A second name (a hard link) would let another user carry a mark into another folder.
     """
     found = os.fstat(mark)
     is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1
@@ -197,7 +197,7 @@ def _empty(inside: int, above: int) -> None:
 
 
 def _mount_of(descriptor: int) -> tuple[int, str]:
-    """Return the device of an open folder, and its mount: a bind mount has the device of what is mounted."""
+    """Return the device of an open folder, and its mount: a bind mount has the device of its source."""
     with suppress(OSError), open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as told:
         return os.fstat(descriptor).st_dev, next((line for line in told if line.startswith("mnt_id:")), "")
     return os.fstat(descriptor).st_dev, ""

@@ -1,9 +1,9 @@
 """Writes the files that a user names: whole, or the old file stays as it was.
 
 A file is written under a temporary name in its folder, and renamed when it is whole. Links of this user and of root are
-followed. Another user's link is replaced, so that the owner of a folder cannot lead the file to another place. What a
-rename would change is written in place: devices and pipes, standard output, a file with several names, and one whose
-folder or owner does not allow another file.
+followed. Another user's link is replaced, so that the owner of a folder cannot lead the file to another place. Places
+that a rename would change are written in place: devices and pipes, standard output, a file with several names, and one
+whose folder or owner does not allow another file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _IN_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
 def write(path: Path, fill: Fill, *, synced: bool = True) -> None:
     """Write the file by `fill`, whole or not at all; `synced` waits until it is on the disk. Raises OSError.
 
-    Who reads it meanwhile sees the old file or the new one. A file that is replaced keeps its mode and its owner.
+    A reader meanwhile sees the old file or the new one. A file that is replaced keeps its mode and its owner.
     """
     place = _place(path)
     if place.is_kept or not _replace(place, fill, synced):
@@ -41,7 +41,7 @@ def write(path: Path, fill: Fill, *, synced: bool = True) -> None:
 
 
 def try_place(path: Path) -> None:
-    """Raise the OSError that says why the file cannot be written there. Leaves everything as it is."""
+    """Raise the OSError that says why the file cannot be written there. Changes nothing."""
     place = _place(path)
     if not place.is_kept:
         _replace(place, None, synced=False)
@@ -52,9 +52,9 @@ class _Place:
     path: str
     """The path behind the links that are followed."""
     found: os.stat_result | None = None
-    """What is there; None: nothing, or a link that is not followed."""
+    """The file there; None for nothing, or for a link that is not followed."""
     is_output: bool = False
-    """Whether it is what standard output or standard error go to, so that the file follows what is printed."""
+    """Whether it is what standard output or standard error go to, so that the file follows the printed text."""
     no_link: int = os.O_NOFOLLOW
 
     @property
@@ -68,7 +68,7 @@ def _place(path: Path) -> _Place:
     """Return where the file is written. Raises OSError where that cannot be."""
     place, found = _behind_links(os.fspath(path))
     if found is None:
-        # What a link below /proc leads to, a pipe for example, may have no path of its own.
+        # The target of a link below /proc, a pipe for example, may have no path.
         is_nameless = place.startswith("/proc/") and path.exists()
         return _Place(str(path), os.stat(path), no_link=0) if is_nameless else _Place(place)
     if stat.S_ISDIR(found.st_mode):
@@ -91,7 +91,7 @@ def _refusal(number: int, path: str) -> OSError:
 
 
 def _behind_links(path: str) -> tuple[str, os.stat_result | None]:
-    """Return the path of the file itself, and what is there: None for nothing, or a link of another user."""
+    """Return the path of the file itself, and its status: None for no file, or a link of another user."""
     for _ in range(_MOST_LINKS):
         try:
             descriptor = os.open(path, _LOOK)
@@ -129,7 +129,7 @@ def _replace(place: _Place, fill: Fill | None, synced: bool) -> bool:
 
 @contextmanager
 def _new_file(above: int, old: os.stat_result | None) -> Iterator[tuple[str, BinaryIO]]:
-    """Context manager for the temporary file with the old one's owner and mode; what was not renamed is removed."""
+    """Context manager for the temporary file with the old one's owner and mode; an unrenamed file is removed."""
     name = f".bufferlab-{secrets.token_hex(8)}.new"
     with open(os.open(name, _OPEN | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=above), "wb") as file:
         try:

@@ -1,13 +1,19 @@
-"""Reads what the kernel tells of a process in /proc/PID/stat."""
+"""Reads /proc/PID/stat, the kernel's facts about a process."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+
+def processes(proc: Path = Path("/proc")) -> Iterator[int]:
+    """Yield the processes that there are."""
+    return (int(entry.name) for entry in proc.iterdir() if entry.name.isdigit())
 
 
 def stat_fields(pid: int | str, proc: Path = Path("/proc")) -> list[str]:
     """Return the fields behind the name, from the state on (proc_pid_stat(5): field 3). Raises OSError.
 
-    The name is any bytes that the process chose, brackets and what is no UTF-8 among them.
+    The process chose the name: it may hold any bytes, also brackets and invalid UTF-8.
     """
     return (proc / f"{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()

@@ -4,7 +4,7 @@ Files, servers and file names may hold any characters. Code that shows them pass
 
 The password of an address (a URL, a DSN, `user:password@host`, mistyped or not) begins behind the first `:` that
 follows the user, or behind the `=` of a word such as "password". It ends at the last `@`, or with the address. By this
-rule servers' addresses are judged, and the command's own arguments. In other texts nobody knows where an address ends:
+rule servers' addresses are judged, and the command's own arguments. In other texts the end of an address is unknown:
 there a password ends at a blank as well.
 """
 
@@ -21,9 +21,9 @@ _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 PASSWORD_HINT = "leave it out of the URL: set BUFFERLAB_PASSWORD, or add ?password_file=/path (an option file)"
-#: Passwords in texts that are no address.
+#: Passwords in texts that are not addresses.
 _PASSWORD = re.compile(
-    # In a URL, with the @ or blank that somebody forgot to write as %40 or %20.
+    # In a URL, also with an @ or blank not written as %40 or %20.
     r"(?P<url>://[^\s:/?#@\"']*:)(?!…@)(?:\S{0,300}|(?![0-9]{1,5}[/?\s])[^\"'@\n]{0,80})(?=@)"
     # As an option: of a URL, of a list of options, of a client.
     r"|(?P<option>\b(?:pass|passwd|password|passwort|passphrase|pwd|pw)\s?=\s?)(?!\.\.\.|…)"
@@ -35,7 +35,7 @@ _PASSWORD = re.compile(
 )
 _SCHEME = r"(?<![^\s,(\"'])[A-Za-z][A-Za-z0-9+.-]*://"
 _HOST = r"(?:\[[0-9A-Fa-f:.]*\]|[^\s:/?#@\[\],]*)(?::[0-9]{1,5})?(?:/[^\s:/?#@,]*)?"
-#: URLs with a user, or without a user and without any @, and what is before them: no colon there begins a password.
+#: URLs with a user, or without a user and without any @, and the text before them: no colon there begins a password.
 _RIGHT_URLS = rf"(?:[^:@]*?{_SCHEME}(?:[^\s:/?#@]+@{_HOST}(?:\?[^\s,]*)?|{_HOST}(?:\?[^\s@,]*)?)(?=[\s,]|$))*"
 _BEFORE_USER = re.compile(rf"{_RIGHT_URLS}(?P<scheme>[^:]*?{_SCHEME})?")
 _WORD_OF_PASSWORD = re.compile(
@@ -47,7 +47,7 @@ _PATH = re.compile(r"(?:/(?!/)|\.\.?/|~)(?!.*://)", re.DOTALL)
 _KEY = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _DEEPEST_TOML = 16
 """Levels of tables and arrays; an experiment has five."""
-#: For a key of so many parts, tomllib and spec/lines.py take time that grows with the square of its length.
+#: For a key of this many parts, tomllib and spec/lines.py take time that grows with the square of its length.
 _LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY}(?:[ \t]*+\.[ \t]*+{_KEY}){{{4 * _DEEPEST_TOML}}}")
 _TOO_DEEP = f"tables and arrays are nested more than {_DEEPEST_TOML} levels deep"
 
@@ -135,7 +135,7 @@ _of_arguments: re.Pattern[str] | None = None
 
 
 def _password_of(address: str) -> tuple[int, int] | None:
-    """Return where the password of an address begins and ends; None where there is none."""
+    """Return where the password of an address begins and ends; None without one."""
     if _PATH.match(address):
         return None
     word = _WORD_OF_PASSWORD.search(address)
@@ -179,7 +179,7 @@ def _pieces(group: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _forms(piece: str) -> tuple[str, ...]:
-    """Return the text in the forms that messages show: as it is, as a value, in Python, in JSON, as part of a path."""
+    """Return the text in the forms that messages show: unchanged, as a value, in Python, in JSON, as part of a path."""
     return piece, piece.rstrip(), repr(piece)[1:-1], json.dumps(piece)[1:-1], re.sub("/+", "/", piece)
 
 

@@ -188,7 +188,7 @@ def canonical_bytes(size_bytes: int) -> str:
 
 
 def readable(canonical: str) -> str:
-    """Return the canonical text of a size or share as people write it; any other text stays as it is.
+    """Return the canonical text of a size or share as people write it; any other text stays unchanged.
 
     >>> readable("64MiB"), readable("5%"), readable("direct")
     ('64 MiB', '5 %', 'direct')
@@ -247,7 +247,7 @@ def brief(written: object) -> str:
     >>> brief(100), brief("9" * 70)[-4:]
     ('100', '999…')
     """
-    text = without_password(str(written))  # What is cut off could no longer be told from other text.
+    text = without_password(str(written))  # A text cut off could be taken for another text.
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from bufferlab.audit.audit import as_json, as_report, audit_evidence, audit_files, summary
+from bufferlab.audit.audit import as_report, audit_evidence, audit_files, summary
 from bufferlab.audit.rules import RULES
-from bufferlab.audit.rules.judged import is_judged
 from bufferlab.errors import DataFileError
+from bufferlab.report.document import as_json
 from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
 
+RULE = {rule.name: rule for rule in RULES}
 FILES = sorted(file for file in FIXTURES.rglob("*.*") if file.is_file() and file.suffix != ".toml")
 
 
@@ -19,11 +21,11 @@ def test_every_rule_that_finds_something_has_something_to_judge() -> None:
     for file in FILES:
         audit = audit_of(file.read_text(encoding="utf-8"))
         for rule in {finding.rule for finding in audit.findings}:
-            assert is_judged(rule, audit.case), (file, rule)
+            assert RULE[rule].is_judged(audit.case), (file, rule)
     for folder in {file.parent for file in FILES if file.name.startswith("run.")}:
         audit = audit_evidence([evidence_of(file.read_text(), file.name) for file in sorted(folder.glob("run.*"))])
         for rule in {finding.rule for finding in audit.findings}:
-            assert is_judged(rule, audit.case), (folder, rule)
+            assert RULE[rule].is_judged(audit.case), (folder, rule)
 
 
 def test_every_rule_has_something_to_judge_in_some_file_and_nothing_in_another() -> None:
@@ -34,12 +36,22 @@ def test_every_rule_has_something_to_judge_in_some_file_and_nothing_in_another()
         for folder in folders
     ]
     for rule in RULES:
-        assert {is_judged(rule.name, case) for case in cases} == {True, False}, rule.name
+        assert {rule.is_judged(case) for case in cases} == {True, False}, rule.name
+
+
+def test_only_rules_of_the_evidence_that_was_read_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = "bufferlab.audit.rules."
+    for name in [name for name in sys.modules if name.startswith(place)]:
+        monkeypatch.delitem(sys.modules, name)
+    audit = audit_of(text_of("load/sysbench-1.0.20-oltp.txt"))
+    loaded = {name.removeprefix(place) for name in sys.modules if name.startswith(place)}
+    assert {rule.module for rule in RULES if rule.name in audit.judged} <= loaded
+    assert not loaded & {"iostat", "block_trace", "per_new_order", "tpmc"}
 
 
 def test_of_an_empty_case_no_rule_has_anything_to_judge() -> None:
     case = audit_evidence([]).case
-    assert [rule.name for rule in RULES if is_judged(rule.name, case)] == []
+    assert [rule.name for rule in RULES if rule.is_judged(case)] == []
 
 
 @pytest.mark.parametrize(
@@ -56,7 +68,7 @@ def test_rules_without_anything_to_judge_are_counted_so(name: str, judged: set[s
     assert set(audit.judged) == judged
     statuses = {check.name: check.status for check in as_report(audit).checks}
     assert {rule for rule, status in statuses.items() if status == "not_applicable"} == {*statuses} - judged
-    assert as_json(audit)["judged"] == list(audit.judged)
+    assert as_json(as_report(audit))["judged"] == list(audit.judged)
     some = f"{len(judged)} rule{'s' if len(judged) > 1 else ''} of {len(RULES)} had something to judge"
     assert some in summary(audit)
 
@@ -68,7 +80,7 @@ def test_the_headline_says_what_share_of_the_lines_was_read() -> None:
     assert "in 3 of 4 lines" in summary(audit_of("pool,TpmC\n10%,950.4\n20%,1210.2\nend\n"))
     half = text_of("load/sysbench-1.0.20-oltp.txt") + "an unknown line\n" * 10
     audit = audit_of(half)
-    assert (as_json(audit)["lines"] - as_json(audit)["lines_read"]) == 10
+    assert (as_json(as_report(audit))["lines"] - as_json(as_report(audit))["lines_read"]) == 10
 
 
 def test_a_table_that_no_rule_can_judge_is_not_called_clean() -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from bufferlab import spec, units
-from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
-from bufferlab.execute import sweep
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, Problem, SpecError
+from bufferlab.execute import sweep, sweep_log
 from bufferlab.execute.host import fingerprint, storage
 from bufferlab.execute.run import engine_backend
 from bufferlab.execute.sweep import SweepOptions, prepare_estimate, run_sweep
@@ -236,6 +236,38 @@ def test_a_resume_does_failed_runs_again_and_puts_the_old_ones_aside(bench: Benc
     assert old[kept] == "ok"
     (aside,) = (bench.sweep_path() / "superseded").iterdir()
     assert old[aside.name] == "failed"
+    log = (bench.sweep_path() / "bufferlab.log").read_text()
+    for told in (
+        "to be loaded",
+        "loaded before; verified, and used again",
+        "the window began by the gate pool_turnover",
+        "1 of 2 runs are there; 1 to do",
+        f"run {aside.name}",
+    ):
+        assert told in log, told
+
+
+def test_the_log_of_a_sweep_begins_before_its_folder_and_ends_with_it(tmp_path: Path) -> None:
+    heard = Heard()
+    with sweep_log.sweep_log(heard) as logged:
+        logged.say("before the folder")
+        logged.keep_in(tmp_path)
+        logged.warn(Problem("odd\n\x1b[2Jthing", "here"))
+        sweep_log.LOG.info("mysql://me:s3cret@host/lab")
+    logged.say("after the end")
+    lines = (tmp_path / sweep_log.NAME).read_text().splitlines()
+    assert [line.split(" ", 2)[2] for line in lines][:1] == ["before the folder"]
+    assert len(lines) == 3
+    assert "s3cret" not in lines[2]
+    assert "\x1b" not in lines[1]
+    assert heard.said == ["before the folder", "after the end"]
+
+
+def test_a_link_in_the_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / sweep_log.NAME).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(EnvironmentLackingError, match="log cannot be written"), sweep_log.sweep_log(Heard()) as logged:
+        logged.keep_in(tmp_path)
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def lose_a_run(bench: Bench, block: int) -> None:

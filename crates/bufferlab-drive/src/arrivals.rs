@@ -31,7 +31,7 @@ pub struct OpenLoop {
     pub spacing: Spacing,
     /// The driver drops an arrival that has waited longer.
     pub patience_ns: u64,
-    /// Seed of the gaps; the workload's choices have streams of their own.
+    /// Seed of the gaps; the workload's choices have other streams.
     pub seed: u64,
 }
 

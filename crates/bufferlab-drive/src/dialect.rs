@@ -14,7 +14,7 @@ use crate::failure::{Failure, FailureKind};
 /// Every file of `dialects/`: its path there, and its text.
 const FILES: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/dialects.rs"));
 
-/// Pairs of words and their replacements. A `%` stands for any text, the same in both.
+/// Pairs of words and their replacements. A `%` matches any text, the same in both.
 pub type Words = &'static [(&'static str, &'static str)];
 
 /// The SQL of one engine: where its files stand, and how its words differ.
@@ -41,7 +41,7 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// Returns a file of a workload in this dialect, with its path; none where there is no such file.
+    /// Returns a file of a workload in this dialect, with its path; none if it does not exist.
     pub fn file(&self, workload: &str, name: &str) -> Option<(String, String)> {
         self.folders.iter().enumerate().find_map(|(index, folder)| {
             let path = format!("{folder}/{workload}/{name}");

@@ -220,8 +220,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
         self.workload.prefill_step(&mut self.client)
     }
 
-    /// Starts the clock of the schedule, if there is one, and those of queues anew: the edge before is no wait. Until
-    /// then the driver runs a closed loop.
+    /// Restarts the clock of the schedule, if there is one, and those of queues, so that the edge before is not counted
+    /// as a wait. Until then the driver runs a closed loop.
     pub fn start_arrivals(&mut self) {
         self.ended_ns.fill(self.clock.now_ns());
         if let Some(open) = &mut self.open {
@@ -495,7 +495,7 @@ mod tests {
         assert_eq!((total.arrivals, total.committed, total.late, total.dropped), (5_000, 5_000, 0, 0));
         assert_eq!(total.queue.max_ns(), Some(0));
         assert_eq!((total.response.max_ns(), total.service.max_ns()), (Some(MS / 10), Some(MS / 10)));
-        // The last arrival is due 5 s after the start, whatever the schedule's gaps add up to.
+        // The last arrival is due 5 s after the start, for any sum of the schedule's gaps.
         assert_eq!(driver.clock.now_ns(), 7 * MS + 5_000 * MS + MS / 10);
     }
 

@@ -40,7 +40,7 @@ pub struct Scoreboard {
 
 struct Told {
     merged: Merged,
-    /// For each driver the last question it has answered; none while it stands still.
+    /// The last question that each driver has answered; none while it stands still.
     answered: Vec<Option<u64>>,
     /// The whole answer of a driver inside its engine to the last question: the engine's counters and its tallies, of
     /// one moment. Other drivers leave it empty.
@@ -127,7 +127,7 @@ impl Telling for Scoreboard {
 pub enum SegmentEnd {
     /// Its quota is used up, its time is over, or the caller had enough.
     Whole,
-    /// Somebody asked to stop.
+    /// A stop was asked for.
     Cancelled,
 }
 
@@ -174,7 +174,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     /// try when it is gone, and their threads add their processor time to `cpu_ns`.
     ///
     /// # Panics
-    /// If there is no driver.
+    /// Without any driver.
     pub fn new(drivers: Vec<Driver<C, K>>, place: &str, lost_hint: &'static str, cpu_ns: Arc<AtomicU64>) -> Self {
         assert!(!drivers.is_empty(), "a run has at least one driver");
         let board = Scoreboard::new(drivers[0].subjects(), drivers.len(), drivers[0].is_open(), cpu_ns);
@@ -311,7 +311,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     }
 }
 
-/// Lets a driver read until there is no more; calls `after` after each piece.
+/// Lets a driver read until the end; calls `after` after each piece.
 fn prefill<C: Client, K: Clock>(
     driver: &mut Driver<C, K>,
     cancelled: &AtomicBool,
@@ -335,7 +335,8 @@ fn watch(
     while shared.running() {
         wait(shared.board, if shared.is_over() { Instant::now() + Duration::from_millis(50) } else { next });
         if shared.is_over() {
-            // Who has enough waits for the transactions that run, as at a window's end: interrupting one fails the run.
+            // A caller with enough transactions waits for the running ones, as at a window's end: interrupting one
+            // fails the run.
             let must_stop = shared.segment.cancelled.load(Ordering::Relaxed) || lock(&shared.failed).is_some();
             if has_enough && !must_stop {
                 continue;

@@ -8,7 +8,7 @@ use std::path::Path;
 use bufferlab_workload::client::ClientError;
 
 /// The kind of a failure. run.json keeps it for a run. It decides whether `--resume` tries one run of a point before the
-/// others, and the exit code of a failed load; a failed run's exit code is 1 whatever its kind.
+/// others, and the exit code of a failed load; a failed run's exit code is always 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// An impossible or contradictory setting.

@@ -20,7 +20,7 @@ pub enum GateEnd {
     NoNewPages,
     /// The warm-up reached its limit of transactions or time first: the measurement may not be steady.
     Cap,
-    /// There is no pool to warm: the run did a fixed segment.
+    /// The run has no pool to warm: it did a fixed segment.
     Fixed,
     /// The job asked for no warm-up: the window begins with the pool as opened.
     Cold,
@@ -40,7 +40,7 @@ impl GateEnd {
     }
 }
 
-/// The gate compares at least so many windows, the older half with the newer half.
+/// The least number of windows that the gate compares, the older half with the newer half.
 const MIN_WINDOWS: usize = 20;
 /// The compared windows must have replaced this part of the pool ...
 const REPLACED_PART: u64 = 16;
@@ -184,7 +184,7 @@ mod tests {
         let exponential = (0..).map(|k| (2000.0 * (-f64::from(k) / 8.0).exp()) as u64 + 40);
         let (window, end) = end_of(30_000, exponential.take(500)).expect("it ends");
         assert_eq!(end, GateEnd::FlatMisses);
-        // After five time constants 0.7 % of the transient is left: 14 of 2000 beside a level of 40.
+        // After five time constants 0.7 % of the transient is left: 14 of 2000, on a level of 40.
         assert!((40..120).contains(&window), "ended at window {window}");
     }
 

@@ -21,8 +21,8 @@ pub struct GateFeed {
 }
 
 impl GateFeed {
-    /// Makes a gate for a pool of `frames`, shut for `at_least` transactions; none has ended, and the engine had
-    /// `counted` so much before.
+    /// Makes a gate for a pool of `frames`, shut for `at_least` transactions; none has ended, and the engine's counts
+    /// before were `counted`.
     pub fn new(frames: u64, at_least: u64, counted: Window) -> Self {
         let Window { misses, dropped } = counted;
         let gate = Gate::new(frames, GATE_WINDOW, at_least);
@@ -39,8 +39,8 @@ impl GateFeed {
         transactions / GATE_WINDOW > self.last.0 / GATE_WINDOW
     }
 
-    /// Takes a poll: `transactions` have ended since the beginning, and the engine has `counted` so much in all. Returns
-    /// the ending of the warm-up if it has ended.
+    /// Takes a poll: `transactions` have ended since the beginning, and the engine's counts are `counted` in all.
+    /// Returns the ending of the warm-up if it has ended.
     pub fn look(&mut self, transactions: u64, counted: Window) -> Option<GateEnd> {
         let (from, from_misses) = self.last;
         let (steps, grown) =

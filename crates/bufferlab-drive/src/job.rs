@@ -42,7 +42,7 @@ impl Limit {
 /// The warm-up of a run: it lasts until the gate opens, within two bounds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct WarmUp {
-    /// The gate stays shut for so many transactions, where more than the pool must be warm.
+    /// Transactions for which the gate stays shut, where more than the pool must be warm.
     #[serde(rename = "min_transactions", default)]
     pub at_least: u64,
     /// The limit at which the run gives the warm-up up.

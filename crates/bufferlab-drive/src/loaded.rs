@@ -1,4 +1,4 @@
-//! What a load of any engine tells: how far it is, and what it has loaded.
+//! The progress and the result of a load, for all engines.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //! of windows.
 //!
 //! A probe may also record between the edges of the measured window, as the block trace does. The caller that samples
-//! the edges tells the list, and at the end of the run the list returns the recorded tables.
+//! the edges notifies the list, and at the end of the run the list returns the recorded tables.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -129,7 +129,7 @@ impl Probes {
         }
     }
 
-    /// Tells all of them that the next sample is an edge's. Call it before reading the engine's counters.
+    /// Announces to all of them that the next sample is an edge's. Call it before reading the engine's counters.
     pub fn before_edge(&self) {
         for probe in lock(&self.0).iter_mut() {
             probe.before_edge();

@@ -1,4 +1,4 @@
-//! Q1 on SQLite: both plans give the right answer and are what they are said to be; everything else is an error in words.
+//! Q1 on SQLite: both plans give the right answer and are the named plans; everything else is an error in words.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -73,7 +73,7 @@ fn job(database: &Path, plan: Plan, transactions: u64) -> Run<Database> {
     }
 }
 
-/// What samples of the window tell: those between the edges, and pages read between them.
+/// The samples of the window: those between the edges, and pages read between them.
 #[derive(Default)]
 struct Seen {
     inside: Vec<Vec<bufferlab_probe::Reading>>,

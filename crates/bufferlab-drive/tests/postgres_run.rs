@@ -1,4 +1,4 @@
-//! Runs on a real PostgreSQL server: what the drivers say against what the server counts, and how runs end.
+//! Runs on a real PostgreSQL server: the drivers' counts compared with the server's, and the ends of runs.
 //!
 //! They need a server without other clients: see `support/postgres_server.rs`. Without it these tests do nothing. The
 //! tests take turns, because they compare counters of the whole server.
@@ -115,7 +115,7 @@ fn played(job: &Run, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen
 }
 
 impl Seen {
-    /// How much a counter has grown in a window; none where the server does not have it.
+    /// How much a counter has grown in a window; none where the server lacks it.
     fn grown(&self, phase: &str, metric: &str, subject: &str) -> Option<i64> {
         let at = |wanted| {
             let (_, _, values) =
@@ -161,7 +161,7 @@ fn what_the_drivers_count_is_what_the_server_counts() {
         if let Some(hits) = seen.grown("measure", "postgres_io_normal_hits", "") {
             assert_eq!(hits + grown("demand_misses", ""), grown("page_gets", ""));
         }
-        // In an open transaction's latencies everybody's are together.
+        // In an open transaction the latencies of all drivers are together.
         let service: u64 = finished.latencies.iter().filter(|latency| latency.time == "service").map(records).sum();
         assert_eq!(service, 3_001 + 203);
         assert_eq!(seen.grown("range_scan", "rows_returned", "range_scan.scan"), Some(20_300));
@@ -172,7 +172,7 @@ fn what_the_drivers_count_is_what_the_server_counts() {
     });
 }
 
-/// The server keeps commits to itself while a connection scans no table, as after it has told what it counted.
+/// The server keeps commits to itself while a connection scans no table, as after it has published its counts.
 #[test]
 fn transactions_that_read_no_table_are_counted_too() {
     with_server(|target| {
@@ -261,7 +261,7 @@ fn a_cancelled_run_ends_although_its_statements_are_asleep() {
 struct Frozen(Vec<libc::pid_t>);
 
 impl Frozen {
-    /// Stops the server: whoever accepts connections, and whoever serves one.
+    /// Stops the server: the process that accepts connections, and those that serve one.
     fn server(target: &Target) -> Self {
         let mut control = Control::open(target).expect("the server is there");
         let rows =

@@ -59,7 +59,7 @@ fn a_load_counts_its_rows_packs_its_pages_and_is_the_same_each_time() {
     assert!(one_load.bytes > 50_000_000, "{} bytes", one_load.bytes);
     let indexes = "SELECT count(*) FROM pg_indexes WHERE schemaname = 'public'";
     assert_eq!(one(&first, indexes), "10");
-    // Rows per page as the formula of the pages' layout has it: 8168 / (row, rounded up to 8, and 4).
+    // Rows per page by the formula of the pages' layout: 8168 / (row, rounded up to 8, and 4).
     let per_page = "SELECT max(n) FROM (SELECT count(*) AS n FROM stock GROUP BY (ctid::text::point)[0]::int) AS pages";
     assert_eq!(one(&first, per_page), "24");
     let refused = load(
@@ -291,7 +291,7 @@ fn a_script_takes_values_of_any_type_and_its_errors_name_their_line() {
 const READ: StatementId = StatementId(0);
 const ADD: StatementId = StatementId(1);
 
-/// Returns a client over a table of two rows, for what no workload does on purpose.
+/// Returns a client over a table of two rows, for cases that no workload produces on purpose.
 fn small_client(target: &Target) -> PostgresClient {
     let statements = Statements {
         place: "this test".to_owned(),

@@ -98,7 +98,7 @@ fn rows_too_long_for_a_page_and_free_pages_are_counted() {
     connection.execute_batch(sql).unwrap();
     connection.close().unwrap();
     let shape = check(&database);
-    // 20,000 bytes fill at least two pages beside what stays on the leaf.
+    // 20,000 bytes fill at least two pages besides the part on the leaf.
     assert_eq!((shape.trees[0].rows, shape.trees[0].overflow_pages), (50, 100));
     assert!(shape.free_pages >= 100, "{}", shape.free_pages);
 }

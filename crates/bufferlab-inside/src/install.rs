@@ -73,7 +73,7 @@ impl<'a> Plan<'a> {
             // SAFETY: the caller says that they are mapped.
             found = hash(found, unsafe { core::slice::from_raw_parts(place as *const u8, bytes) });
             // The pages would count as the server's.
-            // SAFETY: they are those of a file, and nobody has changed them yet.
+            // SAFETY: they are those of a file, and unchanged so far.
             unsafe { sys::forget(place & !(PAGE - 1), bytes + place % PAGE) };
         }
         found == text_hash
@@ -104,7 +104,7 @@ impl<'a> Plan<'a> {
         for (done, patch) in self.patches.iter().enumerate() {
             let mut new = patch.new;
             let fits = patch.shift(&mut new, moved);
-            // SAFETY: no other thread runs, and what is there was compared.
+            // SAFETY: no other thread runs, and the present bytes were compared.
             if let Err(error) = fits.and_then(|()| unsafe { patch.write(base, &new) }) {
                 for patch in &self.patches[..done] {
                     // SAFETY: as before. It was writable a moment ago.
@@ -135,7 +135,7 @@ impl<'a> Plan<'a> {
                     let planned = base.wrapping_add_signed(CODE_PLANNED_AT);
                     let moved = (place as u64).wrapping_sub(planned).cast_signed();
                     if let Err(error) = self.copy_code(code, moved) {
-                        // SAFETY: nobody uses it.
+                        // SAFETY: the copy is not in use yet.
                         unsafe { sys::unmap(code, CODE_BYTES) };
                         last = error;
                         continue;

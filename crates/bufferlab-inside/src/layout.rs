@@ -29,7 +29,7 @@ pub const PLAN_AT: usize = STATES_AT + 4 * SLOTS;
 pub const PLAN_BYTES: usize = 64 << 10;
 /// The place of the first slot.
 pub const SLOTS_AT: usize = PLAN_AT + PLAN_BYTES;
-/// Bytes of all. Nobody has them before they are used.
+/// Bytes of all. The system gives memory only to used parts.
 pub const ALL_BYTES: usize = SLOTS_AT + SLOTS * SLOT_BYTES;
 /// A server waits for its reader no longer after the reader's last sign of life.
 pub const PATIENCE_NS: u64 = 1_000_000_000;
@@ -43,7 +43,7 @@ pub const CODE_PLANNED_AT: i64 = 1 << 30;
 /// Most bytes that a patch covers: five, of which the last may begin an instruction of 15.
 pub const COVER_BYTES: usize = 20;
 
-/// What the library has done, as a number that the reader translates.
+/// The library's state, as a number that the reader translates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
@@ -53,15 +53,15 @@ pub enum State {
     Patched = 1,
     /// The program's code is not that of the plan.
     OtherText = 2,
-    /// There is no free memory near the program's code.
+    /// No memory near the program's code is free.
     NoRoom = 3,
     /// The system gives no executable memory.
     NoCode = 4,
-    /// The system lets nobody change the program's code.
+    /// The system forbids changes of the program's code.
     TextFixed = 5,
     /// The processor cannot save its state.
     NoXsave = 6,
-    /// The C library tells nobody of a fork.
+    /// The C library has no hook for forks.
     NoFork = 7,
 }
 
@@ -87,7 +87,7 @@ pub struct Header {
     pub state: AtomicU32,
     /// The system's error behind the state.
     pub errno: AtomicU32,
-    /// Not 0 once nobody reads any more.
+    /// Not 0 once the reader has left.
     pub closed: AtomicU32,
     /// The slots that may be used.
     pub slots: u32,
@@ -139,7 +139,7 @@ pub struct Patch {
     pub address: u64,
     /// How many bytes are covered.
     pub bytes: u32,
-    /// Where in the new bytes the distance to the trampoline is.
+    /// The place of the distance to the trampoline in the new bytes.
     pub distance_at: u32,
     /// The program's bytes.
     pub old: [u8; COVER_BYTES],
@@ -161,7 +161,7 @@ pub struct Slot {
     pub wait_ns: AtomicU64,
     /// What `write` was when the thread gave the reader up, plus one; records after it may be overwritten.
     pub given_up: AtomicU64,
-    /// The process; 0 while nobody has the slot, or has it and has not said so yet.
+    /// The process; 0 while the slot is free, or taken without its owner noted yet.
     pub process: AtomicU32,
     /// The thread.
     pub thread: AtomicU32,
@@ -170,14 +170,15 @@ pub struct Slot {
     pub read: AtomicU64,
 }
 
-/// State of a slot: nobody had it yet.
+/// State of a slot: not used so far.
 pub const FREE: u32 = 0;
 /// State of a slot: a thread records into it.
 pub const USED: u32 = 1;
 /// State of a slot: its thread has ended, and another may take it.
 pub const ENDED: u32 = 2;
 
-/// Returns a number that tells one program's code from another: not against malice, which could change us as well.
+/// Returns a hash that differs between programs' code; it does not protect against malice, which could change us as
+/// well.
 pub fn hash(before: u64, bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mixed = |all: u64, word: u64| (all.rotate_left(23) ^ word).wrapping_mul(ODD);

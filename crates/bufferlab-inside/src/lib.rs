@@ -4,7 +4,7 @@
 //! there at the sites of page_sites.toml ([`install`]). From then on only two things of this crate run: the trampolines,
 //! and, when a thread has no ring or its ring is full, [`slow`]. Nothing here decodes, allocates or takes a lock.
 //!
-//! The same sources are an ordinary library, which tells the reader how shared memory looks ([`layout`]).
+//! The same sources are an ordinary library, which gives the reader the layout of shared memory ([`layout`]).
 
 #![cfg_attr(not(test), no_std)]
 

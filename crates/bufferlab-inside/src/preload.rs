@@ -1,4 +1,4 @@
-//! What the loader calls when it has mapped the library, and when the process ends.
+//! The functions that the loader calls when it has mapped the library, and when the process ends.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
@@ -60,11 +60,11 @@ unsafe extern "C" fn at_start(_: c_int, _: *const *const c_char, environment: *m
     }
     if !program.is_it {
         // Another program, which will become the server: everything stays for it.
-        // SAFETY: nobody else knows the mapping.
+        // SAFETY: no other code knows the mapping.
         unsafe { sys::unmap(memory, ALL_BYTES) };
         return;
     }
-    // The server's own children are no servers.
+    // The server's own children are not servers.
     // SAFETY: as above.
     unsafe { clean(environment) };
     sys::close(descriptor);
@@ -86,7 +86,7 @@ struct Program<'a> {
     is_it: bool,
 }
 
-/// Looks at the first loaded object, the program itself, whoever loaded it: has it the segments of the plan?
+/// Checks whether the first loaded object, the program itself, has the segments of the plan.
 extern "C" fn first_program(loaded: *const Loaded, _: usize, data: *mut c_void) -> c_int {
     // SAFETY: the loader gives us its description of the object, and our own data.
     let (loaded, program) = unsafe { (&*loaded, &mut *data.cast::<Program<'_>>()) };

@@ -1,7 +1,7 @@
-//! What a trampoline calls when its thread has no ring, or a full one.
+//! The function that a trampoline calls when its thread has no ring, or a full one.
 //!
 //! The call may come at any place of the server: the assembly around it keeps every register, the vector registers'
-//! upper halves included, and what it calls makes system calls alone.
+//! upper halves included, and the function itself calls only the system.
 
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
@@ -17,7 +17,7 @@ const PAUSE_NS: u64 = 100_000;
 
 /// The shared memory; null before it is mapped.
 static SHARED: AtomicPtr<Header> = AtomicPtr::new(core::ptr::null_mut());
-/// The key by which the C library tells of a thread's end; negative without one.
+/// The key by which the C library calls us at a thread's end; negative without one.
 static KEY: AtomicI32 = AtomicI32::new(-1);
 
 // The thread's slot is eight bytes at a fixed distance from the thread's base, which the loader reserves for libraries
@@ -149,7 +149,7 @@ pub unsafe fn begin(header: *mut Header) {
     SHARED.store(header, Ordering::Release);
 }
 
-/// Returns a slot with room for a record; null when there is none. The access is counted as dropped then.
+/// Returns a slot with room for a record; null without one. The access is counted as dropped then.
 extern "C" fn slow() -> *mut Slot {
     let header = SHARED.load(Ordering::Acquire);
     // SAFETY: `begin` was given memory that stays.
@@ -180,7 +180,7 @@ fn slot_of(header: &Header, number: usize) -> *mut Slot {
     unsafe { core::ptr::from_ref(header).cast::<u8>().cast_mut().add(SLOTS_AT + number * SLOT_BYTES).cast() }
 }
 
-/// Takes a slot that nobody has, and writes a record that says whose it is now; null when there is none.
+/// Takes a free slot, and writes a record of its new owner; null if no slot is free.
 fn take(header: &Header) -> *mut Slot {
     for (number, state) in states(header).iter().enumerate() {
         let found = state.load(Ordering::Relaxed);
@@ -214,7 +214,8 @@ fn take(header: &Header) -> *mut Slot {
     core::ptr::null_mut()
 }
 
-/// Waits until a slot has room. A reader that gave no sign of life for a second is given up: the ring goes round.
+/// Waits until a slot has room. A reader without a sign of life for a second is given up: the ring overwrites its
+/// oldest records.
 fn make_room(header: &Header, slot: &Slot) {
     let write = slot.write.load(Ordering::Relaxed);
     if slot.given_up.load(Ordering::Relaxed) != 0 {
@@ -255,7 +256,7 @@ pub fn end_thread() {
     if slot.is_null() {
         return;
     }
-    // Who takes the slot next has it before its process is noted: until then the reader must not look for ours.
+    // The next owner takes the slot before its process is noted: until then the reader must not look for ours.
     // SAFETY: slots stay mapped.
     unsafe { &*slot }.process.store(0, Ordering::Relaxed);
     let number = (slot as usize - slot_of(header, 0) as usize) / SLOT_BYTES;
@@ -264,7 +265,7 @@ pub fn end_thread() {
     }
 }
 
-/// Forgets the slot that a child has from its parent: the child takes one of its own.
+/// Forgets the parent's slot in a forked child: the child takes another.
 extern "C" fn in_child() {
     set_own_slot(core::ptr::null_mut());
 }
@@ -291,7 +292,7 @@ fn has_keys() -> bool {
     found != 0
 }
 
-/// Asks the C library to tell of forks and of the ends of threads. Returns false when it cannot tell of forks.
+/// Asks the C library to call us at forks and at the ends of threads. Returns false if it has no hook for forks.
 pub fn listen() -> bool {
     if has_keys() {
         let mut key = 0;
@@ -304,8 +305,8 @@ pub fn listen() -> bool {
     unsafe { __register_atfork(None, None, Some(in_child), core::ptr::null_mut()) == 0 }
 }
 
-/// Lets the C library tell of the end of the calling thread. Keys of a number below 32 need no memory, and ours is the
-/// first.
+/// Makes the C library call us at the end of the calling thread. Keys of a number below 32 need no memory, and ours is
+/// the first.
 fn note_end() {
     let key = KEY.load(Ordering::Relaxed);
     if key >= 0 {

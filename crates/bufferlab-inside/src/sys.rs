@@ -18,7 +18,7 @@ const CLOCK_MONOTONIC: usize = 1;
 /// Makes a system call of up to six arguments; returns its result, or a negative error.
 ///
 /// # Safety
-/// What the call does must be sound.
+/// The call's effect must be sound.
 unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = arguments;
     let result;
@@ -34,7 +34,7 @@ fn done(result: isize) -> Result<usize, u32> {
     if result < 0 { Err(result.unsigned_abs() as u32) } else { Ok(result.cast_unsigned()) }
 }
 
-/// Maps a file's first bytes, for all that have it.
+/// Maps a file's first bytes, shared with all its users.
 ///
 /// # Errors
 /// The system's number.
@@ -43,7 +43,7 @@ pub fn map_file(descriptor: usize, bytes: usize) -> Result<*mut u8, u32> {
     done(unsafe { call(9, [0, bytes, READ | WRITE, MAP_SHARED, descriptor, 0]) }).map(|at| at as *mut u8)
 }
 
-/// Maps fresh memory at this very place, where nothing is.
+/// Maps fresh memory at this very place, which is unused.
 ///
 /// # Errors
 /// The system's number.
@@ -53,7 +53,7 @@ pub fn map_at(place: usize, bytes: usize) -> Result<*mut u8, u32> {
     let found = done(unsafe { call(9, [place, bytes, READ | WRITE, flags, usize::MAX, 0]) })?;
     if found != place {
         // Kernels before 4.17 do not know the flag, and take the place for a wish.
-        // SAFETY: nobody knows this new mapping.
+        // SAFETY: no other code knows this new mapping.
         unsafe { unmap(found as *mut u8, bytes) };
         return Err(17);
     }
@@ -63,13 +63,13 @@ pub fn map_at(place: usize, bytes: usize) -> Result<*mut u8, u32> {
 /// Takes a mapping away.
 ///
 /// # Safety
-/// Nobody uses it any more.
+/// It is not in use any more.
 pub unsafe fn unmap(place: *mut u8, bytes: usize) {
     // SAFETY: the caller answers for it.
     unsafe { call(11, [place as usize, bytes, 0, 0, 0, 0]) };
 }
 
-/// Changes what may be done with whole pages.
+/// Changes the access rights of whole pages.
 ///
 /// # Safety
 /// Code there must stay executable.
@@ -84,7 +84,7 @@ pub unsafe fn protect(place: usize, bytes: usize, how: usize) -> Result<(), u32>
 /// Forgets pages of a file that were only read; the next read finds them again.
 ///
 /// # Safety
-/// Nobody has written to them.
+/// They were not written to.
 pub unsafe fn forget(place: usize, bytes: usize) {
     // SAFETY: the caller answers for it.
     unsafe { call(28, [place, bytes, MADV_DONTNEED, 0, 0, 0]) };
@@ -92,7 +92,7 @@ pub unsafe fn forget(place: usize, bytes: usize) {
 
 /// Closes a descriptor.
 pub fn close(descriptor: usize) {
-    // SAFETY: the descriptor was made for us, and nobody else uses it.
+    // SAFETY: the descriptor was made for us, and no other code uses it.
     unsafe { call(3, [descriptor, 0, 0, 0, 0, 0]) };
 }
 

@@ -1,5 +1,5 @@
 //! The words of a page trace: kinds of accesses, the record of one in a spool, the columns of page-trace.parquet, the
-//! window. docs/page-trace.md says what each engine records.
+//! window. docs/page-trace.md lists the records of each engine.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub enum Kind {
     Prefetch = 4,
     /// The page lost its frame to another.
     Evict = 5,
-    /// The page left the pool for another reason: its content is no longer true (a rollback), or no caller wants it.
+    /// The page left the pool for another reason: its content is invalid (a rollback), or no caller wants it.
     Drop = 6,
 }
 
@@ -94,7 +94,7 @@ pub mod latch {
     };
 }
 
-/// One access as it is recorded.
+/// One recorded access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// CLOCK_MONOTONIC.
@@ -109,7 +109,7 @@ pub struct Record {
     pub kind: Kind,
     /// The latch asked for, in the engine's numbers; 0 where it has none. PostgreSQL: see [`latch`].
     pub latch: u8,
-    /// The place in a server's binary that told of it; 0 where there is only one.
+    /// The place in a server's binary that recorded it; 0 where there is only one.
     pub site: u8,
 }
 
@@ -172,7 +172,7 @@ pub struct Columns<'a> {
     pub delta_us: &'a [u32],
 }
 
-/// One event that a buffer manager hears.
+/// One event that a buffer manager gets.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     /// The page, below the number of pages that the manager was made for.

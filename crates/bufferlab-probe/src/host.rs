@@ -26,7 +26,7 @@ pub struct HostFingerprint {
     pub cores: Option<usize>,
     /// Memory of the machine.
     pub memory_total_bytes: Option<u64>,
-    /// The tightest limit that control groups set for this process; null when there is none.
+    /// The tightest limit that control groups set for this process; null without one.
     pub memory_limit_bytes: Option<u64>,
     /// The file that sets the limit.
     pub memory_limit_source: Option<String>,
@@ -117,7 +117,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// Returns a text that may hold bytes that are no UTF-8.
+/// Returns a text that may hold invalid UTF-8.
 fn text(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }

@@ -51,7 +51,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Makes a table of this result. If JSON cannot hold it, the table tells the error instead.
+    /// Makes a table of this result. If JSON cannot hold it, the table has the error instead.
     pub fn new(probe: &'static str, told: &impl Serialize) -> Self {
         Self { probe, told: serde_json::to_value(told).unwrap_or_else(|error| Value::String(error.to_string())) }
     }
@@ -76,7 +76,7 @@ pub trait Probe: Send {
     /// Appends one reading per metric and subject, and does not clear `out`.
     fn sample(&mut self, out: &mut Vec<Reading>);
 
-    /// Tells the probe that the next sample is an edge's, before the engine's counters are read for it.
+    /// Announces that the next sample is an edge's, before the engine's counters are read for it.
     fn before_edge(&mut self) {}
 
     /// Begins recording at the start of the measured window, after all other work of its start edge. Keeps an error for

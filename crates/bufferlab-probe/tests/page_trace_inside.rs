@@ -1,4 +1,4 @@
-//! A program that records itself: threads, forks, full rings, readers that stop or die, and what is refused.
+//! A program that records itself: threads, forks, full rings, readers that stop or die, and refusals.
 //!
 //! The victims are this very test program, started again with one test's name and a task in its environment. The file
 //! has the calls of the C library that make a process fork.
@@ -134,7 +134,7 @@ impl Trace {
         assert!(ended.success(), "{task}: {ended}");
     }
 
-    /// Ends the trace; returns what was told, and of each record time, space, page and thread.
+    /// Ends the trace; returns its answer, and of each record time, space, page and thread.
     fn end(self) -> (Told, Vec<(u64, u32, u32, u32)>) {
         let told = self.recorder.finish();
         assert_eq!(told.steps_back, 0, "the counters of this host's processors disagree");
@@ -154,7 +154,7 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// What a victim does. Every call of `touch` must be a record.
+/// The work of a victim. Every call of `touch` must be a record.
 #[test]
 fn victim() {
     let (Ok(task), Ok(place)) = (env::var(TASK), env::var(PLACE)) else { return };
@@ -222,7 +222,7 @@ fn each_thread(threads: u32, work: impl Fn(u32) + Sync) {
     });
 }
 
-/// Children of a program that has touched pages itself: every other one ends without a word.
+/// Children of a program that has touched pages itself: every other one ends without freeing its slot.
 fn forks(children: u32) {
     touch(0, 0);
     for number in 1..=children {
@@ -230,7 +230,7 @@ fn forks(children: u32) {
         let child = unsafe { libc::fork() };
         if child == 0 {
             (0..50).for_each(|page| touch(number, page));
-            // SAFETY: as above; `exit` runs what the library left for the end.
+            // SAFETY: as above; `exit` runs the library's handlers of the end.
             unsafe { if number % 2 == 0 { libc::_exit(0) } else { libc::exit(0) } }
         }
         let mut status = 0;
@@ -249,7 +249,8 @@ extern "C" fn at_signal(_: libc::c_int) {
     SIGNALS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Works while SIGALRM comes every so many microseconds, and SIGUSR1 as fast as a thread can send it; returns how many.
+/// Works while SIGALRM comes at intervals of `microseconds`, and SIGUSR1 as fast as a thread can send it; returns how
+/// many.
 fn signals_every(microseconds: libc::suseconds_t, work: impl Fn()) -> u64 {
     let every = [microseconds, 0].map(|tv_usec| libc::timeval { tv_sec: 0, tv_usec });
     let [on, off] = every.map(|every| libc::itimerval { it_interval: every, it_value: every });
@@ -264,7 +265,7 @@ fn signals_every(microseconds: libc::suseconds_t, work: impl Fn()) -> u64 {
         assert_eq!(libc::setitimer(libc::ITIMER_REAL, &raw const on, std::ptr::null_mut()), 0);
     }
     let is_over = AtomicBool::new(false);
-    // SAFETY: it only tells which thread this is.
+    // SAFETY: it only returns this thread's number.
     let worker = unsafe { libc::pthread_self() };
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -430,7 +431,7 @@ fn a_program_with_one_other_byte_is_left_alone() {
     let trace = Trace::new();
     let copy = trace.folder.path().join("copy");
     let mut bytes = fs::read(own_program()).expect("ours");
-    // Behind the function's return: padding that nobody runs.
+    // Behind the function's return: padding that is never executed.
     let at = offset() as usize + 9;
     bytes[at] ^= 1;
     fs::write(&copy, bytes).expect("a file");
@@ -466,7 +467,7 @@ fn a_program_that_may_not_change_its_code_goes_on_unrecorded() {
 #[test]
 fn a_program_that_was_never_started_is_not_recorded() {
     let trace = Trace::new();
-    // Another program that becomes nothing of ours.
+    // Another program, which does not become the traced one.
     let mut other = trace.command(Path::new("/bin/true"), "threads");
     assert!(other.status().expect("it runs").success());
     let refused = trace.recorder.require_on().expect_err("nobody recorded");

@@ -24,8 +24,8 @@ impl PageTrace {
 
 #[pymethods]
 impl PageTrace {
-    /// Begins to read what the server will record. Returns what it must be started with, as JSON, and writes what that
-    /// needs into its folder; null once the trace has ended.
+    /// Begins to read the server's records. Returns how the server must be started, as JSON, and writes the files for
+    /// that into its folder; null once the trace has ended.
     fn begin(&self, py: Python<'_>, folder: &str) -> PyResult<String> {
         let begin = || self.with(|trace| trace.as_mut().map(|trace| trace.begin(Path::new(folder))).transpose());
         json_text(&py.detach(|| guarded(|| begin().map_err(Failure::from)))?)
@@ -55,7 +55,7 @@ impl LivePageTrace {
 
 #[pymethods]
 impl LivePageTrace {
-    /// Returns what is known of the trace now, as JSON.
+    /// Returns the present state of the trace, as JSON.
     fn told(&self, py: Python<'_>) -> PyResult<String> {
         json_text(&py.detach(|| self.lock().told()))
     }

@@ -23,7 +23,8 @@ pub(crate) struct Curve {
 /// Returns a column as a slice, for as long as Python's lock is held, or longer where the column is read-only.
 fn column<'a, T: pyo3::buffer::Element>(_py: Python<'a>, buffer: &'a PyBuffer<T>) -> PyResult<&'a [T]> {
     let cells = buffer.as_slice_ptr().ok_or_else(|| refused("a column must be contiguous"))?;
-    // SAFETY: the buffer keeps the memory. Nobody writes: this code does not, and others need Python's lock, or may not.
+    // SAFETY: the buffer keeps the memory. It is not written: this code does not, and others need Python's lock, or may
+    // not.
     Ok(unsafe { cells.as_ref() })
 }
 
@@ -57,7 +58,7 @@ impl Curve {
         Ok(Curve { curve: bufferlab_sim::Curve::new(pages, first_page..end_page).map_err(refused)?, pages })
     }
 
-    /// Hears accesses in their order. Misses count from the access `first` on.
+    /// Takes accesses in their order. Misses count from the access `first` on.
     fn feed(&mut self, py: Python<'_>, page: PyBuffer<u32>, kind: PyBuffer<u8>, first: usize) -> PyResult<()> {
         let (page, kind) = (column(py, &page)?, column(py, &kind)?);
         if page.iter().any(|&page| page >= self.pages) || kind.len() != page.len() {
@@ -77,8 +78,8 @@ impl Curve {
 /// See `bufferlab_sim::Replay`. The manager's settings are JSON; the answer is `Replayed` as JSON. Times before the first
 /// row and from it on may be stretched.
 ///
-/// Where all columns are read-only, other threads of Python go on meanwhile. A watch hears, ten times a second, the share
-/// that is done. What it raises ends the replay and is raised here.
+/// Where all columns are read-only, other threads of Python go on meanwhile. A watch gets, ten times a second, the
+/// share that is done. An error of it ends the replay and is raised here.
 #[pyfunction]
 #[pyo3(signature = (
     manager, settings_json, frames, load_row, first_row, end_row, page, kind, latch, thread, delta_us,

@@ -1,7 +1,7 @@
-//! Plays the columns of a page trace to one buffer manager and counts what it does in a window.
+//! Plays the columns of a page trace to one buffer manager and counts its actions in a window.
 //!
-//! A manager hears what the database wanted (gets, creations, prefetches, drops), never what the traced server did
-//! about it (reads, evictions).
+//! A manager gets the database's requests (gets, creations, prefetches, drops), never the traced server's own actions
+//! (reads, evictions).
 
 use std::num::NonZeroU32;
 use std::ops::{Add, Range, Sub};
@@ -26,7 +26,7 @@ pub struct Counts {
     pub made_young: u64,
     /// InnoDB's `not young`: accesses to old pages that came too early to move them. Zero in other managers.
     pub not_made_young: u64,
-    /// Gets that PostgreSQL's model took for those of a scan, although the trace does not tell. Zero in other managers.
+    /// Gets that PostgreSQL's model took for a scan's, without a mark in the trace. Zero in other managers.
     pub guessed_scan_gets: u64,
     /// Misses that took a buffer of their scan's own ring in PostgreSQL's model: no other page left the pool for them.
     /// Zero in other managers.
@@ -58,7 +58,7 @@ impl Counts {
         !fell
     }
 
-    /// Returns so many times the counts, rounded.
+    /// Returns the counts times `factor`, rounded.
     #[must_use]
     pub fn times(self, factor: f64) -> Counts {
         self.with(self, |count, _| (count as f64 * factor).round() as u64)
@@ -83,10 +83,10 @@ impl Sub for Counts {
 
 /// A buffer manager: a pool of a fixed number of frames that holds pages `0..pages`.
 ///
-/// The caller guarantees that pages are below `pages`, that times never go back, and that `foresee` comes first or not
-/// at all. The manager guarantees that counts never fall, and that `frames_used` is never above its frames.
+/// The caller guarantees that pages are below `pages`, that times never go back, and that `foresee` comes first or
+/// never. The manager guarantees that counts never fall, and that `frames_used` is never above its frames.
 pub trait Manager {
-    /// Does what an event asks for. What the traced server did about it is no event for another pool.
+    /// Does what an event asks for. Reads and evictions of the traced server do not matter to another pool.
     #[inline]
     fn hear(&mut self, kind: Kind, access: Access) {
         match kind {
@@ -99,29 +99,29 @@ pub trait Manager {
         }
     }
 
-    /// Gives the page to a caller; reads it if the pool does not have it. It counts one miss then, and no read otherwise.
+    /// Gives the page to a caller; reads it if it is not in the pool. It counts one miss then, and no read otherwise.
     fn get(&mut self, access: Access);
 
-    /// Gives the page to a caller if the pool has it.
+    /// Gives the page to a caller if it is in the pool.
     fn get_if_in_pool(&mut self, access: Access);
 
     /// Gives the page a frame without a read, or touches it if it has one.
     fn create(&mut self, access: Access);
 
-    /// Reads the page if the pool does not have it. This is not a use of the page.
+    /// Reads the page if it is not in the pool. This is not a use of the page.
     fn prefetch(&mut self, access: Access);
 
     /// Takes the page out of the pool.
     fn drop_page(&mut self, access: Access);
 
-    /// Returns what the manager did so far.
+    /// Returns the manager's counts so far.
     fn counts(&self) -> Counts;
 
     /// Returns how many frames hold a page now.
     fn frames_used(&self) -> u32;
 
-    /// Hears, before the first event of a replay, all that will come. No server can. The caller guarantees that exactly
-    /// these events follow.
+    /// Takes, before the first event of a replay, all its events. No server can know them. The caller guarantees that
+    /// exactly these events follow.
     fn foresee(&mut self, _columns: &Columns) {}
 }
 
@@ -141,7 +141,7 @@ pub trait Model: Manager + Sized {
     /// Makes an empty pool of `frames` for pages `0..pages`.
     fn new(frames: NonZeroU32, pages: u32, settings: &Self::Settings) -> Self;
 
-    /// Tells the settings that the pool is played a share of the pages. Most models count nothing but frames.
+    /// Adapts the settings to a pool that gets a share of the pages. Most models count nothing but frames.
     fn sample(_settings: &mut Self::Settings, _one_in: OneIn) {}
 
     /// Refuses settings that no server of `frames` has.
@@ -153,9 +153,9 @@ pub trait Model: Manager + Sized {
     }
 }
 
-/// The share of a database's pages that a pool is played: one page in so many, 1 or more.
+/// The share of a database's pages that a pool gets, as one page in N, where N is at least 1.
 ///
-/// Frames are the caller's to divide. What else a server counts in pages, a model divides by [`OneIn::of`].
+/// The caller divides the frames. Other settings in pages a model divides by [`OneIn::of`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OneIn(f64);
 
@@ -163,10 +163,10 @@ impl OneIn {
     /// All pages.
     pub const ONE: OneIn = OneIn(1.0);
 
-    /// Returns the share of one page in so many.
+    /// Returns the share of one page in `pages`.
     ///
     /// # Panics
-    /// Below 1 there is no such share.
+    /// If `pages` is below 1.
     pub fn new(pages: f64) -> Self {
         assert!(pages >= 1.0, "one page in {pages} is more than all");
         OneIn(pages)
@@ -205,7 +205,7 @@ pub struct Replayed {
     pub brought_in_since_start: u64,
 }
 
-/// Hears the share of a replay's rows that were played; returns whether to go on.
+/// Takes the share of a replay's rows that were played; returns whether to go on.
 pub type Watch<'a> = dyn FnMut(f64) -> bool + 'a;
 
 /// Rows between two calls of a watch: a tenth of a second's work of the slowest manager.
@@ -213,7 +213,7 @@ const WATCHED: usize = 1 << 20;
 
 /// Plays the events before the window and in it. Events before it fill the pool and do not count; it skips events after
 /// it. `window` has the indices of its first event and of the first behind it; `load` is the index of the first event of
-/// the load, before which somebody may have read all tables to check them.
+/// the load, before which a check may have read all tables.
 ///
 /// # Panics
 /// If the columns differ in length, the window is not within them or begins before the load, or a page is not one of the
@@ -301,7 +301,7 @@ pub(crate) fn make_new<M: Model + Send + 'static>(
     Ok(Box::new(M::new(frames, pages, &settings)))
 }
 
-/// Returns the frames and the settings of a pool that can be.
+/// Returns the frames and the settings of a possible pool.
 fn checked<M: Model>(settings: &str, frames: u32, pages: u32) -> Result<(NonZeroU32, M::Settings), Refused> {
     let refused = |why: String| Err(Refused(why));
     if pages > MOST {

@@ -45,7 +45,7 @@ fn naive_depths(columns: &Columns, ring_reads: u32) -> Depths {
                 found.depth.push(0);
                 continue;
             }
-            // A page that is made anew has no past.
+            // A page that is created again has no past.
             Some(Kind::Create) => reads.iter_mut().filter(|read| read.1 == page).for_each(|read| read.1 = u32::MAX),
             _ => {
                 found.depth.push(0);
@@ -82,7 +82,7 @@ proptest! {
         prop_assert_eq!(ghost_depths(&columns, ring_reads).expect("few pages"), naive_depths(&columns, ring_reads));
     }
 
-    /// What LRU of `small` frames tells by reads and evictions is what larger pools would have missed, to the last read.
+    /// The reads and evictions of LRU with `small` frames give the exact misses of larger pools.
     #[test]
     fn a_ghost_list_of_lru_is_every_larger_pool(
         pages in prop::collection::vec(0u32..60, 0..400),

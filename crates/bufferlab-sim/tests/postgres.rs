@@ -16,7 +16,7 @@ struct Buffer {
     usage: u8,
 }
 
-/// What the column `latch` tells of a get's ring.
+/// The values of the column `latch` for a get's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Nothing,
@@ -31,7 +31,7 @@ fn told(latch: u8) -> Told {
 
 struct Naive {
     settings: PostgresSettings,
-    /// The page of every get and what is told of its ring, by session.
+    /// The page of every get and its ring's mark, by session.
     history: HashMap<u16, Vec<(u32, Told)>>,
     /// The last page that belonged to a scan, by session and table.
     scanned: HashMap<(u16, usize), u32>,
@@ -99,7 +99,7 @@ impl Naive {
         if so_far == 0 { 1 } else { (so_far + u32::from(before.last().map(|(last, _)| *last) != Some(page))).min(4) }
     }
 
-    /// Hears a get; returns its session and table when it belongs to a scan.
+    /// Takes a get; returns its session and table when it belongs to a scan.
     fn scan(&mut self, access: Access) -> Option<(u16, usize)> {
         let mut history = self.history.remove(&access.thread).unwrap_or_default();
         history.push((access.page, told(access.latch)));
@@ -125,7 +125,7 @@ impl Naive {
         told(access.latch) == Told::Other
     }
 
-    /// Pins the page; returns whether the pool had it.
+    /// Pins the page; returns whether it was in the pool.
     fn pin(&mut self, access: Access, scan: Option<(u16, usize)>) -> bool {
         let found = self.find(access.page);
         if let Some(at) = found {
@@ -205,7 +205,7 @@ proptest! {
         Events::random(seed, pages, 0, 300).play_to_both(&mut fast, &mut naive, |pool| pool.frames_used() <= size);
     }
 
-    /// Scans of two tables, by four sessions and with all that a trace may tell of them, among the other events.
+    /// Scans of two tables, by four sessions and with every mark that a trace may have, among the other events.
     #[test]
     fn scans_use_their_rings_as_a_searched_history_says(
         seed: u64,

@@ -14,7 +14,7 @@ use crate::script::ScriptError;
 
 /// A function that makes the initial database of a load job.
 pub type MakeTables = fn(Value) -> Result<Box<dyn Population>, Refused>;
-/// A function that makes a driver for each of so many connections of a run job.
+/// A function that makes a driver for each connection of a run job.
 pub type MakeDrivers = fn(Value, usize) -> Result<Vec<Box<dyn Workload>>, Refused>;
 
 /// A workload that jobs can name.
@@ -31,7 +31,7 @@ pub struct Bundle {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Refused {
-    /// What is wrong.
+    /// The error.
     pub what: String,
     /// The part of the job, or the line of the script.
     pub place: String,

@@ -3,7 +3,7 @@
 //! A workload speaks in *calls*: one execution of one named statement with typed parameters. Calls that do
 //! not depend on each other's rows travel in one [`Batch`], so that a client over a network may send them
 //! in one round trip and coalesce runs of the same statement, while an embedded client steps through them.
-//! There is no SQL here; a client maps each [`StatementId`] to its dialect's text.
+//! This file has no SQL; a client maps each [`StatementId`] to its dialect's text.
 //!
 //! A driver reuses one batch: after the first few transactions it allocates nothing.
 
@@ -28,7 +28,7 @@ pub struct StatementSpec {
     pub columns: usize,
 }
 
-/// One value as a workload gives it: a parameter of a call or a column of a loaded row.
+/// One value of a workload: a parameter of a call or a column of a loaded row.
 ///
 /// Money is integer cents; dates are integer microseconds since 1970, or, without a time, days; everything else is an
 /// integer or text. Decimals come only from users' scripts.
@@ -160,7 +160,7 @@ impl Batch {
         self.calls.len()
     }
 
-    /// Returns true when there is no call.
+    /// Returns true without any call.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
@@ -255,7 +255,7 @@ pub enum ClientError {
     Script {
         /// File and line.
         place: String,
-        /// What is wrong, or the engine's message.
+        /// The error, or the engine's message.
         message: String,
         /// What to try.
         hint: String,

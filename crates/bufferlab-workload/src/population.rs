@@ -19,7 +19,7 @@ pub enum ColumnKind {
     Micros,
     /// A date as integer days since 1970.
     Days,
-    /// ASCII text of at most so many characters.
+    /// ASCII text of at most this many characters.
     Text {
         /// Longest value.
         max_chars: u16,

@@ -1,4 +1,4 @@
-//! Transactions on the naive database: the twelve conditions, and what the specification says of each row they touch.
+//! Transactions on the naive database: the twelve conditions, and the specification's rules for each row they touch.
 
 mod support;
 
@@ -292,7 +292,7 @@ fn payments_are_recorded_with_both_names_and_rising_dates() {
     }
 }
 
-/// Passes everything on, except that every so many batches it asks for a retry.
+/// Passes everything on, except that it asks for a retry at regular numbers of batches.
 struct Unreliable {
     inner: Database,
     executed: u32,

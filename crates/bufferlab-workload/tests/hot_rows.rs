@@ -15,7 +15,7 @@ use support::statistics::{SIGNIFICANCE, chi_square_p_value, standard_errors};
 const CONFIG: HotRowsConfig =
     HotRowsConfig { rows: 20_000, run_seed: 7, hot_rows: 500, layout: Layout::Scattered, zipf: 0.0, update_percent: 0 };
 
-/// The table as plain maps, with a log of what was asked.
+/// The table as plain maps, with a log of the calls.
 #[derive(Default)]
 struct Table {
     c_of: BTreeMap<u32, String>,

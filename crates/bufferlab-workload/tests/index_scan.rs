@@ -210,7 +210,7 @@ fn the_generators_rows_give_the_published_answer() {
     assert_eq!(other.check_published(&config(0.001, "1992-01-01", "1998-09-03")), Ok(()), "nothing is published");
 }
 
-/// Answers Q1 with what it must be, save for one value.
+/// Answers Q1 correctly, save for one value.
 struct Engine {
     answer: Answer,
     change: Option<(usize, usize)>,

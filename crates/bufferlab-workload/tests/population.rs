@@ -125,7 +125,7 @@ fn every_value_is_of_its_columns_kind_and_length() {
     }
 }
 
-/// Smallest and largest of what was seen.
+/// Smallest and largest value seen.
 struct Range(i64, i64);
 
 impl Range {

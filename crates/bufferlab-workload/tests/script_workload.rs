@@ -1,4 +1,4 @@
-//! Scripts as they are played: what reaches a client, in which shares, and that it costs no allocation.
+//! Running scripts: the statements that reach a client, their shares, and that they cost no allocation.
 //!
 //! One test counts the allocations of its own thread.
 
@@ -12,7 +12,7 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 struct Counting;
 
 thread_local! {
-    /// Of this thread alone: the test harness allocates too, whenever it pleases.
+    /// Allocations of this thread alone: the test harness also allocates, at any time.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -34,7 +34,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Remembers the last statements and their parameters; fails when told to.
+/// Remembers the last statements and their parameters; fails when asked to.
 #[derive(Default)]
 struct Recorder {
     seen: Vec<(u16, Vec<f64>)>,

@@ -6,11 +6,13 @@ the first dot, such as 4k.tpcc.log and 4k.iostat.txt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 from bufferlab.audit.parsers.blkparse import BlockTraceText
 from bufferlab.audit.parsers.innodb_status import StatusDump
@@ -34,7 +36,7 @@ _ENOUGH_READS_PER_S = 20
 
 @dataclass(frozen=True)
 class Finding:
-    """One statement of a file that does not hold: the fact with its numbers, why it matters, and the right value."""
+    """One wrong statement of a file: the fact with its numbers, why it matters, and the right value."""
 
     where: Place
     what: str
@@ -48,15 +50,43 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """A question that the audit asks of every case: its name, its words, and the function that answers it."""
+    """A question that the audit asks of every case: its name, its words, and the module that answers it.
+
+    The module is loaded for a case that has evidence of its kinds.
+    """
 
     name: str
     question: str
-    check: Callable[[Case], Iterator[Finding]]
+    module: str
 
     def findings(self, case: Case) -> Iterator[Finding]:
         """Yield the answers about a case, under the rule's name."""
-        return (replace(finding, rule=self.name) for finding in self.check(case))
+        if module := self._loaded_for(case):
+            check: Callable[[Case], Iterator[Finding]] = getattr(module, self.name.replace("-", "_"))
+            yield from (replace(finding, rule=self.name) for finding in check(case))
+
+    def is_judged(self, case: Case) -> bool:
+        """Return whether the case has something for the rule to judge."""
+        module = self._loaded_for(case)
+        return module is not None and bool(module.JUDGES[self.name](case))
+
+    def _loaded_for(self, case: Case) -> ModuleType | None:
+        kinds = _EVIDENCE.get(self.module)
+        if kinds and not any(getattr(one, kind) for one in case.files for kind in kinds):
+            return None
+        return import_module(f"bufferlab.audit.rules.{self.module}")
+
+
+_EVIDENCE = {
+    "tpcc_log": ("logs", "loads"),
+    "load_run": ("loads",),
+    "status": ("dumps", "results", "logs", "loads", "traces"),
+    "per_new_order": ("dumps", "results"),
+    "tpmc": ("logs", "results"),
+    "iostat": ("reports",),
+    "block_trace": ("traces", "unread"),
+}
+"""The lists of FileEvidence of which a module's rules need one; of other modules they may need none."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +129,9 @@ class RunEvidence:
 
     @property
     def page_bytes(self) -> int:
-        """Return the page size that is stated, else the one that is shown, else InnoDB's default.
+        """Return the stated page size, else the one in the outputs, else InnoDB's default.
 
-        Where all that shows one shows another than is stated, that one ran.
+        If all outputs agree on another size than the stated one, that size ran.
         """
         if any(dump.family == "postgres" for dump in self.dumps):
             return POSTGRES_PAGE_BYTES
@@ -156,7 +186,7 @@ class RunEvidence:
     def timed_dumps(self) -> list[tuple[float, StatusDump]]:
         """The printouts whose time is known, in the order of time, with their seconds from a common zero.
 
-        Where neither captions nor time stamps tell it, the server's uptimes do, in the order of the lines.
+        Without captions and time stamps the times are the server's uptimes, in the order of the lines.
         """
         if all(dump.t_s is not None for dump in self.dumps):
             known = [(dump.t_s or 0.0, dump) for dump in self.dumps]
@@ -170,7 +200,7 @@ class RunEvidence:
 
     @property
     def _is_by_uptime(self) -> bool:
-        """Whether only uptimes tell the time between two printouts."""
+        """Whether only uptimes give the time between two printouts."""
         stamped, up = (
             sum(told) > 1
             for told in (
@@ -182,7 +212,7 @@ class RunEvidence:
 
     @property
     def ordered_dumps(self) -> list[StatusDump]:
-        """The printouts in the order of time or, where none is told, counters of PostgreSQL in that of one file."""
+        """The printouts in the order of time; without times, PostgreSQL's counters in the order of one file."""
         timed = [dump for _, dump in self.timed_dumps]
         if timed:
             return timed
@@ -220,9 +250,9 @@ class RunEvidence:
         return next((load.nopm / 60 for load in self.loads if load.nopm), None)
 
     def new_orders_per_s_beside(self, rates: Rates) -> float | None:
-        """Return the New-Orders per second of the time of these rates; None where the run was of another time.
+        """Return the New-Orders per second in the interval of these rates; None if the run was at another time.
 
-        Uptimes alone do not tell when a run was, so it must have been as long.
+        Uptimes do not show when a run was, so the run must have been as long as the interval.
         """
         if not self._is_by_uptime:
             return self.new_orders_per_s
@@ -356,3 +386,7 @@ def _change(a: StatusDump, b: StatusDump, name: str) -> float | None:
     """Return a counter's change; None for one that went backwards (a restart, a misread digit)."""
     before, after = a.fields.get(name), b.fields.get(name)
     return after - before if before is not None and after is not None and after >= before else None
+
+
+Judges = Mapping[str, Callable[[Case], object]]
+"""Functions by the rule's name: whether a case has something for it to judge. Where not, no finding means nothing."""

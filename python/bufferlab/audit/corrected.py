@@ -1,25 +1,24 @@
-"""Makes the tables as they should have been: rates from counters, I/O per New-Order, exclusive shares, pools as run.
+"""Makes corrected tables: rates from counters, I/O per New-Order, exclusive shares, pools as run.
 
-A cell holds only what follows from the numbers given, else a dash.
+Rules are loaded for the tables that need them. A cell holds only what follows from the numbers given, else a dash.
 """
 
 from __future__ import annotations
 
 from statistics import mean
+from typing import TYPE_CHECKING
 
 from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, Rates, RunEvidence
 from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import parse_lenient_bytes
 from bufferlab.audit.parsers.tables import ResultRow, ResultTable
-from bufferlab.audit.rules.block_trace import DeviceCounts, device_counts, span
-from bufferlab.audit.rules.per_new_order import gets_of
-from bufferlab.audit.rules.set_up import named_by_pools, sizes_run
-from bufferlab.audit.rules.tables import adds_up, exclusive
-from bufferlab.audit.rules.tpmc import right_tpmc
-from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.chapter.blocks import Table
 from bufferlab.chapter.words import NOTHING
 from bufferlab.units import MIB, format_bytes
+
+if TYPE_CHECKING:
+    from bufferlab.audit.rules.block_trace import DeviceCounts
 
 _CAPTION = "NO = New-Order; per transaction = of any type; iostat r/s is the mean of the samples given."
 _Cells = list[tuple[str, str]]
@@ -110,6 +109,10 @@ def _load_cells(load: LoadRun) -> _Cells:
 
 
 def _traces(case: Case) -> Table | None:
+    if not any(case.traces()):
+        return None
+    from bufferlab.audit.rules.block_trace import device_counts
+
     rows = [(counts.name, _trace_cells(counts)) for counts in device_counts(case)]
     return _table("block-traces", "Block traces, as counted", rows) if rows else None
 
@@ -133,10 +136,14 @@ def _trace_cells(counts: DeviceCounts) -> _Cells:
 
 
 def _span(bounds: tuple[float, float] | None, decimals: int, unit: float = 1) -> str:
+    from bufferlab.audit.rules.block_trace import span
+
     return span(bounds, decimals, unit) if bounds else NOTHING
 
 
 def _results(case: Case, evidence: FileEvidence, table: ResultTable, place: int) -> Table | None:
+    from bufferlab.audit.rules.tables import adds_up
+
     nested = not adds_up(table)
     rows = [
         (row.setting, [*_throughput_cells(case, evidence, table, row), *(_share_cells(row) if nested else [])])
@@ -150,7 +157,7 @@ def _results(case: Case, evidence: FileEvidence, table: ResultTable, place: int)
 
 
 def _of_pools(evidence: FileEvidence, pools: list[str]) -> str:
-    """Return what the column of pools means, and whether it is known."""
+    """Return the meaning of the column of pools, and whether it is known."""
     if not pools:
         return ""
     how = "the server rounds it" if evidence.stated.version else "MySQL 5.7 and 8.0 round it: no version is named"
@@ -159,6 +166,9 @@ def _of_pools(evidence: FileEvidence, pools: list[str]) -> str:
 
 
 def _throughput_cells(case: Case, evidence: FileEvidence, table: ResultTable, row: ResultRow) -> _Cells:
+    from bufferlab.audit.rules.per_new_order import gets_of
+    from bufferlab.audit.rules.tpmc import right_tpmc
+
     tpmc = right_tpmc(case, table, row)
     if not tpmc or not {"reads_per_s", "writes_per_s"} & row.values.keys():
         return []
@@ -177,6 +187,8 @@ def _throughput_cells(case: Case, evidence: FileEvidence, table: ResultTable, ro
 
 
 def _share_cells(row: ResultRow) -> _Cells:
+    from bufferlab.audit.rules.tables import exclusive
+
     shares = exclusive(row)
     names = ("Free list", "LRU scan", "Single page")
     return [(f"{name}, exclusive %", f"{100 * share:.2f}") for name, share in zip(names, shares or (), strict=False)]
@@ -184,6 +196,8 @@ def _share_cells(row: ResultRow) -> _Cells:
 
 def _pool(evidence: FileEvidence, table: ResultTable, row: ResultRow) -> str | None:
     """Return the pool that a row named by its size was run with, as a server with chunks rounds it."""
+    from bufferlab.audit.rules.set_up import named_by_pools, sizes_run
+
     size = parse_lenient_bytes(row.setting)
     if not size or size < 5 * MIB or not named_by_pools(evidence, table):
         return None
@@ -193,14 +207,8 @@ def _pool(evidence: FileEvidence, table: ResultTable, row: ResultRow) -> str | N
 
 def _table(name: str, title: str, rows: list[tuple[str, _Cells]], more: str = "") -> Table:
     heads = list(dict.fromkeys(head for _, cells in rows for head, _ in cells))
-    return Table(
-        f"corrected-{name}",
-        title,
-        (Column("Setting", numeric=False), *(Column(head) for head in heads)),
-        tuple(Row((setting, *(dict(cells).get(head, NOTHING) for head in heads))) for setting, cells in rows),
-        caption=_CAPTION + more,
-        brief=("Setting", *heads),
-    )
+    told = ((setting, *(dict(cells).get(head, NOTHING) for head in heads)) for setting, cells in rows)
+    return Table.of(f"corrected-{name}", title, ("<Setting", *heads), told, _CAPTION + more, brief=True)
 
 
 def _number(value: float | None, decimals: int) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import ClassVar
 
 from bufferlab.chapter import known, words
 from bufferlab.knob import UNLIMITED, Value
@@ -41,6 +42,8 @@ _MADE_HERE_TOO = frozenset({"warm_up_gate"})
 class PointRuns:
     """A point of the sweep with its runs."""
 
+    PRINTED: ClassVar = ("label", "swept", "status", "reason", "runs")
+
     index: int
     label: str
     swept: dict[str, str]
@@ -49,6 +52,11 @@ class PointRuns:
     ok: tuple[MeasuredRun, ...]
     planned: dict[str, StoredSetting] = field(default_factory=dict)
     """Every setting by its name, as planned."""
+
+    @property
+    def runs(self) -> int:
+        """Return the number of runs that ended well."""
+        return len(self.ok)
 
     @property
     def failures(self) -> list[RunRecord]:
@@ -108,6 +116,8 @@ class Group:
 class Analysis:
     """A sweep, with its runs read and its points ordered."""
 
+    PRINTED: ClassVar = ("sweep",)
+
     sweep: SweepFolder
     points: tuple[PointRuns, ...]
     axis: str | None
@@ -120,9 +130,9 @@ class Analysis:
     reads: str = "reads"
     """The count of reads that tables begin with: the engine's own, where memory is divided with the page cache."""
     knob_words: Mapping[str, SettingWords] = field(default_factory=dict)
-    """By a setting of the engine's own: the words of a reader."""
+    """The words for readers, by setting of the engine."""
     fixed: frozenset[str] = frozenset()
-    """The swept settings with one value alone, which tell no point from another."""
+    """The swept settings that have one value only, so that no two points differ in them."""
     _fits: dict[str, Fit | None] = field(default_factory=dict)
 
     @classmethod
@@ -176,7 +186,7 @@ class Analysis:
 
     @property
     def source(self) -> str:
-        """Return engines with their versions, runs per point and date: what a figure must say of itself."""
+        """Return engines with their versions, runs per point and date: the caption that every figure must have."""
         runs = self.runs
         if not runs:
             return ""
@@ -190,7 +200,7 @@ class Analysis:
 
     @property
     def unit_of_work(self) -> metrics.Work:
-        """Return the unit of work that this workload's counts are told per."""
+        """Return the unit of work that this workload's counts refer to."""
         return self.metric(self.headline).work or "transaction"
 
     @property
@@ -229,20 +239,20 @@ class Analysis:
         return min((run.window.seconds for run in self.runs if run.window.seconds), default=None)
 
     def fit(self, metric: str) -> Fit | None:
-        """Return the fit of one metric over all points and blocks; None when no run has it."""
+        """Return the fit of one metric over all points and blocks; None without any value."""
         if metric not in self._fits:
             values = [value for point in self.points for value in point.values(metric)]
             comparisons = self._comparisons({value[0] for value in values})
             scale = self.metric(metric).scale
             runs = {point.index: point.ok for point in self.points} if not phase_of(metric)[0] else {}
-            # What is known is how runs of one host differ.
+            # The known scatter is that between runs of one host.
             scatter = {} if self.across_hosts else known.deviations(runs, self.metric(metric))
             fitted = fit(values, comparisons=comparisons, scale=scale, known_scatter=scatter) if values else None
             self._fits[metric] = fitted
         return self._fits[metric]
 
     def mean(self, metric: str, point: PointRuns) -> Estimate | None:
-        """Return the mean of a point's runs; None when none of them has the metric."""
+        """Return the mean of a point's runs; None if the metric is missing in all."""
         found = self.fit(metric)
         return found.mean(point.index) if found and point.index in found.points else None
 
@@ -408,7 +418,7 @@ def _setting_label(name: str, value: str, knob_words: Mapping[str, SettingWords]
 
 
 def _rest_label(point: PointRuns, apart: set[str], knob_words: Mapping[str, SettingWords]) -> str:
-    # Settings with words of their own come in the order of these words: a legend is then read alike everywhere.
+    # Settings with words come in the order of these words, so that all legends have one order.
     order = {name: place for place, name in enumerate(knob_words)}
     rest = sorted((name for name in point.swept if name not in apart), key=lambda name: order.get(name, len(order)))
     return ", ".join(_setting_label(name, point.swept[name], knob_words) for name in rest)
@@ -515,10 +525,10 @@ def _not_of_smoke(check: Check) -> Check:
     return replace(check, status="not_applicable", detail=f"not asked of a smoke size ({check.detail})")
 
 
-#: A window that its cap ended has fewer transactions than others: its counts are told per transaction all the same.
+#: A window that its cap ended has fewer transactions than others: its counts are still given per transaction.
 _TOUCHED: Mapping[str, tuple[Numbers, ...]] = {"window_complete": ("times",), "phases_complete": ("times",)}
 
-#: What should hold by the checks that only the executor makes.
+#: The conditions of the checks that only the executor makes.
 _TITLES = {
     "same_start": "Every run began with the loaded data",
     "settings_applied": "The engine ran with the settings asked for",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -52,7 +53,33 @@ class Table:
     caption: str = ""
     folded: bool = False
     brief: tuple[str, ...] = ()
-    """The columns that a terminal shows; if there are none, a terminal does not show the table."""
+    """The columns that a terminal shows; if empty, a terminal does not show the table."""
+
+    @classmethod
+    def of(
+        cls,
+        id: str,
+        title: str,
+        heads: Iterable[str],
+        rows: Iterable[Row | Iterable[str]],
+        caption: str = "",
+        *,
+        folded: bool = False,
+        brief: Sequence[str] | bool = (),
+    ) -> Table:
+        """Return a table of heads and rows. A column of words has "<" before its head, which is not shown.
+
+        With `brief` a terminal shows these columns, or all of them.
+        """
+        columns = tuple(Column(head.removeprefix("<"), numeric=not head.startswith("<")) for head in heads)
+        shown = tuple(one.title for one in columns) if brief is True else tuple(brief or ())
+        told = tuple(row if isinstance(row, Row) else Row(tuple(row)) for row in rows)
+        return cls(id, title, columns, told, caption, folded, shown)
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Return the heads of the columns."""
+        return tuple(column.title for column in self.columns)
 
     @property
     def folds(self) -> bool:
@@ -62,11 +89,21 @@ class Table:
     @property
     def filled(self) -> Table:
         """Return the table as people see it: without the columns that have no value in any row."""
-        kept = [
+        return self.of_columns(
             place
             for place in range(len(self.columns))
             if not place or not self.rows or any(_says(row.cells[place]) for row in self.rows)
-        ]
+        )
+
+    @property
+    def shortened(self) -> Table:
+        """Return the table as a terminal shows it: of the columns that have a value, those of `brief`."""
+        filled = self.filled
+        return filled.of_columns(place for place, column in enumerate(filled.columns) if column.title in self.brief)
+
+    def of_columns(self, places: Iterable[int]) -> Table:
+        """Return the table with these columns alone."""
+        kept = tuple(places)
         columns = tuple(self.columns[place] for place in kept)
         rows = tuple(replace(row, cells=tuple(row.cells[place] for place in kept)) for row in self.rows)
         return replace(self, columns=columns, rows=rows)
@@ -110,7 +147,7 @@ class Curve:
     it is seen where another line covers it; a floor is dotted. These two have no markers.
     """
     end: str = ""
-    """A word at its right end, beside the axes."""
+    """A word at its right end, outside the axes."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +190,7 @@ class PointsPlot:
     names_at_ends: bool = False
     """Whether each series has its name at the end of its line, in place of a legend."""
     title: str = ""
-    """What is special about a panel among others of the same metric."""
+    """The property by which the panel differs from others of the same metric."""
     bands: tuple[Band, ...] = ()
 
     @property
@@ -178,7 +215,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Trace:
-    """One run over time: the end of each stretch, and its rate (None where there is none)."""
+    """One run over time: the end of each stretch, and its rate (None if it is missing)."""
 
     label: str
     t_s: tuple[float, ...]
@@ -229,7 +266,7 @@ class EffectsPlot:
     """The runs that were looked at: all, or those at one level of a factor."""
     panels: tuple[str, ...]
     ratios: tuple[tuple[tuple[Ratio | None, ...], ...], ...]
-    """[panel][row][series]; None where there is no such effect."""
+    """[panel][row][series]; None where this effect does not exist."""
 
     def limits(self, panel: int) -> tuple[float, float]:
         """Return the ends of a panel's axis: about all effects, and about one."""

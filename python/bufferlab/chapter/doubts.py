@@ -8,7 +8,7 @@ from bufferlab.chapter import words
 from bufferlab.results.check import ALL, Check, Numbers, numbers_of
 from bufferlab.results.metrics import Metric
 
-#: What is said where no number stands.
+#: The text shown in place of a missing number.
 EVERY = "every number"
 _WORDS: dict[Numbers, str] = {
     "reads": "reads and misses",
@@ -40,7 +40,7 @@ def in_words(checks: Iterable[Check]) -> str:
 
 
 def caption(checks: Sequence[Check], metrics: Iterable[Metric]) -> str:
-    """Return the sentence below a table on its metrics that are in doubt; "" where all or none of the sweep are."""
+    """Return the sentence below a table on its metrics in doubt; "" if all or no metrics of the sweep are."""
     partly = [check for check in failed(checks) if set(check.touches) != set(ALL)]
     titles = dict.fromkeys(metric.label for metric in metrics if doubting(partly, metric))
     return f" In doubt by a check that failed: {', '.join(titles)}." if titles else ""

@@ -19,14 +19,14 @@ class EngineChapters:
     answering: tuple[Chapter, ...] = ()
     """Chapters that answer another question than the headline's; they come first."""
     inside: tuple[Chapter, ...] = ()
-    """Chapters on the engine's own work, after the chapters on what was asked."""
+    """Chapters on the engine's own work; they follow the chapters that answer the experiment's question."""
     answer: Callable[[Analysis], list[str]] = lambda analysis: []
     """Return sentences in place of those on the headline; none where the sweep asks for nothing else."""
     answers_in: str = ""
     """Id of the section that holds the figures of those sentences."""
     limits: Callable[[Sequence[MeasuredRun]], list[str]] = lambda runs: []
-    """Return what the settings of these runs leave out of an answer, each in a sentence."""
+    """Return sentences on the parts of an answer that the settings of these runs leave out."""
     bytes_written: Callable[[Sequence[MeasuredRun]], list[str]] = lambda runs: []
     """Return the files whose bytes written are counted together, where they are more than the database."""
     figure: Callable[[Analysis], str | None] = lambda analysis: None
-    """Return the metric whose figure stands beside the answer, where it is not the headline."""
+    """Return the metric whose figure the answer shows, where it is not the headline."""

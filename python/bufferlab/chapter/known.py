@@ -1,4 +1,4 @@
-"""The known scatter of a sweep's counts, point by point: what a fit of one or two runs a point may rest on."""
+"""The known scatter of a sweep's counts, point by point: the basis of a fit with one or two runs a point."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORK_DONE = {"new_order": "new_orders", "transaction": "transactions"}
 def deviations(points: Mapping[_Point, Sequence[MeasuredRun]], metric: Metric) -> dict[Hashable, float]:
     """Return the standard deviation of one run's value by point, in the metric's unit.
 
-    Empty where nothing is known: of other metrics, of other workloads, and of numbers that nobody measured.
+    Empty for other metrics, other workloads, and numbers that were not measured.
     """
     counter = COUNTED.get(metric.count)
     if counter is None or not all(_is_known(run) for runs in points.values() for run in runs):

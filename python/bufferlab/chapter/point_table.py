@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bufferlab.chapter import doubts, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.chapter.blocks import Row, Table
 
-#: Titles of columns, each with what it shows of a point: a metric by its name, or the text that a function makes.
+#: Titles of columns, each with its content for a point: a metric's name, or a function that makes the text.
 Heads = Mapping[str, str | Callable[[PointRuns], str]]
 
 
 def means_over_runs(analysis: Analysis) -> str:
-    """Return the beginning of a caption: what the numbers of a point are."""
+    """Return the beginning of a caption: the kind of a point's numbers."""
     if all(len(point.ok) < 2 for point in analysis.points):
         return "One run of each point: no interval"
     return "Means over runs with 95 % intervals for the mean of many such runs"
@@ -57,9 +57,8 @@ def point_table(
 
     shown = [analysis.metric(of) for of in heads.values() if isinstance(of, str)]
     caption += doubts.caption(analysis.checks, shown) + _fewer(analysis, heads.values())
-    columns = (Column("Point", numeric=False), Column("n"), *map(Column, heads))
-    rows = point_rows(analysis.points, len(columns), row, name) if heads else ()
-    return Table(id, title, columns, rows, caption, folded, brief)
+    rows = point_rows(analysis.points, len(heads) + 2, row, name) if heads else ()
+    return Table.of(id, title, ("<Point", "n", *heads), rows, caption, folded=folded, brief=brief)
 
 
 def _fewer(analysis: Analysis, columns: Iterable[str | Callable[[PointRuns], str]]) -> str:
@@ -78,7 +77,7 @@ def point_rows(
 ) -> tuple[Row, ...]:
     """Return a row for every point; none where no run of any point ended well.
 
-    Its second cell is the runs behind it: "2 of 3" where one failed. Why it did is told once, in the table of failures.
+    Its second cell is the runs behind it: "2 of 3" where one failed. The table of failures has the reason.
     """
     if not any(point.ok for point in points):
         return ()
@@ -86,7 +85,7 @@ def point_rows(
 
 
 def headed(analysis: Analysis, metrics: Iterable[str]) -> dict[str, str]:
-    """Return heads for metrics: their titles without the unit of work, with the unit of what is counted."""
+    """Return heads for metrics: their titles without the unit of work, with the unit of the count."""
     declared = {metric: analysis.metric(metric) for metric in metrics}
     return {words.with_unit(words.heading(one), one): metric for metric, one in declared.items()}
 

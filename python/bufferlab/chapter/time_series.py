@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Column, Figure, Level, Row, Section, Table, TimePlot, Trace
+from bufferlab.chapter.blocks import Figure, Level, Row, Section, Table, TimePlot, Trace
 from bufferlab.results.metrics import Metric
 from bufferlab.results.timeline import measured_instants, per_second, samples_of
 from bufferlab.results.window import MEASURE, NOT_SAMPLED
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The most panels of one figure.
 _MOST_PANELS = 12
-#: The rates of a database that are drawn over time, beside its throughput.
+#: The rates of a database that are drawn over time, in addition to its throughput.
 _OF_A_DATABASE = ("hit_ratio", "writes_per_s", "device_requests_per_s", "reads_per_s")
 _TITLE_CHARACTERS = 26
 _A_NUMBER = re.compile(r"[\d,.]+")
@@ -41,11 +41,11 @@ class _Run:
     point: PointRuns
     label: str
     traces: Mapping[str, Trace]
-    """By metric, the whole course."""
+    """The whole course, by metric."""
     measured: Mapping[str, tuple[float, ...]]
-    """By metric, the rates of the measured samples."""
+    """The rates of the measured samples, by metric."""
     reasons: Mapping[str, str]
-    """By metric, why it has no value at all."""
+    """The reason why a metric has no value, by metric."""
 
 
 def time_series(analysis: Analysis) -> Section | None:
@@ -67,7 +67,7 @@ def time_series(analysis: Analysis) -> Section | None:
 
 
 def course_figures(analysis: Analysis, labels: Mapping[str, str], id: str) -> list[Figure]:
-    """Return a figure for each rate or level (metric -> its words beside the axis) that any run has over time."""
+    """Return a figure for each rate or level (metric -> the label of its axis) that any run has over time."""
     present = {metric: label for metric, label in labels.items() if analysis.fit(metric) is not None}
     return _figures(analysis, _read_all(analysis, list(present)), present, id)
 
@@ -204,31 +204,25 @@ def _scatter(analysis: Analysis, runs: Sequence[_Run], judged: Sequence[str]) ->
             if len(values) < _FEWEST_SECONDS or sum(values) <= 0:
                 continue
             scatter = dispersion(values)
-            rows.append(
-                Row(
-                    (
-                        analysis.name_of(run.point),
-                        run.label,
-                        words.with_unit(analysis.metric(metric).label, analysis.metric(metric)),
-                        str(len(values)),
-                        words.cell(analysis.metric(metric), batch_means(values)),
-                        _per_cent(scatter.value, scatter.ci_low, scatter.ci_high),
-                        _said(trace.levels, analysis.metric(metric)),
-                    ),
-                    "differs" if trace.levels else "",
-                )
+            cells = (
+                analysis.name_of(run.point),
+                run.label,
+                words.with_unit(analysis.metric(metric).label, analysis.metric(metric)),
+                str(len(values)),
+                words.cell(analysis.metric(metric), batch_means(values)),
+                _per_cent(scatter.value, scatter.ci_low, scatter.ci_high),
+                _said(trace.levels, analysis.metric(metric)),
             )
-    heads = ("Samples", "Mean by batches", "Coefficient of variation")
-    columns = (
-        *(Column(head, numeric=False) for head in ("Point", "Run", "Rate")),
-        *(Column(head) for head in heads),
-        Column("Levels inside the window", numeric=False),
-    )
+            rows.append(Row(cells, "differs" if trace.levels else ""))
+    heads = (
+        "<Point", "<Run", "<Rate", "Samples", "Mean by batches", "Coefficient of variation",
+        "<Levels inside the window",
+    )  # fmt: skip
     caption = (
         "Whole samples of the measured window, 95 % intervals within the one run: another run differs by more. "
         "A change of level is marked where chance would show one in at most one of twenty even series."
     )
-    return Table("scatter", "Scatter and changes of level", columns, tuple(rows), caption, folded=len(rows) > 8)
+    return Table.of("scatter", "Scatter and changes of level", heads, rows, caption, folded=len(rows) > 8)
 
 
 def _per_cent(value: float, low: float | None, high: float | None) -> str:
@@ -241,7 +235,7 @@ def _per_cent(value: float, low: float | None, high: float | None) -> str:
 def _said(levels: Sequence[Level], metric: Metric) -> str:
     if not levels:
         return "one"
-    # Windows of a second or two have levels that whole seconds could not tell apart.
+    # Windows of a second or two have levels that differ within a second.
     decimals = 0 if min(one.end_s - one.start_s for one in levels) >= 2 else 2
     return "; ".join(
         f"{words.cell(metric, one.mean)} from {one.start_s:.{decimals}f} to {one.end_s:.{decimals}f} s"
@@ -256,7 +250,6 @@ def _data(plot: TimePlot, id: str, title: str) -> Table:
             for t_s, value in zip(trace.t_s, trace.values, strict=True):
                 warm = trace.window_start_s is not None and t_s <= trace.window_start_s
                 cells = (point.replace("\n", " "), trace.label, f"{t_s:.2f}", "warm-up" if warm else "measured")
-                rows.append(Row((*cells, words.NOTHING if value is None else f"{value:.6g}")))
-    words_first = (Column("Point", numeric=False), Column("Run", numeric=False))
-    columns = (*words_first, Column("t (s)"), Column("Phase", numeric=False), Column(plot.y_label))
-    return Table(f"{id}-data", f"Data: {title}", columns, tuple(rows), folded=True)
+                rows.append((*cells, words.NOTHING if value is None else f"{value:.6g}"))
+    heads = ("<Point", "<Run", "t (s)", "<Phase", plot.y_label)
+    return Table.of(f"{id}-data", f"Data: {title}", heads, rows, folded=True)

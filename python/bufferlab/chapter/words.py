@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING
 
 from bufferlab.results.metrics import WORK, Metric
-from bufferlab.results.schema import StoredSetting
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.verdict import Verdict
 from bufferlab.units import format_bytes
+
+if TYPE_CHECKING:
+    from bufferlab.results.schema import StoredSetting
 
 #: The unit of a difference between two shares.
 POINTS = "percentage points"
@@ -45,7 +48,7 @@ def four_digits(value: float) -> str:
 
 
 def two_digits(share: float) -> str:
-    """Return a share in per cent, for sizes of effects, whose third digit nobody knows.
+    """Return a share in per cent, for sizes of effects, rounded because their third digit is noise.
 
     >>> two_digits(0.0345), two_digits(1.004), two_digits(12.34), two_digits(0.00001)
     ('3.5', '100', '1,234', '<0.01')
@@ -90,7 +93,7 @@ def with_bounds(estimate: Estimate, unit: str = "") -> str:
     half = (estimate.ci_high - estimate.ci_low) / 2
     if half > 0:
         decimals = min(5, max(0, 1 - math.floor(math.log10(half))))
-        # Six digits in all: nothing here is known better, and a clock's least steps are no result.
+        # Six digits in all: no value here is more precise, and the least steps of a clock are not a result.
         whole_digits = math.floor(math.log10(abs(estimate.value))) + 1 if abs(estimate.value) >= 1 else 0
         decimals = min(decimals, max(0, 6 - whole_digits))
     low, high = _outward(estimate.ci_low, estimate.ci_high, decimals)
@@ -182,7 +185,7 @@ def share_interval(estimate: Estimate) -> str:
 
 
 def verdict(found: Verdict, unit: str) -> str:
-    """Return what may be said of one step: "falls by 38–43 %", "not resolved", "identical"."""
+    """Return the verdict on one step in words: "falls by 38–43 %", "not resolved", "identical"."""
     estimate = found.estimate
     if found.direction == "identical":
         return f"identical (n = {estimate.n})"
@@ -231,7 +234,7 @@ def signed_change(found: Verdict, unit: str) -> str:
 
 
 def _seen(found: Verdict, unit: str) -> str:
-    """Return the change that was seen, whatever it is worth: "−91 %", "+0.3 pages"."""
+    """Return the measured change, resolved or not: "−91 %", "+0.3 pages"."""
     change = found.estimate.value - (1.0 if found.contrast == "ratio" else 0.0)
     if not math.isfinite(change):
         return NOTHING
@@ -241,12 +244,18 @@ def _seen(found: Verdict, unit: str) -> str:
 
 
 def could_find(found: Verdict, unit: str) -> str:
+    """Return `detectable` as the end of a sentence; "" where that is no useful size."""
+    said = detectable(found, unit)
+    return f"; {said} would have been found" if said else ""
+
+
+def detectable(found: Verdict, unit: str) -> str:
     """Return the change that a sweep like this one would find four times in five; "" where that is no useful size."""
     if found.detectable is None or (found.contrast == "ratio" and found.detectable > WIDEST_FACTOR):
         return ""
     if found.contrast == "difference":
-        return f"; {number(_factor(unit) * found.detectable)} {unit} would have been found".replace("  ", " ")
-    return f"; {two_digits(found.detectable - 1)} % would have been found"
+        return f"{number(_factor(unit) * found.detectable)} {unit}".strip()
+    return f"{two_digits(found.detectable - 1)} %"
 
 
 def percent_range(low: float, high: float) -> str:
@@ -276,7 +285,7 @@ def count(estimate: Estimate) -> str:
 
 
 def outward_range(low: float, high: float) -> str:
-    """Return two positive bounds with as many digits as tell them apart, rounded outward.
+    """Return two positive bounds, rounded outward, with enough digits to differ.
 
     >>> outward_range(0.0412, 0.0587), outward_range(0.05, 0.05)
     ('0.041–0.059', '0.05000–0.05000')
@@ -291,12 +300,12 @@ def outward_range(low: float, high: float) -> str:
 
 
 def unit_of_change(metric: Metric) -> str:
-    """Return the unit in which a difference of the metric is told: of shares percentage points, of ratios none."""
+    """Return the unit of a difference of the metric: percentage points for shares, none for ratios."""
     return POINTS if metric.is_share else metric.unit.replace("us", "µs") if metric.unit != "1" else ""
 
 
 def heading(metric: Metric) -> str:
-    """Return a metric's title without the unit it is told per, where a table's title says that.
+    """Return a metric's title without its unit of work, for tables whose title names that unit.
 
     >>> from bufferlab.results.metrics import PerWork, Rates
     >>> heading(PerWork.reads["new_order"]), heading(Rates.transactions_per_s)
@@ -312,7 +321,7 @@ _UNITS_IN_HEADS = {"us": "µs", "ms": "ms", "pages": "pages", "gets": "gets", "r
 
 
 def with_unit(title: str, metric: Metric) -> str:
-    """Return a title of the metric with the unit of its numbers, where neither title nor cells have it.
+    """Return a title of the metric; add the unit where neither title nor cells show it.
 
     >>> from bufferlab.results.metrics import PerWork
     >>> with_unit("Reads", PerWork.reads["new_order"]), with_unit("Bytes read", PerWork.read_bytes["new_order"])

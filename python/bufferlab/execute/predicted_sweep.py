@@ -21,6 +21,7 @@ from bufferlab.execute.host import storage
 from bufferlab.execute.progress import Pace, Progress, Silent
 from bufferlab.execute.run.model_backend import ModelBackend, Origin
 from bufferlab.execute.stop import StopRequest
+from bufferlab.execute.sweep_log import LoggedProgress, sweep_log
 from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
 from bufferlab.models import source
 from bufferlab.models.ahead import Ahead, Watch, threads_for
@@ -33,7 +34,7 @@ from bufferlab.results.store import PREDICTED_FROM, SweepFolder
 from bufferlab.spec import Experiment, Overrides, load, to_toml
 
 _RUN_S = 1.0
-"""What a run takes before one has been timed."""
+"""The assumed seconds of a run before one has been timed."""
 _VERSION = re.compile(r"[a-z]+-([0-9].*)")
 """The version in a build's name, such as mysql-5.7."""
 
@@ -52,7 +53,13 @@ def predict_sweep(
     from the same accesses by the same model. A folder of generated runs needs no `asked`. Raises a BufferlabError when
     the sweep cannot begin.
     """
-    progress = progress or Silent()
+    with sweep_log(progress or Silent()) as logged:
+        return _predict_sweep(asked, overrides, out, resume_from, logged)
+
+
+def _predict_sweep(
+    asked: Path | None, overrides: Overrides, out: Path, resume_from: Path | None, progress: LoggedProgress
+) -> SweepOutcome:
     folder, stored = resume.open_for_resume(resume_from, predicted=True) if resume_from else (None, None)
     origin = _origin(asked, overrides, folder, stored)
     versions = _versions(origin)
@@ -75,6 +82,7 @@ def predict_sweep(
                 experiment = to_toml(origin.plan.experiment)
                 folder = SweepFolder.create(out, registry(), experiment, document, origin.host)
                 stack.enter_context(storage.folder_lock(folder.path))
+        progress.keep_in(folder.path)
         todo = resume.to_do(origin.plan, folder)
         threads, why_fewer = threads_for(len(todo), origin.prediction_bytes)
         if why_fewer:
@@ -129,9 +137,9 @@ def _is_of_results(asked: Path) -> bool:
 
 
 def _server(experiment: Experiment) -> Server:
-    """Return the server of an experiment. A build's name tells the version; any other build is asked for it.
+    """Return the server of an experiment. A build's name contains the version; any other build is asked for it.
 
-    Raises SpecError where there is no single private server, EnvironmentLackingError for one that is not here.
+    Raises SpecError unless there is a single private server, EnvironmentLackingError for one that is not here.
     """
     rules_for(experiment)
     engine, knob = engines.declaration(experiment.engine), experiment.knobs.get("server")

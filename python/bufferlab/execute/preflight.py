@@ -9,11 +9,11 @@ from bufferlab.errors import BufferlabError, EnvironmentLackingError, Problem, S
 from bufferlab.plan import Plan
 
 Findings = dict[str, list[ServerCheck]]
-"""What was found, by the URL of the server."""
+"""The checks of each server, by its URL."""
 
 
 def look(plan: Plan) -> Findings:
-    """Return what is found at each server that the plan names by URL. Changes nothing.
+    """Return the checks of each server that the plan names by URL. Changes nothing.
 
     Raises EnvironmentLackingError when one cannot be asked.
     """
@@ -33,7 +33,7 @@ def look(plan: Plan) -> Findings:
 def require(findings: Findings) -> None:
     """Raise SpecError or EnvironmentLackingError, with every reason, where no run can work on a server.
 
-    What else is to be mended there is named too, last: nobody would hear of it otherwise.
+    Other faults of that server come last: they would not be reported otherwise.
     """
     wrong = [(url, check) for url, checks in findings.items() for check in checks if not check.ok]
     refused = [(url, check) for url, check in wrong if check.refuses]
@@ -46,9 +46,9 @@ def require(findings: Findings) -> None:
 
 
 def look_at(url: str) -> tuple[str, list[ServerCheck]]:
-    """Return the engine of a server, and what is found there without any wish. Raises EnvironmentLackingError.
+    """Return the engine of a server, and the checks that need no experiment. Raises EnvironmentLackingError.
 
-    Raises SpecError when the URL is no server's.
+    Raises SpecError when the URL is not a server's.
     """
     scheme = url.partition("://")[0]
     for name in engines.names():

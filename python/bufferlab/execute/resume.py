@@ -1,4 +1,4 @@
-"""Tells whether a sweep folder may be resumed, and which of its runs are still to do.
+"""Decides whether a sweep folder may be resumed, and which of its runs are still to do.
 
 A resume does the missing, interrupted and failed runs. Of a point whose settings were refused, one run is tried first:
 if it is refused again, the point's other refused runs stay as they are. A run done again moves its failed predecessor
@@ -8,6 +8,7 @@ began go there too.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -21,16 +22,17 @@ from bufferlab.results.blocks import in_words, said
 from bufferlab.results.store import PREDICTED_FROM, RunRecord, SweepFolder, own_folder
 from bufferlab.spec import Experiment, loads
 
+_LOG = logging.getLogger(__name__)
 SUPERSEDED = "superseded"
 _MACHINE = ("architecture", "cpu_model", "cores", "memory_total_bytes", "virtualisation")
-"""The facts of host.json by which a host is taken for the one that began a sweep, whatever its disks are."""
+"""The facts of host.json by which a host is taken for the one that began a sweep; its disks may differ."""
 
 
 def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder, Experiment]:
     """Return the folder and the experiment it was made for. Raises DataFileError when either is damaged.
 
     Raises SpecError for a folder of the other kind: measured runs are not added to predictions, nor the reverse; and
-    for a merged folder, whose hosts have folders of their own.
+    for a merged folder, whose hosts have their own folders.
     """
     folder = SweepFolder.open(path, registry())
     if folder.merged is not None:
@@ -60,8 +62,8 @@ def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder
 def data_directory(folder: SweepFolder, chosen: Path | None, usual: Path) -> Path:
     """Return where the rest of a sweep keeps its copies of databases: on the device on which the sweep began.
 
-    It is `chosen` or, where nothing was chosen, the folder's own. On another host, whose runs are told apart, it may be
-    any: where it lacks the folder's, it is `usual`. Raises EnvironmentLackingError when the folder's own is gone, and
+    It is `chosen` or, where nothing was chosen, the folder's own. On another host, whose runs are kept separate, it may
+    be any: without the folder's it is `usual`. Raises EnvironmentLackingError when the folder's own is gone, and
     SpecError when the directory is on another device than the folder's was.
     """
     own = folder.host.get("data_directory")
@@ -125,7 +127,7 @@ def blocks_to_do(folder: SweepFolder | None, asked: tuple[int, ...] | None) -> t
 def require_same_plan(folder: SweepFolder, now: Mapping[str, Any]) -> None:
     """Refuse a folder whose plan is not today's: the loaded data has other sizes, or plan.json was changed.
 
-    Versions may differ: a warning tells of them. Raises SpecError.
+    Versions may differ, with a warning. Raises SpecError.
     """
     stored = folder.plan
     left_out = ("format_version", "versions")
@@ -164,10 +166,10 @@ def set_aside_other_boots(
     fingerprint.
     """
     good = [record for record in folder.runs() if record.ok]
-    # A run that is refused for good is none that the block waits for.
+    # The block does not wait for a run that is refused for good.
     settled = {_cell(record) for record in good} | refused_cells(folder)
     begun = {run.block for run in plan.runs if run.cell not in settled}
-    # The folder tells the boot in which it was made; of runs of a later resume their beginning tells it.
+    # The folder has the boot in which it was made; for runs of a later resume their start time decides.
     has_booted = folder.host.get("boot_key") != host["boot_key"]
     others = [
         record
@@ -219,7 +221,7 @@ def supersede(folder: SweepFolder, new: RunRecord) -> None:
 
 
 def supersede_all(folder: SweepFolder) -> None:
-    """Do what a killed resume may have left undone: move aside the predecessors of every run that succeeded."""
+    """Complete a killed resume: move aside the predecessors of every run that succeeded."""
     records = folder.runs()  # It reads and hashes all files: once.
     done = {_cell(record) for record in records if record.ok}
     for record in records:
@@ -228,6 +230,8 @@ def supersede_all(folder: SweepFolder) -> None:
 
 
 def _set_aside(folder: SweepFolder, record: RunRecord) -> None:
+    why = record.reason or "another host or boot began its block"
+    _LOG.info("run %s (%s) goes to %s/: %s", record.run_id, record.run.point.label, SUPERSEDED, why)
     aside = folder.path / SUPERSEDED
     with folder.changing("a run's place"):
         aside.mkdir(exist_ok=True)

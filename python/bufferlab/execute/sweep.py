@@ -34,6 +34,7 @@ from bufferlab.execute.progress import Pace, Progress, Silent, Status
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.run.engine_backend import EngineBackend, SweepContext
 from bufferlab.execute.stop import StopRequest
+from bufferlab.execute.sweep_log import LoggedProgress, sweep_log
 from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
 from bufferlab.knob import Values
 from bufferlab.models.generated_points import BUDGET_S, generated_points, has_generator
@@ -59,12 +60,12 @@ from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
 
 _REPLAYS_S = 10.0
-"""What the replays for other pools take before one has been timed; models/other_pools.py bounds those between."""
+"""Assumed seconds of the replays for other pools before one was timed; models/other_pools.py bounds those between."""
 
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """The folders of a sweep, and what it is allowed to do on this host."""
+    """The folders of a sweep, and its permissions on this host."""
 
     data_dir: Path | None = None
     share_device: bool = False
@@ -107,7 +108,13 @@ def run_sweep(
     A run that fails is published as a failed row, and the sweep goes on. Raises a BufferlabError when the sweep
     cannot begin. Raises Interrupted when a signal arrives before the sweep's folder exists.
     """
-    progress, options = progress or Silent(), options or SweepOptions()
+    with sweep_log(progress or Silent()) as logged:
+        return _run_sweep(experiment, out, resume_from, logged, options or SweepOptions())
+
+
+def _run_sweep(
+    experiment: Experiment, out: Path, resume_from: Path | None, progress: LoggedProgress, options: SweepOptions
+) -> SweepOutcome:
     folder = resume.open_for_resume(resume_from)[0] if resume_from else None
     options = replace(options, blocks=resume.blocks_to_do(folder, options.blocks))
     out = folder.path.resolve().parent if folder else out.absolute()
@@ -141,6 +148,7 @@ def run_sweep(
         stack.callback(sweep.datasets.release)
         plan = _plan(sweep, guess, data_dir, cache)
         context = _context(sweep, plan, traces, folder, scratch, data_dir)
+        progress.keep_in(context.folder.path)
         if folder is None:
             stack.enter_context(storage.folder_lock(context.folder.path))
         try:
@@ -150,7 +158,7 @@ def run_sweep(
 
 
 def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None) -> tuple[Plan, Cost, Findings]:
-    """Return the plan and its cost, both for a database of the estimated size, and what servers by URL told.
+    """Return the plan and its cost, both for a database of the estimated size, and the checks of servers by URL.
 
     Loads and runs nothing. Raises EnvironmentLackingError when a point needs more memory than the host has, what
     probes raise that cannot watch one, and what `preflight.require` raises.
@@ -202,7 +210,7 @@ def _uses_this_host(plan: Plan) -> bool:
 
 
 def _say_found(progress: Progress, found: Findings) -> None:
-    """Say what a reader of the results must know of servers that bufferlab did not start."""
+    """Print the caveats of servers that bufferlab did not start."""
     for url, checks in found.items():
         for check in checks:
             if not check.ok:
@@ -332,7 +340,7 @@ def _databases(plan: Plan) -> list[DataKnobs]:
 def _plan(sweep: _Sweep, guess: Plan, data_dir: Path, cache: Path) -> Plan:
     """Check free space, load the databases that percentages refer to, and make the plan from their sizes.
 
-    `guess` is the plan made from estimated sizes. Where no setting is a percentage, it is returned as it is.
+    `guess` is the plan made from estimated sizes. Where no setting is a percentage, it is returned unchanged.
     """
     experiment = sweep.experiment
     loaded = _cached(experiment, guess, cache)
@@ -414,7 +422,7 @@ def _versions(experiment: Experiment, plan: Plan) -> dict[str, str]:
 
 
 def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext, *, predicts: bool) -> SweepOutcome:
-    """Do all runs, then what follows from them; predictions where `predicts` says that somebody wants page traces."""
+    """Do all runs, then the work that follows from them; with `predicts` also predictions from page traces."""
     backend = EngineBackend(context, lambda point: _dataset(sweep, point))
     outcome = SweepRuns(plan, context.folder, backend, sweep.progress, sweep.stop, sweep.pace).do()
     if outcome.signal_number is None:
@@ -432,7 +440,7 @@ def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext, *, predicts: bool
 
 
 def _other_pools(folder: SweepFolder, sweep: _Sweep) -> list[PoolsOfTrace]:
-    """Return what other pools would have read, by the traced runs; say why not where that cannot be."""
+    """Return the predicted reads of other pools from the traced runs. Log the reasons for missing ones."""
     if not any(record.run.page_trace for record in folder.runs()):
         return []
     before_replay = _shower(sweep, "replaying page traces for other pools", _REPLAYS_S)
@@ -443,7 +451,7 @@ def _other_pools(folder: SweepFolder, sweep: _Sweep) -> list[PoolsOfTrace]:
 
 
 def _generated(folder: SweepFolder, plan: Plan, sweep: _Sweep) -> GeneratedPoints | None:
-    """Return what the points read without any run; say why not where there is a generator and it cannot tell."""
+    """Return the predicted reads of the points without any run. Log the reason if a generator exists and refuses."""
     if not has_generator(plan):
         return None
     before_run = _shower(sweep, "generating page accesses", BUDGET_S)

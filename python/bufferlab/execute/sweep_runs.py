@@ -88,7 +88,7 @@ class SweepRuns:
         self.progress.say(f"{label}: not tried: its settings were refused again at this point")
 
     def _warn(self, run: Run) -> None:
-        """Warn of each way in which a run differs from what was asked. Each warning is given once per sweep."""
+        """Warn of each way in which a run differs from the experiment. Each warning is given once per sweep."""
         for text in warnings(run.integrity):
             if text not in self._warned:
                 self._warned.add(text)

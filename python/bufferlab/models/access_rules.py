@@ -17,15 +17,15 @@ class AccessRules:
     version: int
     """Grows whenever a prediction by these rules may change."""
     engines: tuple[str, ...]
-    """The engines whose accesses they play; which versions, a model of the buffer manager tells."""
+    """The engines whose accesses they generate. The model of the buffer manager limits the versions."""
     calibrated: str
-    """The servers beside whose page traces they were set, as versions.py reads them."""
+    """The servers whose page traces they were fitted to, in the notation of versions.py."""
     presumes: Mapping[str, int | str] = field(default_factory=dict)
     """Settings of engine and workload that the rules take to have these values."""
     workloads: tuple[str, ...] = ("tpcc", "hot_rows")
     """The workloads whose statements they know."""
     calibrated_page_bytes: int = 0
-    """The smallest page with which they were set beside traces, table by table; 0 for each that they know."""
+    """The smallest page size at which they were fitted to traces table by table; 0 if at every size."""
 
 
 RULES: tuple[AccessRules, ...] = (
@@ -36,5 +36,5 @@ RULES: tuple[AccessRules, ...] = (
 
 
 def of_engine(name: str) -> AccessRules | None:
-    """Return the rules of an engine; None if there are none."""
+    """Return the rules of an engine; None without any."""
     return next((rules for rules in RULES if name in rules.engines), None)

@@ -1,6 +1,6 @@
 """Does the parts of a long work on all cores, ahead of the caller, who asks for one result after another.
 
-Parts share what they read and no random numbers, and their results come in the caller's order: neither depends on the
+Parts share their input and no random numbers, and their results come in the caller's order: neither depends on the
 number of threads. Threads of Python suffice, because the core releases Python's lock while it replays or generates.
 """
 
@@ -17,7 +17,7 @@ from bufferlab.meminfo import assumed_bytes
 from bufferlab.units import format_bytes
 
 Watch = Callable[[str, float], None]
-"""Hears the stage of a work and the share of it that is done; raises to stop it."""
+"""A function that gets the stage of a work and the share of it that is done; it raises to stop it."""
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
@@ -25,13 +25,13 @@ _SHARE_OF_MEMORY = 2
 """All threads may take half of the memory that is free."""
 _INTERVAL_S = 0.1
 _BYTES_OF_PAGE = 40
-"""What a model notes of each page and frame, at most."""
+"""The most bytes that a model keeps for each page and frame."""
 _BYTES_OF_ROW = 5
-"""What OPT, which knows the future, notes of each access, or what a clock stretches."""
+"""The bytes for each access that OPT keeps, which knows the future, or that a stretched clock needs."""
 
 
 class _UnwantedError(Exception):
-    """The caller has left: nobody asks for the result."""
+    """The caller has left, so the result is not needed."""
 
 
 def replay_bytes(pages: int, accesses: int) -> int:
@@ -40,7 +40,7 @@ def replay_bytes(pages: int, accesses: int) -> int:
 
 
 def threads_for(parts: int, part_bytes: int) -> tuple[int, str | None]:
-    """Return how many threads do so many parts, and in a sentence why not one on each core.
+    """Return the number of threads for `parts`, and in a sentence why it is not one for each core.
 
     `part_bytes` is the memory that one part takes.
     """
@@ -58,7 +58,7 @@ def threads_for(parts: int, part_bytes: int) -> tuple[int, str | None]:
 class Ahead(Generic[Part, Result]):
     """Context manager for the threads that work. Leaving it ends them, within a tenth of a second or so.
 
-    `work` is told a part, and a watch of which it must hear now and then.
+    `work` gets a part and a watch, which it must call now and then.
     """
 
     def __init__(self, work: Callable[[Part, Watch], Result], parts: Iterable[Part], threads: int) -> None:
@@ -78,9 +78,9 @@ class Ahead(Generic[Part, Result]):
         self._threads.shutdown(cancel_futures=True)
 
     def results(self, watch: Callable[[float], None]) -> Iterator[tuple[Part, Result]]:
-        """Yield each part with its result, in order; meanwhile `watch` hears the share of the parts that are done.
+        """Yield each part with its result, in order; meanwhile `watch` gets the share of the parts that are done.
 
-        Raises what `result` raises.
+        Raises any error of `result`.
         """
         for place, part in enumerate(self._futures):
 
@@ -90,9 +90,9 @@ class Ahead(Generic[Part, Result]):
             yield part, self.result(part, hear)
 
     def result(self, part: Part, watch: Watch) -> Result:
-        """Return the result of a part; meanwhile `watch` hears in this thread how far the part is.
+        """Return the result of a part; meanwhile `watch` gets the part's progress in this thread.
 
-        Raises what the work of the part raised, and what `watch` raises.
+        Raises any error of the part's work, and of `watch`.
         """
         future = self._futures[part]
         while True:

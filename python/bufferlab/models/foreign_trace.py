@@ -1,6 +1,6 @@
-"""Plays page accesses that are no run of ours to the model of a buffer manager, at pools of several sizes.
+"""Replays page accesses from elsewhere in the model of a buffer manager, at pools of several sizes.
 
-Such a file tells no latches, sessions or tables. Every get counts as a read by one session, and no scan has a ring.
+Such a file has no latches, sessions or tables. Every get counts as a read by one session, and no scan has a ring.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def play(
     window_s: tuple[float, float] | None,
     progress: Callable[[float], None],
 ) -> Played:
-    """Return what a model misses in pools of `sizes` pages, played on all cores; `progress` hears the share done.
+    """Return a model's misses in pools of `sizes` pages, computed on all cores; `progress` gets the share done.
 
-    `asked` has settings as they were typed. Raise SpecError for one that the model does not obey or allow.
+    `asked` has settings as typed. Raise SpecError for one that the model does not obey or allow.
     """
     manager = next(one for one in MANAGERS if one.name == name)
     settings = _settings(manager, asked)
@@ -91,7 +91,7 @@ class _Rows:
     end: int
 
     def misses(self, frames: int, watch: Watch) -> int:
-        """Return the misses in a pool of so many frames. Raises SpecError for settings that it cannot have."""
+        """Return the misses in a pool of `frames` frames. Raises SpecError for settings that it cannot have."""
         asked = json.dumps({**self.settings, **_FURTHER[self.name](frames)})
         try:
             told = native().replay(
@@ -107,7 +107,7 @@ def _tell(progress: Callable[[float], None], place: int, sizes: int, _stage: str
 
 
 def _shared(column: NDArray[Any]) -> NDArray[Any]:
-    """Return a column that nobody changes, so that the core releases Python's lock while threads read it."""
+    """Return a read-only view of a column, so that the core releases Python's lock while threads read it."""
     found = np.ascontiguousarray(column).view()
     found.flags.writeable = False
     return found

@@ -64,7 +64,7 @@ from bufferlab.workloads import registry as workloads
 _PER_S = {"tpcc": 400, "hot_rows": 10_000}
 """Transactions a second by the generator's clock (crates/bufferlab-generate/src/job.rs, `transaction_us`)."""
 _AS_LOADED = {"hot_rows": {"seed": 0, "hot_rows": 1, "layout": "clustered"}}
-"""What the core must be told of a workload whose loaded table alone is asked for."""
+"""Settings that the core needs for a workload when only its loaded table is asked for."""
 _HOT_TABLE = "sbtest1"
 """The table of hot_rows."""
 _PREFILLED = ("hot_rows",)
@@ -81,17 +81,17 @@ _OWN_TIME = "the generator's time"
 _SCALE = "warehouses"
 
 _MOST_TRANSACTIONS = 99_000_000
-"""Of a run, which has a stretch more at most (crates/bufferlab-generate/src/job.rs, `MAX_TRANSACTIONS`)."""
+"""The most transactions asked of a run, which may add a stretch (`MAX_TRANSACTIONS` of bufferlab-generate)."""
 
 
 @dataclass(frozen=True)
 class _Played:
-    """One generated run, and how far to believe it."""
+    """One generated run, with its verdicts."""
 
     told: Mapping[str, Any]
-    """What the core tells of the model's pool in the generator's own time."""
+    """The core's answer for the model's pool, at the generator's own speed."""
     beside: Sequence[Mapping[str, Any]]
-    """The same of the pools beside it."""
+    """The core's answers for the other pools."""
     run: GeneratedRun
     found: Replayed
     replays: dict[str, Replayed]
@@ -109,7 +109,7 @@ class Generated:
     rules: AccessRules
     manager: BufferManager
     databases: Mapping[DataKnobs, Mapping[str, Any]]
-    """The loaded databases of the plan, as the core tells them."""
+    """The loaded databases of the plan, as returned by the core."""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Generated:
         return {}
 
     def described(self, planned: PlannedRun, point: Point) -> dict[str, Any]:
-        """Return the fields of run.json that tell of engine, data and transactions."""
+        """Return the fields of run.json about engine, data and transactions."""
         loaded = self.databases[point.data]["database_bytes"]
         return {
             "inputs": "generated",
@@ -156,9 +156,9 @@ class Generated:
         return max(run_bytes(run) for run in {run.point: run for run in self.plan.runs}.values())
 
     def predicted(self, planned: PlannedRun, point: Point, watch: Watch) -> Predicted:
-        """Generate one run of a point, and return what the model counts in its window, beside the yardstick.
+        """Generate one run of a point, and return the model's counts in its window, and the yardstick's.
 
-        Raises SpecError for what the core refuses, and what `watch` raises.
+        Raises SpecError if the core refuses, and any error of `watch`.
         """
         pool = self._pool(point)
         played = self._played(planned, point, pool, watch, [_yardstick(pool)])
@@ -219,7 +219,7 @@ class Generated:
             "at_least": least_transactions(experiment, point),
             "one_window": True,
             "window_transactions": window_transactions(experiment),
-            # Reads beside measured runs are all that is kept there.
+            # For a measured sweep only the reads are kept, without a census.
             "census": bool(beside) and planned.block == 0,
         }
 
@@ -281,7 +281,7 @@ class Generated:
         yield from _part_simulated(run.simulated, int(dict(point.data.parameters).get(_SCALE, 1)))
         found = _replayed(played)
         before = (found.brought_in_since_start - found.brought_in) / pool.frames
-        # Of a part, the windows of several simulations are told: here it is one as asked for.
+        # For a part, the core sums the windows of several simulations; this scales them to one window as asked for.
         inside = found.brought_in / pool.frames * window_transactions(self.plan.experiment) / played["transactions"]
         if pool.frames >= run.pages:
             sentence = f"the pool holds all {format_count(run.pages)} pages of the database"
@@ -323,8 +323,8 @@ class Generated:
 def generated(experiment: Experiment, server: Server, overrides: Overrides, base: Experiment) -> Generated:
     """Return the points of an experiment, each to be predicted from generated accesses.
 
-    `base` is the experiment without the settings of the command line. Raises SpecError for what has no rules or no
-    model, for a setting that neither obeys, and for a point that cannot be.
+    `base` is the experiment without the settings of the command line. Raises SpecError without rules or a model, for a
+    setting that neither obeys, and for an impossible point.
     """
     rules = rules_for(experiment)
     manager = manager_of(server, f"engine {server.engine}")
@@ -343,7 +343,7 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
         if data not in databases:
             databases[data] = _loaded(rules, experiment, data)
         told = databases[data]["database_bytes"]
-        # Where hot_rows' index on k has no rules, the analytic model's table tells its knee, and nothing its bytes.
+        # Where hot_rows' index on k has no rules, the analytic model's table gives its knee, and its bytes are unknown.
         return estimate(data) if told is None else DataFacts(int(told), _shape(databases[data]))
 
     plan = make(experiment, facts)
@@ -355,7 +355,7 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
 
 
 def _shape(database: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the tree to whose knee shares of hot rows refer, as a loaded database's shape has it; None of others.
+    """Return the tree for the knee of hot rows, in the form of `database.shape`; None for other workloads.
 
     It is PostgreSQL's: the key's pages, then the heap. Those between root and leaves count as leaves.
     """
@@ -368,7 +368,7 @@ def _shape(database: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _require_bytes(pool: Setting) -> None:
-    """Refuse a pool that is a share of a database whose bytes no rules tell. Raises SpecError."""
+    """Refuse a pool given as a share of a database whose size the rules do not know. Raises SpecError."""
     if pool.ratio is not None:
         name = pool.knob.name
         what = f"{name} = {pool} is a share of a database whose bytes the rules do not tell"
@@ -378,7 +378,8 @@ def _require_bytes(pool: Setting) -> None:
 def of_measured(plan: Plan, server: Server) -> tuple[Generated, list[str]]:
     """Return the points of a measured sweep that can be predicted from generated accesses, `LEAST_RUNS` runs of each.
 
-    Why others cannot be is told in sentences. Pools have the sizes of the plan. Raises SpecError as `generated` does.
+    For the others it returns sentences with the reasons. Pools have the sizes of the plan. Raises SpecError as
+    `generated` does.
     """
     experiment = plan.experiment
     rules, manager = rules_for(experiment), manager_of(server, f"engine {server.engine}")
@@ -419,7 +420,7 @@ def window_transactions(experiment: Experiment) -> int:
 
 
 def notes(experiment: Experiment) -> list[str]:
-    """Return what an experiment asks for and generated runs have otherwise, in sentences."""
+    """Return sentences on the differences between an experiment and its generated runs."""
     found = []
     if experiment.measure.transactions is None:
         found.append(
@@ -433,7 +434,7 @@ def notes(experiment: Experiment) -> list[str]:
 
 
 def rules_for(experiment: Experiment) -> AccessRules:
-    """Return the rules by which page accesses of an experiment are generated. Raises SpecError where there are none."""
+    """Return the rules by which page accesses of an experiment are generated. Raises SpecError where none exist."""
     rules = access_rules.of_engine(experiment.engine)
     if rules is None:
         there = ", ".join(name for one in access_rules.RULES for name in one.engines)
@@ -449,7 +450,7 @@ def rules_for(experiment: Experiment) -> AccessRules:
 
 
 def _loaded(rules: AccessRules, experiment: Experiment, data: DataKnobs) -> Mapping[str, Any]:
-    """Return the loaded database as the core tells it: its bytes, and the pages of its tables and indexes."""
+    """Return the core's answer for the loaded database: its bytes, and the pages of its tables and indexes."""
     return _generated({**_job(rules, experiment, data), "pools": []}, None)
 
 
@@ -475,7 +476,7 @@ def _generated(job: Mapping[str, Any], watch: Callable[[int, int | None], None] 
 
 
 def _of_core(function: Callable[[str], str], job: Mapping[str, Any]) -> Any:
-    """Return what a function of the core answers to a job. Raises SpecError for what the core refuses."""
+    """Return the answer of a function of the core to a job. Raises SpecError if the core refuses it."""
     try:
         return json.loads(function(json.dumps(job)))
     except Exception as error:
@@ -523,13 +524,13 @@ def _replayed(played: Mapping[str, Any]) -> Replayed:
 
 
 def _simulated(told: Mapping[str, Any]) -> SimulatedPart:
-    """Return what was simulated, with the error of the model's pool."""
+    """Return the simulated part, with the error expected for the model's pool."""
     way = told["way"]
     return SimulatedPart(warehouses=way["warehouses"], one_in=way["one_in"], error=told["pools"][0]["error"])
 
 
 def _touches(told: Mapping[str, Any]) -> list[ObjectTouches]:
-    """Return what the core counted by table and index; nothing where a part stands for all."""
+    """Return the core's counts by table and index; nothing if only a part was simulated."""
     counted = told["census"] if told["way"]["name"] == "exact" else []
     return [
         ObjectTouches(name=one["name"], **_wanted(one), interior=Touches(**_wanted(one["interior"]))) for one in counted
@@ -542,7 +543,7 @@ def _wanted(counted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _part_simulated(part: SimulatedPart, warehouses: int) -> Iterable[Verdict]:
-    """Yield that a part stands for all, where one does."""
+    """Yield a verdict if a simulated part stands for the whole database."""
     told = [f"{part.warehouses:,} warehouses stand for {warehouses:,}"] if part.warehouses < warehouses else []
     told += [f"one page in {part.one_in} stands for all"] if part.one_in > 1 else []
     if told:
@@ -568,6 +569,6 @@ def _value(point: Point, name: str, default: int) -> int:
 
 
 def _set(point: Point, name: str) -> Value:
-    """Return the value of a setting; None where it is left to the engine, or where there is none of that name."""
+    """Return the value of a setting; None where it is left to the engine, or does not exist."""
     setting = {**point.engine, **point.workload}.get(name)
     return setting.value if setting else None

@@ -1,7 +1,7 @@
 """Predicts the points of a measured sweep without any run, at its end: three generated runs a point, in a bounded time.
 
-Runs have the seeds of the sweep's first blocks. What would take longer than the budget is left out whole: a line of
-which half the points are missing answers nothing.
+Runs have the seeds of the sweep's first blocks. A line that would exceed the budget is left out whole: half of its
+points would answer nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bufferlab.results.page_traces import GeneratedPoint, GeneratedPoints, Gener
 from bufferlab.results.store import RunRecord, SweepFolder
 
 BUDGET_S = 5.0
-"""By so much a sweep may end later, on a host whose processors have nothing else to do."""
+"""The most seconds by which predictions may delay a sweep's end, on an otherwise idle host."""
 _WORKLOAD = "tpcc"
 """Its transactions have a known cost; of hot rows the chapter on the knee has a prediction already."""
 _LEAST_S = 8e-6
@@ -130,7 +130,7 @@ class _Budget:
 def _all_runs(
     target: Generated, workers: int, budget: _Budget, before_run: Callable[[float], None]
 ) -> tuple[dict[int, list[_Told]], list[str]]:
-    """Return what each point's runs gave, by its place in the plan, and why some points have none."""
+    """Return the results of each point's runs, by its place in the plan, and why some points have none."""
 
     def one(run: PlannedRun, watch: Watch) -> _Told | str:
         def hear(stage: str, share: float) -> None:

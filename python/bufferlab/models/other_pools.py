@@ -1,6 +1,6 @@
-"""Predicts what other pools would have read in the runs of a measured sweep, from its own page traces.
+"""Predicts the reads of other pools in the runs of a measured sweep, from its own page traces.
 
-Points that differ in their pool alone are one group, and the traced run in the middle of its pools tells the group's
+Points that differ in their pool alone are one group, and the traced run with the middle pool predicts the group's
 reads: at the pools that were measured, and between them.
 """
 
@@ -22,7 +22,7 @@ from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.spec import Overrides
 
 MOST_GROUPS = 6
-"""So many colours has a figure."""
+"""The number of colours in a figure."""
 _MOST_BETWEEN = 100_000_000
 """Accesses that pools between measured ones may replay, some ten seconds."""
 _AROUND = (1, 2, 8, 16)
@@ -30,7 +30,7 @@ _AROUND = (1, 2, 8, 16)
 
 
 def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> tuple[list[PoolsOfTrace], list[str]]:
-    """Return what other pools would have read, and why some groups of points have nothing of it, in sentences.
+    """Return the predicted reads of other pools, and sentences on the groups of points without them.
 
     It calls `before_replay` ten times a second with the share of the pools that are done. Raises Interrupted when that
     does.
@@ -54,7 +54,7 @@ def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> 
 
 
 def _in_group(before_replay: Callable[[float], None], place: int, groups: int, share: float) -> None:
-    """Tell the share of all groups, of which each is taken to last as long."""
+    """Report progress as a share of all groups, on the assumption that each takes equally long."""
     before_replay((place + share) / groups)
 
 
@@ -64,14 +64,14 @@ def _others_swept(record: RunRecord) -> tuple[tuple[str, str], ...]:
 
 
 def pool_bytes_of(record: RunRecord) -> int | None:
-    """Return the bytes of a run's pool; None where the run does not tell."""
+    """Return the bytes of a run's pool; None where run.json lacks them."""
     knob = engines.declaration(record.run.engine).results.pool
     value = record.run.settings.get(knob, StoredSetting()).value
     return value if isinstance(value, int) else None
 
 
 def _of_group(runs: Sequence[RunRecord], before_replay: Callable[[float], None]) -> PoolsOfTrace:
-    """Return the reads of a group's pools. Raises BufferlabError where they cannot be told."""
+    """Return the reads of a group's pools. Raises BufferlabError where they cannot be predicted."""
     traced = [run for run in runs if run.run.page_trace and run.run.page_trace.status == "ok"]
     # Without a good trace the reader of traces says why.
     middle = sorted(traced or runs, key=lambda run: pool_bytes_of(run) or 0)[(len(traced or runs) - 1) // 2]

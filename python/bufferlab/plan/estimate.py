@@ -1,4 +1,4 @@
-"""Estimates what a plan will cost in time and space, before anything is loaded or run.
+"""Estimates the time and space of a plan, before anything is loaded or run.
 
 The rates are those of earlier runs on this host (execute keeps them), or else those that the engine declares.
 The estimate helps a person to decide whether to wait. It is not a measurement.
@@ -6,7 +6,8 @@ The estimate helps a person to decide whether to wait. It is not a measurement.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import Rates
@@ -22,12 +23,14 @@ _PHASE_COST = 3.0
 _PHASE_SETUP_SECONDS = 0.3
 """The time in which a phase makes its tables, before its measured window begins."""
 _PHASE_BYTES = 64 * MIB
-"""The room for a phase's tables and inserted rows: a guess, because a script does not tell."""
+"""The room for a phase's tables and inserted rows: a guess, because a script does not say."""
 
 
 @dataclass(frozen=True)
 class Cost:
     """The cost of a plan: seconds by stage, and the bytes that must be free."""
+
+    ALSO_PRINTED: ClassVar = ("seconds",)
 
     load_seconds: float
     restore_seconds: float
@@ -46,10 +49,6 @@ class Cost:
         return (
             self.load_seconds + self.restore_seconds + self.warm_up_seconds + self.measure_seconds + self.check_seconds
         )
-
-    def as_dict(self) -> dict[str, float]:
-        """Return the estimate as --json shows it."""
-        return {**asdict(self), "seconds": self.seconds}
 
 
 def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Cost:
@@ -84,7 +83,7 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Cost
             largest_bytes = max(largest_bytes, copied_bytes + grown_bytes + len(experiment.phases) * _PHASE_BYTES)
         results_bytes += repetitions * int(200_000 + 20_000 * measuring)
     sizes = _database_sizes(plan)
-    # `loaded` does not tell which of them are loaded. Unless the scale is swept, all have one size.
+    # `loaded` does not say which of them are loaded. Unless the scale is swept, all have one size.
     missing = max(0, len(sizes) - loaded)
     starts_seconds = 2 * engine.start_seconds if engine.is_server else 0.0  # To load, and to check.
     missing_bytes = sum(sizes) * missing // max(1, len(sizes))
@@ -106,7 +105,7 @@ def is_elsewhere(point: Point) -> bool:
 
 
 def declared_rates(experiment: Experiment) -> Rates:
-    """Return the engine's declared rates for this workload. They serve until runs on this host tell better ones."""
+    """Return the engine's declared rates for this workload. They are used until runs on this host give better ones."""
     rates = engines.declaration(experiment.engine).rates
     return replace(rates, transactions_per_s=rates.transactions_per_s / workload_of(experiment).relative_cost)
 

@@ -54,7 +54,7 @@ class Plan:
     """The blocks of `runs`, where other folders have the other blocks of the plan."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as plan.json holds it: with all runs, so that a plan is one whatever is done of it here."""
+        """Return the content of plan.json. It has all runs, so that hosts that do some blocks have the same plan."""
         reference = self.experiment.reference.page_size
         return {
             "format_version": FORMAT_VERSION,

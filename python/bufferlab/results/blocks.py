@@ -1,4 +1,4 @@
-"""Tells which blocks of a plan a folder is for, and writes blocks as a user does, who counts them from 1: "1,3-4".
+"""Knows which blocks of a plan a folder is for, and writes blocks as users do, counted from 1: "1,3-4".
 
 Inside, blocks are counted from 0.
 """
@@ -13,7 +13,7 @@ from bufferlab.errors import SpecError
 
 
 class HostBlocks(NamedTuple):
-    """A host as its host.json has it, and the blocks that it measured."""
+    """A host by its host.json, and the blocks that it measured."""
 
     host: dict[str, Any]
     blocks: tuple[int, ...]
@@ -39,7 +39,7 @@ _PART = re.compile(r"([1-9][0-9]{0,8})(?:-([1-9][0-9]{0,8}))?")
 def parse_blocks(text: str, planned: int) -> tuple[int, ...]:
     """Return the blocks of --blocks in their order, counted from 0.
 
-    Raises SpecError for what is no list of blocks, and for a block beyond the plan, which has `planned` blocks.
+    Raises SpecError for a malformed list, and for a block beyond the plan, which has `planned` blocks.
 
     >>> parse_blocks("1,3-4", 5), parse_blocks("2-3, 1", 3)
     ((0, 2, 3), (0, 1, 2))

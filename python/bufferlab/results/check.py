@@ -19,26 +19,27 @@ from bufferlab.units import format_percent
 if TYPE_CHECKING:
     from bufferlab.results.schema import Run, StoredSetting
 
-#: The limit of drift: a mean over a window that still falls or rises by more tells how long the warm-up was.
+#: The limit of drift: a mean over a window that still falls or rises by more depends on the length of the warm-up.
 DRIFT_LIMIT = 0.10
-#: Misses of two thirds of a window differ by chance, by about 2.5 / sqrt(misses of a third): three times that is no
+#: Misses of two thirds of a window differ by chance, by about 2.5 / sqrt(misses of a third): three times that is not a
 #: drift. Seen in 66 windows of TPC-C with 1,000 to 10,000 misses a third, on four servers and SQLite.
 DRIFT_SIGMAS = 7.5
 #: Where transactions are of several types, a third may hold more of the costly ones. So two thirds differ by about
-#: 1.3 / sqrt(transactions of a third): three times that is no drift. Seen in 55 windows of 1,500 transactions of TPC-C
-#: on MySQL 9.7.4 at three LRU scan depths (5.9 % at 8,000 to 14,000 misses a third), and in 22 of 3,000 (3.6 %). The
-#: transactions make it, not the pool: depths of one block share their seed, and fell by 11.9, 13.2 and 14.2 % together.
+#: 1.3 / sqrt(transactions of a third): three times that is not a drift. Seen in 55 windows of 1,500 transactions of
+#: TPC-C on MySQL 9.7.4 at three LRU scan depths (5.9 % at 8,000 to 14,000 misses a third), and in 22 of 3,000 (3.6 %).
+#: The transactions make it, not the pool: depths of one block share their seed, and fell by 11.9, 13.2 and 14.2 %
+#: together.
 MIX_SIGMAS = 4.0
 
 Status = Literal["passed", "failed", "not_applicable"]
-#: The numbers that a check may speak against. "reads" depend on what is in the pool (misses and the hit ratio too),
-#: "gets" on the work alone; "inside" are the engine's counters of its own.
+#: The numbers that a check may speak against. "reads" depend on the pool's contents (misses and the hit ratio too),
+#: "gets" on the work alone; "inside" are the engine's own counters.
 Numbers = Literal["reads", "gets", "writes", "times", "device", "inside"]
 ALL: tuple[Numbers, ...] = ("reads", "gets", "writes", "times", "device", "inside")
 
 
 FOREIGN_SERVER = "foreign_server"
-"""The name of the row that tells what a server that bufferlab did not start cannot meet: caveats, no check."""
+"""The name of the row of caveats on a server that bufferlab did not start; it is not a check."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class MeasuredRun:
     latency_n: int
     """Transactions in the service histograms."""
     phases: dict[str, dict[str, Value]] = field(default_factory=dict)
-    """The same values of every phase after the measured window."""
+    """Values of every phase after the measured window."""
     drift: float | None = None
     """Misses per transaction in the window's last third over its first (`drift.drift`)."""
     device_drift: float | None = None
@@ -86,7 +87,7 @@ class MeasuredRun:
         return f"{self.run.point.label}, block {self.run.block + 1}"
 
     def knob(self, name: str) -> Any:
-        """Return the value of a setting that ran; None where it was not read back, or there is no such setting."""
+        """Return the value of a setting that ran; None without a value that was read back."""
         setting = self.settings.get(name)
         return setting.actual if setting else None
 
@@ -149,7 +150,7 @@ class EngineResults:
     """The metrics that it counts in addition to those that every engine may have."""
     derived: tuple[Metric, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
-    """By a metric that every engine may have: what this engine counts as it."""
+    """This engine's meaning of the metrics that every engine may have, by metric."""
     source: str = ""
     """The source of its numbers of those metrics."""
     checks: tuple[Made, ...] = ()
@@ -172,9 +173,9 @@ class EngineResults:
     reads_beside: Callable[[MeasuredRun], float] = lambda run: 0.0
     """Return the most bytes that its process may have read in the window from files that are not the database's."""
     reads_beside_are: str = ""
-    """What these reads are, for a reader of the check that allows them."""
+    """The description of these reads, for a reader of the check that allows them."""
     pool: str = ""
-    """The setting of the bytes of its pool's frames; "": the engine keeps no pages in a pool of its own."""
+    """The setting of the bytes of its pool's frames; "" if the engine has no pool."""
     version_of: str = ""
     """The program whose version a run has, where it is not the engine: the kernel, for a bare file."""
     needs_long_windows: bool = True
@@ -186,20 +187,20 @@ class EngineResults:
     courses: frozenset[str] = frozenset()
     """Its counters whose course through the window is kept: values judge their rates from one sample to the next."""
     knob_words: Mapping[str, SettingWords] = field(default_factory=dict)
-    """By a setting that it has, or that a workload of its own has: the words of a reader."""
+    """The words for readers, by setting of the engine or of its own workloads."""
     over_time: Mapping[str, str] = field(default_factory=dict)
-    """The rates drawn over time, each with the words beside its axis; none for those of a database."""
+    """The rates drawn over time, each with the label of its axis; empty for the rates of a database."""
     own_work: tuple[str, ...] = ()
-    """Its own counters of transactions, which it tells at the same moment as its misses."""
+    """Its own counters of transactions, read at the same moment as its misses."""
     waits: tuple[str, ...] = ()
-    """Its own counts, told per unit of work, of what connections wait for."""
+    """Its own counts of the things that connections wait for, shown per unit of work."""
 
 
 Made = Callable[[Sequence[MeasuredRun]], Check]
 
 
 def touching(*touches: Numbers) -> Callable[[Made], Made]:
-    """Return what makes of a check one that touches these numbers alone."""
+    """Return a decorator that limits a check to these numbers."""
 
     def of(made: Made) -> Made:
         def check(runs: Sequence[MeasuredRun]) -> Check:
@@ -249,7 +250,7 @@ class Off:
 
 
 def worst_of(name: str, title: str, limit: float, offs: Iterable[Off]) -> Check:
-    """Return a check that passes when no run is off by more than the limit, or by more than its window can tell.
+    """Return a check that passes when no run is off by more than the limit, or by more than its window can resolve.
 
     Runs it does not apply to are counted apart.
     """

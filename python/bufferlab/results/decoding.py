@@ -1,7 +1,7 @@
 """Decodes Parquet files in a child process, before this process does.
 
 polars 2.1.0 has ended the process over a damaged file (SIGABRT), which no `except` catches. A check of each byte would
-know only those damages that somebody thought of; so a child with a limit of memory and processor time decodes the file.
+find only the kinds of damage that it foresees; so a child with a limit of memory and processor time decodes the file.
 One child does all files of a command: it starts in a quarter of a second and decodes a file in one or two milliseconds.
 """
 
@@ -57,12 +57,12 @@ def refusal(path: Path) -> str | None:
 
 
 def made_here(sha256: str) -> None:
-    """Note a file that this process has written from tables of its own: it claims no more than they held."""
+    """Note a file that this process has written from its own tables: its sizes are true."""
     _decoded.add(bytes.fromhex(sha256))
 
 
 def _answer(path: Path) -> str:
-    """Let the child decode a file. Return what is wrong with it, or ""."""
+    """Let the child decode a file. Return its error, or ""."""
     with _child() as child:
         assert child.stdin is not None
         assert child.stdout is not None
@@ -97,7 +97,7 @@ def _started() -> subprocess.Popen[str]:
     # -P: a module in the current folder must not shadow one of Python's.
     command = [sys.executable, "-P", "-m", "bufferlab.results.decoding"]
     environment = {**os.environ, "POLARS_MAX_THREADS": "1", "RUST_BACKTRACE": "0"}
-    # In a process group of its own, Ctrl-C does not reach it: a command that was interrupted may still write a report.
+    # In its own process group Ctrl-C does not reach it: an interrupted command may still write a report.
     child = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -135,7 +135,7 @@ def _most_seconds(size: int) -> int:
 
 
 def main() -> None:
-    """Decode the files whose paths come on standard input; answer each with what is wrong with it, or ""."""
+    """Decode the files whose paths come on standard input; answer each with its error, or ""."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     import polars as pl

@@ -28,10 +28,10 @@ WORK = ("transactions_committed", "transactions_rolled_back")
 def drift(samples: pl.DataFrame, own_work: Sequence[str] = ()) -> float | None:
     """Return misses per transaction in the last third of the window over those in the first; None where too few to say.
 
-    `own_work` are the engine's own counters of transactions, which it tells at the same moment as its misses. A driver
-    tells its count later, when its transaction has ended, but not at the edges, where drivers stand still. So inside
-    the window drivers tell about one too many for each connection. In 15 windows of 3,000 transactions over 8
-    connections on MySQL 5.7 that made the ratio 1.7 % too large, and in 20 of 8,000 0.7 %.
+    `own_work` are the engine's own counters of transactions, read at the same moment as its misses. A driver reports
+    its count later, when its transaction has ended, except at the edges, where drivers stand still. So inside the
+    window drivers report about one too many for each connection. In 15 windows of 3,000 transactions over 8 connections
+    on MySQL 5.7 that made the ratio 1.7 % too large, and in 20 of 8,000 0.7 %.
     """
     return _drift(samples, "demand_misses", 1, own_work)
 

@@ -1,7 +1,7 @@
 """Reads the files of a sweep folder with suspicion, as they may be damaged, foreign or made to harm; and writes them.
 
 The size of every file is bounded before it is taken into memory. Any fault is a DataFileError that names the file.
-schema.py says what the documents must contain. Files are written with our own write and fsync, so that a full disk is
+schema.py defines the documents' contents. Files are written with our own write and fsync, so that a full disk is
 an errno: a library would raise its own error, with a sentence only.
 """
 
@@ -97,7 +97,7 @@ def read_json(path: Path, hint: str = RESUME_HINT) -> dict[str, Any]:
 def validated(
     model: type[_Model], document: Mapping[str, Any], path: Path, hint: str = RESUME_HINT, known: Registry | None = None
 ) -> _Model:
-    """Return the document as its model has it. Raises DataFileError if it does not fit."""
+    """Return the document, validated by its model. Raises DataFileError if it does not fit."""
     try:
         return model.model_validate(document, context=known)
     except ValidationError as error:
@@ -256,7 +256,7 @@ def _require_plain(document: Any) -> None:
 
 @contextmanager
 def into(place: Path, what: str, kept: str, then: str) -> Iterator[None]:
-    """Turn what the file system refuses into EnvironmentLackingError: what is kept, what to free, and what to run then.
+    """Turn the file system's refusals into EnvironmentLackingError, with what is kept, to be freed, and to be run next.
 
     The error covers the work inside: it must write nothing but that file, or files of that folder.
     """

@@ -15,7 +15,7 @@ from statistics import median
 
 #: Two samples further apart than this many sampling intervals are a gap.
 GAP_INTERVALS = 1.5
-#: Gaps up to the larger of these many seconds and this share of the window leave its times as they are.
+#: Gaps up to the larger of these many seconds and this share of the window leave its times unchanged.
 LIMIT_SECONDS = 2.0
 LIMIT_SHARE = 0.05
 
@@ -33,7 +33,7 @@ class Gaps:
 
 
 def usual_interval(times_s: Sequence[float]) -> float | None:
-    """Return the median distance of samples at these times, in order, without edges; None where too few tell it."""
+    """Return the median distance of samples at these times, in order, without edges; None where they are too few."""
     return median(b - a for a, b in pairwise(times_s)) if len(times_s) > 2 else None
 
 

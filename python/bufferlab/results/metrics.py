@@ -1,7 +1,7 @@
 # ruff: noqa: E501  (a table reads best in one line per row)
 """The metrics that any engine may have: every raw metric and every derived value, declared once.
 
-A row says what a number means, its unit, who counts it, and the formula of a derived one, whose unit is checked here.
+A row has a number's meaning, its unit, its source, and the formula of a derived one, whose unit is checked here.
 An engine declares its own (`EngineResults`); `Registry` has all. Device columns follow the kernel's
 Documentation/admin-guide/iostats.rst and are computed as iostat -x does, CPU columns follow mpstat(1).
 """
@@ -22,13 +22,17 @@ Kind = Literal["counter", "gauge", "ratio", "share", "latency"]
 Better = Literal["lower", "higher", "neither"]
 Scale = Literal["log", "linear"]
 Work = Literal["new_order", "transaction"]
-#: The units of work that counts are told per, and their names in titles and units.
+#: The units of work that counts refer to, and their names in titles and units.
 WORK: dict[Work, str] = {"new_order": "New-Order", "transaction": "transaction"}
 
 
 @dataclass(frozen=True, slots=True)
 class Metric(Term):
-    """One declared metric: its name, what it counts, its unit, and how a reader must be shown it."""
+    """One declared metric: its name, meaning and unit, and how it is shown."""
+
+    PRINTED: ClassVar = (
+        "name", "unit", "kind", "better", "scale", "needs_long_window", "probe", "meaning", "source",
+    )  # fmt: skip
 
     unit: str
     kind: Kind
@@ -49,11 +53,11 @@ class Metric(Term):
     from_zero: bool = True
     """True if an axis starts at zero: shares near one would be a flat line."""
     count: str = ""
-    """The count that is told per unit of work ("reads" of reads_per_new_order); "" for any other metric."""
+    """The count that is given per unit of work ("reads" of reads_per_new_order); "" for any other metric."""
     work: Work | None = None
-    """The unit of work that the count is told per."""
+    """The unit of work that the count refers to."""
     formula: Quantity | None = None
-    """What a derived value is computed as; None for raw metrics, and for values of the histograms."""
+    """The formula of a derived value; None for raw metrics, and for values of the histograms."""
 
     @property
     def label(self) -> str:
@@ -77,7 +81,7 @@ class Metric(Term):
 
     @property
     def per(self) -> str:
-        """Return the unit of the metric's denominator: "New-Order" of pages/New-Order; "" where there is none."""
+        """Return the unit of the metric's denominator: "New-Order" of pages/New-Order; "" without one."""
         return self.unit.partition("/")[2]
 
     def quantity(self) -> Quantity:
@@ -124,7 +128,7 @@ class PerUnitOfWork(dict[Work, Metric]):
 def named(table: Mapping[str, object], probe: str = "", source: str = "") -> Rows:
     """Give the rows of a table their names; return their metrics: counts per unit of work last, one unit after another.
 
-    Rows keep a probe and a source of their own.
+    Rows keep their own probe and source.
     """
     rows = [(name, "", row) for name, row in table.items() if isinstance(row, Metric)]
     counts = [(name, row) for name, row in table.items() if isinstance(row, PerUnitOfWork)]
@@ -194,7 +198,7 @@ def derived(
 def counted(
     unit: str, better: Better, title: str, meaning: str, count: Term, *, long_window: bool = False
 ) -> PerUnitOfWork:
-    """Return the row of a count that is told per unit of work: its unit, title and meaning are the count's own."""
+    """Return the row of a count per unit of work: its unit, title and meaning are the count's own."""
     rows = PerUnitOfWork()
     for work, one in WORK.items():
         per, formula = f"{title} per {one}", count / _OF_WORK[work]
@@ -204,7 +208,7 @@ def counted(
 
 
 def per_work(count: str, work: Work) -> str:
-    """Return the name of a count told per unit of work.
+    """Return the name of a count per unit of work.
 
     >>> per_work("reads", "new_order")
     'reads_per_new_order'
@@ -392,7 +396,7 @@ RAW = (
 
 
 def _gap(name: str, seconds: Callable[[Gaps], float]) -> Quantity:
-    """Return the length of a window's gaps, told by the times of its samples."""
+    """Return the length of a window's gaps in seconds, from the times of its samples."""
 
     def evaluate(window: Window) -> Value:
         return Value(seconds(window.gaps)) if window.gaps else Value(None, "too few samples to tell")
@@ -407,7 +411,7 @@ def cpu_shares(subject: str) -> dict[str, Quantity]:
     return {name: column / whole for name, column in columns.items()}
 
 
-#: What formulas name besides counters and gauges.
+#: The names in formulas besides counters and gauges.
 SECONDS = elapsed()
 TRANSACTIONS = (Workload.transactions_committed + Workload.transactions_rolled_back).counted_as("transaction")
 NEW_ORDERS_COMMITTED = Workload.transactions_committed.growth("new_order").counted_as("New-Order")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -16,7 +16,7 @@ from bufferlab.results.keep_traces import KeepTraces
 #: A stored table refuses unknown fields: a misspelt field must not be lost silently.
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 NOT_WRITTEN = "the page trace could not be written"
-"""What the core tells of a spool that a disk did not take begins so (recording.rs)."""
+"""The beginning of the core's message about a spool that could not be written (recording.rs)."""
 
 
 class _Strict(BaseModel):
@@ -30,11 +30,11 @@ class PagesOfObject(_Strict):
     first_page: int = Field(ge=0)
     pages: int = Field(ge=1)
     interior: int | None = Field(default=None, ge=0)
-    """Pages above the leaves of a B-tree, which are the first ones. None in earlier traces, which did not tell."""
+    """Pages above the leaves of a B-tree, which are the first ones. None in earlier traces, which did not record it."""
 
 
 class CountedAccesses(_Strict):
-    """The accesses of one kind in the measured window: those recorded, beside the engine's own counter."""
+    """The accesses of one kind in the measured window: those recorded, and the engine's own counter."""
 
     kind: str
     recorded: int = Field(ge=0)
@@ -66,13 +66,13 @@ class PageTrace(_Strict):
     """Records that there was no room for."""
     spool_bytes: int = Field(default=0, ge=0)
     reader_cpu_us: float | None = Field(default=None, ge=0)
-    """Processor time of whoever moved the trace; None where the engine's own thread recorded it."""
+    """Processor time of the recorder's reader; None where the engine's own thread recorded it."""
     recorder: Literal["engine", "inside", "uprobes"] | None = None
-    """Who recorded: the engine's own pool, code of ours in the server, or in earlier runs the kernel, or not told."""
+    """The recorder: the engine's own pool, our code in the server, or in earlier runs the kernel; None if unknown."""
     set_up_us: float | None = Field(default=None, ge=0)
-    """What the server did before its first instruction so that it records itself."""
+    """The time that the server took, before its first instruction, to prepare its own recording."""
     waits: int = Field(default=0, ge=0)
-    """How often a thread of the server waited for whoever moved the trace."""
+    """How often a thread of the server waited for the recorder's reader."""
     wait_us: float = Field(default=0.0, ge=0)
     """How long, over all threads."""
 
@@ -89,17 +89,19 @@ class PlannedTraces(_Strict):
     """The page traces of a sweep, as plan.json holds them."""
 
     recorder: Literal["inside", "uprobes"] | None
-    """Who records a server: itself, or in earlier sweeps the kernel; None where no run carries a trace."""
+    """The recorder of a server: itself, or in earlier sweeps the kernel; None where no run carries a trace."""
     keep: KeepTraces
     by_name: bool
-    """Whether somebody asked for them."""
+    """Whether they were asked for by name."""
     why_not: str | None = None
     limit_bytes: int | None = Field(default=None, gt=0)
     """The most bytes of a run's file of accesses, as asked for. None for the default, and in earlier sweeps."""
 
 
 class Replayed(_Strict):
-    """What one buffer manager did with the accesses of the measured window; those before it only filled its pool."""
+    """The counts of one buffer manager for the accesses of the measured window; earlier ones only filled its pool."""
+
+    ALSO_PRINTED: ClassVar = ("reads",)
 
     gets: int = Field(ge=0)
     """Pages wanted."""
@@ -118,7 +120,7 @@ class Replayed(_Strict):
     not_made_young: int = Field(ge=0)
     """InnoDB's accesses to old pages that came too early to move them; 0 in other managers."""
     guessed_scan_gets: int = Field(default=0, ge=0)
-    """Gets that the model of PostgreSQL took for those of a scan, as the trace does not tell; 0 in other managers."""
+    """Gets that PostgreSQL's model took for a scan's, because the trace has no mark; 0 in other managers."""
     ring_reuses: int = Field(default=0, ge=0)
     """Misses that took a buffer of their scan's own ring, so that no other page left; 0 in other managers."""
     frames_used: int = Field(ge=0)
@@ -173,6 +175,8 @@ Work = Annotated[
 class TracedRun(_Strict):
     """The run from whose page trace others were predicted."""
 
+    ALSO_PRINTED: ClassVar = ("own_error",)
+
     run_id: str
     point: str
     engine_version: str
@@ -194,11 +198,11 @@ class TracedRun(_Strict):
 
 
 class SimulatedPart(_Strict):
-    """What was simulated of a database: all, or a part for all of it (crates/bufferlab-generate/src/scale.rs)."""
+    """The simulated part of a database: all, or a part that stands for all (crates/bufferlab-generate/src/scale.rs)."""
 
     warehouses: int = Field(ge=1)
     one_in: int = Field(ge=1)
-    """Pages of which one was simulated."""
+    """One page in this many was simulated."""
     error: float | None = Field(ge=0)
     """The error of the misses that is to be expected, as a share of them.
 
@@ -216,7 +220,7 @@ class Touches(_Strict):
     gets: float = Field(ge=0)
     """Gets and creations for each transaction."""
     pages: dict[int, Annotated[float, Field(ge=0)]]
-    """Distinct pages in a stretch of so many transactions, in the mean; none for stretches longer than the window."""
+    """Mean number of distinct pages by the transactions of a stretch; no entry for stretches longer than the window."""
 
 
 class ObjectTouches(Touches):
@@ -224,11 +228,16 @@ class ObjectTouches(Touches):
 
     name: str
     interior: Touches | None = None
-    """Those of the pages above the leaves of a B-tree; None where a trace does not tell levels."""
+    """Touches of the pages above the leaves of a B-tree; None where a trace has no levels."""
 
 
 class GeneratedRun(_Strict):
     """The run whose page accesses were generated: no server did it."""
+
+    PRINTED: ClassVar = (
+        "rules", "rules_version", "engine_version", "page_size_bytes", "database_bytes", "pages", "work", "simulated",
+        "notes",
+    )  # fmt: skip
 
     rules: str = Field(pattern=r"^[a-z0-9_]+$")
     """The rules of access, by the core's name for them."""
@@ -236,17 +245,17 @@ class GeneratedRun(_Strict):
     engine_version: str
     page_size_bytes: int = Field(gt=0)
     database_bytes: int | None = Field(gt=0)
-    """Data and indexes after the load, as the engine tells them; None of hot_rows, whose index on k has no rules."""
+    """Data and indexes after the load, as an engine reports them; None for hot_rows, whose index on k has no rules."""
     pages: int = Field(gt=0)
     """Pages of the loaded database; of hot_rows without that index."""
     work: Work
     simulated: SimulatedPart
     notes: list[str] = []
-    """What the experiment asks for and this run has otherwise, in sentences."""
+    """The differences between the experiment and this run, in sentences."""
     touches: list[ObjectTouches] = []
     """By table and index, in the sweep's first block, whose measured runs keep their traces; else empty.
 
-    Empty too where a part of the database stands for all.
+    Also empty where only a part of the database was simulated.
     """
 
 
@@ -255,6 +264,8 @@ class Prediction(_Strict):
 
     The accesses are those of a traced run, or they were generated.
     """
+
+    ALSO_PRINTED: ClassVar = ("reads_per", "misses_per")
 
     model: str = Field(pattern=r"^[a-z0-9_]+$")
     model_version: int = Field(ge=1)
@@ -273,11 +284,11 @@ class Prediction(_Strict):
     """Replays at several speeds, by name, where a setting makes time matter; else empty."""
     lru: Replayed
     opt: Replayed | None = None
-    """None for generated accesses: nobody knows the future of what is not kept."""
+    """None for generated accesses: they are not kept, so OPT cannot look ahead."""
     turnovers: float = Field(ge=0)
     """Pages that the accesses bring into this pool, from the load's first transaction on, by the pool's frames."""
     turnovers_before: float = Field(ge=0)
-    """Those of them before the window."""
+    """The turnovers before the window."""
     is_traced_point: bool
     """Whether this is the traced run's own point."""
     verdicts: list[Verdict]
@@ -307,9 +318,27 @@ class Prediction(_Strict):
         """Return the units of work in the window."""
         return self.accesses.work
 
+    @property
+    def reads_per(self) -> dict[str, dict[str, float]]:
+        """Return the reads of each replay by unit of work: "found", "lru", "opt", and those of `replays`."""
+        return self._per(lambda one: one.reads)
+
+    @property
+    def misses_per(self) -> dict[str, dict[str, float]]:
+        """Return the misses in the same way."""
+        return self._per(lambda one: one.misses)
+
+    def _per(self, of: Callable[[Replayed], int]) -> dict[str, dict[str, float]]:
+        replayed = {"found": self.found, "lru": self.lru, "opt": self.opt, **self.replays}
+        return {
+            name: {unit: of(one) / count for unit, count in self.work.items()}
+            for name, one in replayed.items()
+            if one is not None
+        }
+
 
 class OtherPool(_Strict):
-    """What a model reads with one pool."""
+    """The reads of a model with one pool."""
 
     pool_bytes: int = Field(gt=0)
     pool_frames: int = Field(gt=0)
@@ -320,7 +349,7 @@ class OtherPool(_Strict):
 
 
 class PoolsOfTrace(_Strict):
-    """What other pools would have read in the window of one traced run, by a model."""
+    """The reads of other pools in the window of one traced run, by a model."""
 
     model: str = Field(pattern=r"^[a-z0-9_]+$")
     model_version: int = Field(ge=1)
@@ -329,11 +358,11 @@ class PoolsOfTrace(_Strict):
 
 
 class GeneratedReads(_Strict):
-    """What a model reads in the window of one generated run."""
+    """The reads of a model in the window of one generated run."""
 
     seed: int
     reads: int | None = Field(ge=0)
-    """None where they depend on the speed of the run."""
+    """Pages; None where they depend on the speed of the run."""
     work: Work
 
 
@@ -382,7 +411,7 @@ class PageTraceWords:
 
 
 def hint_for(problem: str, if_not_written: str) -> str:
-    """Return what to do about a trace's problem, which the core tells in words."""
+    """Return what to do about a trace's problem, given the core's message."""
     return if_not_written if problem.startswith(NOT_WRITTEN) else "please report this with the server's version"
 
 

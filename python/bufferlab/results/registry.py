@@ -1,4 +1,4 @@
-"""The registry: all metrics, what each engine owns of the results, and the parameters of all workloads, as one object.
+"""The registry: all metrics, each engine's parts of the results, and the parameters of all workloads, in one object.
 
 It is made once, by `bufferlab.registry`, from the declarations of engines and workloads, and handed down with a sweep's
 folder. It knows no engine by name.
@@ -42,9 +42,9 @@ class Registry:
     """The values of a run: of its edge samples, all but those of histograms."""
     engines: Mapping[str, EngineResults]
     questions: Mapping[str, Question]
-    """By the name of a workload, what it asks of a sweep."""
+    """The requirements on a sweep, by the name of the workload."""
     parameters: Mapping[str, tuple[Knob, ...]]
-    """By the name in run.json: workloads may share a name, and each has words of its own for it."""
+    """By the name in run.json: workloads may share a name, and each has its own words for it."""
 
     @classmethod
     def of(cls, engines: Mapping[str, EngineResults], questions: Mapping[str, Question]) -> Registry:
@@ -97,7 +97,7 @@ class Registry:
 
 
 def _told(metric: Metric, owners: list[EngineResults]) -> Metric:
-    """Return a metric that every engine may have, with what each engine counts as it."""
+    """Return a metric that every engine may have, with each engine's meaning of it."""
     said = "; ".join(owned.words[metric.name] for owned in owners if metric.name in owned.words)
     source = "; ".join(owned.source for owned in owners if owned.source)
     return replace(metric, meaning=f"{metric.meaning} ({said})" if said else metric.meaning, source=source)

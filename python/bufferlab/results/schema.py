@@ -85,7 +85,7 @@ def _small(number: int) -> int:
 
 
 _COUNTS = ("version", "connections", "terminals")
-"""What every workload may be told with, beside its parameters."""
+"""The fields that describe every workload, besides its parameters."""
 
 
 class _Parameters(Protocol):
@@ -143,7 +143,7 @@ class StoredSetting(_Strict):
     """One setting of a point under its only name: as asked for, as planned and as read back."""
 
     asked: str | None = None
-    """The canonical text ("10%"); None for a setting that an engine tells although nobody asked."""
+    """The canonical text ("10%"); None for a setting that an engine reports unasked."""
     planned: Value = None
     """The value that was to run; None where it was left to the engine."""
     actual: Value = None
@@ -151,7 +151,7 @@ class StoredSetting(_Strict):
     unit: str = ""
     """The unit of both values: "bytes", "s"; "" for a word or a bare number."""
     note: str = ""
-    """What the engine says of the value: why it is not the one asked for, or where a server's password was."""
+    """The engine's note on the value: why it is not the one asked for, or where a server's password was."""
 
     @property
     def value(self) -> Value:
@@ -196,7 +196,7 @@ class Load(_Strict):
 
 
 class PhaseDone(_Strict):
-    """A script run after the measured window on the same warm database, between two edge samples of its own."""
+    """A script run after the measured window on the same warm database, between its own two edge samples."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     transactions: int = Field(ge=0)
@@ -272,7 +272,7 @@ class BlockTraceLost(_Strict):
 
 
 class BlockTrace(_Strict):
-    """The trace of block requests over the measured window: whether it may be believed, and what it cost.
+    """The trace of block requests over the measured window: whether it may be believed, and its cost.
 
     A failed trace has no block-trace.parquet: a table with gaps would be taken for a whole one.
     """
@@ -311,7 +311,7 @@ class BlockTrace(_Strict):
 
 
 class StoredFile(_Strict):
-    """The size and hash of a file beside run.json, so that a damaged file is noticed and named."""
+    """The size and hash of a file in run.json's folder, so that a damaged file is noticed and named."""
 
     bytes: int = Field(ge=0)
     sha256: str
@@ -414,7 +414,7 @@ class StoredPlan(_Open):
     blocks: list[Place] | None = None
     """The blocks that the folder is for, where `run --blocks` chose some of the plan's."""
     predicted_from: dict[str, Any] = {}
-    """What a predicted sweep was made from; a measured one lacks it."""
+    """The source of a predicted sweep; a measured one lacks it."""
 
     @model_validator(mode="after")
     def _has_its_blocks(self) -> StoredPlan:
@@ -459,7 +459,7 @@ class StoredHost(_Open):
 
     host_id: str = ""
     boot_key: str = ""
-    """Tells one booted system from another of the same host_id, such as the next runner of a CI; "" in older sweeps."""
+    """Differs between booted systems of the same host_id, such as runners of a CI; "" in older sweeps."""
     noise: dict[str, StoredFloor] = {}
 
 

@@ -3,7 +3,7 @@
 Pure: rows of samples in, a stretch of time out. Two signs must agree. The samples stop, or a server answers none of
 them, although the sampler asks in a fixed interval. And the processes use less than half of the processor time that
 they use in the rest of the window: a statement that keeps the sampler waiting works on, a stopped process does not.
-A long statement is no standstill: SQLite's sampler goes on beside it, and a server answers on another connection.
+A long statement is not a standstill: SQLite's sampler continues meanwhile, and a server answers on another connection.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-#: A stretch is no standstill while it is shorter than both.
+#: A stretch shorter than both is not a standstill.
 MIN_SECONDS = 5.0
 MIN_INTERVALS = 10
 _CPU = frozenset({"process_user_us", "process_system_us", "server_user_us", "server_system_us"})

@@ -1,8 +1,8 @@
 """The sweep folder on disk: created, published run by run without half-written files, opened with suspicion.
 
 It stores and returns; figures are computed by the formulas of the metrics. Publication is the usual recipe (rename(2),
-fsync(2)): write beside, fsync the files, rename, fsync the parent. A crash leaves a whole run or a marked `.tmp-*`
-folder, which the next one removes.
+fsync(2)): write a new folder, fsync its files, rename it, fsync the parent. A crash leaves a whole run or a marked
+`.tmp-*` folder, which the next one removes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -127,7 +127,7 @@ class _Recent:
         try:
             seen = path.stat()
         except OSError:
-            return read()  # It says what is wrong.
+            return read()  # It names the fault.
         key = (path.absolute(), seen.st_ino, seen.st_size, seen.st_mtime_ns)
         if key in self._tables:
             table, size = self._tables.pop(key)
@@ -208,13 +208,13 @@ class RunRecord:
         return _recent.get(path, lambda: _table(path, LATENCY_COLUMNS, wrong_latencies))
 
     def block_trace(self) -> pl.DataFrame | None:
-        """Read block-trace.parquet: one row per event of the block layer; None when there is no good trace."""
+        """Read block-trace.parquet: one row per event of the block layer; None without a good trace."""
         if self.run.block_trace is None or self.run.block_trace.status != "ok":
             return None
         return _table(self.folder / BLOCK_TRACE_FILE, BLOCK_TRACE_COLUMNS, wrong_trace)
 
     def page_trace(self) -> pl.DataFrame | None:
-        """Read page-trace.parquet: one row per access to a page of the pool; None when there is no good trace."""
+        """Read page-trace.parquet: one row per access to a page of the pool; None without a good trace."""
         if self.run.page_trace is None or self.run.page_trace.status != "ok":
             return None
         return _table(self.folder / PAGE_TRACE_FILE, page_trace_words().columns, wrong_page_trace)
@@ -226,6 +226,8 @@ class RunRecord:
 
 class SweepFolder:
     """The results of one command: how it was asked for, where it ran, and one folder per run."""
+
+    PRINTED: ClassVar = ("path", "experiment")
 
     def __init__(
         self,
@@ -285,7 +287,7 @@ class SweepFolder:
     ) -> SweepFolder:
         """Make `<parent>/<experiment>-<YYYYmmdd-HHMMSS>`; `plan["experiment"]` names the experiment.
 
-        The folder appears whole or not at all, with what `fill` has put into it. A name that is taken gets a number
+        The folder appears with everything that `fill` writes, or not at all. A name that is taken gets a number
         behind it; a `name` that the caller chose must be free. `hosts` are those of a merged sweep.
         """
         parent = Path(parent)
@@ -349,11 +351,11 @@ class SweepFolder:
         beside: Mapping[str, str] = MappingProxyType({}),
         tables: Mapping[str, Path] = MappingProxyType({}),
     ) -> RunRecord:
-        """Write one run whole: afterwards it is there, also after a power cut, or it is not there at all.
+        """Write one run atomically: after it, even after a power cut, the run is there whole or not at all.
 
         `samples` are flat rows (see `sample_rows`), `latency` flat rows (see `latency_rows`), `beside` further text
         files by name (a server's configuration), `tables` Parquet files made elsewhere (a block trace). A run that
-        failed or was interrupted is published too, with what it has. Rows that break the rules are our bug. Raises
+        failed or was interrupted is published too, with the files it has. Rows that break the rules are our bug. Raises
         EnvironmentLackingError when the disk does not take it, and then no part of it stays.
         """
         run_id = run.run_id
@@ -450,7 +452,7 @@ class SweepFolder:
         with into(target, "the report", "the runs are kept", command), ExitStack() as stack:
             folder = self.path
             if target.parent != self.path:
-                with suppress(FileExistsError):  # This covers a link that leads nowhere too.
+                with suppress(FileExistsError):  # This also covers a dangling link.
                     target.parent.mkdir()
                 folder = stack.enter_context(own_folder(target.parent))
             beside = self.path.resolve()
@@ -464,7 +466,7 @@ class SweepFolder:
 def experiment_mode(text: str) -> int:
     """Return the mode of the file experiment.toml, to which the umask applies: 0o600 where it may hold data.
 
-    The lists of a script's choose(...) may be somebody's data, as in script-from-slow-log.
+    The lists of a script's choose(...) may be private data, as in script-from-slow-log.
     """
     return 0o600 if "choose(" in text else 0o666
 
@@ -485,7 +487,7 @@ def own_folder(path: Path) -> Iterator[Path]:
 
 
 def open_run(folder: Path, registry: Registry) -> RunRecord:
-    """Return one published run, all of whose files are as they were written. Raises DataFileError for any other."""
+    """Return one published run, all of whose files are unchanged. Raises DataFileError for any other."""
     path = folder / "run.json"
     document = read_json(path)
     seal = document.pop("seal", None)

@@ -1,10 +1,10 @@
 """Makes a script of transactions from a slow query log of MySQL or MariaDB. Reads no database.
 
-What a person is shown holds digests, names and counts; the script alone holds values of the log.
+The output holds digests, names and counts; the script alone holds values of the log.
 """
 
 from __future__ import annotations
 
-from bufferlab.slow_log.made import Made, as_json, make_script
+from bufferlab.slow_log.made import Made, make_script
 
-__all__ = ["Made", "as_json", "make_script"]
+__all__ = ["Made", "make_script"]

@@ -43,15 +43,15 @@ class Entry:
     """
 
     session: int | None = None
-    """The connection's number; None where the log does not tell it."""
+    """The connection's number; None where the log lacks it."""
     schema: str = ""
-    """The default schema; "" where the log does not tell one."""
+    """The default schema; "" where the log lacks it."""
     seconds: float = 0.0
     failed: bool = False
     sampled: bool = False
     """Whether the server logs one of several statements (log_slow_rate_limit)."""
     inside: bool = False
-    """Whether a stored routine ran the statement, with names of its own in place of values."""
+    """Whether a stored routine ran the statement, with the routine's variables in place of values."""
     command: str = ""
     sql: str = ""
     """The statement without its `;`. Bytes that are not UTF-8 are lone surrogates."""
@@ -60,7 +60,7 @@ class Entry:
 
 
 def entries(file: BinaryIO, reader: Reader | None = None) -> Iterator[Entry]:
-    """Yield the entries of a log. A reader of the caller's tells afterwards what was outside of them."""
+    """Yield the entries of a log. The caller's reader then knows which lines were outside entries."""
     reader = reader or Reader()
     begins_line = True
     while piece := file.readline(_PIECE_BYTES):

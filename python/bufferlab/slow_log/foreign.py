@@ -1,7 +1,7 @@
-"""Tells what a file is that has no entry of a slow query log, by its first lines. It names the kinds people mistake.
+"""Recognises a file without any slow query log entry by its first lines. It names the kinds people mistake.
 
-It follows what MySQL and MariaDB write into a general log (sql/log.cc) and print of their tables of logs, PostgreSQL's
-log_line_prefix, csvlog and jsonlog, mysqlbinlog, mysqldumpslow and pt-query-digest.
+It knows the general log of MySQL and MariaDB (sql/log.cc) and prints of their log tables, PostgreSQL's log_line_prefix,
+csvlog and jsonlog, mysqlbinlog, mysqldumpslow and pt-query-digest.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
 
 
 def kind_of(path: Path) -> tuple[str, str] | None:
-    """Return what a file is that is no slow query log, and what to do; None for an unknown one. Raises OSError."""
+    """Return the kind of a file that is not a slow query log, and the next step; None if unknown. Raises OSError."""
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
     return next(((what, hint) for pattern, what, hint in _KINDS if pattern.search(head)), None)

@@ -1,8 +1,9 @@
 """Reads statements fast: statements that differ in plain literals alone are cut into tokens once.
 
 A plain literal is a number, or a text in quotes without a backslash, a quote and a byte that is not UTF-8. A statement
-is read with a mark in the place of each, which no statement has; where the marks come out tells where the literals go.
-Where a mark does not come out as a value (it was in a comment, a name, another text), each statement is read by itself.
+is read with a mark in the place of each, which no statement has; the marks' places in the result are the literals'
+places. Where a mark does not come out as a value (it was in a comment, a name, another text), each statement is read by
+itself.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class _Form:
     digest: str
     parts: tuple[str, ...]
     places: tuple[tuple[int, int] | None, ...]
-    """For each value of the form the literal that it is, and its sign; None for a value that is always the same."""
+    """The literal and sign of each value of the form; None for a value that is always the same."""
     values: tuple[Value, ...]
     schema: str
     why_not: str

@@ -119,7 +119,7 @@ _HEAD = """\
 
 
 def _spread(samples: Sequence[tuple[Value, ...]], most: int) -> list[tuple[Value, ...]]:
-    """Return so many samples, at equal distances."""
+    """Return `most` samples, at equal distances."""
     return [samples[at * len(samples) // most] for at in range(most)]
 
 
@@ -153,7 +153,7 @@ def _section(name: str, weight: int, kind: Kind, samples: Sequence[tuple[Value, 
 
 
 def _is_of_bytes(values: Sequence[Value]) -> bool:
-    """Return whether a server is to be given bytes: always of x'...', of 0x... where one is long or beside a text.
+    """Return whether a server gets bytes: always for x'...', for 0x... if one is long or another value is a text.
 
     A parameter is a number or a text, and never both as 0x... is. Longer ones than a number are keys or hashes.
     """
@@ -189,7 +189,7 @@ def _choice(value: Value, as_hexadecimal: bool) -> str:
 
 
 def _section_name(number: int, kind: Kind) -> str:
-    """Return a name of the kind's words and no values: its number, what it does, and to which table."""
+    """Return a name of the kind's words and no values: its number, its verb and its table."""
     verbs = [digest.split(" ", 1)[0] for digest in kind.digests]
     at = min(range(len(verbs)), key=lambda at: _VERBS.index(verbs[at]) if verbs[at] in _VERBS else len(_VERBS))
     verb = verbs[at].lower() if verbs[at] in _VERBS else "select"

@@ -29,9 +29,9 @@ class Statement:
     parts: tuple[str, ...]
     values: tuple[Value, ...]
     schema: str = ""
-    """The schema of its tables; "" where the log does not tell one."""
+    """The schema of its tables; "" where the log lacks it."""
     why_not: str = ""
-    """The reason why it is none of the application's statements, or none of one schema; "" for all others."""
+    """The reason why it is not a statement of the application, or not of one schema; "" for all others."""
 
 
 def digest(sql: str) -> str:
@@ -48,7 +48,7 @@ def digest(sql: str) -> str:
 def read_statement(sql: str, schema: str = "", ansi_quotes: bool = False) -> Statement:
     """Return the statement's digest, form and values; names lose the qualifier of its schema.
 
-    `schema` is the connection's; the statement's is another where all its tables have another's name before theirs.
+    `schema` is the connection's; the statement's differs if all its tables are qualified by another schema.
     Raises UnreadableError when a quote has no end, or when no script can hold it.
     """
     tokens = _signed(tokens_of(sql, ansi_quotes))
@@ -94,7 +94,7 @@ def _negated(value: Value) -> Value:
 
 
 def _number_of(value: Value) -> Value:
-    """Return a value without a hexadecimal spelling; None where it is bytes that are no number."""
+    """Return a value without a hexadecimal spelling; None for bytes that are not a number."""
     if isinstance(value, bytes):
         return value.number if isinstance(value, Hexadecimal) else None
     return value
@@ -128,7 +128,7 @@ _UNWANTED = {
     ),
     "LOAD_FILE": "a file of the server's",
 }
-"""Functions that no script calls, and what is said of them."""
+"""Functions that scripts must not call, with the reason for each."""
 
 
 def _fix(tokens: Sequence[Token]) -> None:
@@ -196,7 +196,7 @@ def _padded(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _list_end(tokens: Sequence[Token], at: int) -> int:
-    """Return the place of the `)` of a list of values whose `(` is at `at`; 0 if there is no such list."""
+    """Return the place of the `)` of a list of values whose `(` is at `at`; 0 if no list begins there."""
     if at >= len(tokens) or not tokens[at].is_("("):
         return 0
     at += 1

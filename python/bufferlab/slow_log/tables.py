@@ -26,18 +26,18 @@ _Places = list[tuple[int, str | None]]
 
 @dataclass(slots=True)
 class Named:
-    """What a statement names: the place of each name's first token, and the schema that stands before it."""
+    """The names in a statement: the place of each name's first token, and the schema before it."""
 
     tables: _Places = field(default_factory=list)
     functions: _Places = field(default_factory=list)
     """The stored functions, and others that no server brings."""
     others: _Places = field(default_factory=list)
-    """What else may have a schema's name before it: columns, and the targets of a DELETE of several tables."""
+    """Other names that may follow a schema's name: columns, and the targets of a DELETE of several tables."""
 
 
 @dataclass(slots=True)
 class _Depth:
-    """What is known inside one pair of parentheses."""
+    """The names known inside one pair of parentheses."""
 
     verb: str = ""
     """SELECT, or the verb that writes; "" inside a function's parentheses, where FROM names no table."""
@@ -86,14 +86,16 @@ def named_in(tokens: Sequence[Token]) -> Named:
 
 
 def schema_of(named: Named, schema: str) -> tuple[str, str]:
-    """Return the schema of a statement of a connection in `schema`, and the reason why no script has it, or ""."""
+    """Return the schema of a statement of a connection in `schema`, and the reason why it is left out of scripts, or
+    "".
+    """
     sources = named.tables or named.functions
     if not sources:
         return schema, OF_THE_CLIENT
     schemas = {before or schema for _, before in sources} | {before for _, before in named.functions if before}
     if any(name.lower() in SYSTEM_SCHEMAS for name in schemas):
         return schema, OF_ANOTHER_SCHEMA
-    # The log does not tell every connection's schema: names without one are then taken for the same schema's.
+    # The log lacks some connections' schemas: names without one are then taken for the same schema's.
     schemas -= {""}
     return (schema, OF_SEVERAL_SCHEMAS) if len(schemas) > 1 else (next(iter(schemas), schema), "")
 
@@ -105,7 +107,7 @@ def unqualified(tokens: Sequence[Token], named: Named, schema: str) -> list[Toke
 
 
 def _is_clause(tokens: Sequence[Token], at: int, here: _Depth, *, is_outermost: bool) -> bool:
-    """Note what a word of the grammar says of the names behind it; return whether it is such a word."""
+    """Note how a word of the grammar affects the names after it; return whether it is such a word."""
     word = tokens[at].text.upper()
     before = tokens[at - 1] if at else None
     if here.expects and word in _BEFORE_TABLE:
@@ -154,12 +156,12 @@ def _common_tables(tokens: Sequence[Token]) -> set[str]:
 
 
 def _is_none(token: Token, name: str, common: set[str]) -> bool:
-    """Return whether a name without a schema that stands in a table's place is no table's."""
+    """Return whether a name without a schema, in a table's place, is not a table's name."""
     return name.lower() in common or (token.kind == "word" and name.upper() == "DUAL")
 
 
 def _is_stored(tokens: Sequence[Token], at: int, name: str, common: set[str], *, is_qualified: bool) -> bool:
-    """Return whether what is called is a stored function, as far as the name tells."""
+    """Return whether the called function is a stored one, judged by its name."""
     if is_qualified:
         return name.lower() not in SYSTEM_SCHEMAS
     before = tokens[at - 1] if at else None

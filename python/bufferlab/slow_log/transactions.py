@@ -11,7 +11,7 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from bufferlab.slow_log.entries import Entry
 from bufferlab.slow_log.reading import StatementReader
@@ -64,6 +64,8 @@ _TEMPORARY = re.compile(
 class Kind:
     """Transactions of one form. `samples` are the values of its transactions, or of a uniform sample of them."""
 
+    PRINTED: ClassVar = ("digests", "count", "seconds")
+
     schema: str
     statements: tuple[tuple[str, ...], ...]
     """The parts of each statement."""
@@ -75,7 +77,7 @@ class Kind:
     count: int = 0
     seconds: float = 0.0
     varies: list[bool] = field(default_factory=list)
-    """For each value, whether it was not always the same."""
+    """Whether each value was not always the same."""
     samples: list[tuple[Value, ...]] = field(default_factory=list)
 
 
@@ -94,7 +96,7 @@ class _Step:
     end: str = ""
     """COMMIT or ROLLBACK; "" for a statement."""
     statement: Statement | None = None
-    """None for one that no script can hold."""
+    """None for a statement that no script can hold."""
     seconds: float = 0.0
     spoils: bool = False
     """Whether a transaction without it is another one."""
@@ -104,26 +106,26 @@ class _Step:
 class _Session:
     schema: str = ""
     opened: list[Statement] | None = None
-    """The statements of the open transaction; None: there is none."""
+    """The statements of the open transaction; None without one."""
     seconds: float = 0.0
     autocommit: bool | None = None
-    """None where nothing has told it yet."""
+    """None while it is unknown."""
     undecided: list[_Step] = field(default_factory=list)
-    """What came before autocommit was known."""
+    """The steps before autocommit was known."""
     whole: bool = True
     """Whether every statement of the open transaction can stand in a script."""
     held_bytes: int = 0
     guessed: bool = False
-    """Whether no SET told what autocommit is."""
+    """Whether autocommit is unknown for want of a SET."""
     noted: bool = False
     """Whether it is counted among those whose autocommit is off."""
 
 
 class Transactions:
-    """The kinds of transactions of a log, and what no script can hold of it.
+    """The kinds of transactions of a log, and the parts of it that a script cannot hold.
 
-    What a log does not tell is guessed once for a whole connection: without a SET and a BEGIN autocommit is on, unless
-    the connection has a COMMIT.
+    Where the log lacks autocommit, it is guessed once for a whole connection: without a SET and a BEGIN autocommit is
+    on, unless the connection has a COMMIT.
     """
 
     def __init__(self, by: By = "transaction", ansi_quotes: bool = False) -> None:
@@ -140,7 +142,7 @@ class Transactions:
         self.seconds = 0.0
         self.rollbacks_of_nothing = 0
         self.without_autocommit = 0
-        """The connections whose COMMIT without a BEGIN told that autocommit is off."""
+        """The connections whose COMMIT without a BEGIN showed that autocommit is off."""
         self.without_session = 0
         self.sampled = False
         self.starts = 0
@@ -192,11 +194,11 @@ class Transactions:
             if statement:
                 self._add([statement], "", entry.seconds)
             return
-        # The time of a statement that is left out is none of its transaction's.
+        # The time of a statement that is left out does not count for its transaction.
         self._do(session, _Step("", statement, entry.seconds if statement else 0.0, spoils))
 
     def _require_same_server(self, number: int) -> None:
-        """End all sessions where a connection's number tells that the server was started anew.
+        """End all sessions where a connection's number shows that the server was restarted.
 
         The numbers grow until then: an unknown one below the largest is a new server's.
         """
@@ -284,14 +286,14 @@ class Transactions:
         session.opened, session.seconds, session.whole = [], 0.0, True
 
     def _taken(self, session: _Session) -> list[Statement]:
-        """Return the statements of a session's transaction, which is no longer open."""
+        """Close a session's transaction and return its statements."""
         statements, session.opened = session.opened or [], None
         self._held_bytes -= session.held_bytes
         session.held_bytes = 0
         return statements
 
     def _control(self, session: _Session | None, word: str, second: str, entry: Entry) -> bool:
-        """Do what a statement says about transactions; return whether it is none of the log's statements itself."""
+        """Do what a statement says about transactions; return whether it does nothing else."""
         is_set = word == "SET" and (found := _AUTOCOMMIT.search(entry.sql)) is not None
         is_start = word == "BEGIN" or (word == "START" and second == "TRANSACTION")
         is_end = word in ("COMMIT", "ROLLBACK") and not (word == "ROLLBACK" and _goes_back(entry.sql))
@@ -316,7 +318,7 @@ class Transactions:
         return says_no_more
 
     def _settle(self, session: _Session) -> None:
-        """Take autocommit for on where nothing has told it."""
+        """Assume that autocommit is on where it is unknown."""
         if session.autocommit is None:
             self._decide(session, autocommit=True)
 
@@ -412,7 +414,7 @@ class Transactions:
             self._thin()
 
     def _thin(self) -> None:
-        """Keep half as many samples of the kinds that have most. A uniform sample of a uniform sample is one."""
+        """Halve the samples of the largest kinds. Subsampling a uniform sample keeps it uniform."""
         most = max(len(kind.samples) for kind in self.kinds.values())
         self._most_samples = max(1, most // 2)
         for kind in self.kinds.values():

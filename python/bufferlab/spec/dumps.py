@@ -34,9 +34,9 @@ def read_dump(
     script: Mapping[str, str] | None,
     problems: list[Problem],
 ) -> dict[str, Any] | None:
-    """Return {path, sha256, size_bytes} of the dump that is named; None, and a problem added, when it cannot serve.
+    """Return {path, sha256, size_bytes} of the named dump. Return None and add a problem if it cannot be used.
 
-    None without a problem where the script's data are no dump's.
+    Return None without a problem if the script does not use a dump.
     """
     table = next((name for name in ("knobs", "workload") if "dump" in _table(merged, name)), None)
     data = judged.parameters.get("data")

@@ -105,9 +105,9 @@ class WarmUp(Table):
     """The bounds of the warm-up: between them, the gate decides when it ends."""
 
     min_transactions: int = Field(default=0, ge=0, le=_MOST)
-    """The gate stays shut for so many transactions: other caches than its pool (a page cache) may have to be warm."""
+    """Transactions for which the gate stays shut: caches other than the pool (a page cache) may have to be warm."""
     max_transactions: int = Field(ge=0, le=_MOST)
-    """The cap of the warm-up. Zero: there is no warm-up, and the window begins with the pool as it was opened."""
+    """The cap of the warm-up. Zero: no warm-up, and the window begins with the pool as it was opened."""
     max_duration: Seconds
     on_cap: Literal["fail", "report"] = "fail"
     """The fate of a run whose warm-up hits the cap: it fails, or it is kept and reported with a failed check."""
@@ -163,7 +163,7 @@ class Limits(Table):
     """The limits at which a run is given up."""
 
     worker_silent: Seconds = 120.0
-    """A worker that says nothing for so many seconds is killed, and its run fails."""
+    """Seconds of silence after which a worker is killed and its run fails."""
 
 
 class Experiment(Table):

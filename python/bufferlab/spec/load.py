@@ -326,7 +326,7 @@ def _path(document: dict[str, Any], place: tuple[int | str, ...]) -> tuple[str, 
 
 
 def _limit(detail: ErrorDetails) -> str | None:
-    """Return, in words, what may be written in place of a number beyond its limits or of a value that is no number."""
+    """Return, in words, what may be written in place of a number beyond its limits or of a non-number."""
     context = detail.get("ctx", {})
     match detail["type"]:
         case "greater_than_equal":

@@ -47,7 +47,7 @@ class Overrides:
 
 
 NOT_SETTINGS = ("name",)
-"""The keys of [workload] that are no settings."""
+"""The keys of [workload] that are not settings."""
 _SETTINGS = ("knobs", "workload", "sweep")
 ENGINES = "engines"
 _REPLACED = ("knobs", "sweep")
@@ -183,7 +183,7 @@ def _apply_flags(merged: Merged, overrides: Overrides) -> None:
             _set(merged, path, value, f"{flag} {brief(value)}")
     if overrides.dump is not None:
         _set(merged, ("knobs", "data"), "dump", f"--load {brief(overrides.dump)}")
-    # A flag does not tell whether a setting is the engine's or the workload's; settings.py finds its owner.
+    # A flag does not say whether a setting is the engine's or the workload's; settings.py finds its owner.
     for name, value in overrides.set_knobs:
         _set(merged, ("knobs", name), value, f"--set {name}={brief(value)}")
     for name, values in overrides.sweep:
@@ -194,7 +194,7 @@ def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:
     try:
         "".join((*path, *(map(str, value) if isinstance(value, list) else [str(value)]))).encode()
     except UnicodeEncodeError:
-        # Bytes of the command line that are no UTF-8: results could not keep them.
+        # Bytes of the command line that are not UTF-8: results could not keep them.
         merged.problems.append(Problem("a setting's value is not UTF-8", flag, "write it in UTF-8"))
         return
     table = merged.document

@@ -56,7 +56,7 @@ def read_script(merged: Merged, path: _Path, value: Any, problems: list[Problem]
 def check_script(
     script: Mapping[str, str], variables: Mapping[str, Any], problems: list[Problem]
 ) -> Mapping[str, Any]:  # fmt: skip
-    """Have the core parse the script; return what it holds.
+    """Have the core parse the script; return its contents.
 
     Add a problem that names the script's line, and return nothing, when it cannot be parsed.
     """
@@ -100,7 +100,7 @@ _TAKEN = ("load", "prefill", "warm_up", "measure", "closing")
 
 
 def gather_phases(merged: Merged, problems: list[Problem]) -> tuple[dict[str, Any], ...]:
-    """Return the phases in the order written, with the texts of their scripts; add to `problems` what is wrong."""
+    """Return the phases in the order written, with the texts of their scripts; add errors to `problems`."""
     tables = merged.document.get("phases", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         problems.append(Problem("phases are not tables", merged.where(("phases",)), "write [phases.NAME]"))

@@ -59,7 +59,7 @@ class _Known:
 
 
 def judge_settings(merged: Merged, engine: EngineDeclaration, workload: WorkloadDeclaration | None) -> Judged:
-    """Check [knobs], [workload] and [sweep]; fill in the defaults of what none of them names."""
+    """Check [knobs], [workload] and [sweep]; fill in defaults for missing settings."""
     judged, known = Judged(), _Known(engine, workload)
     lists = _table(merged, "sweep", judged)
     for name, values in lists.items():
@@ -117,7 +117,7 @@ def _table(merged: Merged, name: str, judged: Judged) -> Mapping[str, Any]:
 def _belongs(merged: Merged, known: _Known, path: tuple[str, str], judged: Judged) -> bool:
     """Return whether a name is a setting that stands in its owner's table; add a problem if not.
 
-    A setting given by a flag belongs to its owner whatever the table.
+    For a setting given by a flag the table does not matter.
     """
     table, name = path
     home = known.home(name)
@@ -222,7 +222,7 @@ def _judge_connections(merged: Merged, engine: EngineDeclaration, judged: Judged
         what = f"{most} connections: {engine.name} takes {engine.max_connections}"
         problem = Problem(what, _place(merged, CONNECTIONS.name), engine.connections_reason)
         if CONNECTIONS.name in judged.sweep and engine.max_connections == 1:
-            # The experiment is about connections: what else of it this engine lacks would only hide that.
+            # The experiment is about connections: other settings that this engine lacks would only hide that.
             judged.problems[:] = [problem]
         else:
             judged.problems.append(problem)

@@ -2,7 +2,7 @@
 
 If the runs of both sides share their keys (the seed of a block) they are paired, and the fit of `fit.py` removes
 the blocks' effects. Otherwise Welch's test compares them (Biometrika 34, 1947), with Satterthwaite's degrees of
-freedom. One or two runs a side tell no noise, or hardly any: where the caller knows how much a run scatters
+freedom. One or two runs a side show little or nothing of the noise: where the caller knows how much a run scatters
 (`known_scatter`), a change is claimed by that, as `fit.py` does, if the runs of each side do not speak against it.
 Knows neither files nor metrics. The caller decides how many comparisons hold together, by the level it gives a single
 one.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ Method = Literal["paired", "welch"]
 Keyed = tuple[Hashable, float]
 
 POWER = 0.8
-#: So many runs a side hardly tell their own noise.
+#: With up to this many runs a side, their own scatter is hardly known.
 _FEW = 2
 #: Fewer shared keys than this give a paired comparison no noise to estimate.
 MIN_SHARED = 2
@@ -50,6 +50,8 @@ class Match:
 @dataclass(frozen=True)
 class Compared:
     """The verdict on one match, side b compared with side a, and the means and numbers of runs of both."""
+
+    PRINTED: ClassVar = ("value_a", "value_b", "n_a", "n_b", "verdict")
 
     name: Hashable
     verdict: Verdict
@@ -78,7 +80,7 @@ def method_for(matches: Sequence[Match]) -> Method:
 
 
 def single_level(level: float, comparisons: int) -> float:
-    """Return the level for each of so many comparisons at which all hold together at `level` (Sidak, JASA 62, 1967)."""
+    """Return the level of each comparison at which all hold together at `level` (Sidak, JASA 62, 1967)."""
     return float(level ** (1.0 / max(1, comparisons)))
 
 
@@ -187,7 +189,7 @@ def _known_error(match: Match, scale: Scale, scatter: Mapping[Hashable, float]) 
 
 
 def _by_known(match: Match, change: float, n: int, scale: Scale, known: float | None, why_not: str) -> Verdict:
-    """Return the verdict by the known scatter; without it there is no interval, for the reason `why_not`."""
+    """Return the verdict by the known scatter; without it, return no interval and the reason `why_not`."""
     if known is None:
         return _verdict(match, Estimate(_back(change, scale), None, None, n, note=why_not), scale, None)
     low, high = (_back(change + side * CLAIM_TIMES * known, scale) for side in (-1, 1))

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its interval. Without an interval `note` says why, and nobody may claim anything from the value."""
+    """A value with its interval. Without an interval `note` says why, and no claim may rest on the value."""
 
     value: float
     ci_low: float | None

@@ -14,8 +14,8 @@ times as much); the pair alone costs a third more width. docs/statistics.md has 
 Means do not cancel the block effects. The interval of a mean says where the mean of many blocks like these would lie.
 It is Student's, from that point's runs alone, so it does not depend on the other points.
 
-One or two runs a point tell no noise, or hardly any. Where the caller knows how much a run scatters (`known_scatter`),
-a comparison's interval is CLAIM_TIMES that, and two runs must not speak against it.
+One or two runs a point show little or nothing of the noise. Where the caller knows how much a run scatters
+(`known_scatter`), a comparison's interval is CLAIM_TIMES that, and two runs must not speak against it.
 
 The intervals of the comparisons hold together: their level is Sidak's for the comparisons declared (adjacent points
 and first to last; Sidak, JASA 62, 1967). The studentized range covers all pairs, which are more than a sweep claims, so
@@ -82,11 +82,11 @@ class Fit:
     variance_blocks: float
     """Variance between blocks, on the fitted scale; an unbiased estimate, so it may be below zero."""
     spread: Spread | None
-    """The point that scatters most; None where there is no noise to judge."""
+    """The point that scatters most; None where there is too little scatter to judge."""
     uneven: bool
     """Whether that point scatters more than chance explains."""
     pooling: Pooling
-    """How the other points' noise counts: in part or, for studies of the method, alone ("always") or not at all."""
+    """How the other points' noise counts: in part; for studies of the method, alone ("always") or never."""
     _cells: tuple[Cell, ...]
     _y: Array
     _effects: Array
@@ -182,10 +182,10 @@ class Fit:
         return _Spot(spot.centre, note=_NO_NOISE) if spot.note is None and spot.error == 0 else spot
 
     def _known_error(self, a: Hashable, b: Hashable, spot: _Spot, level: float) -> float | None:
-        """Return the error of a comparison by the known scatter of its runs; None where the sweep tells its own.
+        """Return the error of a comparison by the known scatter of its runs; None where its own suffices.
 
-        It does where its own interval is narrower, and with three runs a point that differ. Two runs tell only whether
-        they scatter more than is known: those of this pair, or all of the sweep.
+        It does where its own interval is narrower, and with three runs a point that differ. Two runs only show whether
+        they scatter more than the known scatter: those of this pair, or all of the sweep.
         """
         if not {a, b} <= self._known_errors.keys() or self.pooling != "partial":
             return None
@@ -288,7 +288,7 @@ class Fit:
 
     @cached_property
     def _projection(self) -> Array:
-        """The matrix that leaves weights as they are where the runs determine what is weighted."""
+        """The matrix that leaves weights unchanged if the runs determine the weighted effects."""
         return np.asarray(self._inverse @ (self._design.T @ self._design), dtype=np.float64)
 
     def _runs_at(self, point: Hashable) -> int:
@@ -375,7 +375,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Design:
-    """What a fit computes from the places of its values alone: every metric of a sweep has the same."""
+    """The part of a fit that depends only on the places of its values: it is the same for every metric of a sweep."""
 
     at_point: Array
     """A column for each point."""

@@ -1,4 +1,4 @@
-"""Estimates how far hosts differ, where each measured every point in blocks of its own, and sets it beside the points.
+"""Estimates how far hosts differ if each measured every point in its own blocks, and compares that with the points.
 
 Of each block that has all points the mean of the logarithms is one number. A host is its blocks, so its ratio to the
 first host has Student's interval over blocks, with the variance between blocks of one host pooled over all hosts
@@ -26,7 +26,7 @@ class HostsCompared:
     """How far hosts differ in one figure."""
 
     ratios: Mapping[Hashable, Estimate]
-    """By host, its figure over that of the first host; `n` is the blocks of the one that has fewer."""
+    """Each host's figure over that of the first host; `n` is the smaller number of blocks of the two."""
     hosts_factor: float
     """The largest ratio between the means of two hosts."""
     points_factor: float
@@ -36,7 +36,7 @@ class HostsCompared:
     def differ_more(self) -> bool:
         """Whether hosts differ more than points do, and not by the chance of their blocks.
 
-        Nothing tells that of hosts of one block each: there it is whether hosts with their blocks differ more.
+        With one block a host the two cannot be separated: then it is whether hosts with their blocks differ more.
         """
         told = [one for one in self.ratios.values() if one.ci_low is not None and one.ci_high is not None]
         by_chance = bool(told) and all((one.ci_low or 0) <= 1 <= (one.ci_high or 0) for one in told)

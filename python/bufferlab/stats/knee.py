@@ -92,7 +92,7 @@ def marginal(fit: Fit, sizes_bytes: Mapping[Hashable, int]) -> list[Marginal]:
 
 
 def knee_of_curve(fit: Fit, sizes_bytes: Mapping[Hashable, int]) -> Knee:
-    """Return the largest size whose step still brought a benefit, as far as this sweep can tell."""
+    """Return the largest size whose step still brought a benefit, as far as this sweep resolves it."""
     steps = tuple(marginal(fit, sizes_bytes))
     last = max((place for place, step in enumerate(steps) if step.resolved), default=None)
     if last is None:

@@ -40,7 +40,7 @@ class KnownScatter:
 
 @cache
 def known_scatters() -> Mapping[str, KnownScatter]:
-    """Return what is shipped, by the counter."""
+    """Return the shipped scatter, by counter."""
     return {name: KnownScatter(**row) for name, row in _shipped()["counters"].items()}
 
 

@@ -35,7 +35,7 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Noise:
-    """Both kinds of noise of one figure; None for a kind that too few runs tell."""
+    """Both kinds of noise of one figure; None for a kind that too few runs measure."""
 
     within: Scatter | None
     across: Scatter | None
@@ -54,7 +54,7 @@ def noise(cells: Sequence[Cell], level: float = 0.95) -> Noise:
     variances = [sample_variance(values) for values in of_arm.values() if len(values) > 1]
     if not variances:
         return Noise(within, None)
-    # The arms share their transactions block by block, so both tell no more about other blocks than one does.
+    # The arms share their transactions block by block, so both say no more about other blocks than one does.
     df = min(len(values) for values in of_arm.values() if len(values) > 1) - 1
     return Noise(within, scatter(float(np.mean(variances)) ** 0.5 / relative, df, len(cells), level))
 
@@ -71,7 +71,7 @@ def scatter(value: float, df: float, n: int, level: float = 0.95) -> Scatter | N
 
 
 def detectable(deviation: float, repetitions: int, *, paired: bool, level: float = 0.95, power: float = 0.8) -> float:
-    """Return the smallest ratio (above one) between two settings of so many runs that is resolved in `power` of cases.
+    """Return the smallest ratio (above one) between two settings that is resolved in `power` of cases.
 
     `deviation` is the relative standard deviation of one run, `repetitions` the runs of each setting.
     """

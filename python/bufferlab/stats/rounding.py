@@ -1,4 +1,4 @@
-"""Tells scatter from rounding: what floating-point arithmetic leaves of equal numbers is no noise."""
+"""Separates scatter from rounding: the differences that rounding makes between equal numbers are not noise."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _ROUNDING = 1e-12
 
 
 def is_rounding(deviation: float, numbers: Sequence[float] | NDArray[np.float64]) -> bool:
-    """Return whether a deviation is no more than rounding leaves of these numbers.
+    """Return whether a deviation is within the rounding error of these numbers.
 
-    That is a share of the largest; numbers below one, as logarithms may be, count as one.
+    That error is a share of the largest; numbers below one, as logarithms may be, count as one.
     """
     return bool(deviation <= _ROUNDING * max(1.0, float(np.max(np.abs(numbers)))))
 

@@ -25,7 +25,7 @@ Array = npt.NDArray[np.float64]
 
 #: The least number of batches: the interval of fewer says little, and more would still be correlated.
 MIN_BATCHES = 8
-#: The least number of values that can tell correlation and dispersion.
+#: The least number of values from which correlation and dispersion can be estimated.
 MIN_VALUES = 10
 #: The least number of seconds in a regime: a single odd second is an outlier.
 MIN_REGIME = 3
@@ -193,7 +193,7 @@ def _arcs(n: int) -> npt.NDArray[np.int64]:
 def _by_chance(white: Array, score: float, alpha: float) -> bool:
     """Return whether more than alpha of all orders of a series, itself among them, have an arc of that score.
 
-    Most series have no change of level: a slice of the orders or two tells.
+    Most series have no change of level: one or two slices of the orders decide.
     """
     shuffled = np.random.default_rng(_SEED).permuted(np.tile(white, (_PERMUTATIONS, 1)), axis=1)
     as_high = 1

@@ -89,7 +89,7 @@ def touched_pages(hot_rows: float, tree: Mapping[str, Any], rows: int, layout: L
 def predicted_knee(tree: Mapping[str, Any], rows: int, frames: float, layout: Layout) -> int | None:
     """Return the most hot rows whose pages all fit: leaves, the interior pages above them and the file's first page.
 
-    Return None when the whole table fits, so that there is no knee, and 0 when not even one row's pages fit.
+    Return None when the whole table fits, so that no knee exists, and 0 when not even one row's pages fit.
     """
 
     def fits(hot_rows: int) -> bool:

@@ -1,6 +1,6 @@
 """Predicts the pages that one query reads from a cold pool: by a scan of the table, an index scan, a bitmap scan.
 
-A sequential scan reads every page of the table once, whatever the pool. An index scan asks for a page for each row that
+A sequential scan reads every page of the table once, at any pool size. An index scan asks for a page for each row that
 it wants; in a pool of B pages that holds a part of the T pages of the table, a row at a random place finds its page
 with probability B / T. So it reads about rows (1 - B / T) pages, and never fewer than the distinct pages of its rows
 (Yao, CACM 20(4), 1977; `hot_rows.distinct_pages`). A bitmap scan sorts the rows by their pages first, and reads each of

@@ -1,4 +1,4 @@
-"""What `--columns` and `--page-size` ask for, and what a column's name tells: its role and the unit of its numbers."""
+"""Reads `--columns` and `--page-size`, and derives from a column's name its role and the unit of its numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECONDS_OF = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "100ns": 1e-7, "ns": 1e-9}
 PAGE_UNITS = ("bytes", "sectors", "pages")
 ROLES = ("time", "page", "size", "file")
 ASKED = "?"
-"""The unit of a name that stands for several."""
+"""The unit of a name with several meanings."""
 
 #: Names of pages in the order in which they are preferred, without case, blanks and underscores, with their unit.
 _PAGES = (
@@ -86,7 +86,7 @@ def parse_columns(text: str | None) -> dict[str, Wanted]:
 
 
 def parse_page_size(asked: str | int | None) -> int | None:
-    """Return the bytes of a page that an option asks for. Raise SpecError for what is no size of a page."""
+    """Return the bytes of a page that an option asks for. Raise SpecError for an invalid page size."""
     if asked is None:
         return None
     try:
@@ -126,7 +126,7 @@ def page_rank(name: str) -> int | None:
 
 
 def page_unit(name: str) -> str | None:
-    """Return what a column of this name counts: bytes, sectors, pages, or ASKED; None where the name does not tell."""
+    """Return what a column of this name counts: bytes, sectors, pages, or ASKED; None where the name does not say."""
     return _RANK_OF_PAGE.get(plain(name), (None, None))[1]
 
 
@@ -136,7 +136,7 @@ def is_size(name: str) -> bool:
 
 
 def size_unit(name: str) -> str | None:
-    """Return the unit of a column of sizes, where its name tells."""
+    """Return the unit of a column of sizes by its name; None if the name has none."""
     return _SIZES.get(plain(name))
 
 
@@ -155,7 +155,7 @@ def time_rank(name: str) -> int | None:
 
 
 def time_unit(name: str) -> str | None:
-    """Return the unit of a column of times, where its name tells.
+    """Return the unit of a column of times by its name; None if the name has none.
 
     >>> time_unit("ts_ms"), time_unit("Timestamp"), time_unit("timeUs")
     ('ms', None, 'us')

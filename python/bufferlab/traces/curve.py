@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from bufferlab.traces.page_trace import Accesses, rows_within
 #: Accesses between two reports of progress: a tenth of a second's work.
 _CHUNK = 1 << 21
 _PARTS = 50
-#: Of the gets between the ends of the curve.
+#: Shares of the gets between the ends of the curve.
 _KNEE_SHARE, _STEP_SHARE = 0.05, 0.5
 
 
@@ -41,6 +42,8 @@ class Step:
 @dataclass(frozen=True)
 class MissCurve:
     """Misses of LRU pools, from the accesses inside a window; those before it only warm the pool."""
+
+    PRINTED: ClassVar = ("accesses", "pages", "knee_pages", "step")
 
     misses: NDArray[np.uint64]
     """[n]: misses of a pool of n pages, from 0 to all pages that were touched."""
@@ -71,7 +74,7 @@ class MissCurve:
     def step(self) -> Step | None:
         """Return where the hull leaps over at least half of the fall between the ends; None where it does not.
 
-        The hull leaps where the curve lies above one of its edges by so much.
+        The hull leaps where the curve lies above one of its edges by that much.
         """
         least, edges = _STEP_SHARE * self._fall, [(1, self.pages)] if self._fall else []
         while edges:
@@ -108,7 +111,7 @@ def curve(
     progress: Callable[[float], None],
     one: PagesOfObject | None = None,
 ) -> MissCurve:
-    """Return the curve of the accesses; `progress` hears the share that is done, from 0 to 1.
+    """Return the curve of the accesses; `progress` gets the share that is done, from 0 to 1.
 
     `window_s` has the first and the last second whose misses count. With `one`, a table or index, only its own gets
     count; pages of the others warm the pool.

@@ -25,7 +25,7 @@ _FORMATS = (
 
 
 def read(path: Path, columns: Mapping[str, Wanted] | None = None, page_bytes: int | None = None) -> Accesses:
-    """Return the accesses of a file, whose name tells its format.
+    """Return the accesses of a file; its name decides the format.
 
     `columns` has the columns of a table that an option names, by role; `page_bytes` is the size of pages that a block
     trace is cut into. Raises DataFileError with file and line.

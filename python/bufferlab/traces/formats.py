@@ -4,7 +4,7 @@ Sources. MSR Cambridge: README of SNIA IOTTA 388 (times in 100 ns, offsets in by
 at SNIA (seconds, bytes; the response may be empty). Alibaba: README of the block traces (bytes, us). Tencent: README of
 SNIA IOTTA 28064 (Unix seconds, sectors of 512 bytes). SPC: "SPC Trace File Format Specification" 1.0.1, 2002 (seconds,
 bytes of size; blocks are of 512 bytes in the traces of UMass). MQSim: its README (sectors; the unit of times stands in
-another file, and its own traces have ns). CloudPhysics: its trace in libCacheSim's repository, as CSV beside vscsi.
+another file, and its own traces have ns). CloudPhysics: its trace in libCacheSim's repository, as CSV and as vscsi.
 """
 
 from __future__ import annotations
@@ -142,4 +142,4 @@ FORMATS = (
         separators=" \t",
     ),
 )
-"""The formats, each told from the others by its head or by the form of its rows."""
+"""The formats. Each is recognised by its head or by the form of its rows."""

@@ -1,4 +1,4 @@
-"""Decides what a table of page accesses has: a head, which columns, what they count. It reads no whole column.
+"""Decides what a table of page accesses has: a head, its columns, their units. It reads no whole column.
 
 The unit of the column of pages follows from the option, a known format, the column's name, in this order. docs/curve.md
 has these rules for users.
@@ -27,7 +27,7 @@ _NOT_NAMED = "the first line does not name the columns"
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table, by its place from 0, and what its numbers count."""
+    """A column of a table, by its place from 0, and the unit of its numbers."""
 
     at: int
     unit: str | None = None
@@ -47,7 +47,7 @@ class Layout:
     op: int | None
     format: TableFormat | None = None
     is_guess: bool = False
-    """Whether nothing but three or four columns of numbers tells which column is which."""
+    """Whether the roles are guessed from three or four columns of numbers alone."""
 
     def asked(self, unit: str | None = None) -> str:
         """Return the option that asks for these columns, with another unit of pages."""
@@ -123,7 +123,7 @@ def clean(cell: str | None) -> str:
 def hint(rows: Sequence[Sequence[str]]) -> str:
     """Return a hint that names the columns which the first rows let expect."""
     cells = [[row[at] for row in rows] for at in range(len(rows[0]))]
-    # One row tells nothing of its columns.
+    # One row does not show what its columns are.
     if len(rows) < 2:
         return _HINT
     numbers = {
@@ -177,7 +177,7 @@ def _is_of_objects(first: Sequence[str]) -> bool:
 
 
 def _is_word(cell: str) -> bool:
-    """Return whether a cell may be the name of a column of numbers: no number, nor what stands for one that lacks."""
+    """Return whether a cell may be the name of a column of numbers: neither a number nor a mark for a missing one."""
     is_number = _NUMBER.fullmatch(cell) or cell.lower() in ("nan", "null", "none", "na", "n/a", "inf", "\\n")
     return not is_number and any(sign.isalpha() for sign in cell)
 
@@ -203,7 +203,7 @@ def _named(head: Sequence[str], rows: pl.DataFrame, where: str) -> dict[str, int
     """Return the columns of time, page and size that the head names."""
     times = [at for at, name in enumerate(head) if columns.time_rank(name) is not None]
     pages = [at for at, name in enumerate(head) if _is_page(name)]
-    # A table of one column is pages, one after the other; of several one must tell the time.
+    # A table with one column lists pages in order; in one with several a column must be the time.
     if not pages or (not times and len(head) > 1):
         raise DataFileError(_NOT_NAMED, f"{where}:1", _HINT)
     pages.sort(key=lambda at: columns.page_rank(head[at]) or 0)
@@ -212,7 +212,7 @@ def _named(head: Sequence[str], rows: pl.DataFrame, where: str) -> dict[str, int
     if columns.plain(head[page]) in columns.COUNTERS and counts_rows(rows.to_series(page)):
         raise DataFileError(f'"{head[page]}" only counts the rows: it names no page', f"{where}:1", _HINT)
     found = {"page": page}
-    # A column with one value tells no time.
+    # A column with one value is not a time.
     time = next((at for at in times if not is_constant(rows.to_series(at))), None)
     if time is not None:
         found["time"] = time
@@ -223,7 +223,7 @@ def _named(head: Sequence[str], rows: pl.DataFrame, where: str) -> dict[str, int
 
 
 def counts_rows(cells: pl.Series) -> bool:
-    """Return whether a column only counts the rows; of two rows or one nobody can tell."""
+    """Return whether a column only counts the rows; with two rows or one this is unknown."""
 
     def counts(some: pl.Series) -> bool:
         number = some.str.strip_chars(" \t\"'").cast(pl.Int64, strict=False)

@@ -44,7 +44,7 @@ class MeasuredPool:
 class Accesses:
     """The accesses that a pool of any size has, in their order; all arrays are of one length.
 
-    Reads, read-aheads and evictions are what one pool did: another would do others.
+    Reads, read-aheads and evictions depend on the pool, so they are left out.
     """
 
     page: NDArray[np.uint32]
@@ -54,7 +54,7 @@ class Accesses:
     time_s: NDArray[np.float64]
     """Seconds since some moment; they never run backwards."""
     page_size_bytes: int | None = None
-    """Bytes of a page, where the file tells."""
+    """Bytes of a page, if the file has them."""
     window_s: tuple[float, float] | None = None
     """The first and the last second of a run's measured window."""
     objects: tuple[PagesOfObject, ...] = ()
@@ -69,7 +69,7 @@ class Accesses:
     def with_sizes(self, sizes_bytes: pl.Series) -> Accesses:
         """Return these accesses with the bytes of a page, where all objects have one size, or with the range of sizes.
 
-        Nothing follows from sizes of 0 or 1, which stand for no size, nor from cells that are no numbers.
+        Nothing follows from sizes of 0 or 1, which stand for no size, nor from cells that are not numbers.
         """
         smallest, largest = sizes_bytes.min(), sizes_bytes.max()
         if not isinstance(smallest, int) or not isinstance(largest, int) or sizes_bytes.null_count():
@@ -129,7 +129,7 @@ class RunTrace:
     def counted(self, kind: str) -> tuple[int, int]:
         """Return how many accesses of a kind the engine counted in the window, and how many of them the trace holds.
 
-        Those that it has beside the window, from the moments in which the counters were read, may be among the counted.
+        Accesses outside the window, from the moments in which the counters were read, may be among the counted.
         """
         for one in self.stored.counts:
             if kind in one.kind.split(" + "):
@@ -154,9 +154,9 @@ class RunTrace:
 
     @cached_property
     def load_row(self) -> int:
-        """Return the first row of the load, about: before it somebody may have read all tables, to check them.
+        """Return the first row of the load, about: before it a check may have read all tables.
 
-        Samples of each second tell how many transactions had ended by then.
+        The samples of each second have the number of transactions that had ended.
         """
         times_us, began_us = self.table["delta_us"].to_numpy().cumsum(dtype=np.uint64), 1e6 * self._load_began_s()
         return min(int(np.searchsorted(times_us, began_us)), self.window[0])
@@ -193,7 +193,7 @@ class RunTrace:
 
     @cached_property
     def work(self) -> dict[str, int]:
-        """Return the units of work in the window that the run tells of."""
+        """Return the units of work that the run counted in the window."""
         measured, new_orders = self.record.run.measured, self.values["new_orders"].value
         found = {"transaction": measured.transactions if measured else 0, "new_order": int(new_orders or 0)}
         return {unit: count for unit, count in found.items() if count}

@@ -15,7 +15,7 @@ from bufferlab.traces.unpacked import most_accesses, too_many
 
 DEFAULT_PAGE_BYTES = 4096
 SECTOR_BYTES = 512
-#: Larger disks and requests are no real ones, and their sum must fit 64 bits.
+#: No real disk or request is larger, and their sum must fit 64 bits.
 MOST_OFFSET_BYTES, MOST_SIZE_BYTES = 1 << 62, 1 << 40
 
 

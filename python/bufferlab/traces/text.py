@@ -1,6 +1,6 @@
 """Reads page accesses from text that others made: tables with or without names, block traces, and lists of pages.
 
-`layout.py` decides which columns a table has and what they count; this module reads them. Every row is a get, but one
+`layout.py` decides which columns a table has and their units; this module reads them. Every row is a get, but one
 whose column op says create.
 """
 
@@ -62,7 +62,7 @@ class _Table:
     path: Path
     first_line: int
     notes: tuple[str, ...] = ()
-    """What was left out, in sentences."""
+    """The parts left out, in sentences."""
 
     def cells(self, at: int) -> pl.Series:
         """Return the cells of a column, without blanks and quotes around them."""
@@ -249,7 +249,7 @@ def _without_cut_line(data: bytes, separator: str, skipped: int) -> tuple[bytes,
             len(next(csv.reader([line.decode("utf-8", errors="replace").strip("\r\n")], delimiter=separator), []))
             for line in lines
         )
-    except csv.Error:  # A cell of more than 128 KiB: it is no number of a page.
+    except csv.Error:  # A cell of more than 128 KiB is not a page number.
         return data, ()
     if last >= min(first, other):
         return data, ()
@@ -282,7 +282,7 @@ def _times(table: _Table) -> tuple[NDArray[np.float64], tuple[TakenColumn, ...]]
     cells, unit = table.cells(layout.time.at), layout.time.unit or "s"
     whole = cells.cast(pl.UInt64, strict=False) if layout.format else None
     if whole is not None and whole.null_count() == 0:
-        # So long numbers have no room in a float: 100 ns since 1601.
+        # Numbers that long do not fit a float: 100 ns since 1601.
         table.require_none(whole >= 1 << 62, "the time is too large")
         first = whole.min()
         assert isinstance(first, int)
@@ -322,11 +322,11 @@ def _kinds(table: _Table) -> NDArray[np.uint8] | None:
 
 
 def _files(table: _Table) -> NDArray[np.uint32] | None:
-    """Return the number of each row's file; None where there is no such column."""
+    """Return the number of each row's file; None without such a column."""
     if not table.layout.files:
         return None
     cells = [table.cells(at).alias(str(at)) for at in table.layout.files]
-    # A column may be empty throughout, such as the hosts that somebody took out.
+    # A column may be empty throughout, such as hosts removed before publication.
     cells = [one for one in cells if one.null_count() < len(one)]
     for one in cells:
         table.require_none(one.is_null(), "no file is named", "is the line cut?")
@@ -336,7 +336,7 @@ def _files(table: _Table) -> NDArray[np.uint32] | None:
 
 
 def _pages_in(table: _Table) -> str:
-    """Return what the column of pages counts. Raise DataFileError where only its owner knows."""
+    """Return the unit of the column of pages. Raise DataFileError where only its owner knows it."""
     layout = table.layout
     if layout.page.unit or not layout.size:
         return layout.page.unit or "pages"
@@ -384,7 +384,7 @@ def _accesses(
     file: NDArray[np.uint32] | None,
     how: Reading,
 ) -> Accesses:
-    """Return the accesses of a table whose rows name their page, and the bytes of a page where one size tells them."""
+    """Return the accesses of a table whose rows name their page, and the bytes of a page if all rows have one size."""
     layout = table.layout
     names = table.cells(layout.page.at)
     table.require_none(names.is_null() | (names == ""), "no page is named")
@@ -418,7 +418,7 @@ def _cut(table: _Table, requests: Requests, page_bytes: int | None, how: Reading
 
 
 def _bytes(table: _Table, column: Column, most: int = MOST_OFFSET_BYTES) -> NDArray[np.uint64]:
-    """Return a column in bytes. Raise DataFileError where a number is none, or above `most`."""
+    """Return a column in bytes. Raise DataFileError for a value that is not a number, or is above `most`."""
     factor = _BYTES_OF.get(column.unit or "bytes", 1)
     return _whole(table, column, most // factor) * np.uint64(factor)
 

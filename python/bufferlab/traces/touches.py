@@ -1,6 +1,6 @@
-"""Counts what a traced run touched in its measured window, by table and index: gets and distinct pages.
+"""Counts gets and distinct pages in a traced run's measured window, by table and index.
 
-A trace does not tell where a transaction ends. A stretch of equally many accesses stands for so many transactions.
+A trace does not record where a transaction ends, so equal numbers of accesses stand for equal numbers of transactions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def touches(trace: RunTrace) -> list[ObjectTouches]:
     rows = trace.table[slice(*trace.window)]
     kinds = rows["kind"].to_physical().to_numpy()
     pages = rows["page"].to_numpy()[np.isin(kinds, [number_of(name) for name in TOUCHES])].astype(np.int64)
-    # Of each object the pages above its leaves, then the others.
+    # The pages above the leaves of each object come first, then the others.
     starts = np.array([one.first_page + below for one in objects for below in (0, one.interior or 0)])
     gets = _by_object(pages, starts) / transactions
     distinct = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 from bufferlab.knob import Knob, KnobKind, Setting, Values
 
@@ -24,7 +24,7 @@ class PoolAndData:
     """The number of frames that hold pages of data."""
     page_size_bytes: int
     shape: Mapping[str, Any] | None
-    """Pages per level of every b-tree (`database.shape` in run.json); None if the engine cannot tell."""
+    """Pages per level of every b-tree (`database.shape` in run.json); None if the engine does not report it."""
     edge_rows: int = 0
     """How many rows next to each leaf make a lookup by key read that leaf too, on the way to their own."""
 
@@ -52,12 +52,14 @@ class OnlyOn:
 class WorkloadDeclaration:
     """Everything that `spec`, `plan` and `report` need to know of a workload."""
 
+    PRINTED: ClassVar = ("name", "version", "meaning", "caveat", "transaction_types", "parameters")
+
     name: str
     version: int
     """The version, raised when the schema, the loader's order or the transactions change: old data is not reused."""
     meaning: str
     words: str
-    """What a reader calls the workload."""
+    """The workload's name for readers."""
     parameters: tuple[Knob, ...]
     transaction_types: tuple[str, ...]
     """The names of the transaction types; empty when the user's script names them."""
@@ -71,7 +73,7 @@ class WorkloadDeclaration:
     caveat: str
     """The caveat that reports must give with results."""
     relative_cost: float = 1.0
-    """The cost of a transaction, in transactions of the engine's declared rate; used until a run here has told."""
+    """The cost of a transaction, in transactions of the engine's declared rate; used until a run here measured it."""
     estimate_shape: Callable[[Parameters, int], Mapping[str, Any]] | None = None
     """Returns the trees of the loaded database, given the parameters and the page size; for plans before a load."""
     resolve_share: Callable[[str, Decimal, Parameters, PoolAndData], int | Impossible] | None = None
@@ -79,9 +81,9 @@ class WorkloadDeclaration:
     impossible: Callable[[Parameters], Impossible | None] | None = None
     """Returns the reason why parameters cannot be combined; None if they can."""
     too_many: Callable[[Parameters, int], Impossible | None] | None = None
-    """Returns the reason why so many connections cannot drive it; None if they can."""
+    """Returns the reason why that many connections cannot drive it; None if they can."""
     settles_after: Callable[[Parameters], int] | None = None
-    """Returns the transactions after which nearly each row that it reads was updated; None: there are no such rows."""
+    """Returns the transactions after which nearly each row that it reads was updated; None without such rows."""
     only_on: tuple[OnlyOn, ...] = ()
     """The values that only some engines support. On the others they are refused before anything starts."""
     needs_server: bool = False
@@ -89,11 +91,11 @@ class WorkloadDeclaration:
     engines: tuple[str, ...] = ()
     """The only engines that it can run on; empty: any."""
     data_parameter: str = ""
-    """The parameter that names another workload, on whose data this one works. The parameters of those data are added.
-    "": there is no such parameter."""
+    """The parameter that names another workload, whose data this one uses, with that one's parameters; "" for none.
+    """
 
     def parameter(self, name: str) -> Knob | None:
-        """Return the parameter of that name; None if there is none."""
+        """Return the parameter of that name; None if it does not exist."""
         return next((known for known in self.parameters if known.name == name), None)
 
     def defaults(self) -> dict[str, Setting]:

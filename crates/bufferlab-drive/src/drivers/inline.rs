@@ -78,7 +78,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     }
 }
 
-/// Moves the driver until its transactions or its time are used up, the gate opens, or somebody asks to stop.
+/// Moves the driver until its transactions or its time are used up, the gate opens, or a stop is asked for.
 fn steps<C: Client, K: Clock>(
     segment: &Segment<'_>,
     driver: &mut Driver<C, K>,

@@ -13,7 +13,7 @@ use crate::probes::Probes;
 use crate::sampler::{Sampler, StopOnDrop};
 
 /// A test's engine: it counts commits of all connections, fails at one of them, or holds one until the test frees it
-/// or, with `ends_by_itself_after`, for so many seconds.
+/// or, with `ends_by_itself_after`, for that many seconds.
 #[derive(Default)]
 struct Engine {
     commits: AtomicU64,
@@ -359,7 +359,7 @@ fn a_driver_that_does_not_answer_is_sampled_in_the_phase_it_is_in_and_the_sample
     std::thread::scope(|scope| {
         let _stop = StopOnDrop(&sampler);
         scope.spawn(|| sampler.sample_until_stopped(Duration::from_millis(10)));
-        // A setup section occupies the connection: there is no driver yet.
+        // A setup section occupies the connection before the driver begins.
         sampler.enter(Phase::Extra(Arc::from("range_scan")), None, 10);
         lock(&seen).clear();
         wait_for(2);
@@ -373,7 +373,7 @@ fn a_driver_that_does_not_answer_is_sampled_in_the_phase_it_is_in_and_the_sample
         });
         let segment = Segment { cancelled: &cancelled, ..segment(u64::MAX) };
         assert_eq!(drivers.run_inline(&segment, &mut embedded, None), Ok(SegmentEnd::Cancelled));
-        // The failure of a statement that was interrupted is none, and the answer to a question that was too late is lost.
+        // A failed statement that was interrupted does not count, and a late question gets no answer.
         sampler.edge(Edge::End, &mut ()).expect("nothing is asked");
     });
     let seen = lock(&seen).clone();

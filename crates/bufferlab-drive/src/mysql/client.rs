@@ -88,7 +88,7 @@ impl MysqlClient {
         })
     }
 
-    /// Returns the connection's number at the server, as SHOW PROCESSLIST has it.
+    /// Returns the connection's number at the server, as in SHOW PROCESSLIST.
     pub fn connection_id(&self) -> u32 {
         self.conn.connection_id()
     }
@@ -234,7 +234,7 @@ fn prepare(conn: &mut Conn, list: &Statements, at: usize, sql: &str) -> Result<S
     Ok(Sent::Prepared(statement))
 }
 
-/// Returns the statement for so many calls, and prepares it at its first use.
+/// Returns the statement for that many calls, and prepares it at its first use.
 fn prepared_run<'a>(
     conn: &mut Conn,
     runs: &'a mut Vec<Option<Statement>>,

@@ -19,7 +19,7 @@ const MAX_RUN: usize = 16;
 pub enum Answer {
     /// The first columns of a row equal these parameters (counted from zero) of the call it answers.
     Key(Vec<usize>),
-    /// Each call counts so many rows. The server tells only their sum, so the client shares it out evenly: each call
+    /// Each call counts this many rows. The server returns only their sum, so the client divides it evenly: each call
     /// then has the right number if and only if the sum is right.
     Affects(u64),
 }
@@ -71,7 +71,7 @@ impl Template {
         })
     }
 
-    /// Returns the text for so many calls, with plain placeholders.
+    /// Returns the text for that many calls, with plain placeholders.
     pub fn sql(&self, calls: usize) -> String {
         let mut sql = String::new();
         write_pieces(&self.head, &mut sql);
@@ -170,7 +170,7 @@ impl Coalesced {
     /// Reads a dialect's file.
     ///
     /// # Errors
-    /// When a section belongs to no statement of the catalogue, or is no template.
+    /// When a section belongs to no statement of the catalogue, or is not a template.
     pub fn from_file(file: &str, text: &str, catalogue: &[StatementSpec]) -> Result<Self, Failure> {
         let mut templates = vec![None; catalogue.len()];
         for (name, body) in sections(text) {

@@ -119,7 +119,7 @@ fn load_tables(
     let shared = Shared { load, bulk, tables: &schemas, form, connections: Mutex::new(Vec::new()) };
     let mut kill = || {
         for (id, line) in lock(&shared.connections).drain(..) {
-            // A connection that has ended meanwhile is no error here.
+            // A connection that has ended meanwhile is not an error here.
             let _ = control.query_drop(format!("KILL {id}"));
             // MariaDB 11.8 has kept a connection open and silent for 30 s. A writer would wait as long, so we end it.
             line.cut();

@@ -1,7 +1,7 @@
 //! A run in which another program drives the server: sysbench, tpcc-mysql, go-tpc, or any client of the protocol.
 //!
 //! The server counts its transactions. The program cannot stand still, so the run samples the edges of the window while
-//! it runs. Nobody here measures its latencies; its output goes to this process's standard error, which is the run's
+//! it runs. Its latencies are not measured here; its output goes to this process's standard error, which is the run's
 //! log. It has its own process group, which the run ends, and which dies with this process.
 
 use std::fs::File;
@@ -66,7 +66,7 @@ impl EngineCounters for ProgramCounters {
 struct Running<'a> {
     child: Child,
     job: &'a ProgramJob,
-    /// Whether somebody has waited for it: then its number may be another's.
+    /// Whether it was waited for: then its number may be another process's.
     reaped: bool,
 }
 
@@ -106,11 +106,11 @@ impl<'a> Running<'a> {
     }
 
     fn signal(&self, signal: libc::c_int) {
-        // SAFETY: the group was made for the child, for which nobody has waited yet, so the number still belongs to it.
+        // SAFETY: the group was made for the child, which was not waited for yet, so the number still belongs to it.
         unsafe { libc::kill(-(self.child.id() as libc::pid_t), signal) };
     }
 
-    /// Returns whether it has ended. Nobody waits for it here, so that its number still names its group.
+    /// Returns whether it has ended. It is not waited for here, so its number still names its group.
     fn has_ended(&self) -> bool {
         // SAFETY: waitid(2) writes into a structure that is valid for it, and any bytes are.
         unsafe {
@@ -120,7 +120,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Kills what is left of its group, and waits for it.
+    /// Kills the rest of its group, and waits for it.
     fn reap(&mut self) -> Option<ExitStatus> {
         self.signal(libc::SIGKILL);
         self.reaped = true;

@@ -1,4 +1,4 @@
-//! One run on a MySQL or MariaDB server: with a workload of ours, or with another program. Python starts and stops the
+//! One run on a MySQL or MariaDB server: with our workload, or with another program. Python starts and stops the
 //! server.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::server::session::Session;
 /// Executes a run.
 ///
 /// # Errors
-/// The error of connecting, executing or reading counters. Cancelling is no error: see [`Finished::interrupted`].
+/// The error of connecting, executing or reading counters. Cancelling is not an error: see [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     job.check()?;
     if job.program.is_some() && job.pace != Pace::Closed {

@@ -41,7 +41,7 @@ impl AtEdge for MysqlServer {
         match self.misses.control().innodb_status() {
             Ok(text) => Ok(Some(text)),
             Err(failure) if failure.kind == FailureKind::Io => Err(failure),
-            // The account may not read it; the counters tell most of it too.
+            // The account may not read it; the counters have most of it too.
             Err(_) => Ok(None),
         }
     }

@@ -11,7 +11,7 @@ use crate::tls::Tls;
 
 /// A stream, and with it how far the server's identity is known.
 pub(super) enum Stream {
-    /// A Unix socket: nobody else is on the way.
+    /// A Unix socket: no other host is on the way.
     Unix(UnixStream),
     /// A TCP socket.
     Tcp(TcpStream),

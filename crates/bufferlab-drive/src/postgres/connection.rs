@@ -25,7 +25,7 @@ pub type TextRows = Vec<Vec<Option<String>>>;
 /// The most bytes of rows that are kept as text.
 const MOST_TEXT_BYTES: usize = 32 << 20;
 
-/// The rows of a question that has few.
+/// The rows of a question with a short answer.
 #[derive(Default)]
 struct Few {
     rows: TextRows,
@@ -128,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// Tells a server that waits for data that there is none. In the extended protocol the server has meanwhile
+    /// Ends the copy for a server that waits for data. In the extended protocol the server has meanwhile
     /// discarded the end of the exchange, so this sends it again.
     pub(super) fn refuse_copy(&mut self) -> Result<(), PgError> {
         frontend::copy_fail("bufferlab sends no data to a statement of a script", &mut self.wire.out)?;

@@ -45,7 +45,7 @@ impl Control {
     }
 
     /// Connects to a database, the target's or the one that every server has, for questions that take no time and wait
-    /// for nobody, until [`Control::be_patient`].
+    /// for no other session, until [`Control::be_patient`].
     ///
     /// # Errors
     /// As [`Control::open`].
@@ -54,7 +54,7 @@ impl Control {
         Ok(Control { connection, place: target.place() })
     }
 
-    /// From now on statements may take as long as the server answers other connections.
+    /// From now on a statement may take any time while the server still answers other connections.
     pub fn be_patient(&mut self, target: &Target) {
         self.connection.wire.set_silence(patient(target));
     }
@@ -134,7 +134,7 @@ impl Control {
     /// Returns the first column of the first row as a number.
     ///
     /// # Errors
-    /// The server's, or when it is no number.
+    /// The server's, or when it is not a number.
     pub fn number(&mut self, action: &str, sql: &str) -> Result<i64, Failure> {
         let text = self.one(action, sql)?;
         text.as_deref().and_then(|text| text.parse().ok()).ok_or_else(|| {
@@ -173,7 +173,7 @@ impl Reader {
         Ok(Reader { control })
     }
 
-    /// Returns the first row of a prepared query as numbers; none for NULL, or a value that is no number.
+    /// Returns the first row of a prepared query as numbers; none for NULL, or a value that is not a number.
     ///
     /// # Errors
     /// The server's; the next reading begins a new transaction.

@@ -8,7 +8,7 @@
 //! (`pg_stat_force_next_flush`), and in between a sample is up to a second old. The background writer flushes after
 //! each of its rounds, the checkpointer while it writes.
 //!
-//! The server does not count waits. pg_stat_activity tells which connections wait at the moment of a sample, by
+//! The server does not count waits. pg_stat_activity shows which connections wait at the moment of a sample, by
 //! wait_event_type. A session copies that view's list once a transaction, and the reader's lasts as long as the run: so
 //! each sample clears the copy first.
 //!
@@ -269,7 +269,7 @@ pub struct Counters {
     no_frames: Option<Arc<str>>,
     /// The last value of each held counter, by its place in [`METRICS`].
     held: Vec<i64>,
-    /// When the server's counters were last set to zero, as the first sample told it.
+    /// When the server's counters were last set to zero, by the first sample.
     reset_us: Option<Option<i64>>,
     no_subject: Arc<str>,
 }
@@ -299,8 +299,8 @@ impl Counters {
     }
 }
 
-/// Returns the reason why no query can count used frames, or none. Creates the extension for it, if the server has it
-/// and the role may.
+/// Returns the reason why no query can count used frames, or none. Creates the extension for it, if the server offers
+/// it and the role may.
 fn frames_untold(control: &mut Control, major: u32) -> Result<Option<String>, Failure> {
     if major < 16 {
         return Ok(Some("pg_buffercache_summary() exists from PostgreSQL 16 on".to_owned()));
@@ -408,8 +408,7 @@ mod tests {
         }
     }
 
-    /// Returns the counters of a PostgreSQL 15 all of which are one, and which tells these times of a reset, one a
-    /// sample.
+    /// Returns the counters of a PostgreSQL 15 all of which are one, with these times of a reset, one a sample.
     fn counters(resets: &[Option<&str>]) -> Counters {
         let described = [message(b'1', b""), message(b't', b"\0\0"), message(b'n', b""), message(b'Z', b"I")].concat();
         let bytes = |value: &Option<&str>| match value {

@@ -53,7 +53,7 @@ pub enum PgError {
     /// The server has sent nothing for this many seconds, and the client has given up.
     #[error("the server has sent nothing for {0} s: it is frozen, or cannot be reached any more")]
     Silent(u64),
-    /// The server sent bytes that are no answer.
+    /// The server sent bytes that are not an answer.
     #[error("the server's answer is broken: {0}")]
     Malformed(Malformed),
     /// This client refuses the server.
@@ -99,7 +99,7 @@ fn meaning(error: &PgError) -> Meaning {
         // serialization_failure, deadlock_detected, lock_not_available
         "40001" | "40P01" | "55P03" => Meaning::Retry,
         "53100" => Meaning::DiskFull,
-        // 58030 is io_error: the file layer's message tells more than its code.
+        // 58030 is io_error: the file layer's message says more than its code.
         _ if server.message.contains("No space left on device") => Meaning::DiskFull,
         // query_canceled: only a request to stop cancels bufferlab's own statements.
         "57014" => Meaning::Lost,

@@ -127,8 +127,8 @@ fn write_table(control: &mut Control, bulk: &Bulk<'_>, table: usize, schema: &Ta
     Ok(rows)
 }
 
-/// Sends chunks as they come, and counts their rows for the progress; the server tells the rest when it has taken them
-/// all.
+/// Sends chunks as they come, and counts their rows for the progress; the server reports the rest when it has taken
+/// them all.
 fn copy(
     control: &mut Control,
     bulk: &Bulk<'_>,

@@ -13,7 +13,7 @@ const MAX_MESSAGE_BYTES: usize = 1 << 30;
 /// A message's type and length.
 pub const HEADER_BYTES: usize = 5;
 
-/// Bytes that are no message of the protocol.
+/// Bytes that are not a message of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed(pub Cow<'static, str>);
 
@@ -95,7 +95,7 @@ impl<'a> Body<'a> {
     /// Returns the text up to the next zero byte.
     ///
     /// # Errors
-    /// When there is no zero byte.
+    /// Without a zero byte.
     pub fn text(&mut self) -> Result<Cow<'a, str>, Malformed> {
         let end = self.0.iter().position(|&byte| byte == 0).ok_or(TRUNCATED)?;
         let text = self.take(end)?;
@@ -103,7 +103,7 @@ impl<'a> Body<'a> {
         Ok(String::from_utf8_lossy(text))
     }
 
-    /// Returns a value of a row: a length, or -1 for NULL, and so many bytes.
+    /// Returns a value of a row: a length, or -1 for NULL, and that many bytes.
     ///
     /// # Errors
     /// When there are fewer.
@@ -118,7 +118,7 @@ impl<'a> Body<'a> {
 /// Returns the types of a statement's parameters.
 ///
 /// # Errors
-/// When the body is no `ParameterDescription`.
+/// When the body is not a `ParameterDescription`.
 pub fn parameter_types(body: &[u8]) -> Result<Vec<u32>, Malformed> {
     let mut body = Body(body);
     let count = body.count()?;
@@ -128,7 +128,7 @@ pub fn parameter_types(body: &[u8]) -> Result<Vec<u32>, Malformed> {
 /// Returns the types of a statement's columns.
 ///
 /// # Errors
-/// When the body is no `RowDescription`.
+/// When the body is not a `RowDescription`.
 pub fn column_types(body: &[u8]) -> Result<Vec<u32>, Malformed> {
     let mut body = Body(body);
     let count = body.count()?;
@@ -148,7 +148,7 @@ pub fn column_types(body: &[u8]) -> Result<Vec<u32>, Malformed> {
 /// zero for a tag without a number.
 ///
 /// # Errors
-/// When the body is no `CommandComplete`.
+/// When the body is not a `CommandComplete`.
 pub fn tagged_rows(body: &[u8]) -> Result<u64, Malformed> {
     let tag = body.strip_suffix(&[0]).ok_or(TRUNCATED)?;
     let digits = tag.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
@@ -163,7 +163,7 @@ pub fn tagged_rows(body: &[u8]) -> Result<u64, Malformed> {
 /// Parses the fields of an error or a notice.
 ///
 /// # Errors
-/// When the body is no `ErrorResponse`.
+/// When the body is not an `ErrorResponse`.
 pub fn server_error(body: &[u8]) -> Result<ServerError, Malformed> {
     let mut body = Body(body);
     let mut error = ServerError::default();

@@ -21,7 +21,7 @@ pub struct Questions {
     may_go_on: fn() -> bool,
     /// The statements that were asked, with the names of those that are prepared.
     asked: HashMap<Vec<u8>, Option<String>>,
-    /// How many names were given: none comes again, whatever became of its statement.
+    /// How many names were given: no name is used twice, even if its statement failed.
     named: usize,
 }
 
@@ -77,7 +77,8 @@ impl Questions {
 
     /// Asks for the statement's preparation, unless it is prepared; returns its name.
     ///
-    /// A name is given from the second time on: what is asked once leaves nothing in a session, which may be a pooler's.
+    /// A name is given from the second time on: a statement asked once leaves nothing in a session, which may be a
+    /// pooler's.
     fn name(&mut self, sql: &[u8]) -> Result<String, PgError> {
         let text = std::str::from_utf8(sql).map_err(|_| PgError::Value("a statement is no UTF-8".to_owned()))?;
         let name = match self.asked.get(sql) {

@@ -21,7 +21,7 @@ use crate::server::session::Session;
 /// Executes a run.
 ///
 /// # Errors
-/// The error of connecting, executing or reading counters. Cancelling is no error: see [`Finished::interrupted`].
+/// The error of connecting, executing or reading counters. Cancelling is not an error: see [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     job.check()?;
     let (Some(workload), None) = (&job.workload, &job.program) else {

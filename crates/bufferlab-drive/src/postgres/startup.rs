@@ -37,7 +37,7 @@ const NO_SUCH_LINE: &str = "28000";
 
 /// The settings of every session: dates are UTC, texts are UTF-8, a statement sees all commits before its beginning.
 /// The server must not end a session that waits between two measured parts. Names are looked for in pg_catalog and
-/// public alone: another path, of the role or the database, could put somebody else's functions and tables before ours.
+/// public alone: another path, of the role or the database, could put another user's functions and tables before ours.
 pub(super) const SESSION: [(&str, &str); 7] = [
     ("search_path", "public"),
     ("application_name", "bufferlab"),
@@ -70,7 +70,7 @@ pub fn connect_to(target: &Target, database: &str, silence: Silence, timeout: Du
         }
         error => failure("connecting to the server", &place, &error),
     };
-    // A login waits for nobody: a server that is silent in its middle is given up.
+    // A login waits for no other session: a server that falls silent in its middle is given up.
     let start = |transport| {
         Wire::new(transport, Silence::Fatal, timeout)
             .and_then(|wire| Connection::start(wire, target, database, &SESSION))
@@ -102,7 +102,7 @@ pub(super) fn logged_in(
 /// When the server is not there, does not finish the handshake while there is patience, or cannot be trusted.
 pub(super) fn secured(target: &Target, patience: Patience) -> Result<Box<dyn Transport>, PgError> {
     let (Place::Tcp { host, .. }, Some(security)) = (&target.place, &target.security) else {
-        // A Unix socket has no TLS, whatever the mode, as with libpq.
+        // A Unix socket has no TLS in any mode, as with libpq.
         return Ok(transport(target)?);
     };
     let Some(client) = TlsClient::of(security, host).map_err(PgError::Refused)? else { return Ok(transport(target)?) };
@@ -124,7 +124,7 @@ pub(super) fn secured(target: &Target, patience: Patience) -> Result<Box<dyn Tra
     }
 }
 
-/// Reads one byte alone: what came with it would come from somebody on the way (CVE-2021-23222).
+/// Reads one byte alone: bytes that came with it would come from an attacker on the way (CVE-2021-23222).
 fn first_byte(socket: &mut TcpStream, patience: Patience) -> Result<[u8; 1], std::io::Error> {
     let mut byte = [0];
     loop {
@@ -170,7 +170,7 @@ fn tcp(place: &Place) -> std::io::Result<TcpStream> {
     Err(refused)
 }
 
-/// Returns true when the server answers a new connection at all.
+/// Returns true when the server answers a new connection.
 fn answers(target: &Target) -> bool {
     let ask = || -> std::io::Result<usize> {
         let mut stream = transport(target)?;
@@ -188,7 +188,7 @@ impl Connection {
     /// Starts a session over a socket.
     ///
     /// # Errors
-    /// The server's refusal, or when the peer is no PostgreSQL server.
+    /// The server's refusal, or when the peer is not a PostgreSQL server.
     pub fn start<'a>(
         wire: Wire,
         target: &'a Target,
@@ -235,8 +235,8 @@ impl Connection {
         if Body(self.wire.body()).int()? == 0 { Ok(()) } else { Err(unexpected(b'R')) }
     }
 
-    /// Proves the password by SCRAM, over TLS bound to the server's certificate (RFC 5802, section 6): who stands between
-    /// with another certificate learns nothing, and cannot pretend that the server knows no binding.
+    /// Proves the password by SCRAM, over TLS bound to the server's certificate (RFC 5802, section 6): an attacker in
+    /// between with another certificate learns nothing, and cannot pretend that the server knows no binding.
     fn prove_by_scram(&mut self, password: &[u8], mechanisms: &[String]) -> Result<(), PgError> {
         let offers = |name: &str| mechanisms.iter().any(|offered| offered == name);
         let (mechanism, binding) = match self.wire.endpoint() {

@@ -1,4 +1,4 @@
-//! Connections over TLS to servers of our own: modes, binding of SCRAM to the certificate, and what is refused.
+//! Connections over TLS to our own servers: modes, binding of SCRAM to the certificate, and refusals.
 
 use super::super::connection::tests::{error, welcome};
 use super::super::wire::tests::message;
@@ -70,7 +70,7 @@ fn base64(bytes: &[u8]) -> String {
 
 #[test]
 fn scram_binds_to_the_certificate_where_the_server_knows_it() {
-    // What the server offers, and how the client begins.
+    // The server's offers, and the client's first message.
     for (offered, chosen, begin) in [
         (&b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"[..], SCRAM_SHA_256_PLUS, "p=tls-server-end-point,,"),
         (b"SCRAM-SHA-256\0\0", SCRAM_SHA_256, "y,,"),
@@ -93,7 +93,7 @@ fn scram_binds_to_the_certificate_where_the_server_knows_it() {
             let bound = if chosen == SCRAM_SHA_256_PLUS { &hash[..] } else { &[] };
             let expected = format!("c={},r={nonce}more,p=", base64(&[begin.as_bytes(), bound].concat()));
             assert!(last.starts_with(&expected), "{last}");
-            // This server cannot prove that it knows the password, and lets the client in all the same.
+            // This server cannot prove that it knows the password, and still accepts the client.
             send(&mut stream, &welcome());
         });
         let connected = connect(&target(address.port(), ours.security(VERIFY)), Silence::Fatal);
@@ -139,7 +139,7 @@ fn certificates_and_answers_that_are_refused() {
     let refused = said(connect(&target(address.port(), ours.security(VERIFY)), Silence::Fatal));
     assert!(refused.contains("the server's certificate is not signed by a certificate of"), "{refused}");
     server.join().expect("no panic");
-    // After a yes nothing may come that is not TLS: it would be somebody's on the way.
+    // After a yes nothing may come that is not TLS: it would be an attacker's on the way.
     let injected = [b"S", &welcome()[..]].concat();
     for (byte, expected) in [
         (b"N".to_vec(), "the server does not offer TLS, and sslmode=verify-full requires it"),

@@ -19,7 +19,7 @@ use crate::loaded::LoadProgress;
 pub const VERSION: u32 = 1;
 
 const CHUNK_BYTES: u64 = 1 << 20;
-/// A load syncs after so many MiB, so that dirty pages do not fill memory and stall it in the end.
+/// The MiB after which a load syncs, so that dirty pages do not fill memory and stall it in the end.
 const SYNC_EVERY: u64 = 64;
 
 /// The job of making a file.

@@ -125,7 +125,7 @@ impl Reads {
 pub struct Run {
     /// The file or block device. The run only reads it.
     pub path: PathBuf,
-    /// The run reads within so many bytes from its beginning.
+    /// The bytes from the file's beginning within which the run reads.
     pub range_bytes: u64,
     /// Files below it (of a loop device). A cold run drops their cached pages too.
     pub below: Vec<PathBuf>,

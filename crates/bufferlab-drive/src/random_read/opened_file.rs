@@ -30,7 +30,7 @@ pub(super) struct OpenedFile {
     below: Vec<File>,
     range_bytes: u64,
     is_block: bool,
-    /// Whether mincore(2) tells this user the truth. It calls pages of other users' files resident.
+    /// Whether mincore(2) is exact for this user. It calls pages of other users' files resident.
     may_look: bool,
     as_opened: (u64, i64, i64),
     /// Unit of offsets and sizes of direct I/O here, if known.
@@ -94,7 +94,7 @@ impl OpenedFile {
         let Reads { io_size_bytes, alignment_bytes, .. } = job.reads;
         let offset = if io_size_bytes + alignment_bytes <= self.range_bytes { alignment_bytes } else { 0 };
         for attempt in ["cold", "warm"] {
-            // Where the kernel does not count, believe the flag.
+            // If the kernel has no count, trust the flag.
             let Ok(before) = storage_read_bytes() else { return Ok(()) };
             // SAFETY: the buffer is ours alone and at least this large.
             let memory = unsafe { std::slice::from_raw_parts_mut(buffers.at(0), job.reads.io_size_bytes as usize) };
@@ -198,7 +198,7 @@ impl OpenedFile {
         Ok(())
     }
 
-    /// Returns the pages of the range that are in the page cache; none where the kernel does not tell this user.
+    /// Returns the pages of the range that are in the page cache; none where the kernel hides it from this user.
     pub fn resident_pages(&self) -> io::Result<Option<u64>> {
         if !self.may_look {
             return Ok(None);
@@ -298,7 +298,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     failure
 }
 
-/// Returns the failure when there is no memory for reads.
+/// Returns the failure for reads without memory.
 pub(super) fn no_memory(error: &io::Error) -> Failure {
     let what = format!("there is no memory for the buffers: {error}");
     Failure::new(FailureKind::Environment, what, "io_size, queue_depth, threads", "ask for fewer or smaller reads")

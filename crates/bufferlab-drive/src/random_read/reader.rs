@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Ends a round of completions at this moment: checks whether the part is over, and answers the sampler if it has
-    /// asked. Returns the moment from which the next read counts: handing over is no part of it.
+    /// asked. Returns the moment from which the next read counts: handing over is not part of it.
     #[inline]
     pub fn round(&mut self, now_ns: u64) -> u64 {
         let shared = self.shared;

@@ -34,7 +34,7 @@ const WINDOW: u64 = 1;
 /// Executes a run.
 ///
 /// # Errors
-/// The error of opening or reading. Cancelling is no error: see [`Finished::interrupted`].
+/// The error of opening or reading. Cancelling is not an error: see [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     job.reads.check()?;
     let opened = OpenedFile::open(job)?;

@@ -1,4 +1,5 @@
-//! Questions to a server, outside of runs: their limits, their answers as the server sent them, and why there is none.
+//! Questions to a server, outside of runs: their limits, their answers as the server sent them, and the reasons for a
+//! missing answer.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use super::patience::is_a_step;
 use super::refusal::Refusal;
 
-/// What each row, and each of its values, counts besides its bytes.
+/// The bytes that each row, and each of its values, counts in addition to its own.
 const ROW_BYTES: usize = 128;
 const VALUE_BYTES: usize = 64;
 
@@ -20,11 +21,11 @@ pub struct Limits {
     pub login_s: f64,
     /// The seconds for a statement with its whole answer; none: any time.
     pub statement_s: Option<f64>,
-    /// The most bytes of an answer, with what it takes to hold it.
+    /// The most bytes of an answer, with the memory that holds it.
     pub most_answer_bytes: usize,
     /// The name that the server shows for the session.
     pub name: String,
-    /// What a startup message of PostgreSQL has besides the account, the database and the name.
+    /// Parameters of PostgreSQL's startup message besides the account, the database and the name.
     #[serde(default)]
     pub startup: Vec<(String, String)>,
     /// Whether each statement is prepared, so that it is planned once however often it is asked (PostgreSQL).
@@ -43,23 +44,23 @@ impl Limits {
         change_s.or(self.statement_s).map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default())
     }
 
-    /// Returns what is said of a login that did not end in its time.
+    /// Returns the message for a login that did not end in its time.
     pub fn late_login(&self) -> String {
         format!("it did not finish the login within {:.0} s", self.login_s)
     }
 
-    /// Returns what is said of an answer that did not come in its time.
+    /// Returns the message for an answer that did not come in its time.
     pub fn late(&self, change_s: Option<f64>) -> String {
         format!("it did not answer within {:.0} s", change_s.or(self.statement_s).unwrap_or_default())
     }
 }
 
-/// What is said of a connection that ends in a login, and later.
+/// The message for a connection that ends during a login, and later.
 pub const CLOSED_IN_LOGIN: &str = "it closed the connection during the login";
 /// See [`CLOSED_IN_LOGIN`].
 pub const CLOSED: &str = "it closed the connection";
 
-/// Returns true for an error of reaching a server. Other ones are of what it said, of an end, or of a wait.
+/// Returns true if the server could not be reached. Other errors concern its answer, an end, or a wait.
 pub fn is_out_of_reach(error: &io::Error) -> bool {
     let said = [ErrorKind::InvalidData, ErrorKind::InvalidInput, ErrorKind::Other];
     let ended = [ErrorKind::UnexpectedEof, ErrorKind::BrokenPipe, ErrorKind::ConnectionReset];
@@ -71,7 +72,7 @@ pub fn is_out_of_reach(error: &io::Error) -> bool {
 pub enum Kind {
     /// Text.
     Text,
-    /// Bytes that are no text.
+    /// Bytes that are not text.
     Bytes,
     /// A whole number.
     Integer,
@@ -88,13 +89,13 @@ pub enum Kind {
 pub struct Table {
     /// The columns' names and forms.
     pub columns: Vec<(String, Kind)>,
-    /// Of each value its length, or [`NULL`], and its bytes.
+    /// The length of each value, or [`NULL`], and its bytes.
     values: Vec<u8>,
     count: usize,
     name_bytes: usize,
 }
 
-/// The length of a value that there is not.
+/// The length that marks a NULL.
 const NULL: u32 = u32::MAX;
 
 impl Table {
@@ -131,14 +132,14 @@ impl Table {
         })
     }
 
-    /// Returns how many bytes the answer counts so far: those that came, and what it takes to make objects of them.
+    /// Returns how many bytes the answer counts so far: those that came, and the memory for objects made of them.
     pub fn bytes(&self) -> usize {
         let rows = self.count / self.columns.len().max(1);
         self.name_bytes + self.values.len() + rows * ROW_BYTES + self.count * VALUE_BYTES
     }
 }
 
-/// Why there is no answer.
+/// The reason for a missing answer.
 #[derive(Debug)]
 pub enum Unanswered {
     /// This client refuses the server.

@@ -17,7 +17,7 @@ pub struct Refusal {
 const CERTIFICATE_HINT: &str =
     "name the certificate of the authority that signed the server's: sslrootcert=FILE; it must be the right server";
 
-/// The hint when the password would go to a server that nobody knows.
+/// The hint when the password would go to an unknown server.
 const PASSWORD_HINT: &str = "verify its certificate (sslmode=verify-full and sslrootcert=FILE), or use \
     sslmode=disable with server_public_key=FILE; get_server_public_key=true (without TLS) and \
     allow_unverified_password=true (with it) trust the network";
@@ -89,13 +89,13 @@ impl Refusal {
         Refusal::new("a certificate that signed the server's has expired", CERTIFICATE_HINT)
     }
 
-    /// The password would go to a server that nobody has verified.
+    /// The password would go to an unverified server.
     #[must_use]
     pub fn unverified_password() -> Self {
         Refusal::new("the server asks for the password itself, and nothing proves who it is", PASSWORD_HINT)
     }
 
-    /// The server's way to log in shows the password to everybody on the way.
+    /// The server's authentication method shows the password to every host on the way.
     #[must_use]
     pub fn clear_text() -> Self {
         let hint = "let the account have caching_sha2_password, mysql_native_password or, in PostgreSQL, scram-sha-256";
@@ -110,7 +110,7 @@ impl Refusal {
         Refusal::new(what, hint)
     }
 
-    /// The account's way to log in is none of those that this client has.
+    /// This client lacks the account's authentication method.
     #[must_use]
     pub fn unknown_login(plugin: &str) -> Self {
         let hint = "let the account have caching_sha2_password, or on MariaDB and before MySQL 8.0 \

@@ -1,7 +1,7 @@
 //! The order of a run on a server: warm up through the gate, measure a fixed number of transactions, then further phases.
 //!
 //! The calling thread drives nothing: it starts and stops the drivers, one thread and connection each, and asks the
-//! server for its counters at the edges; the sampler's thread does so once a second over a connection of its own. Where
+//! server for its counters at the edges; the sampler's thread does so once a second over its own connection. Where
 //! the engine runs inside this process, the calling thread is the driver.
 
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::probes::Probes;
 use crate::sampler::{EngineCounters, Sampler, StopOnDrop};
 
 /// Samples every `interval` while `drive` runs; returns its answer with the recorded tables. Without `engine`, the
-/// driver tells the engine's counters.
+/// driver reports the engine's counters.
 ///
 /// # Errors
-/// The error of `drive`. Cancelling is no error: see [`Finished::interrupted`].
+/// The error of `drive`. Cancelling is not an error: see [`Finished::interrupted`].
 pub fn with_sampler(
     engine: Option<Box<dyn EngineCounters>>,
     engine_version: String,

@@ -64,7 +64,7 @@ pub struct Security {
     /// MySQL: trust the RSA key that the server itself sends.
     #[serde(default)]
     pub get_server_public_key: bool,
-    /// MySQL: send the password over TLS whose certificate nobody verified.
+    /// MySQL: send the password over TLS with an unverified certificate.
     #[serde(default)]
     pub allow_unverified_password: bool,
 }

@@ -35,7 +35,7 @@ pub(crate) const SERVER_GONE_HINT: &str = "look at the end of the server's log: 
 pub trait Server: AtEdge {
     /// A connection on which the session measures transactions.
     type Client: Client + Send;
-    /// What its job names as the database.
+    /// The type of the database in its job.
     type Target: Sync;
 
     /// Time between two polls of the warm-up gate; a driver inside the engine polls it by itself.
@@ -46,7 +46,7 @@ pub trait Server: AtEdge {
     /// Returns the server's place, for messages.
     fn place(&self) -> String;
 
-    /// Returns the counts for the gate since the server started, as far as it tells them; they never fall.
+    /// Returns the counts for the gate since the server started, as far as it has them; they never fall.
     ///
     /// # Errors
     /// When it does not answer.

@@ -1,4 +1,4 @@
-//! Connecting to a Unix socket within a time: a server that is stopped accepts nobody, and its queue may be full.
+//! Connecting to a Unix socket within a time: a stopped server accepts no connection, and its queue may be full.
 
 use std::io::{Error, ErrorKind};
 use std::os::unix::net::UnixStream;

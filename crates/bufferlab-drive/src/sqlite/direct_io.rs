@@ -70,7 +70,7 @@ struct TrialFile {
 impl TrialFile {
     fn create(directory: &Path) -> io::Result<Self> {
         let path = directory.join(format!(".bufferlab-direct-io-{}", std::process::id()));
-        // What a killed process of this number left. Others may write here too: a link is not followed.
+        // Left by a killed process with this number. Others may write here too: a link is not followed.
         let _ = fs::remove_file(&path);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let trial = TrialFile { path };
@@ -96,7 +96,7 @@ fn smallest_alignment(direct: &File) -> Option<usize> {
         let before = storage_read_bytes();
         if direct.read_at(buffer, alignment as u64).is_ok_and(|count| count == alignment) {
             accepted = accepted.or(Some(alignment));
-            // Btrfs serves reads that are not aligned to its sector from the page cache, which has what was written.
+            // Btrfs serves reads that are not aligned to its sector from the page cache, which has the written bytes.
             match (before, storage_read_bytes()) {
                 (Ok(before), Ok(after)) if after - before < alignment as u64 => {}
                 _ => return Some(alignment),

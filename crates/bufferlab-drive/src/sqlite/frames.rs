@@ -134,7 +134,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: each part was allocated in new() with the layout kept beside it, and is freed once.
+        // SAFETY: each part was allocated in new() with the stored layout, and is freed once.
         unsafe {
             dealloc(self.frames.cast(), self.frames_layout);
             dealloc(self.extras, self.extras_layout);

@@ -2,7 +2,7 @@
 //! then the setup section of a script, if there is one.
 //!
 //! Generators take partitions in turn (thread k of n: k, k+n, ...) and hand blocks over bounded channels, so the writer
-//! meets the partitions in load order whatever the number of threads, and memory stays bounded. The load builds indexes
+//! meets the partitions in load order for any number of threads, and memory stays bounded. The load builds indexes
 //! after the rows. It keeps no journal: the caller throws a failed load away.
 
 use std::path::{Path, PathBuf};
@@ -231,7 +231,7 @@ fn write_blocks(
         }
         let block = blocks[index % blocks.len()].recv().map_err(|_| WriteError::GeneratorDied)?;
         let table = block.table();
-        // One transaction per table bounds what a failed load has to forget.
+        // One transaction per table bounds the rollback of a failed load.
         if open_table != Some(table) {
             let sql = if open_table.is_none() { "BEGIN" } else { "COMMIT;BEGIN" };
             connection.execute_batch(sql).map_err(sqlite_error)?;
@@ -240,7 +240,7 @@ fn write_blocks(
         let insert = &mut inserts[table];
         for row in 0..block.rows() {
             for column in 0..block.columns() {
-                // SAFETY: the block keeps its texts beyond the run below, and each run has all columns anew.
+                // SAFETY: the block keeps its texts beyond the run below, and each run binds all columns again.
                 unsafe { insert.bind(column, block.value(row, column)) };
             }
             insert.run(|_| {}).map_err(WriteError::Sqlite)?;

@@ -177,7 +177,7 @@ impl<F: RawFile> AlignedFile<F> {
         let (start, span) = self.covering(at, chunk.len());
         let skip = (at - start) as usize;
         let partial = skip != 0 || span != chunk.len();
-        // Only a write that ends inside a block can lengthen the file beyond what was asked.
+        // Only a write that ends inside a block can lengthen the file beyond the bytes asked for.
         let length_after = if partial { Some(self.raw.length_bytes()?.max(at + chunk.len() as u64)) } else { None };
         let blocks = &mut self.bounce.as_mut_slice()[..span];
         if partial {
@@ -195,7 +195,7 @@ impl<F: RawFile> AlignedFile<F> {
     }
 }
 
-/// Reads until the buffer is full or the file ends; a short count that is no multiple of a block is the end.
+/// Reads until the buffer is full or the file ends; a short count that is not a multiple of a block is the end.
 fn read_whole(raw: &impl RawFile, buffer: &mut [u8], offset: u64, block_bytes: usize) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -214,7 +214,7 @@ fn read_whole(raw: &impl RawFile, buffer: &mut [u8], offset: u64, block_bytes: u
     Ok(filled)
 }
 
-/// Writes everything. After a short count that is no multiple of a block, it writes the torn block again.
+/// Writes everything. After a short count that is not a multiple of a block, it writes the torn block again.
 fn write_whole(raw: &impl RawFile, buffer: &[u8], offset: u64, block_bytes: usize) -> io::Result<()> {
     let mut done = 0;
     let mut stalled = 0;

@@ -26,7 +26,7 @@ pub fn install() -> Result<Arc<PoolCounters>, c_int> {
     INSTALLED.get_or_init(configure).map(|()| counters)
 }
 
-/// Lets the pool of the next database that opens tell this recorder of every access.
+/// Makes the pool of the next database that opens report every access to this recorder.
 pub fn record(recorder: Holder) {
     // A process opens one database for one run.
     let _only_the_first = RECORDER.set(recorder);
@@ -96,12 +96,12 @@ unsafe extern "C" fn fetch(cache: *mut sqlite3_pcache, key: c_uint, create: c_in
 }
 
 unsafe extern "C" fn unpin(cache: *mut sqlite3_pcache, page: *mut sqlite3_pcache_page, discard: c_int) {
-    // SAFETY: SQLite unpins what it fetched.
+    // SAFETY: SQLite unpins pages that it fetched.
     unsafe { pool(cache).unpin(page.cast::<Frame>(), discard != 0) }
 }
 
 unsafe extern "C" fn rekey(cache: *mut sqlite3_pcache, page: *mut sqlite3_pcache_page, _old: c_uint, new: c_uint) {
-    // SAFETY: SQLite renames what it fetched.
+    // SAFETY: SQLite renames pages that it fetched.
     unsafe { pool(cache).rekey(page.cast::<Frame>(), new) }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn check(workload: &mut dyn Workload, engine: &Engine) -> Result<(), 
     })
 }
 
-/// Returns the plan for the table that the lines of EXPLAIN QUERY PLAN tell.
+/// Returns the plan for the table by the lines of EXPLAIN QUERY PLAN.
 fn plan_of(lines: &[String]) -> Option<Plan> {
     let by_index = format!("SEARCH {TABLE} USING INDEX {SHIPDATE_INDEX} (");
     let whole = format!("SCAN {TABLE}");

@@ -43,7 +43,7 @@ pub enum Create {
     No,
     /// Take a frame if that is cheap; SQLite will otherwise write a dirty page first and ask again.
     IfEasy,
-    /// Take a frame, whatever it costs.
+    /// Take a frame at any cost.
     Always,
 }
 
@@ -95,7 +95,7 @@ impl Pool {
         }
     }
 
-    /// Tells the recorder in that holder of every access, from the first page on.
+    /// Reports every access to the recorder in that holder, from the first page on.
     pub fn record(&mut self, holder: Holder) {
         self.holder = Some(holder);
     }
@@ -314,7 +314,7 @@ impl Pool {
         self.forget(frame);
     }
 
-    /// Takes a frame out of the hash table because its content is no longer true.
+    /// Takes a frame out of the hash table because its content is invalid.
     fn drop_page(&mut self, frame: *mut Frame) {
         self.tell_left(frame, Kind::Drop);
         self.forget(frame);

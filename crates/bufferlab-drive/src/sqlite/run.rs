@@ -23,7 +23,7 @@ use crate::server::session::Session;
 /// Executes a run.
 ///
 /// # Errors
-/// The error of opening, executing or closing. Cancelling is no error: see [`Finished::interrupted`].
+/// The error of opening, executing or closing. Cancelling is not an error: see [`Finished::interrupted`].
 pub fn run(job: &Run<Database>, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     job.check()?;
     let Database { path, knobs } = &job.target;

@@ -226,7 +226,7 @@ unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: called by SQLite with the VFS we registered.
     let shared = unsafe { shared_of(vfs) };
-    // SAFETY: the file is szOsFile bytes; a null pMethods tells SQLite that xClose must not be called.
+    // SAFETY: the file is szOsFile bytes; with a null pMethods SQLite does not call xClose.
     unsafe { (*file).pMethods = std::ptr::null() };
     // SAFETY: the parent's xOpen gets its own part of the allocation and the same arguments.
     let code = unsafe {

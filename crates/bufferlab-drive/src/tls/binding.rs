@@ -23,7 +23,7 @@ const SIGNED_WITH: [(ObjectIdentifier, &digest::Algorithm); 9] = [
     (ECDSA_WITH_SHA_512, &SHA512),
 ];
 
-/// Returns the hash of a certificate; none for signatures without a hash of their own (Ed25519) or with parameters
+/// Returns the hash of a certificate; none for signatures that define no hash (Ed25519) or have parameters
 /// (RSASSA-PSS).
 pub(super) fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let algorithm = Certificate::parse(certificate)?.signature_algorithm;

@@ -56,7 +56,7 @@ impl TlsError {
     }
 }
 
-/// A client that can make one handshake: what it shows and what it demands.
+/// A client that can make one handshake: its own certificate and its demands on the server's.
 pub struct TlsClient {
     config: ClientConfig,
     verifier: Arc<Verifier>,
@@ -107,7 +107,7 @@ impl TlsClient {
                 return Err(Refusal::new(format!("{there} is given without {missing}"), "name both files, or neither"));
             }
         };
-        // Each connection has a configuration of its own: there is nothing to resume.
+        // Each connection has its own configuration, so no session can be resumed.
         config.resumption = Resumption::disabled();
         Ok(Some(TlsClient { config, verifier, name: ServerName::try_from(host.to_owned()).ok() }))
     }
@@ -151,7 +151,7 @@ impl TlsClient {
                 Err(error) => return Err(closed(error)),
             }
             if let Err(error) = session.process_new_packets() {
-                // Tell the server why, if it still listens.
+                // Send the server the reason, if it still listens.
                 let _ = session.write_tls(&mut socket);
                 return Err(refused(&error, session.protocol_version().is_some()));
             }
@@ -164,7 +164,7 @@ impl TlsClient {
     }
 }
 
-/// Reads a private key that nobody else may read, as libpq demands it (fe-secure-openssl.c, `initialize_SSL`).
+/// Reads a private key that no other user may read, as libpq demands it (fe-secure-openssl.c, `initialize_SSL`).
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Refusal> {
     let unusable = |why: String, hint| Refusal::new(format!("sslkey: {} cannot be used: {why}", path.display()), hint);
     let hint = "name a readable file with a private key in PEM form that is not encrypted";
@@ -180,7 +180,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Refusal> {
 fn explained(error: &Error, hello: bool) -> Refusal {
     match error {
         Error::PeerIncompatible(_) => Refusal::too_old(),
-        // MySQL 5.7 with yaSSL, which ends at TLS 1.1, answers by a packet of its own, whose length looks like a record.
+        // MySQL 5.7 with yaSSL, which ends at TLS 1.1, answers with its own packet, whose length looks like a record.
         Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion) if !hello => Refusal::too_old(),
         Error::AlertReceived(
             AlertDescription::ProtocolVersion
@@ -223,7 +223,7 @@ impl Tls {
         self.stream.get_ref()
     }
 
-    /// Returns true when plain bytes, or the end, can be read without waiting. TLS has messages of its own, so that a
+    /// Returns true when plain bytes, or the end, can be read without waiting. TLS has messages without data, so a
     /// readable socket alone says nothing.
     pub fn has_input(&mut self) -> bool {
         loop {
@@ -241,7 +241,7 @@ impl Tls {
             match read {
                 Ok(1..) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
-                // The next read says what has happened.
+                // The next read returns the event.
                 Ok(0) | Err(_) => return true,
             }
         }
@@ -249,11 +249,11 @@ impl Tls {
 }
 
 impl Read for Tls {
-    /// Reads what one read of the socket brings; `Interrupted` where that is a part of a record, so that whoever waits
-    /// sees to the time: a record may come byte by byte.
+    /// Reads the bytes of one read of the socket; returns `Interrupted` for a part of a record, so that the caller
+    /// checks its time limit: a record may come byte by byte.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let StreamOwned { conn, sock } = &mut self.stream;
-        // What the server's messages ask for, such as new keys.
+        // Answers to the server's messages, such as requests for new keys.
         while conn.wants_write() {
             conn.write_tls(sock)?;
         }

@@ -11,7 +11,7 @@ use sha1::Sha1;
 pub(crate) struct RsaKey(PublicKey);
 
 impl RsaKey {
-    /// Reads a key from its PEM text; none when it is no RSA key of 1024 to 8192 bits, the crate's limits.
+    /// Reads a key from its PEM text; none when it is not an RSA key of 1024 to 8192 bits, the crate's limits.
     pub fn from_pem(pem: &[u8]) -> Option<Self> {
         let der = SubjectPublicKeyInfoDer::from_pem_slice(pem).ok()?;
         PublicKey::from_public_key_der(&der).ok().map(RsaKey)
@@ -48,7 +48,7 @@ dKHSb9jJFNg4mDJkWQIDAQAB
         5835c49060c348c17d90c3cdccc5e7558a8dd2d0940e484d976d191207c47ae4c00955609daae59cb5c750ee2256ddb1\
         8f117b311e91b2bb704c4938fd7f8d147448a288d991fed8617c157e6684be6b";
 
-    /// Decrypts what was encrypted with [`PUBLIC_KEY`], as a server does.
+    /// Decrypts a text encrypted with [`PUBLIC_KEY`], as a server does.
     pub(crate) fn decrypted(cipher: &[u8]) -> Option<Vec<u8>> {
         let RsaKey(key) = RsaKey::from_pem(PUBLIC_KEY.as_bytes())?;
         let exponent = BoxedUint::from_be_slice(&bytes(PRIVATE_EXPONENT), 1024).ok()?;

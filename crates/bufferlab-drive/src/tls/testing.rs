@@ -1,4 +1,4 @@
-//! Certificates and servers for tests of TLS: everything is made anew in each test, on loopback.
+//! Certificates and servers for tests of TLS: everything is made for each test, on loopback.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ impl Authority {
     }
 }
 
-/// Writes a file that nobody else may read.
+/// Writes a file that no other user may read.
 pub(crate) fn write_secret(path: &std::path::Path, text: &str) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::write(path, text).expect("there is room");
@@ -106,7 +106,7 @@ impl Identity {
 
 pub(crate) type Accepted = StreamOwned<ServerConnection, TcpStream>;
 
-/// Plays a server for so many connections, one after the other; returns its address, and the thread.
+/// Plays a server for that many connections, one after the other; returns its address, and the thread.
 pub(crate) fn serve(
     connections: usize,
     mut play: impl FnMut(TcpStream, usize) + Send + 'static,

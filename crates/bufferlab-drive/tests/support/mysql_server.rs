@@ -11,8 +11,7 @@ use bufferlab_drive::server::job::Load;
 use bufferlab_drive::server::security::{Security, SslMode};
 use bufferlab_drive::server::target::{Place, Target};
 
-/// Returns the server and an empty name of a database; nothing, with the reason printed, when there is no server to
-/// test with.
+/// Returns the server and an empty name of a database; nothing, with the reason printed, without a server to test with.
 pub fn target(database: &str) -> Option<Target> {
     let variable = |name: &str| std::env::var(format!("BUFFERLAB_TEST_MYSQL_{name}")).ok();
     let Some(socket) = variable("SOCKET") else {

@@ -11,8 +11,8 @@ use bufferlab_drive::server::job::Load;
 use bufferlab_drive::server::security::{Security, SslMode};
 use bufferlab_drive::server::target::{Place, Target};
 
-/// Returns the server and the name of a database that does not exist; nothing, with the reason printed, when there is
-/// no server to test with.
+/// Returns the server and the name of a database that does not exist; nothing, with the reason printed, without a
+/// server to test with.
 pub fn target(database: &str) -> Option<Target> {
     let variable = |name: &str| std::env::var(format!("BUFFERLAB_TEST_POSTGRES_{name}")).ok();
     let Some(socket) = variable("SOCKET") else {

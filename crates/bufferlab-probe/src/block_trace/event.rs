@@ -38,7 +38,7 @@ pub(super) fn recorded(every_step: bool) -> impl Iterator<Item = &'static str> {
     TRACEPOINTS.into_iter().map(|(name, _)| name).filter(move |name| every_step || !STEPS.contains(name))
 }
 
-/// Without these there is no trace.
+/// A trace needs these.
 pub(super) const NEEDED: [&str; 3] = ["block_bio_queue", "block_rq_issue", "block_rq_complete"];
 
 /// An event of the block layer.
@@ -56,19 +56,19 @@ pub struct Event {
     pub sector: u64,
     /// Sectors.
     pub sectors: u32,
-    /// Of a remap, the device that it came from.
+    /// For a remap, the device that it came from.
     pub from_device: u32,
-    /// Of a remap the sector it came from; of a split the first one of its second part.
+    /// For a remap the sector it came from; for a split the first sector of its second part.
     pub other_sector: u64,
-    /// Of an unplug: the requests held back.
+    /// For an unplug: the requests held back.
     pub requests: u32,
-    /// The running task; of a completion the interrupted one.
+    /// The running task; for a completion the interrupted one.
     pub pid: i32,
-    /// Of a completion: the error's number, negative, or 0.
+    /// For a completion: the error's number, negative, or 0.
     pub error: i32,
     /// RWBS as blktrace writes it.
     pub flags: [u8; FLAGS],
-    /// The task's name, where the tracepoint tells it.
+    /// The task's name, where the tracepoint has it.
     pub comm: [u8; COMM],
 }
 

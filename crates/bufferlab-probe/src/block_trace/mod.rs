@@ -6,6 +6,10 @@
 //! has them decoded after the run. The kernel counts events for which it had no room; one such event makes the trace a
 //! failed one. The cost is the thread's processor time, which the trace keeps, and the tracepoints' own:
 //! `benches/block_trace_cost.py` measures it per request.
+//!
+//! Perf events, by the crate that page traces use, would need neither an instance nor a reader of its pages. But the same
+//! tracepoints cost the task that reads 1.8 us a request that way, and 1.0 us this way (medians of 15 pairs of 30,000
+//! reads of 4 KiB from a loop device, in turn with reads that nothing watches), and a trace must not slow what it measures.
 
 mod decode;
 mod event;

@@ -3,7 +3,7 @@
 
 use crate::tracefs::PageLayout;
 
-/// Flags of a page: events before it were lost (RB_MISSED_EVENTS), and their number stands behind its data
+/// Flags of a page: events before it were lost (RB_MISSED_EVENTS), and their number follows its data
 /// (RB_MISSED_STORED).
 const MISSED_EVENTS: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;

@@ -248,7 +248,7 @@ struct Source {
     spool: SpoolWriter,
 }
 
-/// Moves pages until told to stop, and then the rest; the body of the thread.
+/// Moves pages until `stop`, and then the rest; the body of the thread.
 fn read_until(stop: &AtomicBool, layout: PageLayout, mut sources: Vec<Source>) -> ReadSoFar {
     let thread = DriverThread::current();
     let mut read = ReadSoFar::default();
@@ -301,7 +301,7 @@ fn drain(source: &mut Source, layout: PageLayout, page: &mut [u8], read: &mut Re
 fn wait(sources: &[Source]) {
     let watched = |source: &Source| libc::pollfd { fd: source.pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut watched: Vec<libc::pollfd> = sources.iter().map(watched).collect();
-    // SAFETY: the list is valid for its length, and the descriptors are open. Whatever it returns, the buffers are read next.
+    // SAFETY: the list is valid for its length, and the descriptors are open. The buffers are read next for any result.
     unsafe { libc::poll(watched.as_mut_ptr(), watched.len() as libc::nfds_t, WAIT_MS) };
     // Kernels differ in when they call a buffer readable; the reader must never spin while it watches.
     std::thread::sleep(PAUSE);
@@ -333,7 +333,7 @@ fn keep_formats(instance: &Instance, spool: &Path, every_step: bool) -> Result<P
     Ok(layout)
 }
 
-/// Lets the events of these devices through. A plug belongs to a task, and names no device.
+/// Keeps the events of these devices. A plug belongs to a task, and names no device.
 fn enable(instance: &Instance, numbers: &BTreeSet<(u32, u32)>, every_step: bool) -> Result<(), TraceError> {
     for name in recorded(every_step) {
         let directory = format!("events/block/{name}");

@@ -1,11 +1,11 @@
-//! What is told of a block device: its names, its properties, its number.
+//! Facts about a block device: its names, its properties, its number.
 
 use serde::Serialize;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// The whole disk under a path, or the reason why there is none.
+/// The whole disk under a path, or the reason why none was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Device {
     /// Name of the whole disk as in /proc/diskstats, such as `vda`, `nvme0n1`, `md0`.
@@ -28,7 +28,7 @@ pub struct Device {
     pub layers: Vec<String>,
     /// For a stacked device: the whole disks at its bottom.
     pub disks: Vec<Disk>,
-    /// The reason why there is no device.
+    /// The reason why no device was found.
     pub reason: Option<String>,
 }
 

@@ -1,5 +1,5 @@
 //! File systems whose files carry no block device's number: btrfs, overlay, tmpfs, network file systems. The mount
-//! table tells their source. Only a source of exactly one block device has counters.
+//! table has their source. Only a source of exactly one block device has counters.
 
 use super::identity::{Device, device_number};
 use super::sysfs::Sysfs;

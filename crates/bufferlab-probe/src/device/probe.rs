@@ -32,7 +32,7 @@ const COUNTERS: [(&str, Column, u64); 16] = [
 const IN_FLIGHT: &str = "device_in_flight";
 
 /// The counters of each whole disk below a stacked device. They have separate names: the requests of the stack and of
-/// its disks are the same work seen twice, and nobody may add them up.
+/// its disks are the same work seen twice, and must not be added up.
 const DISK_COUNTERS: [(&str, Column, u64); 8] = [
     ("disk_reads", Column::Reads, 1),
     ("disk_read_bytes", Column::ReadSectors, SECTOR_BYTES),
@@ -65,7 +65,7 @@ struct DiskLine {
 }
 
 impl DeviceProbe {
-    /// Makes a probe of the device that holds the path. Where there is none every reading is a null with the reason.
+    /// Makes a probe of the device that holds the path. Without one every reading is a null with the reason.
     pub fn for_path(path: &Path) -> Self {
         Self::for_device(&resolve(path))
     }

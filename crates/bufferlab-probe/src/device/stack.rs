@@ -75,7 +75,7 @@ fn lower_devices(sysfs: &Sysfs, disk: &Path) -> Vec<PathBuf> {
 
 fn describe(disk: &Path, name: &str) -> String {
     let kind = if let Some(mapped) = text(&disk.join("dm/name")) {
-        // The prefix of the uuid tells which tool made the mapping: LVM-, CRYPT-, mpath-, part1-mpath-...
+        // The prefix of the uuid names the tool that made the mapping: LVM-, CRYPT-, mpath-, part1-mpath-...
         let uuid = text(&disk.join("dm/uuid")).unwrap_or_default();
         let maker = uuid.split_once('-').map_or("device mapper", |(maker, _)| maker).to_lowercase();
         format!("{maker} {mapped}")

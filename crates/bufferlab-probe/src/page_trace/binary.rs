@@ -25,7 +25,7 @@ pub struct Segment {
 /// Returns the segments of a binary.
 ///
 /// # Errors
-/// When the file cannot be read, or is no ELF file of 64 bits.
+/// When the file cannot be read, or is not an ELF file of 64 bits.
 pub fn segments(binary: &Path) -> Result<Vec<Segment>, TraceError> {
     let file = File::open(binary);
     let file = file.map_err(|error| TraceError::io("the server's binary cannot be read", binary, &error))?;

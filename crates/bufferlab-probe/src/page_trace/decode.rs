@@ -68,7 +68,7 @@ impl Place {
     /// Zero in every record.
     const NOWHERE: Self = Self { at: 0, shift: 0, mask: 0 };
 
-    /// Returns the place of a field in a record of so many bytes.
+    /// Returns the place of a field in a record of that many bytes.
     fn of(field: Field, bytes: usize) -> Option<Self> {
         if !(1..=8).contains(&field.size) {
             return None;
@@ -174,7 +174,7 @@ impl Decoder {
 }
 
 impl Fields {
-    /// Returns what a latch has added for the ring of the get.
+    /// Returns the mark of the get's ring in the column `latch`.
     #[inline]
     fn ring(&self, data: &[u8]) -> u8 {
         if let Some(context) = self.io_context {
@@ -200,7 +200,7 @@ impl Fields {
 
 type Numbers<T> = HashMap<T, u32, BuildHasherDefault<Mixed>>;
 
-/// A hash of a few small numbers, looked up once an access: nobody chooses them to collide.
+/// A hash of a few small numbers, looked up once an access: no attacker chooses them to collide.
 #[derive(Default)]
 struct Mixed(u64);
 
@@ -490,7 +490,7 @@ mod tests {
             let sites: [Kinds<'_>; 3] =
                 [(&[Kind::Get], None), (&[Kind::Get, Kind::Read], Some(&[Kind::Create])), (&[Kind::Evict], Some(&[]))];
             let settings = settings(&sites);
-            // A format with fewer bytes than one load is none of a server's.
+            // No server's format has fewer bytes than one load.
             prop_assume!(fields.bytes() >= 8);
             let site = fields.field("site").expect("it has one").offset;
             data.iter_mut().skip(site).take(1).for_each(|site| *site %= 4);

@@ -23,9 +23,9 @@ use crate::tracefs::{TraceError, is_dead, started_at};
 
 /// Time between two looks.
 const LOOK_NS: u64 = 100_000_000;
-/// Time over which a rate is a mean: one burst between two looks is none.
+/// Time over which a rate is a mean: one burst between two looks is not a rate.
 const RATE_SPAN_NS: u64 = 200_000_000;
-/// A trace ends before its limit: behind it there would be no file.
+/// A trace ends before its limit: beyond the limit it would have no file.
 const MOST_USED: f64 = 0.9;
 
 /// A server that runs, and how often it may be stopped.
@@ -44,7 +44,7 @@ pub struct LiveSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// It is on; at its end: nothing else ended it.
+    /// It is on; at its end, it was ended on request.
     Attached,
     /// There were too many events.
     Rate,
@@ -62,7 +62,7 @@ struct Moment {
     detached: bool,
     /// The first moment at which all processors recorded.
     start_ns: u64,
-    /// The moment of this; at its end the last at which all processors recorded.
+    /// The moment of this state; at the trace's end the last at which all processors recorded.
     end_ns: u64,
     /// How often a process was stopped, in each second of the last look.
     stops_per_s: f64,
@@ -70,11 +70,11 @@ struct Moment {
     stops: u64,
     /// How often other processes of the binary were.
     other_stops: u64,
-    /// Those processes; 0: outside of this PID namespace.
+    /// The numbers of those processes; 0 for one outside of this PID namespace.
     other_processes: Vec<u32>,
 }
 
-/// What is known of a trace at one moment.
+/// The state of a trace at one moment.
 #[derive(Clone, Debug, Serialize)]
 struct Now {
     #[serde(flatten)]
@@ -142,7 +142,7 @@ impl LiveTrace {
         Ok(Self { reader: Some(reader), stop, now, spool })
     }
 
-    /// Returns what is known now, as JSON's value.
+    /// Returns the present state as a JSON value.
     #[must_use]
     pub fn told(&self) -> impl Serialize + use<> {
         lock(&self.now).clone()
@@ -222,7 +222,7 @@ impl Look {
         state == State::Attached
     }
 
-    /// Tells what the trace was, and that its probes are away.
+    /// Stores the trace's last state, with its probes detached.
     fn tell_end(&self, reader: &Reader, end_ns: u64) {
         let mut now = lock(&self.now);
         *now = now_of(reader, now.moment.state, self.start_ns, end_ns, now.moment.stops_per_s);
@@ -232,7 +232,7 @@ impl Look {
 
 /// Returns the events a second over the last span of a rate: of counts at moments in a row, the trace's begin first.
 ///
-/// A trace that is younger than the span is taken as long as it, so that its first events are no high rate.
+/// A trace that is younger than the span is taken as long as it, so that its first events do not make a high rate.
 fn per_s(counts: &[(u64, u64)]) -> f64 {
     let (Some(first), Some((now_ns, count))) = (counts.first(), counts.last()) else { return 0.0 };
     let in_span = |(at_ns, _): &&(u64, u64)| now_ns - at_ns >= RATE_SPAN_NS;
@@ -245,7 +245,8 @@ fn gone(pid: u32) -> TraceError {
     TraceError::new("this process has ended", format!("process {pid}"), hint)
 }
 
-/// Refuses a process whose code at a site is not that of its binary's file: somebody else has a probe or a patch there.
+/// Refuses a process whose code at a site is not that of its binary's file: another program has a probe or a patch
+/// there.
 fn require_untouched(pid: u32, settings: &Settings) -> Result<(), TraceError> {
     let unread = |path: &str| {
         let path = path.to_owned();

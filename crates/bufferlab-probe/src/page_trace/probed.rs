@@ -33,7 +33,7 @@ fn address() -> u64 {
     bufferlab_test_probed as *const () as u64
 }
 
-/// Calls the function so many times.
+/// Calls the function that many times.
 pub(super) fn call(times: u64) {
     (0..times).for_each(|_| bufferlab_test_probed());
 }
@@ -45,7 +45,7 @@ pub(super) fn is_probed() -> bool {
     byte != [NOP]
 }
 
-/// What a test needs to trace the function. The tests that do so take turns.
+/// The tools of a test that traces the function. Such tests take turns.
 pub(super) struct Probed {
     site: Site,
     folder: tempfile::TempDir,
@@ -77,7 +77,7 @@ impl Probed {
         Some(Self { site, folder, _alone: alone })
     }
 
-    /// Returns the settings of a trace that tells a get for each call, with a file of its own.
+    /// Returns the settings of a trace that records a get for each call, with its own file.
     pub fn settings(&self, file: &str) -> Settings {
         Settings {
             binary: format!("/proc/{}/exe", std::process::id()).into(),

@@ -1,4 +1,4 @@
-//! What both recorders of a server's page accesses have in common: what they are asked, and what they tell.
+//! The settings and answers that both recorders of a server's page accesses have in common.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::recording::{SpoolAsked, Spooled};
 
-/// A place in a binary that tells an event of a page.
+/// A place in a binary that marks an event of a page.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Site {
@@ -54,13 +54,13 @@ pub struct Told {
     pub lost: u64,
     /// Records of a thread that are older than the one before: the clocks of the processors disagree.
     pub steps_back: u64,
-    /// Tablespace, database, relation and fork of each object, where objects have no number of their own.
+    /// Tablespace, database, relation and fork of each object, where objects have no single number.
     pub relations: Vec<[u32; 4]>,
     /// The kernel's number of each thread.
     pub threads: Vec<u32>,
     /// Processor time of the reading thread.
     pub reader_cpu_ns: u64,
-    /// What the server did before its first instruction to record itself.
+    /// The time that the server took, before its first instruction, to prepare its own recording.
     pub set_up_ns: u64,
     /// How often a thread of the server waited for the reader.
     pub waits: u64,

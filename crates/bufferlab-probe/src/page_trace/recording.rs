@@ -1,4 +1,5 @@
-//! What every recorder of page accesses makes: a file of accesses, and the edges of the measured window on their clock.
+//! The output of every recorder of page accesses: a file of accesses, and the edges of the measured window on their
+//! clock.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,10 +32,10 @@ pub struct Spool {
     path: PathBuf,
     file: File,
     limit_bytes: u64,
-    /// Those of each ring by themselves: they become one stream when the run is over.
+    /// The accesses of each ring: they become one stream when the run is over.
     rings: Vec<Packed>,
     records: u64,
-    /// That the rings take.
+    /// Bytes that the rings take.
     bytes: u64,
     events: [u64; KINDS.len()],
     is_over_limit: bool,
@@ -65,7 +66,8 @@ impl Spool {
         Ok(Spool { path, file, limit_bytes, rings, records: 0, bytes: 0, events, is_over_limit: false })
     }
 
-    /// Adds an access, in memory. A trace that reaches its limit ends: what it has is given back, the rest is counted.
+    /// Adds an access, in memory. A trace that reaches its limit ends: its memory is freed, and later accesses are only
+    /// counted.
     #[inline]
     pub fn push(&mut self, access: &Record) {
         self.push_from(0, access);
@@ -111,7 +113,7 @@ impl Spool {
         let mut file = BufWriter::with_capacity(BUFFER_BYTES, file);
         let written = merge(rings, |access| file.write_all(&access.bytes())).and_then(|()| file.flush());
         if is_over_limit || written.is_err() {
-            // What stays of it goes with the run's folder.
+            // A remaining file is removed with the run's folder.
             let _ = std::fs::remove_file(&path);
         }
         Spooled {
@@ -145,7 +147,7 @@ pub struct WindowProbe<F> {
     rest: F,
 }
 
-/// Whoever works for himself in a server may get pages while its counters are read: its counts begin somewhere between
+/// A server's background threads may get pages while its counters are read: their counts begin somewhere between
 /// the first of these moments and the window, and end somewhere between the window and the second.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Edges {
@@ -156,8 +158,8 @@ struct Edges {
 }
 
 impl<T: Serialize, F: FnOnce() -> T + Send> WindowProbe<F> {
-    /// Makes a probe that notes the edges of the window. Once the engine has ended, it tells them and what `rest`
-    /// returns then.
+    /// Makes a probe that notes the edges of the window. Once the engine has ended, it returns them with the value of
+    /// `rest`.
     pub fn with(rest: F) -> Self {
         Self { window: Window::default(), edges: Edges::default(), asked_ns: None, rest }
     }

@@ -1,4 +1,4 @@
-//! Reads what the kernel records of a server's page accesses, at a defined event, and moves it into a spool.
+//! Reads the kernel's records of a server's page accesses, at a defined event, and moves them into a spool.
 //!
 //! An event belongs to a processor and sees every process of the binary; the reader keeps the server's own. Events of
 //! the server's tasks would see no other process, but a PostgreSQL session vanished from such a trace when another
@@ -55,13 +55,13 @@ fn refused(error: std::io::Error) -> TraceError {
     TraceError::new(format!("the kernel opens no perf event: {error}"), "perf_event_open", hint)
 }
 
-/// Returns the bytes of one of so many rings: a power of two, because others would be rounded up to one.
+/// Returns the bytes of each of `rings` rings: a power of two, because others would be rounded up to one.
 fn ring_bytes(rings: usize) -> usize {
     let most = RING_BYTES.min(ALL_RINGS_BYTES / rings.max(1)).max(1 << 20);
     1 << most.ilog2()
 }
 
-/// Returns a switched-on ring of each processor; `ring_bytes` tells the bytes of one of so many.
+/// Returns a switched-on ring of each processor; `ring_bytes` returns a ring's bytes for their number.
 fn rings_of(event_id: u64, ring_bytes: impl FnOnce(usize) -> usize) -> Result<Vec<Sampler>, TraceError> {
     let cpus = online_cpus()?;
     let ring_bytes = ring_bytes(cpus.len());
@@ -75,7 +75,7 @@ fn rings_of(event_id: u64, ring_bytes: impl FnOnce(usize) -> usize) -> Result<Ve
             .clockid(Clock::MONOTONIC)
             .build();
         let mut ring = counter.and_then(|counter| counter.sampled(ring_bytes)).map_err(refused)?;
-        // Not before it has its ring: then the event's count is that of the records and of the lost ones.
+        // Switched on only once it has its ring, so that the event's count is that of kept and lost records.
         ring.as_counter_mut().enable().map_err(refused)?;
         rings.push(ring);
     }
@@ -117,7 +117,7 @@ impl Reader {
     /// Switches a defined event on, of which the family's records are kept.
     ///
     /// # Errors
-    /// When the kernel opens no event, or there is no room for a spool; nothing is on then.
+    /// When the kernel opens no event, or a spool has no room; nothing is on then.
     pub fn open(definition: &Definition, settings: &Settings, family: Family) -> Result<Self, TraceError> {
         Self::with_rings(definition, settings, family, ring_bytes)
     }
@@ -161,12 +161,12 @@ impl Reader {
     /// Switches the event off and moves the rest. The kernel takes its probes away when the last ring is closed.
     pub fn close(&mut self) {
         for ring in &mut self.rings {
-            // Nobody reads later records; a failure would only let more of them in.
+            // Later records are not read; a failure would only let more of them in.
             let _ = ring.as_counter_mut().disable();
         }
         self.drain_all();
-        // The kernel tells of lost records beside the next one that it has room for. Where none came, its count alone
-        // has them.
+        // The kernel reports lost records with the next one that it has room for. Where none came, only its count has
+        // them.
         let hits: u64 = self.rings.iter_mut().filter_map(|ring| ring.as_counter_mut().read().ok()).sum();
         let told = |reader: &Self| reader.records + reader.strangers + reader.lost;
         if told(self) < hits {

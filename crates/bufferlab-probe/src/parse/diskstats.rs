@@ -3,7 +3,7 @@
 
 use super::{fields, lines, number};
 
-/// Sectors in this file are 512 bytes on every device, whatever its block size.
+/// Sectors in this file are 512 bytes on every device, at any block size.
 pub const SECTOR_BYTES: u64 = 512;
 
 /// The counters after the name, in the kernel's order; a column the kernel does not have is None.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// The reason why there is no trace: what happened, where, and what to try.
+/// The reason for a missing trace: what happened, where, and what to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError {
     /// What happened.

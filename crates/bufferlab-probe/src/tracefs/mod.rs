@@ -1,4 +1,4 @@
-//! The kernel's tracefs: finds one, reads its text, and tells which process owns an object in it.
+//! The kernel's tracefs: finds one, reads its text, and finds the process that owns an object in it.
 //!
 //! If this user may mount, this module uses a mount in no directory: `fsmount(2)` gives a mount that only its
 //! descriptor knows, and that ends with it, however the process ends. Otherwise it uses a tracefs that another user
@@ -36,7 +36,7 @@ impl Tracing {
     /// Opens a tracefs in which this user may make objects.
     ///
     /// # Errors
-    /// When there is none.
+    /// Without one.
     pub fn open() -> Result<Self, TraceError> {
         let own = match mount_unseen() {
             Ok(mount) => {
@@ -91,7 +91,7 @@ fn mount_unseen() -> io::Result<OwnedFd> {
         if result < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just returned this descriptor, and nobody else knows it.
+        // SAFETY: the kernel has just returned this descriptor, and no other code knows it.
         Ok(unsafe { OwnedFd::from_raw_fd(result as libc::c_int) })
     };
     // SAFETY: the name is a valid C string; FSOPEN_CLOEXEC is the only flag there is.
@@ -107,8 +107,8 @@ fn mount_unseen() -> io::Result<OwnedFd> {
     descriptor(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1, 0) })
 }
 
-/// Reads a file with one large read. Some files of tracefs (events/header_page) give a first read what it asks for and
-/// the next one nothing, and `fs::read_to_string` begins with a few bytes.
+/// Reads a file with one large read. Some files of tracefs (events/header_page) answer the first read in full and the
+/// next one with nothing, and `fs::read_to_string` begins with a few bytes.
 pub(crate) fn whole_text(path: &Path) -> io::Result<String> {
     let mut file = fs::File::open(path)?;
     let mut bytes = vec![0; LONGEST_TEXT];

@@ -1,5 +1,5 @@
-//! What the reader needs for an access at the rate of TPC-C on two processors. By itself a second of it, which only
-//! checks that nothing is lost; docs/page-trace.md has the command of the measurement.
+//! The reader's processor time for an access, at the rate of TPC-C on two processors. By default it runs for a second,
+//! which only checks that nothing is lost; docs/page-trace.md has the command of the measurement.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use bufferlab_probe::page_trace::inside::Inside;
 
 use super::{Trace, each_thread, own_program, settings, touch};
 
-/// So many seconds of each repetition, and so many repetitions.
+/// Seconds of each repetition, and the number of repetitions.
 const SECONDS: &str = "BUFFERLAB_TEST_READER_SECONDS";
 const REPETITIONS: usize = 5;
 const CLIENTS: u32 = 8;
-/// Of a transaction on MySQL 5.7, of which one client makes 47 a second (docs/page-trace.md, "By default").
+/// Values of a transaction on MySQL 5.7; one client makes 47 a second (docs/page-trace.md, "By default").
 const ACCESSES: u32 = 230;
 const PERIOD: Duration = Duration::from_micros(21_300);
 const PAGES: u32 = 3000;

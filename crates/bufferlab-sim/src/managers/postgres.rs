@@ -12,10 +12,10 @@
 //! and the checkpointer, which write buffers and free none; the kernel's page cache, from which many of these reads
 //! come.
 //!
-//! A session that pins a page twice raises its usage count once. The trace tells which pin was the first (its column
-//! `latch`). Counting all pins, reads were 5 to 8 % too many on PostgreSQL 17.2 at 20 and 30 % of the data.
+//! A session that pins a page twice raises its usage count once. The trace marks the first pin (its column `latch`).
+//! Counting all pins, reads were 5 to 8 % too many on PostgreSQL 17.2 at 20 and 30 % of the data.
 //!
-//! docs/prediction.md tells how far it was right.
+//! docs/prediction.md has its errors.
 
 use std::num::NonZeroU32;
 
@@ -144,7 +144,7 @@ impl Postgres {
         self.fill(buffer, page);
     }
 
-    /// freelist.c, `GetBufferFromRing`: whether a ring may use its buffer again, whatever page it has by now.
+    /// freelist.c, `GetBufferFromRing`: whether a ring may use its buffer again, with any page in it.
     fn is_fair_game(&self, buffer: u32) -> bool {
         let page = self.pages[self.buffers[buffer as usize] as usize];
         page.buffer == buffer && page.usage_count <= RING_USAGE_COUNT
@@ -198,7 +198,7 @@ impl Manager for Postgres {
         }
     }
 
-    /// Pins the page if the pool has it.
+    /// Pins the page if it is in the pool.
     fn get_if_in_pool(&mut self, access: Access) {
         if self.has(access.page) {
             self.pin(access, false);

@@ -1,11 +1,11 @@
 //! Sequential scans of PostgreSQL's large tables: which gets belong to one, and the buffers of its ring.
 //!
-//! src/backend/access/heap/heapam.c, `initscan`: a scan of a table of more than a quarter of the buffers has a ring of
-//! its own. src/backend/storage/buffer/freelist.c, `GetBufferFromRing` and `AddBufferToRing`: the scan's misses take the
+//! src/backend/access/heap/heapam.c, `initscan`: a scan of a table of more than a quarter of the buffers has its own
+//! ring. src/backend/storage/buffer/freelist.c, `GetBufferFromRing` and `AddBufferToRing`: the scan's misses take the
 //! ring's buffers in turn.
 //!
-//! A trace tells which gets had a ring (its column `latch`). Where it does not, or where the traced pool was so large
-//! that it read the table without one, the order of a session's gets decides. A trace does not tell where a scan
+//! A trace marks the gets that had a ring (its column `latch`). Where it does not, or where the traced pool was so
+//! large that it read the table without one, the order of a session's gets decides. A trace does not show where a scan
 //! begins: a ring is new when its session gets the table's first page, or goes back. The processes of a parallel scan
 //! jump ahead, by 300 to 1,100 pages about 20 times in a scan of 10,715 pages on two busy processors.
 
@@ -19,10 +19,10 @@ use serde::Deserialize;
 const NONE: u32 = u32::MAX;
 /// The table of a page that belongs to no large table.
 pub(super) const NO_TABLE: u8 = u8::MAX;
-/// So far may two gets of one scan be apart: since PostgreSQL 17 a scan pins pages that the pool has before it reads
-/// the others.
+/// The most pages between two gets of one scan: since PostgreSQL 17 a scan pins pages in the pool before it reads the
+/// others.
 const NEAR: u32 = 256;
-/// So many gets of one session in a row are a scan, each of another page near the one before.
+/// The number of gets of one session in a row, each of another page near the one before, that are a scan.
 const LEAST_IN_A_ROW: u8 = 4;
 
 /// A table of more than a quarter of the buffers.
@@ -57,7 +57,7 @@ const NEVER: Scan = Scan { last_page: NONE, in_a_row: 0, last_scanned: NONE, rin
 pub(super) struct Scans {
     tables: Vec<LargeTable>,
     ring_buffers: u32,
-    /// By session, then by table. It grows when a session appears.
+    /// Scans by session, then by table. It grows when a session appears.
     scans: Vec<Scan>,
     /// The table of each session's last get.
     last_table: Vec<u8>,
@@ -78,7 +78,7 @@ impl Scans {
         }
     }
 
-    /// Returns how many gets were taken for those of a scan although the trace does not tell.
+    /// Returns how many gets were taken for a scan's without a mark in the trace.
     pub fn guessed(&self) -> u64 {
         self.guessed
     }

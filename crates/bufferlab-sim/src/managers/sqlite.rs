@@ -35,7 +35,7 @@ impl Manager for Sqlite {
         self.0.get(access);
     }
 
-    /// Touches the page if the pool has it: SQLite only looks (`xFetch` with createFlag 0).
+    /// Touches the page if it is in the pool: SQLite only looks (`xFetch` with createFlag 0).
     #[inline]
     fn get_if_in_pool(&mut self, access: Access) {
         if self.0.list.contains(access.page) {

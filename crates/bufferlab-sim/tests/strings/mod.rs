@@ -1,5 +1,5 @@
 //! Random strings of events, and one way to play them to two managers at once: each model has a slow twin over plain
-//! vectors, in a test of its own.
+//! vectors, in its own test.
 
 #![allow(dead_code, reason = "no test uses all of it")]
 

@@ -59,7 +59,7 @@ pub enum HotRowsConfigError {
         /// The exponent asked for.
         zipf: f64,
     },
-    /// The share is no percentage.
+    /// The share is not a percentage.
     #[error("update_percent = {update_percent} is not between 0 and 100")]
     UpdatePercent {
         /// The share asked for.
@@ -80,7 +80,7 @@ impl HotRowsConfig {
         if !(1..=rows).contains(&hot_rows) {
             return Err(HotRowsConfigError::HotRows { hot_rows, rows });
         }
-        // Not a number is in no range.
+        // NaN is in no range.
         if !(0.0..=MAX_ZIPF).contains(&zipf) {
             return Err(HotRowsConfigError::Zipf { zipf });
         }

@@ -50,7 +50,7 @@ impl HotSet {
     /// Returns the id of a rank, counted from zero, the hottest.
     ///
     /// # Panics
-    /// When there is no such rank.
+    /// When the rank does not exist.
     #[inline]
     pub fn id(&self, rank: u32) -> u32 {
         assert!(rank < self.hot_rows, "there is no rank {rank} among {} hot rows", self.hot_rows);

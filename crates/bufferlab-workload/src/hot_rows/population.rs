@@ -29,7 +29,7 @@ pub struct HotRowsPopulation {
 }
 
 impl HotRowsPopulation {
-    /// Makes a table of so many rows.
+    /// Makes a table of `rows` rows.
     ///
     /// # Errors
     /// [`HotRowsConfigError::Rows`] when there are none or too many.

@@ -6,7 +6,7 @@ fn is_leap(year: u32) -> bool {
     year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
 }
 
-/// Returns the day of a date written as 1998-09-02; none for a text that is no date from 1970 to 2199.
+/// Returns the day of a date written as 1998-09-02; none for a text that is not a date from 1970 to 2199.
 pub fn day_of(text: &str) -> Option<i32> {
     let mut parts = text.splitn(3, '-');
     let mut part = |digits: usize| {

@@ -1,5 +1,5 @@
 //! Values of scripts: whole numbers of 64 bits and decimals, with arithmetic that reports every overflow; and the texts
-//! and NULLs of `choose`, which cannot be reckoned with.
+//! and NULLs of `choose`, which have no arithmetic.
 //!
 //! As in pgbench, whole numbers stay whole (7 / 2 is 3) until a decimal meets them.
 

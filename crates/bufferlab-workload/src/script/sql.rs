@@ -103,7 +103,7 @@ struct Words {
 
 impl Words {
     fn see(&mut self, word: &str) {
-        // Long words are no keywords; cutting them limits the cost of hostile texts.
+        // Long words are not keywords; cutting them limits the cost of hostile texts.
         let word: String = word.chars().take(16).map(|letter| letter.to_ascii_uppercase()).collect();
         self.has_block |= word == "BEGIN";
         if self.first.len() < 6 {
@@ -145,7 +145,7 @@ impl Words {
 /// A function that returns true at the beginning of a line that belongs to the script and not to SQL.
 pub(super) type IsMarker = fn(&str) -> bool;
 
-/// Reads the statement that begins here; leaves the cursor behind its ';', or before a section's first line.
+/// Reads the statement that begins here; leaves the cursor after its ';', or before a section's first line.
 pub(super) fn read_statement(
     cursor: &mut Cursor<'_>,
     is_marker: IsMarker,

@@ -80,7 +80,7 @@ impl Script {
     }
 
     /// Returns an engine's message about a statement without its values, if the script chooses values: then they may be
-    /// somebody's data, and a message is kept with the results.
+    /// private data, and a message is kept with the results.
     pub(super) fn without_values(&self, message: String, parameters: &[Number]) -> String {
         let mut steps = self.transactions.iter().flat_map(|transaction| &transaction.steps);
         if !steps.any(|step| matches!(step, Step::Set { expression, .. } if expression.chooses())) {

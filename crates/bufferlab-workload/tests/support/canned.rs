@@ -1,4 +1,4 @@
-//! A client that answers every statement with fixed rows: fast, allocates nothing, counts what it is asked.
+//! A client that answers every statement with fixed rows: fast, allocates nothing, counts the statements.
 
 use bufferlab_workload::client::{Batch, Client, ClientError, Value};
 use bufferlab_workload::tpcc::schema::ITEMS;

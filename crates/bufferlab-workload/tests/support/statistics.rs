@@ -8,8 +8,8 @@ pub const SIGNIFICANCE: f64 = 0.001;
 
 /// Probability of a fit worse than that of `observed` counts with the exact `probabilities`.
 ///
-/// Cells that expect fewer than 20 are pooled with their neighbours in order of probability, for there the
-/// distribution of the statistic is no longer that of chi-square.
+/// Cells that expect fewer than 20 are pooled with their neighbours in order of probability, for with fewer the
+/// statistic does not follow chi-square.
 pub fn chi_square_p_value(observed: &[u64], probabilities: &[f64]) -> f64 {
     assert_eq!(observed.len(), probabilities.len());
     let total = observed.iter().sum::<u64>() as f64;
@@ -26,7 +26,8 @@ pub fn chi_square_p_value(observed: &[u64], probabilities: &[f64]) -> f64 {
             (pooled_observed, pooled_expected) = (0.0, 0.0);
         }
     }
-    // What is left expects less than 20 together; counting it as a cell of at least one keeps impossible values visible.
+    // The remaining cells expect less than 20 together; counting them as a cell of at least one keeps impossible values
+    // visible.
     if pooled_observed > 0.0 || pooled_expected > 0.0 {
         statistic += (pooled_observed - pooled_expected).powi(2) / pooled_expected.max(1.0);
         cells += 1;

@@ -21,7 +21,7 @@ _KEYS = {
     "BenchBase": re.compile(r'"(?:Throughput|Goodput) \(requests/second\)"\s*:'),
     "HammerDB": re.compile(r'"(?:(?i:neword|payment|delivery|slev|ostat)|[\w ]{2,30} tpm)"\s*:\s*\{'),
 }
-#: So many lines are held back until one of the keys has come.
+#: The most lines held back until one of the keys has come.
 _MOST_HEAD_LINES = 60
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _DEEPEST = 32
@@ -49,7 +49,7 @@ def with_documents(lines: Iterable[Line]) -> Iterator[Line | Document]:
     program, depth, size = "", 0, 0
     for line in lines:
         text = line.text
-        if held and _OTHER_TEXT.match(text):  # What was begun breaks off.
+        if held and _OTHER_TEXT.match(text):  # The document breaks off.
             yield from _made(held, program)
             held = []
         if not held:
@@ -117,7 +117,7 @@ def parts(value: Any, *names: str) -> list[dict[str, Any]]:
 
 
 def number(value: Any, *names: str) -> float | None:
-    """Return the number below these names, also one that is written as a text; None where there is none."""
+    """Return the number below these names, also one written as a text; None if it is missing."""
     found = part(value, *names)
     if not isinstance(found, str) or len(found) > 40:
         return None

@@ -2,7 +2,7 @@
 
 Follows pkg/measurement and `outputMeasurement` in tpcc/workload.go of go-tpc 1.0, and what 1.0.7 printed here. Its
 latencies are bins up to a tenth wide, and of older versions whole milliseconds. Lines of progress are kept of
-New-Orders. Nothing tells the number of threads but the command, where the text has it.
+New-Orders. The number of threads is known only if the text has the command.
 """
 
 from __future__ import annotations

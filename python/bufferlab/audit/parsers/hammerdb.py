@@ -25,7 +25,7 @@ _PROCEDURES = ("NEWORD", "PAYMENT", "DELIVERY", "SLEV", "OSTAT")
 _MOST_TIMINGS = 1000
 _LATENCIES = {"min_ms": "min", "p50_ms": "50 %", "p95_ms": "95 %", "p99_ms": "99 %", "max_ms": "max"}
 _FAILED = re.compile(r"Vuser (\d{1,6}):FINISHED FAILED")
-#: Its numbers of created and building users have the monitor in them, which is no connection of the load.
+#: Its counts of created and building users include the monitor, which is not a connection of the load.
 _USER = re.compile(
     r"Vuser \d{1,6}(?::| created)|Error in Virtual User \d{1,6}:|ALL VIRTUAL USERS COMPLETE|HammerDB CLI v"
     r"|\d{1,6} Virtual Users Created|Building \d{1,9} Warehouses? with \d{1,6} Virtual Users?"
@@ -48,7 +48,7 @@ class HammerdbParser(LoadParser):
         return [*super().runs, *self._timings]
 
     def named(self) -> Iterator[Problem]:
-        """Yield what its runs lack, and the documents that are not read."""
+        """Yield problems: parts that runs lack, and documents that are not read."""
         yield from super().named()
         for place in self._counts[:1]:
             yield Problem(

@@ -1,7 +1,7 @@
 """Parses SHOW ENGINE INNODB STATUS since MySQL 5.6: the lines about the buffer pool, the log and file I/O.
 
 Follows `buf_print_io_instance` (storage/innobase/buf/buf0buf.cc) and `srv_printf_innodb_monitor` (srv0srv.cc) of
-MySQL 5.6 to 9.7 and MariaDB 10.2 to 11.8. Lines may be cut, as in a screenshot; the parser reads what is left.
+MySQL 5.6 to 9.7 and MariaDB 10.2 to 11.8. Lines may be cut, as in a screenshot; the parser reads the rest.
 """
 
 from __future__ import annotations
@@ -76,15 +76,15 @@ class StatusDump:
 
     place: Place
     t_s: float | None = None
-    """The seconds since the start of the load, if the caption tells them."""
+    """The seconds since the start of the load, if the caption has them."""
     at: datetime | None = None
     """The server's time stamp, if the dump has its head."""
     fields: dict[str, float] = field(default_factory=dict)
     instances: dict[int, dict[str, float]] = field(default_factory=dict)
     whole: bool = False
-    """Whether the dump has its head and its end, so that the server did not print what is missing."""
+    """Whether the dump has its head and its end, so that missing lines were never printed."""
     server: str = ""
-    """The server where its counters tell it: "mysql", "mariadb" or "postgres"."""
+    """The server, if its counters identify it: "mysql", "mariadb" or "postgres"."""
     words: dict[str, str] = field(default_factory=dict)
     """The variable that each field comes from, where it is not of the status text."""
     counters: dict[str, float] = field(default_factory=dict)

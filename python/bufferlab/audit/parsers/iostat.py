@@ -49,7 +49,7 @@ class DeviceRow:
 
     @property
     def requests_per_s(self) -> float:
-        """The requests completed per second: reads and writes or, where these are not told apart, all."""
+        """The requests completed per second: reads and writes or, where these are not separate, all."""
         if self.reads_per_s is None and self.writes_per_s is None:
             return self.columns.get("tps", 0.0)
         return (self.reads_per_s or 0.0) + (self.writes_per_s or 0.0)
@@ -223,7 +223,7 @@ class VmstatParser:
         if _PROCS.match(text):
             return True
         if match := _VMSTAT.match(text):
-            # Of one run the head comes again with every screen.
+            # One run repeats the head on every screen.
             if self._at is None:
                 self._stream, self._is_first = self._stream - 1, True
             self._at, self._width = len(match[1].split()), len(match[0].split())
@@ -252,7 +252,7 @@ class VmstatParser:
 
 
 def _factor(column: str, unit: str) -> float:
-    """Return what a number of a column is multiplied by for the letter behind it: k, M, G, T, or a per cent sign."""
+    """Return the factor for the letter after a column's number: k, M, G, T, or a per cent sign."""
     if unit in ("", "%"):
         return 1
     if size := _SIZE.search(column):
@@ -261,7 +261,7 @@ def _factor(column: str, unit: str) -> float:
 
 
 def busiest(reports: list[IostatReport]) -> str | None:
-    """Return the device with the most requests over these reports, a loop device only when there is no other."""
+    """Return the device with the most requests over these reports, a loop device only without any other."""
     totals: dict[str, float] = {}
     for report in reports:
         for name, row in report.devices.items():

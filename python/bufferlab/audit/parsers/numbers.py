@@ -35,7 +35,7 @@ _HEADS = tuple(
         rf"(?<!\w)(?P<by>[kmg](?={_UNIT})|k(?=\s{_UNIT})|{_WORD}(?=\s+(?:of\s+)?{_UNIT}))",
     )
 )
-#: What may multiply in another way; "10 million rows" is a setting.
+#: Words that may multiply in another way; "10 million rows" is a setting.
 _MAY_MULTIPLY = re.compile(
     rf"(?<!\d)(?<!\d )\b{_WORD}\b|\b10\s?(?:\^|\*\*)|10[³⁶⁹⁻]|(?<!\w)[x×]\s?1[ ,.'’]?000|['’]000|[(\[]\s*1000\s*[)\]]",
     re.IGNORECASE,
@@ -65,7 +65,7 @@ class Number:
 
 
 class UnclearColumn(ValueError):
-    """The column cannot be read: nothing tells whether a sign is decimal."""
+    """The column cannot be read: whether a sign is decimal is unknown."""
 
 
 def head_power(head: str) -> int:
@@ -120,7 +120,7 @@ def column_numbers(cells: Sequence[str], *, beside_commas: bool = False, power: 
 
 
 def _signs(text: str) -> str:
-    """Return what a number tells of its column: "comma" or "point" is decimal, or "points" separate; else less."""
+    """Return what a number shows of its column: "comma" or "point" is decimal, or "points" separate; else less."""
     marks = re.sub(r"[\d'’ ]", "", text)
     last = re.split(r"[.,]", text)[-1]
     if not marks:

@@ -83,7 +83,7 @@ def _report(run: LoadRun, bare: str) -> bool:
         # Older ones print two: the first is of the whole time, as count, seconds and mean latency are.
         run.per_s = float(match[1]) if run.per_s is None else run.per_s
     elif _INCOMPLETE.match(bare):
-        if not run.lost:  # Those that it counts have lines of their own above, where these were kept.
+        if not run.lost:  # The counted clients have their own lines above, if those were kept.
             run.lost.add("")
     else:
         return False

@@ -59,9 +59,9 @@ class FileEvidence:
     lines: int = 0
     """The lines that are not blank."""
     lines_read: int = 0
-    """Those of them that some parser knew, or that are of a table of results."""
+    """The lines that some parser knew, or that belong to a table of results."""
     named: list[Problem] = field(default_factory=list)
-    """What was recognised and not read, or is not there to be read, with its line."""
+    """Parts that were recognised and not read, or are missing, with their lines."""
 
     @property
     def measured(self) -> bool:
@@ -122,7 +122,7 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
         if is_endless and (iostat.take_cut(text) or vmstat.take_cut(number, text, caption)):
             endless.append(Problem(_CUT_ROW, f"{file}:{number}", _ENDLESS_HINT))
             continue
-        # Nothing tells whether a number at its end is whole. Rows of iostat, vmstat and tables are told by their cells.
+        # Whether a number at its end is whole is unknown. Rows of iostat, vmstat and tables are judged by their cells.
         if (
             is_endless
             and text[-1:].isdigit()

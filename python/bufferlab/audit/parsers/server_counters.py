@@ -47,7 +47,7 @@ _NEVER_ZERO = ("page_bytes", "pool_pages")
 _HEAD = re.compile(r"\|?\s*variable_name\s*[|\t]\s*(?:variable_)?value\b", re.IGNORECASE)
 _RULER = re.compile(r"\+-[-+]*\+?\s*$")
 _ROW = re.compile(r"\*{5,} \d{1,9}\. row \*{5,}$")
-#: A variable in a row, with the letter and number that mysqladmin puts beside it when it is asked for columns.
+#: A variable in a row, with the letter and number that mysqladmin adds when it is asked for columns.
 _VARIABLE = re.compile(
     r"\|?\s*(?P<name>[A-Za-z]\w{0,63})\s*(?:\|\s*[A-Z]\d{1,4}\s*)?[|\t]\s*(?P<value>[^|\t]*?)\s*\|?\s*$"
 )
@@ -188,7 +188,7 @@ class ServerCountersParser:
         return True
 
     def _dump(self, number: int, part: str, caption: Caption | None) -> StatusDump:
-        """Return the printout that a part belongs to: a new one where the last one has it already."""
+        """Return the printout that a part belongs to: a new one if the last one already has such a part."""
         if not self._parts or part in self._parts or caption is not self._caption or not self._dumps:
             self._caption, self._parts = caption, set()
             place = Place(self.file, number, caption.label if caption else "")
@@ -205,7 +205,7 @@ class ServerCountersParser:
         """Begin a view, where a line is the head of one as psql aligns it."""
         if "|" not in text or len(text) > 4000:
             return False
-        # \\pset border 2 frames each line. The head tells it, because cells at the ends of a row may be empty.
+        # \\pset border 2 frames each line. The head decides, because cells at the ends of a row may be empty.
         bare = text.strip()
         is_framed = bare.startswith("|") and bare.endswith("|")
         names = _cells(text, is_framed=is_framed)
@@ -306,7 +306,7 @@ def _row_name(key: str, row: dict[str, str], at: int) -> str:
 
 
 def _of_view(key: str, row: dict[str, str], numbers: dict[str, float]) -> Iterator[tuple[str, float]]:
-    """Yield what a row adds to the fields of a printout, pages in all."""
+    """Yield the fields that a row adds to a printout, with their numbers of pages."""
     if key == "blks_hit" and "blks_read" in numbers:
         yield "pages_read", numbers["blks_read"]
         yield "misses", numbers["blks_read"]

@@ -1,7 +1,7 @@
 """Finds tables in text: Markdown, tabs, CSV, or columns separated by spaces; joins the cells of several header rows.
 
 A row whose first cell is empty continues the row above it when it only adds parts ("(26.35%)"), and repeats the first
-cell otherwise. A column's header tells its role: throughput, requests per second, hit ratio, victim path. Tables with
+cell otherwise. A column's header decides its role: throughput, requests per second, hit ratio, victim path. Tables with
 such columns become results: each row's setting, and its numbers by role. Tables on their side are turned.
 """
 
@@ -53,7 +53,7 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 #: Roles that no rule asks for alone.
 MEANINGLESS = {None, "mb_per_s", "spread", "n"}
 _ANY = re.compile("|".join(pattern.pattern for role, pattern in _ROLES if role not in MEANINGLESS), re.IGNORECASE)
-#: One of them is in every text that the pattern matches, in small letters.
+#: Every text that the pattern matches contains one of them, in lower case.
 _WORDS = (
     "read",
     "write",
@@ -145,7 +145,7 @@ class TableParser:
             return None
         for kind in ("csv", "semicolons", "spaces"):
             head, cells = _cells_of(above[1], kind), _cells_of(text, kind)
-            # The corner may be empty, and of columns held apart by spaces it is not there at all.
+            # The corner may be empty, and is missing where spaces separate columns.
             if kind == "spaces" and len(head) == len(cells) - 1:
                 head = ["", *head]
             if len(cells) < 2 or len(head) != len(cells) or role_of(cells[0]) in MEANINGLESS:
@@ -285,7 +285,7 @@ _Row = tuple[int, list[str]]
 
 
 def _table(block: list[_Row], kind: str, file: str, label: str) -> tuple[Table | None, list[_Row]]:
-    """Return the table of a block, and the rows whose cells are no columns of it."""
+    """Return the table of a block, and the rows whose cells do not fit its columns."""
     heads = 1
     while heads < len(block) and _is_header(block[heads][1]):
         heads += 1
@@ -347,7 +347,7 @@ class ResultRow:
     setting: str
     values: dict[str, tuple[Number, ...]]
     runs: dict[str, tuple[Number, ...]] = field(default_factory=dict)
-    """By role, the number of each run, where columns are runs; `values` then has their mean."""
+    """The number of each run, by role, where columns are runs; `values` then has their mean."""
 
     def first(self, role: str) -> Number | None:
         """Return the first number of a role; None when the row has none."""
@@ -367,7 +367,7 @@ class ResultTable:
     setting_name: str
     rows: tuple[ResultRow, ...]
     unread: tuple[str, ...] = ()
-    """What is to be said of columns that cannot be read."""
+    """The message about columns that cannot be read."""
 
     @property
     def roles(self) -> set[str]:
@@ -454,7 +454,7 @@ def _is_measured(header: tuple[str, ...], rows: list[tuple[int, tuple[str, ...]]
 def _read_columns(
     header: tuple[str, ...], roles: list[str | None], columns: dict[int, tuple[str, ...]]
 ) -> tuple[dict[int, list[tuple[Number, ...]]], list[str]]:
-    """Return the numbers of each column, and what is to be said of those that cannot be read."""
+    """Return the numbers of each column, and messages about those that cannot be read."""
     commas = {at for at, cells in columns.items() if has_decimal_comma(cells)}
     found, unread = {}, []
     for at, cells in columns.items():

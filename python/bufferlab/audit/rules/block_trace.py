@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bufferlab.audit.case import Case, Finding
+from bufferlab.audit.case import Case, Finding, Judges
 from bufferlab.audit.parsers.blkparse import PAGE_SECTORS, SECTOR_BYTES, BlockTraceText, Range, Seen
 from bufferlab.chapter.words import plural
 from bufferlab.units import MIB
 
-#: The least share of reads inside pages that is told.
+#: The least share of reads inside pages that is reported.
 _SHARE = 0.2
-#: An event that is broken into several lines has pieces without a mark of their own.
+#: An event may be broken into several lines, of which only the first has the mark of an event.
 _REACH = 4
 _MOST_LISTED = 12
 
@@ -136,7 +136,7 @@ class DeviceCounts:
     side: str
     """ "read" or "write"."""
     is_first: bool
-    """Whether this is the device's first row: its reads or, where there are none, its writes."""
+    """Whether this is the device's first row: its reads, or its writes if it has no reads."""
     requests: Range
     """The requests queued."""
     bytes: Range
@@ -157,7 +157,7 @@ class DeviceCounts:
     def name(self) -> str:
         """The name of the device in a table."""
         place = self.trace.place
-        # Reads alone need no word: what is read from a device is what most traces are made for.
+        # A trace of reads alone needs no remark: most traces are made for reads.
         side = f", {self.side}s" if self.is_told_apart or self.side == "write" else ""
         return f"{place.label or Path(place.file).name}, {self.device}{side}"
 
@@ -261,3 +261,11 @@ def _of_lines(trace: BlockTraceText) -> Iterator[DeviceCounts]:
                 is_counted=True,
                 is_told_apart=len(sides) > 1,
             )
+
+
+JUDGES: Judges = {
+    "thousands-of-kib": lambda case: any(trace.summaries for trace in case.traces()),
+    "off-page-reads": lambda case: any(seen.reads for trace in case.traces() for seen in trace.seen.values()),
+    "queued-only": lambda case: any(one.requests.high for one in device_counts(case)),
+    "unread-lines": lambda case: any(one.traces or one.unread for one in case.files),
+}

@@ -1,4 +1,4 @@
-"""Rules about what is given: interval lines that are missing, and one file given twice."""
+"""Rules about the input: missing interval lines, and one file given twice."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from statistics import median
 
-from bufferlab.audit.case import Case, Finding
+from bufferlab.audit.case import Case, Finding, Judges
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.text import Place
 from bufferlab.chapter.words import plural
 
-#: Fewer lines, or more gaps than these, are an excerpt that somebody chose.
-ENOUGH_LINES = 6
+#: Fewer lines, or more gaps than these, are an excerpt made on purpose.
+_ENOUGH_LINES = 6
 _MOST_GAPS = 0.2
 _MOST_LISTED = 12
 
@@ -34,7 +34,7 @@ def missing_lines(case: Case) -> Iterator[Finding]:
 
 
 def _gaps(program: str, lines: Sequence[_Line]) -> Iterator[Finding]:
-    if len(lines) < ENOUGH_LINES:
+    if len(lines) < _ENOUGH_LINES:
         return
     steps = [b - a for (a, _), (b, _) in pairwise(lines)]
     step = median(steps)
@@ -76,3 +76,14 @@ def same_file_twice(case: Case) -> Iterator[Finding]:
                 "none: find the file of each other run, or leave that run out",
                 {"files": [one.file for one in files]},
             )
+
+
+def _has_lines(case: Case) -> bool:
+    logs = any(len(log.intervals) >= _ENOUGH_LINES for log in case.logs())
+    return logs or any(len(load.intervals) >= _ENOUGH_LINES for load in case.loads())
+
+
+JUDGES: Judges = {
+    "missing-lines": _has_lines,
+    "same-file-twice": lambda case: sum(one.measured for one in case.files) > 1,
+}

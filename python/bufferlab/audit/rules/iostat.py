@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from math import log, sqrt
 from statistics import mean, stdev
 
-from bufferlab.audit.case import Case, Finding, Rates, RunEvidence
+from bufferlab.audit.case import Case, Finding, Judges, Rates, RunEvidence
 from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
 from bufferlab.stats.estimate import tail_of_t
 from bufferlab.units import format_percent
 
-#: Samples this near the counters lead nobody astray.
+#: Samples this near the counters are not misleading.
 _NEAR = 0.10
 #: The time between two printouts is known to a second at either end.
 _CLOCK_S = 2.0
@@ -121,7 +121,7 @@ def _signed(ratio: float) -> str:
 
 #: With one other report, nothing says which of the two is odd.
 _ENOUGH_REPORTS = 2
-#: A first report nearer to the others than this factor misleads nobody.
+#: A first report nearer to the others than this factor is not misleading.
 _TIMES_OFF = 1.5
 #: A load that begins in the first report may halve it: then it must be as many times as far out.
 _TIMES_OF_A_START = 2.0
@@ -206,7 +206,7 @@ def _busy_columns(reports: list[IostatReport]) -> list[_Column]:
     for device in names:
         for name in _COLUMNS:
             if name in reports[0].devices[device].columns:
-                # -z leaves out what did nothing.
+                # -z leaves out idle devices.
                 values = [row.columns.get(name, 0.0) if (row := one.devices.get(device)) else 0.0 for one in reports]
                 found.append(_Column(device, name, values[0], tuple(values[1:])))
     total = sum(column.first + sum(column.rest) for column in found)
@@ -317,7 +317,7 @@ def _is_double(one: _Seen) -> bool:
 
 
 def _products(row: DeviceRow) -> Iterator[tuple[str, float, float]]:
-    """Yield each column of kB/s, its number and the product of requests and size, where rounding leaves no doubt."""
+    """Yield the name, number and recomputed kB/s (requests times size) of each column precise enough to be judged."""
     columns = row.columns
     for letter in "rwd":
         rate, size = columns.get(f"{letter}/s"), columns.get(f"{letter}areq-sz")
@@ -445,7 +445,7 @@ def queue(row: DeviceRow) -> tuple[float, float] | None:
     kinds = _KINDS if "r_await" in columns else (("tps", "await"),)
     known = [(columns.get(rate, 0.0), columns[wait]) for rate, wait in kinds if wait in columns]
     should = sum(rate * wait for rate, wait in known) / 1000
-    # Of very short waits the digits behind the point do not tell the product.
+    # Very short waits are printed with too few digits for the product.
     doubt = sum(rate for rate, _ in known) * row.half_digit / 1000
     if max(said, should) < _LEAST_QUEUE or doubt > _LITTLE / 2 * max(said, should):
         return None
@@ -464,3 +464,17 @@ def _littles_law_finding(found: list[_Queue], lines: int) -> Finding:
         f"aqu-sz {should:.3g}, if requests and waits are right",
         {"device": device, "said": said, "by_requests": should, "lines": len(found)},
     )
+
+
+def _rows(case: Case) -> Iterator[DeviceRow]:
+    return (row for one in case.files for report in one.reports for row in report.devices.values())
+
+
+JUDGES: Judges = {
+    "spot-samples": lambda case: any(map(sampled_of, case.runs)),
+    "boot-average": lambda case: any(len(reports) != 2 for reports in streams(case)),
+    "sectors-as-kib": lambda case: any(True for _ in by_column(case)),
+    "request-sizes": lambda case: any(True for _ in by_column(case)),
+    "busy-above-whole": lambda case: any("%util" in row.columns for row in _rows(case)),
+    "littles-law": lambda case: any(map(queue, _rows(case))),
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from bufferlab.audit.case import Case, Finding
+from bufferlab.audit.case import Case, Finding, Judges
 from bufferlab.audit.parsers.load_run import Direction, LoadRun
 from bufferlab.chapter.words import plural
 from bufferlab.units import format_percent
@@ -20,7 +20,7 @@ _LAST_DIGIT_MIB_S = 0.011
 _LEAST_TPM_PER_NOPM = 2.0
 
 _Sum = tuple[str, float, float]
-"""The name of a number, the number as printed, and what the others make."""
+"""The name of a number, the number as printed, and the number that follows from the others."""
 
 
 def load_totals(case: Case) -> Iterator[Finding]:
@@ -35,13 +35,13 @@ def load_totals(case: Case) -> Iterator[Finding]:
 
 
 def _off(name: str, said: float | None, should: float | None, tolerance: float, step: float = 0.0) -> Iterator[_Sum]:
-    """Yield a number that is further from what it should be than the tolerance and a step of its last digit."""
+    """Yield a number that is off by more than the tolerance and a step of its last digit."""
     if said is not None and should is not None and abs(said - should) > tolerance * abs(should) + step:
         yield name, said, should
 
 
 def _off_rate(run: LoadRun, name: str, count: float, tolerance: float) -> Iterator[_Sum]:
-    """Yield the rate of a run when so many transactions in its time do not make it, with or without connecting."""
+    """Yield the rate of a run if it is not its transactions by its time, with or without connecting."""
     if run.per_s is not None and run.seconds and run.counted_s:
         least, most = count / run.seconds, count / run.counted_s
         # fio cuts its rates off after the whole number; go-tpc's have one digit a minute.
@@ -228,3 +228,24 @@ def _clients_lost_finding(run: LoadRun) -> Finding:
         else "none: look for the error, and run it again",
         {"lost": lost, "clients": run.clients},
     )
+
+
+def _has_totals(load: LoadRun) -> bool:
+    has_rate = load.per_s is not None and load.seconds
+    by_count = load.transactions is not None and has_rate and not (load.is_asked and load.lost)
+    by_sum = load.latency_sum_ms is not None and load.transactions
+    by_nopm = load.nopm and (load.tpm or (load.transactions and load.seconds))
+    return bool(by_count or by_sum or load.bytes or load.directions or load.queries or by_nopm)
+
+
+def _has_clients(load: LoadRun) -> bool:
+    has_rate = load.per_s or load.transactions
+    return bool(load.clients and not load.paced and load.mean_ms is not None and has_rate)
+
+
+JUDGES: Judges = {
+    "latency-order": lambda case: any(len(load.latency_ms) + (load.mean_ms is not None) > 1 for load in case.loads()),
+    "load-totals": lambda case: any(map(_has_totals, case.loads())),
+    "in-flight": lambda case: any(map(_has_clients, case.loads())),
+    "clients-lost": lambda case: any(load.tool in ("pgbench", "HammerDB") for load in case.loads()),
+}

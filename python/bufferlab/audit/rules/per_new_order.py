@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import mean
 
-from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, Finding
+from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, Finding, Judges
 from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
 from bufferlab.audit.parsers.text import Place
 from bufferlab.units import format_percent
@@ -168,7 +168,7 @@ def floored_hit_ratio(case: Case) -> Iterator[Finding]:
     1000 - (1000 * pages read / page gets) in whole numbers, and that of MariaDB from 10.2 on, which prints
     1000 * (1 - pages read / page gets).
 
-    A ratio in a table is not judged: nothing tells whether it was cut off or rounded.
+    A ratio in a table is not judged: it may have been cut off or rounded.
 
     Yield one finding for each file with printouts, at its coarsest value.
     """
@@ -197,7 +197,7 @@ def misses_permille(hit_permille: int, *, mariadb: bool = False) -> tuple[float,
 
 
 def _coarsest(shown: list[tuple[int, bool, Place]]) -> Iterator[Finding]:
-    # MariaDB's 1000 is no miss at all.
+    # MariaDB prints 1000 only without any miss.
     unsure = [one for one in shown if one[:2] != (1000, True)]
     if not unsure:
         return
@@ -217,3 +217,21 @@ def _coarsest(shown: list[tuple[int, bool, Place]]) -> Iterator[Finding]:
         f"misses between {low / 10:.1f} and {high / 10:.1f} %; count reads per transaction, from Pages read, instead",
         {"hit_permille": hit, "misses_permille_low": low, "misses_permille_high": high},
     )
+
+
+def _has_tpmc_and_rates(case: Case) -> bool:
+    roles = [table.roles for table in case.tables()]
+    rates = {"reads_per_tx", "writes_per_tx", "reads_per_s", "writes_per_s"}
+    return any({"tpmc"} < one for one in roles) and any(rates & one for one in roles)
+
+
+JUDGES: Judges = {
+    "minute-by-second": _has_tpmc_and_rates,
+    "floored-hit-ratio": lambda case: any(
+        any("hit_permille" in dump.fields for dump in one.dumps) and (len(one.dumps) > 1 or one.logs)
+        for one in case.files
+    ),
+    "gets-per-new-order": lambda case: any(
+        sum(gets_of(row) is not None for row in table.rows) > 1 for table in case.tables()
+    ),
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bufferlab.audit.case import PAGE_SIZES, Case, Finding, RunEvidence
+from bufferlab.audit.case import PAGE_SIZES, Case, Finding, Judges, RunEvidence
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import PoolStated, Stated, parse_lenient_bytes
@@ -168,7 +168,7 @@ def _instances_ran_finding(run: RunEvidence, said: int, ran: int, dump: StatusDu
 
 
 _Said = tuple[str, dict[int, Place], int, str]
-"""What is said, its numbers and where they stand, the number that ran, and where that is shown."""
+"""The statement, its numbers and their places, the number that ran, and the place that shows it."""
 
 
 #: Load generators end with their last transactions: the time that they print is a little longer than the one asked for.
@@ -178,7 +178,7 @@ _CLOCKS, _SLOW_END_S = 0.05, 2.0
 def set_up_said(case: Case) -> Iterator[Finding]:
     """Compare warehouses, connections and seconds that a text states with those that the program itself printed.
 
-    A text may state several settings of several runs; a run is contradicted where none of them is its own.
+    A text may state several settings of several runs; it contradicts a run if none of them is the run's.
 
     Yield a finding for each run whose log has other parameters than are said.
     """
@@ -189,7 +189,7 @@ def set_up_said(case: Case) -> Iterator[Finding]:
 
 
 def parameters(run: RunEvidence) -> Iterator[_Said]:
-    """Yield each parameter that the programs of a run printed, with what is said of it."""
+    """Yield each parameter that the programs of a run printed, with the statements about it."""
     name, value = run.setting
     swept = {int(value): Place(run.file, 0)} if value.isdigit() else {}
     stated = run.stated
@@ -323,7 +323,7 @@ def sizes_run(asked: tuple[int, ...], stated: PoolStated | None, setup: Stated) 
 
 
 def _has_one_instance(setup: Stated) -> bool:
-    """Return whether the pool is one instance, whatever it was asked for: of MariaDB from 10.5 on (MDEV-15058)."""
+    """Return whether the server ignores the number of instances and has one: MariaDB from 10.5 on (MDEV-15058)."""
     return setup.version is not None and setup.version[0] == "mariadb" and setup.version[1] >= (10, 5)
 
 
@@ -352,3 +352,12 @@ def _rounded_sizes_finding(place: Place, ran: list[Ran]) -> Finding:
             "share_run": [one.share for one in ran],
         },
     )
+
+
+JUDGES: Judges = {
+    "pool-asked": lambda case: any(run.pool_dump and pool_said(run) for run in case.runs),
+    "page-size-ran": lambda case: any(run.page_bytes_said and run.page_bytes_shown for run in case.runs),
+    "instances-ran": lambda case: any(map(has_instances, case.runs)),
+    "set-up-said": lambda case: any(said for run in case.runs for _, said, *_ in parameters(run)),
+    "rounded-sizes": lambda case: any(True for one in case.files for _ in size_lists(one)),
+}

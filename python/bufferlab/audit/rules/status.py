@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from bufferlab.audit.case import Case, Finding, Rates, RunEvidence
+from bufferlab.audit.case import Case, Finding, Judges, Rates, RunEvidence
 from bufferlab.audit.parsers.blkparse import BlockTraceText
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
@@ -24,7 +24,7 @@ def idle_rates(case: Case) -> Iterator[Finding]:
     Yield one finding for each file with such a printout.
     """
     for runs in case.runs_by_file.values():
-        # Reads that fall are of two servers, or misread: a change between them is none.
+        # Reads that fall come from two servers, or are misread: such a change does not count.
         level = [run for run in runs if all(name != "pages_read" for *_, name in _falls(run))]
         found = [(run, segment) for run in level for segment in run.segments() if _idle(segment)]
         if not found:
@@ -390,3 +390,20 @@ def _time_order_finding(kind: str, back: list[_Back], corrected: str) -> Finding
         corrected,
         {"time": time, "above": above, "seconds_back": -seconds, "times": len(back)},
     )
+
+
+def _is_ordered(case: Case) -> bool:
+    """Return whether two lines, two printouts or events are in an order of time."""
+    lines = any(len(log.intervals) > 1 for log in case.logs()) or any(len(load.intervals) > 1 for load in case.loads())
+    return lines or any(len(run.timed_dumps) > 1 for run in case.runs) or any(one.clock.events for one in case.traces())
+
+
+JUDGES: Judges = {
+    "time-order": _is_ordered,
+    "counters-as-rates": lambda case: any(
+        {"reads_per_s", "writes_per_s", "iops"} & table.roles for table in case.tables()
+    ),
+    "counters-fall": lambda case: any(len(run.ordered_dumps) > 1 for run in case.runs),
+    "pages-in-pool": lambda case: any("database_pages" in dump.fields for run in case.runs for dump in run.dumps),
+    "idle-rates": lambda case: any("reads_per_s" in one.end.fields for run in case.runs for one in run.segments()),
+}

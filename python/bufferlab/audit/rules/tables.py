@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import mean, median, stdev, variance
 
-from bufferlab.audit.case import Case, Finding, RunEvidence
+from bufferlab.audit.case import Case, Finding, Judges, RunEvidence
 from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable, Table, TableRow
 from bufferlab.audit.parsers.text import Place
 from bufferlab.audit.parsers.tpcc_mysql import Interval
@@ -308,7 +308,7 @@ def _best(settings: list[Throughputs], place: Place, scatter: float | None, role
 
 
 def _alike(best: Throughputs, other: Throughputs, scatter: float | None) -> bool:
-    """Return whether two settings cannot be told apart: by Welch's test if both were repeated, else by the scatter."""
+    """Return whether two settings do not differ: by Welch's test if both were repeated, else by the scatter."""
     if len(best.values) > 1 and len(other.values) > 1:
         errors = [variance(setting.values) / len(setting.values) for setting in (best, other)]
         if not sum(errors):
@@ -318,3 +318,16 @@ def _alike(best: Throughputs, other: Throughputs, scatter: float | None) -> bool
         )
         return best.mean - other.mean <= quantile_of_t(0.975, df) * sqrt(sum(errors))
     return 1 - other.mean / best.mean <= (scatter if scatter is not None else USUAL_SCATTER)
+
+
+def _has_throughputs(case: Case) -> bool:
+    if any(len([log for run in runs for log in run.logs if log.tpmc]) > 1 for runs in case.runs_by_file.values()):
+        return True
+    return any(len(throughputs(table)) > 1 and not {"spread", "n"} & table.roles for table in case.tables())
+
+
+JUDGES: Judges = {
+    "payment-quoted": lambda case: any(log.intervals for log in case.logs()) and any(one.tables for one in case.files),
+    "shares-of-what": lambda case: any(map(has_shares, case.tables())),
+    "single-runs": _has_throughputs,
+}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations, pairwise
 from statistics import mean, median, stdev
 
-from bufferlab.audit.case import Case, Finding
+from bufferlab.audit.case import Case, Finding, Judges
 from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.text import Place
 from bufferlab.audit.parsers.tpcc_mysql import TYPES, Check, Counts, Interval, TpccLog
@@ -45,7 +45,7 @@ def _default_limit(log: TpccLog, at: int) -> bool:
 
 
 def _share_within(log: TpccLog, at: int) -> float | None:
-    """Return the least share (per cent) answered within the limit in seconds; None when no interval line tells it."""
+    """Return the least share (per cent) answered within the limit in seconds; None if no interval line shows it."""
     if not log.intervals:
         return None
     limit_ms = 1000 * LIMITS[at]
@@ -84,7 +84,7 @@ def _response_limits_finding(log: TpccLog, wrong: dict[int, Check], judged: dict
 
 
 def _within(log: TpccLog, at: int, share: float | None) -> str:
-    """Return what the interval lines tell of one type; there may be lines that count none of it."""
+    """Return the sentence on one type from the interval lines, which may count none of it."""
     if share is None:
         return f"{TYPES[at]} not known, the lines count none"
     return f"{TYPES[at]} {share:.4g} % (slowest {max(i.max_ms[at] for i in log.intervals):.0f} ms)"
@@ -230,12 +230,12 @@ _ENOUGH_LINES = 6
 #: Lines this far below the later ones, and outside their scatter, are slow. One line alone must be further: in it
 #: clients also connect and prepare.
 _FAR, _FAR_ALONE, _DEVIATIONS = 0.3, 0.5, 2.5
-#: A throughput that moves by less misleads nobody.
+#: A throughput that moves by less is not misleading.
 _MATTERS = 0.02
 
 
 _Line = tuple[float, float, Place]
-"""The second of a line, what it counts, and its place."""
+"""The second of a line, its count, and its place."""
 
 
 def cold_start(case: Case) -> Iterator[Finding]:
@@ -254,12 +254,12 @@ def cold_start(case: Case) -> Iterator[Finding]:
 
 
 def may_be_cold(log: TpccLog) -> bool:
-    """Return whether a log has enough lines to tell whether throughput had settled."""
+    """Return whether a log has enough lines to show whether throughput had settled."""
     return len(log.intervals) >= _ENOUGH_LINES and bool(log.covered_s)
 
 
 def load_may_be_cold(load: LoadRun) -> bool:
-    """Return whether a load generator's lines tell whether throughput had settled: enough, and alike in length.
+    """Return whether a load generator's lines can show that throughput had settled: enough, and alike in length.
 
     Where a rate is given, they follow the rate.
     """
@@ -316,3 +316,13 @@ def _cold_load_finding(load: LoadRun, slow: list[_Line], others: list[_Line]) ->
         f"{rest:.1f} per second after {until_s:g} s, not {whole:.1f}; a warm-up must last until throughput is level",
         {"cold_s": until_s, "cold_per_s": cold, "per_s": whole, "per_s_settled": rest},
     )
+
+
+JUDGES: Judges = {
+    "response-limits": lambda case: any(log.response for log in case.logs()),
+    "totals-agree": lambda case: any(
+        len(totals(log, 0)) > 1 or ((log.mix or log.response) and log.raw) for log in case.logs()
+    ),
+    "above-maximum": lambda case: any(log.intervals for log in case.logs()),
+    "cold-start": lambda case: any(map(may_be_cold, case.logs())) or any(map(load_may_be_cold, case.loads())),
+}

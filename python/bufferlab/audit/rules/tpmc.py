@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from bufferlab.audit.case import Case, Finding
+from bufferlab.audit.case import Case, Finding, Judges
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
 from bufferlab.audit.parsers.text import Place
@@ -121,7 +121,7 @@ def _tpmc_counts_finding(place: Place, tpmc: float, found: Counted, log: TpccLog
 _INTERVAL_S = 10
 _SINGLE_PRECISION = 2.0**-23
 _MOST_RUNS = 20
-#: One value that fits by chance proves nothing, one that does not is a slip of the pen: of a table more must be off.
+#: In a table one value may fit by chance, and one may be a slip of the pen: more must be off.
 _OFF = 0.5
 
 
@@ -135,7 +135,7 @@ def tpmc_grid(case: Case) -> Iterator[Finding]:
     """
     for evidence in case.files:
         for log in evidence.logs:
-            # If the log's counts contradict the TpmC, another rule tells more.
+            # If the log's counts contradict the TpmC, another rule says more.
             if log.tpmc is not None and log.tpmc_place is not None and not contradicted(log):
                 yield from _judge([(log.tpmc_text, log.tpmc_place)], seconds_of(log, evidence), log.tpmc_place)
         for table in evidence.results:
@@ -196,7 +196,7 @@ def _judge(shown: list[tuple[str, Place]], whole: int, place: Place) -> Iterator
 
 
 def _fits(text: str, value: Decimal, seconds: int) -> bool:
-    """Return whether a whole count of New-Orders in so many seconds can be shown as this text."""
+    """Return whether any whole number of New-Orders in these seconds can be printed as this text."""
     tolerance = _digit(text) / 2 + abs(float(value)) * _SINGLE_PRECISION + 1e-9
     step = 60 / seconds
     return abs(float(value) - round(float(value) / step) * step) <= tolerance
@@ -208,3 +208,20 @@ def _decimals(text: str) -> int:
 
 def _digit(text: str) -> float:
     return float(10 ** -_decimals(text))
+
+
+def _has_counts(case: Case) -> bool:
+    if any(log.tpmc and log.counted for log in case.logs()):
+        return True
+    return any(log.counted for log in case.logs()) and any("tpmc" in table.roles for table in case.tables())
+
+
+def _has_grid(case: Case) -> bool:
+    return any(
+        any(log.tpmc is not None and seconds_of(log, one) for log in one.logs)
+        or (one.stated.runtime_s and any("tpmc" in table.roles for table in one.results))
+        for one in case.files
+    )
+
+
+JUDGES: Judges = {"tpmc-counts": _has_counts, "tpmc-grid": _has_grid}

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from bufferlab.engines.servers.user import default_root
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.versions import numbers
 
 Flavour = Literal["mysql", "mariadb", "postgres"]
+
+Ask = Callable[[Path, Path | None], tuple[str, Flavour]]
+"""Returns the (version, flavour) that a binary with these libraries tells; raises EnvironmentLackingError."""
 
 ON_PATH = "path"
 """The name that means the first server of the flavour on $PATH or, without one, the newest that was fetched."""
@@ -23,6 +27,8 @@ MANIFEST = "manifest.json"
 @dataclass(frozen=True)
 class Build:
     """One server that can be run."""
+
+    ALSO_PRINTED: ClassVar = ("untried",)
 
     name: str
     """The name it was asked for by: a fetched server's name, `path`, or the path of the binary."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import secrets
 import shutil
@@ -47,6 +48,7 @@ from bufferlab.results.keys import data_key
 from bufferlab.spec.experiment import Workload
 from bufferlab.units import format_bytes, format_duration
 
+_LOG = logging.getLogger(__name__)
 _MANIFEST = "manifest.json"
 _FORMAT_VERSION = 1
 
@@ -67,7 +69,7 @@ class Dataset:
     sha256: str
     """SHA-256 of the database as loaded; empty for the user's own data, which bufferlab did not load."""
     shape: dict[str, Any] | None
-    """Pages per level of every b-tree (`database.shape` in run.json); None if the engine cannot tell."""
+    """Pages per level of every b-tree (`database.shape` in run.json); None if the engine does not report it."""
 
 
 def _loaded_where(dataset: Dataset, loaded: Mapping[str, Any]) -> tuple[int, str]:
@@ -121,7 +123,7 @@ class Datasets:
         """Return the verified database of these knobs; load it first if the cache lacks it.
 
         `estimate_bytes` must be free for a load. The database stays in use until `release`. Raises RunFailed when the
-        load fails, and EnvironmentLackingError when there is no room for it.
+        load fails, and EnvironmentLackingError when the disk has no room for it.
         """
         outside = self._outside(data)
         if outside is not None:
@@ -135,7 +137,9 @@ class Datasets:
         with self._locked(key):
             if key in self._in_use:
                 os.close(self._in_use.pop(key))
-            dataset = self._verify(key) or self._load(key, data, estimate_bytes)
+            cached = self._verify(key)
+            _LOG.info("database %s: %s", key, "loaded before; verified, and used again" if cached else "to be loaded")
+            dataset = cached or self._load(key, data, estimate_bytes)
             held = marked.use(dataset.database.parent)
         if held is not None:
             self._in_use[key] = held
@@ -162,11 +166,11 @@ class Datasets:
 
     @staticmethod
     def _restored_name(key: str) -> str:
-        """Return a name that `doctor` and `cache prune` take for what a killed process left, once nobody uses it."""
+        """Return a name by which `doctor` and `cache prune` know leftovers of a killed process that are not in use."""
         return f"{marked.TEMPORARY}{key}-restored"
 
     def _outside(self, data: DataKnobs) -> Dataset | None:
-        """Return the user's own data, which are read in place and never copied or written; None if there are none."""
+        """Return the user's own data, which are read in place and never copied or written; None without them."""
         found = self._behaviour.data_in_place(dict(data.knobs))
         if found is None:
             return None
@@ -277,7 +281,7 @@ class Datasets:
         outcome = self._worker("load", job, log_file, on_event)
         if outcome.failure is not None:
             self._fail("the load of the database failed", outcome.failure, database.parent)
-        # A load that was cancelled may still return; what it left is not whole.
+        # A load that was cancelled may still return; its data are not whole.
         self._stop.check()
         assert outcome.result is not None
         return outcome.result
@@ -292,7 +296,7 @@ class Datasets:
         return shape
 
     def _check(self, database: Path, data: DataKnobs, log_file: Path) -> dict[str, Any]:
-        """Check the workload's consistency conditions on a loaded database and return them as they are stored.
+        """Check the workload's consistency conditions on a loaded database and return them in their stored form.
 
         Raises RunFailed when one is broken: no run may start from such a database.
         """
@@ -375,7 +379,7 @@ class Datasets:
     def _locked(self, key: str) -> Iterator[None]:
         """Hold the lock of one database's key, so that one sweep loads it; a second sweep waits and finds it loaded.
 
-        Entering removes what killed loads of this database have left.
+        Entering removes the remains of killed loads of this database.
         """
         descriptor = os.open(self._root / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:

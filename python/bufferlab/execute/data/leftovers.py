@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from bufferlab import marked
 from bufferlab.engines.servers.builds import servers_root
@@ -33,6 +33,8 @@ _DAY_S = 86400
 @dataclass(frozen=True)
 class Entry:
     """A folder that bufferlab keeps, or that a killed process left."""
+
+    PRINTED: ClassVar = ("kind", "name", "path", "size_bytes", "last_used_at", "in_use")
 
     kind: Kind
     name: str
@@ -87,7 +89,7 @@ def left_over(*directories: Path) -> list[Entry]:
 
 
 def unused(days: int) -> list[Entry]:
-    """Return the kept folders that were not used for so many days and are not in use now."""
+    """Return the kept folders that were not used for that many days and are not in use now."""
     before_s = time.time() - days * _DAY_S
     return [entry for entry in kept() if not entry.in_use and entry.last_used_s < before_s]
 
@@ -186,7 +188,7 @@ def _entry(kind: Kind, name: str, path: Path) -> Entry:
 
 
 def _database_name(manifest: Path) -> str:
-    """Return engine, version and workload of a database; "?" if the manifest does not tell them."""
+    """Return engine, version and workload of a database; "?" if the manifest lacks them."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         recipe = json.loads(manifest.read_text())["recipe"]
         version = recipe.get("engine_version")

@@ -101,7 +101,7 @@ def _copy(source: int, target: int, check: Callable[[], None]) -> None:
 
 
 def _stretches(source: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each part of a file that is not a hole. A file system without holes tells one part."""
+    """Yield start and end of each part of a file that is not a hole. A file system without holes reports one part."""
     end = 0
     while end < size:
         try:

@@ -69,7 +69,7 @@ def fingerprint(database: Path, check: Callable[[], None]) -> Fingerprint:
 
 
 def difference(stored: Mapping[str, str | None], found: Mapping[str, str | None]) -> str:
-    """Return, in words, the first part that is not as it was; of a database of one file, that its contents are not."""
+    """Return, in words, the first part that has changed; for a database of one file, that its contents have."""
     for name in sorted({*stored, *found}):
         if name not in found:
             return f"{name} is missing"
@@ -81,10 +81,10 @@ def difference(stored: Mapping[str, str | None], found: Mapping[str, str | None]
 
 
 def protect(database: Path) -> None:
-    """Let only this user read the database, and nobody write its files: runs work on copies.
+    """Make the database readable for this user only, and its files read-only: runs work on copies.
 
-    Its directories stay writable for this user, so that they can be removed. Each is taken before what it holds, so
-    that the server's user cannot put anything else there meanwhile. Raises OSError for a link.
+    Its directories stay writable for this user, so that they can be removed. Each is taken before its contents, so that
+    the server's user cannot put anything else there meanwhile. Raises OSError for a link.
     """
     if not stat.S_ISDIR(database.lstat().st_mode):
         _take(os.open(database, _OPENED), 0o400)
@@ -96,7 +96,7 @@ def protect(database: Path) -> None:
 
 
 def _take(descriptor: int, mode: int) -> None:
-    """Make what is open ours, with this mode, and close it."""
+    """Give the open file or directory to this user, with this mode, and close it."""
     try:
         if os.geteuid() == 0:
             os.fchown(descriptor, 0, 0)

@@ -1,7 +1,7 @@
-"""The process that does one block on a node: `run_sweep`, told to its parent as a worker's events.
+"""The process that does one block on a node: `run_sweep`, reported to its parent as a worker's events.
 
 It ends when its standard input does, and the kernel kills it when its parent ends: nothing outlives a node. It knows
-nothing of Ray, and what it starts gets none of Ray's variables, one of which is the cluster's token.
+nothing of Ray. Its children get none of Ray's variables, one of which is the cluster's token.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _beat(send: Send) -> None:
 
 
 class Telling:
-    """A display of progress that sends what it is told."""
+    """A display of progress that sends each update to the parent."""
 
     def __init__(self, send: Send) -> None:
         self._send, self._last = send, -_SHOWN_S

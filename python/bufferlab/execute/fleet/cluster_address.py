@@ -1,4 +1,4 @@
-"""Refuses a cluster that cannot serve before a task is given to it: no Ray or another one, no token, nobody there.
+"""Refuses an unusable cluster before it gets a task: no Ray or another version, no token, nothing listening.
 
 Ray runs what anybody sends who reaches its ports, unless it was started with a token; bufferlab may run as root. Ray is
 not imported here, and its own waits are not bounded, so that each question is a process that is killed in time.
@@ -32,9 +32,9 @@ _HIDDEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 
 def require_cluster(address: str, environ: Mapping[str, str] = os.environ) -> list[Problem]:
-    """Return what a user should know of a cluster that may be used.
+    """Return warnings about a usable cluster.
 
-    Raises SpecError for an address that is none, and EnvironmentLackingError for everything else that lacks.
+    Raises SpecError for a malformed address, and EnvironmentLackingError for anything else that is missing.
     """
     host, port = parse_address(address)
     require_ray()
@@ -116,7 +116,7 @@ def uses_tls(environ: Mapping[str, str]) -> bool:
 
 
 def require_somebody(host: str, port: int, seconds: float = _CONNECT_S) -> None:
-    """Raise EnvironmentLackingError for an address at which nobody listens, within `seconds`: Ray sets no limit."""
+    """Raise EnvironmentLackingError within `seconds` if nothing listens at the address: Ray sets no limit."""
     try:
         socket.create_connection((host, port), timeout=seconds).close()
     except OSError as error:
@@ -150,7 +150,7 @@ def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
                     f"--ray {address}",
                     "end its nodes, and start them with RAY_AUTH_MODE=token (docs/fleet.md)",
                 )
-            case None:  # In doubt it is refused.
+            case None:  # An unclear case is refused.
                 raise EnvironmentLackingError(
                     f"whether the cluster works without a token was not to be told within {seconds:g} s",
                     f"--ray {address}",

@@ -1,6 +1,6 @@
-"""The process that speaks with Ray: it does the blocks of a gathering and tells its parent, as a worker does.
+"""The process that speaks with Ray: it does the blocks of a gathering and reports to its parent, as a worker does.
 
-It is a process of its own because Ray's waits have no bound, and because Ray ends the process of a driver whose head is
+It is a separate process because Ray's waits have no bound, and because Ray ends the process of a driver whose head is
 gone: the command survives both. Its end disconnects it from the cluster, which then ends every task of it.
 """
 
@@ -20,7 +20,7 @@ SILENT_S = 400.0
 
 
 def main() -> int:
-    """Do the job on standard input: connect, gather, tell. Return 0 after a result, 1 after an error."""
+    """Do the job on standard input: connect, gather, report. Return 0 after a result, 1 after an error."""
     return serve(_gathered)
 
 
@@ -42,7 +42,7 @@ def _gathered(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     job = envelope["job"]
     gathering = Gathering.open(Path(job["folder"]))
     cluster = RayCluster(job["address"])
-    with StopRequest() as stop:  # Ray has handlers of its own, which it sets when it connects.
+    with StopRequest() as stop:  # Ray sets its own handlers when it connects.
         return Gather(cluster, gathering, job["versions"], send, lambda: stop.requested).do()
 
 

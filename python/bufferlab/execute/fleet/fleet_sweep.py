@@ -52,16 +52,16 @@ def run_on_cluster(
     blocks = options.blocks or tuple(range(experiment.design.repetitions))
     make(
         experiment, estimated_facts(experiment), options.blocks
-    )  # What no node could do is refused before any is asked.
+    )  # An experiment that no node could do is refused before any node is asked.
     gathering = Gathering.create(out.absolute(), experiment, blocks, NodeOptions.of(options))
     return _gathered(gathering, address, progress)
 
 
 def resume_on_cluster(path: Path, address: str, progress: Progress) -> tuple[SweepFolder, list[Problem]]:
-    """Do on a cluster what a gathering's folder lacks. Return as `run_on_cluster`.
+    """Do on a cluster the runs that a gathering's folder lacks. Return as `run_on_cluster`.
 
     Raises EnvironmentLackingError for a cluster that cannot serve or a node that differs, RunFailed when blocks are
-    missing after all rounds, Interrupted when a signal asks to stop; what is home stays in the folder.
+    missing after all rounds, Interrupted when a signal asks to stop; the runs that have arrived stay in the folder.
     """
     gathering = Gathering.open(path)
     if not gathering.is_whole:  # The command may have been killed when only the end was left.
@@ -71,7 +71,7 @@ def resume_on_cluster(path: Path, address: str, progress: Progress) -> tuple[Swe
 
 
 def _require_shareable(experiment: Experiment) -> None:
-    """Refuse a server that runs already: the nodes would all measure that one."""
+    """Refuse a server that runs already: all nodes would measure the same server."""
     asked = [experiment.knobs["server"].asked] if "server" in experiment.knobs else []
     asked += [setting.asked for setting in experiment.sweep.get("server", ())]
     for value in asked:
@@ -112,7 +112,7 @@ def _courier(gathering: Gathering, address: str, progress: Progress, stop: StopR
 
 
 class _Heard:
-    """Shows what the courier says."""
+    """Shows the courier's reports."""
 
     def __init__(self, gathering: Gathering, progress: Progress) -> None:
         self._progress = progress
@@ -133,7 +133,7 @@ class _Heard:
 
 
 def _require_whole(gathering: Gathering, outcome: Outcome, hint: str, stop: StopRequest) -> None:
-    """Raise what ended the sweep before it was whole; return where what is missing cannot be mended by another try."""
+    """Raise the error that ended the sweep early; return where another try cannot complete it."""
     result = outcome.result
     if stop.requested or (result is not None and result["status"] == "interrupted"):
         number = stop.signal_number or 15
@@ -152,7 +152,7 @@ def _require_whole(gathering: Gathering, outcome: Outcome, hint: str, stop: Stop
 def _not_connected(gathering: Gathering, outcome: Outcome, hint: str) -> BufferlabError:
     """Return what ended the courier. A folder in which nothing has arrived is removed: there is nothing to continue."""
     failure, more = outcome.failure or Failure("the courier ended without a word"), _more(outcome)
-    said_how = gathering.resume_command in (failure.hint or "")  # Our disk did not take what was sent.
+    said_how = gathering.resume_command in (failure.hint or "")  # Our disk did not take the data sent.
     # A block that another host began anew has its first host's runs in superseded/.
     places = [*(gathering.part(block) for block in gathering.blocks), gathering.path / SUPERSEDED]
     is_begun = said_how or any(place.exists() for place in places)
@@ -182,7 +182,7 @@ def _more(outcome: Outcome) -> list[Problem]:
 
 
 def _home(gathering: Gathering) -> str:
-    """Return in words what of a sweep is home."""
+    """Return in words how much of a sweep has arrived."""
     done = 0
     for block in gathering.blocks:
         try:

@@ -1,6 +1,6 @@
-"""Does the blocks of a sweep on the nodes of a cluster: gives each idle node a block, takes what they say, goes round.
+"""Does the blocks of a sweep on the nodes of a cluster: gives each idle node a block, takes their reports, and repeats.
 
-It knows no Ray: a `Cluster` is asked. It runs in the courier's process, whose parent shows what is sent.
+It knows no Ray: it asks a `Cluster`. It runs in the courier's process, whose parent shows the reports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bufferlab.texts import printable
 from bufferlab.units import format_duration
 
 _NO_MATTER = ("python",)
-"""Versions that may differ from node to node, as `merge` has it."""
+"""Versions that may differ from node to node, as in `merge`."""
 _SHOWN_S = 0.5
 
 
@@ -32,15 +32,15 @@ class Bounds:
     """The longest waits, in seconds."""
 
     device: float = 3600.0
-    """For the lock of a node's device."""
+    """Seconds to wait for the lock of a node's device."""
     begin: float = 600.0
-    """For a task to begin on its node, whose CPUs another program of the cluster may have."""
+    """Seconds until a task begins on its node, whose CPUs another program of the cluster may use."""
     silent: float = 150.0
-    """For a word of a task that has begun, while home listens."""
+    """Seconds of silence of a task that has begun, while home listens."""
     no_node: float = 60.0
-    """For a node, while none lives."""
+    """Seconds to wait for a node, while none lives."""
     stop: float = 25.0
-    """For tasks that were asked to end."""
+    """Seconds that tasks get to end."""
     look: float = 2.0
     """Between two looks at the list of nodes."""
 
@@ -59,7 +59,7 @@ class _Running:
     begun: bool = False
     problem: Problem | None = None
     refused: bool = False
-    """Whether it sent what no node of ours would send."""
+    """Whether it sent data that no genuine node would send."""
     done: float = 0.0
     seconds_left: float = 0.0
 
@@ -70,7 +70,7 @@ class _Running:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What `node.facts` tells, as far as it may be believed."""
+    """The checked answer of `node.facts`."""
 
     versions: dict[str, str]
     data_keys: list[str]
@@ -78,7 +78,7 @@ class _Facts:
 
     @classmethod
     def told(cls, told: object) -> _Facts | Problem:
-        """Return the facts that a node tells, or the problem that they are none."""
+        """Return a node's facts, or a Problem if its answer has another form."""
         match told:
             case {"versions": dict(versions), "data_keys": list(keys), "host": [host_id, boot_key]}:
                 named = {_text(name): _text(version) for name, version in versions.items()}
@@ -112,7 +112,7 @@ class Gather:
         """Do the blocks. Return how it ended ("whole", "missing" or "interrupted"), and the blocks that are missing.
 
         Raises EnvironmentLackingError when a node differs from another or cannot do the experiment, when the head is
-        gone, and when our disk does not take what is sent. The tasks are asked to end before.
+        gone, and when our disk does not take the data sent. The tasks are asked to end before.
         """
         rounds = Rounds(self._to_do())
         if rounds.missing:
@@ -122,7 +122,8 @@ class Gather:
             interrupted = bool(rounds.missing) and self.stopped()
         finally:
             self._stop()
-        # Settings that are refused lastingly end the sweep too: nobody continues it.
+        # Forget the nodes' data also when every missing block failed for good (a refused setting): no --resume can
+        # complete it.
         over = not interrupted and all(self.gathering.state(block).lasting for block in rounds.missing)
         if over and self._nodes:
             self.cluster.forget(list(self._nodes.values()), self.gathering.sweep_id)
@@ -147,7 +148,7 @@ class Gather:
             self._show(rounds, started)
 
     def _to_do(self) -> Iterable[tuple[int, Any]]:
-        """Yield the blocks that are not whole, each with the host of the runs that are home."""
+        """Yield the blocks that are not whole, each with the host of the runs that have arrived."""
         for block in self.gathering.blocks:
             try:
                 state = self.gathering.state(block)
@@ -199,7 +200,7 @@ class Gather:
         return problems
 
     def _differs(self, found: _Facts) -> Problem | None:
-        """Return in what a node differs from this host, or from the nodes before it."""
+        """Return the difference between a node and this host, or the nodes before it."""
         facts = {name: version for name, version in found.versions.items() if name not in _NO_MATTER}
         known = self._facts or {**self.versions, **{name: facts[name] for name in facts if name not in self.versions}}
         for name in sorted({*facts, *known}):
@@ -242,7 +243,7 @@ class Gather:
             self._say(f"{said([block])} goes to {node.name}")
 
     def _hear(self, rounds: Rounds) -> None:
-        """Take what the tasks say, for a second at most."""
+        """Take the tasks' reports, for a second at most."""
         asked = self.clock()
         said_now = self.cluster.poll([running.task for running in self._running], 1.0)
         listened = self.clock() - asked
@@ -251,7 +252,7 @@ class Gather:
             running.silent_s += listened
         for task, item in said_now:
             running = by_task[id(task)]
-            if not running.refused:  # One that was asked to end must do so, whatever it says.
+            if not running.refused:  # A task that was asked to end must end, even if it still reports.
                 running.silent_s = 0.0
             if isinstance(item, Over):
                 self._over(rounds, running, item.problem)
@@ -290,7 +291,7 @@ class Gather:
                 pass  # A beat: it lives.
 
     def _over(self, rounds: Rounds, running: _Running, problem: Problem | None) -> None:
-        """Note that a task has ended, and check what is home of its block: one that is not whole goes round."""
+        """Note that a task has ended, and check its block's arrived runs: an incomplete block is tried again."""
         running.receiver.close()
         self._running.remove(running)
         problem, block = running.problem or problem, running.block
@@ -327,7 +328,7 @@ class Gather:
                 self._over(rounds, running, Problem(f"{what} for {format_duration(bound)}"))
 
     def _stop(self) -> None:
-        """Ask the tasks that still run to end, and wait a while for it. What they say is not taken any more."""
+        """Ask the tasks that still run to end, and wait a while for it. Their reports are ignored."""
         for running in self._running:
             running.receiver.close()
             self.cluster.cancel(running.task, hard=False)
@@ -379,7 +380,7 @@ def _seconds(told: object) -> float:
 
 
 def _number(told: object) -> float:
-    """Return a number that a node tells, from 0 on; 0 for what is none."""
+    """Return a number in a node's report, at least 0; 0 if it is not a number."""
     try:
         number = float(told) if isinstance(told, int | float) else 0.0
     except OverflowError:

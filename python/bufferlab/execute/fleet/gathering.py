@@ -52,10 +52,10 @@ class _Stored(BaseModel):
 
 @dataclass(frozen=True)
 class PartState:
-    """The runs of a block that are home."""
+    """The runs of a block that have arrived."""
 
     host: Host | None = None
-    """The host that did them; None where there are none."""
+    """The host that did them; None without runs."""
     done: frozenset[str] = frozenset()
     """The names of the runs that ended well."""
     known: frozenset[str] = frozenset()
@@ -148,7 +148,7 @@ class Gathering:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Context manager that holds the folder: no other command adds runs. Entering removes what a kill has left."""
+        """Context manager that holds the folder: no other command adds runs. Entering removes the remains of a kill."""
         with storage.folder_lock(self.path):
             marked.remove_leftovers(self.path, f"{marked.TEMPORARY}*")
             for block in self.blocks:
@@ -157,7 +157,7 @@ class Gathering:
             yield
 
     def state(self, block: int) -> PartState:
-        """Return what of a block is home. Raises DataFileError where that is damaged."""
+        """Return the state of a block's arrived runs. Raises DataFileError for damaged ones."""
         if not self.part(block).exists():
             return PartState(missing=1)
         folder = open_sweep(self.part(block))
@@ -175,7 +175,7 @@ class Gathering:
     def check(self, block: int) -> None:
         """Check a block that is over as `merge` does.
 
-        Raises DataFileError and SpecError for what is no block of this sweep: it is then set aside.
+        Raises DataFileError and SpecError if it is not a block of this sweep, and sets it aside.
         """
         if not self.part(block).exists():
             return
@@ -187,7 +187,7 @@ class Gathering:
             raise
 
     def set_aside(self, block: int) -> None:
-        """Move what is home of a block out of the way: it does not count, and is kept."""
+        """Move the arrived runs of a block aside: they do not count, and are kept."""
         if not self.part(block).exists():
             return
         aside = self.path / resume.SUPERSEDED
@@ -204,7 +204,7 @@ class Gathering:
             return False
 
     def join(self) -> tuple[SweepFolder, list[Problem]]:
-        """Make the sweep's folder of the blocks that are home, and remove this one.
+        """Make the sweep's folder of the blocks that have arrived, and remove this one.
 
         Return it, and a problem for each block that lacks runs. Raises DataFileError for a block that was altered.
         """
@@ -238,7 +238,7 @@ class Gathering:
                     run.rename(merged / resume.SUPERSEDED / run.name)
 
     def remove(self) -> None:
-        """Remove this folder. After a kill nothing of it is resumed: the next sweep removes what is left."""
+        """Remove this folder. After a kill nothing of it is resumed: the next sweep removes the rest."""
         descriptor = marked.use(self.path)
         if descriptor is not None:
             os.close(descriptor)
@@ -261,7 +261,7 @@ def _merged_before(parts: Sequence[Path], taken: Sequence[Path]) -> SweepFolder 
     """Return which of the `taken` folders holds exactly the runs of the parts: a command was killed after it merged."""
     runs = {record.run_id for part in parts for record in open_sweep(part).runs()} if taken else set()
     for path in taken if runs else ():
-        with suppress(BufferlabError):  # It is somebody else's, whatever is wrong with it.
+        with suppress(BufferlabError):  # A damaged folder is not the one looked for.
             folder = open_sweep(path)
             if {record.run_id for record in folder.runs()} == runs:
                 return folder

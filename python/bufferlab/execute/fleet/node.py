@@ -1,6 +1,6 @@
-"""What a node of the cluster does inside a task of Ray: tells its facts, does a block, sends its runs home.
+"""The code on a node, inside a task of Ray: it returns the node's facts, does a block, and sends its runs home.
 
-The block itself is done by a process of its own (block.py). This one reads its events, looks for runs that it has
+The block itself runs in a separate process (block.py). This one reads its events, looks for runs that it has
 published, and yields them in pieces. It does not import Ray.
 """
 
@@ -33,12 +33,13 @@ _HELD_S = 60.0
 _MOST_TEXT = 2000
 
 Order = Mapping[str, Any]
-"""What home asks for: sweep_id, experiment (TOML), block, options, device_wait_s. Of what it has already: the host that
-did it (None: nothing), the names of all runs (known), and of those that ended well (done)."""
+"""The order: sweep_id, experiment (TOML), block, options, device_wait_s. Of earlier runs of the block: the host that
+did them (None: no runs), the names of all (known), and of those that ended well (done).
+"""
 
 
 def facts(order: Order) -> dict[str, Any]:
-    """Return what must be equal on all nodes, and which host this is.
+    """Return the facts that must be equal on all nodes, and this host's identity.
 
     Raises SpecError or EnvironmentLackingError where this host cannot do the experiment.
     """
@@ -55,7 +56,7 @@ def facts(order: Order) -> dict[str, Any]:
 
 
 def do_block(order: Order) -> Iterator[Item]:
-    """Do a block, and yield what home is to hear: events, and parcels in pieces. The last item is the event "end"."""
+    """Do a block, and yield the items to send home: events, and parcels in pieces. The last item is the event "end"."""
     try:
         with _room(order) as room:
             yield from _BlockDone(order, room).items()
@@ -178,7 +179,7 @@ class _BlockDone:
         return _bounded(event)
 
     def _tell(self, event: Event) -> None:
-        """Note what the process says, for `_next`. Never wait: where nobody asks any more, the oldest is dropped."""
+        """Queue an event of the process for `_next`. Never wait: if the queue is full, drop the oldest event."""
         while True:
             try:
                 self._told.put_nowait(event)
@@ -224,7 +225,7 @@ def _bounded(told: Event) -> Event:
 
 
 def _failure(outcome: Outcome) -> dict[str, str | None] | None:
-    """Return why a block did not come to its end; None where it did, whatever became of its runs."""
+    """Return why a block did not come to its end; None where it did, even if runs failed."""
     return outcome.failure.as_dict() if outcome.failure is not None else None
 
 

@@ -1,6 +1,6 @@
-"""The cluster as Ray has it: the only file that imports Ray, in the courier's process, which may be killed at any time.
+"""The cluster by Ray: the only file that imports Ray, in the courier's process, which may be killed at any time.
 
-Ray places what it is told to: a block is one task, on all CPUs of one node, which Ray does not do again by itself. Each
+Ray only places tasks: a block is one task, on all CPUs of one node, which Ray does not do again by itself. Each
 call has a bound. Private names of Ray are not used.
 """
 
@@ -17,11 +17,11 @@ from bufferlab.execute.fleet.parcels import Item
 from bufferlab.execute.fleet.rounds import Node
 
 _CALL_S = 120.0
-"""For a small task, which may have to wait until Ray has started a Python for it."""
+"""Seconds for a small task, which may have to wait until Ray has started a Python for it."""
 _ITEM_S = 30.0
-"""For what a node said to arrive."""
+"""Seconds until an item that a node has sent arrives."""
 _AHEAD = 8
-"""How many items a node may be ahead of what home has taken."""
+"""How many items a node may have sent that home has not taken yet."""
 _MOST_TEXT = 300
 
 _KNOWN: dict[str, tuple[str, str | None]] = {
@@ -102,7 +102,7 @@ class RayCluster:
         return self._on_each(nodes, _facts(), order)
 
     def forget(self, nodes: Sequence[Node], sweep_id: str) -> None:
-        """Have nodes remove what they keep of a sweep."""
+        """Have nodes remove their data of a sweep."""
         self._on_each(nodes, _forget(), sweep_id)
 
     def begin(self, node: Node, order: Mapping[str, Any]) -> Task:
@@ -133,14 +133,14 @@ class RayCluster:
         self._ray.cancel(generator, force=hard, recursive=False)
 
     def _on_each(self, nodes: Sequence[Node], function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Call a function on each node, beside what else its CPUs do. Return its value, or a Problem, of each."""
+        """Call a function on each node, even if its CPUs are busy. Return its value, or a Problem, of each."""
         ray = self._ray
         references = [self._on(node, function, 0).remote(*arguments) for node in nodes]
         ready, late = ray.wait(references, num_returns=len(references), timeout=_CALL_S)
         for reference in late:
             ray.cancel(reference, force=True)
         silent = Problem(f"it did not answer within {_CALL_S:g} s", None, "look at its load, and at its logs")
-        # A value that is ready is here: nobody waits for it.
+        # A value that is ready is here, so reading it does not wait.
         return [self._value(reference) if reference in ready else silent for reference in references]
 
     def _value(self, reference: Any) -> Any:
@@ -164,7 +164,7 @@ class RayCluster:
         return self._ray.remote(max_calls=1)(function).options(**options)
 
     def _next(self, generator: Any) -> Item | Over:
-        """Return what a task that is ready says, or how it ended."""
+        """Return the report of a task that is ready, or how it ended."""
         try:
             reference = next(generator)
         except StopIteration:

@@ -66,9 +66,9 @@ def _plain(directory: Path) -> dict[str, Any]:
 
 
 def boot_key() -> str:
-    """Return a short hash of what the kernel drew when it booted (random(4)): equal hosts have the same `host_id`.
+    """Return a short hash of the kernel's random boot number (random(4)): equal hosts have the same `host_id`.
 
-    It tells runners of a CI apart, and containers of one host not.
+    It differs between runners of a CI, and not between containers of one host.
     """
     with suppress(OSError):
         return hashlib.sha256(Path("/proc/sys/kernel/random/boot_id").read_bytes()).hexdigest()[:12]
@@ -76,10 +76,10 @@ def boot_key() -> str:
 
 
 def booted_at() -> datetime:
-    """Return when this system booted, by the clock as it is now (proc_uptime(5))."""
+    """Return when this system booted, by the present clock (proc_uptime(5))."""
     return datetime.now(UTC) - timedelta(seconds=float(Path("/proc/uptime").read_text().split()[0]))
 
 
 def _identity(found: dict[str, Any]) -> str:
-    """Return a short hash of the fingerprint: equal for equal hosts, and it does not tell whose host it is."""
+    """Return a short hash of the fingerprint: equal for equal hosts, and without a hint whose host it is."""
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:12]

@@ -180,7 +180,7 @@ def _require_own(folder: Path) -> None:
 def locked(directory: Path) -> Iterator[None]:
     """Context manager that holds a directory for a moment, by flock on the directory itself: no lock file stays.
 
-    Whoever may read the directory may hold it too, and for long. Raises EnvironmentLackingError after LOCK_SECONDS.
+    Any user who may read the directory may also hold it, for long. Raises EnvironmentLackingError after LOCK_SECONDS.
     """
     descriptor, deadline = os.open(directory, os.O_RDONLY | os.O_DIRECTORY), time.monotonic() + LOCK_SECONDS
     try:

@@ -1,4 +1,4 @@
-"""Defines a probe that the command line asks for: who refuses it, tells the core of it, and keeps its table."""
+"""Defines a probe that the command line asks for: how it is refused, passed to the core, and kept as a table."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class EndedRun:
 
     engine: str
     result: Mapping[str, Any] | None
-    """The core's answer; None when there is none."""
+    """The core's answer; None without one."""
     home: Path
-    """The run's folder, into which the core wrote what it recorded."""
+    """The run's folder, into which the core wrote its records."""
     database: Path
     """The closed database."""
     samples: Sequence[Mapping[str, Any]]
@@ -35,7 +35,7 @@ class AskedProbe(Protocol):
     """The probe's name in a job, in the core's answer and in run.json."""
 
     def job(self, home: Path) -> dict[str, Any]:
-        """Return the probe's part of a run's job; what it records goes to the run's folder."""
+        """Return the probe's part of a run's job; its records go to the run's folder."""
 
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
         """Refuse, before anything starts, a run that the probe cannot watch.

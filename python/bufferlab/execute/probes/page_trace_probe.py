@@ -35,7 +35,7 @@ _NO_SPACE = "free some space, or name a directory on another disk with --data-di
 _KEPT: Mapping[KeepTraces, str] = {"one": "its first block", "none": "no run"}
 _CHUNK_EVENTS = 2_000_000
 _MOST_THREADS = 1 << 16
-"""What the column `thread` has numbers for."""
+"""The number of threads that the column `thread` can hold."""
 _MOST_OFF = 0.005
 """The share by which a trace's count in the window may differ from the engine's own."""
 _Records = np.ndarray[Any, Any]
@@ -47,7 +47,7 @@ class PageTraceAsked:
 
     name: ClassVar[str] = "page_trace"
     limit_bytes: int | None = None
-    """The most bytes of the file of accesses; None: by what the host has (`_limit_here`)."""
+    """The most bytes of the file of accesses; None: by the host's free space (`_limit_here`)."""
     keeps: KeepTraces = "one"
     by_name: bool = True
     """Whether a run whose accesses cannot be recorded must fail."""
@@ -60,7 +60,7 @@ class PageTraceAsked:
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
         """Refuse, before anything starts, an engine or settings whose accesses cannot be recorded.
 
-        Nothing is refused of a trace that nobody asked for by name: each run tells why it has none.
+        A trace that was not asked for by name is not refused: each run records why it has none.
         """
         try:
             engines.behaviour(engine).require_page_trace(job["knobs"])
@@ -165,7 +165,7 @@ def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
     if (threads := len(told.get("threads", ()))) > _MOST_THREADS:
         what = f"{threads:,} threads and sessions touched pages, and a page trace has numbers for {_MOST_THREADS:,}"
         return Failure(what, None, "measure fewer transactions, or let queries use fewer parallel workers")
-    # Without its counters an edge is none.
+    # An edge needs its counters.
     if told["window_end_ns"] is None or told.get("counters_end_ns", 0) is None:
         return Failure("the measured window was not reached", None, None)
     wrote = sum(told["events"].values())
@@ -181,7 +181,7 @@ def _chunks(records: _Records) -> Iterator[_Records]:
 
 
 def _counts(records: _Records, told: Mapping[str, Any], run: EndedRun) -> list[dict[str, Any]]:
-    """Return the accesses in the window beside the growth of the engine's counters."""
+    """Return the accesses in the window and the growth of the engine's counters."""
     behaviour = engines.behaviour(run.engine)
     objects = behaviour.uncounted_objects(run.database, told.get("relations", ()))
     ours = told.get("uncounted_threads", ())

@@ -23,7 +23,7 @@ from bufferlab.results.page_traces import PlannedTraces
 from bufferlab.results.schema import StoredPlan
 
 OFF = "BUFFERLAB_NO_PAGE_TRACE"
-"""The variable that turns off traces that nobody asks for by name, whatever its value."""
+"""The variable that, at any value, turns off traces not asked for by name."""
 KEY = "page_trace"
 """The key of plan.json."""
 DEFAULT_KEEP: KeepTraces = "one"
@@ -31,7 +31,7 @@ DEFAULT_KEEP: KeepTraces = "one"
 
 @dataclass(frozen=True)
 class TraceWish:
-    """What a user says of page traces; nothing said is the default."""
+    """The user's options for page traces; without any, the defaults hold."""
 
     by_name: bool = False
     """Whether traces are asked for by name: a run that cannot be recorded must fail."""

@@ -25,7 +25,7 @@ from bufferlab.results.store import RunRecord, SweepFolder, new_run_id
 _LOG = logging.getLogger(__name__)
 
 OnStage = Callable[[str, float], None]
-"""A function that is told the stage of a run, and the share (0-1) of this stage that is done."""
+"""A function that gets the stage of a run, and the share (0-1) of this stage that is done."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class FilledRun:
     """Everything a run has delivered so far. It is published even when the run fails."""
 
     run: Run
-    """What run.json will say. It is checked as a whole when it is published."""
+    """The future content of run.json. It is checked as a whole when it is published."""
     samples: list[dict[str, Any]] = field(default_factory=list)
     latency: list[dict[str, Any]] = field(default_factory=list)
     log: str = ""
@@ -66,19 +66,19 @@ class Backend(Protocol):
     """An engine or a model, ready for the runs of one sweep."""
 
     def begun(self, planned: PlannedRun, point: Point, /, **common: Any) -> Run:
-        """Return run.json of a run that begins: what is common to all backends, and the source of its numbers."""
+        """Return run.json of a run that begins: `common`, the fields of all backends, and the source of its numbers."""
 
     def home(self, run_id: str) -> AbstractContextManager[Path]:
         """Context manager for the folder that a run may work in: gone afterwards, in every case."""
 
     def do(self, planned: PlannedRun, point: Point, home: Path, filled: FilledRun, on_stage: OnStage) -> Failure | None:
-        """Do the run and gather what it delivers. Return why it cannot be used; None if it can.
+        """Do the run and gather its results. Return why it cannot be used; None if it can.
 
         Raises BufferlabError or OSError when the run ends early: it is published as failed or interrupted.
         """
 
     def leave(self, home: Path, filled: FilledRun) -> None:
-        """Put right, before publication, what the run may have left on this host, however it ended."""
+        """Clean up, before publication, after the run on this host, however it ended."""
 
     def seconds_left(self, point: Point, stage: str, share: float, spent_s: float) -> float:
         """Return the seconds that a run still needs, `spent_s` into a stage of which a share is done."""

@@ -5,6 +5,7 @@ The copy is deleted afterwards in every case.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from bufferlab.results.schema import Database, Measured, PhaseDone, Run, Shape, 
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
 from bufferlab.spec import Experiment
 
+_LOG = logging.getLogger(__name__)
 COPYING, WARMING_UP, MEASURING = "copying", "warming up", "measuring"
 _SERVER = "server"
 """The folder, next to a run's database, in which its server keeps its socket, logs and pid."""
@@ -77,7 +79,7 @@ class EngineBackend:
     """Returns the database of a point, which it may have to load first."""
 
     def begun(self, planned: PlannedRun, point: Point, /, **common: Any) -> Run:
-        """Return a run with source, clock, seed and host of what is measured."""
+        """Return a run with the source, clock, seed and host of a measurement."""
         context, engine = self.context, self.context.engine
         return Run(
             **common,
@@ -108,7 +110,7 @@ class EngineBackend:
         return _OneRun(self.context, point, self.dataset(point), home, filled, on_stage).do()
 
     def leave(self, home: Path, filled: FilledRun) -> None:
-        """Keep the ends of the logs of a run that did not end well, and put back what its worker could not."""
+        """Keep the ends of the logs of a run that did not end well, and restore settings that its worker did not."""
         if filled.run.status != "ok":
             filled.log += _log_ends(home)
         for said in restore_host():  # A worker that was killed could not put these back itself.
@@ -134,7 +136,7 @@ class _OneRun:
     filled: FilledRun
     on_stage: OnStage
     sizes: list[int] = field(default_factory=list)
-    """Bytes of the database at the edges of the window, as the worker's events told them."""
+    """Bytes of the database at the edges of the window, from the worker's events."""
     status_texts: list[Event] = field(default_factory=list)
     phase_began_s: float = 0.0
     """On the monotonic clock."""
@@ -146,7 +148,7 @@ class _OneRun:
         return self.dataset.database if engine.data_is_read_only else self.home / database_name(engine)
 
     def do(self) -> Failure | None:
-        """Copy the database, measure, keep what was told, and check the data. Return why the run cannot be used."""
+        """Copy the database, measure, keep the answer, and check the data. Return why the run cannot be used."""
         context, filled, dataset = self.context, self.filled, self.dataset
         filled.run.data_key = dataset.data_key
         if not context.engine.data_is_read_only:
@@ -164,7 +166,7 @@ class _OneRun:
         )
         self._keep_tables(ended)
         filled.run.database = Database(
-            # Of a directory only the data count: a pool's percentage does not refer to the server's tables and logs.
+            # In a directory only the data count: a pool's percentage does not refer to the server's tables and logs.
             bytes_loaded=dataset.size_bytes if context.engine.data_kind == "file" else dataset.allocated_bytes,
             bytes_start=self.sizes[0] if self.sizes else None,
             bytes_end=self.sizes[-1] if len(self.sizes) > 1 else None,
@@ -212,7 +214,7 @@ class _OneRun:
         return event["done"] / event["total"] if event.get("total") else 0.0
 
     def _keep_tables(self, ended: EndedRun) -> None:
-        """Keep what further probes recorded, or the reason why there is none. A missing table does not fail the run."""
+        """Keep further probes' tables, or the reasons why they are missing. The run does not fail."""
         for probe in self.context.probes:
             self.on_stage(f"keeping the {probe.name.replace('_', ' ')}", 0.0)
             trace, table = probe.keep(ended)
@@ -226,13 +228,16 @@ class _OneRun:
         filled.ran(_settings(self.point, result), result["engine_version"])
         run.workload = {**run.workload, "drawn": result.get("drawn")}
         run.warm_up, run.measured = _warm_up(result["warm_up"]), Measured(**result["measured"])
+        if warm := run.warm_up:
+            _LOG.info("%s, block %d: the window began by the gate %s, after %.4g s and %d transactions",
+                      run.point.label, run.block + 1, warm.gate, warm.seconds, warm.transactions)  # fmt: skip
         run.phases = [PhaseDone(**done) for done in result["phases"]]
         started = started_with(result, self.dataset, context.method, in_place=context.engine.data_is_read_only)
         checked = check_run(context.experiment, context.engine, self.point, run, result, filled.samples)
         run.integrity = [started, *checked]
         if result.get("engine_conf"):
             filled.beside["engine.conf"] = result["engine_conf"]
-        if run.load.mode == "closed":  # In an open loop the rate is what was asked, not what could be had.
+        if run.load.mode == "closed":  # In an open loop the rate is the one asked for, not the highest possible.
             context.rates.observe("transactions_per_s", run.measured.transactions, run.measured.seconds)
         if result["warm_up"]["gate"] not in ("cap", "cold"):
             context.rates.observe("warm_up_bytes_per_s", self.dataset.size_bytes, result["warm_up"]["seconds"])
@@ -281,7 +286,7 @@ def _stage(event: Event) -> str:
 def _settings(point: Point, result: dict[str, Any]) -> dict[str, StoredSetting]:
     """Return the settings of run.json: each as planned, with the value that the engine read back and its note on it.
 
-    A value that the engine tells and that belongs to no setting of the point is kept under the engine's name for it.
+    A value that the engine reports and that belongs to no setting of the point is kept under the engine's name.
     """
     told, settings = dict(result["actual"]), point.stored()
     for name, setting in settings.items():
@@ -292,7 +297,7 @@ def _settings(point: Point, result: dict[str, Any]) -> dict[str, StoredSetting]:
 
 
 def _warm_up(told: dict[str, Any]) -> WarmUp | None:
-    """Return the warm-up's gate, seconds and transactions, which every engine tells; anything else goes to `detail`.
+    """Return the warm-up's gate, seconds and transactions, which every engine reports; anything else goes to `detail`.
 
     None if the warm-up was interrupted.
     """
@@ -319,7 +324,7 @@ def _engine_status(events: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _log_ends(home: Path) -> str:
-    """Return the last 64 KiB of every log of a run's server; "" if there is none."""
+    """Return the last 64 KiB of every log of a run's server; "" without logs."""
     found = ""
     for path in sorted([*(home / _SERVER).glob("*.log"), *(home / _SERVER).glob("*.err")]):
         if text := tail(path, None):

@@ -1,7 +1,7 @@
 """Predicts one run by a model of the engine's buffer manager, from page accesses of another origin. Starts nothing.
 
 They are those of a traced run, or they are generated. The run's clock stands still: a model of a buffer manager knows
-no time, so that no rate can be told.
+no time, so it predicts no rate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROBE = "model"
 
 
 class Origin(Protocol):
-    """Where page accesses come from, and the points to predict from them."""
+    """The source of page accesses, and the points to predict from them."""
 
     @property
     def plan(self) -> Plan:
@@ -54,7 +54,7 @@ class Origin(Protocol):
         """Return the bytes of memory that a prediction takes, at most."""
 
     def described(self, planned: PlannedRun, point: Point, /) -> dict[str, Any]:
-        """Return the fields of run.json that tell of engine, data and transactions."""
+        """Return the fields of run.json about engine, data and transactions."""
 
     def predicted(self, planned: PlannedRun, point: Point, watch: Watch, /) -> Predicted:
         """Predict a run. Raises a BufferlabError, and what `watch` raises."""
@@ -78,7 +78,7 @@ class ModelBackend:
 
     @contextmanager
     def home(self, run_id: str) -> Iterator[Path]:
-        """Context manager for the sweep's folder: a prediction needs no place of its own."""
+        """Context manager for the sweep's folder: a prediction needs no other place."""
         yield self.folder
 
     def do(self, planned: PlannedRun, point: Point, home: Path, filled: FilledRun, on_stage: OnStage) -> Failure | None:
@@ -100,12 +100,12 @@ class ModelBackend:
         """Do nothing: a prediction changes nothing on this host."""
 
     def seconds_left(self, point: Point, stage: str, share: float, spent_s: float) -> float:
-        """Return the seconds that a stage still needs, by its share; 0 for one that does not tell how far it is."""
+        """Return the seconds that a stage still needs, by its share; 0 for one that does not report its progress."""
         return spent_s / share - spent_s if share else 0.0
 
 
 def _settings(point: Point, predicted: Predicted) -> dict[str, StoredSetting]:
-    """Return the settings of run.json: those that the model obeys as it played them, others as they were planned."""
+    """Return the settings of run.json: as replayed if the model obeys them, others as planned."""
     settings = point.stored()
     for name, setting in settings.items():
         played = predicted.prediction.values.get(name) if setting.planned is None else setting.planned
@@ -124,7 +124,7 @@ def _samples(predicted: Predicted) -> Iterator[dict[str, Any]]:
 
 
 def _counted(prediction: Prediction) -> dict[str, float | None]:
-    """Return what a model counts, by the names of the metrics that every engine may have."""
+    """Return a model's counts, by the names of the metrics that every engine may have."""
     found = prediction.found
     return {
         "pages_read": found.reads if found else None,

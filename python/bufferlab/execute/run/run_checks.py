@@ -25,8 +25,8 @@ ROUNDED = "rounded by the server"
 _ROUNDING_RATIO = 0.02
 #: Seconds by which a window may exceed the duration asked for; a transaction that is begun ends first.
 _OVERRUN_SECONDS = 5.0
-#: The share of its transactions that a window may lack. Counts are told per transaction, and so few that are left out
-#: change them by less than two whole windows of one setting differ (0.85 %, stats/known_scatter.toml).
+#: The share of its transactions that a window may lack. Leaving out so few changes counts per transaction by less than
+#: two whole windows of one setting differ (0.85 %, stats/known_scatter.toml).
 _LACKING_SHARE = 0.01
 _RAN_THROUGH = "window_ran_through"
 
@@ -71,7 +71,7 @@ def _row(name: str, passed: bool, detail: str) -> IntegrityRow:
 
 
 def started_with(result: Mapping[str, Any], dataset: Dataset, method: Method, *, in_place: bool) -> IntegrityRow:
-    """Return the row on the data that the run began with; where they were not copied, the engine tells."""
+    """Return the row on the data that the run began with; the engine's own if they were not copied."""
     if "start" in result:
         return IntegrityRow(name="same_start", status="not_applicable", detail=result["start"])
     known = f"SHA-256 {dataset.sha256[:16]} verified before the sweep" if dataset.sha256 else "its contents its owner's"
@@ -81,17 +81,17 @@ def started_with(result: Mapping[str, Any], dataset: Dataset, method: Method, *,
 
 
 def _no_confounds(found: Sequence[str]) -> IntegrityRow:
-    """Return the row that names what else changed in the engine because a setting was changed."""
+    """Return the row that names other settings that the engine changed because of a swept one."""
     return _row("no_confounds", not found, "; ".join(found) or "nothing else changed with the settings")
 
 
 def _foreign_server(caveats: Sequence[str]) -> IntegrityRow:
-    """Return the row that names what a server that bufferlab did not start cannot meet: no check can ask it."""
+    """Return the row of conditions that a server which bufferlab did not start cannot meet, and no check can test."""
     return IntegrityRow(name=FOREIGN_SERVER, status="not_applicable", detail="; ".join(caveats))
 
 
 def warnings(rows: Sequence[IntegrityRow]) -> list[str]:
-    """Return the parts of these rows that a person should be told at once, although the run is good."""
+    """Return the parts of these rows that are shown at once, although the run is good."""
     details = {row.name: row.detail.split("; ") for row in rows}
     failed = any(row.name == "no_confounds" and row.status == "failed" for row in rows)
     # An engine that names confounds names its rounding among them.

@@ -68,7 +68,7 @@ def supervise(
     `on_event` gets every event but the last one, in this thread. A request to stop is passed on to the worker, which
     then has 30 s to close its database. A worker that says nothing for `silent_seconds` is killed. The
     worker's standard error is appended to `log_file`. No process that the worker started outlives this call, unless
-    it left the worker's process group. `module` is what runs in the process.
+    it left the worker's process group. `module` is the module that runs in the process.
     """
     _LOG.debug("%s job for %s: %s", kind, engine, json.dumps(job))
     started = time.monotonic()
@@ -168,7 +168,7 @@ class _Watch:
 
 
 def _send_job(process: subprocess.Popen[bytes], envelope: dict[str, Any]) -> None:
-    """Send the job as one line. Standard input stays open afterwards: its end tells the worker that we are gone."""
+    """Send the job as one line. Standard input stays open afterwards: its end shows the worker that we are gone."""
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # It died at once; its log says why.
         process.stdin.write(json.dumps(envelope).encode() + b"\n")
@@ -182,7 +182,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait at most 5 s for the worker to exit, then kill what is left of its process group, and reap the worker."""
+    """Wait at most 5 s for the worker to exit, then kill the rest of its process group, and reap the worker."""
     deadline = time.monotonic() + _END_SECONDS
     # The worker is not reaped yet: until it is, its number cannot name another process group.
     while not _has_ended(process) and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""The worker process: has its engine do one job, and stops it when asked. `serve` takes the job and tells its events.
+"""The worker process: has its engine do one job, and stops it when asked. `serve` takes the job and sends its events.
 
 It publishes nothing and decides nothing; `supervise` reads its events.
 """
@@ -27,7 +27,7 @@ def main() -> int:
 
 
 def _do(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
-    """Do the job and return its result. `tell` takes each event as a line of JSON. Raises the engine's errors."""
+    """Do the job and return its result. `tell` gets each event as a line of JSON. Raises the engine's errors."""
     engine = engine_of(envelope)
     threading.Thread(target=_wait_for_stop, args=(engine.cancel,), daemon=True).start()
     kind, job = envelope["kind"], envelope["job"]

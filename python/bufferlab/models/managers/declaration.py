@@ -37,26 +37,26 @@ class Pool:
 
     frames: int
     values: Mapping[str, int]
-    """By the engine's names; a setting that was left to the server has its default."""
+    """Settings by the engine's names; a setting that was left to the server has its default."""
 
 
 @dataclass(frozen=True)
 class Traced:
-    """What a model may know of the traced run, to say where it must not be believed."""
+    """The facts about the traced run from which a model judges where it must not be believed."""
 
     server: Server
     pool: Pool
     edges: Window
     """The engine's counters and gauges in the measured window."""
     transactions: int
-    """Those of the measured window."""
+    """Counts of the measured window."""
     connections: int
     objects: Sequence[PagesOfObject]
     """The tables and indexes whose pages the trace has."""
     ran: Mapping[str, int]
     """Settings by the engine's names, where they are whole numbers."""
     others: Callable[[], Sequence[tuple[int, int, Window]]]
-    """Returns frames, transactions and windows of the measured runs beside it in its sweep folder."""
+    """Returns frames, transactions and windows of the other measured runs in its sweep folder."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class BufferManager:
     presumes: Mapping[str, int | str] = field(default_factory=dict)
     """Settings of the engine that the model takes to have these values."""
     filled: float = 1.0
-    """Pools' worth of pages that must have come in until the pool no longer tells that it was empty at first."""
+    """Times the pool must have been filled before its empty start no longer matters."""
     read_ahead: tuple[str, ...] = ()
     """Counters of pages that the server read ahead."""
     by_speed: Callable[[Pool], str | None] = lambda _: None
@@ -84,7 +84,7 @@ class BufferManager:
     doubts: Callable[[Traced, Pool], Iterable[Verdict]] = lambda _traced, _pool: ()
     """Returns why the model must not be believed at a point."""
     untraced: Callable[[Pool], Iterable[Verdict]] = lambda _: ()
-    """Returns why the model must not be believed with a pool of which no trace tells."""
+    """Returns why the model must not be believed for a pool that no trace covers."""
 
     @property
     def defaults(self) -> dict[str, int]:

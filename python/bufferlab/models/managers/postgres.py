@@ -18,7 +18,7 @@ _COMBINED_BYTES = 128 << 10
 """DEFAULT_IO_COMBINE_LIMIT of bufmgr.h."""
 _PAGE_BYTES = 8 << 10
 _OTHER_PROCESSES = 20 + 16 + 8 + 2 + 6 + 32
-"""What may pin buffers besides the connections.
+"""Processes that may pin buffers besides the connections.
 
 The 20 further connections of a private server (postgresql_conf.py), autovacuum_worker_slots and max_worker_processes by
 default, then the special and auxiliary processes of proc.h and its IO workers.
@@ -47,7 +47,7 @@ def _further(traced: Traced, pool: Pool) -> Settings:
 def _is_large(one: PagesOfObject, frames: int) -> bool:
     """Return whether scans of an object have a ring: heapam.c, initscan.
 
-    An index, which no scan reads through a ring, has its name behind its table's and a dot.
+    Scans read no index through a ring. An index is named TABLE.INDEX.
     """
     is_table = "." not in one.name and not one.name.endswith(_FORKS) and one.name not in _NO_TABLE
     return is_table and one.pages > frames // 4

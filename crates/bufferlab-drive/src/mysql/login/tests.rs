@@ -19,7 +19,7 @@ const PASSWORD: &str = "secret";
 const ACCEPTED: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
 const UNVERIFIED: &str = "the server asks for the password itself, and nothing proves who it is";
 
-/// One side of a conversation in packets, as a server has it.
+/// The server's side of a conversation in packets.
 struct Peer<S>(S, u8);
 
 impl<S: Read + Write> Peer<S> {
@@ -38,7 +38,7 @@ impl<S: Read + Write> Peer<S> {
         self.0.read_exact(&mut header).ok()?;
         let mut bytes = vec![0; u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize];
         self.0.read_exact(&mut bytes).ok()?;
-        // The packets of an exchange count on, also over a change to TLS; a command begins anew.
+        // The packets of an exchange count on, also over a change to TLS; a command starts again at zero.
         assert!(header[3] == self.1 || header[3] == 0, "{} after {}", header[3], self.1);
         self.1 = header[3].wrapping_add(1);
         Some(bytes)
@@ -86,7 +86,8 @@ fn switch(plugin: &str) -> Vec<u8> {
     [b"\xfe", plugin.as_bytes(), b"\0", &NONCE[..], b"\0"].concat()
 }
 
-/// Connects to a server that greets with a plugin and then plays; returns the outcome, and what the server heard.
+/// Connects to a server that greets with a plugin and then plays; returns the outcome, and the bytes that the server
+/// received.
 fn meet(
     plugin: &'static str,
     security: Option<Security>,
@@ -213,7 +214,7 @@ fn the_password_itself_goes_only_where_the_user_lets_it() {
     let file = Security { server_public_key: Some("/key".into()), ..Security::default() };
     let (verified, unverified) = (Channel::Tls { is_verified: true }, Channel::Tls { is_verified: false });
     let refused = || Err(Refusal::unverified_password());
-    // Channel, whether it stays on this host, what is allowed, and the way.
+    // Channel, whether it stays on this host, the allowed methods, and the method.
     let table = [
         (Channel::Unix, true, &nothing, Ok(Way::Plain)),
         (Channel::Tcp, true, &nothing, Ok(Way::ByKeyAsked)),
@@ -260,7 +261,7 @@ fn over_a_unix_socket_the_password_goes_as_it_is_and_no_mode_wants_tls() {
 #[test]
 fn hostile_servers_are_refused_and_get_no_password() {
     let clear = "the server asks for the password in clear text, which is refused";
-    // What the server sends after the login, and what is said of it.
+    // The server's packets after the login, and the expected error.
     let table: [(Vec<u8>, &str); 12] = [
         (switch("mysql_clear_password"), clear),
         (switch("dialog"), clear),

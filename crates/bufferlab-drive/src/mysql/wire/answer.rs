@@ -20,7 +20,7 @@ const EOF_LENGTH: usize = 9;
 const MORE_RESULTS: u16 = 0x0008;
 /// The number of the character set of bytes.
 const BINARY: u16 = 63;
-/// A table, and a query's result, has at most so many columns.
+/// The most columns of a table, and of a query's result.
 const MOST_COLUMNS: u64 = 4096;
 
 /// Rows of values as text.
@@ -186,7 +186,7 @@ fn text_values(row: &[u8]) -> impl Iterator<Item = Result<Option<&[u8]>, Error>>
     })
 }
 
-/// Reads so many definitions of parameters or columns, and their end.
+/// Reads that many definitions of parameters or columns, and their end.
 pub(super) fn definitions(
     packets: &mut Packets,
     stream: &mut impl Read,

@@ -80,7 +80,7 @@ impl Wire {
     /// Replaces the stream by one over it.
     ///
     /// # Errors
-    /// When bytes have come before their time, which nobody protects; or `change` fails.
+    /// When bytes have come early, which are not protected; or `change` fails.
     pub(super) fn exchange<E: From<MysqlError>>(
         self,
         change: impl FnOnce(Stream) -> Result<Stream, E>,
@@ -91,7 +91,7 @@ impl Wire {
         Ok(Wire { stream: change(self.stream)?, ..self })
     }
 
-    /// From now on packets may be long, but shorter than this.
+    /// Allows longer packets from now on, up to `limit_bytes`.
     pub(super) fn logged_in(&mut self, limit_bytes: usize) {
         self.packets.logged_in(limit_bytes);
     }
@@ -235,7 +235,7 @@ impl Wire {
         Ok(statement)
     }
 
-    /// Lets the server forget a prepared statement. It does not answer.
+    /// Closes a prepared statement at the server, which does not answer.
     ///
     /// # Errors
     /// When the connection fails.
@@ -243,7 +243,7 @@ impl Wire {
         self.ask(COM_STMT_CLOSE, &statement.to_le_bytes())
     }
 
-    /// Tells the server that the connection ends on purpose, if it still listens.
+    /// Sends the server the message that ends the connection, if it still listens.
     pub(super) fn quit(&mut self) {
         let _ = self.ask(COM_QUIT, &[]);
     }

@@ -1,4 +1,4 @@
-//! The pool against a naive one over plain collections, its vectors, and what it tells a recorder.
+//! The pool against a naive one over plain collections, its vectors, and the events that it sends to a recorder.
 
 use super::*;
 use bufferlab_probe::page_trace::{PageTraceAsked, SpoolAsked};
@@ -168,7 +168,7 @@ fn asked(spool: &std::path::Path) -> PageTraceAsked {
     PageTraceAsked { spool: SpoolAsked { path: spool.to_owned(), limit_bytes: 1 << 20 }, required: true }
 }
 
-/// Returns what a pool of two pages tells its recorder while `act` uses it, as (kind, page).
+/// Returns the events (kind, page) that a pool of two pages sends to its recorder while `act` uses it.
 fn recorded(act: impl FnOnce(&mut Pool, &VfsCounters)) -> Vec<(u8, u32)> {
     let folder = tempfile::tempdir().unwrap();
     let (spool, vfs) = (folder.path().join("spool"), Arc::<VfsCounters>::default());

@@ -1,4 +1,5 @@
-//! What a site fetches, in the kernel's notation (Documentation/trace/uprobetracer.rst), and where a record has it.
+//! The values that a site fetches, in the kernel's notation (Documentation/trace/uprobetracer.rst), and their places in
+//! a record.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +93,7 @@ fn presumed(name: &str) -> u64 {
 
 /// Places the fields in a record. A field that has its presumed value at all sites takes no place.
 ///
-/// Returns what is wrong when there are more than a record has room for.
+/// Returns an error for more fields than a record has room for.
 pub(super) fn parts(settings: &Settings) -> Result<Vec<Part>, String> {
     let mut parts = Vec::new();
     for (column, field) in settings.fields.iter().enumerate() {

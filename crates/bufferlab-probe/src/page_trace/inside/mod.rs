@@ -34,12 +34,12 @@ use plan::{Mapped, Plan, Program, plan};
 use reader::Reader;
 use shared::Shared;
 
-/// The library, as build.rs made it; empty where there is none for this processor.
+/// The library made by build.rs; empty on processors without one.
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bufferlab_inside.so"));
 const FILE: &str = "bufferlab-inside.so";
 const REPORT: &str = "please report this with the server's version";
 
-/// What a server must be started with so that it records itself.
+/// The environment and descriptor with which a server must be started so that it records itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct Preload {
     /// Variables of its environment.
@@ -86,7 +86,7 @@ fn program(binary: &Path) -> Result<Program, TraceError> {
 /// Returns the direct branches of a build that lead into bytes which a plan covers: from, to. There must be none.
 ///
 /// # Errors
-/// When the build cannot be recorded from inside at all.
+/// When the build cannot be recorded from inside.
 pub fn branches(settings: &Settings) -> Result<Vec<(u64, u64)>, TraceError> {
     let program = program(&settings.binary)?;
     Ok(plan::branches_into(&program, &plan_of(settings)?))
@@ -128,11 +128,11 @@ impl Inside {
         }))
     }
 
-    /// Writes the library into the server's folder and begins to read what the server will record; returns what it must
-    /// be started with.
+    /// Writes the library into the server's folder and begins to read the server's records; returns how the server must
+    /// be started.
     ///
     /// # Errors
-    /// When the folder cannot be used for it, or there is no room for a spool.
+    /// When the folder cannot be used for it, or has no room for a spool.
     pub fn begin(&mut self, folder: &Path) -> Result<Preload, TraceError> {
         let path = folder.join(FILE);
         let text = path.to_str().filter(|path| path.starts_with('/') && !path.contains([' ', ':', '$']));
@@ -140,7 +140,7 @@ impl Inside {
             let hint = "name a directory without spaces, colons and dollars with --data-dir";
             TraceError::new("the loader cannot be told this path", path.display().to_string(), hint)
         })?;
-        // Everybody may read it, as the server has another user; a umask may have said otherwise.
+        // Every user may read it, as the server has another user; the umask may have forbidden it.
         let _ = std::fs::remove_file(&path);
         let file = File::options().write(true).create_new(true).mode(0o444).open(&path);
         file.and_then(|mut file| {

@@ -18,7 +18,7 @@ const ALIGN: usize = 16;
 const BREAKPOINT: u8 = 0xcc;
 const ANY: u32 = DecoderOptions::NONE;
 
-/// A part of a program as it is mapped.
+/// A mapped part of a program.
 #[derive(Clone, Debug)]
 pub struct Mapped {
     /// Its place in the file.
@@ -50,7 +50,7 @@ pub struct Program {
     pub data: Vec<(u64, u64, u64)>,
 }
 
-/// What the library is to do, and what records look like.
+/// The library's work, and the layout of records.
 #[derive(Debug)]
 pub struct Plan {
     segments: Vec<layout::Segment>,
@@ -152,7 +152,7 @@ impl Plan {
         bytes
     }
 
-    /// Returns first address and end of what each patch covers.
+    /// Returns the first address and the end of the bytes that each patch covers.
     pub fn covered(&self) -> impl Iterator<Item = (u64, u64)> {
         self.patches.iter().map(|patch| (patch.address, patch.address + u64::from(patch.bytes)))
     }
@@ -178,7 +178,7 @@ fn address_of_data(program: &Program, offset: u64) -> Option<u64> {
     })
 }
 
-/// What a patch takes from the program.
+/// The instructions that a patch takes from the program.
 struct Taken {
     bytes: usize,
     /// The instruction stays, and leads to the trampoline.
@@ -211,7 +211,7 @@ fn take(place: &Place<'_>) -> Result<Taken, String> {
                 ended = true;
             }
             FlowControl::Interrupt if ended => (),
-            // A call would leave an address in the trampoline on the stack, which nobody could unwind.
+            // A call would leave an address in the trampoline on the stack, which no unwinder knows.
             _ => return Err(format!("{:?} cannot be moved", next.mnemonic())),
         }
         if bytes >= JUMP_BYTES {
@@ -281,8 +281,8 @@ fn fixups(code: &[u8]) -> Vec<Fixup> {
 
 /// Returns the direct branches of a program that lead into covered bytes behind the first: from, to. There must be none.
 ///
-/// It reads the code from end to end. Data between functions may be read as instructions that nobody runs; such a branch
-/// is told too, and a person must look.
+/// It reads the code from end to end. Data between functions may be read as instructions; such a branch is reported
+/// too, and a person must look.
 pub fn branches_into(program: &Program, plan: &Plan) -> Vec<(u64, u64)> {
     let inner: Vec<(u64, u64)> = plan.covered().map(|(first, end)| (first + 1, end)).collect();
     let mut found = Vec::new();

@@ -18,11 +18,11 @@ const PAUSE: Duration = Duration::from_millis(10);
 const SHORT_PAUSE: Duration = Duration::from_millis(1);
 /// A ring filled to this part is filling fast.
 const FAST_BYTES: u64 = RING_BYTES as u64 / 8;
-/// Slots that have memory before anybody wants them, and the slots for which that is done: 8 MiB. A server of so many
-/// threads that it uses more pays for theirs.
+/// Slots that get memory before a thread takes them, and the most slots for which that is done: 8 MiB. A server with
+/// more threads pays for the rest.
 const AHEAD: usize = 8;
 const MOST_AHEAD: usize = 62;
-/// Rounds between two looks for processes that have gone without a word.
+/// Rounds between two looks for processes that ended without freeing their slots.
 const ROUNDS_PER_LOOK: u32 = 10;
 /// Counts, about a microsecond, by which a record may be older than the one before it in its ring: a processor may look
 /// at its counter before it has done all that comes before, and the order of records needs no more.
@@ -33,7 +33,7 @@ pub(super) struct Reader {
     decoder: Decoder,
     spool: Spool,
     clock: Clock,
-    /// Of each slot that is or was used.
+    /// The state of each slot that is or was used.
     slots: Vec<Slot>,
     touched: usize,
     round: u32,
@@ -51,7 +51,7 @@ struct Slot {
     count: u64,
     /// Our number of the thread.
     thread: u32,
-    /// It lost records, or its server wrote nonsense, so that those that are left belong nowhere.
+    /// It lost records, or its server wrote nonsense, so that its remaining records are useless.
     is_over: bool,
 }
 
@@ -61,7 +61,7 @@ impl Reader {
         Self { shared, decoder, spool, clock, slots: Vec::new(), touched: 0, round: 0, unread: 0, steps_back: 0 }
     }
 
-    /// Moves records until told to stop, and then the rest; the body of the thread.
+    /// Moves records until `stop`, and then the rest; the body of the thread.
     pub fn read_until(mut self, stop: &AtomicBool) -> Told {
         let cpu = DriverThread::current();
         loop {
@@ -102,7 +102,7 @@ impl Reader {
         Told { relations, threads, reader_cpu_ns, ..told }
     }
 
-    /// Reads what is in the rings; returns the bytes of the fullest.
+    /// Reads the rings; returns the bytes of the fullest.
     fn drain(&mut self) -> u64 {
         self.grow();
         let looks_for_dead = self.round.is_multiple_of(ROUNDS_PER_LOOK);
@@ -141,7 +141,7 @@ impl Reader {
             slot.read = slot.read.wrapping_add(RECORD_BYTES as u64);
             let word = |at: usize| u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]);
             let count = u64::from(word(0)) | u64::from(word(4)) << 32;
-            // A ring's records follow one another, on whatever processors its threads were.
+            // A ring's records follow one another, even if its threads changed processors.
             *steps_back += u64::from(count.saturating_add(NEAR_COUNTS) < slot.count);
             slot.count = count;
             if record[SITE_AT] == BEGINS {
@@ -166,7 +166,7 @@ impl Reader {
         }
     }
 
-    /// Returns the slots of processes that have gone without a word, and these processes.
+    /// Returns the slots of processes that ended without freeing them, and these processes.
     fn gone(&self) -> Vec<(usize, u32)> {
         let states = self.shared.states()[..self.slots.len()].iter().enumerate();
         // Threads of one process often have slots in a row.
@@ -274,7 +274,7 @@ mod tests {
         ] {
             let folder = tempfile::tempdir().unwrap();
             let mut reader = reader(&folder);
-            // In two rounds, as a step back may lie between them.
+            // The records come in two rounds, as a step back may lie between them.
             for half in records.chunks(2) {
                 write(&reader, half);
                 reader.drain();

@@ -14,14 +14,15 @@ use crate::tracefs::TraceError;
 
 const PAGE: usize = 4096;
 
-/// A memory of [`ALL_BYTES`] without a name. It lives as long as somebody has it.
+/// A memory of [`ALL_BYTES`] without a name. It lives as long as a process has it.
 #[derive(Debug)]
 pub(super) struct Shared {
     descriptor: OwnedFd,
     place: *mut u8,
 }
 
-// SAFETY: all that changes in it is atomic, but for the records of a ring, which nobody writes after they were told.
+// SAFETY: all that changes in it is atomic, but for the records of a ring, which are not written after their
+// publication.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -48,7 +49,7 @@ impl Shared {
         }
         // A server that cut it off would end this process by SIGBUS at its next look.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        // SAFETY: it only takes rights away from whoever has the file.
+        // SAFETY: it only takes rights away from the file's users.
         if unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
             return Err(refused());
         }
@@ -68,7 +69,7 @@ impl Shared {
 
     /// Writes the plan. The server has not begun.
     pub fn put(&self, plan: &Plan) {
-        // SAFETY: nobody else has the memory yet, and zeros are a header.
+        // SAFETY: no other process has the memory yet, and zeros are a header.
         let header = unsafe { &mut *self.place.cast::<Header>() };
         let bytes = plan.put_into(header);
         // SAFETY: a plan fits there.
@@ -86,12 +87,12 @@ impl Shared {
         self.header().heartbeat_ns.store(monotonic_ns(), Ordering::Relaxed);
     }
 
-    /// Says that nobody reads any more.
+    /// Marks that the reader has left.
     pub fn close(&self) {
         self.header().closed.store(1, Ordering::Release);
     }
 
-    /// Returns what the library did, and the system's error.
+    /// Returns the library's state, and the system's error.
     pub fn state(&self) -> (State, i32) {
         let state = self.header().state.load(Ordering::Acquire);
         let known = STATES.get(state as usize).copied().unwrap_or(State::Absent);
@@ -134,7 +135,7 @@ impl Shared {
     pub fn put_record(&self, number: usize, record: [u8; RECORD_BYTES]) {
         let slot = self.slot(number);
         let at = HEAD_BYTES + (slot.write.load(Ordering::Relaxed) as usize & (RING_BYTES - 1));
-        // SAFETY: the place is inside of the slot, and nobody reads it before it is told.
+        // SAFETY: the place is inside of the slot, and is not read before its publication.
         unsafe { self.at(number).add(at).cast::<[u8; RECORD_BYTES]>().write_volatile(record) };
         slot.write.fetch_add(RECORD_BYTES as u64, Ordering::Release);
     }
@@ -147,7 +148,7 @@ impl Shared {
         }
     }
 
-    /// Lets others have the slot of a process that has gone, unless somebody has taken it meanwhile.
+    /// Frees the slot of a process that has ended, unless another process has taken it meanwhile.
     pub fn free(&self, number: usize, process: u32) {
         let owner = &self.slot(number).process;
         if owner.compare_exchange(process, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
@@ -158,7 +159,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: nobody has a reference any more.
+        // SAFETY: no reference is left.
         unsafe { libc::munmap(self.place.cast(), ALL_BYTES) };
     }
 }
@@ -171,7 +172,7 @@ mod tests {
     fn nobody_who_has_the_memory_can_make_it_shorter_or_longer() {
         let shared = Shared::new().unwrap();
         for bytes in [0, PAGE, ALL_BYTES - 1, ALL_BYTES + 1] {
-            // SAFETY: the file is ours; were it cut off, nobody would look.
+            // SAFETY: the file is ours; were it cut off, no code would read it.
             let done = unsafe { libc::ftruncate(shared.descriptor(), bytes as libc::off_t) };
             assert_eq!((done, std::io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EPERM)), "{bytes}");
         }

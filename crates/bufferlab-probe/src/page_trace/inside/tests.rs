@@ -17,7 +17,7 @@ use super::plan::{Mapped, Plan, Program, branches_into, plan};
 use super::shared::Shared;
 
 const PAGE: usize = 4096;
-/// Where the victim's code is, from its load address on.
+/// The place of the victim's code, from its load address on.
 const CODE_AT: u64 = 0x40_0000;
 /// x87, SSE, AVX and AVX-512, as far as the processor has them.
 const PARTS: u64 = 0b1110_0111;
@@ -49,7 +49,7 @@ static OWN_STACK: AtomicU64 = AtomicU64::new(0);
 static KEPT: AtomicU64 = AtomicU64::new(0);
 /// The statics above serve one test at a time, and so does the library's own memory.
 static ALONE: Mutex<()> = Mutex::new(());
-/// Signals that came, and those of them that came inside of a trampoline or what it calls.
+/// Signals that came, and those of them that came inside of a trampoline or of code that it calls.
 static SIGNALS: AtomicU64 = AtomicU64::new(0);
 static SIGNALS_INSIDE: AtomicU64 = AtomicU64::new(0);
 
@@ -156,7 +156,7 @@ impl Memory {
         Self { words: vec![0; STACK_WORDS + 256] }
     }
 
-    /// An address so many words behind the middle of the stack, with room on both sides.
+    /// An address `words` words behind the middle of the stack, with room on both sides.
     fn stack(&self, words: usize) -> u64 {
         &raw const self.words[STACK_WORDS / 2 + words] as u64
     }
@@ -165,7 +165,7 @@ impl Memory {
         &raw const self.words[STACK_WORDS + words] as u64
     }
 
-    /// Fills what a victim may see, the red zone, what is above, and the heap, with addresses and nulls.
+    /// Fills the memory that a victim may see (red zone, the stack above, and the heap) with addresses and nulls.
     fn fill(&mut self, random: &mut Random) {
         for at in (STACK_WORDS / 2 - 64..STACK_WORDS / 2 + 128).chain(STACK_WORDS..STACK_WORDS + 256) {
             self.words[at] = if random.next() & 3 == 0 { 0 } else { self.heap(random.next() as usize % 128) };
@@ -315,7 +315,7 @@ fn fetches(random: &mut Random) -> Vec<String> {
     (0..4).map(|_| one(random)).collect()
 }
 
-/// What a site fetches in a state.
+/// The values that a site fetches in a state.
 fn expected(fetch: &Fetch, before: &Processor, memory: &Memory, bytes: usize) -> u64 {
     let mask = if bytes == 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 };
     mask & match fetch {
@@ -378,7 +378,7 @@ fn ran(victim: &Victim, before: &Processor, memory: &mut Memory, is_call: bool) 
     let kept = memory.words.clone();
     let after = victim.run(before);
     let at = (before.registers[SP] - memory.words.as_ptr() as u64) as usize / 8;
-    // What is below a call's return address is nobody's.
+    // The stack below a call's return address is unused.
     let seen = memory.words[at - if is_call { 1 } else { 16 }..].to_vec();
     memory.words.copy_from_slice(&kept);
     (after, seen)
@@ -533,11 +533,11 @@ fn a_thread_whose_reader_is_gone_waits_once_and_never_again() {
     assert_eq!(written, ((1 + accesses) * RECORD_BYTES) as u64);
     assert_eq!((waits, limit, given_up), (1, u64::MAX, RING_BYTES as u64 + 1));
     assert_eq!(slot.process.load(Ordering::Relaxed), std::process::id());
-    // It is not the slot of a process that had it before.
+    // The slot belongs to no process that had it before.
     shared.free(0, std::process::id() + 1);
     assert_eq!(shared.states()[0].load(Ordering::Relaxed), USED);
     slow::end_thread();
-    // The next who has the slot is not taken for this process before it has said who it is.
+    // The slot's next owner is not taken for this process before its own process is noted.
     assert_eq!(slot.process.load(Ordering::Relaxed), 0);
 }
 

@@ -1,7 +1,7 @@
 //! The code that a site jumps to: it writes a record, and goes on as the program would have.
 //!
-//! It keeps every register and flag, and the 128 bytes below the stack's pointer, which a function that calls nobody may
-//! use. It takes no lock and makes no system call; only a full ring makes it call the cold path.
+//! It keeps every register and flag, and the 128 bytes below the stack's pointer, which a leaf function may use. It
+//! takes no lock and makes no system call; only a full ring makes it call the cold path.
 
 use bufferlab_inside::layout::{HEAD_BYTES, RECORD_BYTES, RING_BYTES, SITE_AT};
 use iced_x86::code_asm::registers::gpr64::{r10, r11, rax, rdx, rsp};
@@ -12,27 +12,27 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::fetch::{Fetch, Kept, Part};
 
-/// Stands for the distance of a thread's slot from the thread's base, until the library knows it. Nonzero, so that it
-/// is encoded in four bytes.
+/// Placeholder for the distance of a thread's slot from the thread's base, until the library knows it. Nonzero, so that
+/// it is encoded in four bytes.
 pub(super) const SLOT_OFFSET: i32 = 0;
-/// Bytes below the stack's pointer that belong to a function that calls nobody (System V ABI for AMD64, 3.2.2).
+/// Bytes below the stack's pointer that belong to a leaf function (System V ABI for AMD64, 3.2.2).
 const RED_ZONE: i32 = 128;
 /// Registers that the trampoline uses, in the order in which they are pushed.
 const USED: [Register; 4] = [Register::RAX, Register::RDX, Register::R10, Register::R11];
 
-/// What is done at a site.
+/// The work at a site.
 pub(super) struct Job<'a> {
     /// The number in the record.
     pub site: u8,
     pub parts: &'a [Part],
-    /// What to fetch for each part.
+    /// The value to fetch for each part.
     pub fetches: &'a [Fetch],
-    /// The site is a call, which leads here instead: flags and what is below the stack's pointer are nobody's then,
+    /// The site is a call, which leads here instead: flags and the memory below the stack's pointer are then unused,
     /// and the return address is on the stack.
     pub is_call: bool,
     /// The instructions that were moved.
     pub moved: &'a [Instruction],
-    /// Where the program goes on.
+    /// The address at which the program goes on.
     pub then: Option<u64>,
     /// The place of the address of the cold path.
     pub cold: u64,
@@ -74,7 +74,7 @@ impl Maker<'_> {
         self.cold(&mut cold, record, restore)
     }
 
-    /// Puts aside what is used.
+    /// Saves the registers that the trampoline uses.
     fn save(&mut self) -> Result<(), IcedError> {
         if !self.job.is_call {
             self.code.lea(rsp, qword_ptr(rsp - RED_ZONE))?;
@@ -142,11 +142,11 @@ impl Maker<'_> {
         self.code.shl(rdx, 32)?;
         self.code.or(rax, rdx)?;
         self.code.mov(qword_ptr(r11), rax)?;
-        // Writes become visible in their order: whoever sees this one sees the record.
+        // Writes become visible in their order: a reader that sees this one sees the record.
         self.code.add(qword_ptr(r10), RECORD_BYTES as i32)
     }
 
-    /// Fetches a value of so many bytes into `rax`; the bytes above are zero or anything.
+    /// Fetches a value of that many bytes into `rax`; the bytes above are zero or anything.
     fn fetch(&mut self, fetch: &Fetch, bytes: usize) -> Result<(), IcedError> {
         match fetch {
             Fetch::Constant(number) => self.code.mov(gpr32::eax, *number as i32),
@@ -167,7 +167,7 @@ impl Maker<'_> {
                     self.code.je(null)?;
                     self.load(bytes, rax + *distance)?;
                     self.code.set_label(&mut null)?;
-                    // A label needs an instruction of its own.
+                    // An instruction can have one label only.
                     self.code.zero_bytes()
                 }
             },
@@ -208,7 +208,7 @@ fn whole(register: Register) -> AsmRegister64 {
         R12 => gpr64::r12,
         R13 => gpr64::r13,
         R14 => gpr64::r14,
-        // Those that are put aside and rsp have gone another way.
+        // Other functions handle the saved registers and rsp.
         _ => gpr64::r15,
     }
 }

@@ -3,7 +3,7 @@
 use super::super::probed::{Probed, call, is_probed};
 use super::*;
 
-/// Returns a reader of this program's calls, with rings of so many bytes.
+/// Returns a reader of this program's calls, with rings of that many bytes.
 fn reader(settings: &Settings, bytes: usize) -> (Definition, Reader) {
     let definition = Definition::make(settings).expect("it can be defined");
     let family = Family::of(std::process::id());

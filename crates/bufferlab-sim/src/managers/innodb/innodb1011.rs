@@ -37,7 +37,7 @@ pub struct Innodb1011Settings {
     pub old_blocks_time_ms: u32,
     /// Free frames up to which the cleaner evicts: 1536.
     pub lru_scan_depth: u32,
-    /// The share of the pages that the pool is played; whoever plays it knows. The depth and InnoDB's constants are
+    /// The share of the pages that the pool gets; the caller sets it. The depth and InnoDB's constants are
     /// divided by it.
     #[serde(skip)]
     pub sampled_one_in: OneIn,

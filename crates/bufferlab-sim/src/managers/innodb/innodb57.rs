@@ -7,12 +7,12 @@
 //!
 //! Approximated: the cleaner does its whole work between two events. On a server threads go on taking frames: from
 //! MySQL 5.7.22 some 250 while a batch freed 1,024, in 0.1 s, so that its free list was often 850 long and not 1,024.
-//! The model takes pages of one index with numbers in a row as neighbours in the file: the trace does not tell where an
-//! extent begins, and nothing of untouched pages between them. Threads always search from the tail; in a list of less
-//! than 512 pages a server goes on where the last search ended (buf0buf.cc, `LRUItr::start`). MySQL 5.6 keeps what a
-//! batch writes until the next one, and frees no neighbours.
+//! The model takes pages of one index with numbers in a row as neighbours in the file: the trace shows neither where an
+//! extent begins nor untouched pages between them. Threads always search from the tail; in a list of less than 512
+//! pages a server goes on where the last search ended (buf0buf.cc, `LRUItr::start`). MySQL 5.6 keeps what a batch
+//! writes until the next one, and frees no neighbours.
 //!
-//! docs/prediction.md tells how far it was right.
+//! docs/prediction.md has its errors.
 
 use std::num::NonZeroU32;
 
@@ -55,7 +55,7 @@ pub struct Innodb57Settings {
     /// among `lru_scan_depth`.
     #[serde(skip_serializing)]
     pub wakes_cleaner: bool,
-    /// The share of the pages that the pool is played; whoever plays it knows. The depth and InnoDB's constants are
+    /// The share of the pages that the pool gets; the caller sets it. The depth and InnoDB's constants are
     /// divided by it.
     #[serde(skip)]
     pub sampled_one_in: OneIn,
@@ -105,8 +105,8 @@ impl Model for Innodb57 {
         let &Innodb57Settings { old_blocks_pct, old_blocks_time_ms, flush_neighbors, wakes_cleaner, .. } = settings;
         let one_in = settings.sampled_one_in;
         let lru_scan_depth = at_least_one(settings.lru_scan_depth, one_in);
-        // buf0rea.h, BUF_READ_AHEAD_AREA; buf0flu.cc, buf_flush_try_neighbors. Neighbours are no fewer in a sample, whose
-        // pages are taken in runs.
+        // buf0rea.h, BUF_READ_AHEAD_AREA; buf0flu.cc, buf_flush_try_neighbors. A sample takes pages in runs, so it has
+        // as many neighbours.
         let area = (frames.get() / 32).next_power_of_two().min(EXTENT).min(frames.get() / 16);
         let cleaner = Cleaner57 {
             lru_scan_depth,

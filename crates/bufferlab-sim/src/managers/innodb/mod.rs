@@ -4,14 +4,13 @@
 //! `midpoint.rs` have everything else. The rules are those of storage/innobase; each names its file and function.
 //!
 //! A page is dirty from the first time that a thread takes its exclusive latch, or makes the page. On MySQL 5.7.22
-//! (TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100, 400 and 1024) this tells of 98 to 100 % of the pages that
-//! its I/O threads freed after a write that they were dirty, and of 98 to 99 % of those that its cleaner freed that
-//! they were not.
+//! (TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100, 400 and 1024) this finds 98 to 100 % of the pages dirty
+//! that its I/O threads freed after a write, and 98 to 99 % of those clean that its cleaner freed.
 //!
 //! Left out: writes from the flush list, after which a page stays in the pool and is clean; pages in use; more than one
 //! buffer pool instance; the change buffer; and how long anything takes. The model plays read-ahead as the traced
 //! server asked for it, though a pool of another size may ask for more or less. `frames` is the server's
-//! `Innodb_buffer_pool_pages_total` without the pages of its own use (`pages_misc`), never bytes by page size.
+//! `Innodb_buffer_pool_pages_total` without the pages that it uses itself (`pages_misc`), never bytes by page size.
 
 mod innodb1011;
 mod innodb57;
@@ -35,13 +34,13 @@ const EXCLUSIVE: [u8; 2] = [2, 4];
 /// It takes pages out of the list by the pool's own means alone, so that each frame stays free or in the list. The pool
 /// calls `work` before each event, at times that never go back.
 pub trait Cleaner {
-    /// Does what is due before an event at `now_us`.
+    /// Does the work that is due before an event at `now_us`.
     fn work(&mut self, pool: &mut Pool, now_us: u64);
 
     /// Leaves a free frame in the pool for a user thread that takes it (`buf_LRU_get_free_block`).
     fn provide_frame(&mut self, pool: &mut Pool);
 
-    /// Hears that the thread has taken the frame.
+    /// Notes that the thread has taken the frame.
     fn frame_taken(&mut self, pool: &Pool);
 }
 
@@ -111,7 +110,7 @@ impl<C: Cleaner> Innodb<C> {
         self.pool.lru.old_len
     }
 
-    /// Begins an event: the cleaner does what is due before it.
+    /// Begins an event: the cleaner first does the work that is due.
     #[inline]
     fn begin(&mut self, access: Access) {
         let Pool { lru, free, frames, .. } = &self.pool;

@@ -80,7 +80,7 @@ impl TpccDriver {
     /// Returns the driver `driver_index` of `drivers`, which share the terminals and nothing else.
     ///
     /// # Errors
-    /// [`TpccConfigError`] when there is no such driver, or no terminal for it.
+    /// [`TpccConfigError`] when the driver does not exist, or has no terminal.
     pub fn new(config: TpccConfig, driver_index: u32, drivers: u32) -> Result<Self, TpccConfigError> {
         let numbers = [u64::from(driver_index), u64::from(drivers)];
         Ok(TpccDriver {
@@ -169,7 +169,7 @@ impl Workload for TpccDriver {
         Planned { transaction_type, terminal }
     }
 
-    /// The deck and the terminals' turns begin anew too. Dates, and deliveries, continue.
+    /// The deck and the terminals' turns restart too. Dates, and deliveries, continue.
     fn begin_window(&mut self) {
         self.random = self.window.clone();
         self.deck = Deck::new();

@@ -60,8 +60,8 @@ impl fmt::Display for Partition {
     }
 }
 
-/// Returns every partition of a database of so many warehouses, table after table and each in primary-key order, so
-/// that an engine that clusters rows by key only ever appends.
+/// Returns every partition of a database of `warehouses` warehouses, table after table and each in primary-key order,
+/// so that an engine that clusters rows by key only ever appends.
 pub fn partitions(warehouses: u32) -> Vec<Partition> {
     let mut all = Vec::new();
     for table in TableId::ALL {

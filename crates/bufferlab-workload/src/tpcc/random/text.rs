@@ -44,7 +44,7 @@ impl TextBuffer {
         self.text(chars)
     }
 
-    /// Returns a random a-string of exactly so many characters.
+    /// Returns a random a-string of exactly `chars` characters.
     pub fn alphanumeric_exact(&mut self, random: &mut Random, chars: usize) -> &str {
         self.fill(random, chars);
         self.text(chars)
@@ -63,7 +63,7 @@ impl TextBuffer {
         self.text(chars)
     }
 
-    /// Returns a random n-string of exactly so many digits, at most 19.
+    /// Returns a random n-string of exactly `digits` digits, at most 19.
     pub fn digits(&mut self, random: &mut Random, digits: usize) -> &str {
         let mut rest = random.below(10_u64.pow(digits as u32));
         for byte in self.bytes[..digits].iter_mut().rev() {
@@ -138,7 +138,7 @@ pub fn last_name(number: u32) -> LastName {
 
 /// A picker of an exact share of a partition's rows, at random: "10 % of the rows, selected at random" (4.3.3.1).
 ///
-/// Selection sampling (Knuth, volume 2, algorithm S): every choice of so many rows is equally likely.
+/// Selection sampling (Knuth, volume 2, algorithm S): every choice of that many rows is equally likely.
 #[derive(Clone, Copy, Debug)]
 pub struct ExactShare {
     wanted: u64,

@@ -1,0 +1,305 @@
+"""Finds what speaks against a comparison: objections, which refuse it, and warnings, which a reader must know.
+
+An objection is a difference that gives the figures another meaning: another engine, another workload, or other data
+that the settings compared do not explain. Other hosts, versions, days and settings are warnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from bufferlab.chapter import words
+from bufferlab.engines import registry as engines
+from bufferlab.errors import Problem, SpecError
+from bufferlab.knob import Value
+from bufferlab.report.comparison.sides import MatchedPoint, Sides, asked_of
+from bufferlab.results.schema import Run
+from bufferlab.results.sweep_checks import MeasuredRun
+from bufferlab.units import readable
+from bufferlab.workloads import registry as workloads
+
+_SAME_HINT = "predict and measure with the same settings: --set NAME=VALUE"
+FORCE_HINT = "--force compares them all the same, and says so beside the answer"
+#: Keys of host.json that do not describe the host, or that repeat other fields. What a data directory lies on is there.
+_NOT_THE_HOST = ("format", "format_version", "host_id", "boot_key", "noise", "data_directory")
+#: Windows whose lengths in transactions differ by more than this grow the database unequally.
+_WINDOW_LIMIT = 0.01
+#: The rounding of a pool to whole frames: not a difference worth naming.
+_ROUNDED = 0.005
+
+
+def require_same_source(sides: Sides) -> None:
+    """Refuse to compare measured numbers with predicted ones. Raises SpecError, which no option overrules."""
+    sources = _each(sides, lambda run: run.source)
+    if sources[0] != sources[1]:
+        a, b = (", ".join(sorted(found)) for found in sources)
+        hint = "bufferlab accuracy MEASURED PREDICTED tells how right a prediction was"
+        raise SpecError("one side was measured and the other predicted", f"A: {a}; B: {b}", hint)
+
+
+def require_prediction(sides: Sides) -> None:
+    """Refuse sides that are not a measured sweep and a prediction of the same. Raises SpecError.
+
+    A difference of engines, workloads, data or settings would be taken for an error of the model.
+    """
+    for analysis, source in ((sides.a, "measured"), (sides.b, "predicted")):
+        if any((run.run.prediction is not None) != (source == "predicted") for run in analysis.runs):
+            what = f"this sweep was {'predicted' if source == 'measured' else 'measured'}"
+            hint = "bufferlab accuracy MEASURED PREDICTED; `compare` sets two measured sweeps beside each other"
+            raise SpecError(what, str(analysis.sweep.path), hint)
+    against = [Problem(one.what, one.where, _SAME_HINT) for one in objections(sides)]
+    against += [
+        Problem(f"{name} was {a} when measured and {b} when predicted", None, _SAME_HINT)
+        for name, (a, b) in differing_settings(sides).items()
+    ]
+    if against:
+        raise SpecError.of(against)
+
+
+def objections(sides: Sides) -> list[Problem]:
+    """Return why the sides must not be compared; nothing when they may."""
+    found = [
+        _objection("engine", "a page or a miss of one is not that of another", _each(sides, lambda run: run.engine)),
+        _objection(
+            "workload",
+            "their transactions do not do the same work",
+            _each(sides, lambda run: workload_text(run.workload)),
+        ),
+    ]
+    kept = [problem for problem in found if problem]
+    return kept or [problem for problem in [_other_data(sides)] if problem]
+
+
+def warnings(sides: Sides) -> list[str]:
+    """Return what a reader must know before believing the comparison, each in a sentence."""
+    found = [*_other_settings(sides), *_other_actual(sides), *_other_windows(sides), *_other_recorders(sides)]
+    if not sides.one_sweep:
+        found += [*_other_host(sides), *_other_versions(sides), *_other_day(sides)]
+        if sides.a.sweep.path.resolve() == sides.b.sweep.path.resolve():
+            found.append("A and B are the same folder.")
+    return found
+
+
+def differing_settings(sides: Sides) -> dict[str, tuple[str, str]]:
+    """Return what was asked differently at matched points: setting -> A's value, B's value.
+
+    The first pair that differs counts.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for match in sides.matched:
+        for name, pair in _differing(match).items():
+            found.setdefault(name, pair)
+    return found
+
+
+def _differing(match: MatchedPoint) -> dict[str, tuple[str, str]]:
+    a, b = asked_of(match.a), asked_of(match.b)
+    gone = "not recorded"
+    names = [name for name in dict.fromkeys([*a, *b]) if a.get(name) != b.get(name)]
+    return {name: (readable(a.get(name, gone)), readable(b.get(name, gone))) for name in names}
+
+
+def workload_text(workload: Mapping[str, Any]) -> str:
+    """Return a text that identifies a workload: by its version, a user's script by its text."""
+    said = f"{workload.get('name')} version {workload.get('version')}"
+    sha256 = workload.get("script_sha256")
+    return f"{said}, {workload.get('script')} ({str(sha256)[:12]})" if sha256 else said
+
+
+def _objection(what: str, why: str, values: tuple[set[str], set[str]]) -> Problem | None:
+    if values[0] == values[1]:
+        return None
+    a, b = (", ".join(sorted(found)) for found in values)
+    return Problem(f"the {what} differs, so {why}", f"A: {a}; B: {b}", FORCE_HINT)
+
+
+def _other_data(sides: Sides) -> Problem | None:
+    """Return the objection to other loaded data.
+
+    There is none where a compared setting (a page size) or the engine's version explains the difference.
+    """
+    for match in sides.matched:
+        a, b = ({run.run.data_key for run in point.ok} for point in match.both)
+        if a == b:
+            continue
+        # Generated runs have no loaded data: the settings that would decide them are compared alone.
+        unknown = None in a | b
+        deciding = _deciding(match)
+        differing = [name for name in _differing(match) if name in deciding]
+        refused = [name for name in differing if deciding[name] == "workload" and name not in sides.chosen]
+        if refused:
+            named = "; ".join(f"{name}: {' and '.join(_differing(match)[name])}" for name in refused)
+            return Problem(f"the loaded data differ in {words.listing(refused)}", named, FORCE_HINT)
+        if unknown:
+            continue
+        if not differing and versions_of(match.a.ok) == versions_of(match.b.ok):
+            where = match.label or "the matched point"
+            return Problem(
+                "the loaded data differ, and no setting explains it", f"{where}: data_key of A and of B", FORCE_HINT
+            )
+        if not differing and not _engine_versions_differ(match):
+            return Problem(
+                "the loaded data differ: they were made by different versions of the loader",
+                pairs_text(versions_of(match.a.ok), versions_of(match.b.ok)),
+                FORCE_HINT,
+            )
+    return None
+
+
+def _deciding(match: MatchedPoint) -> dict[str, str]:
+    """Return the settings that decide which data are loaded: name -> whose they are."""
+    run = match.a.ok[0].run
+    found: dict[str, str] = {}
+    with suppress(KeyError):  # An engine or workload of a newer bufferlab decides nothing that is known here.
+        found |= {knob.name: "engine" for knob in engines.declaration(run.engine).knobs if knob.decides_file}
+    with suppress(KeyError):
+        declared = workloads.declaration(run.workload["name"]).parameters
+        found |= {knob.name: "workload" for knob in declared if knob.decides_file}
+    return found
+
+
+def _engine_versions_differ(match: MatchedPoint) -> bool:
+    a, b = ({run.run.engine_version for run in point.ok} for point in match.both)
+    return a != b
+
+
+def versions_of(runs: Iterable[MeasuredRun]) -> dict[str, str]:
+    """Return the versions of everything that made the runs; several of one thing are all named."""
+    found: dict[str, set[str]] = {}
+    for run in runs:
+        for name, version in {**run.run.versions, run.run.engine: run.run.engine_version or "?"}.items():
+            found.setdefault(name, set()).add(str(version))
+    return {name: ", ".join(sorted(versions)) for name, versions in found.items()}
+
+
+def _other_settings(sides: Sides) -> list[str]:
+    """Return the warning of further settings that differ: with several, nobody knows which made the difference."""
+    differing = differing_settings(sides)
+    beside = {name: pair for name, pair in differing.items() if name not in sides.chosen}
+    if not beside or len(differing) == 1:
+        return []
+    named = words.listing([f"{name} ({a} and {b})" for name, (a, b) in beside.items()])
+    return [f"More than one setting differs, so which of them made a difference is not known: {named}."]
+
+
+def _other_actual(sides: Sides) -> list[str]:
+    """Return settings asked alike that the engine ran differently: a share of another database, for instance."""
+    found: dict[str, str] = {}
+    for match in sides.matched:
+        where = f" at {match.label}" if match.label else ""
+        for name in sorted(asked_of(match.a).keys() - _differing(match).keys()):
+            a, b = (point.settings.get(name) for point in match.both)
+            if a and b and not _alike(a.actual, b.actual):
+                shown = f"{words.setting_value(a)} and {words.setting_value(b)}"
+                found.setdefault(name, f"{name} was {shown}{where}")
+    return [f"Asked alike, run differently: {'; '.join(found.values())}."] if found else []
+
+
+def _alike(a: Value, b: Value) -> bool:
+    if a is None or b is None:
+        return True  # A setting that was not read back cannot be told apart.
+    if isinstance(a, int | float) and isinstance(b, int | float):
+        return abs(a - b) <= _ROUNDED * max(abs(a), abs(b))
+    return bool(a == b)
+
+
+def _other_windows(sides: Sides) -> list[str]:
+    a, b = _each(sides, lambda run: run.measured and run.measured.transactions)
+    a, b = a - {None}, b - {None}
+    if not a or not b or max(a | b) <= (1 + _WINDOW_LIMIT) * min(a | b):
+        return []
+    shown = [f"{min(counts):,}" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,}" for counts in (a, b)]
+    said = f"The measured windows differ: {shown[0]} and {shown[1]} transactions"
+    grown = {_growth_bytes(run.run) for match in sides.matched for point in match.both for run in point.ok}
+    if grown == {0}:
+        return [f"{said}. No database grew."]
+    return [f"{said}, so the databases grew unequally." if None not in grown else f"{said}."]
+
+
+def _other_recorders(sides: Sides) -> list[str]:
+    """Return the warning of a side whose page accesses were recorded otherwise: that may take its time."""
+    a, b = (words.listing(sorted(found)) for found in _each(sides, lambda run: _RECORDERS[_recorder(run)]))
+    if a == b:
+        return []
+    return [f"Page accesses were recorded on A {a}, on B {b}: a trace may change times, and not what is counted."]
+
+
+_RECORDERS = {
+    None: "by nobody",
+    "engine": "by the engine",
+    "inside": "by the server",
+    "uprobes": "by the kernel",
+    "earlier": "by an earlier version",
+}
+
+
+def _recorder(run: Run) -> str | None:
+    """Return who recorded a run; None for nobody."""
+    trace = run.page_trace
+    return (trace.recorder or (None if trace.status == "failed" else "earlier")) if trace else None
+
+
+def _growth_bytes(run: Run) -> int | None:
+    """Return the bytes by which the database grew in the measured window; None when a run does not tell."""
+    base = run.database
+    return (
+        base.bytes_end - base.bytes_start
+        if base and base.bytes_end is not None and base.bytes_start is not None
+        else None
+    )
+
+
+def _other_host(sides: Sides) -> list[str]:
+    of_a, of_b = ([host_facts(one.host) for one in analysis.sweep.hosts] for analysis in (sides.a, sides.b))
+    if len(of_a) > 1 or len(of_b) > 1:
+        counted = f"A was measured on {words.plural(len(of_a), 'host')}, B on {words.plural(len(of_b), 'host')}"
+        return [f"The hosts differ: {counted}."] if of_a != of_b else []
+    (a,), (b,) = of_a, of_b
+    return [f"The hosts differ: {pairs_text(a, b)}."] if a != b else []
+
+
+def _other_versions(sides: Sides) -> list[str]:
+    """Return the warning of versions that differ. One that a side does not record is no version."""
+    a, b = versions_of(sides.a.runs), versions_of(sides.b.runs)
+    both = [name for name in a if a[name] != "?" and b.get(name, "?") != "?"]
+    a, b = ({name: side[name] for name in both} for side in (a, b))
+    return [f"Versions differ: {pairs_text(a, b)}."] if a != b else []
+
+
+def _other_day(sides: Sides) -> list[str]:
+    days = [sorted({str(run.run.started_at)[:10] for run in analysis.runs}) for analysis in (sides.a, sides.b)]
+    if days[0] == days[1]:
+        return []
+    shown = [found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}" for found in days]
+    return [f"The sides ran on different days ({shown[0]} and {shown[1]}): what changed between them is in the result."]
+
+
+def _each(sides: Sides, of: Callable[[Run], Any]) -> tuple[set[Any], set[Any]]:
+    """Return the values in run.json of the matched points, on each side."""
+    a = {of(run.run) for match in sides.matched for run in match.a.ok}
+    b = {of(run.run) for match in sides.matched for run in match.b.ok}
+    return a, b
+
+
+def host_facts(host: Mapping[str, Any]) -> dict[str, str]:
+    """Return what host.json says of the host, as texts by their names."""
+    return flat({name: value for name, value in host.items() if name not in _NOT_THE_HOST})
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return the values of nested tables as texts, by the names that lead to them."""
+    found: dict[str, str] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{key} ")
+        else:
+            found[f"{prefix}{key}".replace("_", " ")] = str(value)
+    return found
+
+
+def pairs_text(a: Mapping[str, str], b: Mapping[str, str]) -> str:
+    """Return what differs between two tables: "cores 2 and 4; kernel 6.1 and not recorded"."""
+    names = [name for name in dict.fromkeys([*a, *b]) if a.get(name) != b.get(name)]
+    return "; ".join(f"{name} {a.get(name, 'not recorded')} and {b.get(name, 'not recorded')}" for name in names)

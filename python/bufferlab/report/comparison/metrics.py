@@ -1,0 +1,216 @@
+"""Compares two sides metric by metric: what is the same, what differs and by how much, what cannot be told apart.
+
+The headline metric is one family of claims, CPU and latencies that the workload does not name another, all other
+metrics the third: the intervals of a family hold together at 95 %. This file makes data, words.py sentences of it,
+and page.py the answer that every format draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from bufferlab.chapter import known
+from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.errors import Problem, SpecError
+from bufferlab.report.comparison.guard import differing_settings, objections, require_same_source, warnings
+from bufferlab.report.comparison.rules import Rule, RuleJudged, judge, refuse
+from bufferlab.report.comparison.sides import FigureAt, MatchedPoint, Sides
+from bufferlab.results.metrics import OF_LATENCIES, phase_of, qualified
+from bufferlab.stats.comparison import Compared, Match, Method, compare, method_for, single_level
+from bufferlab.stats.fit import Cell
+
+LEVEL = 0.95
+Outcome = Literal["same", "different", "not_distinguishable", "not_claimed"]
+#: Figures of a phase, per row or per transaction.
+_OF_PHASES = ("reads", "read_bytes", "write_bytes", "pages_created", "cpu_us")
+#: Compared where both sides have them, also where the workload does not name them.
+_OF_THE_HOST = ("server_cpu_us_per_transaction", *OF_LATENCIES)
+
+
+@dataclass(frozen=True)
+class MetricCompared(FigureAt):
+    """One metric at one matched point."""
+
+    PRINTED: ClassVar = ("settings", "metric", "unit", "outcome", "reason", "found", "level")
+
+    found: Compared | None
+    """None when a side has no such value."""
+    level: float
+    """The confidence level of this single interval, chosen so that its family holds together at LEVEL."""
+    unclaimed: str | None
+    """Why nothing may be claimed of this figure, at any interval."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Return what may be said of it."""
+        if self.found is None or self.found.verdict.direction == "no_interval":
+            return "not_claimed"
+        if self.found.verdict.direction == "identical":
+            return "same"
+        if self.unclaimed:
+            return "not_claimed"
+        return "different" if self.found.verdict.resolved else "not_distinguishable"
+
+    @property
+    def reason(self) -> str | None:
+        """Return why no claim is made; None when one is."""
+        if self.outcome != "not_claimed":
+            return None
+        if self.found is None:
+            return "a side has no such figure"
+        return self.unclaimed or self.found.verdict.estimate.note
+
+
+@dataclass(frozen=True)
+class SidesCompared:
+    """The result of `compare`, as data."""
+
+    PRINTED: ClassVar = ("headline", "method", "sides", "differing_settings", "forced", "rules", "figures")
+
+    sides: Sides
+    method: Method
+    headline: str
+    figures: tuple[MetricCompared, ...]
+    """The headline's first, then figure by figure, each in the order of the matched points."""
+    warnings: tuple[str, ...]
+    forced: tuple[Problem, ...]
+    """Objections that --force overruled."""
+    rules: tuple[RuleJudged, ...] = ()
+    """What --fail-if asked, judged."""
+
+    def of(self, metric: str) -> list[MetricCompared]:
+        """Return one figure at every matched point."""
+        return [figure for figure in self.figures if figure.metric == metric]
+
+    @property
+    def differing_settings(self) -> dict[str, tuple[str, str]]:
+        """Return what was asked differently: setting -> A's value, B's value."""
+        return differing_settings(self.sides)
+
+    @property
+    def metrics(self) -> list[str]:
+        """Return the figures compared, the headline first."""
+        return list(dict.fromkeys(figure.metric for figure in self.figures))
+
+
+def compare_sides(sides: Sides, *, force: bool = False, rules: Sequence[Rule] = ()) -> SidesCompared:
+    """Judge every figure that the workload compares, and the rules.
+
+    Raises SpecError when the sides must not be compared, unless forced; and for a rule that cannot be judged.
+    """
+    require_same_source(sides)
+    against = objections(sides)
+    if against and not force:
+        raise SpecError.of(against)
+    metrics = _metrics(sides)
+    # Equal seeds make equal transactions only on the same data of the same workload.
+    method: Method = "welch" if against else method_for([_seeds(match) for match in sides.matched])
+    blocked = {metric: _blocked(sides, metric) for metric in metrics}
+    present = {metric: [match for match in sides.matched if _has(match, metric)] for metric in metrics}
+    families = {metric: _family(sides, metric) for metric in metrics}
+    figures: list[MetricCompared] = []
+    for metric in metrics:
+        together = [one for one in metrics if families[one] == families[metric] and blocked[one] is None]
+        claims = max(len(present[metric]), sum(len(present[one]) for one in together))
+        level = single_level(LEVEL, claims)
+        found = _compared(sides, metric, method, level)
+        figures += [MetricCompared(metric, match, one, level, blocked[metric]) for match, one in found]
+    judged = tuple(_judged(sides, rules, method))
+    return SidesCompared(sides, method, metrics[0], tuple(figures), tuple(warnings(sides)), tuple(against), judged)
+
+
+def _compared(sides: Sides, metric: str, method: Method, level: float) -> list[tuple[MatchedPoint, Compared | None]]:
+    """Return one metric at every matched point; None where a side has no such value."""
+    judged = compare(
+        [_match(match, metric) for match in sides.matched if _has(match, metric)],
+        method=method,
+        level=level,
+        scale=sides.a.metric(metric).scale,
+        context=_context(sides, metric),
+        known_scatter=_scatter(sides, metric),
+    )
+    by_place = {found.name: found for found in judged.compared}
+    return [(match, by_place.get(match.place)) for match in sides.matched]
+
+
+def _scatter(sides: Sides, metric: str) -> dict[Hashable, float]:
+    """Return the known scatter of one run's value, by side and place; nothing is known of phases, or of many hosts."""
+    if phase_of(metric)[0] or sides.a.across_hosts or sides.b.across_hosts:
+        return {}
+    runs = {
+        (name, match.place): point.ok for match in sides.matched for name, point in zip("ab", match.both, strict=True)
+    }
+    return known.deviations(runs, sides.a.metric(metric))
+
+
+def _family(sides: Sides, metric: str) -> str:
+    """Return the family of claims that a metric belongs to."""
+    if metric == sides.a.headline:
+        return "headline"
+    return "host" if metric in _OF_THE_HOST and metric not in sides.a.compared else "others"
+
+
+def _judged(sides: Sides, rules: Sequence[Rule], method: Method) -> Iterator[RuleJudged]:
+    for rule in rules:
+        if why := _blocked(sides, rule.metric):
+            raise refuse(rule, why, "measure longer windows: --duration 60s")
+    level = single_level(LEVEL, len(rules) * len(sides.matched))
+    yield from (judge(rule, level, _compared(sides, rule.metric, method, level)) for rule in rules)
+
+
+def _metrics(sides: Sides) -> list[str]:
+    """Return the metrics that are compared: see `told_metrics`; of phases, those that both sides have."""
+    phases = [name for name in sides.a.phases if name in sides.b.phases]
+    return told_metrics(sides.a, phases, lambda metric: any(_has(match, metric) for match in sides.matched))
+
+
+def told_metrics(analysis: Analysis, phases: Iterable[str], has: Callable[[str], bool]) -> list[str]:
+    """Return the metrics that the workload compares, those of _OF_THE_HOST that there are, and a few of each phase."""
+    metrics = [analysis.headline, *analysis.compared, *filter(has, _OF_THE_HOST)]
+    for phase in phases:
+        # Statements that return no rows, such as inserts, are told per transaction.
+        work = "row" if has(qualified(phase, "reads_per_row")) else "transaction"
+        metrics += [qualified(phase, f"{name}_per_{work}") for name in _OF_PHASES]
+        metrics.append(qualified(phase, f"{work}s_per_s"))
+    return list(dict.fromkeys(metrics))
+
+
+def _has(match: MatchedPoint, metric: str) -> bool:
+    return all(point.values(metric) for point in match.both)
+
+
+def _match(match: MatchedPoint, metric: str) -> Match:
+    """Return the runs of both sides that have the figure, keyed by seed."""
+    return Match(match.place, _keyed(match.a, metric), _keyed(match.b, metric))
+
+
+def _keyed(point: PointRuns, metric: str) -> tuple[tuple[int, float], ...]:
+    seeds: dict[Hashable, int] = {run.run.block: run.run.seed for run in point.ok}
+    return tuple((seeds[block], value) for _, block, value in point.values(metric))
+
+
+def _seeds(match: MatchedPoint) -> Match:
+    """Return the seeds of both sides, also of runs without the figure."""
+    a, b = (tuple((run.run.seed, 0.0) for run in point.ok) for point in match.both)
+    return Match(match.place, a, b)
+
+
+def _context(sides: Sides, metric: str) -> list[Cell]:
+    """Return the other points of the one sweep: they tell of its noise."""
+    if not sides.one_sweep:
+        return []
+    taken = {point.index for match in sides.matched for point in match.both}
+    return [
+        (("other", point.index), seed, value)
+        for point in sides.a.points
+        if point.index not in taken
+        for seed, value in _keyed(point, metric)
+    ]
+
+
+def _blocked(sides: Sides, metric: str) -> str | None:
+    """Return why nothing may be claimed: the rule of a sweep's own report, first for the shorter of the two windows."""
+    analyses: list[Analysis] = sorted([sides.a, sides.b], key=lambda analysis: analysis.shortest_window_s or 0.0)
+    return next(filter(None, (analysis.claim_blocked(metric) for analysis in analyses)), None)

@@ -1,0 +1,172 @@
+"""Judges the rules of `compare --fail-if`: "reads_per_new_order worse 5%" is broken, holds, or cannot be told.
+
+All rules of a command, at all matched settings, are one family: their intervals hold together at 95 %. The figures of
+the table are another, so that a rule's interval may be narrower than the table's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import ClassVar, Literal
+
+from bufferlab.chapter import words
+from bufferlab.errors import SpecError
+from bufferlab.registry import declared, registry
+from bufferlab.report.comparison.sides import Setting
+from bufferlab.results.metrics import phase_of
+from bufferlab.stats.comparison import Compared
+
+Word = Literal["worse", "higher", "lower"]
+Outcome = Literal["broken", "holds", "undecided"]
+FLAG = "--fail-if"
+_EXAMPLE = 'write "reads_per_new_order worse 5%"; shares take percentage points: "hit_ratio worse 1pp"'
+_WORDS: dict[str, Word] = {"worse": "worse", "higher": "higher", "lower": "lower"}
+_RULE = re.compile(r"\s*(?P<metric>\S+)\s+(?P<word>\S+)\s+(?P<limit>[0-9.]+)\s*(?P<unit>\S*)\s*")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: the metric, the direction that is bad, and the change from which on it is broken."""
+
+    text: str
+    metric: str
+    word: Word
+    limit: float
+    """A share of A's value (0.05 of 5 %); of a metric that is itself a share, a difference of shares."""
+
+    @property
+    def rises(self) -> bool:
+        """Return whether a larger value is bad."""
+        return self.word == "higher" or (self.word == "worse" and declared(self.metric).better == "lower")
+
+
+@dataclass(frozen=True)
+class RuleAtPoint:
+    """A rule at one setting: the interval of the change towards bad, and what follows."""
+
+    PRINTED: ClassVar = ("settings", "outcome", "low", "high", "reason")
+
+    setting: Setting
+    outcome: Outcome
+    low: float | None
+    high: float | None
+    reason: str | None
+    """Why there is no interval; None where there is one."""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return the swept settings."""
+        return self.setting.settings
+
+
+@dataclass(frozen=True)
+class RuleJudged:
+    """A rule at every setting."""
+
+    PRINTED: ClassVar = ("rule", "outcome", "level", "points")
+
+    rule: Rule
+    level: float
+    """The confidence level of each single interval."""
+    points: tuple[RuleAtPoint, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Return "broken" if it is at any setting, else "undecided" if it is at any, else "holds"."""
+        found = {point.outcome for point in self.points}
+        return "broken" if "broken" in found else "undecided" if "undecided" in found else "holds"
+
+
+def parse(text: str) -> Rule:
+    """Return the rule written as METRIC worse|higher|lower LIMIT%. Raises SpecError for any other text."""
+    where = f'{FLAG} "{text}"'
+    match = _RULE.fullmatch(text)
+    if match is None:
+        raise SpecError("this is not METRIC worse LIMIT%", where, _EXAMPLE)
+    name, word, unit = match["metric"], match["word"], match["unit"]
+    derived = registry().derived
+    metric = derived.get(phase_of(name)[1])
+    if metric is None:
+        close = get_close_matches(name, derived, n=1)
+        hint = f"did you mean {close[0]}?" if close else "see `bufferlab list metrics`"
+        raise SpecError(f'no metric "{name}"', where, hint)
+    if word not in _WORDS:
+        raise SpecError(f'"{word}" is neither worse, higher nor lower', where, _EXAMPLE)
+    if word == "worse" and metric.better == "neither":
+        raise SpecError(f"neither more nor less of {name} is worse", where, "write higher or lower")
+    wanted = "pp" if metric.is_share else "%"
+    if unit != wanted:
+        what = f"the limit has no unit: {match['limit']}" if not unit else f'"{unit}" is not the unit of this limit'
+        said = "a share, compared in percentage points" if metric.is_share else "compared by ratio"
+        raise SpecError(what, where, f"{name} is {said}: write {match['limit']}{wanted}")
+    try:
+        limit = float(match["limit"]) / 100
+    except ValueError:
+        raise SpecError(f"{match['limit']} is not a number", where, _EXAMPLE) from None
+    return Rule(text.strip(), name, _WORDS[word], limit)
+
+
+def judge(rule: Rule, level: float, points: Sequence[tuple[Setting, Compared | None]]) -> RuleJudged:
+    """Judge a rule at every matched setting. Raises SpecError where it can be judged at none of them."""
+    found = tuple(at_setting(rule, setting, compared) for setting, compared in points)
+    if all(point.reason for point in found):
+        raise refuse(rule, str(found[0].reason), "two runs or more a side: --repetitions 3")
+    return RuleJudged(rule, level, found)
+
+
+def refuse(rule: Rule, why: str, hint: str) -> SpecError:
+    """Return the error of a rule on a metric of which nothing may be claimed."""
+    return SpecError(f"{rule.metric} cannot be judged: {why}", f'{FLAG} "{rule.text}"', hint)
+
+
+def at_setting(rule: Rule, setting: Setting, compared: Compared | None) -> RuleAtPoint:
+    """Judge a rule at one setting; `compared` is None where a side has no such figure."""
+    if compared is None:
+        return RuleAtPoint(setting, "undecided", None, None, "a side has no such figure")
+    verdict = compared.verdict
+    if verdict.direction == "identical":
+        return RuleAtPoint(setting, "holds", 0.0, 0.0, None)
+    low, high = verdict.estimate.ci_low, verdict.estimate.ci_high
+    if low is None or high is None:
+        return RuleAtPoint(setting, "undecided", None, None, verdict.estimate.note or "there is no interval")
+    if verdict.contrast == "ratio":
+        low, high = low - 1, high - 1
+    elif not declared(rule.metric).is_share:
+        # Zeros among the runs: the difference is told as a share of A's mean, without bound where that is zero.
+        whole = compared.value_a or min(abs(end) for end in (low, high)) * 1e-9 or 1e-9
+        low, high = low / whole, high / whole
+    if not rule.rises:
+        low, high = -high, -low
+    if low > 0 and high >= rule.limit:
+        return RuleAtPoint(setting, "broken", low, high, None)
+    return RuleAtPoint(setting, "undecided" if low <= 0 and high >= rule.limit else "holds", low, high, None)
+
+
+_SAID = {"broken": "broken", "holds": "holds", "undecided": "cannot be told"}
+
+
+def sentences(judged: RuleJudged, since: str = "", why: str = ", the runs scatter too much") -> list[str]:
+    """Return what is said of a rule: a line for each setting that decides its outcome, one if it holds everywhere.
+
+    `since` is the sweep from which on changes count, `why` the reason where a rule cannot be told.
+    """
+    told = [point for point in judged.points if point.outcome == judged.outcome]
+    said = f"{judged.rule.text}: {_SAID[judged.outcome]}{why if judged.outcome == 'undecided' else ''}"
+    said += f" since {since}" if since else ""
+    if judged.outcome == "holds" and len(told) > 1:
+        return [f"{said} at all {words.plural(len(told), 'setting')}"]
+    places = [f" at {point.setting.label}" if point.setting.label else "" for point in told]
+    return [f"{said}{place} ({span(judged, point)})" for place, point in zip(places, told, strict=True)]
+
+
+def span(judged: RuleJudged, point: RuleAtPoint) -> str:
+    """Return the interval of the change towards bad: "+5.1 to +6.3 % higher"; or why there is none."""
+    if point.low is None or point.high is None:
+        return str(point.reason)
+    unit = "percentage points" if declared(judged.rule.metric).is_share else "%"
+    way = judged.rule.word
+    low, high = (f"{'−' if end < 0 else '+'}{words.number(100 * abs(end))}" for end in (point.low, point.high))
+    return f"{low} to {high} {unit} {way}"
