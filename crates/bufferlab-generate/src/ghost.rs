@@ -106,14 +106,6 @@ fn plan(statement: StatementId) -> Option<(Relation, usize, Does)> {
     })
 }
 
-/// The same of a statement of hot_rows: one that returns columns reads.
-fn plan_of_rows(statement: StatementId) -> (Relation, usize, Does) {
-    match STATEMENTS[usize::from(statement.0)].columns {
-        0 => (Relation::HotRows, 1, Does::Update),
-        _ => (Relation::HotRows, 0, Does::Read(Purpose::Look, "t")),
-    }
-}
-
 impl Ghost {
     /// Makes a client of a loaded database, or of the table of hot_rows.
     pub fn new(engine: Box<dyn Engine>, pools: Pools, loaded: Option<Loaded>) -> Self {
@@ -152,11 +144,7 @@ impl Ghost {
     /// Executes one call: reads and updates by key, searches, and other writes.
     fn call(&mut self, batch: &mut Batch, call: usize) -> Result<(), ClientError> {
         let statement = batch.statement(call);
-        if self.loaded.is_none() {
-            self.engine.begin(&mut self.pools);
-        }
-        let planned = if self.loaded.is_some() { plan(statement) } else { Some(plan_of_rows(statement)) };
-        if let Some((of, first, does)) = planned {
+        if let Some((of, first, does)) = plan(statement) {
             let row = self.row(batch, call, of, first);
             match does {
                 Does::Read(purpose, columns) => self.read(batch, call, row, purpose, columns),
@@ -171,12 +159,26 @@ impl Ghost {
         Err(ClientError::Statement { statement, message })
     }
 
+    /// Executes a call of hot_rows: one that returns columns reads. Its last parameter is the id.
+    fn call_of_rows(&mut self, batch: &mut Batch, call: usize) {
+        let row = Row::new(Relation::HotRows, 0, number(batch, call, batch.param_count(call) - 1));
+        debug_assert!(row.key > 0, "ids are counted from one");
+        self.engine.begin(&mut self.pools);
+        if STATEMENTS[usize::from(batch.statement(call).0)].columns > 0 {
+            self.engine.read(&mut self.pools, row, Purpose::Look);
+            return self.answer(batch, call, 1, &[Value::Text(TEXT)]);
+        }
+        self.engine.update(&mut self.pools, row, 0);
+        self.engine.commit(&mut self.pools);
+        batch.set_affected(call, 1);
+    }
+
     /// Returns the row whose key's parameters begin with the `first` one.
     fn row(&self, batch: &Batch, call: usize, of: Relation, first: usize) -> Row {
         let key = |index: usize| number(batch, call, first + index);
         match of {
             Relation::Warehouse => Row::new(of, 0, key(0) - 1),
-            Relation::Item | Relation::HotRows => Row::new(of, 0, key(0)),
+            Relation::Item => Row::new(of, 0, key(0)),
             Relation::Stock => Row::new(of, key(0) - 1, key(1)),
             Relation::District => Row::new(of, 0, district_of(key(0), key(1))),
             Relation::Orders => {
@@ -210,9 +212,6 @@ impl Ghost {
     fn update(&mut self, batch: &mut Batch, call: usize, row: Row, does: Does) {
         let note = if let Does::Note = does { text(batch, call, 2).len() - TEXT.len() } else { 0 };
         self.engine.update(&mut self.pools, row, note as u32);
-        if self.loaded.is_none() {
-            self.engine.commit(&mut self.pools);
-        }
         batch.set_affected(call, 1);
     }
 
@@ -377,7 +376,11 @@ impl Client for Ghost {
     }
 
     fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError> {
-        (0..batch.len()).try_for_each(|call| self.call(batch, call))
+        if self.loaded.is_some() {
+            return (0..batch.len()).try_for_each(|call| self.call(batch, call));
+        }
+        (0..batch.len()).for_each(|call| self.call_of_rows(batch, call));
+        Ok(())
     }
 
     fn rows_returned(&self) -> u64 {

@@ -113,8 +113,8 @@ impl Postgres {
     /// Lays a loaded database out. `transactions` bounds how much it may grow.
     pub fn new(loaded: &Loaded, transactions: u64) -> Self {
         let mut objects = Objects::default();
-        let is_table = |of: Relation| of.table() == of;
-        let tables = Relation::lay_out(|of| is_table(of).then(|| lay_out(loaded, &mut objects, of, transactions)));
+        let mut table = |of| lay_out(loaded, &mut objects, of, transactions);
+        let tables = Relation::lay_out(|of| (of.table() == of).then(|| table(of)));
         let lines = (0..loaded.districts()).scan(0, |all, district| {
             let before = *all;
             *all += loaded.sizes(Relation::OrderLine, district).len() as u32;

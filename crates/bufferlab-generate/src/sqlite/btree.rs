@@ -31,7 +31,7 @@ pub struct Btree {
     pub(super) page_bytes: u32,
     nodes: Vec<Node>,
     pub(super) first_page: u32,
-    next_page: u32,
+    pub(super) next_page: u32,
     end_page: u32,
     /// Pages that the open transaction changed.
     pub dirty: Vec<u32>,
@@ -90,11 +90,6 @@ impl Btree {
     pub fn number(&mut self, first_page: u32, growth: u32) {
         (self.first_page, self.end_page) = (first_page, self.next_page + growth);
         self.dirty.clear();
-    }
-
-    /// Returns the number of pages.
-    pub fn page_count(&self) -> u32 {
-        self.next_page
     }
 
     fn page(&self, node: u32) -> u32 {
@@ -403,6 +398,7 @@ impl Btree {
         while nodes.len() < ends.len() {
             nodes.push(self.new_node(pools, !all.children.is_empty()));
         }
+        // A node that is no longer used stays, empty: a run frees few.
         let free = old[old.len().min(ends.len())..].iter().map(|&node| self.nodes[node as usize].page);
         self.free_pages.extend(free);
         let mut pages: Vec<u32> = nodes.iter().map(|&node| self.nodes[node as usize].page).collect();

@@ -121,19 +121,14 @@ impl Records for Cells {
 #[derive(Default)]
 pub(super) struct History {
     /// The leaf that takes rows.
-    last: u32,
-    first_leaf: u32,
+    pub(super) last: u32,
+    pub(super) first_leaf: u32,
     end: u32,
     used: u32,
     rows: u32,
 }
 
 impl History {
-    /// Returns every leaf.
-    pub(super) fn pages(&self) -> impl Iterator<Item = u32> {
-        self.first_leaf..=self.last
-    }
-
     /// Appends a row; `interior` has the pages above the leaves.
     pub(super) fn append(&mut self, pools: &mut Pools, interior: &mut Btree, bytes: u16) {
         interior.seek(pools, u32::MAX);
@@ -161,7 +156,7 @@ impl History {
             }
             (used, rows) = (used + bytes, rows + 1);
         }
-        let (above, more_above) = (interior.page_count(), growth / 16 + 16);
+        let (above, more_above) = (interior.next_page, growth / 16 + 16);
         let first = objects.add(Relation::History.name(), above + leaves, above + more_above + leaves + growth);
         interior.number(first, more_above);
         let first_leaf = first + above + more_above;

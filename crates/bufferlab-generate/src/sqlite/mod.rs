@@ -215,7 +215,7 @@ impl Engine for Sqlite {
         for of in Relation::PREFILLED {
             self.tree(of).pages().into_iter().for_each(|page| pools.get(page, 0));
             if of == Relation::History {
-                self.history.pages().for_each(|page| pools.get(page, 0));
+                (self.history.first_leaf..=self.history.last).for_each(|page| pools.get(page, 0));
             }
         }
     }
