@@ -442,6 +442,50 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
+    fn the_frames_of_a_pool_are_told_by_the_calls_that_fill_them_and_nothing_is_left() {
+        use super::super::calls;
+        use super::super::frames::Pool;
+        if let Err(why) = calls::check() {
+            return println!("NOT TESTED: {why}");
+        }
+        const PAGE: usize = 4096;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pages");
+        std::fs::write(&path, vec![7; 8 * PAGE]).expect("a file");
+        let file = File::open(&path).expect("it is there");
+        let mut pool = vec![0_u8; 9 * PAGE];
+        let first = pool.as_ptr().align_offset(PAGE);
+        let begin = pool.as_ptr() as u64 + first as u64;
+        let pool_of =
+            Pool { page_size_bytes: PAGE as u64, regions: vec![(begin, begin + 8 * PAGE as u64)], ring_reads: 0 };
+        let spool = SpoolAsked { path: folder.path().join("spool"), limit_bytes: 1 << 20 };
+        let trace = What::Calls(CallSettings { pool: pool_of, spool });
+        let mut trace =
+            LiveTrace::attach(LiveSettings { pid: std::process::id(), events_per_s_max: 1e9, trace }).expect("on");
+        let mut read = |page: usize, frame: usize| {
+            let place = first + frame * PAGE;
+            file.read_exact_at(&mut pool[place..place + PAGE], (page * PAGE) as u64).expect("it is read");
+        };
+        for (page, frame) in [(0, 0), (1, 1), (2, 0), (0, 1)] {
+            read(page, frame);
+        }
+        let told: serde_json::Value =
+            serde_json::from_str(&serde_json::to_string(&trace.finish()).expect("JSON")).expect("JSON");
+        let frames = &told["frames"];
+        assert_eq!((frames["read_pages"].as_u64(), frames["unnamed_pages"].as_u64()), (Some(4), Some(2)), "{told}");
+        assert_eq!((told["events"]["evict"].as_u64(), told["lost"].as_u64()), (Some(2), Some(0)));
+        assert_eq!(told["files"].as_array().map(Vec::len), Some(1));
+        let records = std::fs::read(folder.path().join("spool")).expect("a spool");
+        let kinds_and_pages: Vec<_> =
+            records.chunks(24).map(|one| (one[20], u32::from_le_bytes(one[12..16].try_into().unwrap()))).collect();
+        assert_eq!(kinds_and_pages, [(3, 0), (3, 1), (5, 0), (3, 2), (5, 1), (3, 0)]);
+        // Behind its end nothing is recorded.
+        read(3, 2);
+        assert!(trace.finish().is_none());
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
     fn a_trace_of_a_process_that_runs_tells_its_calls_and_leaves_nothing_however_it_ends() {
         use super::super::probed::{Probed, call, is_probed};
         let Some(probed) = Probed::new() else { return };
